@@ -1,0 +1,50 @@
+# One flag set and one way to declare a room, so that every room is built alike.
+
+# yaml-cpp 0.7 (Debian 12) has no namespace on its target; 0.8 has.
+if(TARGET yaml-cpp::yaml-cpp)
+  set(DDLSIM_YAML_TARGET yaml-cpp::yaml-cpp)
+else()
+  set(DDLSIM_YAML_TARGET yaml-cpp)
+endif()
+
+add_library(ddlsim_warnings INTERFACE)
+target_compile_options(
+  ddlsim_warnings
+  INTERFACE -Wall
+            -Wextra
+            -Wpedantic
+            -Wshadow
+            -Wconversion
+            -Wsign-conversion
+            -Wold-style-cast
+            -Wnon-virtual-dtor
+            -Woverloaded-virtual
+            -Wswitch-enum
+            # g++ 12 sees overlaps in std::string (GCC bug 105651) and holes in moved tl::expected that are not there.
+            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+            $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+            $<$<BOOL:${DDLSIM_WERROR}>:-Werror>)
+
+# ddlsim_room(NAME FOLDER source... [USES room...]): sources live in FOLDER/NAME, or in FOLDER itself if it names a
+# simulator room (sim/...). Public headers are include/ddlsim/NAME/*.h.
+function(ddlsim_room name folder)
+  cmake_parse_arguments(ROOM "" "" "USES" ${ARGN})
+  set(base ${folder})
+  if(folder STREQUAL "lib")
+    set(base lib/${name})
+  endif()
+  list(TRANSFORM ROOM_UNPARSED_ARGUMENTS PREPEND ${PROJECT_SOURCE_DIR}/${base}/)
+  add_library(ddlsim_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
+  add_library(ddlsim::${name} ALIAS ddlsim_${name})
+  set_target_properties(ddlsim_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(ddlsim_${name} PUBLIC cxx_std_20)
+  # The same bits whatever the compiler thinks of fused multiply-add.
+  target_compile_options(ddlsim_${name} PRIVATE -ffp-contract=off)
+  target_include_directories(ddlsim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(ddlsim_${name} PUBLIC tl::expected PRIVATE $<BUILD_INTERFACE:ddlsim_warnings> fmt::fmt)
+  foreach(used ${ROOM_USES})
+    target_link_libraries(ddlsim_${name} PUBLIC ddlsim_${used})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY DDLSIM_ROOMS ddlsim_${name})
+endfunction()

@@ -1,0 +1,96 @@
+// What ddlsim answers with: values that explain themselves. No logic beyond sums.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/support/choices.h"
+#include "ddlsim/support/provenance.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::answer {
+
+/// How a prediction was made; each is a documented approximation of the next.
+enum class Fidelity {
+  kAggregate,  // closed form on whole-step totals (cost/pai.h)
+  kAnalytic,   // per layer and per gradient tensor (sim/step.h)
+};
+
+inline constexpr Choices<Fidelity, 2> kFidelities{{
+    {"aggregate", Fidelity::kAggregate},
+    {"analytic", Fidelity::kAnalytic},
+}};
+
+/// Where the time of a step goes. Everything but `communication` adds up to the step.
+struct Breakdown {
+  Time compute;
+  Time memory;
+  Time launch;
+  Time input_exposed;
+  Time communication;  // by itself; only the exposed part counts
+  Time communication_exposed;
+  Time bubble;
+  Time other;
+
+  [[nodiscard]] Time step() const {
+    return compute + memory + launch + input_exposed + communication_exposed + bubble + other;
+  }
+};
+
+/// What one step sends over the busiest instance of a link, one direction, and how long that occupies it.
+struct LinkTraffic {
+  std::string link;  // "network", "nvlink", "pcie"
+  DataSize bytes;
+  Time time;
+};
+
+/// The parts of a step that follow each other, from first to last; they add up to the step.
+struct Segment {
+  std::string name;
+  Time time;
+};
+
+struct Prediction {
+  Fidelity fidelity = Fidelity::kAnalytic;
+  std::string architecture;  // where the weights live, in the words of Wang et al.
+  std::int64_t gpus = 1;
+  std::int64_t batch_per_gpu = 1;
+  std::string sample;  // what a sample is
+  Time step_time;
+  Breakdown breakdown;
+  double throughput_samples_per_second = 0;
+  double scaling_efficiency = 1;  // throughput / (GPUs x throughput of one GPU at the same batch)
+  std::string bottleneck;         // the resource behind the largest part
+  std::pair<Time, Time> interval_90;
+  Provenance provenance = Provenance::kAssumed;
+  std::vector<LinkTraffic> traffic;
+  DataSize memory_per_gpu;
+  bool memory_complete = true;  // false: a lower bound
+  std::optional<bool> fits;     // nothing when the bound does not decide it
+  double mfu = 0;               // model FLOPs / (step time x peak)
+  std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
+  std::vector<Segment> critical_path;
+  std::optional<PriceRate> price;  // of the whole cluster
+  std::vector<std::string> notes;
+};
+
+/// One alternative beside a baseline.
+struct Alternative {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> changes;  // path, value
+  double speedup = 1;  // throughput against the baseline's
+  Prediction prediction;
+};
+
+struct Comparison {
+  std::string title;  // the baseline in words
+  Prediction baseline;
+  std::vector<Alternative> alternatives;
+  bool ranked = false;              // "what would help most": best first
+  std::vector<std::string> skipped; // upgrades that could not be tried, with the reason
+};
+
+}  // namespace ddlsim::answer

@@ -1,0 +1,42 @@
+// An accelerator, as its datasheet describes it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ddlsim/support/precision.h"
+#include "ddlsim/support/source.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::hardware {
+
+/// Peak dense rates by precision; a multiply-add is two FLOPs. A missing rate is one the device does not have.
+struct PeakRates {
+  ComputeRate fp32;
+  std::optional<ComputeRate> tf32;
+  std::optional<ComputeRate> fp16;
+  std::optional<ComputeRate> bf16;
+  std::optional<ComputeRate> fp8;
+
+  [[nodiscard]] std::optional<ComputeRate> at(Precision precision) const;
+  void set(Precision precision, ComputeRate rate);
+};
+
+struct Gpu {
+  std::string id;
+  std::string name;
+  std::string architecture;
+  std::int64_t sm_count = 0;
+  PeakRates peak;
+  DataSize memory_size;
+  Bandwidth memory_bandwidth;
+  std::optional<Bandwidth> nvlink;  // per direction, all links of the GPU together
+  std::string nvlink_id;            // the link's file
+  std::string pcie_id;
+  Power tdp;
+  Sources sources;
+  std::string notes;
+};
+
+}  // namespace ddlsim::hardware

@@ -1,0 +1,89 @@
+// The data a program comes with: models/ and hardware/, found by name.
+//
+// A name is a file's id, an alias from an aliases.yaml, or a path to a user's own file (it holds a '/' or ends in
+// ".yaml"). Look-up folds case and treats spaces, '_' and '-' alike. A name nobody knows is an error that offers the
+// nearest ones. Files are read when asked for, not when the catalog opens; a Catalog is immutable and may be shared
+// between threads.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/node.h"
+#include "ddlsim/io/hardware_files.h"
+#include "ddlsim/io/model_file.h"
+#include "ddlsim/io/population_file.h"
+#include "ddlsim/support/choices.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::io {
+
+/// The kinds of things a catalog holds, by the folder they live in.
+enum class Kind { kModels, kGpus, kLinks, kNodes, kInstances, kClusters, kPopulations };
+
+inline constexpr Choices<Kind, 7> kKinds{{
+    {"models", Kind::kModels},
+    {"gpus", Kind::kGpus},
+    {"links", Kind::kLinks},
+    {"nodes", Kind::kNodes},
+    {"instances", Kind::kInstances},
+    {"clusters", Kind::kClusters},
+    {"populations", Kind::kPopulations},
+}};
+
+class Catalog {
+ public:
+  /// Opens the folder that holds `models/` and `hardware/`. Errors: kIo when they are not there.
+  [[nodiscard]] static Expected<Catalog> open(std::filesystem::path root);
+
+  [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+  /// Every id of a kind, sorted.
+  [[nodiscard]] const std::vector<std::string>& ids(Kind kind) const;
+  /// The aliases that mean `id`, sorted.
+  [[nodiscard]] std::vector<std::string> aliases_of(Kind kind, std::string_view id) const;
+  /// The file behind a name. Errors: kNotFound with the nearest names.
+  [[nodiscard]] Expected<std::filesystem::path> find(Kind kind, std::string_view name) const;
+
+  [[nodiscard]] Expected<std::shared_ptr<const workload::Model>> model(std::string_view name,
+                                                                       const Dimensions& dimensions = {}) const;
+  [[nodiscard]] Expected<hardware::Gpu> gpu(std::string_view name) const;
+  [[nodiscard]] Expected<hardware::Link> link(std::string_view name) const;
+  /// A node or a cloud instance, with its GPU and links read as well.
+  [[nodiscard]] Expected<hardware::Node> node(std::string_view name) const;
+  [[nodiscard]] Expected<StudySetting> setting(std::string_view name) const;
+  [[nodiscard]] Expected<PopulationFile> population(std::string_view name) const;
+
+  /// Puts another GPU into a node: its NVLink and PCIe links come along; an NVLink node keeps NVLink only if the GPU
+  /// has it.
+  [[nodiscard]] Expected<void> fit_gpu(hardware::Node& node, hardware::Gpu gpu) const;
+
+ private:
+  struct Alias {
+    std::string folded;
+    std::string name;
+    std::string id;
+  };
+  struct Shelf {
+    std::filesystem::path folder;
+    std::vector<std::string> ids;
+    std::vector<Alias> aliases;
+  };
+
+  Catalog() = default;
+  Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
+  [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] Expected<Node> document(Kind kind, std::string_view name) const;
+
+  std::filesystem::path root_;
+  std::vector<Shelf> shelves_;
+};
+
+/// Whether a name is a path to a user's own file.
+[[nodiscard]] bool is_path(std::string_view name);
+
+}  // namespace ddlsim::io

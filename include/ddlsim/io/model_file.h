@@ -1,0 +1,24 @@
+// Reads models/*.yaml (schema: models/README.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/io/yaml.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::io {
+
+/// Values for a model's named dimensions in place of the file's ("sequence" -> 512).
+using Dimensions = std::vector<std::pair<std::string, std::int64_t>>;
+
+/// Most layers a model may have once its repeats are written out.
+inline constexpr std::size_t kMaxLayers = 100'000;
+
+/// Elaborates a model document. An unknown name in `dimensions` is an error that lists the model's own.
+[[nodiscard]] Expected<workload::Model> read_model(const Node& document, const Dimensions& dimensions = {});
+
+}  // namespace ddlsim::io

@@ -1,0 +1,22 @@
+// The shapes an answer can take.
+#pragma once
+
+#include "ddlsim/support/choices.h"
+
+namespace ddlsim::report {
+
+enum class Format {
+  kText,  // for a person: aligned, sensible units, the answer first
+  kJson,  // for a program: SI units with suffixes in the keys, a "schema" field
+  kCsv,   // for a spreadsheet: a header with units
+  kMd,    // for a review: a GitHub table
+};
+
+inline constexpr Choices<Format, 4> kFormats{{
+    {"text", Format::kText},
+    {"json", Format::kJson},
+    {"csv", Format::kCsv},
+    {"md", Format::kMd},
+}};
+
+}  // namespace ddlsim::report

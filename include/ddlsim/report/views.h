@@ -1,0 +1,47 @@
+// Views of answers: each returns the whole text, ending in a newline. Nothing here prints.
+//
+// JSON follows the command contract: `ddlsim/predict/1`, `ddlsim/what-if/1`, `ddlsim/fleet/1`, `ddlsim/list/1`. Fields
+// may be added, never renamed. A value that is unknown is null.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddlsim/answer/fleet.h"
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/report/format.h"
+#include "ddlsim/support/error.h"
+
+namespace ddlsim::report {
+
+/// `title` says in words what was predicted.
+[[nodiscard]] std::string render(const answer::Prediction& prediction, const std::string& title, Format format);
+[[nodiscard]] std::string render(const answer::Comparison& comparison, Format format);
+[[nodiscard]] std::string render(const answer::FleetReport& report, Format format);
+/// The CDF of every speedup row: change, architecture, percentile, speedup.
+[[nodiscard]] std::string speedup_cdf(const answer::FleetReport& report);
+
+/// A row of a listing: a name and what it is.
+struct ListRow {
+  std::string name;
+  std::string what;
+  std::string aliases;
+};
+[[nodiscard]] std::string render_list(const std::string& kind, const std::vector<ListRow>& rows, Format format);
+
+/// One thing of a catalog with its values and their sources.
+struct Detail {
+  std::string key;
+  std::string value;
+  std::string source;
+};
+[[nodiscard]] std::string render_details(const std::string& kind, const std::string& id,
+                                         const std::vector<Detail>& details, Format format);
+
+/// Every id of a kind with its name. A file that cannot be read is an error.
+[[nodiscard]] Expected<std::vector<ListRow>> list(const io::Catalog& catalog, io::Kind kind);
+/// The values of one thing, with sources.
+[[nodiscard]] Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind, std::string_view name);
+
+}  // namespace ddlsim::report

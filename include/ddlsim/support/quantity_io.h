@@ -1,0 +1,58 @@
+// Quantities as text: "25 Gb/s", "16 GiB", "5 us", "70 %", "24.48 $/h".
+//
+// A number, optional space, a unit. Units are case-sensitive because b and B, m and M mean different things. Rejected,
+// with the reason: no unit, an unknown unit, a unit of another dimension, nan, inf, digit grouping ("1,000"), text left
+// over. Zero and negative values are rejected by the `Range` the caller states.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim {
+
+enum class Range { kPositive, kNonNegative };
+
+template <Dimension D>
+[[nodiscard]] Expected<Quantity<D>> parse_quantity(std::string_view text, Range range = Range::kPositive);
+
+[[nodiscard]] inline Expected<Time> parse_time(std::string_view text, Range range = Range::kPositive) {
+  return parse_quantity<dimension::kTime>(text, range);
+}
+[[nodiscard]] inline Expected<DataSize> parse_data_size(std::string_view text, Range range = Range::kPositive) {
+  return parse_quantity<dimension::kData>(text, range);
+}
+[[nodiscard]] inline Expected<Bandwidth> parse_bandwidth(std::string_view text, Range range = Range::kPositive) {
+  return parse_quantity<dimension::kData - dimension::kTime>(text, range);
+}
+[[nodiscard]] inline Expected<ComputeRate> parse_compute_rate(std::string_view text) {
+  return parse_quantity<dimension::kWork - dimension::kTime>(text);
+}
+
+/// A count: digits only (no sign, point, exponent or grouping), in [lowest, highest].
+[[nodiscard]] Expected<std::int64_t> parse_count(std::string_view text, std::int64_t lowest, std::int64_t highest);
+
+/// A share in (0, 1]: "70 %" or "0.7".
+[[nodiscard]] Expected<double> parse_fraction(std::string_view text);
+
+/// A finite decimal number; the whole text must be one. Fails for nan, inf, hex and empty text.
+[[nodiscard]] Expected<double> parse_number(std::string_view text);
+
+/// For people: four significant digits in a sensible unit ("412.3 ms", "25 Gb/s" for networks stays with `in_bits`).
+[[nodiscard]] std::string to_text(Time value);
+[[nodiscard]] std::string to_text(DataSize value);
+[[nodiscard]] std::string to_text(Work value);
+[[nodiscard]] std::string to_text(ComputeRate value);
+[[nodiscard]] std::string to_text(Bandwidth value);
+[[nodiscard]] std::string to_text(Power value);
+[[nodiscard]] std::string to_text(PriceRate value);
+[[nodiscard]] std::string to_text_in_bits(Bandwidth value);
+/// 1,234,567 as "1,234,567".
+[[nodiscard]] std::string to_text(std::int64_t count);
+/// A plain number with the given significant digits and no trailing zeros.
+[[nodiscard]] std::string significant(double value, int digits = 4);
+
+}  // namespace ddlsim

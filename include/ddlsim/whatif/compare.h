@@ -1,0 +1,33 @@
+// What-if: a baseline beside alternatives, each a list of changed settings.
+//
+// Speedup is the ratio of throughputs (samples per second of the whole cluster), which is the ratio of step times as
+// long as batch and GPUs stay the same. `what_would_help` makes the alternatives itself: every part that could be
+// upgraded, one at a time, best first.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+struct Change {
+  std::string name;  // empty: made from the settings
+  std::vector<Override> overrides;
+};
+
+/// Resolves and predicts the baseline and every alternative. Fails if any of them does, naming it.
+[[nodiscard]] Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const Override> base,
+                                                   std::span<const Change> changes);
+
+/// The upgrades tried: the next network rate (at least twice as fast), twice the NVLink, PCIe, memory bandwidth and peak
+/// rate, half the launch interval, the next GPU with at least 1.2 times the rate and the fastest one (any on PCIe; on NVLink, those of listed servers), and
+/// every other strategy. What the job does not use, or cannot take, is in `skipped` with the reason.
+[[nodiscard]] Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::span<const Override> base);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,67 @@
+// A question's subject: a workload on a cluster under a strategy, every part of it resolved.
+//
+// A scenario is a list of settings, `path = value`. A scenario file, the flags of a command and `--set` all become the
+// same list; of two settings with one path the later wins, and the order of different paths does not matter:
+// `gpu = h100` is applied before `gpu.memory_bandwidth = 2 TB/s` wherever they stand. Every error names the setting,
+// its place and the valid choices. `settings()` lists the paths with their meaning.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/cost/efficiency.h"
+#include "ddlsim/hardware/node.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/plan/strategy.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/precision.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::whatif {
+
+struct Override {
+  std::string path;
+  std::string value;
+  SourceLocation where;  // of a file; empty for a flag
+};
+
+/// Median time of cudaLaunchKernel on an H100 host in TrioSim's public profiler traces (tracer/data/profiler).
+inline constexpr Time kDefaultLaunchInterval = microseconds(6);
+
+struct Scenario {
+  std::shared_ptr<const workload::Model> model;
+  hardware::Cluster cluster;
+  plan::Strategy strategy;
+  std::int64_t batch = 1;  // samples per GPU and step
+  Precision precision = Precision::kFp32;
+  std::optional<answer::Fidelity> fidelity;  // nothing: analytic where the model has layers, else aggregate
+  std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
+  cost::Efficiency efficiency;
+  Time launch_interval = kDefaultLaunchInterval;
+};
+
+/// One thing a scenario can be told.
+struct SettingInfo {
+  std::string path;
+  std::string meaning;
+  std::string example;
+};
+
+[[nodiscard]] std::vector<SettingInfo> settings();
+
+/// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default.
+[[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> overrides);
+
+/// The settings of a scenario file: a YAML map whose nested keys join with dots (`gpu: {memory_bandwidth: 2 TB/s}` is
+/// `gpu.memory_bandwidth`). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its `name`.
+[[nodiscard]] Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path);
+
+/// "ResNet-50 v1.5, 64 images per GPU, fp32, ps, on 4 x NVIDIA DGX-1 (32 GPUs), 25 Gb/s network"
+[[nodiscard]] std::string describe(const Scenario& scenario);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,110 @@
+// A workload: what one training step of one GPU has to do, whatever the hardware.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddlsim/support/choices.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/precision.h"
+#include "ddlsim/support/source.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/workload/op.h"
+
+namespace ddlsim::workload {
+
+enum class Optimizer { kSgd, kSgdMomentum, kAdam };
+
+inline constexpr Choices<Optimizer, 3> kOptimizers{{
+    {"sgd", Optimizer::kSgd},
+    {"sgd-momentum", Optimizer::kSgdMomentum},
+    {"adam", Optimizer::kAdam},
+}};
+
+/// fp32 values kept per parameter beside weight and gradient.
+[[nodiscard]] constexpr int state_values(Optimizer optimizer) {
+  return optimizer == Optimizer::kSgd ? 0 : optimizer == Optimizer::kSgdMomentum ? 1 : 2;
+}
+/// fp32 values read and written per parameter by one update: weight in and out, gradient in, each state in and out.
+[[nodiscard]] constexpr int update_accesses(Optimizer optimizer) { return 3 + 2 * state_values(optimizer); }
+
+/// The architectures of Wang et al. (IISWC 2019): where parameters live and which links carry them.
+enum class Architecture { k1w1g, k1wng, kPsWorker, kAllReduceLocal, kAllReduceCluster, kPearl };
+
+inline constexpr Choices<Architecture, 6> kArchitectures{{
+    {"1w1g", Architecture::k1w1g},
+    {"1wng", Architecture::k1wng},
+    {"ps-worker", Architecture::kPsWorker},
+    {"allreduce-local", Architecture::kAllReduceLocal},
+    {"allreduce-cluster", Architecture::kAllReduceCluster},
+    {"pearl", Architecture::kPearl},
+}};
+
+/// The features of one step of one cNode (a GPU and its worker), as Wang et al. (IISWC 2019) define them.
+struct StepFeatures {
+  Work flops;              // of compute-bound operators, forward and backward
+  DataSize memory_access;  // of memory-bound operators
+  DataSize input;          // copied from host to GPU
+  DataSize weight_traffic; // weights and gradients that cross the architecture's links
+  DataSize dense_weights;
+  DataSize embedding_weights;
+};
+
+/// Sums over a model's layers, per sample unless stated, so that a closed form need not walk them.
+struct Totals {
+  Work forward_work;
+  Work backward_work;
+  std::int64_t memory_bound_elements = 0;  // forward and backward, of layers without FLOPs
+  std::int64_t saved_elements = 0;
+  std::int64_t dense_parameters = 0;   // per model
+  std::int64_t sparse_parameters = 0;  // per model: embeddings with sparse gradients
+  std::int64_t sparse_gradient_elements = 0;
+  std::int64_t gradient_tensors = 0;  // per model
+};
+
+/// Errors: kInvalidArgument when a sum exceeds 2^62.
+[[nodiscard]] Expected<Totals> total(const std::vector<Layer>& layers);
+
+/// What a published description says; compared with the layers by a test.
+struct Published {
+  std::optional<std::int64_t> parameters;
+  std::optional<Work> forward_flops;
+};
+
+/// A validated model. Exactly one of `layers` (not empty) and `features` describes it.
+struct Model {
+  std::string id;
+  std::string name;
+  std::string task;
+  std::string sample;
+  std::int64_t batch = 1;  // samples per GPU and step, the default
+  Optimizer optimizer = Optimizer::kSgdMomentum;
+  DataSize input_per_sample;
+  std::vector<std::pair<std::string, std::int64_t>> dimensions;
+  std::vector<Layer> layers;
+  Totals totals;
+  std::optional<StepFeatures> features;  // at `batch`
+  std::optional<Architecture> architecture;
+  Published published;
+  Sources sources;
+  std::vector<std::string> recalled;  // feature keys whose figure nobody checked against the paper's text
+  std::string notes;
+
+  [[nodiscard]] bool has_layers() const { return !layers.empty(); }
+  [[nodiscard]] std::int64_t parameters() const { return totals.dense_parameters + totals.sparse_parameters; }
+};
+
+/// The features of one step of `batch` samples.
+///
+/// From layers: FLOPs and input scale with the batch; memory access is that of layers without FLOPs plus the
+/// optimizer's update; weight traffic is every gradient pushed and every weight pulled once (2 x gradient bytes; a ring
+/// all-reduce moves 2 (n-1)/n of it, which this rounds up). Stated features: FLOPs, memory access and input scale with
+/// batch / model.batch; weights and their traffic do not.
+[[nodiscard]] StepFeatures features_at(const Model& model, std::int64_t batch, Precision precision);
+
+/// Bytes of all gradients one GPU produces in a step of `batch` samples, at `size` bytes per element.
+[[nodiscard]] DataSize gradient_bytes(const Model& model, std::int64_t batch, DataSize size);
+
+}  // namespace ddlsim::workload

@@ -1,0 +1,119 @@
+// Operators as a model file lists them, and what each one costs per sample.
+//
+// `place(op, input shape)` turns an operator into a Layer: FLOPs, tensor elements read and written, elements kept for
+// the backward pass, and its gradient tensors. Rules (per sample, forward; models/README.md has the same table):
+//   convolution   2 * C/g * kh * kw * out * Ho * Wo FLOPs       linear    2 * rows * in * out
+//   attention     4 * rows * keys * width (scores and context)  lstm      directions * steps * 8h * (in + h)
+// Backward FLOPs are twice the forward ones: one product for the input's gradient, one for the weights'.
+// Elements (E = input, O = output): each operator reads its input and writes its output once, except
+//   batchnorm     forward 3E (statistics, then normalise), backward 5E: x and dy are read twice, dx written
+//   attention     unfused: scores S = heads * rows * keys are written, read by softmax and dropout, and read again
+//   add/multiply  two inputs; the gradient of a fork is summed, 3E
+// Limits: operators are separate kernels (no fusion), attention is not flash attention, and a layer's workspace is not
+// counted. Worked example: linear {out: 1000, bias} on [2048]: 2 * 2048 * 1000 = 4.096 MFLOP forward, 8.192 backward,
+// gradient tensors of 2,048,000 and 1,000 elements.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::workload {
+
+using Shape = std::vector<std::int64_t>;
+using Pair = std::array<std::int64_t, 2>;  // height, width
+
+struct Convolution {
+  std::int64_t out = 0;
+  Pair kernel{1, 1};
+  Pair stride{1, 1};
+  Pair pad{0, 0};
+  std::int64_t groups = 1;
+  bool bias = false;
+};
+struct Linear {
+  std::int64_t out = 0;
+  bool bias = true;
+  bool tied = false;  // the weight is another layer's: no parameter of its own
+};
+struct BatchNorm {};
+struct LayerNorm {};
+/// One tensor in, one out.
+struct Pointwise {
+  bool inverts_output = false;  // backward reads the saved output as well (relu, gelu, tanh, softmax, ...)
+};
+/// Two tensors in, one out.
+struct Combine {
+  bool product = false;  // a product's backward reads both inputs; a sum's does not
+};
+struct Pool {
+  Pair kernel{1, 1};
+  Pair stride{1, 1};
+  Pair pad{0, 0};
+  bool ceil = false;
+};
+struct GlobalPool {};
+struct Flatten {};
+struct Concat {
+  Shape out;
+};
+struct Embedding {
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  std::int64_t lookups = 0;
+  bool sparse_gradient = false;
+  Shape out;  // empty: [lookups, width]
+};
+struct Attention {
+  std::int64_t heads = 1;
+  std::int64_t keys = 0;  // 0: as many as the input has rows
+};
+struct Lstm {
+  std::int64_t hidden = 0;
+  std::int64_t directions = 1;
+};
+struct MatMul {
+  std::int64_t rows = 0;
+  std::int64_t inner = 0;
+  std::int64_t columns = 0;
+  Shape out;
+};
+
+using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten, Concat,
+                        Embedding, Attention, Lstm, MatMul>;
+
+/// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
+struct Layer {
+  std::string name;
+  Work forward_work;  // per sample; zero for an operator bound by memory
+  Work backward_work;
+  std::int64_t forward_elements = 0;  // activations read and written
+  std::int64_t backward_elements = 0;
+  std::int64_t saved_elements = 0;           // kept from forward to backward
+  std::int64_t forward_weight_elements = 0;  // weights read
+  std::int64_t backward_weight_elements = 0;
+  int forward_kernels = 1;
+  int backward_kernels = 1;
+  std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
+  bool sparse_gradient = false;
+  std::int64_t sparse_elements = 0;  // of the gradient, per sample, when it is sparse
+};
+
+struct Placed {
+  Layer layer;
+  Shape out;
+};
+
+/// The cost of `op` on an input of shape `in`, and its output's shape.
+/// Errors: kInvalidArgument when the shape does not fit the operator, or a count exceeds 2^53.
+[[nodiscard]] Expected<Placed> place(const Op& op, const Shape& in, std::string name);
+
+/// "[3, 224, 224]"
+[[nodiscard]] std::string to_string(const Shape& shape);
+
+}  // namespace ddlsim::workload

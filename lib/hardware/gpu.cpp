@@ -1,0 +1,26 @@
+#include "ddlsim/hardware/gpu.h"
+
+namespace ddlsim::hardware {
+
+std::optional<ComputeRate> PeakRates::at(Precision precision) const {
+  switch (precision) {
+    case Precision::kFp32: return fp32;
+    case Precision::kTf32: return tf32;
+    case Precision::kFp16: return fp16;
+    case Precision::kBf16: return bf16;
+    case Precision::kFp8: return fp8;
+  }
+  return std::nullopt;
+}
+
+void PeakRates::set(Precision precision, ComputeRate rate) {
+  switch (precision) {
+    case Precision::kFp32: fp32 = rate; return;
+    case Precision::kTf32: tf32 = rate; return;
+    case Precision::kFp16: fp16 = rate; return;
+    case Precision::kBf16: bf16 = rate; return;
+    case Precision::kFp8: fp8 = rate; return;
+  }
+}
+
+}  // namespace ddlsim::hardware

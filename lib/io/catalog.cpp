@@ -1,0 +1,237 @@
+#include "ddlsim/io/catalog.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "ddlsim/support/names.h"
+
+namespace ddlsim::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kFolders = std::to_array<std::pair<Kind, std::string_view>>({
+    {Kind::kModels, "models"},
+    {Kind::kGpus, "hardware/gpus"},
+    {Kind::kLinks, "hardware/links"},
+    {Kind::kNodes, "hardware/nodes"},
+    {Kind::kInstances, "hardware/instances"},
+    {Kind::kClusters, "hardware/clusters"},
+    {Kind::kPopulations, "models/fleet"},
+});
+
+std::string_view singular(Kind kind) {
+  switch (kind) {
+    case Kind::kModels: return "model";
+    case Kind::kGpus: return "gpu";
+    case Kind::kLinks: return "link";
+    case Kind::kNodes: return "node";
+    case Kind::kInstances: return "instance";
+    case Kind::kClusters: return "cluster";
+    case Kind::kPopulations: return "population";
+  }
+  return "thing";
+}
+
+std::vector<std::string> ids_in(const fs::path& folder) {
+  std::vector<std::string> ids;
+  std::error_code status;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, status)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == ".yaml" && path.stem() != "aliases") ids.push_back(path.stem().string());
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+/// A file must be named after what it holds, or look-up by name would lie.
+template <typename T>
+Expected<T> check_id(Expected<T> value, std::string_view id, const fs::path& path) {
+  if (!value || id == path.stem().string()) return value;
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("the file is named '{}' but describes '{}'", path.stem().string(), id),
+              {path.string(), 1, 1});
+}
+
+/// Errors without a place get the file's.
+template <typename T>
+Expected<T> in_file(Expected<T> value, const fs::path& path) {
+  if (!value && value.error().where.file.empty()) value.error().where.file = path.string();
+  return value;
+}
+
+}  // namespace
+
+bool is_path(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(".yaml"); }
+
+Expected<Catalog> Catalog::open(fs::path root) {
+  Catalog catalog;
+  catalog.root_ = std::move(root);
+  std::error_code status;
+  if (!fs::is_directory(catalog.root_ / "models", status) || !fs::is_directory(catalog.root_ / "hardware", status)) {
+    return fail(ErrorCode::kIo, "no folder that holds models/ and hardware/", {catalog.root_.string(), 0, 0});
+  }
+  for (const auto& [kind, folder] : kFolders) {
+    const fs::path path = catalog.root_ / folder;
+    catalog.shelves_.push_back(Shelf{path, ids_in(path), {}});
+  }
+  if (auto read = catalog.read_aliases(catalog.root_ / "models" / "aliases.yaml", {Kind::kModels}); !read) {
+    return tl::unexpected<Error>(read.error());
+  }
+  if (auto read = catalog.read_aliases(catalog.root_ / "hardware" / "aliases.yaml",
+                                       {Kind::kGpus, Kind::kLinks, Kind::kNodes});
+      !read) {
+    return tl::unexpected<Error>(read.error());
+  }
+  return catalog;
+}
+
+Expected<void> Catalog::read_aliases(const fs::path& file, const std::vector<Kind>& kinds) {
+  std::error_code status;
+  if (!fs::exists(file, status)) return {};
+  const Expected<Node> document = load_yaml(file);
+  if (!document) return tl::unexpected<Error>(document.error());
+  std::vector<Error> errors;
+  MapReader reader(*document, "an alias file", errors);
+  for (const Kind kind : kinds) {
+    const Node* map = reader.find(name_of(kKinds, kind));
+    if (map == nullptr) continue;
+    MapReader rows(*map, "aliases", errors);
+    for (const Entry& entry : map->entries) {
+      const std::string id = rows.text(entry.key);
+      const bool instance = kind == Kind::kNodes && std::binary_search(shelf(Kind::kInstances).ids.begin(),
+                                                                      shelf(Kind::kInstances).ids.end(), id);
+      Shelf& target = shelves_[static_cast<std::size_t>(instance ? Kind::kInstances : kind)];
+      if (!std::binary_search(target.ids.begin(), target.ids.end(), id)) {
+        rows.report(entry.value, ErrorCode::kNotFound, fmt::format("no {} '{}'", singular(kind), id),
+                    {suggestion(id, target.ids)});
+      }
+      target.aliases.push_back({fold_name(entry.key), entry.key, id});
+    }
+  }
+  reader.finish();
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return {};
+}
+
+const std::vector<std::string>& Catalog::ids(Kind kind) const { return shelf(kind).ids; }
+
+std::vector<std::string> Catalog::aliases_of(Kind kind, std::string_view id) const {
+  std::vector<std::string> names;
+  for (const Alias& alias : shelf(kind).aliases) {
+    if (alias.id == id) names.push_back(alias.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
+  if (is_path(name)) return fs::path(name);
+  const Shelf& shelf = this->shelf(kind);
+  const std::string folded = fold_name(name);
+  for (const std::string& id : shelf.ids) {
+    if (fold_name(id) == folded) return shelf.folder / (id + ".yaml");
+  }
+  for (const Alias& alias : shelf.aliases) {
+    if (alias.folded == folded) return shelf.folder / (alias.id + ".yaml");
+  }
+  std::vector<std::string> notes{suggestion(name, shelf.ids)};
+  notes.push_back(fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too",
+                              name_of(kKinds, kind)));
+  return fail(ErrorCode::kNotFound, fmt::format("unknown {} '{}'", singular(kind), name.substr(0, 60)), {},
+              std::move(notes));
+}
+
+Expected<Node> Catalog::document(Kind kind, std::string_view name) const {
+  return find(kind, name).and_then([](const fs::path& path) { return load_yaml(path); });
+}
+
+Expected<std::shared_ptr<const workload::Model>> Catalog::model(std::string_view name,
+                                                                const Dimensions& dimensions) const {
+  const auto path = find(Kind::kModels, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  auto model = load_yaml(*path).and_then([&](const Node& node) { return read_model(node, dimensions); });
+  model = in_file(check_id(std::move(model), model ? model->id : "", *path), *path);
+  if (!model) return tl::unexpected<Error>(model.error());
+  return std::make_shared<const workload::Model>(std::move(*model));
+}
+
+Expected<hardware::Gpu> Catalog::gpu(std::string_view name) const {
+  const auto path = find(Kind::kGpus, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  auto gpu = load_yaml(*path).and_then(read_gpu);
+  return check_id(std::move(gpu), gpu ? gpu->id : "", *path);
+}
+
+Expected<hardware::Link> Catalog::link(std::string_view name) const {
+  const auto path = find(Kind::kLinks, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  auto link = load_yaml(*path).and_then(read_link);
+  return check_id(std::move(link), link ? link->id : "", *path);
+}
+
+Expected<StudySetting> Catalog::setting(std::string_view name) const {
+  const auto path = find(Kind::kClusters, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  auto setting = load_yaml(*path).and_then(read_setting);
+  return check_id(std::move(setting), setting ? setting->id : "", *path);
+}
+
+Expected<PopulationFile> Catalog::population(std::string_view name) const {
+  const auto path = find(Kind::kPopulations, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  auto population = load_yaml(*path).and_then(read_population);
+  return check_id(std::move(population), population ? population->id : "", *path);
+}
+
+Expected<hardware::Node> Catalog::node(std::string_view name) const {
+  auto path = find(Kind::kNodes, name);
+  if (!path) {
+    if (auto rented = find(Kind::kInstances, name)) {
+      path = rented;
+    } else {
+      std::vector<std::string> all = ids(Kind::kNodes);
+      all.insert(all.end(), ids(Kind::kInstances).begin(), ids(Kind::kInstances).end());
+      Error error = path.error();
+      error.notes.front() = suggestion(name, all);
+      return tl::unexpected<Error>(std::move(error));
+    }
+  }
+  auto file = load_yaml(*path).and_then(read_node);
+  file = check_id(std::move(file), file ? file->node.id : "", *path);
+  if (!file) return tl::unexpected<Error>(file.error());
+  auto network = link(file->network_id);
+  auto gpu = this->gpu(file->node.gpu.id);
+  const auto at = [](Error error, const SourceLocation& where) {
+    if (error.where.file.empty()) error.where = where;
+    return tl::unexpected<Error>(std::move(error));
+  };
+  if (!network) return at(network.error(), file->network_where);
+  if (!gpu) return at(gpu.error(), file->gpu_where);
+  hardware::Node node = std::move(file->node);
+  node.network = std::move(*network);
+  if (auto fitted = fit_gpu(node, std::move(*gpu)); !fitted) return at(fitted.error(), file->gpu_where);
+  return node;
+}
+
+Expected<void> Catalog::fit_gpu(hardware::Node& node, hardware::Gpu gpu) const {
+  auto pcie = link(gpu.pcie_id);
+  if (!pcie) return tl::unexpected<Error>(pcie.error());
+  node.pcie = std::move(*pcie);
+  node.nvlink.reset();
+  if (gpu.nvlink) {
+    auto nvlink = link(gpu.nvlink_id);
+    if (!nvlink) return tl::unexpected<Error>(nvlink.error());
+    nvlink->bandwidth = *gpu.nvlink;
+    node.nvlink = std::move(*nvlink);
+  }
+  if (!node.nvlink) node.gpu_interconnect = hardware::Interconnect::kPcie;
+  node.gpu = std::move(gpu);
+  return {};
+}
+
+}  // namespace ddlsim::io

@@ -1,0 +1,33 @@
+#include "ddlsim/support/error.h"
+
+#include <iterator>
+#include <utility>
+
+namespace ddlsim {
+
+tl::unexpected<Error> fail(ErrorCode code, std::string message, SourceLocation where, std::vector<std::string> notes) {
+  return tl::unexpected<Error>(Error{code, std::move(message), std::move(where), std::move(notes), {}});
+}
+
+tl::unexpected<Error> fail_with_all(std::vector<Error> errors) {
+  Error first = std::move(errors.front());
+  first.also.insert(first.also.end(), std::make_move_iterator(errors.begin() + 1),
+                    std::make_move_iterator(errors.end()));
+  return tl::unexpected<Error>(std::move(first));
+}
+
+std::string to_string(const Error& error) {
+  std::string text;
+  if (!error.where.file.empty()) {
+    text += error.where.file;
+    if (error.where.line > 0) text += ":" + std::to_string(error.where.line);
+    if (error.where.line > 0 && error.where.column > 0) text += ":" + std::to_string(error.where.column);
+    text += ": ";
+  }
+  text += "error: " + error.message;
+  for (const std::string& note : error.notes) text += "\n  " + note;
+  for (const Error& other : error.also) text += "\n" + to_string(other);
+  return text;
+}
+
+}  // namespace ddlsim

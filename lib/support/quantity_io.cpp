@@ -1,0 +1,282 @@
+#include "ddlsim/support/quantity_io.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+#include <optional>
+#include <utility>
+
+#include "ddlsim/support/names.h"
+
+namespace ddlsim {
+namespace {
+
+struct UnitRow {
+  std::string_view symbol;
+  Dimension dimension;
+  double factor;
+};
+
+constexpr Dimension kBandwidth = dimension::kData - dimension::kTime;
+constexpr Dimension kComputeRate = dimension::kWork - dimension::kTime;
+constexpr Dimension kIntensity = dimension::kWork - dimension::kData;
+constexpr Dimension kPower = dimension::kEnergy - dimension::kTime;
+constexpr Dimension kPriceRate = dimension::kMoney - dimension::kTime;
+constexpr double kKi = 1024.0;
+constexpr double kMi = kKi * kKi;
+constexpr double kGi = kMi * kKi;
+
+constexpr auto kUnits = std::to_array<UnitRow>({
+    {"s", dimension::kTime, 1},          {"ms", dimension::kTime, 1e-3},
+    {"us", dimension::kTime, 1e-6},      {"µs", dimension::kTime, 1e-6},
+    {"ns", dimension::kTime, 1e-9},      {"min", dimension::kTime, 60},
+    {"h", dimension::kTime, 3600},       {"B", dimension::kData, 1},
+    {"kB", dimension::kData, 1e3},       {"KB", dimension::kData, 1e3},
+    {"MB", dimension::kData, 1e6},       {"GB", dimension::kData, 1e9},
+    {"TB", dimension::kData, 1e12},      {"KiB", dimension::kData, kKi},
+    {"MiB", dimension::kData, kMi},      {"GiB", dimension::kData, kGi},
+    {"TiB", dimension::kData, kGi * kKi}, {"b", dimension::kData, 0.125},
+    {"kb", dimension::kData, 1e3 / 8},   {"Mb", dimension::kData, 1e6 / 8},
+    {"Gb", dimension::kData, 1e9 / 8},   {"FLOP", dimension::kWork, 1},
+    {"MFLOP", dimension::kWork, 1e6},    {"GFLOP", dimension::kWork, 1e9},
+    {"TFLOP", dimension::kWork, 1e12},   {"PFLOP", dimension::kWork, 1e15},
+    {"B/s", kBandwidth, 1},              {"kB/s", kBandwidth, 1e3},
+    {"MB/s", kBandwidth, 1e6},           {"GB/s", kBandwidth, 1e9},
+    {"TB/s", kBandwidth, 1e12},          {"KiB/s", kBandwidth, kKi},
+    {"MiB/s", kBandwidth, kMi},          {"GiB/s", kBandwidth, kGi},
+    {"b/s", kBandwidth, 0.125},          {"kb/s", kBandwidth, 1e3 / 8},
+    {"Mb/s", kBandwidth, 1e6 / 8},       {"Gb/s", kBandwidth, 1e9 / 8},
+    {"Tb/s", kBandwidth, 1e12 / 8},      {"Gbit/s", kBandwidth, 1e9 / 8},
+    {"Mbit/s", kBandwidth, 1e6 / 8},     {"Gbps", kBandwidth, 1e9 / 8},
+    {"Mbps", kBandwidth, 1e6 / 8},       {"GBps", kBandwidth, 1e9},
+    {"FLOP/s", kComputeRate, 1},         {"GFLOP/s", kComputeRate, 1e9},
+    {"TFLOP/s", kComputeRate, 1e12},     {"PFLOP/s", kComputeRate, 1e15},
+    {"GFLOPS", kComputeRate, 1e9},       {"TFLOPS", kComputeRate, 1e12},
+    {"PFLOPS", kComputeRate, 1e15},      {"FLOP/B", kIntensity, 1},
+    {"J", dimension::kEnergy, 1},        {"kWh", dimension::kEnergy, 3.6e6},
+    {"W", kPower, 1},                    {"kW", kPower, 1e3},
+    {"$", dimension::kMoney, 1},         {"$/h", kPriceRate, 1.0 / 3600.0},
+});
+
+std::string_view dimension_name(Dimension d) {
+  constexpr auto kNames = std::to_array<std::pair<Dimension, std::string_view>>({
+      {dimension::kTime, "a time"},
+      {dimension::kData, "a data size"},
+      {dimension::kWork, "an amount of work"},
+      {dimension::kEnergy, "an energy"},
+      {dimension::kMoney, "an amount of money"},
+      {kBandwidth, "a bandwidth"},
+      {kComputeRate, "a compute rate"},
+      {kIntensity, "an operational intensity"},
+      {kPower, "a power"},
+      {kPriceRate, "a price per time"},
+  });
+  for (const auto& [candidate, name] : kNames) {
+    if (candidate == d) return name;
+  }
+  return "a quantity";
+}
+
+std::vector<std::string> symbols_of(Dimension d) {
+  std::vector<std::string> symbols;
+  for (const UnitRow& row : kUnits) {
+    if (row.dimension == d) symbols.emplace_back(row.symbol);
+  }
+  return symbols;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlank = " \t";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+/// What is wrong with a message may come from a file of any size: quote only its beginning.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  return text.size() <= kMost ? fmt::format("'{}'", text) : fmt::format("'{}…'", text.substr(0, kMost));
+}
+
+/// The leading decimal number of `text` and what follows it.
+std::optional<std::pair<double, std::string_view>> leading_number(std::string_view text) {
+  const char first = text.empty() ? '\0' : text.front();
+  const bool starts_number = (first >= '0' && first <= '9') || first == '.' || first == '-' || first == '+';
+  if (!starts_number) return std::nullopt;
+  if (first == '+') text.remove_prefix(1);
+  double number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc{} || !std::isfinite(number)) return std::nullopt;
+  return std::pair{number, text.substr(static_cast<std::size_t>(end - text.data()))};
+}
+
+Expected<double> parse_in(std::string_view whole, Dimension wanted, Range range) {
+  const std::string_view text = trim(whole);
+  const std::string what = fmt::format("{} is not {}", quoted(text), dimension_name(wanted));
+  const std::vector<std::string> symbols = symbols_of(wanted);
+  const auto number = leading_number(text);
+  if (!number) return fail(ErrorCode::kParse, what, {}, {"write a number and a unit: " + join(symbols)});
+  const std::string_view symbol = trim(number->second);
+  if (symbol.empty()) return fail(ErrorCode::kParse, what + ": the unit is missing", {}, {"units: " + join(symbols)});
+  if (symbol.front() == ',') {
+    return fail(ErrorCode::kParse, what + ": digits are not grouped and the decimal sign is a point");
+  }
+  const auto row = std::find_if(kUnits.begin(), kUnits.end(), [&](const UnitRow& r) { return r.symbol == symbol; });
+  if (row == kUnits.end()) {
+    return fail(ErrorCode::kParse, fmt::format("{}: unknown unit {}", what, quoted(symbol)), {},
+                {suggestion(symbol, symbols)});
+  }
+  if (row->dimension != wanted) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} but {}", what, dimension_name(row->dimension)), {},
+                {"units: " + join(symbols)});
+  }
+  const double value = number->first * row->factor;
+  if (!std::isfinite(value)) return fail(ErrorCode::kInvalidArgument, what + ": too large");
+  if (value < 0) return fail(ErrorCode::kInvalidArgument, what + ": it must not be negative");
+  if (value == 0 && range == Range::kPositive) {
+    return fail(ErrorCode::kInvalidArgument, what + ": it must be greater than zero");
+  }
+  return value;
+}
+
+template <Dimension D>
+constexpr Unit<D> kBase{1.0};
+
+struct Scale {
+  double factor;
+  std::string_view symbol;
+};
+
+/// Four significant digits in the largest unit that keeps the number at 1 or above.
+std::string scaled(double value, std::span<const Scale> largest_first) {
+  if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
+  for (const Scale& scale : largest_first) {
+    // 0.9995 rounds up to 1.000 of the unit.
+    if (std::abs(value) >= 0.99995 * scale.factor) {
+      return fmt::format("{} {}", significant(value / scale.factor), scale.symbol);
+    }
+  }
+  const Scale& smallest = largest_first.back();
+  return fmt::format("{} {}", significant(value / smallest.factor), smallest.symbol);
+}
+
+}  // namespace
+
+template <Dimension D>
+Expected<Quantity<D>> parse_quantity(std::string_view text, Range range) {
+  return parse_in(text, D, range).map([](double value) { return kBase<D>(value); });
+}
+
+template Expected<Time> parse_quantity(std::string_view, Range);
+template Expected<DataSize> parse_quantity(std::string_view, Range);
+template Expected<Work> parse_quantity(std::string_view, Range);
+template Expected<Bandwidth> parse_quantity(std::string_view, Range);
+template Expected<ComputeRate> parse_quantity(std::string_view, Range);
+template Expected<Power> parse_quantity(std::string_view, Range);
+template Expected<PriceRate> parse_quantity(std::string_view, Range);
+
+Expected<std::int64_t> parse_count(std::string_view whole, std::int64_t lowest, std::int64_t highest) {
+  const std::string_view text = trim(whole);
+  std::int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool complete = !text.empty() && end == text.data() + text.size();
+  const std::string choices = fmt::format("write a whole number from {} to {}", lowest, highest);
+  if (status == std::errc::result_out_of_range && complete) {
+    return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
+  }
+  if (status != std::errc{} || !complete) {
+    return fail(ErrorCode::kParse, quoted(text) + " is not a whole number", {}, {choices});
+  }
+  if (value < lowest || value > highest) {
+    return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
+  }
+  return value;
+}
+
+Expected<double> parse_fraction(std::string_view whole) {
+  const std::string_view text = trim(whole);
+  const auto number = leading_number(text);
+  const std::string_view rest = number ? trim(number->second) : std::string_view{};
+  const std::string choices = "write a share above 0 and up to 1, as '70 %' or '0.7'";
+  if (!number || !(rest.empty() || rest == "%")) {
+    return fail(ErrorCode::kParse, quoted(text) + " is not a share", {}, {choices});
+  }
+  const double value = rest.empty() ? number->first : number->first / 100.0;
+  if (value <= 0 || value > 1) {
+    return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
+  }
+  return value;
+}
+
+Expected<double> parse_number(std::string_view whole) {
+  const std::string_view text = trim(whole);
+  const auto number = leading_number(text);
+  if (!number || !number->second.empty()) return fail(ErrorCode::kParse, quoted(text) + " is not a number");
+  return number->first;
+}
+
+std::string significant(double value, int digits) {
+  if (value == 0) return "0";
+  const double magnitude = std::floor(std::log10(std::abs(value)));
+  const int decimals = std::clamp(digits - 1 - static_cast<int>(magnitude), 0, 12);
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  return text;
+}
+
+std::string to_text(Time value) {
+  constexpr auto kScales = std::to_array<Scale>({{3600, "h"}, {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}});
+  return scaled(value.in(seconds), kScales);
+}
+
+std::string to_text(DataSize value) {
+  constexpr auto kScales =
+      std::to_array<Scale>({{1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}});
+  return scaled(value.in(bytes), kScales);
+}
+
+std::string to_text(Work value) {
+  constexpr auto kScales =
+      std::to_array<Scale>({{1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1, "FLOP"}});
+  return scaled(value.in(flops), kScales);
+}
+
+std::string to_text(ComputeRate value) {
+  constexpr auto kScales =
+      std::to_array<Scale>({{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1, "FLOP/s"}});
+  return scaled(value.in(flops_per_second), kScales);
+}
+
+std::string to_text(Bandwidth value) {
+  constexpr auto kScales =
+      std::to_array<Scale>({{1e12, "TB/s"}, {1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}, {1, "B/s"}});
+  return scaled(value.in(bytes_per_second), kScales);
+}
+
+std::string to_text_in_bits(Bandwidth value) {
+  constexpr auto kScales = std::to_array<Scale>({{1.25e11, "Tb/s"}, {1.25e8, "Gb/s"}, {1.25e5, "Mb/s"}, {0.125, "b/s"}});
+  return scaled(value.in(bytes_per_second), kScales);
+}
+
+std::string to_text(Power value) { return significant(value.in(watts)) + " W"; }
+
+std::string to_text(PriceRate value) { return significant(value.in(dollars_per_hour), 5) + " $/h"; }
+
+std::string to_text(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  const std::size_t sign = count < 0 ? 1 : 0;
+  for (std::size_t i = digits.size(); i > sign + 3;) {
+    i -= 3;
+    digits.insert(i, ",");
+  }
+  return digits;
+}
+
+}  // namespace ddlsim

@@ -1,0 +1,69 @@
+#include "ddlsim/workload/model.h"
+
+#include "ddlsim/support/checked.h"
+
+namespace ddlsim::workload {
+namespace {
+
+constexpr DataSize kFp32 = bytes(4);
+
+double as_double(std::int64_t count) { return static_cast<double>(count); }
+
+}  // namespace
+
+Expected<Totals> total(const std::vector<Layer>& layers) {
+  Totals totals;
+  bool fits = true;
+  const auto add = [&fits](std::int64_t& sum, std::int64_t term) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 62;
+    const auto result = checked_add(sum, term);
+    fits = fits && result && *result <= kMost;
+    sum = fits ? *result : 0;
+  };
+  for (const Layer& layer : layers) {
+    totals.forward_work += layer.forward_work;
+    totals.backward_work += layer.backward_work;
+    add(totals.saved_elements, layer.saved_elements);
+    if (layer.forward_work == Work::zero()) {
+      add(totals.memory_bound_elements, layer.forward_elements);
+      add(totals.memory_bound_elements, layer.backward_elements);
+    }
+    for (const std::int64_t elements : layer.parameters) {
+      add(layer.sparse_gradient ? totals.sparse_parameters : totals.dense_parameters, elements);
+    }
+    add(totals.gradient_tensors, static_cast<std::int64_t>(layer.parameters.size()));
+    add(totals.sparse_gradient_elements, layer.sparse_elements);
+  }
+  if (!fits) return fail(ErrorCode::kInvalidArgument, "the model's totals exceed 2^62 elements");
+  return totals;
+}
+
+DataSize gradient_bytes(const Model& model, std::int64_t batch, DataSize size) {
+  const Totals& totals = model.totals;
+  return size * (as_double(totals.dense_parameters) + as_double(totals.sparse_gradient_elements) * as_double(batch));
+}
+
+StepFeatures features_at(const Model& model, std::int64_t batch, Precision precision) {
+  const double samples = as_double(batch);
+  if (model.features) {
+    StepFeatures scaled = *model.features;
+    const double scale = samples / as_double(model.batch);
+    scaled.flops = scaled.flops * scale;
+    scaled.memory_access = scaled.memory_access * scale;
+    scaled.input = scaled.input * scale;
+    return scaled;
+  }
+  const Totals& totals = model.totals;
+  const double updated = as_double(totals.dense_parameters) + as_double(totals.sparse_gradient_elements) * samples;
+  return {
+      .flops = (totals.forward_work + totals.backward_work) * samples,
+      .memory_access = activation_size(precision) * (as_double(totals.memory_bound_elements) * samples) +
+                       kFp32 * (updated * update_accesses(model.optimizer)),
+      .input = model.input_per_sample * samples,
+      .weight_traffic = gradient_bytes(model, batch, kFp32) * 2.0,
+      .dense_weights = kFp32 * (as_double(totals.dense_parameters) * (1 + state_values(model.optimizer))),
+      .embedding_weights = kFp32 * (as_double(totals.sparse_parameters) * (1 + state_values(model.optimizer))),
+  };
+}
+
+}  // namespace ddlsim::workload

@@ -1,0 +1,263 @@
+#include "ddlsim/workload/op.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+
+#include "ddlsim/support/checked.h"
+
+namespace ddlsim::workload {
+namespace {
+
+/// Counts stay exact as doubles up to here.
+constexpr std::int64_t kLargestCount = std::int64_t{1} << 53;
+
+/// Sums and products of counts that remember an overflow instead of hiding it.
+class Counter {
+ public:
+  std::int64_t product(std::initializer_list<std::int64_t> factors) {
+    std::int64_t result = 1;
+    for (const std::int64_t factor : factors) result = keep(checked_multiply(result, factor));
+    return result;
+  }
+  std::int64_t sum(std::initializer_list<std::int64_t> terms) {
+    std::int64_t result = 0;
+    for (const std::int64_t term : terms) result = keep(checked_add(result, term));
+    return result;
+  }
+  std::int64_t elements(const Shape& shape) {
+    std::int64_t result = 1;
+    for (const std::int64_t size : shape) result = keep(checked_multiply(result, size));
+    return result;
+  }
+  [[nodiscard]] bool overflowed() const { return overflowed_; }
+
+ private:
+  std::int64_t keep(std::optional<std::int64_t> value) {
+    if (value && *value <= kLargestCount) return *value;
+    overflowed_ = true;
+    return 0;
+  }
+  bool overflowed_ = false;
+};
+
+Work work(std::int64_t count) { return flops(static_cast<double>(count)); }
+
+/// A weighted operator: backward makes the gradients of input and weights, each a product of the forward's size.
+void set_products(Layer& layer, Counter& count, std::int64_t forward_flops, std::int64_t in, std::int64_t out,
+                  std::int64_t weights) {
+  layer.forward_work = work(forward_flops);
+  layer.backward_work = work(count.product({2, forward_flops}));
+  layer.forward_elements = count.sum({in, out});
+  layer.backward_elements = count.product({2, layer.forward_elements});
+  layer.forward_weight_elements = weights;
+  layer.backward_weight_elements = count.product({2, weights});
+  layer.saved_elements = out;
+  layer.backward_kernels = 2;
+}
+
+tl::unexpected<Error> misfit(std::string_view op, const Shape& in, std::string_view needs) {
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{} cannot take an input of shape {}", op, to_string(in)), {},
+              {std::string(needs)});
+}
+
+/// The length of a window's output along one axis; nothing when the window does not fit.
+std::optional<std::int64_t> slide(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                                  bool ceil) {
+  const auto padded = checked_add(size, pad <= kLargestCount ? 2 * pad : pad);
+  if (!padded || *padded < kernel) return std::nullopt;
+  const std::int64_t room = *padded - kernel;
+  return (ceil ? (room + stride - 1) / stride : room / stride) + 1;
+}
+
+struct Placer {
+  const Shape& in;
+  Placed& placed;
+  Counter& count;
+
+  Expected<void> operator()(const Convolution& op) {
+    if (in.size() != 3) return misfit("conv", in, "it needs [channels, height, width]");
+    if (in[0] % op.groups != 0 || op.out % op.groups != 0) {
+      return misfit("conv", in, fmt::format("{} groups divide neither input nor {} output channels", op.groups, op.out));
+    }
+    const auto height = slide(in[1], op.kernel[0], op.stride[0], op.pad[0], false);
+    const auto width = slide(in[2], op.kernel[1], op.stride[1], op.pad[1], false);
+    if (!height || !width) return misfit("conv", in, "the kernel is larger than the padded input");
+    placed.out = {op.out, *height, *width};
+    const std::int64_t weights = count.product({op.out, in[0] / op.groups, op.kernel[0], op.kernel[1]});
+    set_products(placed.layer, count, count.product({2, weights, *height, *width}), count.elements(in),
+                 count.elements(placed.out), weights);
+    placed.layer.parameters.push_back(weights);
+    if (op.bias) placed.layer.parameters.push_back(op.out);
+    return {};
+  }
+
+  Expected<void> operator()(const Linear& op) {
+    if (in.empty()) return misfit("linear", in, "it needs at least one size");
+    placed.out = in;
+    placed.out.back() = op.out;
+    const std::int64_t weights = count.product({in.back(), op.out});
+    const std::int64_t input = count.elements(in);
+    set_products(placed.layer, count, count.product({2, input, op.out}), input, count.elements(placed.out), weights);
+    if (!op.tied) placed.layer.parameters.push_back(weights);
+    if (op.bias) placed.layer.parameters.push_back(op.out);
+    return {};
+  }
+
+  Expected<void> operator()(const BatchNorm&) {
+    if (in.empty()) return misfit("batchnorm", in, "it needs [channels, ...]");
+    const std::int64_t elements = count.elements(in);
+    // Its output is overwritten by the activation that follows, so the input is what stays.
+    return memory_bound(in, count.product({3, elements}), count.product({5, elements}), 0, {in[0], in[0]});
+  }
+
+  Expected<void> operator()(const LayerNorm&) {
+    if (in.empty()) return misfit("layernorm", in, "it needs [..., width]");
+    const std::int64_t elements = count.elements(in);
+    return memory_bound(in, count.product({2, elements}), count.product({3, elements}), elements,
+                        {in.back(), in.back()});
+  }
+
+  Expected<void> operator()(const Pointwise& op) {
+    const std::int64_t elements = count.elements(in);
+    return memory_bound(in, count.product({2, elements}), count.product({op.inverts_output ? 3 : 2, elements}),
+                        elements);
+  }
+
+  Expected<void> operator()(const Combine& op) {
+    const std::int64_t elements = count.elements(in);
+    return memory_bound(in, count.product({3, elements}), count.product({op.product ? 5 : 3, elements}),
+                        op.product ? elements : 0);
+  }
+
+  Expected<void> operator()(const Pool& op) {
+    if (in.size() != 3) return misfit("pool", in, "it needs [channels, height, width]");
+    const auto height = slide(in[1], op.kernel[0], op.stride[0], op.pad[0], op.ceil);
+    const auto width = slide(in[2], op.kernel[1], op.stride[1], op.pad[1], op.ceil);
+    if (!height || !width) return misfit("pool", in, "the kernel is larger than the padded input");
+    Shape out{in[0], *height, *width};
+    const std::int64_t output = count.elements(out);
+    const std::int64_t both = count.sum({count.elements(in), output});
+    return memory_bound(std::move(out), both, count.sum({both, output}), output);
+  }
+
+  Expected<void> operator()(const GlobalPool&) {
+    if (in.size() < 2) return misfit("global_avgpool", in, "it needs [channels, ...]");
+    const std::int64_t both = count.sum({count.elements(in), in[0]});
+    return memory_bound({in[0]}, both, both, in[0]);
+  }
+
+  Expected<void> operator()(const Flatten&) {
+    placed.out = {count.elements(in)};
+    placed.layer.forward_kernels = 0;  // a view
+    placed.layer.backward_kernels = 0;
+    return {};
+  }
+
+  Expected<void> operator()(const Concat& op) {
+    const std::int64_t copied = count.product({2, count.elements(op.out)});
+    return memory_bound(op.out, copied, copied, copied / 2);
+  }
+
+  Expected<void> operator()(const Embedding& op) {
+    Shape out = op.out.empty() ? Shape{op.lookups, op.width} : op.out;
+    const std::int64_t read = count.product({op.lookups, op.width});
+    const auto placed_ok = memory_bound(std::move(out), count.product({2, read}), count.product({3, read}), read,
+                                        {count.product({op.rows, op.width})});
+    if (op.sparse_gradient) {
+      placed.layer.sparse_gradient = true;
+      placed.layer.sparse_elements = read;
+    } else {
+      // A dense gradient is zeroed before the scatter.
+      placed.layer.backward_weight_elements = placed.layer.parameters.front();
+    }
+    return placed_ok;
+  }
+
+  Expected<void> operator()(const Attention& op) {
+    if (in.size() != 2) return misfit("attention", in, "it needs [rows, width]");
+    const std::int64_t keys = op.keys == 0 ? in[0] : op.keys;
+    const std::int64_t scores = count.product({op.heads, in[0], keys});
+    const std::int64_t queries = count.elements(in);
+    const std::int64_t pairs = count.product({2, keys, in[1]});  // K and V
+    placed.out = in;
+    Layer& layer = placed.layer;
+    layer.forward_work = work(count.product({4, queries, keys}));
+    layer.backward_work = work(count.product({8, queries, keys}));
+    // Scores: written by Q.K, read and written by softmax and by dropout, read by the product with V.
+    layer.forward_elements = count.sum({count.product({6, scores}), count.product({2, queries}), pairs});
+    layer.backward_elements = count.product({2, layer.forward_elements});
+    layer.saved_elements = count.sum({count.product({2, scores}), queries});
+    layer.forward_kernels = 4;
+    layer.backward_kernels = 8;
+    return {};
+  }
+
+  Expected<void> operator()(const Lstm& op) {
+    if (in.size() != 2) return misfit("lstm", in, "it needs [steps, width]");
+    const std::int64_t gates = count.product({4, op.hidden});
+    const std::int64_t input_weights = count.product({gates, in[1]});
+    const std::int64_t state_weights = count.product({gates, op.hidden});
+    const std::int64_t flops_forward =
+        count.product({2, op.directions, in[0], count.sum({input_weights, state_weights})});
+    const std::int64_t state = count.product({op.directions, in[0], op.hidden});
+    placed.out = {in[0], count.product({op.directions, op.hidden})};
+    // Recurrent weights are read again at every time step.
+    const std::int64_t weights =
+        count.product({op.directions, count.sum({input_weights, count.product({in[0], state_weights})})});
+    set_products(placed.layer, count, flops_forward, count.elements(in), count.product({10, state}), weights);
+    placed.layer.saved_elements = count.product({6, state});
+    placed.layer.forward_kernels = static_cast<int>(std::min<std::int64_t>(in[0], 1 << 20));
+    placed.layer.backward_kernels = 2 * placed.layer.forward_kernels;
+    for (std::int64_t i = 0; i < op.directions; ++i) {
+      for (const std::int64_t elements : {input_weights, state_weights, gates, gates}) {
+        placed.layer.parameters.push_back(elements);
+      }
+    }
+    return {};
+  }
+
+  Expected<void> operator()(const MatMul& op) {
+    placed.out = op.out;
+    const std::int64_t inputs = count.sum({count.product({op.rows, op.inner}), count.product({op.inner, op.columns})});
+    set_products(placed.layer, count, count.product({2, op.rows, op.inner, op.columns}), inputs,
+                 count.product({op.rows, op.columns}), 0);
+    return {};
+  }
+
+ private:
+  Expected<void> memory_bound(Shape out, std::int64_t forward, std::int64_t backward, std::int64_t saved,
+                              std::vector<std::int64_t> parameters = {}) {
+    placed.out = std::move(out);
+    placed.layer.forward_elements = forward;
+    placed.layer.backward_elements = backward;
+    placed.layer.saved_elements = saved;
+    placed.layer.parameters = std::move(parameters);
+    return {};
+  }
+};
+
+}  // namespace
+
+Expected<Placed> place(const Op& op, const Shape& in, std::string name) {
+  Placed placed;
+  placed.layer.name = std::move(name);
+  Counter count;
+  if (auto fits = std::visit(Placer{in, placed, count}, op); !fits) return tl::unexpected<Error>(fits.error());
+  if (count.overflowed()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the layer's size exceeds 2^53 elements or FLOPs per sample (input {})", to_string(in)));
+  }
+  return placed;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+}  // namespace ddlsim::workload

@@ -1,0 +1,147 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "ddlsim/support/names.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flag {
+  std::string_view name;
+  std::string_view setting;
+  std::string_view help;
+};
+
+constexpr auto kFlags = std::to_array<Flag>({
+    {"--model", "model", "workload: a name (`ddlsim list models`) or a file"},
+    {"--node", "node", "server or cloud instance: a name (`ddlsim list nodes`) or a file"},
+    {"--gpu", "gpu", "another GPU in that server"},
+    {"--nodes", "nodes", "how many servers (1)"},
+    {"--gpus-per-node", "gpus_per_node", "GPUs of a server that the job uses (all)"},
+    {"--network", "network", "of a server: '25 Gb/s', a link's name, or '4 x infiniband-100g'"},
+    {"--strategy", "strategy", "ps, allreduce, pearl (allreduce)"},
+    {"--batch", "batch", "samples per GPU and step (the model's)"},
+    {"--precision", "precision", "fp32, tf32, fp16, bf16, fp8 (fp32)"},
+    {"--fidelity", "fidelity", "aggregate, analytic (analytic where the model has layers)"},
+});
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void ScenarioFlags::add_to(CLI::App& app) {
+  values_.resize(kFlags.size());
+  app.add_option("-f,--scenario", files_, "a scenario file (YAML); later files win")->type_name("FILE")->allow_extra_args(false);
+  for (std::size_t i = 0; i < kFlags.size(); ++i) {
+    values_[i].first = kFlags[i].setting;
+    app.add_option(std::string(kFlags[i].name), values_[i].second, std::string(kFlags[i].help))->type_name("X");
+  }
+  app.add_option("--set", sets_, "PATH=VALUE: any setting (`ddlsim list settings`)")->type_name("PATH=VALUE")->allow_extra_args(false);
+}
+
+std::vector<whatif::Override> ScenarioFlags::sets() const {
+  std::vector<whatif::Override> overrides;
+  for (const std::string& set : sets_) {
+    const std::size_t equals = set.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw UsageError{fmt::format("--set '{}' has no '='", set), "write --set PATH=VALUE, as --set network='100 Gb/s'"};
+    }
+    overrides.push_back({set.substr(0, equals), set.substr(equals + 1), {}});
+  }
+  return overrides;
+}
+
+Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
+  std::vector<whatif::Override> overrides;
+  for (const std::string& file : files_) {
+    auto settings = whatif::load_scenario(file);
+    if (!settings) return tl::unexpected<Error>(settings.error());
+    overrides.insert(overrides.end(), settings->begin(), settings->end());
+  }
+  for (const auto& [setting, value] : values_) {
+    if (!value.empty()) overrides.push_back({setting, value, {}});
+  }
+  return overrides;
+}
+
+void FormatFlags::add_to(CLI::App& app) {
+  app.add_option("--format", format_, "text, json, csv, md (text)")->type_name("X");
+  app.add_flag("--json", json_, "short for --format json");
+}
+
+report::Format FormatFlags::get() const {
+  if (json_) return report::Format::kJson;
+  const auto format = parse_choice(report::kFormats, format_, "format");
+  if (!format) throw UsageError{"--format: " + format.error().message, format.error().notes.front()};
+  return *format;
+}
+
+Expected<io::Catalog> open_catalog(const std::string& flag) {
+  if (!flag.empty()) return io::Catalog::open(flag);
+  if (const char* set = std::getenv("DDLSIM_DATA"); set != nullptr && *set != '\0') return io::Catalog::open(set);
+  std::error_code status;
+  const fs::path program = fs::read_symlink("/proc/self/exe", status);
+  const fs::path installed = program.parent_path().parent_path() / "share" / "ddlsim";
+  if (!status && fs::is_directory(installed / "models", status)) return io::Catalog::open(installed);
+  return io::Catalog::open(DDLSIM_SOURCE_DATA);
+}
+
+int print(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (written) return kDone;
+  std::fputs("error: the answer could not be written\n", stderr);
+  return kNoAnswer;
+}
+
+int print(const Error& error) {
+  std::fputs((to_string(error) + "\n").c_str(), stderr);
+  return kNoAnswer;
+}
+
+Expected<void> write_file(const std::string& path, const std::string& text) {
+  const std::string partial = fmt::format("{}.{}.partial", path, ::getpid());
+  std::ofstream stream(partial, std::ios::binary);
+  stream << text;
+  stream.close();
+  std::error_code status;
+  if (stream) fs::rename(partial, path, status);
+  if (stream && !status) return {};
+  fs::remove(partial, status);
+  return fail(ErrorCode::kIo, "could not be written", {path, 0, 0});
+}
+
+void parse(CLI::App& app, std::vector<std::string> arguments) {
+  app.allow_extras(true);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    throw HelpRequest{app.help()};
+  } catch (const CLI::ParseError& problem) {
+    throw UsageError{problem.what(), fmt::format("see `ddlsim {} --help`", app.get_name())};
+  }
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return;
+  const std::string& first = extras.front();
+  const bool option = first.starts_with("-");
+  throw UsageError{fmt::format("unknown {} '{}'", option ? "option" : "argument", first),
+                   option ? suggestion(first, option_names(app)) : fmt::format("see `ddlsim {} --help`", app.get_name())};
+}
+
+}  // namespace ddlsim::cli

@@ -1,0 +1,183 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/predict.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+using whatif::Change;
+using whatif::Override;
+
+constexpr std::string_view kWhatIfExamples = R"(
+Every --vs starts an alternative; its --set and flags change the baseline. A --set before the first --vs makes an
+alternative of its own. Without any change, every upgradable part is tried, one at a time.
+
+Examples:
+  ddlsim what-if --model resnet50 --node dgx1-v100 --nodes 4 --network "25 Gb/s" --strategy ps \
+         --vs --set network="100 Gb/s" --vs --set strategy=allreduce
+  ddlsim what-if --model bert_large --node p3.16xlarge --nodes 2
+  ddlsim what-if -f job.yaml --vs --node dgx-a100 --name "buy A100" --json)";
+
+constexpr std::string_view kPredictExamples = R"(
+Examples:
+  ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
+  ddlsim predict --model bert_large --node dgx-h100 --set model.sequence=512 --set efficiency=50% --json)";
+
+/// The pieces of a command line between `--vs`s.
+std::vector<std::vector<std::string>> split_at_vs(const std::vector<std::string>& arguments) {
+  std::vector<std::vector<std::string>> pieces(1);
+  for (const std::string& argument : arguments) {
+    if (argument == "--vs") {
+      pieces.emplace_back();
+    } else {
+      pieces.back().push_back(argument);
+    }
+  }
+  return pieces;
+}
+
+Expected<Change> read_change(const std::vector<std::string>& arguments) {
+  CLI::App app("an alternative", "what-if");
+  ScenarioFlags flags;
+  Change change;
+  flags.add_to(app);
+  app.add_option("--name", change.name, "what to call this alternative");
+  parse(app, arguments);
+  auto overrides = flags.base();
+  if (!overrides) return tl::unexpected<Error>(overrides.error());
+  change.overrides = std::move(*overrides);
+  const std::vector<Override> sets = flags.sets();
+  change.overrides.insert(change.overrides.end(), sets.begin(), sets.end());
+  if (change.overrides.empty()) throw UsageError{"--vs without a change", "write --vs --set PATH=VALUE"};
+  return change;
+}
+
+Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::string>>& pieces,
+                                           const std::vector<Override>& first_sets) {
+  std::vector<Change> changes;
+  if (!first_sets.empty()) changes.push_back({{}, first_sets});
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    auto change = read_change(pieces[i]);
+    if (!change) return tl::unexpected<Error>(change.error());
+    changes.push_back(std::move(*change));
+  }
+  return changes;
+}
+
+}  // namespace
+
+int run_predict(const std::vector<std::string>& arguments) {
+  CLI::App app("Predict the step time of a job and say where it goes.", "predict");
+  app.footer(std::string(kPredictExamples));
+  ScenarioFlags flags;
+  FormatFlags format;
+  std::string data;
+  flags.add_to(app);
+  format.add_to(app);
+  app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  parse(app, arguments);
+  const report::Format shape = format.get();
+  const std::vector<Override> sets = flags.sets();
+  const auto catalog = open_catalog(data);
+  if (!catalog) return print(catalog.error());
+  auto overrides = flags.base();
+  if (!overrides) return print(overrides.error());
+  overrides->insert(overrides->end(), sets.begin(), sets.end());
+  const auto scenario = whatif::resolve(*catalog, *overrides);
+  if (!scenario) return print(scenario.error());
+  const auto prediction = whatif::predict(*scenario);
+  if (!prediction) return print(prediction.error());
+  return print(report::render(*prediction, whatif::describe(*scenario), shape));
+}
+
+int run_what_if(const std::vector<std::string>& arguments) {
+  const std::vector<std::vector<std::string>> pieces = split_at_vs(arguments);
+  // --format, --json and --data hold for the whole command wherever they stand.
+  CLI::App app("Compare a job with what it could be.", "what-if");
+  app.footer(std::string(kWhatIfExamples));
+  ScenarioFlags flags;
+  FormatFlags format;
+  std::string data;
+  std::vector<std::string> base_sets;
+  flags.add_to(app);
+  format.add_to(app);
+  app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")->type_name("PATH=VALUE")->allow_extra_args(false);
+  app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  std::vector<std::string> first = pieces.front();
+  std::vector<std::vector<std::string>> rest = pieces;
+  for (std::size_t i = 1; i < rest.size(); ++i) {
+    const auto json = std::find(rest[i].begin(), rest[i].end(), "--json");
+    if (json != rest[i].end()) {
+      rest[i].erase(json);
+      first.emplace_back("--json");
+    }
+    const auto shape = std::find(rest[i].begin(), rest[i].end(), "--format");
+    if (shape != rest[i].end() && shape + 1 != rest[i].end()) {
+      first.insert(first.end(), shape, shape + 2);
+      rest[i].erase(shape, shape + 2);
+    }
+  }
+  parse(app, first);
+  const report::Format shape = format.get();
+  const auto changes = read_changes(rest, flags.sets());
+  if (!changes) return print(changes.error());
+  const auto catalog = open_catalog(data);
+  if (!catalog) return print(catalog.error());
+  auto base = flags.base();
+  if (!base) return print(base.error());
+  for (const std::string& set : base_sets) {
+    const std::size_t equals = set.find('=');
+    if (equals == std::string::npos) throw UsageError{fmt::format("--base '{}' has no '='", set), "write --base PATH=VALUE"};
+    base->push_back({set.substr(0, equals), set.substr(equals + 1), {}});
+  }
+  const auto comparison =
+      changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
+  if (!comparison) return print(comparison.error());
+  return print(report::render(*comparison, shape));
+}
+
+int run_list(const std::vector<std::string>& arguments) {
+  CLI::App app("Show what the program knows: models, hardware, settings.", "list");
+  app.footer("\nExamples:\n  ddlsim list\n  ddlsim list gpus\n  ddlsim list gpus v100\n  ddlsim list settings");
+  FormatFlags format;
+  std::string data;
+  std::string kind;
+  std::string name;
+  format.add_to(app);
+  app.add_option("kind", kind, "models, gpus, links, nodes, instances, clusters, populations, settings");
+  app.add_option("name", name, "one of them, with its sources");
+  app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  parse(app, arguments);
+  const report::Format shape = format.get();
+  if (kind == "settings") {
+    std::vector<report::ListRow> rows;
+    for (const whatif::SettingInfo& setting : whatif::settings()) {
+      rows.push_back({setting.path, setting.meaning, setting.example});
+    }
+    return print(report::render_list(kind, rows, shape));
+  }
+  const auto catalog = open_catalog(data);
+  if (!catalog) return print(catalog.error());
+  if (kind.empty()) {
+    std::vector<report::ListRow> rows;
+    for (const auto& [word, what] : io::kKinds) rows.push_back({std::string(word), join(catalog->ids(what)), ""});
+    rows.push_back({"settings", "what --set can change", ""});
+    return print(report::render_list("kind", rows, shape));
+  }
+  const auto which = parse_choice(io::kKinds, kind, "kind");
+  if (!which) throw UsageError{which.error().message, which.error().notes.front() + " or 'settings'"};
+  if (name.empty()) {
+    const auto rows = report::list(*catalog, *which);
+    return rows ? print(report::render_list(kind, *rows, shape)) : print(rows.error());
+  }
+  const auto details = report::details(*catalog, *which, name);
+  return details ? print(report::render_details(kind, details->front().value, *details, shape)) : print(details.error());
+}
+
+}  // namespace ddlsim::cli

@@ -1,0 +1,66 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "ddlsim/support/names.h"
+#include "program.h"
+
+namespace {
+
+using namespace ddlsim::cli;
+
+struct Command {
+  std::string_view name;
+  std::string_view what;
+  int (*run)(const std::vector<std::string>&);
+};
+
+constexpr auto kCommands = std::to_array<Command>({
+    {"predict", "the step time of a job, and where it goes", run_predict},
+    {"what-if", "a job beside what it could be; or what would help most", run_what_if},
+    {"fleet", "where the time of many jobs goes, and what would speed them up", run_fleet},
+    {"list", "the models, hardware and settings that are known", run_list},
+});
+
+std::string usage() {
+  std::string text = "ddlsim: how long a training step takes, what holds it back, and what would change it\n\n";
+  for (const Command& command : kCommands) text += fmt::format("  ddlsim {:<8}  {}\n", command.name, command.what);
+  return text + "\nddlsim COMMAND --help explains one; ddlsim --version\n";
+}
+
+int wrong_usage(const UsageError& problem) {
+  std::fputs(fmt::format("error: {}\n  {}\n", problem.message, problem.hint).c_str(), stderr);
+  return kWrongUsage;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    std::fputs(usage().c_str(), stderr);
+    return kWrongUsage;
+  }
+  const std::string& first = arguments.front();
+  if (first == "--help" || first == "-h" || first == "help") return print(usage());
+  if (first == "--version") return print("ddlsim " DDLSIM_VERSION "\n");
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (command.name == first) return command.run({arguments.begin() + 1, arguments.end()});
+    names.emplace_back(command.name);
+  }
+  return wrong_usage({fmt::format("unknown command '{}'", first.substr(0, 60)), ddlsim::suggestion(first, names)});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const UsageError& problem) {
+    return wrong_usage(problem);
+  } catch (const HelpRequest& help) {
+    return print(help.text);
+  } catch (const std::exception& problem) {
+    std::fputs(fmt::format("error: {} (a fault of ddlsim itself)\n", problem.what()).c_str(), stderr);
+    return kNoAnswer;
+  }
+}

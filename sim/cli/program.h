@@ -1,0 +1,74 @@
+// The program: the only place that prints, exits, and reads arguments and the environment.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/report/format.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::cli {
+
+inline constexpr int kDone = 0;
+inline constexpr int kNoAnswer = 1;  // bad data, or infeasible
+inline constexpr int kWrongUsage = 2;
+
+/// What was typed is not a command this program has.
+struct UsageError {
+  std::string message;
+  std::string hint;
+};
+
+/// Somebody asked for --help.
+struct HelpRequest {
+  std::string text;
+};
+
+/// The flags that describe a scenario; each is a setting (`--gpus-per-node 8` is `gpus_per_node = 8`).
+class ScenarioFlags {
+ public:
+  void add_to(CLI::App& app);
+  /// Files first, then flags, then `--set`s. Throws UsageError for a `--set` without '='.
+  [[nodiscard]] Expected<std::vector<whatif::Override>> base() const;
+  [[nodiscard]] std::vector<whatif::Override> sets() const;
+
+ private:
+  std::vector<std::string> files_;
+  std::vector<std::pair<std::string, std::string>> values_;  // setting, value; sized once, before options bind to it
+  std::vector<std::string> sets_;
+};
+
+/// How the answer is to be shown.
+class FormatFlags {
+ public:
+  void add_to(CLI::App& app);
+  [[nodiscard]] report::Format get() const;  // throws UsageError
+
+ private:
+  std::string format_ = "text";
+  bool json_ = false;
+};
+
+/// Opens the data the program comes with: --data, else $DDLSIM_DATA, else beside the program, else the source tree.
+[[nodiscard]] Expected<io::Catalog> open_catalog(const std::string& flag);
+
+/// Prints the answer, or the error. Returns the exit status.
+int print(const std::string& text);
+int print(const Error& error);
+
+/// Writes a file whole or not at all.
+[[nodiscard]] Expected<void> write_file(const std::string& path, const std::string& text);
+
+/// Parses `arguments` (without the program's name) with `app`. Throws HelpRequest or UsageError.
+void parse(CLI::App& app, std::vector<std::string> arguments);
+
+int run_predict(const std::vector<std::string>& arguments);
+int run_what_if(const std::vector<std::string>& arguments);
+int run_list(const std::vector<std::string>& arguments);
+int run_fleet(const std::vector<std::string>& arguments);
+
+}  // namespace ddlsim::cli

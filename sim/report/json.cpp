@@ -1,0 +1,117 @@
+#include "json.h"
+
+namespace ddlsim::report {
+namespace {
+
+Json shares(const answer::TimeShares& sums) {
+  return {{"input", sums.input},
+          {"compute", sums.compute},
+          {"memory", sums.memory},
+          {"communication", sums.communication}};
+}
+
+}  // namespace
+
+Json to_json(const answer::Prediction& p) {
+  Json json;
+  json["fidelity"] = name_of(answer::kFidelities, p.fidelity);
+  json["step_time_s"] = p.step_time.in(seconds);
+  json["throughput_samples_per_s"] = p.throughput_samples_per_second;
+  json["scaling_efficiency"] = p.scaling_efficiency;
+  json["bottleneck"] = p.bottleneck;
+  json["interval_90_s"] = {p.interval_90.first.in(seconds), p.interval_90.second.in(seconds)};
+  json["provenance"] = to_string(p.provenance);
+  const answer::Breakdown& parts = p.breakdown;
+  json["breakdown_s"] = {{"compute", parts.compute.in(seconds)},
+                         {"memory", parts.memory.in(seconds)},
+                         {"launch", parts.launch.in(seconds)},
+                         {"input_exposed", parts.input_exposed.in(seconds)},
+                         {"communication", parts.communication.in(seconds)},
+                         {"communication_exposed", parts.communication_exposed.in(seconds)},
+                         {"bubble", parts.bubble.in(seconds)},
+                         {"other", parts.other.in(seconds)}};
+  json["traffic"] = Json::array();
+  for (const answer::LinkTraffic& traffic : p.traffic) {
+    json["traffic"].push_back(
+        {{"link", traffic.link}, {"bytes", traffic.bytes.in(bytes)}, {"time_s", traffic.time.in(seconds)}});
+  }
+  json["memory_bytes_per_gpu"] = p.memory_per_gpu.in(bytes);
+  json["fits"] = p.fits ? Json(*p.fits) : Json(nullptr);
+  json["mfu"] = p.mfu;
+  json["architecture"] = p.architecture;
+  json["gpus"] = p.gpus;
+  json["batch_per_gpu"] = p.batch_per_gpu;
+  json["sample"] = p.sample;
+  json["critical_path"] = Json::array();
+  for (const answer::Segment& segment : p.critical_path) {
+    json["critical_path"].push_back({{"name", segment.name}, {"time_s", segment.time.in(seconds)}});
+  }
+  if (p.bounds) {
+    json["bounds_s"] = {{"ideal_overlap", p.bounds->first.in(seconds)}, {"no_overlap", p.bounds->second.in(seconds)}};
+  }
+  if (p.price) json["price_usd_per_h"] = p.price->in(dollars_per_hour);
+  json["notes"] = p.notes;
+  return json;
+}
+
+Json to_json(const answer::Comparison& comparison) {
+  Json json;
+  json["schema"] = "ddlsim/what-if/1";
+  json["title"] = comparison.title;
+  json["baseline"] = to_json(comparison.baseline);
+  json["alternatives"] = Json::array();
+  for (const answer::Alternative& alternative : comparison.alternatives) {
+    Json changes = Json::object();
+    for (const auto& [path, value] : alternative.changes) changes[path] = value;
+    json["alternatives"].push_back({{"name", alternative.name},
+                                    {"changes", changes},
+                                    {"speedup", alternative.speedup},
+                                    {"prediction", to_json(alternative.prediction)}});
+  }
+  if (!comparison.skipped.empty()) json["skipped"] = comparison.skipped;
+  return json;
+}
+
+Json to_json(const answer::FleetReport& report) {
+  Json json;
+  json["schema"] = "ddlsim/fleet/1";
+  json["title"] = report.title;
+  json["setting"] = report.setting;
+  json["jobs"] = report.jobs;
+  json["groups"] = Json::array();
+  for (const answer::FleetGroup& group : report.groups) {
+    json["groups"].push_back({{"architecture", group.architecture},
+                              {"jobs", group.jobs},
+                              {"cnodes", group.cnodes},
+                              {"time_share_by_job", shares(group.by_job)},
+                              {"time_share_by_cnode", shares(group.by_cnode)}});
+  }
+  json["speedups"] = Json::array();
+  for (const answer::SpeedupRow& row : report.speedups) {
+    json["speedups"].push_back({{"change", row.change},
+                                {"architecture", row.architecture},
+                                {"jobs", row.jobs},
+                                {"too_large", row.too_large},
+                                {"share_faster", row.faster},
+                                {"mean", row.mean},
+                                {"mean_by_cnode", row.mean_by_cnode},
+                                {"p10", row.p10},
+                                {"median", row.median},
+                                {"p90", row.p90},
+                                {"max", row.largest}});
+  }
+  json["headlines"] = Json::array();
+  for (const answer::HeadlineRow& row : report.headlines) {
+    json["headlines"].push_back({{"text", row.text},
+                                 {"published", row.published},
+                                 {"status", row.status},
+                                 {"computed", row.computed},
+                                 {"difference", row.difference}});
+  }
+  json["notes"] = report.notes;
+  return json;
+}
+
+std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace ddlsim::report

@@ -1,0 +1,19 @@
+// Answers as JSON, by the command contract.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "ddlsim/answer/fleet.h"
+#include "ddlsim/answer/prediction.h"
+
+namespace ddlsim::report {
+
+using Json = nlohmann::ordered_json;
+
+[[nodiscard]] Json to_json(const answer::Prediction& prediction);
+[[nodiscard]] Json to_json(const answer::Comparison& comparison);
+[[nodiscard]] Json to_json(const answer::FleetReport& report);
+/// Two-space indent and a newline; text that is not UTF-8 is replaced, never thrown at.
+[[nodiscard]] std::string dump(const Json& json);
+
+}  // namespace ddlsim::report

@@ -1,0 +1,217 @@
+#include <fmt/core.h>
+
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "json.h"
+#include "table.h"
+
+namespace ddlsim::report {
+namespace {
+
+/// Collects the values of one thing, each with the source that its file names.
+class Collector {
+ public:
+  explicit Collector(const Sources& sources) : sources_(sources) {}
+
+  void add(std::string key, std::string value, std::string_view source_key = {}) {
+    details_.push_back({std::move(key), std::move(value), source(source_key)});
+  }
+  std::vector<Detail> take() { return std::move(details_); }
+
+ private:
+  [[nodiscard]] std::string source(std::string_view key) const {
+    for (const Source& candidate : sources_) {
+      if (candidate.key == key) return candidate.text;
+    }
+    return {};
+  }
+
+  const Sources& sources_;
+  std::vector<Detail> details_;
+};
+
+void add_gpu(Collector& rows, const hardware::Gpu& gpu) {
+  rows.add("architecture", gpu.architecture);
+  rows.add("sm_count", to_text(gpu.sm_count), "sm_count");
+  for (const auto& [name, precision] : kPrecisions) {
+    if (name == "amp") continue;
+    if (const auto rate = gpu.peak.at(precision)) rows.add(fmt::format("peak.{}", name), to_text(*rate), "peak");
+  }
+  rows.add("memory.size", to_text(gpu.memory_size), "memory");
+  rows.add("memory.bandwidth", to_text(gpu.memory_bandwidth), "memory");
+  if (gpu.nvlink) rows.add("nvlink", fmt::format("{} ({})", to_text(*gpu.nvlink), gpu.nvlink_id), "nvlink");
+  rows.add("pcie", gpu.pcie_id, "pcie");
+  rows.add("tdp", to_text(gpu.tdp), "tdp");
+  if (!gpu.notes.empty()) rows.add("notes", gpu.notes);
+}
+
+void add_node(Collector& rows, const hardware::Node& node) {
+  rows.add("gpu", node.gpu.id, "gpu");
+  rows.add("gpus", to_text(node.gpus), "gpus");
+  rows.add("gpu_interconnect",
+           fmt::format("{} ({})", name_of(hardware::kInterconnects, node.gpu_interconnect),
+                       to_text(node.peer_link().bandwidth)),
+           "gpu_interconnect");
+  rows.add("pcie", node.pcie.id);
+  rows.add("pcie_uplinks", to_text(node.pcie_uplinks), "pcie_uplinks");
+  rows.add("network", fmt::format("{} x {}", node.network_ports, node.network.id), "network");
+  if (node.price) {
+    rows.add("provider", node.provider, "provider");
+    rows.add("price", to_text(*node.price), "price");
+  }
+  if (!node.notes.empty()) rows.add("notes", node.notes);
+}
+
+void add_model(Collector& rows, const workload::Model& model) {
+  rows.add("task", model.task);
+  rows.add("sample", model.sample);
+  rows.add("batch", to_text(model.batch), "batch");
+  rows.add("optimizer", std::string(name_of(workload::kOptimizers, model.optimizer)), "optimizer");
+  for (const auto& [name, size] : model.dimensions) rows.add("dimensions." + name, to_text(size), "dimensions");
+  if (model.features) {
+    const auto mark = [&](std::string_view key) {
+      for (const std::string& recalled : model.recalled) {
+        if (recalled == key) return std::string(" (recalled)");
+      }
+      return std::string();
+    };
+    const workload::StepFeatures& f = *model.features;
+    rows.add("flops", to_text(f.flops) + mark("flops"), "features");
+    rows.add("memory_access", to_text(f.memory_access) + mark("memory_access"), "features");
+    rows.add("input", to_text(f.input) + mark("input"), "features");
+    rows.add("weight_traffic", to_text(f.weight_traffic) + mark("weight_traffic"), "features");
+    rows.add("dense_weights", to_text(f.dense_weights) + mark("dense_weights"), "features");
+    rows.add("embedding_weights", to_text(f.embedding_weights) + mark("embedding_weights"), "features");
+    if (model.architecture) {
+      rows.add("architecture",
+               std::string(name_of(workload::kArchitectures, *model.architecture)) + mark("architecture"), "features");
+    }
+  } else {
+    rows.add("layers", to_text(static_cast<std::int64_t>(model.layers.size())), "layers");
+    rows.add("parameters", to_text(model.parameters()), "layers");
+    rows.add("gradient tensors", to_text(model.totals.gradient_tensors), "layers");
+    rows.add("forward FLOPs per sample", to_text(model.totals.forward_work), "layers");
+    rows.add("activations kept per sample", to_text(model.totals.saved_elements) + " elements", "layers");
+    rows.add("input per sample", to_text(model.input_per_sample), "input");
+    if (model.published.parameters) {
+      rows.add("published parameters", to_text(*model.published.parameters), "published");
+    }
+    if (model.published.forward_flops) {
+      rows.add("published forward FLOPs", to_text(*model.published.forward_flops), "published");
+    }
+  }
+  if (!model.notes.empty()) rows.add("notes", model.notes);
+}
+
+void add_setting(Collector& rows, const io::StudySetting& setting) {
+  rows.add("gpu.peak", to_text(setting.peak), "gpu");
+  rows.add("gpu.memory_bandwidth", to_text(setting.memory_bandwidth), "gpu");
+  rows.add("gpu.memory_size", to_text(setting.memory_size), "gpu");
+  rows.add("network", to_text_in_bits(setting.network), "network");
+  rows.add("pcie", to_text(setting.pcie), "pcie");
+  rows.add("nvlink", to_text(setting.nvlink), "nvlink");
+  rows.add("efficiency", percent(setting.efficiency, 0), "efficiency");
+  rows.add("gpus_per_server", to_text(setting.gpus_per_server), "gpus_per_server");
+  if (!setting.notes.empty()) rows.add("notes", setting.notes);
+}
+
+Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const std::string& id) {
+  switch (kind) {
+    case io::Kind::kModels: return catalog.model(id).map([](const auto& model) { return model->name; });
+    case io::Kind::kGpus: return catalog.gpu(id).map([](const auto& gpu) { return gpu.name; });
+    case io::Kind::kLinks: return catalog.link(id).map([](const auto& link) {
+      const bool network = link.kind == hardware::LinkKind::kNetwork;
+      return fmt::format("{}, {}", link.name, network ? to_text_in_bits(link.bandwidth) : to_text(link.bandwidth));
+    });
+    case io::Kind::kNodes:
+    case io::Kind::kInstances: return catalog.node(id).map([](const auto& node) {
+      return fmt::format("{}, {} x {}", node.name, node.gpus, node.gpu.name);
+    });
+    case io::Kind::kClusters: return catalog.setting(id).map([](const auto& setting) { return setting.name; });
+    case io::Kind::kPopulations:
+      return catalog.population(id).map([](const auto& population) { return population.name; });
+  }
+  return std::string();
+}
+
+}  // namespace
+
+Expected<std::vector<ListRow>> list(const io::Catalog& catalog, io::Kind kind) {
+  std::vector<ListRow> rows;
+  for (const std::string& id : catalog.ids(kind)) {
+    auto what = summary(catalog, kind, id);
+    if (!what) return tl::unexpected<Error>(what.error());
+    rows.push_back({id, std::move(*what), join(catalog.aliases_of(kind, id))});
+  }
+  return rows;
+}
+
+Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind, std::string_view name) {
+  const auto collect = [](const auto& thing, auto add) {
+    Collector rows(thing.sources);
+    rows.add("id", thing.id);
+    rows.add("name", thing.name);
+    add(rows, thing);
+    return rows.take();
+  };
+  switch (kind) {
+    case io::Kind::kModels:
+      return catalog.model(name).map([&](const auto& model) { return collect(*model, add_model); });
+    case io::Kind::kGpus: return catalog.gpu(name).map([&](const auto& gpu) { return collect(gpu, add_gpu); });
+    case io::Kind::kLinks:
+      return catalog.link(name).map([&](const hardware::Link& link) {
+        return collect(link, [](Collector& rows, const hardware::Link& thing) {
+          rows.add("kind", std::string(name_of(hardware::kLinkKinds, thing.kind)));
+          const bool network = thing.kind == hardware::LinkKind::kNetwork;
+          rows.add("bandwidth", network ? to_text_in_bits(thing.bandwidth) : to_text(thing.bandwidth), "bandwidth");
+          rows.add("latency", to_text(thing.latency), "latency");
+          if (!thing.notes.empty()) rows.add("notes", thing.notes);
+        });
+      });
+    case io::Kind::kNodes:
+    case io::Kind::kInstances:
+      return catalog.node(name).map([&](const auto& node) { return collect(node, add_node); });
+    case io::Kind::kClusters:
+      return catalog.setting(name).map([&](const auto& setting) { return collect(setting, add_setting); });
+    case io::Kind::kPopulations:
+      return catalog.population(name).map([&](const auto& population) {
+        return collect(population, [](Collector& rows, const io::PopulationFile& thing) {
+          rows.add("setting", thing.setting);
+          for (const Source& source : thing.sources) rows.add(source.key, "", source.key);
+        });
+      });
+  }
+  return std::vector<Detail>{};
+}
+
+std::string render_list(const std::string& kind, const std::vector<ListRow>& rows, Format format) {
+  if (format == Format::kJson) {
+    Json json{{"schema", "ddlsim/list/1"}, {"kind", kind}, {"rows", Json::array()}};
+    for (const ListRow& row : rows) {
+      json["rows"].push_back({{"name", row.name}, {"what", row.what}, {"aliases", row.aliases}});
+    }
+    return dump(json);
+  }
+  Table table({kind, "what", kind == "settings" ? "example" : "also known as"});
+  table.numbers_from(3);
+  for (const ListRow& row : rows) table.add({row.name, row.what, row.aliases});
+  return table.render(format);
+}
+
+std::string render_details(const std::string& kind, const std::string& id, const std::vector<Detail>& details,
+                           Format format) {
+  if (format == Format::kJson) {
+    Json json{{"schema", "ddlsim/list/1"}, {"kind", kind}, {"name", id}, {"values", Json::array()}};
+    for (const Detail& row : details) {
+      json["values"].push_back({{"key", row.key}, {"value", row.value}, {"source", row.source}});
+    }
+    return dump(json);
+  }
+  Table table({kind, "value", "source"});
+  table.numbers_from(3);
+  for (const Detail& row : details) table.add({row.key, row.value, row.source});
+  return table.render(format);
+}
+
+}  // namespace ddlsim::report

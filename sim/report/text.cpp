@@ -1,0 +1,194 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/quantity_io.h"
+#include "json.h"
+#include "table.h"
+
+namespace ddlsim::report {
+namespace {
+
+using answer::Prediction;
+
+std::string of_step(Time part, const Prediction& p) {
+  if (part == Time::zero()) return "-";
+  return fmt::format("{} ({})", to_text(part), percent(part / p.step_time, 0));
+}
+
+std::string memory_text(const Prediction& p) {
+  const std::string size = (p.memory_complete ? "" : "at least ") + to_text(p.memory_per_gpu);
+  return p.fits == false ? size + ", does not fit" : size;
+}
+
+std::string interval_text(const Prediction& p) {
+  return to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second);
+}
+
+/// A line of the table: its name, and its value for one prediction.
+struct Row {
+  std::string_view name;
+  std::function<std::string(const Prediction&)> value;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table{
+      {"step time", [](const Prediction& p) { return to_text(p.step_time); }},
+      {"  90 % interval", interval_text},
+      {"  GPU compute", [](const Prediction& p) { return of_step(p.breakdown.compute, p); }},
+      {"  GPU memory", [](const Prediction& p) { return of_step(p.breakdown.memory, p); }},
+      {"  kernel launches", [](const Prediction& p) { return of_step(p.breakdown.launch, p); }},
+      {"  waiting for input", [](const Prediction& p) { return of_step(p.breakdown.input_exposed, p); }},
+      {"  exposed communication", [](const Prediction& p) { return of_step(p.breakdown.communication_exposed, p); }},
+      {"communication in all", [](const Prediction& p) { return to_text(p.breakdown.communication); }},
+      {"samples/s", [](const Prediction& p) { return significant(p.throughput_samples_per_second, 4); }},
+      {"scaling efficiency", [](const Prediction& p) { return percent(p.scaling_efficiency); }},
+      {"MFU", [](const Prediction& p) { return percent(p.mfu); }},
+      {"memory per GPU", memory_text},
+      {"bound by", [](const Prediction& p) { return p.bottleneck; }},
+      {"architecture", [](const Prediction& p) { return p.architecture; }},
+      {"fidelity", [](const Prediction& p) { return std::string(name_of(answer::kFidelities, p.fidelity)); }},
+      {"provenance", [](const Prediction& p) { return std::string(to_string(p.provenance)); }},
+  };
+  return table;
+}
+
+std::string notes_text(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += "note: " + note + "\n";
+  return text;
+}
+
+Table traffic_table(const Prediction& p) {
+  Table table({"traffic per step", "bytes", "time"});
+  for (const answer::LinkTraffic& row : p.traffic) table.add({row.link, to_text(row.bytes), to_text(row.time)});
+  return table;
+}
+
+std::string factor(double speedup) {
+  if (speedup >= 1.0) return fmt::format("{}x faster", significant(speedup, 3));
+  return fmt::format("{}x slower", significant(1.0 / speedup, 3));
+}
+
+std::string headline(const answer::Alternative& a, const Prediction& base) {
+  const bool same = a.prediction.bottleneck == base.bottleneck;
+  return fmt::format("{}: {}: step {} -> {}; {} bound by {}\n", a.name, factor(a.speedup), to_text(base.step_time),
+                     to_text(a.prediction.step_time), same ? "still" : "now", a.prediction.bottleneck);
+}
+
+/// Notes of all predictions, each once, in order of appearance.
+std::vector<std::string> all_notes(const answer::Comparison& comparison) {
+  std::vector<std::string> notes = comparison.baseline.notes;
+  for (const answer::Alternative& a : comparison.alternatives) {
+    for (const std::string& note : a.prediction.notes) {
+      const bool known = std::find(notes.begin(), notes.end(), note) != notes.end();
+      // What is new with an alternative is said with its name.
+      if (!known) notes.push_back(comparison.ranked ? fmt::format("{}: {}", a.name, note) : note);
+    }
+  }
+  return notes;
+}
+
+Table side_by_side(const answer::Comparison& comparison) {
+  std::vector<std::string> header{"", "baseline"};
+  for (const answer::Alternative& a : comparison.alternatives) header.push_back(a.name);
+  Table table(std::move(header));
+  for (const Row& row : rows()) {
+    std::vector<std::string> cells{std::string(row.name), row.value(comparison.baseline)};
+    for (const answer::Alternative& a : comparison.alternatives) cells.push_back(row.value(a.prediction));
+    table.add(std::move(cells));
+  }
+  std::vector<std::string> cells{"speedup", "1"};
+  for (const answer::Alternative& a : comparison.alternatives) cells.push_back(significant(a.speedup, 4));
+  table.add(std::move(cells));
+  return table;
+}
+
+Table ranking(const answer::Comparison& comparison) {
+  Table table({"change", "speedup", "step time", "compute", "memory", "launch", "input", "exposed comm.", "bound by"});
+  const auto add = [&](const std::string& name, double speedup, const Prediction& p) {
+    const answer::Breakdown& parts = p.breakdown;
+    table.add({name, significant(speedup, 4), to_text(p.step_time), to_text(parts.compute), to_text(parts.memory),
+               to_text(parts.launch), to_text(parts.input_exposed), to_text(parts.communication_exposed),
+               p.bottleneck});
+  };
+  add("baseline", 1, comparison.baseline);
+  for (const answer::Alternative& a : comparison.alternatives) add(a.name, a.speedup, a.prediction);
+  return table;
+}
+
+/// CSV for programs: SI units, one row per prediction.
+Table flat_table() {
+  return Table({"name", "speedup", "step_time_s", "throughput_samples_per_s", "scaling_efficiency", "compute_s",
+                "memory_s", "launch_s", "input_exposed_s", "communication_exposed_s", "communication_s",
+                "memory_bytes_per_gpu", "mfu", "bottleneck", "provenance"});
+}
+
+void add_flat(Table& table, const std::string& name, double speedup, const Prediction& p) {
+  const answer::Breakdown& b = p.breakdown;
+  const auto number = [](double value) { return fmt::format("{}", value); };
+  table.add({name, number(speedup), number(p.step_time.in(seconds)), number(p.throughput_samples_per_second),
+             number(p.scaling_efficiency), number(b.compute.in(seconds)), number(b.memory.in(seconds)),
+             number(b.launch.in(seconds)), number(b.input_exposed.in(seconds)),
+             number(b.communication_exposed.in(seconds)), number(b.communication.in(seconds)),
+             number(p.memory_per_gpu.in(bytes)), number(p.mfu), p.bottleneck, std::string(to_string(p.provenance))});
+}
+
+std::string comparison_text(const answer::Comparison& comparison, Format format) {
+  const Prediction& base = comparison.baseline;
+  std::string text;
+  if (comparison.ranked && !comparison.alternatives.empty()) {
+    text += "what helps most: " + headline(comparison.alternatives.front(), base);
+  } else {
+    for (const answer::Alternative& a : comparison.alternatives) text += headline(a, base);
+  }
+  text += fmt::format("\nbaseline: {}; bound by {}\n\n", comparison.title, base.bottleneck);
+  text += (comparison.ranked ? ranking(comparison) : side_by_side(comparison)).render(format) + "\n";
+  for (const std::string& reason : comparison.skipped) text += "not tried: " + reason + "\n";
+  return text + notes_text(all_notes(comparison));
+}
+
+}  // namespace
+
+std::string render(const Prediction& prediction, const std::string& title, Format format) {
+  if (format == Format::kJson) {
+    return dump({{"schema", "ddlsim/predict/1"}, {"title", title}, {"prediction", to_json(prediction)}});
+  }
+  if (format == Format::kCsv) {
+    Table table = flat_table();
+    add_flat(table, title, 1.0, prediction);
+    return table.render(format);
+  }
+  std::string text = fmt::format("step {} ({} {}s/s over {} GPU{}); bound by {}\n\n{}\n\n", to_text(prediction.step_time),
+                                 significant(prediction.throughput_samples_per_second, 4), prediction.sample,
+                                 to_text(prediction.gpus), prediction.gpus == 1 ? "" : "s", prediction.bottleneck, title);
+  Table table({"", "value"});
+  for (const Row& row : rows()) table.add({std::string(row.name), row.value(prediction)});
+  if (prediction.bounds) {
+    table.add({"ideal overlap, a bound", to_text(prediction.bounds->first)});
+    table.add({"no overlap, a bound", to_text(prediction.bounds->second)});
+  }
+  if (prediction.price) table.add({"price of the cluster", to_text(*prediction.price)});
+  text += table.render(format) + "\n" + traffic_table(prediction).render(format);
+  text += "\nin order:";
+  for (const answer::Segment& segment : prediction.critical_path) {
+    if (segment.time > Time::zero()) text += fmt::format("  {} {}", segment.name, to_text(segment.time));
+  }
+  return text + "\n\n" + notes_text(prediction.notes);
+}
+
+std::string render(const answer::Comparison& comparison, Format format) {
+  if (format == Format::kJson) return dump(to_json(comparison));
+  if (format == Format::kCsv) {
+    Table table = flat_table();
+    add_flat(table, "baseline", 1.0, comparison.baseline);
+    for (const answer::Alternative& a : comparison.alternatives) add_flat(table, a.name, a.speedup, a.prediction);
+    return table.render(format);
+  }
+  return comparison_text(comparison, format);
+}
+
+}  // namespace ddlsim::report

@@ -1,0 +1,190 @@
+#include "ddlsim/whatif/compare.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+std::string name_for(std::span<const Override> overrides) {
+  std::string name;
+  for (const Override& setting : overrides) {
+    name += (name.empty() ? "" : ", ") + fmt::format("{} = {}", setting.path, setting.value);
+  }
+  return name;
+}
+
+std::vector<Override> joined(std::span<const Override> base, std::span<const Override> more) {
+  std::vector<Override> all(base.begin(), base.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Expected<answer::Alternative> alternative(const io::Catalog& catalog, std::span<const Override> base,
+                                          const Change& change, const answer::Prediction& baseline) {
+  auto prediction = resolve(catalog, joined(base, change.overrides)).and_then([](const Scenario& scenario) {
+    return predict(scenario);
+  });
+  const std::string name = change.name.empty() ? name_for(change.overrides) : change.name;
+  if (!prediction) {
+    prediction.error().notes.push_back(fmt::format("in the alternative '{}'", name));
+    return tl::unexpected<Error>(prediction.error());
+  }
+  answer::Alternative result;
+  result.name = name;
+  for (const Override& setting : change.overrides) result.changes.emplace_back(setting.path, setting.value);
+  result.speedup = prediction->throughput_samples_per_second / baseline.throughput_samples_per_second;
+  result.prediction = std::move(*prediction);
+  return result;
+}
+
+/// Collects the upgrades one at a time.
+constexpr double kFasterGpu = 1.2;
+
+class Upgrades {
+ public:
+  Upgrades(const io::Catalog& catalog, const Scenario& scenario) : catalog_(catalog), scenario_(scenario) {}
+
+  const std::vector<Change>& collect() {
+    network();
+    links();
+    gpu_rates();
+    gpus();
+    strategies();
+    return changes_;
+  }
+  [[nodiscard]] const std::vector<std::string>& skipped() const { return skipped_; }
+
+ private:
+  void add(std::string path, std::string value) { changes_.push_back({{}, {{std::move(path), std::move(value), {}}}}); }
+
+  void network() {
+    if (scenario_.cluster.nodes == 1) {
+      skipped_.emplace_back("network: the job runs on one server");
+      return;
+    }
+    const Bandwidth now = scenario_.cluster.node.network_bandwidth();
+    constexpr auto kRates = std::to_array<double>({1, 10, 25, 40, 50, 100, 200, 400, 800, 1600, 3200, 6400});
+    for (const double rate : kRates) {
+      if (gigabits_per_second(rate) < now * 2.0) continue;
+      add("network", fmt::format("{} Gb/s", rate));
+      return;
+    }
+    skipped_.emplace_back("network: no faster one is listed");
+  }
+
+  void links() {
+    const hardware::Cluster& cluster = scenario_.cluster;
+    const hardware::Node& node = cluster.node;
+    const bool nvlink = node.gpu_interconnect == hardware::Interconnect::kNvlink && node.nvlink;
+    if (nvlink && cluster.gpus_per_node > 1) {
+      add("nvlink", to_text(node.nvlink->bandwidth * 2.0));
+    } else {
+      skipped_.emplace_back(nvlink ? "nvlink: one GPU per server" : "nvlink: the server's GPUs are joined by PCIe");
+    }
+    add("pcie", to_text(node.pcie.bandwidth * 2.0));
+  }
+
+  void gpu_rates() {
+    const hardware::Gpu& gpu = scenario_.cluster.node.gpu;
+    if (const auto peak = gpu.peak.at(scenario_.precision)) add("gpu.peak", to_text(*peak * 2.0));
+    add("gpu.memory_bandwidth", to_text(gpu.memory_bandwidth * 2.0));
+    if (scenario_.launch_interval > Time::zero()) add("launch_interval", to_text(scenario_.launch_interval / 2.0));
+  }
+
+  void gpus() {
+    const auto now = scenario_.cluster.node.gpu.peak.at(scenario_.precision);
+    std::vector<std::pair<ComputeRate, std::string>> faster;
+    for (const std::string& id : candidates()) {
+      const auto gpu = catalog_.gpu(id);
+      const auto peak = gpu ? gpu->peak.at(scenario_.precision) : std::nullopt;
+      if (!now || !peak || *peak < *now * kFasterGpu) continue;
+      if (gpu->memory_bandwidth < scenario_.cluster.node.gpu.memory_bandwidth) continue;
+      faster.emplace_back(*peak, id);
+    }
+    if (faster.empty()) {
+      skipped_.emplace_back("gpu: none with 1.2 times the rate is listed");
+      return;
+    }
+    std::stable_sort(faster.begin(), faster.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    add("gpu", faster.front().second);
+    if (faster.back().first > faster.front().first) add("gpu", faster.back().second);
+  }
+
+  /// GPUs that could take the place: any on PCIe; where NVLink joins them, those that a listed NVLink server holds.
+  [[nodiscard]] std::vector<std::string> candidates() const {
+    if (scenario_.cluster.node.gpu_interconnect == hardware::Interconnect::kPcie) return catalog_.ids(io::Kind::kGpus);
+    std::vector<std::string> gpus;
+    for (const std::string& id : catalog_.ids(io::Kind::kNodes)) {
+      const auto node = catalog_.node(id);
+      if (node && node->gpu_interconnect == hardware::Interconnect::kNvlink) gpus.push_back(node->gpu.id);
+    }
+    return gpus;
+  }
+
+  void strategies() {
+    if (scenario_.cluster.gpus() == 1) {
+      skipped_.emplace_back("strategy: one GPU communicates nothing");
+      return;
+    }
+    for (const plan::StrategyKind kind : {plan::StrategyKind::kPs, plan::StrategyKind::kAllReduce}) {
+      if (kind != scenario_.strategy.kind) add("strategy", std::string(name_of(plan::kStrategies, kind)));
+    }
+  }
+
+  const io::Catalog& catalog_;
+  const Scenario& scenario_;
+  std::vector<Change> changes_;
+  std::vector<std::string> skipped_;
+};
+
+}  // namespace
+
+Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const Override> base,
+                                     std::span<const Change> changes) {
+  const auto scenario = resolve(catalog, base);
+  if (!scenario) return tl::unexpected<Error>(scenario.error());
+  auto baseline = predict(*scenario);
+  if (!baseline) return tl::unexpected<Error>(baseline.error());
+  answer::Comparison comparison;
+  comparison.title = describe(*scenario);
+  comparison.baseline = std::move(*baseline);
+  for (const Change& change : changes) {
+    auto result = alternative(catalog, base, change, comparison.baseline);
+    if (!result) return tl::unexpected<Error>(result.error());
+    comparison.alternatives.push_back(std::move(*result));
+  }
+  return comparison;
+}
+
+Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::span<const Override> base) {
+  const auto scenario = resolve(catalog, base);
+  if (!scenario) return tl::unexpected<Error>(scenario.error());
+  auto baseline = predict(*scenario);
+  if (!baseline) return tl::unexpected<Error>(baseline.error());
+  answer::Comparison comparison;
+  comparison.title = describe(*scenario);
+  comparison.baseline = std::move(*baseline);
+  comparison.ranked = true;
+  Upgrades upgrades(catalog, *scenario);
+  for (const Change& change : upgrades.collect()) {
+    auto result = alternative(catalog, base, change, comparison.baseline);
+    if (result) {
+      comparison.alternatives.push_back(std::move(*result));
+    } else {
+      comparison.skipped.push_back(fmt::format("{}: {}", name_for(change.overrides), result.error().message));
+    }
+  }
+  comparison.skipped.insert(comparison.skipped.end(), upgrades.skipped().begin(), upgrades.skipped().end());
+  std::stable_sort(comparison.alternatives.begin(), comparison.alternatives.end(),
+                   [](const auto& a, const auto& b) { return a.speedup > b.speedup; });
+  return comparison;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,380 @@
+#include "ddlsim/whatif/scenario.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "ddlsim/io/yaml.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
+constexpr std::int64_t kMaxServers = hardware::kMaxNodes;
+
+using Value = const std::string&;
+using Apply = Expected<void> (*)(Scenario&, Value, const io::Catalog&);
+
+struct Leaf {
+  std::string_view path;
+  std::string_view meaning;
+  std::string_view example;
+  Apply apply;
+};
+
+/// Stores a parsed value, or passes its error on.
+template <typename T, typename U>
+Expected<void> store(Expected<T> parsed, U& target) {
+  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+  target = std::move(*parsed);
+  return {};
+}
+
+Expected<void> store_share(Value value, double& target, cost::Efficiency& efficiency) {
+  efficiency.provenance = Provenance::kAnalytic;
+  return store(parse_fraction(value), target);
+}
+
+Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  hardware::Node& node = scenario.cluster.node;
+  std::string name = value;
+  std::int64_t ports = 1;
+  if (const std::size_t times = value.find(" x "); times != std::string::npos) {
+    const auto count = parse_count(value.substr(0, times), 1, hardware::kMaxGpusPerNode);
+    if (!count) return tl::unexpected<Error>(count.error());
+    ports = *count;
+    name = value.substr(times + 3);
+  }
+  const bool rate = !name.empty() && name.front() >= '0' && name.front() <= '9';
+  if (rate) {
+    const auto bandwidth = parse_bandwidth(name);
+    if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
+    node.network.bandwidth = *bandwidth;
+    node.network.id.clear();
+    node.network.name = to_text_in_bits(*bandwidth);
+  } else {
+    auto link = catalog.link(name);
+    if (!link) {
+      link.error().notes.push_back("or write a rate, as '25 Gb/s', or several ports, as '4 x infiniband-100g'");
+      return tl::unexpected<Error>(link.error());
+    }
+    if (link->kind != hardware::LinkKind::kNetwork) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no network but {}", name,
+                                                           name_of(hardware::kLinkKinds, link->kind)));
+    }
+    node.network = std::move(*link);
+  }
+  node.network_ports = ports;
+  return {};
+}
+
+Expected<void> set_nvlink(Scenario& scenario, Value value, const io::Catalog&) {
+  hardware::Node& node = scenario.cluster.node;
+  if (!node.nvlink) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no NVLink", node.gpu.name), {},
+                {"choose a node whose GPU has one (`ddlsim list nodes`)"});
+  }
+  return store(parse_bandwidth(value), node.nvlink->bandwidth);
+}
+
+Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catalog&) {
+  hardware::Node& node = scenario.cluster.node;
+  const auto kind = parse_choice(hardware::kInterconnects, value, "interconnect");
+  if (!kind) return tl::unexpected<Error>(kind.error());
+  if (*kind == hardware::Interconnect::kNvlink && !node.nvlink) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no NVLink", node.gpu.name));
+  }
+  node.gpu_interconnect = *kind;
+  return {};
+}
+
+Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto rate = parse_compute_rate(value);
+  if (!rate) return tl::unexpected<Error>(rate.error());
+  scenario.cluster.node.gpu.peak.set(scenario.precision, *rate);
+  return {};
+}
+
+/// A feature of a model that is known by its features. A model with layers has them from its layers.
+template <typename T>
+Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::StepFeatures::*feature) {
+  if (!parsed) return tl::unexpected<Error>(parsed.error());
+  if (!scenario.model->features) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is described by its layers, from which this follows", scenario.model->id), {},
+                {"copy its file, change it there, and name the copy's path as the model"});
+  }
+  workload::Model changed = *scenario.model;
+  (*changed.features).*feature = *parsed;
+  scenario.model = std::make_shared<const workload::Model>(std::move(changed));
+  return {};
+}
+
+Expected<DataSize> size_or_zero(Value value) { return parse_data_size(value, Range::kNonNegative); }
+
+/// In the order in which they are applied: what replaces a whole part comes before its details.
+constexpr auto kLeaves = std::to_array<Leaf>({
+    {"model", "the workload: a name or a file (and model.NAME for its dimensions, as model.sequence)", "resnet50",
+     nullptr},
+    {"node", "the server or cloud instance: a name or a file", "dgx1-v100",
+     [](Scenario& s, Value v, const io::Catalog& c) { return store(c.node(v), s.cluster.node); }},
+    {"gpu", "another GPU in that server", "h100",
+     [](Scenario& s, Value v, const io::Catalog& c) -> Expected<void> {
+       auto gpu = c.gpu(v);
+       if (!gpu) return tl::unexpected<Error>(gpu.error());
+       return c.fit_gpu(s.cluster.node, std::move(*gpu));
+     }},
+    {"nodes", "how many servers", "4",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, 1, hardware::kMaxNodes), s.cluster.nodes);
+     }},
+    {"gpus_per_node", "how many GPUs of a server the job uses (default: all)", "8",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, 1, s.cluster.node.gpus), s.cluster.gpus_per_node);
+     }},
+    {"batch", "samples per GPU and step", "64",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, 1, kMaxBatch), s.batch); }},
+    {"precision", "fp32, tf32, fp16 (amp), bf16, fp8", "fp16",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(kPrecisions, v, "precision"), s.precision);
+     }},
+    {"strategy", "ps, allreduce, pearl", "allreduce",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kStrategies, v, "strategy"), s.strategy.kind);
+     }},
+    {"network", "of a server: a rate, a link's name, or several ports of it", "25 Gb/s", set_network},
+    {"network.latency", "one hop", "14 us",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.cluster.node.network.latency);
+     }},
+    {"gpu.peak", "dense rate at the scenario's precision", "15.7 TFLOP/s", set_peak},
+    {"gpu.memory_bandwidth", "of the GPU's memory", "900 GB/s",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_bandwidth(v), s.cluster.node.gpu.memory_bandwidth);
+     }},
+    {"gpu.memory_size", "of the GPU's memory", "32 GB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_data_size(v), s.cluster.node.gpu.memory_size);
+     }},
+    {"gpu_interconnect", "what joins the GPUs of a server: nvlink or pcie", "nvlink", set_interconnect},
+    {"nvlink", "all NVLinks of one GPU, one direction", "150 GB/s", set_nvlink},
+    {"nvlink.latency", "one hop", "3.4 us",
+     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
+       if (!s.cluster.node.nvlink) return fail(ErrorCode::kInvalidArgument, "the GPU has no NVLink");
+       return store(parse_time(v, Range::kNonNegative), s.cluster.node.nvlink->latency);
+     }},
+    {"pcie", "one GPU's PCIe link, one direction", "15.75 GB/s",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.cluster.node.pcie.bandwidth); }},
+    {"pcie.latency", "one hop", "5.7 us",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.cluster.node.pcie.latency);
+     }},
+    {"pcie.uplinks", "PCIe links between the host and its GPUs, shared by them", "4",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, 1, hardware::kMaxGpusPerNode), s.cluster.node.pcie_uplinks);
+     }},
+    {"strategy.bucket", "all-reduce: gradients are sent in buckets of this size", "25 MiB",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.bucket); }},
+    {"strategy.partition", "ps: tensors are cut into pieces of this size", "4 MB",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.partition); }},
+    {"strategy.servers", "ps: server machines (default: as many as worker nodes)", "4",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, 1, kMaxServers), s.strategy.servers); }},
+    {"strategy.gradients", "format in which gradients travel", "fp32",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(kPrecisions, v, "precision"), s.strategy.gradients);
+     }},
+    {"overlap", "none, backward, ideal", "backward",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_choice(plan::kOverlaps, v, "overlap"), s.overlap); }},
+    {"fidelity", "aggregate, analytic (default: analytic where the model has layers)", "analytic",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(answer::kFidelities, v, "fidelity"), s.fidelity);
+     }},
+    {"efficiency", "share of every peak rate that is reached (default 70 %, assumed)", "70 %",
+     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
+       const auto share = parse_fraction(v);
+       if (!share) return tl::unexpected<Error>(share.error());
+       s.efficiency = cost::Efficiency::uniform(*share, Provenance::kAnalytic);
+       return {};
+     }},
+    {"efficiency.compute", "of the GPU's peak rate", "50 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.compute, s.efficiency); }},
+    {"efficiency.memory", "of the GPU's memory bandwidth", "80 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.memory, s.efficiency); }},
+    {"efficiency.pcie", "of PCIe", "80 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.pcie, s.efficiency); }},
+    {"efficiency.nvlink", "of NVLink", "80 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.nvlink, s.efficiency); }},
+    {"efficiency.network", "of the network", "90 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.network, s.efficiency); }},
+    {"launch_interval", "between two kernels that the CPU issues", "6 us",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.launch_interval);
+     }},
+    {"model.flops", "per step at the model's own batch (models known by their features)", "1.56 TFLOP",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, parse_quantity<dimension::kWork>(v), &workload::StepFeatures::flops);
+     }},
+    {"model.memory_access", "likewise", "31.9 GB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, size_or_zero(v), &workload::StepFeatures::memory_access);
+     }},
+    {"model.input", "likewise", "38 MB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, size_or_zero(v), &workload::StepFeatures::input);
+     }},
+    {"model.weight_traffic", "likewise", "357 MB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, size_or_zero(v), &workload::StepFeatures::weight_traffic);
+     }},
+});
+
+const Leaf* find_leaf(std::string_view path) {
+  const auto leaf = std::find_if(kLeaves.begin(), kLeaves.end(), [&](const Leaf& l) { return l.path == path; });
+  return leaf == kLeaves.end() ? nullptr : &*leaf;
+}
+
+/// "model.sequence": a dimension of the model rather than a setting of its own.
+bool is_dimension(std::string_view path) { return path.starts_with("model.") && find_leaf(path) == nullptr; }
+
+tl::unexpected<Error> at(Error error, const Override& setting) {
+  if (error.where.file.empty()) {
+    error.message = fmt::format("{}: {}", setting.path, error.message);
+    error.where = setting.where;
+  }
+  return tl::unexpected<Error>(std::move(error));
+}
+
+const Override* last_of(std::span<const Override> overrides, std::string_view path) {
+  for (std::size_t i = overrides.size(); i-- > 0;) {
+    if (overrides[i].path == path) return &overrides[i];
+  }
+  return nullptr;
+}
+
+Expected<void> check_paths(std::span<const Override> overrides) {
+  std::vector<std::string> paths;
+  for (const Leaf& leaf : kLeaves) paths.emplace_back(leaf.path);
+  std::vector<Error> errors;
+  for (const Override& setting : overrides) {
+    if (find_leaf(setting.path) != nullptr || is_dimension(setting.path)) continue;
+    errors.push_back(Error{ErrorCode::kNotFound,
+                           fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
+                           setting.where,
+                           {suggestion(setting.path, paths), "`ddlsim list settings` shows them all"},
+                           {}});
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return {};
+}
+
+Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::span<const Override> overrides) {
+  const Override* name = last_of(overrides, "model");
+  if (name == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "no model named", {},
+                {"valid: " + join(catalog.ids(io::Kind::kModels))});
+  }
+  io::Dimensions dimensions;
+  for (const Override& setting : overrides) {
+    if (!is_dimension(setting.path) || last_of(overrides, setting.path) != &setting) continue;
+    const auto value = parse_count(setting.value, 1, std::int64_t{1} << 32);
+    if (!value) return at(value.error(), setting);
+    dimensions.emplace_back(setting.path.substr(6), *value);
+  }
+  auto model = catalog.model(name->value, dimensions);
+  if (!model) return at(model.error(), *name);
+  scenario.model = std::move(*model);
+  scenario.batch = scenario.model->batch;
+  return {};
+}
+
+plan::StrategyKind default_strategy(const workload::Model& model) {
+  using workload::Architecture;
+  if (model.architecture == Architecture::k1wng || model.architecture == Architecture::kPsWorker) {
+    return plan::StrategyKind::kPs;
+  }
+  return model.architecture == Architecture::kPearl ? plan::StrategyKind::kPearl : plan::StrategyKind::kAllReduce;
+}
+
+}  // namespace
+
+std::vector<SettingInfo> settings() {
+  std::vector<SettingInfo> rows;
+  for (const Leaf& leaf : kLeaves) {
+    rows.push_back({std::string(leaf.path), std::string(leaf.meaning), std::string(leaf.example)});
+  }
+  return rows;
+}
+
+Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> overrides) {
+  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
+  Scenario scenario;
+  if (auto model = set_model(scenario, catalog, overrides); !model) return tl::unexpected<Error>(model.error());
+  scenario.strategy.kind = default_strategy(*scenario.model);
+  if (last_of(overrides, "node") == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "no node named", {},
+                {"valid: " + join(catalog.ids(io::Kind::kNodes)), "or a cloud instance: " +
+                     join(catalog.ids(io::Kind::kInstances))});
+  }
+  bool all_gpus = true;
+  for (const Leaf& leaf : kLeaves) {
+    const Override* setting = last_of(overrides, leaf.path);
+    if (setting == nullptr || leaf.apply == nullptr) continue;
+    if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
+    all_gpus = all_gpus && leaf.path != "gpus_per_node";
+  }
+  if (all_gpus) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
+  return scenario;
+}
+
+namespace {
+
+void flatten(const io::Node& node, const std::string& path, std::vector<Override>& overrides,
+             std::vector<Error>& errors) {
+  switch (node.kind) {
+    case io::NodeKind::kScalar: overrides.push_back({path, node.text, node.where}); return;
+    case io::NodeKind::kList:
+      errors.push_back(Error{ErrorCode::kParse, fmt::format("'{}' takes one value, not a list", path), node.where, {}, {}});
+      return;
+    case io::NodeKind::kMap:
+      for (const io::Entry& entry : node.entries) {
+        const bool own = entry.key == "name" && !path.empty();
+        flatten(entry.value, own ? path : path.empty() ? entry.key : path + "." + entry.key, overrides, errors);
+      }
+      return;
+  }
+}
+
+}  // namespace
+
+Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path) {
+  const auto document = io::load_yaml(path);
+  if (!document) return tl::unexpected<Error>(document.error());
+  std::vector<Override> overrides;
+  std::vector<Error> errors;
+  if (document->kind == io::NodeKind::kMap) {
+    flatten(*document, "", overrides, errors);
+  } else {
+    errors.push_back(Error{ErrorCode::kParse, "a scenario file must be a map of settings", document->where, {}, {}});
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
+  return overrides;
+}
+
+std::string describe(const Scenario& scenario) {
+  const hardware::Cluster& cluster = scenario.cluster;
+  const hardware::Node& node = cluster.node;
+  std::string text = fmt::format("{}, {} {}{} per GPU, {}, {}, on {} x {}", scenario.model->name,
+                                 to_text(scenario.batch), scenario.model->sample, scenario.batch == 1 ? "" : "s",
+                                 name_of(kPrecisions, scenario.precision),
+                                 name_of(plan::kStrategies, scenario.strategy.kind), to_text(cluster.nodes), node.name);
+  text += fmt::format(" ({} GPU{} in all: {})", to_text(cluster.gpus()), cluster.gpus() == 1 ? "" : "s", node.gpu.name);
+  if (cluster.nodes > 1) text += fmt::format(", network {} per server", to_text_in_bits(node.network_bandwidth()));
+  return text;
+}
+
+}  // namespace ddlsim::whatif
