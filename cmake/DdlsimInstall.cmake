@@ -1,0 +1,20 @@
+# Install and export: `find_package(ddlsim)` gives ddlsim::ddlsim.
+include(CMakePackageConfigHelpers)
+
+get_property(rooms GLOBAL PROPERTY DDLSIM_ROOMS)
+install(TARGETS ddlsim ${rooms} EXPORT ddlsimTargets)
+if(DDLSIM_BUILD_CLI)
+  install(TARGETS ddlsim_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ddlsim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/models ${PROJECT_SOURCE_DIR}/hardware
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/ddlsim)
+install(EXPORT ddlsimTargets NAMESPACE ddlsim:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/ddlsim)
+
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/ddlsimConfig.cmake.in ${PROJECT_BINARY_DIR}/ddlsimConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/ddlsim
+  PATH_VARS CMAKE_INSTALL_DATADIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ddlsimConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ddlsimConfig.cmake ${PROJECT_BINARY_DIR}/ddlsimConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/ddlsim)

@@ -82,8 +82,8 @@ Expected<Catalog> Catalog::open(fs::path root) {
   if (auto read = catalog.read_aliases(catalog.root_ / "models" / "aliases.yaml", {Kind::kModels}); !read) {
     return tl::unexpected<Error>(read.error());
   }
-  if (auto read = catalog.read_aliases(catalog.root_ / "hardware" / "aliases.yaml",
-                                       {Kind::kGpus, Kind::kLinks, Kind::kNodes});
+  if (auto read =
+          catalog.read_aliases(catalog.root_ / "hardware" / "aliases.yaml", {Kind::kGpus, Kind::kLinks, Kind::kNodes});
       !read) {
     return tl::unexpected<Error>(read.error());
   }
@@ -104,7 +104,7 @@ Expected<void> Catalog::read_aliases(const fs::path& file, const std::vector<Kin
     for (const Entry& entry : map->entries) {
       const std::string id = rows.text(entry.key);
       const bool instance = kind == Kind::kNodes && std::binary_search(shelf(Kind::kInstances).ids.begin(),
-                                                                      shelf(Kind::kInstances).ids.end(), id);
+                                                                       shelf(Kind::kInstances).ids.end(), id);
       Shelf& target = shelves_[static_cast<std::size_t>(instance ? Kind::kInstances : kind)];
       if (!std::binary_search(target.ids.begin(), target.ids.end(), id)) {
         rows.report(entry.value, ErrorCode::kNotFound, fmt::format("no {} '{}'", singular(kind), id),
@@ -140,8 +140,8 @@ Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
     if (alias.folded == folded) return shelf.folder / (alias.id + ".yaml");
   }
   std::vector<std::string> notes{suggestion(name, shelf.ids)};
-  notes.push_back(fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too",
-                              name_of(kKinds, kind)));
+  notes.push_back(
+      fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too", name_of(kKinds, kind)));
   return fail(ErrorCode::kNotFound, fmt::format("unknown {} '{}'", singular(kind), name.substr(0, 60)), {},
               std::move(notes));
 }
@@ -214,6 +214,12 @@ Expected<hardware::Node> Catalog::node(std::string_view name) const {
   if (!gpu) return at(gpu.error(), file->gpu_where);
   hardware::Node node = std::move(file->node);
   node.network = std::move(*network);
+  if (!file->host_link_id.empty()) {
+    auto host = link(file->host_link_id);
+    if (!host) return at(host.error(), file->network_where);
+    node.host_link = std::move(*host);
+    node.host_link_stated = true;
+  }
   if (auto fitted = fit_gpu(node, std::move(*gpu)); !fitted) return at(fitted.error(), file->gpu_where);
   return node;
 }
@@ -222,6 +228,7 @@ Expected<void> Catalog::fit_gpu(hardware::Node& node, hardware::Gpu gpu) const {
   auto pcie = link(gpu.pcie_id);
   if (!pcie) return tl::unexpected<Error>(pcie.error());
   node.pcie = std::move(*pcie);
+  if (!node.host_link_stated) node.host_link = node.pcie;
   node.nvlink.reset();
   if (gpu.nvlink) {
     auto nvlink = link(gpu.nvlink_id);

@@ -33,8 +33,11 @@ Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std:
     const auto index = static_cast<std::size_t>(column - columns.begin());
     const std::string name(field.text.substr(0, 60));
     if (column == columns.end()) {
-      errors.push_back(Error{ErrorCode::kParse, fmt::format("unknown column '{}'", name), reader.at(field.offset),
-                             {suggestion(field.text, columns)}, {}});
+      errors.push_back(Error{ErrorCode::kParse,
+                             fmt::format("unknown column '{}'", name),
+                             reader.at(field.offset),
+                             {suggestion(field.text, columns)},
+                             {}});
     } else if (reader.place_[index] != reader.used_) {
       errors.push_back(
           Error{ErrorCode::kParse, fmt::format("duplicate column '{}'", name), reader.at(field.offset), {}, {}});
@@ -44,8 +47,11 @@ Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std:
   }
   for (std::size_t i = 0; i < columns.size(); ++i) {
     if (reader.place_[i] != reader.used_) continue;
-    errors.push_back(Error{ErrorCode::kParse, fmt::format("the column '{}' is missing", columns[i]),
-                           {reader.file_, reader.line_number_, 1}, {"columns: " + join(columns)}, {}});
+    errors.push_back(Error{ErrorCode::kParse,
+                           fmt::format("the column '{}' is missing", columns[i]),
+                           {reader.file_, reader.line_number_, 1},
+                           {"columns: " + join(columns)},
+                           {}});
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
   return reader;

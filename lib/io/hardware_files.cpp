@@ -89,6 +89,7 @@ Expected<NodeFile> read_node(const Node& document) {
   node.gpus = reader.count("gpus", 1, hardware::kMaxGpusPerNode);
   node.gpu_interconnect = reader.choice("gpu_interconnect", hardware::kInterconnects);
   node.pcie_uplinks = reader.count("pcie_uplinks", 1, kMaxPorts);
+  file.host_link_id = reader.text_or("host_link", {});
   if (const Node* network = reader.require("network")) {
     file.network_where = network->where;
     MapReader parts(*network, "network", errors);
@@ -96,7 +97,7 @@ Expected<NodeFile> read_node(const Node& document) {
     node.network_ports = parts.count_or("count", 1, 1, kMaxPorts);
     parts.finish();
   }
-  std::vector<std::string> keys{"gpu", "gpus", "gpu_interconnect", "pcie_uplinks", "network"};
+  std::vector<std::string> keys{"gpu", "gpus", "gpu_interconnect", "pcie_uplinks", "host_link", "network"};
   if (rented) {
     node.provider = reader.text("provider");
     node.price = reader.quantity<dimension::kMoney - dimension::kTime>("price");

@@ -140,9 +140,8 @@ Op make_convolution(OpReader& keys) {
 }
 
 Op make_linear(OpReader& keys) {
-  return workload::Linear{.out = keys.size("out"),
-                          .bias = keys.map().flag_or("bias", true),
-                          .tied = keys.map().flag_or("tied", false)};
+  return workload::Linear{
+      .out = keys.size("out"), .bias = keys.map().flag_or("bias", true), .tied = keys.map().flag_or("tied", false)};
 }
 
 Op make_lstm(OpReader& keys) {
@@ -278,9 +277,8 @@ class LayerBuilder {
   std::vector<workload::Layer> layers_;
 };
 
-const std::vector<std::string> kFeatureKeys{"flops",         "memory_access", "input",
-                                            "weight_traffic", "dense_weights", "embedding_weights",
-                                            "architecture"};
+const std::vector<std::string> kFeatureKeys{"flops",         "memory_access",     "input",       "weight_traffic",
+                                            "dense_weights", "embedding_weights", "architecture"};
 
 void read_features(const Node& node, workload::Model& model, std::vector<Error>& errors) {
   MapReader reader(node, "features", errors);

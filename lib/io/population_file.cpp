@@ -56,8 +56,7 @@ void read_architectures(const Node& node, PopulationFile& file, std::vector<Erro
     const Node* value = reader.find(entry.key);
     Node at;
     at.where = entry.where;
-    const auto architecture =
-        reader.accept(parse_choice(workload::kArchitectures, entry.key, "architecture"), at);
+    const auto architecture = reader.accept(parse_choice(workload::kArchitectures, entry.key, "architecture"), at);
     if (!architecture || !reader.is_scalar(*value)) continue;
     const double share = reader.accept(parse_fraction(value->text), *value).value_or(0);
     file.architectures.emplace_back(*architecture, share);

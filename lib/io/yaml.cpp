@@ -62,9 +62,7 @@ class TreeBuilder final : public YAML::EventHandler {
     throw Refusal{Error{ErrorCode::kParse, std::move(message), place(mark), {}, {}}};
   }
 
-  [[nodiscard]] SourceLocation place(const YAML::Mark& mark) const {
-    return {file_, mark.line + 1, mark.column + 1};
-  }
+  [[nodiscard]] SourceLocation place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
 
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) refuse(mark, "anchors (&name) are not accepted: write the value out");
@@ -132,7 +130,11 @@ class TreeBuilder final : public YAML::EventHandler {
 std::size_t first_bad_byte(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : (lead >> 5) == 0x6 ? 2 : (lead >> 4) == 0xE ? 3 : (lead >> 3) == 0x1E ? 4 : 0;
+    const std::size_t length = lead < 0x80           ? 1
+                               : (lead >> 5) == 0x6  ? 2
+                               : (lead >> 4) == 0xE  ? 3
+                               : (lead >> 3) == 0x1E ? 4
+                                                     : 0;
     const bool control = lead < 0x20 && lead != '\t' && lead != '\n' && lead != '\r';
     if (length == 0 || control || lead == 0x7F || i + length > text.size()) return i;
     for (std::size_t k = 1; k < length; ++k) {
@@ -263,8 +265,8 @@ Sources MapReader::sources(const std::vector<std::string>& keys) {
   if (node == nullptr) return sources;
   MapReader reader(*node, "sources", *errors_);
   for (const std::string& key : keys) {
-    const bool stands = std::any_of(node_->entries.begin(), node_->entries.end(),
-                                    [&](const Entry& entry) { return entry.key == key; });
+    const bool stands =
+        std::any_of(node_->entries.begin(), node_->entries.end(), [&](const Entry& entry) { return entry.key == key; });
     // A source without its value is a slip worth hearing about: finish() reports it as unknown.
     if (stands) sources.push_back({key, reader.text(key)});
   }
@@ -286,8 +288,9 @@ void MapReader::finish() {
 
 bool MapReader::is_scalar(const Node& node) {
   if (node.kind == NodeKind::kScalar) return true;
-  report(node, ErrorCode::kParse, node.kind == NodeKind::kMap ? "a single value is wanted here, not a map"
-                                                              : "a single value is wanted here, not a list");
+  report(node, ErrorCode::kParse,
+         node.kind == NodeKind::kMap ? "a single value is wanted here, not a map"
+                                     : "a single value is wanted here, not a list");
   return false;
 }
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <span>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "ddlsim/support/names.h"
@@ -31,35 +31,64 @@ constexpr double kMi = kKi * kKi;
 constexpr double kGi = kMi * kKi;
 
 constexpr auto kUnits = std::to_array<UnitRow>({
-    {"s", dimension::kTime, 1},          {"ms", dimension::kTime, 1e-3},
-    {"us", dimension::kTime, 1e-6},      {"µs", dimension::kTime, 1e-6},
-    {"ns", dimension::kTime, 1e-9},      {"min", dimension::kTime, 60},
-    {"h", dimension::kTime, 3600},       {"B", dimension::kData, 1},
-    {"kB", dimension::kData, 1e3},       {"KB", dimension::kData, 1e3},
-    {"MB", dimension::kData, 1e6},       {"GB", dimension::kData, 1e9},
-    {"TB", dimension::kData, 1e12},      {"KiB", dimension::kData, kKi},
-    {"MiB", dimension::kData, kMi},      {"GiB", dimension::kData, kGi},
-    {"TiB", dimension::kData, kGi * kKi}, {"b", dimension::kData, 0.125},
-    {"kb", dimension::kData, 1e3 / 8},   {"Mb", dimension::kData, 1e6 / 8},
-    {"Gb", dimension::kData, 1e9 / 8},   {"FLOP", dimension::kWork, 1},
-    {"MFLOP", dimension::kWork, 1e6},    {"GFLOP", dimension::kWork, 1e9},
-    {"TFLOP", dimension::kWork, 1e12},   {"PFLOP", dimension::kWork, 1e15},
-    {"B/s", kBandwidth, 1},              {"kB/s", kBandwidth, 1e3},
-    {"MB/s", kBandwidth, 1e6},           {"GB/s", kBandwidth, 1e9},
-    {"TB/s", kBandwidth, 1e12},          {"KiB/s", kBandwidth, kKi},
-    {"MiB/s", kBandwidth, kMi},          {"GiB/s", kBandwidth, kGi},
-    {"b/s", kBandwidth, 0.125},          {"kb/s", kBandwidth, 1e3 / 8},
-    {"Mb/s", kBandwidth, 1e6 / 8},       {"Gb/s", kBandwidth, 1e9 / 8},
-    {"Tb/s", kBandwidth, 1e12 / 8},      {"Gbit/s", kBandwidth, 1e9 / 8},
-    {"Mbit/s", kBandwidth, 1e6 / 8},     {"Gbps", kBandwidth, 1e9 / 8},
-    {"Mbps", kBandwidth, 1e6 / 8},       {"GBps", kBandwidth, 1e9},
-    {"FLOP/s", kComputeRate, 1},         {"GFLOP/s", kComputeRate, 1e9},
-    {"TFLOP/s", kComputeRate, 1e12},     {"PFLOP/s", kComputeRate, 1e15},
-    {"GFLOPS", kComputeRate, 1e9},       {"TFLOPS", kComputeRate, 1e12},
-    {"PFLOPS", kComputeRate, 1e15},      {"FLOP/B", kIntensity, 1},
-    {"J", dimension::kEnergy, 1},        {"kWh", dimension::kEnergy, 3.6e6},
-    {"W", kPower, 1},                    {"kW", kPower, 1e3},
-    {"$", dimension::kMoney, 1},         {"$/h", kPriceRate, 1.0 / 3600.0},
+    {"s", dimension::kTime, 1},
+    {"ms", dimension::kTime, 1e-3},
+    {"us", dimension::kTime, 1e-6},
+    {"µs", dimension::kTime, 1e-6},
+    {"ns", dimension::kTime, 1e-9},
+    {"min", dimension::kTime, 60},
+    {"h", dimension::kTime, 3600},
+    {"B", dimension::kData, 1},
+    {"kB", dimension::kData, 1e3},
+    {"KB", dimension::kData, 1e3},
+    {"MB", dimension::kData, 1e6},
+    {"GB", dimension::kData, 1e9},
+    {"TB", dimension::kData, 1e12},
+    {"KiB", dimension::kData, kKi},
+    {"MiB", dimension::kData, kMi},
+    {"GiB", dimension::kData, kGi},
+    {"TiB", dimension::kData, kGi* kKi},
+    {"b", dimension::kData, 0.125},
+    {"kb", dimension::kData, 1e3 / 8},
+    {"Mb", dimension::kData, 1e6 / 8},
+    {"Gb", dimension::kData, 1e9 / 8},
+    {"FLOP", dimension::kWork, 1},
+    {"MFLOP", dimension::kWork, 1e6},
+    {"GFLOP", dimension::kWork, 1e9},
+    {"TFLOP", dimension::kWork, 1e12},
+    {"PFLOP", dimension::kWork, 1e15},
+    {"B/s", kBandwidth, 1},
+    {"kB/s", kBandwidth, 1e3},
+    {"MB/s", kBandwidth, 1e6},
+    {"GB/s", kBandwidth, 1e9},
+    {"TB/s", kBandwidth, 1e12},
+    {"KiB/s", kBandwidth, kKi},
+    {"MiB/s", kBandwidth, kMi},
+    {"GiB/s", kBandwidth, kGi},
+    {"b/s", kBandwidth, 0.125},
+    {"kb/s", kBandwidth, 1e3 / 8},
+    {"Mb/s", kBandwidth, 1e6 / 8},
+    {"Gb/s", kBandwidth, 1e9 / 8},
+    {"Tb/s", kBandwidth, 1e12 / 8},
+    {"Gbit/s", kBandwidth, 1e9 / 8},
+    {"Mbit/s", kBandwidth, 1e6 / 8},
+    {"Gbps", kBandwidth, 1e9 / 8},
+    {"Mbps", kBandwidth, 1e6 / 8},
+    {"GBps", kBandwidth, 1e9},
+    {"FLOP/s", kComputeRate, 1},
+    {"GFLOP/s", kComputeRate, 1e9},
+    {"TFLOP/s", kComputeRate, 1e12},
+    {"PFLOP/s", kComputeRate, 1e15},
+    {"GFLOPS", kComputeRate, 1e9},
+    {"TFLOPS", kComputeRate, 1e12},
+    {"PFLOPS", kComputeRate, 1e15},
+    {"FLOP/B", kIntensity, 1},
+    {"J", dimension::kEnergy, 1},
+    {"kWh", dimension::kEnergy, 3.6e6},
+    {"W", kPower, 1},
+    {"kW", kPower, 1e3},
+    {"$", dimension::kMoney, 1},
+    {"$/h", kPriceRate, 1.0 / 3600.0},
 });
 
 std::string_view dimension_name(Dimension d) {
@@ -261,7 +290,8 @@ std::string to_text(Bandwidth value) {
 }
 
 std::string to_text_in_bits(Bandwidth value) {
-  constexpr auto kScales = std::to_array<Scale>({{1.25e11, "Tb/s"}, {1.25e8, "Gb/s"}, {1.25e5, "Mb/s"}, {0.125, "b/s"}});
+  constexpr auto kScales =
+      std::to_array<Scale>({{1.25e11, "Tb/s"}, {1.25e8, "Gb/s"}, {1.25e5, "Mb/s"}, {0.125, "b/s"}});
   return scaled(value.in(bytes_per_second), kScales);
 }
 

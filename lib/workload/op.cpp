@@ -81,7 +81,8 @@ struct Placer {
   Expected<void> operator()(const Convolution& op) {
     if (in.size() != 3) return misfit("conv", in, "it needs [channels, height, width]");
     if (in[0] % op.groups != 0 || op.out % op.groups != 0) {
-      return misfit("conv", in, fmt::format("{} groups divide neither input nor {} output channels", op.groups, op.out));
+      return misfit("conv", in,
+                    fmt::format("{} groups divide neither input nor {} output channels", op.groups, op.out));
     }
     const auto height = slide(in[1], op.kernel[0], op.stride[0], op.pad[0], false);
     const auto width = slide(in[2], op.kernel[1], op.stride[1], op.pad[1], false);

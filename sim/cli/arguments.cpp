@@ -47,12 +47,16 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 void ScenarioFlags::add_to(CLI::App& app) {
   values_.resize(kFlags.size());
-  app.add_option("-f,--scenario", files_, "a scenario file (YAML); later files win")->type_name("FILE")->allow_extra_args(false);
+  app.add_option("-f,--scenario", files_, "a scenario file (YAML); later files win")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   for (std::size_t i = 0; i < kFlags.size(); ++i) {
     values_[i].first = kFlags[i].setting;
     app.add_option(std::string(kFlags[i].name), values_[i].second, std::string(kFlags[i].help))->type_name("X");
   }
-  app.add_option("--set", sets_, "PATH=VALUE: any setting (`ddlsim list settings`)")->type_name("PATH=VALUE")->allow_extra_args(false);
+  app.add_option("--set", sets_, "PATH=VALUE: any setting (`ddlsim list settings`)")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
 }
 
 std::vector<whatif::Override> ScenarioFlags::sets() const {
@@ -60,7 +64,8 @@ std::vector<whatif::Override> ScenarioFlags::sets() const {
   for (const std::string& set : sets_) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw UsageError{fmt::format("--set '{}' has no '='", set), "write --set PATH=VALUE, as --set network='100 Gb/s'"};
+      throw UsageError{fmt::format("--set '{}' has no '='", set),
+                       "write --set PATH=VALUE, as --set network='100 Gb/s'"};
     }
     overrides.push_back({set.substr(0, equals), set.substr(equals + 1), {}});
   }
@@ -140,8 +145,9 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
   if (extras.empty()) return;
   const std::string& first = extras.front();
   const bool option = first.starts_with("-");
-  throw UsageError{fmt::format("unknown {} '{}'", option ? "option" : "argument", first),
-                   option ? suggestion(first, option_names(app)) : fmt::format("see `ddlsim {} --help`", app.get_name())};
+  throw UsageError{
+      fmt::format("unknown {} '{}'", option ? "option" : "argument", first),
+      option ? suggestion(first, option_names(app)) : fmt::format("see `ddlsim {} --help`", app.get_name())};
 }
 
 }  // namespace ddlsim::cli

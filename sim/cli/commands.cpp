@@ -107,7 +107,9 @@ int run_what_if(const std::vector<std::string>& arguments) {
   std::vector<std::string> base_sets;
   flags.add_to(app);
   format.add_to(app);
-  app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")->type_name("PATH=VALUE")->allow_extra_args(false);
+  app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   std::vector<std::string> first = pieces.front();
   std::vector<std::vector<std::string>> rest = pieces;
@@ -133,7 +135,8 @@ int run_what_if(const std::vector<std::string>& arguments) {
   if (!base) return print(base.error());
   for (const std::string& set : base_sets) {
     const std::size_t equals = set.find('=');
-    if (equals == std::string::npos) throw UsageError{fmt::format("--base '{}' has no '='", set), "write --base PATH=VALUE"};
+    if (equals == std::string::npos)
+      throw UsageError{fmt::format("--base '{}' has no '='", set), "write --base PATH=VALUE"};
     base->push_back({set.substr(0, equals), set.substr(equals + 1), {}});
   }
   const auto comparison =
@@ -177,7 +180,8 @@ int run_list(const std::vector<std::string>& arguments) {
     return rows ? print(report::render_list(kind, *rows, shape)) : print(rows.error());
   }
   const auto details = report::details(*catalog, *which, name);
-  return details ? print(report::render_details(kind, details->front().value, *details, shape)) : print(details.error());
+  return details ? print(report::render_details(kind, details->front().value, *details, shape))
+                 : print(details.error());
 }
 
 }  // namespace ddlsim::cli

@@ -108,7 +108,8 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
   app.add_option("--jobs", flags.jobs, "how many to draw (100000)")->check(CLI::Range(std::int64_t{1}, kMaxJobs));
   app.add_option("--seed", flags.seed, "of the draw (1)");
   app.add_option("--generate", flags.generate, "write the drawn jobs to a table and stop")->type_name("FILE");
-  app.add_option("--setting", flags.setting, "hardware/clusters: rates of the base setting (pai-2019)")->type_name("NAME");
+  app.add_option("--setting", flags.setting, "hardware/clusters: rates of the base setting (pai-2019)")
+      ->type_name("NAME");
   app.add_flag("--what-if", flags.what_if, "also the sweeps: network, PCIe, GPU, memory, ports to AllReduce");
   app.add_option("--cdf", flags.cdf, "write the CDF of every speedup")->type_name("FILE");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");

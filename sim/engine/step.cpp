@@ -63,8 +63,7 @@ StepTimeline run_step(const workload::Model& model, std::span<const plan::Messag
   Clocks clocks(setting.launch_interval);
   Channel channel(setting.fabric);
   const auto run = [&](const workload::Layer& layer, cost::Pass pass) {
-    const cost::LayerTime time =
-        cost::layer_time(layer, pass, setting.batch, setting.activation, setting.device);
+    const cost::LayerTime time = cost::layer_time(layer, pass, setting.batch, setting.activation, setting.device);
     line.compute += time.compute;
     line.memory += time.memory;
     return clocks.run(time.total(), pass == cost::Pass::kForward ? layer.forward_kernels : layer.backward_kernels);

@@ -22,7 +22,8 @@ Table share_table(const answer::FleetReport& report) {
 }
 
 Table speedup_table(const answer::FleetReport& report) {
-  Table table({"change", "architecture", "jobs", "too large", "faster", "mean", "mean/cN", "p10", "median", "p90", "max"});
+  Table table(
+      {"change", "architecture", "jobs", "too large", "faster", "mean", "mean/cN", "p10", "median", "p90", "max"});
   table.numbers_from(2);
   for (const answer::SpeedupRow& row : report.speedups) {
     const auto number = [](double value) { return fmt::format("{:.3f}", value); };
@@ -40,8 +41,8 @@ std::string headline_value(double value, bool is_percent) {
 Table headline_table(const answer::FleetReport& report) {
   Table table({"headline of the study", "published", "here", "status"});
   for (const answer::HeadlineRow& row : report.headlines) {
-    table.add({row.text, headline_value(row.published, row.percent), headline_value(row.computed, row.percent),
-               row.status});
+    table.add(
+        {row.text, headline_value(row.published, row.percent), headline_value(row.computed, row.percent), row.status});
   }
   return table;
 }
@@ -50,7 +51,8 @@ Table headline_table(const answer::FleetReport& report) {
 
 std::string render(const answer::FleetReport& report, Format format) {
   if (format == Format::kJson) return dump(to_json(report));
-  if (format == Format::kCsv) return (report.speedups.empty() ? share_table(report) : speedup_table(report)).render(format);
+  if (format == Format::kCsv)
+    return (report.speedups.empty() ? share_table(report) : speedup_table(report)).render(format);
   std::string text;
   if (!report.groups.empty()) {
     const answer::FleetGroup& all = report.groups.front();
@@ -61,7 +63,8 @@ std::string render(const answer::FleetReport& report, Format format) {
   text += report.setting + "\n\n";
   text += "share of the step, mean over jobs, and over cNodes (/cN):\n" + share_table(report).render(format);
   if (!report.speedups.empty()) {
-    text += "\nspeedups (too large: weights exceed a GPU, counted as not faster):\n" + speedup_table(report).render(format);
+    text +=
+        "\nspeedups (too large: weights exceed a GPU, counted as not faster):\n" + speedup_table(report).render(format);
   }
   if (!report.headlines.empty()) {
     text += "\n" + headline_table(report).render(format) + "\n";

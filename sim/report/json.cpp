@@ -4,10 +4,8 @@ namespace ddlsim::report {
 namespace {
 
 Json shares(const answer::TimeShares& sums) {
-  return {{"input", sums.input},
-          {"compute", sums.compute},
-          {"memory", sums.memory},
-          {"communication", sums.communication}};
+  return {
+      {"input", sums.input}, {"compute", sums.compute}, {"memory", sums.memory}, {"communication", sums.communication}};
 }
 
 }  // namespace

@@ -120,14 +120,15 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
   switch (kind) {
     case io::Kind::kModels: return catalog.model(id).map([](const auto& model) { return model->name; });
     case io::Kind::kGpus: return catalog.gpu(id).map([](const auto& gpu) { return gpu.name; });
-    case io::Kind::kLinks: return catalog.link(id).map([](const auto& link) {
-      const bool network = link.kind == hardware::LinkKind::kNetwork;
-      return fmt::format("{}, {}", link.name, network ? to_text_in_bits(link.bandwidth) : to_text(link.bandwidth));
-    });
+    case io::Kind::kLinks:
+      return catalog.link(id).map([](const auto& link) {
+        const bool network = link.kind == hardware::LinkKind::kNetwork;
+        return fmt::format("{}, {}", link.name, network ? to_text_in_bits(link.bandwidth) : to_text(link.bandwidth));
+      });
     case io::Kind::kNodes:
-    case io::Kind::kInstances: return catalog.node(id).map([](const auto& node) {
-      return fmt::format("{}, {} x {}", node.name, node.gpus, node.gpu.name);
-    });
+    case io::Kind::kInstances:
+      return catalog.node(id).map(
+          [](const auto& node) { return fmt::format("{}, {} x {}", node.name, node.gpus, node.gpu.name); });
     case io::Kind::kClusters: return catalog.setting(id).map([](const auto& setting) { return setting.name; });
     case io::Kind::kPopulations:
       return catalog.population(id).map([](const auto& population) { return population.name; });
@@ -170,8 +171,7 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
         });
       });
     case io::Kind::kNodes:
-    case io::Kind::kInstances:
-      return catalog.node(name).map([&](const auto& node) { return collect(node, add_node); });
+    case io::Kind::kInstances: return catalog.node(name).map([&](const auto& node) { return collect(node, add_node); });
     case io::Kind::kClusters:
       return catalog.setting(name).map([&](const auto& setting) { return collect(setting, add_setting); });
     case io::Kind::kPopulations:

@@ -111,9 +111,9 @@ Table ranking(const answer::Comparison& comparison) {
   Table table({"change", "speedup", "step time", "compute", "memory", "launch", "input", "exposed comm.", "bound by"});
   const auto add = [&](const std::string& name, double speedup, const Prediction& p) {
     const answer::Breakdown& parts = p.breakdown;
-    table.add({name, significant(speedup, 4), to_text(p.step_time), to_text(parts.compute), to_text(parts.memory),
-               to_text(parts.launch), to_text(parts.input_exposed), to_text(parts.communication_exposed),
-               p.bottleneck});
+    const auto part = [](Time time) { return time == Time::zero() ? std::string("-") : to_text(time); };
+    table.add({name, significant(speedup, 4), to_text(p.step_time), part(parts.compute), part(parts.memory),
+               part(parts.launch), part(parts.input_exposed), part(parts.communication_exposed), p.bottleneck});
   };
   add("baseline", 1, comparison.baseline);
   for (const answer::Alternative& a : comparison.alternatives) add(a.name, a.speedup, a.prediction);
@@ -162,9 +162,10 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
     add_flat(table, title, 1.0, prediction);
     return table.render(format);
   }
-  std::string text = fmt::format("step {} ({} {}s/s over {} GPU{}); bound by {}\n\n{}\n\n", to_text(prediction.step_time),
-                                 significant(prediction.throughput_samples_per_second, 4), prediction.sample,
-                                 to_text(prediction.gpus), prediction.gpus == 1 ? "" : "s", prediction.bottleneck, title);
+  std::string text =
+      fmt::format("step {} ({} {}s/s over {} GPU{}); bound by {}\n\n{}\n\n", to_text(prediction.step_time),
+                  significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
+                  prediction.gpus == 1 ? "" : "s", prediction.bottleneck, title);
   Table table({"", "value"});
   for (const Row& row : rows()) table.add({std::string(row.name), row.value(prediction)});
   if (prediction.bounds) {

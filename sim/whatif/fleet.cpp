@@ -302,8 +302,8 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
     }
     if (!*more) break;
     cost::PaiJob job;
-    job.architecture =
-        accept(parse_choice(workload::kArchitectures, reader->field(1), "architecture"), 1).value_or(Architecture::k1w1g);
+    job.architecture = accept(parse_choice(workload::kArchitectures, reader->field(1), "architecture"), 1)
+                           .value_or(Architecture::k1w1g);
     job.cnodes = accept(parse_count(reader->field(2), 1, kMaxCnodes), 2).value_or(1);
     job.features = {.flops = flops(amount(3)),
                     .memory_access = bytes(amount(4)),
@@ -312,8 +312,8 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
                     .dense_weights = bytes(amount(7)),
                     .embedding_weights = bytes(amount(8))};
     if (job.features.flops == Work::zero() && job.features.memory_access == DataSize::zero() && errors.empty()) {
-      errors.push_back(Error{ErrorCode::kInvalidArgument, "a job without FLOPs and without memory access",
-                             reader->where(3), {}, {}});
+      errors.push_back(Error{
+          ErrorCode::kInvalidArgument, "a job without FLOPs and without memory access", reader->where(3), {}, {}});
     }
     if (errors.empty()) add(job);
     if (progress && state_->shares[kAll].jobs % (1 << 16) == 0) progress(state_->shares[kAll].jobs);
@@ -352,11 +352,10 @@ answer::FleetReport Fleet::report(const io::PopulationFile* population) const {
   const State& state = *state_;
   answer::FleetReport report;
   report.jobs = state.shares[kAll].jobs;
-  report.setting = fmt::format("{}: GPU {}, memory {}, PCIe {}, NVLink {}, network {}, {} of each", state.study.name,
-                               to_text(state.study.peak), to_text(state.study.memory_bandwidth),
-                               to_text(state.study.pcie), to_text(state.study.nvlink),
-                               to_text_in_bits(state.study.network),
-                               fmt::format("{:.0f} %", state.study.efficiency * 100));
+  report.setting = fmt::format(
+      "{}: GPU {}, memory {}, PCIe {}, NVLink {}, network {}, {} of each", state.study.name, to_text(state.study.peak),
+      to_text(state.study.memory_bandwidth), to_text(state.study.pcie), to_text(state.study.nvlink),
+      to_text_in_bits(state.study.network), fmt::format("{:.0f} %", state.study.efficiency * 100));
   const auto add_group = [&](std::size_t group) {
     const ShareSums& sums = state.shares[group];
     if (sums.jobs == 0) return;
@@ -377,8 +376,8 @@ answer::FleetReport Fleet::report(const io::PopulationFile* population) const {
   for (const io::Headline& headline : population->headlines) {
     const auto computed = state.metric(headline.metric);
     if (!computed) continue;
-    report.headlines.push_back({headline.text, headline.value, *computed, headline.value <= 1.0, headline.status,
-                                headline.difference});
+    report.headlines.push_back(
+        {headline.text, headline.value, *computed, headline.value <= 1.0, headline.status, headline.difference});
   }
   report.notes.push_back(population->notes);
   return report;

@@ -42,7 +42,9 @@ constexpr double kEmbeddingFrom = 10e9;  // bytes; Wang et al. 2019: the largest
 
 cost::PaiJob draw_job(const io::PopulationFile& population, std::uint64_t seed, std::uint64_t index) {
   const auto at = [&](Feature feature) { return uniform(seed, index, feature); };
-  const auto in = [&](const io::LogRange& range, Feature feature) { return log_between(range.from, range.to, at(feature)); };
+  const auto in = [&](const io::LogRange& range, Feature feature) {
+    return log_between(range.from, range.to, at(feature));
+  };
   cost::PaiJob job;
   double share = at(Feature::kArchitecture);
   job.architecture = population.architectures.back().first;

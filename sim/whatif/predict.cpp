@@ -22,17 +22,15 @@ using workload::Architecture;
 /// What the parts of a cluster reach under a scenario's efficiencies.
 struct Reached {
   cost::DeviceRates device;
-  Bandwidth pcie;         // one GPU's link
-  Bandwidth pcie_share;   // of the uplink it shares with others
-  Bandwidth peer;         // between GPUs of a node
-  Bandwidth network;      // of a node, as far as its PCIe uplinks can feed it
+  Bandwidth pcie;        // one host link
+  Bandwidth pcie_share;  // one GPU's share of it
+  Bandwidth peer;        // between GPUs of a node
+  Bandwidth network;     // of a node, as far as its GPUs' PCIe links can feed it
   double on_one_uplink = 1;
 };
 
 struct Context {
   const Scenario& scenario;
-  cost::Efficiency efficiency;
-  Time launch_interval;
   ComputeRate peak;
   Fidelity fidelity;
 };
@@ -42,16 +40,16 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b !=
 Reached reached(const Context& context) {
   const hardware::Cluster& cluster = context.scenario.cluster;
   const hardware::Node& node = cluster.node;
-  const cost::Efficiency& share = context.efficiency;
+  const cost::Efficiency& share = context.scenario.efficiency;
   const bool nvlink = node.gpu_interconnect == hardware::Interconnect::kNvlink;
   Reached rates;
   rates.device = {context.peak * share.compute, node.gpu.memory_bandwidth * share.memory};
   rates.on_one_uplink = static_cast<double>(ceil_div(cluster.gpus_per_node, node.pcie_uplinks));
-  rates.pcie = node.pcie.bandwidth * share.pcie;
-  rates.pcie_share = rates.pcie / rates.on_one_uplink;
+  rates.pcie = node.host_link.bandwidth * share.pcie;
+  rates.pcie_share = min(rates.pcie / rates.on_one_uplink, node.pcie.bandwidth * share.pcie);
   rates.peer = node.peer_link().bandwidth * (nvlink ? share.nvlink : share.pcie);
   rates.network = min(node.network_bandwidth() * share.network,
-                      rates.pcie * static_cast<double>(node.pcie_uplinks));
+                      node.pcie.bandwidth * (share.pcie * static_cast<double>(cluster.gpus_per_node)));
   return rates;
 }
 
@@ -133,17 +131,17 @@ Step analytic_step(const Context& context) {
   const std::vector<plan::Message> messages = alone     ? std::vector<plan::Message>{}
                                               : servers ? plan::pieces(model, scenario.strategy, scenario.batch)
                                                         : plan::buckets(model, scenario.strategy, scenario.batch);
-  const sim::StepTimeline line = sim::run_step(
-      model, messages,
-      {.device = rates.device,
-       .launch_interval = context.launch_interval,
-       .activation = activation_size(scenario.precision),
-       .batch = batch,
-       .fabric = fabric,
-       .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
-       .update = bytes(4) * (updated * update_accesses(model.optimizer)) / rates.device.memory,
-       .input = input / rates.pcie_share,
-       .pulled = servers ? gradients : DataSize::zero()});
+  const sim::StepTimeline line =
+      sim::run_step(model, messages,
+                    {.device = rates.device,
+                     .launch_interval = scenario.launch_interval,
+                     .activation = activation_size(scenario.precision),
+                     .batch = batch,
+                     .fabric = fabric,
+                     .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
+                     .update = bytes(4) * (updated * update_accesses(model.optimizer)) / rates.device.memory,
+                     .input = input / rates.pcie_share,
+                     .pulled = servers ? gradients : DataSize::zero()});
   Step step;
   step.time = line.step;
   step.breakdown.compute = line.compute;
@@ -166,11 +164,11 @@ Step aggregate_step(const Context& context) {
   const hardware::Cluster& cluster = scenario.cluster;
   const hardware::Node& node = cluster.node;
   const bool nvlink = node.gpu_interconnect == hardware::Interconnect::kNvlink;
-  cost::Efficiency efficiency = context.efficiency;
+  cost::Efficiency efficiency = scenario.efficiency;
   if (!nvlink) efficiency.nvlink = efficiency.pcie;
   const cost::PaiSetting setting{.peak = context.peak,
                                  .memory = node.gpu.memory_bandwidth,
-                                 .pcie = node.pcie.bandwidth,
+                                 .pcie = node.host_link.bandwidth,
                                  .nvlink = node.peer_link().bandwidth,
                                  .network = node.network_bandwidth(),
                                  .efficiency = efficiency,
@@ -222,8 +220,7 @@ Expected<Fidelity> fidelity_of(const Scenario& scenario) {
                 {}, {"use fidelity aggregate"});
   }
   if (*scenario.fidelity == Fidelity::kAnalytic && pearl) {
-    return fail(ErrorCode::kUnsupported, "the PEARL strategy has no analytic fidelity", {},
-                {"use fidelity aggregate"});
+    return fail(ErrorCode::kUnsupported, "the PEARL strategy has no analytic fidelity", {}, {"use fidelity aggregate"});
   }
   if (*scenario.fidelity == Fidelity::kAggregate && scenario.overlap == plan::Overlap::kBackward) {
     return fail(ErrorCode::kUnsupported, "the aggregate fidelity has no layers to overlap", {},
@@ -307,18 +304,15 @@ Expected<Prediction> predict(const Scenario& scenario) {
   if (!fidelity) return tl::unexpected<Error>(fidelity.error());
   const auto peak = peak_of(scenario);
   if (!peak) return tl::unexpected<Error>(peak.error());
-  const auto context_at = [&](const Scenario& subject, double factor) {
-    return Context{subject, subject.efficiency.scaled(factor), subject.launch_interval / factor, *peak, *fidelity};
-  };
-  const Context context = context_at(scenario, 1.0);
+  const Context context{scenario, *peak, *fidelity};
   Step step = step_of(context);
 
   Prediction prediction;
   prediction.fidelity = *fidelity;
   const std::int64_t gpus = scenario.cluster.gpus();
   const auto samples = static_cast<double>(scenario.batch);
-  prediction.architecture = name_of(workload::kArchitectures,
-                                    plan::architecture_of(scenario.strategy.kind, scenario.cluster.nodes, gpus));
+  prediction.architecture =
+      name_of(workload::kArchitectures, plan::architecture_of(scenario.strategy.kind, scenario.cluster.nodes, gpus));
   prediction.gpus = gpus;
   prediction.batch_per_gpu = scenario.batch;
   prediction.sample = scenario.model->sample;
@@ -327,11 +321,10 @@ Expected<Prediction> predict(const Scenario& scenario) {
   prediction.throughput_samples_per_second = static_cast<double>(gpus) * samples / step.time.in(seconds);
   if (gpus > 1) {
     const Scenario alone = on_one_gpu(scenario);
-    prediction.scaling_efficiency = step_of(context_at(alone, 1.0)).time / step.time;
+    prediction.scaling_efficiency = step_of({alone, *peak, *fidelity}).time / step.time;
   }
   prediction.bottleneck = bottleneck_of(step);
-  prediction.interval_90 = {step_of(context_at(scenario, kFastEfficiency)).time,
-                            step_of(context_at(scenario, kSlowEfficiency)).time};
+  prediction.interval_90 = {step.time * kInterval90Low, step.time * kInterval90High};
   prediction.provenance = weaker(Provenance::kAnalytic, scenario.efficiency.provenance);
   prediction.traffic = std::move(step.traffic);
   prediction.critical_path = std::move(step.segments);

@@ -63,8 +63,8 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
       return tl::unexpected<Error>(link.error());
     }
     if (link->kind != hardware::LinkKind::kNetwork) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no network but {}", name,
-                                                           name_of(hardware::kLinkKinds, link->kind)));
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}' is no network but {}", name, name_of(hardware::kLinkKinds, link->kind)));
     }
     node.network = std::move(*link);
   }
@@ -79,6 +79,14 @@ Expected<void> set_nvlink(Scenario& scenario, Value value, const io::Catalog&) {
                 {"choose a node whose GPU has one (`ddlsim list nodes`)"});
   }
   return store(parse_bandwidth(value), node.nvlink->bandwidth);
+}
+
+Expected<void> set_pcie(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto bandwidth = parse_bandwidth(value);
+  if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
+  scenario.cluster.node.pcie.bandwidth = *bandwidth;
+  scenario.cluster.node.host_link.bandwidth = *bandwidth;
+  return {};
 }
 
 Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catalog&) {
@@ -167,13 +175,12 @@ constexpr auto kLeaves = std::to_array<Leaf>({
        if (!s.cluster.node.nvlink) return fail(ErrorCode::kInvalidArgument, "the GPU has no NVLink");
        return store(parse_time(v, Range::kNonNegative), s.cluster.node.nvlink->latency);
      }},
-    {"pcie", "one GPU's PCIe link, one direction", "15.75 GB/s",
-     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.cluster.node.pcie.bandwidth); }},
+    {"pcie", "every PCIe link of the server, one direction", "15.75 GB/s", set_pcie},
     {"pcie.latency", "one hop", "5.7 us",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.cluster.node.pcie.latency);
      }},
-    {"pcie.uplinks", "PCIe links between the host and its GPUs, shared by them", "4",
+    {"pcie.uplinks", "PCIe links between the host and the switches of its GPUs", "4",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_count(v, 1, hardware::kMaxGpusPerNode), s.cluster.node.pcie_uplinks);
      }},
@@ -274,8 +281,7 @@ Expected<void> check_paths(std::span<const Override> overrides) {
 Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::span<const Override> overrides) {
   const Override* name = last_of(overrides, "model");
   if (name == nullptr) {
-    return fail(ErrorCode::kInvalidArgument, "no model named", {},
-                {"valid: " + join(catalog.ids(io::Kind::kModels))});
+    return fail(ErrorCode::kInvalidArgument, "no model named", {}, {"valid: " + join(catalog.ids(io::Kind::kModels))});
   }
   io::Dimensions dimensions;
   for (const Override& setting : overrides) {
@@ -316,8 +322,8 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
   scenario.strategy.kind = default_strategy(*scenario.model);
   if (last_of(overrides, "node") == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "no node named", {},
-                {"valid: " + join(catalog.ids(io::Kind::kNodes)), "or a cloud instance: " +
-                     join(catalog.ids(io::Kind::kInstances))});
+                {"valid: " + join(catalog.ids(io::Kind::kNodes)),
+                 "or a cloud instance: " + join(catalog.ids(io::Kind::kInstances))});
   }
   bool all_gpus = true;
   for (const Leaf& leaf : kLeaves) {
@@ -337,7 +343,8 @@ void flatten(const io::Node& node, const std::string& path, std::vector<Override
   switch (node.kind) {
     case io::NodeKind::kScalar: overrides.push_back({path, node.text, node.where}); return;
     case io::NodeKind::kList:
-      errors.push_back(Error{ErrorCode::kParse, fmt::format("'{}' takes one value, not a list", path), node.where, {}, {}});
+      errors.push_back(
+          Error{ErrorCode::kParse, fmt::format("'{}' takes one value, not a list", path), node.where, {}, {}});
       return;
     case io::NodeKind::kMap:
       for (const io::Entry& entry : node.entries) {
@@ -368,10 +375,10 @@ Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path)
 std::string describe(const Scenario& scenario) {
   const hardware::Cluster& cluster = scenario.cluster;
   const hardware::Node& node = cluster.node;
-  std::string text = fmt::format("{}, {} {}{} per GPU, {}, {}, on {} x {}", scenario.model->name,
-                                 to_text(scenario.batch), scenario.model->sample, scenario.batch == 1 ? "" : "s",
-                                 name_of(kPrecisions, scenario.precision),
-                                 name_of(plan::kStrategies, scenario.strategy.kind), to_text(cluster.nodes), node.name);
+  std::string text =
+      fmt::format("{}, {} {}{} per GPU, {}, {}, on {} x {}", scenario.model->name, to_text(scenario.batch),
+                  scenario.model->sample, scenario.batch == 1 ? "" : "s", name_of(kPrecisions, scenario.precision),
+                  name_of(plan::kStrategies, scenario.strategy.kind), to_text(cluster.nodes), node.name);
   text += fmt::format(" ({} GPU{} in all: {})", to_text(cluster.gpus()), cluster.gpus() == 1 ? "" : "s", node.gpu.name);
   if (cluster.nodes > 1) text += fmt::format(", network {} per server", to_text_in_bits(node.network_bandwidth()));
   return text;

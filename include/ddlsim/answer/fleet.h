@@ -29,11 +29,11 @@ struct FleetGroup {
 
 /// Speedups of the jobs of one group under one change. Quantiles are exact to 0.2 %.
 struct SpeedupRow {
-  std::string change;        // "network = 100 Gb/s"
-  std::string architecture;  // "all", or one of Wang et al.
-  std::int64_t jobs = 0;     // that the change applies to and that fit
+  std::string change;          // "network = 100 Gb/s"
+  std::string architecture;    // "all", or one of Wang et al.
+  std::int64_t jobs = 0;       // that the change applies to and that fit
   std::int64_t too_large = 0;  // whose weights exceed a GPU: they cannot change
-  double faster = 0;         // share of `jobs` + `too_large` with a speedup above 1
+  double faster = 0;           // share of `jobs` + `too_large` with a speedup above 1
   double mean = 1;
   double mean_by_cnode = 1;
   double p10 = 1;

@@ -68,9 +68,9 @@ struct Prediction {
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;
   DataSize memory_per_gpu;
-  bool memory_complete = true;  // false: a lower bound
-  std::optional<bool> fits;     // nothing when the bound does not decide it
-  double mfu = 0;               // model FLOPs / (step time x peak)
+  bool memory_complete = true;                  // false: a lower bound
+  std::optional<bool> fits;                     // nothing when the bound does not decide it
+  double mfu = 0;                               // model FLOPs / (step time x peak)
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
   std::optional<PriceRate> price;  // of the whole cluster
@@ -81,7 +81,7 @@ struct Prediction {
 struct Alternative {
   std::string name;
   std::vector<std::pair<std::string, std::string>> changes;  // path, value
-  double speedup = 1;  // throughput against the baseline's
+  double speedup = 1;                                        // throughput against the baseline's
   Prediction prediction;
 };
 
@@ -89,8 +89,8 @@ struct Comparison {
   std::string title;  // the baseline in words
   Prediction baseline;
   std::vector<Alternative> alternatives;
-  bool ranked = false;              // "what would help most": best first
-  std::vector<std::string> skipped; // upgrades that could not be tried, with the reason
+  bool ranked = false;               // "what would help most": best first
+  std::vector<std::string> skipped;  // upgrades that could not be tried, with the reason
 };
 
 }  // namespace ddlsim::answer

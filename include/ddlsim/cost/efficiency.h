@@ -1,7 +1,6 @@
 // The share of each peak rate that a step reaches.
 //
 // Wang et al. (IISWC 2019) take 70 % of every rate unless a measurement says otherwise; so do we, and call it assumed.
-// The range around it is what the 90 % interval of a prediction is made of: see whatif/predict.h.
 #pragma once
 
 #include "ddlsim/support/provenance.h"
@@ -18,11 +17,6 @@ struct Efficiency {
   double network = kDefaultEfficiency;
   Provenance provenance = Provenance::kAssumed;  // kAnalytic once the user states one
 
-  /// Every share times `factor`, none above 1.
-  [[nodiscard]] constexpr Efficiency scaled(double factor) const {
-    const auto cap = [factor](double share) { return share * factor < 1.0 ? share * factor : 1.0; };
-    return {cap(compute), cap(memory), cap(pcie), cap(nvlink), cap(network), provenance};
-  }
   [[nodiscard]] static constexpr Efficiency uniform(double share, Provenance provenance) {
     return {share, share, share, share, share, provenance};
   }

@@ -36,8 +36,7 @@ struct LayerTime {
   const bool forward = pass == Pass::kForward;
   const Work work = (forward ? layer.forward_work : layer.backward_work) * batch;
   const auto elements = static_cast<double>(forward ? layer.forward_elements : layer.backward_elements);
-  const auto weights =
-      static_cast<double>(forward ? layer.forward_weight_elements : layer.backward_weight_elements);
+  const auto weights = static_cast<double>(forward ? layer.forward_weight_elements : layer.backward_weight_elements);
   const Time compute = work / device.compute;
   const Time memory = activation * (elements * batch + weights) / device.memory;
   return compute > memory ? LayerTime{compute, Time::zero()} : LayerTime{Time::zero(), memory};

@@ -23,9 +23,9 @@
 // Limits: one job alone; no latency, no per-layer effect, no server-side limit of a parameter server; S_w is a feature
 // of the job and does not depend on the number of workers.
 //
-// Worked example (base setting 11 TFLOP/s, 1 TB/s, 10 GB/s PCIe, 25 Gb/s, 50 GB/s NVLink, efficiency 1): a PS/Worker job
-// with S_w = 1 GB and nothing else takes 1/3.125 + 1/10 = 0.42 s; on AllReduce-Local 1/50 = 0.02 s: 21 times faster; on
-// AllReduce-Cluster 1/3.125 + 1/50 = 0.34 s: 1.235 times.
+// Worked example (base setting 11 TFLOP/s, 1 TB/s, 10 GB/s PCIe, 25 Gb/s, 50 GB/s NVLink, efficiency 1): a PS/Worker
+// job with S_w = 1 GB and nothing else takes 1/3.125 + 1/10 = 0.42 s; on AllReduce-Local 1/50 = 0.02 s: 21 times
+// faster; on AllReduce-Cluster 1/3.125 + 1/50 = 0.34 s: 1.235 times.
 #pragma once
 
 #include <algorithm>

@@ -6,9 +6,10 @@
 // hop, so the slowest link sets the rate: B = B_intra on one node, min(B_intra, B_inter) on several. Of the 2(n-1)
 // latencies, 2(N-1) are those of the network and the rest those inside a node:
 //   latency = (2(n-1) - 2(N-1)) a_intra + 2(N-1) a_inter
-// Sources: Patarasuk and Yuan, JPDC 2009 (volume); Thakur et al., IJHPCA 2005; NCCL src/graph/tuning.cc (latency terms).
-// Limits: one ring in flight at a time; no protocol switch for small messages; bandwidths are those reached by large
-// messages. Worked example: 100 MB on 4 GPUs of one node, B = 10 GB/s, a = 5 us: 2*3/4*0.1/10 + 6*5e-6 = 15.03 ms.
+// Sources: Patarasuk and Yuan, JPDC 2009 (volume); Thakur et al., IJHPCA 2005; NCCL src/graph/tuning.cc (latency
+// terms). Limits: one ring in flight at a time; no protocol switch for small messages; bandwidths are those reached by
+// large messages. Worked example: 100 MB on 4 GPUs of one node, B = 10 GB/s, a = 5 us: 2*3/4*0.1/10 + 6*5e-6 = 15.03
+// ms.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,7 @@ struct Ring {
   const double inter_hops = 2.0 * static_cast<double>(ring.nodes - 1);
   const double intra_hops = 2.0 * static_cast<double>(ring.gpus - 1) - inter_hops;
   const bool one_gpu_each = ring.gpus == ring.nodes;
-  const Bandwidth slowest =
-      ring.nodes == 1 ? ring.intra : one_gpu_each ? ring.inter : min(ring.intra, ring.inter);
+  const Bandwidth slowest = ring.nodes == 1 ? ring.intra : one_gpu_each ? ring.inter : min(ring.intra, ring.inter);
   return ring_traffic(size, ring) / slowest + ring.intra_latency * intra_hops + ring.inter_latency * inter_hops;
 }
 

@@ -45,7 +45,9 @@ struct Node {
   Interconnect gpu_interconnect = Interconnect::kPcie;
   std::optional<Link> nvlink;     // bandwidth: of one GPU, all its links, one direction
   Link pcie;                      // of one GPU to its switch
-  std::int64_t pcie_uplinks = 1;  // between the GPUs' switches and the host, shared by all GPUs
+  Link host_link;                 // of one switch to the host
+  bool host_link_stated = false;  // false: as the GPU's own
+  std::int64_t pcie_uplinks = 1;  // host links, shared by all GPUs
   Link network;                   // of one port
   std::int64_t network_ports = 1;
   std::string provider;

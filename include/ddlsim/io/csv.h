@@ -2,8 +2,8 @@
 //
 // The first line names the columns, in any order; every wanted column must be there and no other. Fields may be quoted
 // ("a, b"; "" is a quote); a field does not span lines. Blank lines and lines that start with '#' are passed over.
-// Refused, with file:line:column: missing, unknown and duplicate columns, a row with too few or too many fields, an open
-// quote, a line over 1 MiB.
+// Refused, with file:line:column: missing, unknown and duplicate columns, a row with too few or too many fields, an
+// open quote, a line over 1 MiB.
 #pragma once
 
 #include <istream>
@@ -37,7 +37,9 @@ class CsvReader {
   CsvReader(std::istream& stream, std::string file) : stream_(&stream), file_(std::move(file)) {}
   Expected<bool> read_line();
   Expected<void> split();
-  [[nodiscard]] SourceLocation at(std::size_t offset) const { return {file_, line_number_, static_cast<int>(offset) + 1}; }
+  [[nodiscard]] SourceLocation at(std::size_t offset) const {
+    return {file_, line_number_, static_cast<int>(offset) + 1};
+  }
 
   std::istream* stream_;
   std::string file_;

@@ -1,4 +1,5 @@
-// Reads hardware/*/*.yaml (schema: hardware/README.md). Names of other files are left unresolved; io/catalog.h resolves.
+// Reads hardware/*/*.yaml (schema: hardware/README.md). Names of other files are left unresolved; io/catalog.h
+// resolves.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@ namespace ddlsim::io {
 struct NodeFile {
   hardware::Node node;  // gpu, links: ids only
   std::string network_id;
+  std::string host_link_id;  // empty: as the GPU's PCIe link
   SourceLocation gpu_where;
   SourceLocation network_where;
 };

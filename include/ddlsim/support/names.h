@@ -12,7 +12,8 @@ namespace ddlsim {
 [[nodiscard]] std::string fold_name(std::string_view name);
 
 /// Up to `most` candidates nearest to `name` by edit distance with transpositions, best first; none that is too far
-/// to be a slip (more than a third of the longer word, at least 1). A candidate that `name` is a part of counts as near.
+/// to be a slip (more than a third of the longer word, at least 1). A candidate that `name` is a part of counts as
+/// near.
 [[nodiscard]] std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> candidates,
                                                      std::size_t most = 3);
 

@@ -58,7 +58,8 @@ struct SettingInfo {
 [[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> overrides);
 
 /// The settings of a scenario file: a YAML map whose nested keys join with dots (`gpu: {memory_bandwidth: 2 TB/s}` is
-/// `gpu.memory_bandwidth`). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its `name`.
+/// `gpu.memory_bandwidth`). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its
+/// `name`.
 [[nodiscard]] Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path);
 
 /// "ResNet-50 v1.5, 64 images per GPU, fp32, ps, on 4 x NVIDIA DGX-1 (32 GPUs), 25 Gb/s network"

@@ -44,10 +44,10 @@ inline constexpr Choices<Architecture, 6> kArchitectures{{
 
 /// The features of one step of one cNode (a GPU and its worker), as Wang et al. (IISWC 2019) define them.
 struct StepFeatures {
-  Work flops;              // of compute-bound operators, forward and backward
-  DataSize memory_access;  // of memory-bound operators
-  DataSize input;          // copied from host to GPU
-  DataSize weight_traffic; // weights and gradients that cross the architecture's links
+  Work flops;               // of compute-bound operators, forward and backward
+  DataSize memory_access;   // of memory-bound operators
+  DataSize input;           // copied from host to GPU
+  DataSize weight_traffic;  // weights and gradients that cross the architecture's links
   DataSize dense_weights;
   DataSize embedding_weights;
 };

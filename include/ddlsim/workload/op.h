@@ -84,8 +84,8 @@ struct MatMul {
   Shape out;
 };
 
-using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten, Concat,
-                        Embedding, Attention, Lstm, MatMul>;
+using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
+                        Concat, Embedding, Attention, Lstm, MatMul>;
 
 /// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
 struct Layer {
