@@ -36,6 +36,7 @@ struct FleetFlags {
   std::int64_t jobs = 100'000;
   std::uint64_t seed = 1;
   bool what_if = false;
+  bool headlines = false;
 };
 
 /// A line on stderr while work lasts, when stderr is a terminal.
@@ -111,10 +112,15 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
   app.add_option("--setting", flags.setting, "hardware/clusters: rates of the base setting (pai-2019)")
       ->type_name("NAME");
   app.add_flag("--what-if", flags.what_if, "also the sweeps: network, PCIe, GPU, memory, ports to AllReduce");
+  app.add_flag("--headlines", flags.headlines,
+               "of the report, only the study's headlines beside ours (a population's)");
   app.add_option("--cdf", flags.cdf, "write the CDF of every speedup")->type_name("FILE");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (!flags.cdf.empty() && !flags.what_if) throw UsageError{"--cdf without --what-if", "add --what-if"};
+  if (flags.headlines && !(flags.what_if && flags.table.empty())) {
+    throw UsageError{"--headlines needs a population and --what-if", "leave JOBS.csv out, add --what-if"};
+  }
   return flags;
 }
 
@@ -148,9 +154,13 @@ int run_fleet(const std::vector<std::string>& arguments) {
   } else if (auto read = read_jobs(flags.table, fleet); !read) {
     return print(read.error());
   }
-  const answer::FleetReport report = fleet.report(population ? &*population : nullptr);
+  answer::FleetReport report = fleet.report(population ? &*population : nullptr);
   if (!flags.cdf.empty()) {
     if (auto written = write_file(flags.cdf, report::speedup_cdf(report)); !written) return print(written.error());
+  }
+  if (flags.headlines) {
+    report.groups.clear();
+    report.speedups.clear();
   }
   return print(report::render(report, shape));
 }

@@ -61,7 +61,9 @@ std::string render(const answer::FleetReport& report, Format format) {
   }
   if (!report.title.empty()) text += report.title + "\n";
   text += report.setting + "\n\n";
-  text += "share of the step, mean over jobs, and over cNodes (/cN):\n" + share_table(report).render(format);
+  if (!report.groups.empty()) {
+    text += "share of the step, mean over jobs, and over cNodes (/cN):\n" + share_table(report).render(format);
+  }
   if (!report.speedups.empty()) {
     text +=
         "\nspeedups (too large: weights exceed a GPU, counted as not faster):\n" + speedup_table(report).render(format);

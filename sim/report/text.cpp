@@ -75,8 +75,9 @@ std::string factor(double speedup) {
 
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
-  return fmt::format("{}: {}: step {} -> {}; {} bound by {}\n", a.name, factor(a.speedup), to_text(base.step_time),
-                     to_text(a.prediction.step_time), same ? "still" : "now", a.prediction.bottleneck);
+  const std::string_view fits = a.prediction.fits == false ? "; DOES NOT FIT in GPU memory" : "";
+  return fmt::format("{}: {}: step {} -> {}; {} bound by {}{}\n", a.name, factor(a.speedup), to_text(base.step_time),
+                     to_text(a.prediction.step_time), same ? "still" : "now", a.prediction.bottleneck, fits);
 }
 
 /// Notes of all predictions, each once, in order of appearance.
@@ -86,7 +87,7 @@ std::vector<std::string> all_notes(const answer::Comparison& comparison) {
     for (const std::string& note : a.prediction.notes) {
       const bool known = std::find(notes.begin(), notes.end(), note) != notes.end();
       // What is new with an alternative is said with its name.
-      if (!known) notes.push_back(comparison.ranked ? fmt::format("{}: {}", a.name, note) : note);
+      if (!known) notes.push_back(fmt::format("{}: {}", a.name, note));
     }
   }
   return notes;

@@ -26,14 +26,14 @@ inline constexpr Choices<Fidelity, 2> kFidelities{{
 
 /// Where the time of a step goes. Everything but `communication` adds up to the step.
 struct Breakdown {
-  Time compute;
-  Time memory;
-  Time launch;
-  Time input_exposed;
-  Time communication;  // by itself; only the exposed part counts
-  Time communication_exposed;
-  Time bubble;
-  Time other;
+  Time compute{};
+  Time memory{};
+  Time launch{};
+  Time input_exposed{};
+  Time communication{};  // by itself; only the exposed part counts
+  Time communication_exposed{};
+  Time bubble{};
+  Time other{};
 
   [[nodiscard]] Time step() const {
     return compute + memory + launch + input_exposed + communication_exposed + bubble + other;
@@ -43,14 +43,14 @@ struct Breakdown {
 /// What one step sends over the busiest instance of a link, one direction, and how long that occupies it.
 struct LinkTraffic {
   std::string link;  // "network", "nvlink", "pcie"
-  DataSize bytes;
-  Time time;
+  DataSize bytes{};
+  Time time{};
 };
 
 /// The parts of a step that follow each other, from first to last; they add up to the step.
 struct Segment {
   std::string name;
-  Time time;
+  Time time{};
 };
 
 struct Prediction {
@@ -59,7 +59,7 @@ struct Prediction {
   std::int64_t gpus = 1;
   std::int64_t batch_per_gpu = 1;
   std::string sample;  // what a sample is
-  Time step_time;
+  Time step_time{};
   Breakdown breakdown;
   double throughput_samples_per_second = 0;
   double scaling_efficiency = 1;  // throughput / (GPUs x throughput of one GPU at the same batch)
@@ -67,7 +67,7 @@ struct Prediction {
   std::pair<Time, Time> interval_90;
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;
-  DataSize memory_per_gpu;
+  DataSize memory_per_gpu{};
   bool memory_complete = true;                  // false: a lower bound
   std::optional<bool> fits;                     // nothing when the bound does not decide it
   double mfu = 0;                               // model FLOPs / (step time x peak)

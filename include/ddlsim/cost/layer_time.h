@@ -17,16 +17,16 @@ namespace ddlsim::cost {
 
 /// What a GPU reaches, efficiency included.
 struct DeviceRates {
-  ComputeRate compute;
-  Bandwidth memory;
+  ComputeRate compute{};
+  Bandwidth memory{};
 };
 
 enum class Pass { kForward, kBackward };
 
 /// Exactly one of the two is not zero: a layer is bound by the one that takes longer.
 struct LayerTime {
-  Time compute;
-  Time memory;
+  Time compute{};
+  Time memory{};
   [[nodiscard]] constexpr Time total() const { return compute + memory; }
 };
 

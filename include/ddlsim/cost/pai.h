@@ -40,31 +40,31 @@ namespace ddlsim::cost {
 
 /// What a cNode has to work with. `network` is a whole server's, the others are one GPU's.
 struct PaiSetting {
-  ComputeRate peak;
-  Bandwidth memory;
-  Bandwidth pcie;
-  Bandwidth nvlink;  // of PCIe where the GPUs have no NVLink
-  Bandwidth network;
-  Efficiency efficiency;
+  ComputeRate peak{};
+  Bandwidth memory{};
+  Bandwidth pcie{};
+  Bandwidth nvlink{};  // of PCIe where the GPUs have no NVLink
+  Bandwidth network{};
+  Efficiency efficiency{};
   std::int64_t gpus_per_server = 8;     // the most an AllReduce-Local job can use
   std::int64_t workers_per_server = 1;  // of PS/Worker and AllReduce-Cluster
   std::int64_t pcie_uplinks = 1;
 };
 
 struct PaiJob {
-  workload::StepFeatures features;  // of one step of one cNode
+  workload::StepFeatures features{};  // of one step of one cNode
   workload::Architecture architecture = workload::Architecture::k1w1g;
   std::int64_t cnodes = 1;
 };
 
 /// The parts of one step. A link that the architecture does not use has zero.
 struct PaiStep {
-  Time input;
-  Time compute;
-  Time memory;
-  Time network;
-  Time pcie;
-  Time nvlink;
+  Time input{};
+  Time compute{};
+  Time memory{};
+  Time network{};
+  Time pcie{};
+  Time nvlink{};
 
   [[nodiscard]] constexpr Time calculation() const { return compute + memory; }
   [[nodiscard]] constexpr Time weights() const { return network + pcie + nvlink; }

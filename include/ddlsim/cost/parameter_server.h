@@ -32,10 +32,10 @@ struct PsFabric {
   std::int64_t workers_per_node = 1;
   std::int64_t servers = 1;
   bool local = false;        // all workers on one node, parameters in its memory
-  Bandwidth pcie;            // one GPU's share of its uplink
-  Bandwidth node_network;    // of a worker node
-  Bandwidth server_network;  // of one server
-  Time latency;              // one way
+  Bandwidth pcie{};            // one GPU's share of its uplink
+  Bandwidth node_network{};    // of a worker node
+  Bandwidth server_network{};  // of one server
+  Time latency{};              // one way
 };
 
 /// Seconds per byte at a station, as a Time for one byte would be; zero where there is no station.
@@ -56,7 +56,7 @@ class PsPipeline {
 
  private:
   PsPath path_;
-  std::array<Time, kPsStations> free_{};
+  std::array<Time, kPsStations> free_;
 };
 
 }  // namespace ddlsim::cost

@@ -23,10 +23,10 @@ namespace ddlsim::cost {
 struct Ring {
   std::int64_t gpus = 1;
   std::int64_t nodes = 1;
-  Bandwidth intra;
-  Bandwidth inter;
-  Time intra_latency;
-  Time inter_latency;
+  Bandwidth intra{};
+  Bandwidth inter{};
+  Time intra_latency{};
+  Time inter_latency{};
 };
 
 /// Bytes that cross each hop, in one direction.

@@ -13,7 +13,7 @@ namespace ddlsim::hardware {
 
 /// Peak dense rates by precision; a multiply-add is two FLOPs. A missing rate is one the device does not have.
 struct PeakRates {
-  ComputeRate fp32;
+  ComputeRate fp32{};
   std::optional<ComputeRate> tf32;
   std::optional<ComputeRate> fp16;
   std::optional<ComputeRate> bf16;
@@ -29,12 +29,12 @@ struct Gpu {
   std::string architecture;
   std::int64_t sm_count = 0;
   PeakRates peak;
-  DataSize memory_size;
-  Bandwidth memory_bandwidth;
+  DataSize memory_size{};
+  Bandwidth memory_bandwidth{};
   std::optional<Bandwidth> nvlink;  // per direction, all links of the GPU together
   std::string nvlink_id;            // the link's file
   std::string pcie_id;
-  Power tdp;
+  Power tdp{};
   Sources sources;
   std::string notes;
 };

@@ -23,8 +23,8 @@ struct Link {
   std::string id;
   std::string name;
   LinkKind kind = LinkKind::kNetwork;
-  Bandwidth bandwidth;  // per direction, full duplex
-  Time latency;         // one hop of a collective, software included
+  Bandwidth bandwidth{};  // per direction, full duplex
+  Time latency{};         // one hop of a collective, software included
   Sources sources;
   std::string notes;
 };

@@ -26,12 +26,12 @@ struct NodeFile {
 struct StudySetting {
   std::string id;
   std::string name;
-  ComputeRate peak;
-  Bandwidth memory_bandwidth;
-  DataSize memory_size;
-  Bandwidth network;
-  Bandwidth pcie;
-  Bandwidth nvlink;
+  ComputeRate peak{};
+  Bandwidth memory_bandwidth{};
+  DataSize memory_size{};
+  Bandwidth network{};
+  Bandwidth pcie{};
+  Bandwidth nvlink{};
   double efficiency = 1.0;
   std::int64_t gpus_per_server = 8;
   Sources sources;

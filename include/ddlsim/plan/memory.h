@@ -16,10 +16,10 @@
 namespace ddlsim::plan {
 
 struct MemoryFootprint {
-  DataSize weights;
-  DataSize gradients;
-  DataSize optimizer_state;
-  DataSize activations;
+  DataSize weights{};
+  DataSize gradients{};
+  DataSize optimizer_state{};
+  DataSize activations{};
   bool complete = true;
 
   [[nodiscard]] DataSize total() const { return weights + gradients + optimizer_state + activations; }

@@ -20,7 +20,7 @@ namespace ddlsim::plan {
 
 /// `count` messages of `size` bytes each that may start when backward of layer `after` has ended.
 struct Message {
-  DataSize size;
+  DataSize size{};
   std::int64_t count = 1;
   std::size_t after = 0;
 };

@@ -37,28 +37,28 @@ namespace ddlsim::sim {
 using Fabric = std::variant<std::monostate, cost::Ring, cost::PsFabric>;
 
 struct StepSetting {
-  cost::DeviceRates device;
-  Time launch_interval;  // between two kernels that the CPU issues
-  DataSize activation;   // of one element
+  cost::DeviceRates device{};
+  Time launch_interval{};  // between two kernels that the CPU issues
+  DataSize activation{};   // of one element
   double batch = 1;
-  Fabric fabric;
+  Fabric fabric{};
   plan::Overlap overlap = plan::Overlap::kBackward;
-  Time update;      // of the weights, on the GPU
-  Time input;       // copying one batch from host to GPU
-  DataSize pulled;  // bytes that come back over the host link per step, all on this GPU's share of it
+  Time update{};      // of the weights, on the GPU
+  Time input{};       // copying one batch from host to GPU
+  DataSize pulled{};  // bytes that come back over the host link per step, all on this GPU's share of it
 };
 
 struct StepTimeline {
-  Time forward;                // until forward is done
-  Time backward;               // from there until backward is done
-  Time compute;                // kernels bound by FLOPs
-  Time memory;                 // kernels bound by memory, the update included
-  Time launch;                 // the GPU waiting for the CPU
-  Time communication;          // by itself, nothing overlapped
-  Time communication_exposed;  // after backward
-  Time update;
-  Time input_exposed;
-  Time step;
+  Time forward{};                // until forward is done
+  Time backward{};               // from there until backward is done
+  Time compute{};                // kernels bound by FLOPs
+  Time memory{};                 // kernels bound by memory, the update included
+  Time launch{};                 // the GPU waiting for the CPU
+  Time communication{};          // by itself, nothing overlapped
+  Time communication_exposed{};  // after backward
+  Time update{};
+  Time input_exposed{};
+  Time step{};
 };
 
 /// `messages` in the order of readiness, as plan/messages.h makes them.

@@ -44,18 +44,18 @@ inline constexpr Choices<Architecture, 6> kArchitectures{{
 
 /// The features of one step of one cNode (a GPU and its worker), as Wang et al. (IISWC 2019) define them.
 struct StepFeatures {
-  Work flops;               // of compute-bound operators, forward and backward
-  DataSize memory_access;   // of memory-bound operators
-  DataSize input;           // copied from host to GPU
-  DataSize weight_traffic;  // weights and gradients that cross the architecture's links
-  DataSize dense_weights;
-  DataSize embedding_weights;
+  Work flops{};               // of compute-bound operators, forward and backward
+  DataSize memory_access{};   // of memory-bound operators
+  DataSize input{};           // copied from host to GPU
+  DataSize weight_traffic{};  // weights and gradients that cross the architecture's links
+  DataSize dense_weights{};
+  DataSize embedding_weights{};
 };
 
 /// Sums over a model's layers, per sample unless stated, so that a closed form need not walk them.
 struct Totals {
-  Work forward_work;
-  Work backward_work;
+  Work forward_work{};
+  Work backward_work{};
   std::int64_t memory_bound_elements = 0;  // forward and backward, of layers without FLOPs
   std::int64_t saved_elements = 0;
   std::int64_t dense_parameters = 0;   // per model
@@ -81,7 +81,7 @@ struct Model {
   std::string sample;
   std::int64_t batch = 1;  // samples per GPU and step, the default
   Optimizer optimizer = Optimizer::kSgdMomentum;
-  DataSize input_per_sample;
+  DataSize input_per_sample{};
   std::vector<std::pair<std::string, std::int64_t>> dimensions;
   std::vector<Layer> layers;
   Totals totals;

@@ -60,14 +60,14 @@ struct Pool {
 struct GlobalPool {};
 struct Flatten {};
 struct Concat {
-  Shape out;
+  Shape out{};
 };
 struct Embedding {
   std::int64_t rows = 0;
   std::int64_t width = 0;
   std::int64_t lookups = 0;
   bool sparse_gradient = false;
-  Shape out;  // empty: [lookups, width]
+  Shape out{};  // empty: [lookups, width]
 };
 struct Attention {
   std::int64_t heads = 1;
@@ -81,7 +81,7 @@ struct MatMul {
   std::int64_t rows = 0;
   std::int64_t inner = 0;
   std::int64_t columns = 0;
-  Shape out;
+  Shape out{};
 };
 
 using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
@@ -90,8 +90,8 @@ using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Co
 /// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
 struct Layer {
   std::string name;
-  Work forward_work;  // per sample; zero for an operator bound by memory
-  Work backward_work;
+  Work forward_work{};  // per sample; zero for an operator bound by memory
+  Work backward_work{};
   std::int64_t forward_elements = 0;  // activations read and written
   std::int64_t backward_elements = 0;
   std::int64_t saved_elements = 0;           // kept from forward to backward
@@ -106,7 +106,7 @@ struct Layer {
 
 struct Placed {
   Layer layer;
-  Shape out;
+  Shape out{};
 };
 
 /// The cost of `op` on an input of shape `in`, and its output's shape.

@@ -1,0 +1,107 @@
+// Our own speed, by Google Benchmark. `bench/speed/run` prints it as the table of the README.
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <vector>
+
+#include "ddlsim/cost/pai.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/whatif/fleet.h"
+#include "ddlsim/whatif/population.h"
+#include "ddlsim/whatif/predict.h"
+
+extern char** environ;
+
+namespace {
+
+using namespace ddlsim;
+
+const io::Catalog& catalog() {
+  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  return all;
+}
+
+std::vector<whatif::Override> job() {
+  return {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}};
+}
+
+void aggregate_batch(benchmark::State& state) {
+  const auto population = catalog().population("pai_2019").value();
+  std::vector<cost::PaiJob> jobs;
+  for (std::uint64_t i = 0; i < 4096; ++i) jobs.push_back(whatif::draw_job(population, 1, i));
+  std::vector<cost::PaiStep> steps(jobs.size());
+  const cost::PaiSetting setting{.peak = teraflops_per_second(11),
+                                 .memory = terabytes_per_second(1),
+                                 .pcie = gigabytes_per_second(10),
+                                 .nvlink = gigabytes_per_second(50),
+                                 .network = gigabits_per_second(25),
+                                 .efficiency = {}};
+  for (auto _ : state) {
+    cost::pai_steps(jobs, setting, steps);
+    benchmark::DoNotOptimize(steps.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(jobs.size()));
+}
+BENCHMARK(aggregate_batch)->Name("aggregate predictions in a batch call");
+
+void analytic(benchmark::State& state, const char* model, const char* strategy) {
+  std::vector<whatif::Override> settings = job();
+  settings.push_back({"model", model, {}});
+  settings.push_back({"strategy", strategy, {}});
+  const whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
+  for (auto _ : state) benchmark::DoNotOptimize(whatif::predict(scenario));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK_CAPTURE(analytic, allreduce, "resnet50", "allreduce")->Name("analytic prediction, ResNet-50, all-reduce");
+BENCHMARK_CAPTURE(analytic, ps, "resnet50", "ps")->Name("analytic prediction, ResNet-50, PS/Worker");
+BENCHMARK_CAPTURE(analytic, bert, "bert_large", "allreduce")->Name("analytic prediction, BERT-Large, all-reduce");
+
+void resolve_scenario(benchmark::State& state) {
+  const auto settings = job();
+  for (auto _ : state) benchmark::DoNotOptimize(whatif::resolve(catalog(), settings));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(resolve_scenario)->Name("reading model, node, GPU and link files");
+
+void fleet_study(benchmark::State& state) {
+  const auto population = catalog().population("pai_2019").value();
+  const auto setting = catalog().setting(population.setting).value();
+  for (auto _ : state) {
+    whatif::Fleet fleet(setting, true);
+    for (std::uint64_t i = 0; i < 10'000; ++i) fleet.add(whatif::draw_job(population, 1, i));
+    benchmark::DoNotOptimize(fleet.report(&population));
+  }
+  state.SetItemsProcessed(state.iterations() * 10'000);
+}
+BENCHMARK(fleet_study)->Name("fleet jobs drawn and put through every change")->Unit(benchmark::kMillisecond);
+
+#ifdef DDLSIM_LAUNCHER
+void whole_process(benchmark::State& state) {
+  std::array<const char*, 8> arguments{DDLSIM_LAUNCHER, "predict",   "--model", "resnet50",
+                                       "--node",        "dgx1-v100", "--json",  nullptr};
+  posix_spawn_file_actions_t quiet;
+  posix_spawn_file_actions_init(&quiet);
+  posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+  for (auto _ : state) {
+    pid_t child = 0;
+    int status = 0;
+    const int started =
+        posix_spawn(&child, DDLSIM_LAUNCHER, &quiet, nullptr, const_cast<char* const*>(arguments.data()), environ);
+    if (started != 0 || waitpid(child, &status, 0) != child || status != 0) {
+      state.SkipWithError("the launcher failed");
+      break;
+    }
+  }
+  posix_spawn_file_actions_destroy(&quiet);
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(whole_process)->Name("./ddlsim predict, whole process")->UseRealTime()->Unit(benchmark::kMillisecond);
+#endif
+
+}  // namespace
+
+BENCHMARK_MAIN();

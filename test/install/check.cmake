@@ -1,0 +1,37 @@
+# Builds a stranger's program against an installed ddlsim (find_package) or its sources (add_subdirectory), runs it.
+cmake_minimum_required(VERSION 3.24)
+
+set(work ${BUILD}/install-test/${WAY})
+file(REMOVE_RECURSE ${work})
+file(COPY ${CMAKE_CURRENT_LIST_DIR}/consumer DESTINATION ${work})
+
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGV}\n${out}")
+  endif()
+  set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+set(options -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" -DCMAKE_BUILD_TYPE=Debug)
+if(WAY STREQUAL "find_package")
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix)
+  list(APPEND options -DCMAKE_PREFIX_PATH=${work}/prefix)
+else()
+  list(APPEND options -DDDLSIM_SOURCE=${SOURCE})
+endif()
+run(${CMAKE_COMMAND} -S ${work}/consumer -B ${work}/build ${options})
+run(${CMAKE_COMMAND} --build ${work}/build -j 2)
+run(${work}/build/consumer)
+if(NOT out MATCHES "step [0-9.]+ ms")
+  message(FATAL_ERROR "the consumer printed: ${out}")
+endif()
+
+if(WAY STREQUAL "find_package")
+  # The installed program finds its own data, wherever it is called from.
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=DDLSIM_DATA ${work}/prefix/bin/ddlsim list models
+                  WORKING_DIRECTORY / RESULT_VARIABLE status OUTPUT_VARIABLE out)
+  if(NOT status EQUAL 0 OR NOT out MATCHES "resnet50")
+    message(FATAL_ERROR "the installed program: ${status}\n${out}")
+  endif()
+endif()

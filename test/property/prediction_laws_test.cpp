@@ -1,0 +1,170 @@
+// Laws that hold for every prediction, on random scenarios of the catalog.
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+
+namespace {
+
+const io::Catalog& catalog() {
+  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  return all;
+}
+
+std::shared_ptr<const workload::Model> model(const std::string& id) {
+  static std::map<std::string, std::shared_ptr<const workload::Model>> cache;
+  auto& entry = cache[id];
+  if (!entry) entry = catalog().model(id).value();
+  return entry;
+}
+
+const hardware::Node& node(const std::string& id) {
+  static std::map<std::string, hardware::Node> cache;
+  const auto found = cache.find(id);
+  return found != cache.end() ? found->second : cache.emplace(id, catalog().node(id).value()).first->second;
+}
+
+/// A rate between a hundredth and a hundred times `around`.
+double log_uniform() { return std::exp(*rc::gen::inRange(-4600, 4600) / 1000.0); }
+
+Scenario random_scenario() {
+  Scenario s;
+  s.model = model(*rc::gen::elementOf(catalog().ids(io::Kind::kModels)));
+  s.cluster.node = node(*rc::gen::elementOf(catalog().ids(io::Kind::kNodes)));
+  s.cluster.nodes = *rc::gen::element<std::int64_t>(1, 1, 2, 3, 4, 17, 128, 100'000);
+  s.cluster.gpus_per_node = *rc::gen::inRange<std::int64_t>(1, s.cluster.node.gpus + 1);
+  s.cluster.node.network.bandwidth = gigabits_per_second(25) * log_uniform();
+  s.cluster.node.pcie.bandwidth = s.cluster.node.pcie.bandwidth * log_uniform();
+  s.cluster.node.host_link.bandwidth = s.cluster.node.host_link.bandwidth * log_uniform();
+  s.cluster.node.gpu.peak.fp32 = s.cluster.node.gpu.peak.fp32 * log_uniform();
+  s.cluster.node.gpu.memory_bandwidth = s.cluster.node.gpu.memory_bandwidth * log_uniform();
+  s.strategy.kind =
+      *rc::gen::element(plan::StrategyKind::kPs, plan::StrategyKind::kAllReduce, plan::StrategyKind::kPearl);
+  s.strategy.servers = *rc::gen::element<std::int64_t>(0, 1, 3, 1000);
+  s.strategy.bucket = mebibytes(25) * log_uniform();
+  s.strategy.partition = megabytes(4) * log_uniform();
+  s.batch = *rc::gen::inRange<std::int64_t>(1, 200);
+  s.launch_interval = microseconds(6) * log_uniform();
+  const bool layers = s.model->has_layers() && s.strategy.kind != plan::StrategyKind::kPearl;
+  if (layers && *rc::gen::arbitrary<bool>()) s.fidelity = answer::Fidelity::kAggregate;
+  const bool analytic = layers && !s.fidelity;
+  s.overlap = analytic ? *rc::gen::element(plan::Overlap::kNone, plan::Overlap::kBackward, plan::Overlap::kIdeal)
+                       : *rc::gen::element(plan::Overlap::kNone, plan::Overlap::kIdeal);
+  return s;
+}
+
+Time step(const Scenario& s) { return predict(s).value().step_time; }
+
+/// a <= b but for rounding.
+bool at_most(Time a, Time b) { return a.in(seconds) <= b.in(seconds) * (1 + 1e-12); }
+
+/// Calls `speed_up(scenario, factor)` and checks that nothing got slower.
+template <typename SpeedUp>
+void check_monotone(const std::string& name, SpeedUp speed_up) {
+  CHECK(rc::check(name, [&] {
+    const Scenario slow = random_scenario();
+    Scenario fast = slow;
+    speed_up(fast, 1.0 + std::abs(log_uniform()));
+    RC_ASSERT(at_most(step(fast), step(slow)));
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("law: a faster part is never slower", "[property]") {
+  check_monotone("network", [](Scenario& s, double k) {
+    s.cluster.node.network.bandwidth = s.cluster.node.network.bandwidth * k;
+  });
+  check_monotone("nvlink", [](Scenario& s, double k) {
+    if (s.cluster.node.nvlink) s.cluster.node.nvlink->bandwidth = s.cluster.node.nvlink->bandwidth * k;
+  });
+  check_monotone("pcie", [](Scenario& s, double k) {
+    s.cluster.node.pcie.bandwidth = s.cluster.node.pcie.bandwidth * k;
+    s.cluster.node.host_link.bandwidth = s.cluster.node.host_link.bandwidth * k;
+  });
+  check_monotone("peak",
+                 [](Scenario& s, double k) { s.cluster.node.gpu.peak.fp32 = s.cluster.node.gpu.peak.fp32 * k; });
+  check_monotone("memory", [](Scenario& s, double k) {
+    s.cluster.node.gpu.memory_bandwidth = s.cluster.node.gpu.memory_bandwidth * k;
+  });
+  check_monotone("launches", [](Scenario& s, double k) { s.launch_interval = s.launch_interval / k; });
+  check_monotone("latency", [](Scenario& s, double k) {
+    s.cluster.node.network.latency = s.cluster.node.network.latency / k;
+    s.cluster.node.pcie.latency = s.cluster.node.pcie.latency / k;
+  });
+  check_monotone("servers", [](Scenario& s, double) { s.strategy.servers = s.strategy.servers * 2; });
+}
+
+TEST_CASE("law: one GPU communicates nothing", "[property]") {
+  CHECK(rc::check("one GPU", [] {
+    const auto p = predict(on_one_gpu(random_scenario())).value();
+    RC_ASSERT(p.breakdown.communication == Time::zero());
+    RC_ASSERT(p.breakdown.communication_exposed == Time::zero());
+    RC_ASSERT(p.scaling_efficiency == 1.0);
+  }));
+}
+
+TEST_CASE("law: twice every rate and half every latency is exactly half the time", "[property]") {
+  CHECK(rc::check("scaling", [] {
+    const Scenario slow = random_scenario();
+    Scenario fast = slow;
+    hardware::Node& node = fast.cluster.node;
+    for (hardware::Link* link : {&node.network, &node.pcie, &node.host_link}) {
+      link->bandwidth = link->bandwidth * 2.0;
+      link->latency = link->latency / 2.0;
+    }
+    if (node.nvlink) {
+      node.nvlink->bandwidth = node.nvlink->bandwidth * 2.0;
+      node.nvlink->latency = node.nvlink->latency / 2.0;
+    }
+    node.gpu.peak.fp32 = node.gpu.peak.fp32 * 2.0;
+    node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * 2.0;
+    fast.launch_interval = fast.launch_interval / 2.0;
+    RC_ASSERT(step(fast) * 2.0 == step(slow));  // to the last bit: factors of two are exact
+  }));
+}
+
+TEST_CASE("law: the parts add up to the step, and so does the critical path", "[property]") {
+  CHECK(rc::check("sums", [] {
+    const auto p = predict(random_scenario()).value();
+    RC_ASSERT(std::abs(p.breakdown.step() / p.step_time - 1.0) < 1e-9);
+    Time path;
+    for (const answer::Segment& segment : p.critical_path) path += segment.time;
+    RC_ASSERT(std::abs(path / p.step_time - 1.0) < 1e-9);
+    RC_ASSERT(p.breakdown.communication_exposed <= p.breakdown.communication * (1 + 1e-9));
+    RC_ASSERT(p.interval_90.first <= p.step_time);
+    RC_ASSERT(p.step_time <= p.interval_90.second);
+  }));
+}
+
+TEST_CASE("law: overlap lies between its bounds", "[property]") {
+  CHECK(rc::check("overlap", [] {
+    Scenario s = random_scenario();
+    s.fidelity.reset();
+    const bool layers = s.model->has_layers() && s.strategy.kind != plan::StrategyKind::kPearl;
+    s.overlap = plan::Overlap::kNone;
+    const Time none = step(s);
+    s.overlap = plan::Overlap::kIdeal;
+    const Time ideal = step(s);
+    RC_ASSERT(at_most(ideal, none));
+    if (!layers) return;
+    s.overlap = plan::Overlap::kBackward;
+    RC_ASSERT(at_most(step(s), none));
+    RC_ASSERT(at_most(ideal, step(s)));
+  }));
+}
+
+TEST_CASE("law: no GPU exceeds its peak", "[property]") {
+  CHECK(rc::check("MFU", [] {
+    const auto p = predict(random_scenario()).value();
+    RC_ASSERT(p.mfu > 0);
+    RC_ASSERT(p.mfu <= 0.7 + 1e-9);  // the assumed efficiency
+  }));
+}

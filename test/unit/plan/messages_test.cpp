@@ -1,0 +1,88 @@
+#include "ddlsim/plan/messages.h"
+
+#include <catch2/catch.hpp>
+
+#include "ddlsim/plan/memory.h"
+
+using namespace ddlsim;
+using namespace ddlsim::plan;
+
+namespace {
+
+/// One tensor per layer, given in forward order by size in MiB.
+workload::Model model_of(std::initializer_list<double> mebibytes_forward) {
+  workload::Model model;
+  for (const double size : mebibytes_forward) {
+    workload::Layer layer;
+    layer.parameters = {static_cast<std::int64_t>(size * 1024 * 1024 / 4)};
+    model.layers.push_back(layer);
+  }
+  model.totals = workload::total(model.layers).value();
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("messages: buckets fill in backward order and never split a tensor", "[unit][plan]") {
+  const auto messages = buckets(model_of({4, 10, 20, 1}), Strategy{}, 1);
+  // Backward: 1 (the first bucket is full at 1 MiB), then 20 + 10 reach 25, then 4 is left.
+  REQUIRE(messages.size() == 3);
+  CHECK(messages[0].size.in(mebibytes) == Approx(1));
+  CHECK(messages[0].after == 3);
+  CHECK(messages[1].size.in(mebibytes) == Approx(30));
+  CHECK(messages[1].after == 1);
+  CHECK(messages[2].size.in(mebibytes) == Approx(4));
+  CHECK(messages[2].after == 0);
+}
+
+TEST_CASE("messages: a bucket smaller than a tensor makes one message per tensor", "[unit][plan]") {
+  const auto messages = buckets(model_of({4, 10, 20}), Strategy{.bucket = bytes(1)}, 1);
+  REQUIRE(messages.size() == 3);
+  CHECK(messages[0].size.in(mebibytes) == Approx(20));
+}
+
+TEST_CASE("messages: pieces are equal and add up to the tensor", "[unit][plan]") {
+  const auto messages = pieces(model_of({10}), Strategy{.partition = mebibytes(4)}, 1);
+  REQUIRE(messages.size() == 1);
+  CHECK(messages[0].count == 3);
+  CHECK(messages[0].size.in(mebibytes) == Approx(10.0 / 3));
+}
+
+TEST_CASE("messages: half-precision gradients are half as large", "[unit][plan]") {
+  const auto messages = buckets(model_of({10}), Strategy{.gradients = Precision::kFp16}, 1);
+  CHECK(messages.front().size.in(mebibytes) == Approx(5));
+}
+
+TEST_CASE("messages: a sparse gradient is what it touched, at most the table", "[unit][plan]") {
+  workload::Model model = model_of({1});
+  model.layers.front().sparse_gradient = true;
+  model.layers.front().sparse_elements = 64;
+  CHECK(pieces(model, Strategy{}, 10).front().size.in(bytes) == Approx(10 * 64 * 4));
+  const auto whole = pieces(model, Strategy{.partition = mebibytes(4)}, 1'000'000).front();
+  CHECK(whole.size.in(mebibytes) == Approx(1));
+}
+
+TEST_CASE("memory: what a GPU holds under each strategy", "[unit][plan]") {
+  workload::Model model = model_of({100});
+  model.optimizer = workload::Optimizer::kAdam;
+  model.layers.front().saved_elements = 1000;
+  model.totals = workload::total(model.layers).value();
+  const auto of = [&](StrategyKind kind, std::int64_t gpus) {
+    return memory_footprint(model, Strategy{.kind = kind}, gpus, 8, Precision::kFp32);
+  };
+  // weights 100, gradients 100, two Adam states 200 MiB; 8 * 1000 activations of 4 bytes
+  CHECK(of(StrategyKind::kAllReduce, 8).total().in(bytes) == Approx(400 * 1024.0 * 1024.0 + 32'000));
+  CHECK(of(StrategyKind::kPs, 8).optimizer_state == DataSize::zero());  // on the servers
+  CHECK(of(StrategyKind::kPs, 1).optimizer_state.in(mebibytes) == Approx(200));
+  CHECK(memory_footprint(model, {}, 1, 8, Precision::kFp16).activations.in(bytes) == Approx(16'000));
+}
+
+TEST_CASE("memory: features alone give a lower bound", "[unit][plan]") {
+  workload::Model model;
+  model.features = workload::StepFeatures{};
+  model.features->dense_weights = gigabytes(1);
+  model.features->embedding_weights = gigabytes(16);
+  const auto pearl = memory_footprint(model, Strategy{.kind = StrategyKind::kPearl}, 8, 1, Precision::kFp32);
+  CHECK_FALSE(pearl.complete);
+  CHECK(pearl.total().in(gigabytes) == Approx(1 + 16.0 / 8));
+}

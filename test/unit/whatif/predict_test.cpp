@@ -1,0 +1,148 @@
+#include "ddlsim/whatif/predict.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "ddlsim/whatif/compare.h"
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+
+namespace {
+
+const io::Catalog& catalog() {
+  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  return all;
+}
+
+std::vector<Override> job(std::vector<Override> more = {}) {
+  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+answer::Prediction predicted(std::vector<Override> more = {}) {
+  return predict(resolve(catalog(), job(std::move(more))).value()).value();
+}
+
+}  // namespace
+
+TEST_CASE("predict: the compute of a VGG-16 head, by hand", "[unit][whatif]") {
+  // One V100 at 70 % of 15.7 TFLOP/s: 3 x 30.94 GFLOP x 64 / 10.99 TFLOP/s = 540.5 ms,
+  // less the 3 ms of fully connected layers that reading their weights bounds.
+  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "vgg16", {}},
+                                                                  {"node", "dgx1-v100", {}},
+                                                                  {"gpus_per_node", "1", {}},
+                                                                  {"batch", "64", {}}})
+                             .value())
+                     .value();
+  CHECK(p.breakdown.compute.in(milliseconds) == Approx(540.5).epsilon(0.01));
+  CHECK(p.breakdown.communication == Time::zero());
+  CHECK(p.mfu == Approx(3 * 30.9405e9 * 64 / p.step_time.in(seconds) / 15.7e12).epsilon(1e-4));
+}
+
+TEST_CASE("predict: PS traffic on the network, by hand", "[unit][whatif]") {
+  const auto p = predicted({{"nodes", "4", {}}, {"strategy", "ps", {}}});
+  // 8 workers push 4 x 25,557,032 bytes each through a node's port.
+  const auto& network = p.traffic.front();
+  CHECK(network.link == "network");
+  CHECK(network.bytes.in(bytes) == Approx(8 * 4 * 25'557'032.0));
+  // 70 % of 3.125 GB/s
+  CHECK(network.time.in(seconds) == Approx(8 * 4 * 25'557'032.0 / (0.7 * 3.125e9)));
+  CHECK(p.bottleneck == "network");
+}
+
+TEST_CASE("predict: all-reduce traffic on the network, by hand", "[unit][whatif]") {
+  const auto p = predicted({{"nodes", "4", {}}, {"strategy", "allreduce", {}}});
+  CHECK(p.traffic.front().bytes.in(bytes) == Approx(2 * 31.0 / 32 * 4 * 25'557'032.0));
+}
+
+TEST_CASE("predict: aggregate fidelity is the model of Wang et al.", "[unit][whatif]") {
+  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "pai_resnet50", {}},
+                                                                  {"node", "dgx1-v100", {}},
+                                                                  {"strategy", "allreduce", {}}})
+                             .value())
+                     .value();
+  CHECK(p.fidelity == answer::Fidelity::kAggregate);
+  // 1.56 TFLOP / 15.7 TFLOP/s, 31.9 GB / 900 GB/s, 357 MB / 150 GB/s, each at 70 %; input: 2 GPUs per uplink
+  CHECK(p.breakdown.compute.in(seconds) == Approx(1.56 / 15.7 / 0.7));
+  CHECK(p.breakdown.memory.in(seconds) == Approx(31.9 / 900 / 0.7));
+  CHECK(p.breakdown.communication_exposed.in(seconds) == Approx(0.357 / 150 / 0.7));
+  CHECK(p.breakdown.input_exposed.in(seconds) == Approx(2 * 0.038 / 15.754 / 0.7).epsilon(1e-3));
+  REQUIRE(p.bounds);
+  CHECK(p.bounds->second.in(seconds) == Approx(p.step_time.in(seconds)));
+  CHECK(p.bounds->first < p.bounds->second);
+  CHECK_FALSE(p.fits);  // activations are unknown, so a small lower bound decides nothing
+}
+
+TEST_CASE("predict: the architecture follows from strategy and cluster", "[unit][whatif]") {
+  CHECK(predicted({{"gpus_per_node", "1", {}}}).architecture == "1w1g");
+  CHECK(predicted({{"strategy", "ps", {}}}).architecture == "1wng");
+  CHECK(predicted({{"nodes", "2", {}}, {"strategy", "ps", {}}}).architecture == "ps-worker");
+  CHECK(predicted({}).architecture == "allreduce-local");
+  CHECK(predicted({{"nodes", "2", {}}}).architecture == "allreduce-cluster");
+  CHECK(predicted({{"strategy", "pearl", {}}}).architecture == "pearl");
+}
+
+TEST_CASE("predict: what cannot be answered is an error, not a guess", "[unit][whatif]") {
+  const auto error = [&](std::vector<Override> settings) {
+    return to_string(predict(resolve(catalog(), settings).value()).error());
+  };
+  CHECK(error(job({{"precision", "bf16", {}}})).find("no bf16 rate is known") != std::string::npos);
+  CHECK(error({{"model", "pai_gcn", {}}, {"node", "dgx1-v100", {}}, {"fidelity", "analytic", {}}})
+            .find("needs its layers") != std::string::npos);
+  // A rate that somebody states is a rate.
+  CHECK(predict(resolve(catalog(), job({{"precision", "bf16", {}}, {"gpu.peak", "60 TFLOP/s", {}}})).value()));
+}
+
+TEST_CASE("predict: the default efficiency is an assumption, a stated one is not", "[unit][whatif]") {
+  CHECK(predicted().provenance == Provenance::kAssumed);
+  CHECK_FALSE(predicted().notes.empty());
+  const auto stated = predicted({{"efficiency", "70 %", {}}});
+  CHECK(stated.provenance == Provenance::kAnalytic);
+  CHECK(stated.step_time == predicted().step_time);
+}
+
+TEST_CASE("predict: a model that does not fit says so", "[unit][whatif]") {
+  const auto p =
+      predict(resolve(catalog(), std::vector<Override>{{"model", "dlrm", {}}, {"node", "dgx1-v100", {}}}).value());
+  REQUIRE(p);
+  CHECK(p->fits == false);  // 96 GB of embedding tables in 16 GB
+}
+
+TEST_CASE("what-if: the changes are told apart from the baseline", "[unit][whatif]") {
+  const std::vector<Change> changes{{"", {{"network", "100 Gb/s", {}}}}, {"ring", {{"strategy", "allreduce", {}}}}};
+  const auto base = job({{"nodes", "4", {}}, {"strategy", "ps", {}}});
+  const auto comparison = compare(catalog(), base, changes).value();
+  REQUIRE(comparison.alternatives.size() == 2);
+  CHECK(comparison.alternatives[0].name == "network = 100 Gb/s");
+  CHECK(comparison.alternatives[1].name == "ring");
+  CHECK(comparison.alternatives[1].changes.front().first == "strategy");
+  CHECK(comparison.alternatives[0].speedup ==
+        Approx(comparison.baseline.step_time / comparison.alternatives[0].prediction.step_time));
+  CHECK(comparison.alternatives[0].prediction.bottleneck != "network");
+}
+
+TEST_CASE("what-if: more nodes are compared by throughput", "[unit][whatif]") {
+  const std::vector<Change> changes{{"", {{"nodes", "2", {}}}}};
+  const auto comparison = compare(catalog(), job(), changes).value();
+  CHECK(comparison.alternatives[0].speedup > 1.5);
+  CHECK(comparison.alternatives[0].prediction.step_time >= comparison.baseline.step_time);
+}
+
+TEST_CASE("what-if: without a change, every upgradable part is tried and ranked", "[unit][whatif]") {
+  const auto comparison = what_would_help(catalog(), job({{"nodes", "4", {}}, {"strategy", "ps", {}}})).value();
+  std::vector<std::string> tried;
+  double last = 1e300;
+  for (const auto& alternative : comparison.alternatives) {
+    tried.push_back(alternative.changes.front().first);
+    CHECK(alternative.speedup <= last);
+    last = alternative.speedup;
+  }
+  for (const char* part : {"network", "gpu", "nvlink", "pcie", "strategy", "gpu.memory_bandwidth", "gpu.peak"}) {
+    INFO(part);
+    CHECK(std::count(tried.begin(), tried.end(), part) >= 1);
+  }
+  const auto alone = what_would_help(catalog(), job({{"gpus_per_node", "1", {}}})).value();
+  CHECK(alone.skipped.size() >= 3);  // network, nvlink, strategy: not used
+}

@@ -1,0 +1,114 @@
+#include "ddlsim/whatif/scenario.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+
+namespace {
+
+const io::Catalog& catalog() {
+  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  return all;
+}
+
+Expected<Scenario> with(std::vector<Override> more) {
+  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return resolve(catalog(), settings);
+}
+
+std::string error_of(std::vector<Override> more) {
+  const auto scenario = with(std::move(more));
+  REQUIRE_FALSE(scenario);
+  return to_string(scenario.error());
+}
+
+}  // namespace
+
+TEST_CASE("scenario: defaults come from the model and the node", "[unit][whatif]") {
+  const Scenario s = with({}).value();
+  CHECK(s.batch == s.model->batch);
+  CHECK(s.cluster.nodes == 1);
+  CHECK(s.cluster.gpus_per_node == 8);
+  CHECK(s.cluster.node.network_bandwidth().in(gigabits_per_second) == Approx(400));  // four EDR ports
+  CHECK(s.strategy.kind == plan::StrategyKind::kAllReduce);
+}
+
+TEST_CASE("scenario: a part is replaced before its details, whatever the order", "[unit][whatif]") {
+  const Scenario s = with({{"gpu.memory_bandwidth", "2 TB/s", {}}, {"gpu", "h100", {}}}).value();
+  CHECK(s.cluster.node.gpu.id == "h100-sxm5-80gb");
+  CHECK(s.cluster.node.gpu.memory_bandwidth.in(terabytes_per_second) == Approx(2));
+}
+
+TEST_CASE("scenario: of two settings with one path the later wins", "[unit][whatif]") {
+  CHECK(with({{"nodes", "2", {}}, {"nodes", "4", {}}}).value().cluster.nodes == 4);
+}
+
+TEST_CASE("scenario: a network is a rate, a link, or several ports", "[unit][whatif]") {
+  const auto rate = [&](const char* value) {
+    return with({{"network", value, {}}}).value().cluster.node.network_bandwidth().in(gigabits_per_second);
+  };
+  CHECK(rate("25 Gb/s") == Approx(25));
+  CHECK(rate("ethernet-100g") == Approx(100));
+  CHECK(rate("4 x infiniband-100g") == Approx(400));
+  CHECK(rate("2 x 50 Gb/s") == Approx(100));
+  CHECK(error_of({{"network", "pcie3-x16", {}}}).find("is no network") != std::string::npos);
+  CHECK(error_of({{"network", "25", {}}}).find("unit is missing") != std::string::npos);
+}
+
+TEST_CASE("scenario: a dimension of the model is a setting", "[unit][whatif]") {
+  const auto bert = [&](std::vector<Override> more) {
+    std::vector<Override> settings{{"model", "bert_base", {}}, {"node", "dgx1-v100", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return resolve(catalog(), settings);
+  };
+  const auto longer = bert({{"model.sequence", "256", {}}});
+  REQUIRE(longer);
+  CHECK(longer->model->totals.forward_work > bert({}).value().model->totals.forward_work * 2.0);
+  CHECK(bert({{"model.sequense", "256", {}}}).error().notes.front().find("'sequence'") != std::string::npos);
+}
+
+TEST_CASE("scenario: another GPU brings its own links", "[unit][whatif]") {
+  const Scenario a100 = with({{"gpu", "a100-sxm4-80gb", {}}}).value();
+  CHECK(a100.cluster.node.nvlink->bandwidth.in(gigabytes_per_second) == Approx(300));
+  CHECK(a100.cluster.node.pcie.id == "pcie4-x16");
+  const Scenario t4 = with({{"gpu", "t4", {}}}).value();  // no NVLink: the GPUs are joined by PCIe
+  CHECK(t4.cluster.node.gpu_interconnect == hardware::Interconnect::kPcie);
+  CHECK(error_of({{"gpu", "t4", {}}, {"nvlink", "100 GB/s", {}}}).find("no NVLink") != std::string::npos);
+}
+
+TEST_CASE("scenario: features of a layered model cannot be set", "[unit][whatif]") {
+  CHECK(error_of({{"model.flops", "1 TFLOP", {}}}).find("described by its layers") != std::string::npos);
+  const std::vector<Override> pai{
+      {"model", "pai_speech", {}}, {"node", "dgx1-v100", {}}, {"model.flops", "1 TFLOP", {}}};
+  CHECK(resolve(catalog(), pai).value().model->features->flops.in(teraflops) == Approx(1));
+}
+
+TEST_CASE("scenario: faults name the setting and the choices", "[unit][whatif]") {
+  CHECK(error_of({{"netwrok", "25 Gb/s", {}}}).find("'network'") != std::string::npos);
+  CHECK(error_of({{"strategy", "alreduce", {}}}).find("'allreduce'") != std::string::npos);
+  CHECK(error_of({{"nodes", "0", {}}}).find("from 1 to") != std::string::npos);
+  CHECK(error_of({{"gpus_per_node", "9", {}}}).find("from 1 to 8") != std::string::npos);
+  CHECK(error_of({{"batch", "64.5", {}}}).find("not a whole number") != std::string::npos);
+  CHECK(resolve(catalog(), {}).error().notes.front().find("resnet50") != std::string::npos);
+}
+
+TEST_CASE("scenario: a file is the same list of settings", "[unit][whatif]") {
+  const auto path = std::filesystem::temp_directory_path() / "ddlsim_scenario_test.yaml";
+  std::ofstream(path) << "model: resnet50\nnode: dgx1-v100\nnodes: 4\ngpu: {name: h100, memory_bandwidth: 2 TB/s}\n"
+                         "network: {name: 25 Gb/s, latency: 20 us}\n";
+  const auto settings = load_scenario(path);
+  REQUIRE(settings);
+  const Scenario s = resolve(catalog(), *settings).value();
+  CHECK(s.cluster.node.gpu.id == "h100-sxm5-80gb");
+  CHECK(s.cluster.node.network.latency.in(microseconds) == Approx(20));
+  std::ofstream(path) << "model: resnet50\nnode: dgx1-v100\nnodez: 4\n";
+  const auto wrong = load_scenario(path);
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().where.line == 3);
+  CHECK(wrong.error().notes.front().find("'nodes'") != std::string::npos);
+  std::filesystem::remove(path);
+}

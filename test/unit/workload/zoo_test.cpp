@@ -1,0 +1,77 @@
+#include <catch2/catch.hpp>
+
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/workload/model.h"
+
+using namespace ddlsim;
+
+namespace {
+
+io::Catalog catalog() { return io::Catalog::open(DDLSIM_SOURCE_DATA).value(); }
+
+}  // namespace
+
+TEST_CASE("zoo: parameters are exactly the published ones, FLOPs within 1 %", "[unit][workload]") {
+  const io::Catalog all = catalog();
+  int compared = 0;
+  for (const std::string& id : all.ids(io::Kind::kModels)) {
+    const auto model = all.model(id);
+    REQUIRE(model);
+    INFO(id);
+    const workload::Published& published = (*model)->published;
+    if (published.parameters) {
+      CHECK((*model)->parameters() == *published.parameters);
+      ++compared;
+    }
+    if (published.forward_flops) {
+      CHECK((*model)->totals.forward_work / *published.forward_flops == Approx(1.0).epsilon(0.01));
+      ++compared;
+    }
+  }
+  CHECK(compared >= 20);
+}
+
+TEST_CASE("zoo: gradient tensors as the frameworks list them", "[unit][workload]") {
+  const io::Catalog all = catalog();
+  const auto tensors = [&](std::string_view id) { return all.model(id).value()->totals.gradient_tensors; };
+  CHECK(tensors("alexnet") == 16);    // 8 layers with weight and bias
+  CHECK(tensors("vgg16") == 32);      // 16 layers with weight and bias
+  CHECK(tensors("resnet50") == 161);  // 53 convolutions, 53 norms of 2, weight and bias of the head
+  CHECK(tensors("resnet101") == 314);
+  CHECK(tensors("resnet152") == 467);
+  CHECK(tensors("inception_v3") == 292);
+  CHECK(tensors("gpt2") == 148);
+}
+
+TEST_CASE("features: from layers they scale with the batch, weights do not", "[unit][workload]") {
+  const auto model = catalog().model("resnet50").value();
+  const auto one = workload::features_at(*model, 1, Precision::kFp32);
+  const auto many = workload::features_at(*model, 64, Precision::kFp32);
+  CHECK(many.flops / one.flops == Approx(64));
+  CHECK(many.input / one.input == Approx(64));
+  CHECK(many.weight_traffic == one.weight_traffic);
+  // Forward and backward are three times the forward FLOPs; weights and gradients cross the links once each.
+  CHECK(one.flops / model->totals.forward_work == Approx(3));
+  CHECK(one.weight_traffic.in(bytes) == Approx(2 * 4 * 25'557'032.0));
+  // Momentum doubles the stored weights.
+  CHECK(one.dense_weights.in(bytes) == Approx(2 * 4 * 25'557'032.0));
+  const auto half = workload::features_at(*model, 64, Precision::kFp16);
+  CHECK(half.memory_access < many.memory_access);
+  CHECK(half.flops == many.flops);
+}
+
+TEST_CASE("features: stated ones scale from their own batch", "[unit][workload]") {
+  const auto model = catalog().model("pai_resnet50").value();
+  const auto doubled = workload::features_at(*model, 2 * model->batch, Precision::kFp32);
+  CHECK(doubled.flops.in(teraflops) == Approx(2 * 1.56));
+  CHECK(doubled.memory_access.in(gigabytes) == Approx(2 * 31.9));
+  CHECK(doubled.weight_traffic.in(megabytes) == Approx(357));
+}
+
+TEST_CASE("optimizer: values kept and touched per parameter", "[unit][workload]") {
+  using workload::Optimizer;
+  CHECK(workload::state_values(Optimizer::kAdam) == 2);
+  CHECK(workload::update_accesses(Optimizer::kSgd) == 3);          // weight in and out, gradient in
+  CHECK(workload::update_accesses(Optimizer::kSgdMomentum) == 5);  // and the momentum in and out
+  CHECK(workload::update_accesses(Optimizer::kAdam) == 7);
+}
