@@ -39,7 +39,7 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   gpu.id = reader.text("gpu");
   gpu.name = reader.text("name");
   gpu.architecture = reader.text("architecture");
-  gpu.sm_count = reader.count("sm_count", 1, kMaxSms);
+  gpu.sm_count = reader.count("sm_count", {1, kMaxSms});
   if (const Node* peak = reader.require("peak")) gpu.peak = read_peaks(*peak, errors);
   if (const Node* memory = reader.require("memory")) {
     MapReader parts(*memory, "memory", errors);
@@ -86,15 +86,15 @@ Expected<NodeFile> read_node(const Node& document) {
   node.name = reader.text("name");
   node.gpu.id = reader.text("gpu");
   if (const Node* gpu = reader.find("gpu")) file.gpu_where = gpu->where;
-  node.gpus = reader.count("gpus", 1, hardware::kMaxGpusPerNode);
+  node.gpus = reader.count("gpus", {1, hardware::kMaxGpusPerNode});
   node.gpu_interconnect = reader.choice("gpu_interconnect", hardware::kInterconnects);
-  node.pcie_uplinks = reader.count("pcie_uplinks", 1, kMaxPorts);
+  node.pcie_uplinks = reader.count("pcie_uplinks", {1, kMaxPorts});
   file.host_link_id = reader.text_or("host_link", {});
   if (const Node* network = reader.require("network")) {
     file.network_where = network->where;
     MapReader parts(*network, "network", errors);
     file.network_id = parts.text("link");
-    node.network_ports = parts.count_or("count", 1, 1, kMaxPorts);
+    node.network_ports = parts.count_or("count", 1, {1, kMaxPorts});
     parts.finish();
   }
   std::vector<std::string> keys{"gpu", "gpus", "gpu_interconnect", "pcie_uplinks", "host_link", "network"};
@@ -128,7 +128,7 @@ Expected<StudySetting> read_setting(const Node& document) {
   if (const Node* share = reader.require("efficiency"); share != nullptr && reader.is_scalar(*share)) {
     setting.efficiency = reader.accept(parse_fraction(share->text), *share).value_or(1.0);
   }
-  setting.gpus_per_server = reader.count("gpus_per_server", 1, hardware::kMaxGpusPerNode);
+  setting.gpus_per_server = reader.count("gpus_per_server", {1, hardware::kMaxGpusPerNode});
   setting.sources = reader.sources({"gpu", "network", "pcie", "nvlink", "efficiency", "gpus_per_server"});
   setting.notes = reader.text_or("notes", {});
   reader.finish();

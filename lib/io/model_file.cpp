@@ -59,7 +59,7 @@ class OpReader {
     const auto named = std::find_if(dimensions_.begin(), dimensions_.end(),
                                     [&](const auto& dimension) { return dimension.first == node.text; });
     if (named != dimensions_.end()) return named->second;
-    auto count = parse_count(node.text, lowest, kMaxSize);
+    auto count = parse_count(node.text, {lowest, kMaxSize});
     if (!count && !dimensions_.empty()) {
       std::vector<std::string> names;
       for (const auto& [name, value] : dimensions_) names.push_back(name);
@@ -145,7 +145,7 @@ Op make_linear(OpReader& keys) {
 }
 
 Op make_lstm(OpReader& keys) {
-  return workload::Lstm{.hidden = keys.size("hidden"), .directions = keys.map().count_or("directions", 1, 1, 2)};
+  return workload::Lstm{.hidden = keys.size("hidden"), .directions = keys.map().count_or("directions", 1, {1, 2})};
 }
 
 Op make_matmul(OpReader& keys) {
@@ -246,7 +246,7 @@ class LayerBuilder {
 
   void repeat(const Node& node) {
     MapReader reader(node, "repeat", errors_);
-    const std::int64_t times = reader.count("times", 1, static_cast<std::int64_t>(kMaxLayers));
+    const std::int64_t times = reader.count("times", {1, static_cast<std::int64_t>(kMaxLayers)});
     const Node* layers = reader.require("layers");
     reader.finish();
     const std::size_t before = errors_.size();
@@ -301,7 +301,7 @@ Dimensions read_dimensions(MapReader& reader, const Dimensions& overrides, std::
   if (const Node* node = reader.find("dimensions")) {
     MapReader sizes(*node, "dimensions", errors);
     for (const Entry& entry : node->entries) {
-      dimensions.emplace_back(entry.key, sizes.count(entry.key, 1, kMaxSize));
+      dimensions.emplace_back(entry.key, sizes.count(entry.key, {1, kMaxSize}));
       names.push_back(entry.key);
     }
   }
@@ -366,12 +366,12 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
   model.name = reader.text("name");
   model.task = reader.text("task");
   model.sample = reader.text("sample");
-  model.batch = reader.count("batch", 1, kMaxBatch);
+  model.batch = reader.count("batch", {1, kMaxBatch});
   model.optimizer = reader.choice("optimizer", workload::kOptimizers);
   model.dimensions = read_dimensions(reader, dimensions, errors);
   if (const Node* published = reader.find("published")) {
     MapReader parts(*published, "published", errors);
-    if (parts.find("parameters") != nullptr) model.published.parameters = parts.count("parameters", 0, kMaxSize);
+    if (parts.find("parameters") != nullptr) model.published.parameters = parts.count("parameters", {0, kMaxSize});
     model.published.forward_flops = parts.optional_quantity<dimension::kWork>("forward_flops");
     parts.finish();
   }

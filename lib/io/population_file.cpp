@@ -70,7 +70,7 @@ void read_architectures(const Node& node, PopulationFile& file, std::vector<Erro
 void read_cnodes(const Node& node, PopulationFile& file, std::vector<Error>& errors) {
   MapReader reader(node, "cnodes", errors);
   const auto parse = [](std::string_view text) {
-    return parse_count(text, 1, kMaxCnodes).map([](std::int64_t count) { return static_cast<double>(count); });
+    return parse_count(text, {1, kMaxCnodes}).map([](std::int64_t count) { return static_cast<double>(count); });
   };
   for (const auto& [architecture, share] : file.architectures) {
     if (architecture == workload::Architecture::k1w1g) continue;

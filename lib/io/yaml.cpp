@@ -239,15 +239,14 @@ std::string MapReader::text_or(std::string_view key, std::string otherwise) {
   return find(key) == nullptr ? std::move(otherwise) : text(key);
 }
 
-std::int64_t MapReader::count(std::string_view key, std::int64_t lowest, std::int64_t highest) {
+std::int64_t MapReader::count(std::string_view key, CountRange range) {
   const Node* value = require(key);
-  if (value == nullptr || !is_scalar(*value)) return lowest;
-  return accept(parse_count(value->text, lowest, highest), *value).value_or(lowest);
+  if (value == nullptr || !is_scalar(*value)) return range.lowest;
+  return accept(parse_count(value->text, range), *value).value_or(range.lowest);
 }
 
-std::int64_t MapReader::count_or(std::string_view key, std::int64_t otherwise, std::int64_t lowest,
-                                 std::int64_t highest) {
-  return find(key) == nullptr ? otherwise : count(key, lowest, highest);
+std::int64_t MapReader::count_or(std::string_view key, std::int64_t otherwise, CountRange range) {
+  return find(key) == nullptr ? otherwise : count(key, range);
 }
 
 bool MapReader::flag_or(std::string_view key, bool otherwise) {

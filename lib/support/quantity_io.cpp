@@ -208,19 +208,19 @@ template Expected<ComputeRate> parse_quantity(std::string_view, Range);
 template Expected<Power> parse_quantity(std::string_view, Range);
 template Expected<PriceRate> parse_quantity(std::string_view, Range);
 
-Expected<std::int64_t> parse_count(std::string_view whole, std::int64_t lowest, std::int64_t highest) {
+Expected<std::int64_t> parse_count(std::string_view whole, CountRange range) {
   const std::string_view text = trim(whole);
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool complete = !text.empty() && end == text.data() + text.size();
-  const std::string choices = fmt::format("write a whole number from {} to {}", lowest, highest);
+  const std::string choices = fmt::format("write a whole number from {} to {}", range.lowest, range.highest);
   if (status == std::errc::result_out_of_range && complete) {
     return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
   }
   if (status != std::errc{} || !complete) {
     return fail(ErrorCode::kParse, quoted(text) + " is not a whole number", {}, {choices});
   }
-  if (value < lowest || value > highest) {
+  if (value < range.lowest || value > range.highest) {
     return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
   }
   return value;

@@ -304,7 +304,7 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
     cost::PaiJob job;
     job.architecture = accept(parse_choice(workload::kArchitectures, reader->field(1), "architecture"), 1)
                            .value_or(Architecture::k1w1g);
-    job.cnodes = accept(parse_count(reader->field(2), 1, kMaxCnodes), 2).value_or(1);
+    job.cnodes = accept(parse_count(reader->field(2), {1, kMaxCnodes}), 2).value_or(1);
     job.features = {.flops = flops(amount(3)),
                     .memory_access = bytes(amount(4)),
                     .input = bytes(amount(5)),

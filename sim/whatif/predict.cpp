@@ -35,7 +35,7 @@ struct Context {
   Fidelity fidelity;
 };
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 Reached reached(const Context& context) {
   const hardware::Cluster& cluster = context.scenario.cluster;

@@ -44,7 +44,7 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
   std::string name = value;
   std::int64_t ports = 1;
   if (const std::size_t times = value.find(" x "); times != std::string::npos) {
-    const auto count = parse_count(value.substr(0, times), 1, hardware::kMaxGpusPerNode);
+    const auto count = parse_count(value.substr(0, times), {1, hardware::kMaxGpusPerNode});
     if (!count) return tl::unexpected<Error>(count.error());
     ports = *count;
     name = value.substr(times + 3);
@@ -138,14 +138,14 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"nodes", "how many servers", "4",
      [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_count(v, 1, hardware::kMaxNodes), s.cluster.nodes);
+       return store(parse_count(v, {1, hardware::kMaxNodes}), s.cluster.nodes);
      }},
     {"gpus_per_node", "how many GPUs of a server the job uses (default: all)", "8",
      [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_count(v, 1, s.cluster.node.gpus), s.cluster.gpus_per_node);
+       return store(parse_count(v, {1, s.cluster.node.gpus}), s.cluster.gpus_per_node);
      }},
     {"batch", "samples per GPU and step", "64",
-     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, 1, kMaxBatch), s.batch); }},
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxBatch}), s.batch); }},
     {"precision", "fp32, tf32, fp16 (amp), bf16, fp8", "fp16",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(kPrecisions, v, "precision"), s.precision);
@@ -182,14 +182,14 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"pcie.uplinks", "PCIe links between the host and the switches of its GPUs", "4",
      [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_count(v, 1, hardware::kMaxGpusPerNode), s.cluster.node.pcie_uplinks);
+       return store(parse_count(v, {1, hardware::kMaxGpusPerNode}), s.cluster.node.pcie_uplinks);
      }},
     {"strategy.bucket", "all-reduce: gradients are sent in buckets of this size", "25 MiB",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.bucket); }},
     {"strategy.partition", "ps: tensors are cut into pieces of this size", "4 MB",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.partition); }},
     {"strategy.servers", "ps: server machines (default: as many as worker nodes)", "4",
-     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, 1, kMaxServers), s.strategy.servers); }},
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxServers}), s.strategy.servers); }},
     {"strategy.gradients", "format in which gradients travel", "fp32",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(kPrecisions, v, "precision"), s.strategy.gradients);
@@ -286,7 +286,7 @@ Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::sp
   io::Dimensions dimensions;
   for (const Override& setting : overrides) {
     if (!is_dimension(setting.path) || last_of(overrides, setting.path) != &setting) continue;
-    const auto value = parse_count(setting.value, 1, std::int64_t{1} << 32);
+    const auto value = parse_count(setting.value, {1, std::int64_t{1} << 32});
     if (!value) return at(value.error(), setting);
     dimensions.emplace_back(setting.path.substr(6), *value);
   }

@@ -92,8 +92,8 @@ struct PaiStep {
   const Efficiency& share = setting.efficiency;
   const workload::StepFeatures& features = job.features;
   const std::int64_t local = gpus_in_one_server(job, setting);
-  const double on_one_uplink =
-      static_cast<double>(local / setting.pcie_uplinks + (local % setting.pcie_uplinks != 0 ? 1 : 0));
+  const std::int64_t fullest_uplink = (local + setting.pcie_uplinks - 1) / setting.pcie_uplinks;
+  const auto on_one_uplink = static_cast<double>(fullest_uplink);
   const DataSize over_pcie = features.weight_traffic * on_one_uplink;
   const Bandwidth pcie = setting.pcie * share.pcie;
 

@@ -31,7 +31,7 @@ struct PsFabric {
   std::int64_t workers = 1;
   std::int64_t workers_per_node = 1;
   std::int64_t servers = 1;
-  bool local = false;        // all workers on one node, parameters in its memory
+  bool local = false;          // all workers on one node, parameters in its memory
   Bandwidth pcie{};            // one GPU's share of its uplink
   Bandwidth node_network{};    // of a worker node
   Bandwidth server_network{};  // of one server

@@ -68,9 +68,8 @@ class MapReader {
 
   [[nodiscard]] std::string text(std::string_view key);
   [[nodiscard]] std::string text_or(std::string_view key, std::string otherwise);
-  [[nodiscard]] std::int64_t count(std::string_view key, std::int64_t lowest, std::int64_t highest);
-  [[nodiscard]] std::int64_t count_or(std::string_view key, std::int64_t otherwise, std::int64_t lowest,
-                                      std::int64_t highest);
+  [[nodiscard]] std::int64_t count(std::string_view key, CountRange range);
+  [[nodiscard]] std::int64_t count_or(std::string_view key, std::int64_t otherwise, CountRange range);
   [[nodiscard]] bool flag_or(std::string_view key, bool otherwise);
 
   template <Dimension D>

@@ -32,8 +32,14 @@ template <Dimension D>
   return parse_quantity<dimension::kWork - dimension::kTime>(text);
 }
 
-/// A count: digits only (no sign, point, exponent or grouping), in [lowest, highest].
-[[nodiscard]] Expected<std::int64_t> parse_count(std::string_view text, std::int64_t lowest, std::int64_t highest);
+/// The counts that make sense, both ends included.
+struct CountRange {
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
+};
+
+/// A count: digits only (no sign, point, exponent or grouping).
+[[nodiscard]] Expected<std::int64_t> parse_count(std::string_view text, CountRange range);
 
 /// A share in (0, 1]: "70 %" or "0.7".
 [[nodiscard]] Expected<double> parse_fraction(std::string_view text);

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +20,8 @@ std::string said(const Expected<T>& result) {
 }
 
 template <typename T>
-ErrorCode code_of(const Expected<T>& result) {
-  REQUIRE_FALSE(result.has_value());
-  return result.error().code;
+std::optional<ErrorCode> code_of(const Expected<T>& result) {
+  return result ? std::nullopt : std::optional(result.error().code);
 }
 
 double seconds_of(std::string_view text) { return parse_time(text).value().in(seconds); }
@@ -118,7 +118,7 @@ TEST_CASE("quantity_io: values out of range are errors", "[unit][support]") {
 TEST_CASE("quantity_io: an error quotes only the beginning of a long text", "[unit][support]") {
   CHECK(said(parse_time(std::string(1'000'000, '7'))).size() < 1000);
   CHECK(said(parse_time("5 " + std::string(1'000'000, 'x'))).size() < 1000);
-  CHECK(said(parse_count(std::string(1'000'000, '7'), 1, 10)).size() < 1000);
+  CHECK(said(parse_count(std::string(1'000'000, '7'), {1, 10})).size() < 1000);
 }
 
 TEST_CASE("quantity_io: shares", "[unit][support]") {
@@ -138,21 +138,21 @@ TEST_CASE("quantity_io: shares", "[unit][support]") {
 }
 
 TEST_CASE("quantity_io: counts are digits only", "[unit][support]") {
-  CHECK(parse_count("64", 1, 100).value() == 64);
-  CHECK(parse_count(" 064 ", 1, 100).value() == 64);
-  CHECK(parse_count("1", 1, 1).value() == 1);
+  CHECK(parse_count("64", {1, 100}).value() == 64);
+  CHECK(parse_count(" 064 ", {1, 100}).value() == 64);
+  CHECK(parse_count("1", {1, 1}).value() == 1);
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
-  CHECK(parse_count("9223372036854775807", 0, kLargest).value() == kLargest);  // 2^63 - 1
+  CHECK(parse_count("9223372036854775807", {0, kLargest}).value() == kLargest);  // 2^63 - 1
   for (const char* text : {"0", "101", "9223372036854775808", "1000000000000000000000000000000"}) {
     CAPTURE(text);
-    CHECK(code_of(parse_count(text, 1, 100)) == ErrorCode::kInvalidArgument);
-    CHECK_THAT(said(parse_count(text, 1, 100)), Contains("from 1 to 100"));
+    CHECK(code_of(parse_count(text, {1, 100})) == ErrorCode::kInvalidArgument);
+    CHECK_THAT(said(parse_count(text, {1, 100})), Contains("from 1 to 100"));
   }
   for (const char* text : {"", " ", "+5", "-0", "1.5", "1e3", "1,000", "1 000", "0x10", "5 B", "five", "nan"}) {
     CAPTURE(text);
-    CHECK(code_of(parse_count(text, 0, 10'000)) == ErrorCode::kParse);
+    CHECK(code_of(parse_count(text, {0, 10'000})) == ErrorCode::kParse);
   }
-  CHECK_FALSE(parse_count("-1", 0, 100).has_value());
+  CHECK_FALSE(parse_count("-1", {0, 100}).has_value());
 }
 
 TEST_CASE("quantity_io: numbers", "[unit][support]") {
