@@ -48,12 +48,18 @@ std::vector<std::string> ids_in(const fs::path& folder) {
   return ids;
 }
 
+const std::string& id_of(const NodeFile& file) { return file.node.id; }
+template <typename T>
+const std::string& id_of(const T& thing) {
+  return thing.id;
+}
+
 /// A file must be named after what it holds, or look-up by name would lie.
 template <typename T>
-Expected<T> check_id(Expected<T> value, std::string_view id, const fs::path& path) {
-  if (!value || id == path.stem().string()) return value;
+Expected<T> check_id(Expected<T> value, const fs::path& path) {
+  if (!value || id_of(*value) == path.stem().string()) return value;
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("the file is named '{}' but describes '{}'", path.stem().string(), id),
+              fmt::format("the file is named '{}' but describes '{}'", path.stem().string(), id_of(*value)),
               {path.string(), 1, 1});
 }
 
@@ -155,7 +161,7 @@ Expected<std::shared_ptr<const workload::Model>> Catalog::model(std::string_view
   const auto path = find(Kind::kModels, name);
   if (!path) return tl::unexpected<Error>(path.error());
   auto model = load_yaml(*path).and_then([&](const Node& node) { return read_model(node, dimensions); });
-  model = in_file(check_id(std::move(model), model ? model->id : "", *path), *path);
+  model = in_file(check_id(std::move(model), *path), *path);
   if (!model) return tl::unexpected<Error>(model.error());
   return std::make_shared<const workload::Model>(std::move(*model));
 }
@@ -164,28 +170,28 @@ Expected<hardware::Gpu> Catalog::gpu(std::string_view name) const {
   const auto path = find(Kind::kGpus, name);
   if (!path) return tl::unexpected<Error>(path.error());
   auto gpu = load_yaml(*path).and_then(read_gpu);
-  return check_id(std::move(gpu), gpu ? gpu->id : "", *path);
+  return check_id(std::move(gpu), *path);
 }
 
 Expected<hardware::Link> Catalog::link(std::string_view name) const {
   const auto path = find(Kind::kLinks, name);
   if (!path) return tl::unexpected<Error>(path.error());
   auto link = load_yaml(*path).and_then(read_link);
-  return check_id(std::move(link), link ? link->id : "", *path);
+  return check_id(std::move(link), *path);
 }
 
 Expected<StudySetting> Catalog::setting(std::string_view name) const {
   const auto path = find(Kind::kClusters, name);
   if (!path) return tl::unexpected<Error>(path.error());
   auto setting = load_yaml(*path).and_then(read_setting);
-  return check_id(std::move(setting), setting ? setting->id : "", *path);
+  return check_id(std::move(setting), *path);
 }
 
 Expected<PopulationFile> Catalog::population(std::string_view name) const {
   const auto path = find(Kind::kPopulations, name);
   if (!path) return tl::unexpected<Error>(path.error());
   auto population = load_yaml(*path).and_then(read_population);
-  return check_id(std::move(population), population ? population->id : "", *path);
+  return check_id(std::move(population), *path);
 }
 
 Expected<hardware::Node> Catalog::node(std::string_view name) const {
@@ -202,7 +208,7 @@ Expected<hardware::Node> Catalog::node(std::string_view name) const {
     }
   }
   auto file = load_yaml(*path).and_then(read_node);
-  file = check_id(std::move(file), file ? file->node.id : "", *path);
+  file = check_id(std::move(file), *path);
   if (!file) return tl::unexpected<Error>(file.error());
   auto network = link(file->network_id);
   auto gpu = this->gpu(file->node.gpu.id);

@@ -59,7 +59,7 @@ Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std:
 
 Expected<bool> CsvReader::next() {
   const std::size_t columns = used_;
-  const auto more = read_line();
+  auto more = read_line();
   if (!more || !*more) return more;
   if (auto fields = split(); !fields) return tl::unexpected<Error>(fields.error());
   if (used_ != columns) {

@@ -257,6 +257,7 @@ class LayerBuilder {
 
   void unknown(const Entry& entry) {
     std::vector<std::string> names;
+    names.reserve(kOps.size() + 1);
     for (const OpRow& op : kOps) names.emplace_back(op.name);
     names.emplace_back("repeat");
     errors_.push_back(Error{ErrorCode::kUnsupported,

@@ -208,8 +208,8 @@ template Expected<ComputeRate> parse_quantity(std::string_view, Range);
 template Expected<Power> parse_quantity(std::string_view, Range);
 template Expected<PriceRate> parse_quantity(std::string_view, Range);
 
-Expected<std::int64_t> parse_count(std::string_view whole, CountRange range) {
-  const std::string_view text = trim(whole);
+Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {
+  text = trim(text);
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool complete = !text.empty() && end == text.data() + text.size();
@@ -226,8 +226,8 @@ Expected<std::int64_t> parse_count(std::string_view whole, CountRange range) {
   return value;
 }
 
-Expected<double> parse_fraction(std::string_view whole) {
-  const std::string_view text = trim(whole);
+Expected<double> parse_fraction(std::string_view text) {
+  text = trim(text);
   const auto number = leading_number(text);
   const std::string_view rest = number ? trim(number->second) : std::string_view{};
   const std::string choices = "write a share above 0 and up to 1, as '70 %' or '0.7'";
@@ -241,8 +241,8 @@ Expected<double> parse_fraction(std::string_view whole) {
   return value;
 }
 
-Expected<double> parse_number(std::string_view whole) {
-  const std::string_view text = trim(whole);
+Expected<double> parse_number(std::string_view text) {
+  text = trim(text);
   const auto number = leading_number(text);
   if (!number || !number->second.empty()) return fail(ErrorCode::kParse, quoted(text) + " is not a number");
   return number->first;

@@ -46,16 +46,23 @@ class Counter {
 
 Work work(std::int64_t count) { return flops(static_cast<double>(count)); }
 
-/// A weighted operator: backward makes the gradients of input and weights, each a product of the forward's size.
-void set_products(Layer& layer, Counter& count, std::int64_t forward_flops, std::int64_t in, std::int64_t out,
-                  std::int64_t weights) {
-  layer.forward_work = work(forward_flops);
-  layer.backward_work = work(count.product({2, forward_flops}));
-  layer.forward_elements = count.sum({in, out});
+/// A product with weights, or of two activations.
+struct Product {
+  std::int64_t forward_flops = 0;
+  std::int64_t input = 0;   // elements
+  std::int64_t output = 0;  // elements
+  std::int64_t weights = 0;
+};
+
+/// Backward makes the gradients of input and weights, each a product of the forward's size.
+void set_product(Layer& layer, Counter& count, const Product& product) {
+  layer.forward_work = work(product.forward_flops);
+  layer.backward_work = work(count.product({2, product.forward_flops}));
+  layer.forward_elements = count.sum({product.input, product.output});
   layer.backward_elements = count.product({2, layer.forward_elements});
-  layer.forward_weight_elements = weights;
-  layer.backward_weight_elements = count.product({2, weights});
-  layer.saved_elements = out;
+  layer.forward_weight_elements = product.weights;
+  layer.backward_weight_elements = count.product({2, product.weights});
+  layer.saved_elements = product.output;
   layer.backward_kernels = 2;
 }
 
@@ -64,14 +71,25 @@ tl::unexpected<Error> misfit(std::string_view op, const Shape& in, std::string_v
               {std::string(needs)});
 }
 
-/// The length of a window's output along one axis; nothing when the window does not fit.
-std::optional<std::int64_t> slide(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
-                                  bool ceil) {
-  const auto padded = checked_add(size, pad <= kLargestCount ? 2 * pad : pad);
-  if (!padded || *padded < kernel) return std::nullopt;
-  const std::int64_t room = *padded - kernel;
-  return (ceil ? (room + stride - 1) / stride : room / stride) + 1;
+/// Output height and width of a sliding window; nothing when the window does not fit.
+std::optional<Pair> slide(const Shape& in, const Pool& window) {
+  Pair out{};
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const auto padded = checked_add(in[axis + 1], 2 * window.pad[axis]);
+    if (!padded || *padded < window.kernel[axis]) return std::nullopt;
+    const std::int64_t room = *padded - window.kernel[axis];
+    const std::int64_t stride = window.stride[axis];
+    out[axis] = (window.ceil ? (room + stride - 1) / stride : room / stride) + 1;
+  }
+  return out;
 }
+
+/// Elements that an operator without FLOPs reads and writes, and keeps.
+struct Traffic {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+  std::int64_t saved = 0;
+};
 
 struct Placer {
   const Shape& in;
@@ -84,13 +102,15 @@ struct Placer {
       return misfit("conv", in,
                     fmt::format("{} groups divide neither input nor {} output channels", op.groups, op.out));
     }
-    const auto height = slide(in[1], op.kernel[0], op.stride[0], op.pad[0], false);
-    const auto width = slide(in[2], op.kernel[1], op.stride[1], op.pad[1], false);
-    if (!height || !width) return misfit("conv", in, "the kernel is larger than the padded input");
-    placed.out = {op.out, *height, *width};
+    const auto size = slide(in, {.kernel = op.kernel, .stride = op.stride, .pad = op.pad});
+    if (!size) return misfit("conv", in, "the kernel is larger than the padded input");
+    placed.out = {op.out, (*size)[0], (*size)[1]};
     const std::int64_t weights = count.product({op.out, in[0] / op.groups, op.kernel[0], op.kernel[1]});
-    set_products(placed.layer, count, count.product({2, weights, *height, *width}), count.elements(in),
-                 count.elements(placed.out), weights);
+    set_product(placed.layer, count,
+                {.forward_flops = count.product({2, weights, (*size)[0], (*size)[1]}),
+                 .input = count.elements(in),
+                 .output = count.elements(placed.out),
+                 .weights = weights});
     placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
     return {};
@@ -102,7 +122,11 @@ struct Placer {
     placed.out.back() = op.out;
     const std::int64_t weights = count.product({in.back(), op.out});
     const std::int64_t input = count.elements(in);
-    set_products(placed.layer, count, count.product({2, input, op.out}), input, count.elements(placed.out), weights);
+    set_product(placed.layer, count,
+                {.forward_flops = count.product({2, input, op.out}),
+                 .input = input,
+                 .output = count.elements(placed.out),
+                 .weights = weights});
     if (!op.tied) placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
     return {};
@@ -112,43 +136,43 @@ struct Placer {
     if (in.empty()) return misfit("batchnorm", in, "it needs [channels, ...]");
     const std::int64_t elements = count.elements(in);
     // Its output is overwritten by the activation that follows, so the input is what stays.
-    return memory_bound(in, count.product({3, elements}), count.product({5, elements}), 0, {in[0], in[0]});
+    return memory_bound(in, {.forward = count.product({3, elements}), .backward = count.product({5, elements})},
+                        {in[0], in[0]});
   }
 
   Expected<void> operator()(const LayerNorm&) {
     if (in.empty()) return misfit("layernorm", in, "it needs [..., width]");
     const std::int64_t elements = count.elements(in);
-    return memory_bound(in, count.product({2, elements}), count.product({3, elements}), elements,
+    return memory_bound(in, {count.product({2, elements}), count.product({3, elements}), elements},
                         {in.back(), in.back()});
   }
 
   Expected<void> operator()(const Pointwise& op) {
     const std::int64_t elements = count.elements(in);
-    return memory_bound(in, count.product({2, elements}), count.product({op.inverts_output ? 3 : 2, elements}),
-                        elements);
+    const std::int64_t backward = count.product({op.inverts_output ? 3 : 2, elements});
+    return memory_bound(in, {count.product({2, elements}), backward, elements});
   }
 
   Expected<void> operator()(const Combine& op) {
     const std::int64_t elements = count.elements(in);
-    return memory_bound(in, count.product({3, elements}), count.product({op.product ? 5 : 3, elements}),
-                        op.product ? elements : 0);
+    const std::int64_t backward = count.product({op.product ? 5 : 3, elements});
+    return memory_bound(in, {count.product({3, elements}), backward, op.product ? elements : 0});
   }
 
   Expected<void> operator()(const Pool& op) {
     if (in.size() != 3) return misfit("pool", in, "it needs [channels, height, width]");
-    const auto height = slide(in[1], op.kernel[0], op.stride[0], op.pad[0], op.ceil);
-    const auto width = slide(in[2], op.kernel[1], op.stride[1], op.pad[1], op.ceil);
-    if (!height || !width) return misfit("pool", in, "the kernel is larger than the padded input");
-    Shape out{in[0], *height, *width};
+    const auto size = slide(in, op);
+    if (!size) return misfit("pool", in, "the kernel is larger than the padded input");
+    Shape out{in[0], (*size)[0], (*size)[1]};
     const std::int64_t output = count.elements(out);
     const std::int64_t both = count.sum({count.elements(in), output});
-    return memory_bound(std::move(out), both, count.sum({both, output}), output);
+    return memory_bound(std::move(out), {both, count.sum({both, output}), output});
   }
 
   Expected<void> operator()(const GlobalPool&) {
     if (in.size() < 2) return misfit("global_avgpool", in, "it needs [channels, ...]");
     const std::int64_t both = count.sum({count.elements(in), in[0]});
-    return memory_bound({in[0]}, both, both, in[0]);
+    return memory_bound({in[0]}, {both, both, in[0]});
   }
 
   Expected<void> operator()(const Flatten&) {
@@ -160,14 +184,14 @@ struct Placer {
 
   Expected<void> operator()(const Concat& op) {
     const std::int64_t copied = count.product({2, count.elements(op.out)});
-    return memory_bound(op.out, copied, copied, copied / 2);
+    return memory_bound(op.out, {copied, copied, copied / 2});
   }
 
   Expected<void> operator()(const Embedding& op) {
     Shape out = op.out.empty() ? Shape{op.lookups, op.width} : op.out;
     const std::int64_t read = count.product({op.lookups, op.width});
-    const auto placed_ok = memory_bound(std::move(out), count.product({2, read}), count.product({3, read}), read,
-                                        {count.product({op.rows, op.width})});
+    auto done = memory_bound(std::move(out), {count.product({2, read}), count.product({3, read}), read},
+                             {count.product({op.rows, op.width})});
     if (op.sparse_gradient) {
       placed.layer.sparse_gradient = true;
       placed.layer.sparse_elements = read;
@@ -175,7 +199,7 @@ struct Placer {
       // A dense gradient is zeroed before the scatter.
       placed.layer.backward_weight_elements = placed.layer.parameters.front();
     }
-    return placed_ok;
+    return done;
   }
 
   Expected<void> operator()(const Attention& op) {
@@ -209,7 +233,11 @@ struct Placer {
     // Recurrent weights are read again at every time step.
     const std::int64_t weights =
         count.product({op.directions, count.sum({input_weights, count.product({in[0], state_weights})})});
-    set_products(placed.layer, count, flops_forward, count.elements(in), count.product({10, state}), weights);
+    set_product(placed.layer, count,
+                {.forward_flops = flops_forward,
+                 .input = count.elements(in),
+                 .output = count.product({10, state}),
+                 .weights = weights});
     placed.layer.saved_elements = count.product({6, state});
     placed.layer.forward_kernels = static_cast<int>(std::min<std::int64_t>(in[0], 1 << 20));
     placed.layer.backward_kernels = 2 * placed.layer.forward_kernels;
@@ -224,18 +252,19 @@ struct Placer {
   Expected<void> operator()(const MatMul& op) {
     placed.out = op.out;
     const std::int64_t inputs = count.sum({count.product({op.rows, op.inner}), count.product({op.inner, op.columns})});
-    set_products(placed.layer, count, count.product({2, op.rows, op.inner, op.columns}), inputs,
-                 count.product({op.rows, op.columns}), 0);
+    set_product(placed.layer, count,
+                {.forward_flops = count.product({2, op.rows, op.inner, op.columns}),
+                 .input = inputs,
+                 .output = count.product({op.rows, op.columns})});
     return {};
   }
 
  private:
-  Expected<void> memory_bound(Shape out, std::int64_t forward, std::int64_t backward, std::int64_t saved,
-                              std::vector<std::int64_t> parameters = {}) {
+  Expected<void> memory_bound(Shape out, const Traffic& traffic, std::vector<std::int64_t> parameters = {}) {
     placed.out = std::move(out);
-    placed.layer.forward_elements = forward;
-    placed.layer.backward_elements = backward;
-    placed.layer.saved_elements = saved;
+    placed.layer.forward_elements = traffic.forward;
+    placed.layer.backward_elements = traffic.backward;
+    placed.layer.saved_elements = traffic.saved;
     placed.layer.parameters = std::move(parameters);
     return {};
   }

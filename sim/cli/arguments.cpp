@@ -59,17 +59,17 @@ void ScenarioFlags::add_to(CLI::App& app) {
       ->allow_extra_args(false);
 }
 
-std::vector<whatif::Override> ScenarioFlags::sets() const {
-  std::vector<whatif::Override> overrides;
-  for (const std::string& set : sets_) {
-    const std::size_t equals = set.find('=');
+std::vector<whatif::Override> parse_settings(std::string_view flag, const std::vector<std::string>& texts) {
+  std::vector<whatif::Override> settings;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw UsageError{fmt::format("--set '{}' has no '='", set),
-                       "write --set PATH=VALUE, as --set network='100 Gb/s'"};
+      throw UsageError{fmt::format("{} '{}' is not PATH=VALUE", flag, text.substr(0, 60)),
+                       fmt::format("write {} PATH=VALUE, as {} network='100 Gb/s'", flag, flag)};
     }
-    overrides.push_back({set.substr(0, equals), set.substr(equals + 1), {}});
+    settings.push_back({text.substr(0, equals), text.substr(equals + 1), {}});
   }
-  return overrides;
+  return settings;
 }
 
 Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {

@@ -42,6 +42,21 @@ std::vector<std::vector<std::string>> split_at_vs(const std::vector<std::string>
   return pieces;
 }
 
+/// --json and --format hold for the whole command, wherever they stand.
+void move_format_to_front(std::vector<std::vector<std::string>>& pieces) {
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    std::vector<std::string> kept;
+    for (std::size_t k = 0; k < pieces[i].size(); ++k) {
+      const std::string& argument = pieces[i][k];
+      const bool with_value = argument == "--format" && k + 1 < pieces[i].size();
+      const bool format = argument == "--json" || with_value || argument.starts_with("--format=");
+      (format ? pieces.front() : kept).push_back(argument);
+      if (with_value) pieces.front().push_back(pieces[i][++k]);
+    }
+    pieces[i] = std::move(kept);
+  }
+}
+
 Expected<Change> read_change(const std::vector<std::string>& arguments) {
   CLI::App app("an alternative", "what-if");
   ScenarioFlags flags;
@@ -97,8 +112,8 @@ int run_predict(const std::vector<std::string>& arguments) {
 }
 
 int run_what_if(const std::vector<std::string>& arguments) {
-  const std::vector<std::vector<std::string>> pieces = split_at_vs(arguments);
-  // --format, --json and --data hold for the whole command wherever they stand.
+  std::vector<std::vector<std::string>> pieces = split_at_vs(arguments);
+  move_format_to_front(pieces);
   CLI::App app("Compare a job with what it could be.", "what-if");
   app.footer(std::string(kWhatIfExamples));
   ScenarioFlags flags;
@@ -111,34 +126,16 @@ int run_what_if(const std::vector<std::string>& arguments) {
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
-  std::vector<std::string> first = pieces.front();
-  std::vector<std::vector<std::string>> rest = pieces;
-  for (std::size_t i = 1; i < rest.size(); ++i) {
-    const auto json = std::find(rest[i].begin(), rest[i].end(), "--json");
-    if (json != rest[i].end()) {
-      rest[i].erase(json);
-      first.emplace_back("--json");
-    }
-    const auto shape = std::find(rest[i].begin(), rest[i].end(), "--format");
-    if (shape != rest[i].end() && shape + 1 != rest[i].end()) {
-      first.insert(first.end(), shape, shape + 2);
-      rest[i].erase(shape, shape + 2);
-    }
-  }
-  parse(app, first);
+  parse(app, pieces.front());
   const report::Format shape = format.get();
-  const auto changes = read_changes(rest, flags.sets());
+  const std::vector<Override> base_settings = parse_settings("--base", base_sets);
+  const auto changes = read_changes(pieces, flags.sets());
   if (!changes) return print(changes.error());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
   auto base = flags.base();
   if (!base) return print(base.error());
-  for (const std::string& set : base_sets) {
-    const std::size_t equals = set.find('=');
-    if (equals == std::string::npos)
-      throw UsageError{fmt::format("--base '{}' has no '='", set), "write --base PATH=VALUE"};
-    base->push_back({set.substr(0, equals), set.substr(equals + 1), {}});
-  }
+  base->insert(base->end(), base_settings.begin(), base_settings.end());
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
   if (!comparison) return print(comparison.error());

@@ -6,9 +6,8 @@
 #include "ddlsim/support/names.h"
 #include "program.h"
 
+namespace ddlsim::cli {
 namespace {
-
-using namespace ddlsim::cli;
 
 struct Command {
   std::string_view name;
@@ -51,8 +50,10 @@ int run(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
+}  // namespace ddlsim::cli
 
 int main(int argc, char** argv) {
+  using namespace ddlsim::cli;  // NOLINT(google-build-using-namespace): this is the program
   try {
     return run({argv + 1, argv + argc});
   } catch (const UsageError& problem) {

@@ -28,13 +28,18 @@ struct HelpRequest {
   std::string text;
 };
 
+/// The settings of `--set PATH=VALUE` and its like. Throws UsageError, naming the flag, where there is no '='.
+[[nodiscard]] std::vector<whatif::Override> parse_settings(std::string_view flag,
+                                                           const std::vector<std::string>& texts);
+
 /// The flags that describe a scenario; each is a setting (`--gpus-per-node 8` is `gpus_per_node = 8`).
 class ScenarioFlags {
  public:
   void add_to(CLI::App& app);
-  /// Files first, then flags, then `--set`s. Throws UsageError for a `--set` without '='.
+  /// What files and flags say, files first.
   [[nodiscard]] Expected<std::vector<whatif::Override>> base() const;
-  [[nodiscard]] std::vector<whatif::Override> sets() const;
+  /// What `--set`s say. Throws UsageError.
+  [[nodiscard]] std::vector<whatif::Override> sets() const { return parse_settings("--set", sets_); }
 
  private:
   std::vector<std::string> files_;

@@ -51,8 +51,9 @@ Table headline_table(const answer::FleetReport& report) {
 
 std::string render(const answer::FleetReport& report, Format format) {
   if (format == Format::kJson) return dump(to_json(report));
-  if (format == Format::kCsv)
+  if (format == Format::kCsv) {
     return (report.speedups.empty() ? share_table(report) : speedup_table(report)).render(format);
+  }
   std::string text;
   if (!report.groups.empty()) {
     const answer::FleetGroup& all = report.groups.front();

@@ -38,6 +38,7 @@ std::string Table::render(Format format) const {
 
 std::string Table::text() const {
   std::vector<std::size_t> widths;
+  widths.reserve(header_.size());
   for (const std::string& cell : header_) widths.push_back(width_of(cell));
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));

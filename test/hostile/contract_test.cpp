@@ -1,0 +1,299 @@
+// The command contract (DESIGN.md, section 6): what programs that read our answers may rely on.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "hostile/run_program.h"
+
+namespace {
+
+using namespace ddlsim::test;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+Words plus(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string answer(const Words& arguments) {
+  const Outcome outcome = run_program(arguments);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.err == "");
+  return outcome.out;
+}
+
+json answer_json(const Words& arguments) {
+  json parsed = json::parse(answer(arguments), nullptr, false);
+  REQUIRE_FALSE(parsed.is_discarded());
+  return parsed;
+}
+
+void check_text(const json& holder, const std::string& key) {
+  CAPTURE(key);
+  REQUIRE(holder.contains(key));
+  REQUIRE(holder[key].is_string());
+  CHECK_FALSE(holder[key].get<std::string>().empty());
+}
+
+double number(const json& holder, const std::string& key) {
+  CAPTURE(key);
+  REQUIRE(holder.contains(key));
+  REQUIRE(holder[key].is_number());  // a null here was a nan or an infinity
+  return holder[key].get<double>();
+}
+
+void check_breakdown(const json& parts, double step) {
+  double sum = 0;
+  for (const char* part :
+       {"compute", "memory", "launch", "input_exposed", "communication_exposed", "bubble", "other"}) {
+    CHECK(number(parts, part) >= 0);
+    sum += number(parts, part);
+  }
+  CHECK(sum == Approx(step).epsilon(1e-9));
+  CHECK(number(parts, "communication") >= number(parts, "communication_exposed") * (1 - 1e-9));
+}
+
+/// P of the contract.
+void check_prediction(const json& p, bool several_gpus) {
+  REQUIRE(p.is_object());
+  const double step = number(p, "step_time_s");
+  CHECK(step > 0);
+  REQUIRE(p.contains("breakdown_s"));
+  check_breakdown(p["breakdown_s"], step);
+  CHECK(number(p, "throughput_samples_per_s") > 0);
+  CHECK(number(p, "scaling_efficiency") > 0);
+  CHECK(number(p, "memory_bytes_per_gpu") > 0);
+  CHECK(number(p, "mfu") > 0);
+  CHECK(number(p, "mfu") <= 1);
+  check_text(p, "bottleneck");
+  for (const auto& [key, values] :
+       {std::pair<std::string, Words>{"fidelity", {"aggregate", "analytic", "event"}},
+        {"provenance", {"measured", "interpolated", "analytic", "extrapolated", "assumed"}}}) {
+    check_text(p, key);
+    CHECK(std::count(values.begin(), values.end(), p[key].get<std::string>()) == 1);
+  }
+  REQUIRE(p.contains("fits"));
+  CHECK(p["fits"].is_boolean());
+  REQUIRE(p.contains("interval_90_s"));
+  REQUIRE(p["interval_90_s"].size() == 2);
+  CHECK(p["interval_90_s"][0].get<double>() <= step);
+  CHECK(p["interval_90_s"][1].get<double>() >= step);
+  CHECK(p["interval_90_s"][0].get<double>() > 0);
+  REQUIRE(p.contains("traffic"));
+  REQUIRE(p["traffic"].is_array());
+  CHECK(p["traffic"].size() >= (several_gpus ? 2 : 1));
+  for (const json& link : p["traffic"]) {
+    check_text(link, "link");
+    CHECK(number(link, "bytes") > 0);
+    CHECK(number(link, "time_s") > 0);
+  }
+  REQUIRE(p.contains("notes"));
+  REQUIRE(p["notes"].is_array());
+  for (const json& note : p["notes"]) CHECK(note.is_string());
+}
+
+void check_alternative(const json& alternative, const json& baseline) {
+  check_text(alternative, "name");
+  REQUIRE(alternative.contains("changes"));
+  REQUIRE(alternative["changes"].is_object());
+  CHECK_FALSE(alternative["changes"].empty());
+  for (const json& value : alternative["changes"]) CHECK(value.is_string());
+  REQUIRE(alternative.contains("prediction"));
+  check_prediction(alternative["prediction"], true);
+  const double ratio =
+      number(alternative["prediction"], "throughput_samples_per_s") / number(baseline, "throughput_samples_per_s");
+  CHECK(number(alternative, "speedup") == Approx(ratio).epsilon(1e-9));
+}
+
+/// Fields of a line of CSV, which may be quoted.
+std::size_t csv_fields(const std::string& line) {
+  std::size_t fields = 1;
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (c == ',' && !quoted) ++fields;
+  }
+  return fields;
+}
+
+/// Cells of a row of Markdown; "\|" is no border.
+std::size_t md_cells(const std::string& line) {
+  std::size_t borders = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '|' && (i == 0 || line[i - 1] != '\\')) ++borders;
+  }
+  return borders - 1;
+}
+
+Words lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  Words lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+void check_csv(const std::string& text) {
+  const Words lines = lines_of(text);
+  REQUIRE(lines.size() >= 2);
+  for (const std::string& line : lines) {
+    CAPTURE(line);
+    CHECK(csv_fields(line) == csv_fields(lines.front()));
+  }
+}
+
+/// Every table of a Markdown answer: rows that follow each other have the same number of cells.
+void check_md(const std::string& text) {
+  std::size_t cells = 0;
+  std::size_t rows = 0;
+  for (const std::string& line : lines_of(text)) {
+    CAPTURE(line);
+    if (!line.starts_with("|")) {
+      cells = 0;
+      continue;
+    }
+    if (cells == 0) cells = md_cells(line);
+    CHECK(md_cells(line) == cells);
+    ++rows;
+  }
+  CHECK(rows >= 3);  // a header, its rule, a row
+}
+
+const Words kJob{"--model", "resnet50", "--node", "dgx1-v100", "--nodes", "4", "--network", "25 Gb/s"};
+
+}  // namespace
+
+TEST_CASE("contract: predict and what-if of every model of the zoo", "[hostile]") {
+  for (const char* model : {"alexnet", "vgg16", "resnet50", "resnet101", "resnet152", "inception_v3", "bert_base",
+                            "bert_large", "gnmt", "transformer_big", "gpt2", "dlrm", "ncf"}) {
+    for (const char* strategy : {"ps", "allreduce"}) {
+      for (const char* network : {"25 Gb/s", "100 Gb/s"}) {
+        CAPTURE(model, strategy, network);
+        const Words job{"--model", model,       "--node", "dgx1-v100",  "--nodes",
+                        "4",       "--network", network,  "--strategy", strategy};
+        const json predicted = answer_json(plus(plus({"predict"}, job), {"--json"}));
+        CHECK(predicted["schema"] == "ddlsim/predict/1");
+        REQUIRE(predicted.contains("prediction"));
+        check_prediction(predicted["prediction"], true);
+
+        const json compared =
+            answer_json(plus(plus({"what-if"}, job), {"--vs", "--set", "network=200 Gb/s", "--json"}));
+        CHECK(compared["schema"] == "ddlsim/what-if/1");
+        CHECK(compared["baseline"] == predicted["prediction"]);
+        REQUIRE(compared["alternatives"].size() == 1);
+        const json& alternative = compared["alternatives"][0];
+        check_alternative(alternative, compared["baseline"]);
+        CHECK(alternative["changes"] == json{{"network", "200 Gb/s"}});
+        CHECK(number(alternative, "speedup") >= 1 - 1e-9);  // more bandwidth is never slower
+      }
+    }
+  }
+}
+
+TEST_CASE("contract: one GPU, and a model known by its features", "[hostile]") {
+  const json alone = answer_json({"predict", "--model", "resnet50", "--node", "p3.2xlarge", "--json"});
+  check_prediction(alone["prediction"], false);
+  CHECK(alone["prediction"]["breakdown_s"]["communication"] == 0.0);
+  CHECK(alone["prediction"]["scaling_efficiency"] == 1.0);
+  // Its activations are unknown, so whether it fits may be too: null, never a guess.
+  const json known = answer_json({"predict", "--model", "pai_resnet50", "--node", "dgx1-v100", "--json"});
+  CHECK(known["prediction"]["fidelity"] == "aggregate");
+  CHECK(known["prediction"]["fits"].is_null());
+}
+
+TEST_CASE("contract: several alternatives, each with its own name and changes", "[hostile]") {
+  const json compared =
+      answer_json(plus(plus({"what-if"}, kJob), {"--vs", "--set", "network=100 Gb/s", "--set", "strategy=ps", "--vs",
+                                                 "--node", "dgx-a100", "--name", "buy A100", "--json"}));
+  REQUIRE(compared["alternatives"].size() == 2);
+  for (const json& alternative : compared["alternatives"]) check_alternative(alternative, compared["baseline"]);
+  CHECK(compared["alternatives"][0]["changes"] == json{{"network", "100 Gb/s"}, {"strategy", "ps"}});
+  CHECK(compared["alternatives"][1]["name"] == "buy A100");
+  CHECK(compared["alternatives"][1]["changes"] == json{{"node", "dgx-a100"}});
+}
+
+TEST_CASE("contract: a --set before the first --vs is an alternative of its own", "[hostile]") {
+  const json compared = answer_json(plus(plus({"what-if"}, kJob), {"--set", "network=100 Gb/s", "--json"}));
+  REQUIRE(compared["alternatives"].size() == 1);
+  CHECK(compared["baseline"] == answer_json(plus(plus({"predict"}, kJob), {"--json"}))["prediction"]);
+}
+
+TEST_CASE("contract: without a change, what would help most comes first", "[hostile]") {
+  const json compared = answer_json(plus(plus({"what-if"}, kJob), {"--json"}));
+  REQUIRE(compared["alternatives"].size() >= 5);
+  double last = 1e300;
+  for (const json& alternative : compared["alternatives"]) {
+    check_alternative(alternative, compared["baseline"]);
+    CHECK(alternative["changes"].size() == 1);
+    CHECK(number(alternative, "speedup") <= last);
+    last = number(alternative, "speedup");
+  }
+}
+
+TEST_CASE("contract: flags that hold for the whole command may stand anywhere", "[hostile]") {
+  const Words job = plus({"what-if"}, kJob);
+  const Words change{"--vs", "--set", "network=100 Gb/s"};
+  const std::string wanted = answer(plus(plus(job, {"--json"}), change));
+  CHECK(answer(plus(plus(job, change), {"--json"})) == wanted);
+  CHECK(answer(plus(plus(job, change), {"--format", "json"})) == wanted);
+  CHECK(answer(plus(plus(job, change), {"--format=json"})) == wanted);
+  CHECK(answer(plus(plus(job, change), {"--json", "--data", DDLSIM_SOURCE_DATA})) == wanted);
+}
+
+TEST_CASE("contract: every name that the catalog lists is good for a flag", "[hostile]") {
+  const Words job{"predict", "--model", "resnet50", "--node", "dgx1-v100", "--nodes", "4", "--json"};
+  const auto network = [&](const std::string& value) {
+    return answer_json(plus(job, {"--network", value}))["prediction"]["step_time_s"];
+  };
+  CHECK(network("ethernet-100g") == network("4 x ethernet-25g"));
+  CHECK(network("100GbE") == network("ethernet-100g"));
+  CHECK(network("100 Gb/s Ethernet") == network("ethernet-100g"));
+}
+
+TEST_CASE("contract: rows of CSV and Markdown have the columns of their header", "[hostile]") {
+  const std::vector<Words> commands{plus({"predict"}, kJob),
+                                    plus({"what-if"}, kJob),
+                                    plus(plus({"what-if"}, kJob), {"--vs", "--set", "network=100 Gb/s"}),
+                                    plus(plus({"what-if"}, kJob), {"--vs", "--nodes", "8", "--name", "a, \"b\""}),
+                                    {"list"},
+                                    {"list", "gpus"},
+                                    {"list", "settings"},
+                                    {"list", "nodes", "dgx1-v100"},
+                                    {"list", "models", "pai_resnet50"},
+                                    {"fleet", "--jobs", "100"},
+                                    {"fleet", "--jobs", "100", "--what-if"}};
+  for (const Words& command : commands) {
+    CAPTURE(command);
+    check_csv(answer(plus(command, {"--format", "csv"})));
+    check_md(answer(plus(command, {"--format", "md"})));
+  }
+}
+
+TEST_CASE("contract: a name of any kind breaks no format", "[hostile]") {
+  const Words command = plus(plus({"what-if"}, kJob), {"--vs", "--nodes", "8", "--name", "a|b \xFF"});
+  check_csv(answer(plus(command, {"--format", "csv"})));
+  check_md(answer(plus(command, {"--format", "md"})));
+  CHECK(answer_json(plus(command, {"--json"}))["alternatives"].size() == 1);
+}
+
+TEST_CASE("contract: the same question has the same answer, byte by byte", "[hostile]") {
+  for (const char* format : {"text", "json", "csv", "md"}) {
+    const Words command = plus(plus({"what-if"}, kJob), {"--format", format});
+    CHECK(answer(command) == answer(command));
+  }
+}
+
+TEST_CASE("contract: help and version go to stdout", "[hostile]") {
+  for (const Words& command : std::vector<Words>{{"--help"}, {"-h"}, {"help"}}) {
+    CHECK_THAT(answer(command), Contains("ddlsim predict") && Contains("ddlsim what-if"));
+  }
+  for (const char* command : {"predict", "what-if", "fleet", "list"}) {
+    CHECK_THAT(answer({command, "--help"}), Contains("Examples:") && Contains(std::string("ddlsim ") + command));
+  }
+  const std::string version = answer({"--version"});
+  CHECK_THAT(version, Catch::Matchers::Matches("ddlsim [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}

@@ -1,0 +1,62 @@
+// Runs the program as a user would, and says what came of it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddlsim::test {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#if defined(__OPTIMIZE__)
+inline constexpr bool kOptimised = !kSanitized;
+#else
+inline constexpr bool kOptimised = false;
+#endif
+
+/// What the program promises for bad input. A build that is not optimised, or that watches itself, may take longer.
+inline constexpr double kMostSeconds = kOptimised ? 2.0 : 30.0;
+inline constexpr std::int64_t kMostBytes = std::int64_t{kSanitized ? 2048 : 512} << 20;
+
+struct Outcome {
+  int status = 0;  // exit status; 128 + the signal's number when a signal ended it
+  std::string out;
+  std::string err;  // of both, the first 4 MiB
+  double seconds = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+/// Fills `chunk` with the next piece of standard input; false at its end.
+using Feed = std::function<bool(std::string& chunk)>;
+
+/// Runs the program with the data of the source tree. It is killed after `seconds`, and may take 4 GiB of memory.
+[[nodiscard]] Outcome run_program(const std::vector<std::string>& arguments, double seconds = 20,
+                                  const Feed& feed = {});
+
+/// A folder that goes away with its owner.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Writes a file of `head`, then `times` times `part`, then `tail`; returns its path.
+  [[nodiscard]] std::string file(const std::string& name, std::string_view head, std::string_view part = {},
+                                 std::int64_t times = 0, std::string_view tail = {}) const;
+  /// The names in the folder, sorted.
+  [[nodiscard]] std::vector<std::string> names() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace ddlsim::test

@@ -1,0 +1,281 @@
+// The data the program comes with: every file loads, names resolve as people write them, broken files are refused.
+#include "ddlsim/io/catalog.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace ddlsim;
+using namespace ddlsim::io;
+using Catch::Matchers::Contains;
+using Names = std::vector<std::string>;
+
+const Catalog& catalog() {
+  static const Catalog kCatalog = [] {
+    auto opened = Catalog::open(DDLSIM_SOURCE_DATA);
+    if (!opened) FAIL(to_string(opened.error()));
+    return std::move(*opened);
+  }();
+  return kCatalog;
+}
+
+template <typename T>
+std::string said(const Expected<T>& result) {
+  return result ? std::string() : to_string(result.error());
+}
+
+std::string contents(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// A copy of the real data that a test may break, and that goes away with it.
+class DataCopy {
+ public:
+  DataCopy() : root_(fs::temp_directory_path() / ("ddlsim-catalog-test-" + std::to_string(::getpid()))) {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    for (const char* folder : {"models", "hardware"}) {
+      fs::copy(fs::path(DDLSIM_SOURCE_DATA) / folder, root_ / folder, fs::copy_options::recursive);
+    }
+  }
+  ~DataCopy() { fs::remove_all(root_); }
+  DataCopy(const DataCopy&) = delete;
+  DataCopy& operator=(const DataCopy&) = delete;
+
+  [[nodiscard]] fs::path path(const std::string& file) const { return root_ / file; }
+  /// Replaces the first `from` after `after` in a file; the test is void if it is not there.
+  void edit(const std::string& file, const std::string& after, const std::string& from, const std::string& to) const {
+    std::string text = contents(path(file));
+    const std::size_t start = text.find(after);
+    REQUIRE(start != std::string::npos);
+    const std::size_t place = text.find(from, start);
+    REQUIRE(place != std::string::npos);
+    text.replace(place, from.size(), to);
+    std::ofstream(path(file)) << text;
+  }
+  [[nodiscard]] Expected<Catalog> open() const { return Catalog::open(root_); }
+
+ private:
+  fs::path root_;
+};
+
+/// The keys of the sources that a loaded file names.
+Names keys_of(const Sources& sources) {
+  Names keys;
+  for (const Source& source : sources) {
+    CHECK_FALSE(source.text.empty());
+    keys.push_back(source.key);
+  }
+  return keys;
+}
+
+bool has_all(const Names& keys, const Names& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(),
+                     [&](const std::string& key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); });
+}
+
+}  // namespace
+
+TEST_CASE("catalog: every model loads", "[unit][io]") {
+  REQUIRE_FALSE(catalog().ids(Kind::kModels).empty());
+  for (const std::string& id : catalog().ids(Kind::kModels)) {
+    const auto model = catalog().model(id);
+    REQUIRE(said(model) == "");
+    CHECK((*model)->id == id);
+    CHECK_FALSE((*model)->sources.empty());
+    CHECK((*model)->has_layers() != (*model)->features.has_value());
+  }
+}
+
+TEST_CASE("catalog: every gpu loads, with a source for every value", "[unit][io]") {
+  REQUIRE_FALSE(catalog().ids(Kind::kGpus).empty());
+  for (const std::string& id : catalog().ids(Kind::kGpus)) {
+    CAPTURE(id);
+    const auto gpu = catalog().gpu(id);
+    REQUIRE(said(gpu) == "");
+    CHECK(gpu->id == id);
+    CHECK(has_all(keys_of(gpu->sources), {"sm_count", "peak", "memory", "pcie", "tdp"}));
+    CHECK(has_all(keys_of(gpu->sources), {"nvlink"}) == gpu->nvlink.has_value());
+    CHECK(catalog().link(gpu->pcie_id).has_value());
+    if (gpu->nvlink) CHECK(catalog().link(gpu->nvlink_id).has_value());
+  }
+}
+
+TEST_CASE("catalog: every link loads, with a source for every value", "[unit][io]") {
+  REQUIRE_FALSE(catalog().ids(Kind::kLinks).empty());
+  for (const std::string& id : catalog().ids(Kind::kLinks)) {
+    CAPTURE(id);
+    const auto link = catalog().link(id);
+    REQUIRE(said(link) == "");
+    CHECK(link->id == id);
+    CHECK(keys_of(link->sources) == Names{"bandwidth", "latency"});
+  }
+}
+
+TEST_CASE("catalog: every node and instance loads, with a source for every value", "[unit][io]") {
+  const Names common{"gpu", "gpus", "gpu_interconnect", "pcie_uplinks", "network"};
+  for (const Kind kind : {Kind::kNodes, Kind::kInstances}) {
+    REQUIRE_FALSE(catalog().ids(kind).empty());
+    for (const std::string& id : catalog().ids(kind)) {
+      CAPTURE(id);
+      const auto node = catalog().node(id);
+      REQUIRE(said(node) == "");
+      CHECK(node->id == id);
+      CHECK(has_all(keys_of(node->sources), common));
+      CHECK(node->price.has_value() == (kind == Kind::kInstances));
+      if (kind == Kind::kInstances) CHECK(has_all(keys_of(node->sources), {"provider", "price"}));
+    }
+  }
+}
+
+TEST_CASE("catalog: every cluster and population loads", "[unit][io]") {
+  REQUIRE_FALSE(catalog().ids(Kind::kClusters).empty());
+  for (const std::string& id : catalog().ids(Kind::kClusters)) CHECK(said(catalog().setting(id)) == "");
+  REQUIRE_FALSE(catalog().ids(Kind::kPopulations).empty());
+  for (const std::string& id : catalog().ids(Kind::kPopulations)) {
+    const auto population = catalog().population(id);
+    REQUIRE(said(population) == "");
+    CHECK(catalog().setting(population->setting).has_value());
+  }
+}
+
+TEST_CASE("catalog: the models and nodes that the project promises are there", "[unit][io]") {
+  const Names models{"alexnet",    "vgg16", "resnet50",        "resnet101", "resnet152", "inception_v3", "bert_base",
+                     "bert_large", "gnmt",  "transformer_big", "gpt2",      "dlrm",      "ncf"};
+  for (const std::string& id : models) CHECK(said(catalog().model(id)) == "");
+  for (const char* id : {"dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100", "hgx-h200", "pcie-8xv100"}) {
+    CHECK(said(catalog().node(id)) == "");
+  }
+}
+
+TEST_CASE("catalog: names resolve as people write them", "[unit][io]") {
+  for (const char* name : {"ResNet-50 v1.5", "resnet50", "RESNET-50", "ResNet50 v1.5"}) {
+    CAPTURE(name);
+    const auto model = catalog().model(name);
+    REQUIRE(said(model) == "");
+    CHECK((*model)->id == "resnet50");
+  }
+  for (const char* name : {"V100-SXM2-16GB", "Tesla V100", "v100", "V100_SXM2 16gb"}) {
+    CAPTURE(name);
+    const auto gpu = catalog().gpu(name);
+    REQUIRE(said(gpu) == "");
+    CHECK(gpu->id == "v100-sxm2-16gb");
+  }
+  CHECK(catalog().node("p3.16xlarge").value().id == "p3.16xlarge");
+  CHECK(catalog().node("P3.16XLARGE").value().id == "p3.16xlarge");
+  CHECK(catalog().node("DGX-1 V100").value().id == "dgx1-v100");
+  CHECK(catalog().node("p3.24xlarge").value().id == "p3dn.24xlarge");
+  CHECK(catalog().model("BERT Large").value()->id == "bert_large");
+  CHECK(catalog().link("PCIe 3.0 x16").value().id == "pcie3-x16");
+}
+
+TEST_CASE("catalog: no alias means two things", "[unit][io]") {
+  for (const auto& [name, kind] : kKinds) {
+    Names seen;
+    for (const std::string& id : catalog().ids(kind)) {
+      Names names = catalog().aliases_of(kind, id);
+      names.push_back(id);
+      for (const std::string& alias : names) {
+        const auto found = catalog().find(kind, alias);
+        REQUIRE(found.has_value());
+        CHECK(found->stem() == id);
+      }
+    }
+  }
+}
+
+TEST_CASE("catalog: an unknown name offers the near ones", "[unit][io]") {
+  CHECK_THAT(said(catalog().model("resnet5O")), Contains("unknown model 'resnet5O'") && Contains("'resnet50'"));
+  CHECK_THAT(said(catalog().gpu("h10O")), Contains("unknown gpu 'h10O'"));
+  CHECK_THAT(said(catalog().gpu("v100-sxm2-16bg")), Contains("'v100-sxm2-16gb'"));
+  CHECK_THAT(said(catalog().node("dgx1v100")), Contains("unknown node 'dgx1v100'") && Contains("'dgx1-v100'"));
+  CHECK_THAT(said(catalog().node("p3.16xlrage")), Contains("'p3.16xlarge'"));
+  CHECK_THAT(said(catalog().link("ethernet-26g")), Contains("'ethernet-25g'"));
+  CHECK(catalog().model("zebra").error().code == ErrorCode::kNotFound);
+  CHECK_THAT(said(catalog().model("zebra")), Contains("valid: alexnet"));
+}
+
+TEST_CASE("catalog: an unknown name offers near aliases as well as near ids", "[unit][io]") {
+  CHECK_THAT(said(catalog().gpu("Tesla V10")), Contains("did you mean") && Contains("V100"));
+}
+
+TEST_CASE("catalog: a folder without data is refused", "[unit][io]") {
+  const auto opened = Catalog::open("/no/such/folder");
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == ErrorCode::kIo);
+  CHECK_THAT(said(opened), Contains("/no/such/folder"));
+}
+
+TEST_CASE("catalog: a value without a source is refused", "[unit][io]") {
+  const DataCopy copy;
+  const auto data = copy.open();
+  REQUIRE(said(data) == "");
+  const std::string gpu = "hardware/gpus/v100-sxm2-16gb.yaml";
+  for (const std::string key : {"sm_count", "peak", "memory", "nvlink", "pcie", "tdp"}) {
+    CAPTURE(key);
+    const std::string whole = contents(copy.path(gpu));
+    copy.edit(gpu, "sources:", "  " + key + ":", "  # " + key + ":");
+    const auto broken = data->gpu("v100-sxm2-16gb");
+    CHECK_THAT(said(broken), Contains("v100-sxm2-16gb.yaml:") && Contains("sources needs the key '" + key + "'"));
+    std::ofstream(copy.path(gpu)) << whole;
+  }
+  copy.edit("hardware/links/ethernet-25g.yaml", "sources:", "  latency:", "  # latency:");
+  CHECK_THAT(said(data->link("ethernet-25g")),
+             Contains("ethernet-25g.yaml:") && Contains("sources needs the key 'latency'"));
+  copy.edit("hardware/nodes/dgx1-v100.yaml", "sources:", "  pcie_uplinks:", "  # pcie_uplinks:");
+  CHECK_THAT(said(data->node("dgx1-v100")),
+             Contains("dgx1-v100.yaml:") && Contains("sources needs the key 'pcie_uplinks'"));
+}
+
+TEST_CASE("catalog: a source without its value is refused", "[unit][io]") {
+  const DataCopy copy;
+  copy.edit("hardware/links/ethernet-25g.yaml", "sources:", "  latency:", "  colour: blue\n  latency:");
+  CHECK_THAT(said(copy.open().value().link("ethernet-25g")), Contains("unknown key 'colour' in sources"));
+}
+
+TEST_CASE("catalog: a file must be named after what it holds", "[unit][io]") {
+  const DataCopy copy;
+  fs::rename(copy.path("hardware/gpus/t4.yaml"), copy.path("hardware/gpus/t44.yaml"));
+  fs::rename(copy.path("models/vgg16.yaml"), copy.path("models/vgg17.yaml"));
+  fs::remove(copy.path("hardware/aliases.yaml"));
+  fs::remove(copy.path("models/aliases.yaml"));
+  const auto data = copy.open();
+  REQUIRE(said(data) == "");
+  CHECK_THAT(said(data->gpu("t44")), Contains("the file is named 't44' but describes 't4'"));
+  CHECK_THAT(said(data->model("vgg17")), Contains("the file is named 'vgg17' but describes 'vgg16'"));
+}
+
+TEST_CASE("catalog: an alias of nothing is refused with its place", "[unit][io]") {
+  const DataCopy copy;
+  std::ofstream(copy.path("models/aliases.yaml")) << "models:\n  ResNet-50: resnet51\n";
+  const auto data = copy.open();
+  CHECK_THAT(said(data), Contains("aliases.yaml:2:14: error: no model 'resnet51'") && Contains("'resnet50'"));
+}
+
+TEST_CASE("catalog: a node that names an unknown gpu is refused where it says so", "[unit][io]") {
+  const DataCopy copy;
+  copy.edit("hardware/nodes/dgx1-v100.yaml", "gpu:", "v100-sxm2-16gb", "v100-sxm2-61gb");
+  // The value stands on line 3 of that file, after "gpu: ".
+  CHECK_THAT(said(copy.open().value().node("dgx1-v100")),
+             Contains("dgx1-v100.yaml:3:6: error: unknown gpu 'v100-sxm2-61gb'") && Contains("'v100-sxm2-16gb'"));
+}
+
+TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {
+  const DataCopy copy;
+  const std::string path = copy.path("hardware/gpus/t4.yaml").string();
+  CHECK(is_path(path));
+  CHECK(is_path("mine.yaml"));
+  CHECK_FALSE(is_path("t4"));
+  CHECK(catalog().gpu(path).value().id == "t4");
+  CHECK_THAT(said(catalog().gpu("./no-such.yaml")), Contains("./no-such.yaml: error: no such file"));
+}
