@@ -227,14 +227,16 @@ Expected<hardware::Node> Catalog::node(std::string_view name) const {
     node.host_link_stated = true;
   }
   if (auto fitted = fit_gpu(node, std::move(*gpu)); !fitted) return at(fitted.error(), file->gpu_where);
+  if (file->nvlink && node.nvlink) node.nvlink->bandwidth = *file->nvlink;
   return node;
 }
 
 Expected<void> Catalog::fit_gpu(hardware::Node& node, hardware::Gpu gpu) const {
+  const bool replaced = !node.gpu.name.empty();
   auto pcie = link(gpu.pcie_id);
   if (!pcie) return tl::unexpected<Error>(pcie.error());
-  node.pcie = std::move(*pcie);
-  if (!node.host_link_stated) node.host_link = node.pcie;
+  if (!replaced || pcie->bandwidth < node.pcie.bandwidth) node.pcie = std::move(*pcie);
+  if (!replaced && !node.host_link_stated) node.host_link = node.pcie;
   node.nvlink.reset();
   if (gpu.nvlink) {
     auto nvlink = link(gpu.nvlink_id);
@@ -242,7 +244,8 @@ Expected<void> Catalog::fit_gpu(hardware::Node& node, hardware::Gpu gpu) const {
     nvlink->bandwidth = *gpu.nvlink;
     node.nvlink = std::move(*nvlink);
   }
-  if (!node.nvlink) node.gpu_interconnect = hardware::Interconnect::kPcie;
+  if (!node.nvlink || gpu.form == hardware::Form::kPcie) node.gpu_interconnect = hardware::Interconnect::kPcie;
+  if (replaced) node.price.reset();
   node.gpu = std::move(gpu);
   return {};
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ddlsim/support/names.h"
 
@@ -74,18 +75,27 @@ Expected<bool> CsvReader::next() {
 SourceLocation CsvReader::where(std::size_t column) const { return at(fields_[place_[column]].offset); }
 
 Expected<bool> CsvReader::read_line() {
-  while (std::getline(*stream_, line_)) {
+  for (;;) {
+    line_.clear();
+    // Piece by piece, so that a file without line ends is refused before it fills the memory.
+    std::array<char, 4096> piece{};
+    bool more = false;
+    do {
+      stream_->getline(piece.data(), piece.size());
+      line_.append(piece.data());
+      more = stream_->fail() && !stream_->eof() && stream_->gcount() == static_cast<std::streamsize>(piece.size() - 1);
+      if (more) stream_->clear();
+    } while (more && line_.size() <= kMaxLine);
+    if (stream_->bad()) return fail(ErrorCode::kIo, "could not be read", {file_, line_number_, 0});
+    if (stream_->fail() && line_.empty()) return false;
     ++line_number_;
     if (line_.size() > kMaxLine) {
-      return fail(ErrorCode::kParse, fmt::format("a line of {} characters", line_.size()), {file_, line_number_, 1});
+      return fail(ErrorCode::kParse, fmt::format("a line of over {} characters", kMaxLine), {file_, line_number_, 1});
     }
     if (!line_.empty() && line_.back() == '\r') line_.pop_back();
     if (line_number_ == 1 && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);  // a byte-order mark
-    if (line_.empty() || line_.front() == '#') continue;
-    return true;
+    if (!line_.empty() && line_.front() != '#') return true;
   }
-  if (stream_->bad()) return fail(ErrorCode::kIo, "could not be read", {file_, line_number_, 0});
-  return false;
 }
 
 Expected<void> CsvReader::split() {

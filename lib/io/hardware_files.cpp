@@ -39,6 +39,7 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   gpu.id = reader.text("gpu");
   gpu.name = reader.text("name");
   gpu.architecture = reader.text("architecture");
+  gpu.form = reader.choice("form", hardware::kForms);
   gpu.sm_count = reader.count("sm_count", {1, kMaxSms});
   if (const Node* peak = reader.require("peak")) gpu.peak = read_peaks(*peak, errors);
   if (const Node* memory = reader.require("memory")) {
@@ -90,6 +91,7 @@ Expected<NodeFile> read_node(const Node& document) {
   node.gpu_interconnect = reader.choice("gpu_interconnect", hardware::kInterconnects);
   node.pcie_uplinks = reader.count("pcie_uplinks", {1, kMaxPorts});
   file.host_link_id = reader.text_or("host_link", {});
+  file.nvlink = reader.optional_quantity<kRate>("nvlink");
   if (const Node* network = reader.require("network")) {
     file.network_where = network->where;
     MapReader parts(*network, "network", errors);
@@ -97,7 +99,7 @@ Expected<NodeFile> read_node(const Node& document) {
     node.network_ports = parts.count_or("count", 1, {1, kMaxPorts});
     parts.finish();
   }
-  std::vector<std::string> keys{"gpu", "gpus", "gpu_interconnect", "pcie_uplinks", "host_link", "network"};
+  std::vector<std::string> keys{"gpu", "gpus", "gpu_interconnect", "nvlink", "pcie_uplinks", "host_link", "network"};
   if (rented) {
     node.provider = reader.text("provider");
     node.price = reader.quantity<dimension::kMoney - dimension::kTime>("price");

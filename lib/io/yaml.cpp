@@ -145,6 +145,30 @@ std::size_t first_bad_byte(std::string_view text) {
   return std::string_view::npos;
 }
 
+/// The offset of the first '[' or '{' that nests deeper than kMaxDepth, or npos. yaml-cpp scans far ahead of its events
+/// in flow collections, so depth there is bounded before it starts. Quoted text and comments are passed over.
+std::size_t first_too_deep(std::string_view text) {
+  int depth = 0;
+  char quote = '\0';
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool starts_word = i == 0 || std::string_view(" \n\t[{,:").find(text[i - 1]) != std::string_view::npos;
+    if (quote != '\0') {
+      if (c == '\\' && quote == '"') ++i;
+      if (c == quote) quote = '\0';
+    } else if (starts_word && (c == '"' || c == '\'')) {
+      quote = c;
+    } else if (starts_word && c == '#') {
+      i = std::min(text.find('\n', i), text.size() - 1);
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return i;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return std::string_view::npos;
+}
+
 SourceLocation place_of_offset(std::string_view text, std::size_t offset, const std::string& file) {
   const std::string_view before = text.substr(0, offset);
   const auto lines = std::count(before.begin(), before.end(), '\n');
@@ -162,6 +186,10 @@ Expected<Node> parse_yaml(std::string_view text, const std::string& file) {
   if (const std::size_t bad = first_bad_byte(text); bad != std::string_view::npos) {
     return fail(ErrorCode::kParse, "not UTF-8 text (a control character or a broken sequence)",
                 place_of_offset(text, bad, file));
+  }
+  if (const std::size_t deep = first_too_deep(text); deep != std::string_view::npos) {
+    return fail(ErrorCode::kParse, fmt::format("nested deeper than {} levels", kMaxDepth),
+                place_of_offset(text, deep, file));
   }
   try {
     std::istringstream stream{std::string(text)};
@@ -207,7 +235,10 @@ Expected<Node> load_yaml(const std::filesystem::path& path) {
 
 MapReader::MapReader(const Node& node, std::string what, std::vector<Error>& errors)
     : node_(&node), what_(std::move(what)), errors_(&errors) {
-  if (node.kind == NodeKind::kMap) return;
+  if (node.kind == NodeKind::kMap) {
+    for (const Entry& entry : node.entries) values_.emplace(entry.key, &entry.value);
+    return;
+  }
   report(node, ErrorCode::kParse, fmt::format("{} must be a map of keys and values", what_));
   node_ = nullptr;
 }
@@ -215,9 +246,8 @@ MapReader::MapReader(const Node& node, std::string what, std::vector<Error>& err
 const Node* MapReader::find(std::string_view key) {
   known_.emplace_back(key);
   if (node_ == nullptr) return nullptr;
-  const auto entry =
-      std::find_if(node_->entries.begin(), node_->entries.end(), [&](const Entry& e) { return e.key == key; });
-  return entry == node_->entries.end() ? nullptr : &entry->value;
+  const auto value = values_.find(key);
+  return value == values_.end() ? nullptr : value->second;
 }
 
 const Node* MapReader::require(std::string_view key) {
@@ -264,10 +294,8 @@ Sources MapReader::sources(const std::vector<std::string>& keys) {
   if (node == nullptr) return sources;
   MapReader reader(*node, "sources", *errors_);
   for (const std::string& key : keys) {
-    const bool stands =
-        std::any_of(node_->entries.begin(), node_->entries.end(), [&](const Entry& entry) { return entry.key == key; });
     // A source without its value is a slip worth hearing about: finish() reports it as unknown.
-    if (stands) sources.push_back({key, reader.text(key)});
+    if (values_.contains(key)) sources.push_back({key, reader.text(key)});
   }
   reader.finish();
   return sources;
@@ -275,8 +303,9 @@ Sources MapReader::sources(const std::vector<std::string>& keys) {
 
 void MapReader::finish() {
   if (node_ == nullptr) return;
+  const std::unordered_set<std::string_view> known(known_.begin(), known_.end());
   for (const Entry& entry : node_->entries) {
-    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+    if (known.contains(entry.key) || errors_->size() >= kMaxErrors) continue;
     errors_->push_back(Error{ErrorCode::kParse,
                              fmt::format("unknown key '{}' in {}", entry.key.substr(0, 60), what_),
                              entry.where,
@@ -294,6 +323,7 @@ bool MapReader::is_scalar(const Node& node) {
 }
 
 void MapReader::report(const Node& node, ErrorCode code, std::string message, std::vector<std::string> notes) {
+  if (errors_->size() >= kMaxErrors) return;
   errors_->push_back(Error{code, std::move(message), node.where, std::move(notes), {}});
 }
 

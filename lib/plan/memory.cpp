@@ -17,7 +17,7 @@ MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& s
   const DataSize fp32 = bytes(4);
   const double dense = static_cast<double>(totals.dense_parameters);
   const double sparse = static_cast<double>(totals.sparse_parameters) * share;
-  const double touched = static_cast<double>(totals.sparse_gradient_elements) * static_cast<double>(batch);
+  const double touched = workload::sparse_gradient_elements(model, batch);
   footprint.weights = fp32 * (dense + sparse);
   footprint.gradients = fp32 * (dense + touched);
   if (!servers) footprint.optimizer_state = fp32 * ((dense + sparse) * state_values(model.optimizer));

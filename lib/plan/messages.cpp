@@ -15,9 +15,9 @@ void for_each_gradient(const workload::Model& model, const Strategy& strategy, s
   for (std::size_t i = model.layers.size(); i-- > 0;) {
     const workload::Layer& layer = model.layers[i];
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
-      const double whole = static_cast<double>(*tensor);
-      const double touched = static_cast<double>(layer.sparse_elements) * static_cast<double>(batch);
-      visit(element * (layer.sparse_gradient ? std::min(whole, touched) : whole), i);
+      const auto whole = static_cast<double>(*tensor);
+      const auto touched = static_cast<double>(layer.sparse_elements);
+      visit(element * (layer.sparse_gradient ? workload::gradient_elements(whole, touched, batch) : whole), i);
     }
   }
 }
@@ -29,15 +29,23 @@ std::vector<Message> buckets(const workload::Model& model, const Strategy& strat
   messages.reserve(static_cast<std::size_t>(model.totals.gradient_tensors));
   DataSize filled;
   std::size_t last = 0;
+  bool first = true;
   for_each_gradient(model, strategy, batch, [&](DataSize size, std::size_t layer) {
+    if (model.layers[layer].sparse_gradient) {
+      messages.push_back({.size = size, .after = layer, .gathered = true});
+      return;
+    }
     filled += size;
     last = layer;
-    const DataSize limit = messages.empty() ? min(kFirstBucket, strategy.bucket) : strategy.bucket;
-    if (filled < limit) return;
-    messages.push_back({filled, 1, layer});
+    if (filled < (first ? min(kFirstBucket, strategy.bucket) : strategy.bucket)) return;
+    messages.push_back({.size = filled, .after = layer});
     filled = DataSize::zero();
+    first = false;
   });
-  if (filled > DataSize::zero()) messages.push_back({filled, 1, last});
+  if (filled == DataSize::zero()) return messages;
+  // The last bucket was ready with the tensor that went into it last, before any later gather.
+  const auto later = std::find_if(messages.begin(), messages.end(), [&](const Message& m) { return m.after < last; });
+  messages.insert(later, {.size = filled, .after = last});
   return messages;
 }
 
@@ -48,7 +56,7 @@ std::vector<Message> pieces(const workload::Model& model, const Strategy& strate
     if (size == DataSize::zero()) return;
     // Equal pieces, so that a tensor's total is exact and the closed form can fold them.
     const double count = std::ceil(size / strategy.partition);
-    messages.push_back({size / count, static_cast<std::int64_t>(std::min(count, 1e15)), layer});
+    messages.push_back({.size = size / count, .count = static_cast<std::int64_t>(count), .after = layer});
   });
   return messages;
 }

@@ -32,15 +32,22 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
       add(layer.sparse_gradient ? totals.sparse_parameters : totals.dense_parameters, elements);
     }
     add(totals.gradient_tensors, static_cast<std::int64_t>(layer.parameters.size()));
-    add(totals.sparse_gradient_elements, layer.sparse_elements);
+    if (layer.sparse_gradient) totals.sparse_tables.push_back({layer.parameters.front(), layer.sparse_elements});
   }
   if (!fits) return fail(ErrorCode::kInvalidArgument, "the model's totals exceed 2^62 elements");
   return totals;
 }
 
-DataSize gradient_bytes(const Model& model, std::int64_t batch, DataSize size) {
-  const Totals& totals = model.totals;
-  return size * (as_double(totals.dense_parameters) + as_double(totals.sparse_gradient_elements) * as_double(batch));
+double sparse_gradient_elements(const Model& model, std::int64_t batch) {
+  double sum = 0;
+  for (const SparseTable& table : model.totals.sparse_tables) {
+    sum += gradient_elements(as_double(table.elements), as_double(table.elements_per_sample), batch);
+  }
+  return sum;
+}
+
+double gradient_elements(const Model& model, std::int64_t batch) {
+  return as_double(model.totals.dense_parameters) + sparse_gradient_elements(model, batch);
 }
 
 StepFeatures features_at(const Model& model, std::int64_t batch, Precision precision) {
@@ -54,13 +61,13 @@ StepFeatures features_at(const Model& model, std::int64_t batch, Precision preci
     return scaled;
   }
   const Totals& totals = model.totals;
-  const double updated = as_double(totals.dense_parameters) + as_double(totals.sparse_gradient_elements) * samples;
+  const double updated = gradient_elements(model, batch);
   return {
       .flops = (totals.forward_work + totals.backward_work) * samples,
       .memory_access = activation_size(precision) * (as_double(totals.memory_bound_elements) * samples) +
                        kFp32 * (updated * update_accesses(model.optimizer)),
       .input = model.input_per_sample * samples,
-      .weight_traffic = gradient_bytes(model, batch, kFp32) * 2.0,
+      .weight_traffic = kFp32 * (2.0 * updated),
       .dense_weights = kFp32 * (as_double(totals.dense_parameters) * (1 + state_values(model.optimizer))),
       .embedding_weights = kFp32 * (as_double(totals.sparse_parameters) * (1 + state_values(model.optimizer))),
   };

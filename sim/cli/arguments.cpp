@@ -52,7 +52,8 @@ void ScenarioFlags::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   for (std::size_t i = 0; i < kFlags.size(); ++i) {
     values_[i].first = kFlags[i].setting;
-    app.add_option(std::string(kFlags[i].name), values_[i].second, std::string(kFlags[i].help))->type_name("X");
+    options_.push_back(app.add_option(std::string(kFlags[i].name), values_[i].second, std::string(kFlags[i].help)));
+    options_.back()->type_name("X");
   }
   app.add_option("--set", sets_, "PATH=VALUE: any setting (`ddlsim list settings`)")
       ->type_name("PATH=VALUE")
@@ -79,8 +80,12 @@ Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
     if (!settings) return tl::unexpected<Error>(settings.error());
     overrides.insert(overrides.end(), settings->begin(), settings->end());
   }
-  for (const auto& [setting, value] : values_) {
-    if (!value.empty()) overrides.push_back({setting, value, {}});
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (options_[i]->count() == 0) continue;
+    if (values_[i].second.empty()) {
+      throw UsageError{fmt::format("{} has an empty value", kFlags[i].name), "leave the flag out, or give it a value"};
+    }
+    overrides.push_back({values_[i].first, values_[i].second, {}});
   }
   return overrides;
 }

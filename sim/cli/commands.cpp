@@ -42,15 +42,16 @@ std::vector<std::vector<std::string>> split_at_vs(const std::vector<std::string>
   return pieces;
 }
 
-/// --json and --format hold for the whole command, wherever they stand.
-void move_format_to_front(std::vector<std::vector<std::string>>& pieces) {
+/// --json, --format and --data hold for the whole command, wherever they stand.
+void move_common_to_front(std::vector<std::vector<std::string>>& pieces) {
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     std::vector<std::string> kept;
     for (std::size_t k = 0; k < pieces[i].size(); ++k) {
       const std::string& argument = pieces[i][k];
-      const bool with_value = argument == "--format" && k + 1 < pieces[i].size();
-      const bool format = argument == "--json" || with_value || argument.starts_with("--format=");
-      (format ? pieces.front() : kept).push_back(argument);
+      const bool with_value = (argument == "--format" || argument == "--data") && k + 1 < pieces[i].size();
+      const bool common =
+          argument == "--json" || with_value || argument.starts_with("--format=") || argument.starts_with("--data=");
+      (common ? pieces.front() : kept).push_back(argument);
       if (with_value) pieces.front().push_back(pieces[i][++k]);
     }
     pieces[i] = std::move(kept);
@@ -113,7 +114,7 @@ int run_predict(const std::vector<std::string>& arguments) {
 
 int run_what_if(const std::vector<std::string>& arguments) {
   std::vector<std::vector<std::string>> pieces = split_at_vs(arguments);
-  move_format_to_front(pieces);
+  move_common_to_front(pieces);
   CLI::App app("Compare a job with what it could be.", "what-if");
   app.footer(std::string(kWhatIfExamples));
   ScenarioFlags flags;
@@ -156,6 +157,7 @@ int run_list(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   const report::Format shape = format.get();
   if (kind == "settings") {
+    if (!name.empty()) throw UsageError{"settings have no details", "`ddlsim list settings` shows them all"};
     std::vector<report::ListRow> rows;
     for (const whatif::SettingInfo& setting : whatif::settings()) {
       rows.push_back({setting.path, setting.meaning, setting.example});

@@ -118,6 +118,11 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (!flags.cdf.empty() && !flags.what_if) throw UsageError{"--cdf without --what-if", "add --what-if"};
+  const bool draws =
+      app.count("--population") + app.count("--jobs") + app.count("--seed") + app.count("--generate") > 0;
+  if (draws && !flags.table.empty()) {
+    throw UsageError{"a table of jobs and a population to draw from", "give JOBS.csv, or --population and its kin"};
+  }
   if (flags.headlines && !(flags.what_if && flags.table.empty())) {
     throw UsageError{"--headlines needs a population and --what-if", "leave JOBS.csv out, add --what-if"};
   }

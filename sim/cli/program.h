@@ -36,7 +36,7 @@ struct HelpRequest {
 class ScenarioFlags {
  public:
   void add_to(CLI::App& app);
-  /// What files and flags say, files first.
+  /// What files and flags say, files first. Throws UsageError for a flag with an empty value.
   [[nodiscard]] Expected<std::vector<whatif::Override>> base() const;
   /// What `--set`s say. Throws UsageError.
   [[nodiscard]] std::vector<whatif::Override> sets() const { return parse_settings("--set", sets_); }
@@ -44,6 +44,7 @@ class ScenarioFlags {
  private:
   std::vector<std::string> files_;
   std::vector<std::pair<std::string, std::string>> values_;  // setting, value; sized once, before options bind to it
+  std::vector<CLI::Option*> options_;                        // of values_
   std::vector<std::string> sets_;
 };
 

@@ -37,7 +37,9 @@ class Channel {
     if (pipeline_) {
       last_ = pipeline_->send(ready, message.size, static_cast<double>(message.count));
     } else if (const auto* ring = std::get_if<cost::Ring>(&fabric_)) {
-      last_ = max(last_, ready) + cost::ring_all_reduce(message.size, *ring) * static_cast<double>(message.count);
+      const Time once =
+          message.gathered ? cost::ring_all_gather(message.size, *ring) : cost::ring_all_reduce(message.size, *ring);
+      last_ = max(last_, ready) + once * static_cast<double>(message.count);
     }
   }
   [[nodiscard]] Time last() const { return last_; }
@@ -78,9 +80,12 @@ StepTimeline run_step(const workload::Model& model, std::span<const plan::Messag
     for (; overlapped && next != messages.end() && next->after == i; ++next) channel.send(done, *next);
   }
   const Time backward_done = clocks.now();
+  for (; overlapped && next != messages.end(); ++next) channel.send(backward_done, *next);
   line.backward = backward_done - line.forward;
   line.launch = max(backward_done - line.compute - line.memory, Time::zero());
-  line.communication = send_all(messages, setting.fabric, Time::zero());
+  if (setting.communication_alone || setting.overlap == plan::Overlap::kIdeal) {
+    line.communication = send_all(messages, setting.fabric, Time::zero());
+  }
   line.update = setting.update;
   line.memory += setting.update;
 

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <cmath>
+
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
@@ -26,7 +28,9 @@ Table speedup_table(const answer::FleetReport& report) {
       {"change", "architecture", "jobs", "too large", "faster", "mean", "mean/cN", "p10", "median", "p90", "max"});
   table.numbers_from(2);
   for (const answer::SpeedupRow& row : report.speedups) {
-    const auto number = [](double value) { return fmt::format("{:.3f}", value); };
+    const auto number = [](double value) {
+      return std::isnan(value) ? std::string("-") : fmt::format("{:.3f}", value);
+    };
     table.add({row.change, row.architecture, to_text(row.jobs), to_text(row.too_large), percent(row.faster),
                number(row.mean), number(row.mean_by_cnode), number(row.p10), number(row.median), number(row.p90),
                number(row.largest)});
@@ -82,7 +86,7 @@ std::string render(const answer::FleetReport& report, Format format) {
 std::string speedup_cdf(const answer::FleetReport& report) {
   Table table({"change", "architecture", "percentile", "speedup"});
   for (const answer::SpeedupRow& row : report.speedups) {
-    for (std::size_t i = 0; i < row.percentiles.size(); ++i) {
+    for (std::size_t i = 0; row.jobs > 0 && i < row.percentiles.size(); ++i) {
       table.add({row.change, row.architecture, std::to_string(i + 1), fmt::format("{:.4f}", row.percentiles[i])});
     }
   }

@@ -33,6 +33,7 @@ class Collector {
 
 void add_gpu(Collector& rows, const hardware::Gpu& gpu) {
   rows.add("architecture", gpu.architecture);
+  rows.add("form", std::string(name_of(hardware::kForms, gpu.form)));
   rows.add("sm_count", to_text(gpu.sm_count), "sm_count");
   for (const auto& [name, precision] : kPrecisions) {
     if (name == "amp") continue;
@@ -54,6 +55,7 @@ void add_node(Collector& rows, const hardware::Node& node) {
                        to_text(node.peer_link().bandwidth)),
            "gpu_interconnect");
   rows.add("pcie", node.pcie.id);
+  rows.add("host_link", node.host_link.id, "host_link");
   rows.add("pcie_uplinks", to_text(node.pcie_uplinks), "pcie_uplinks");
   rows.add("network", fmt::format("{} x {}", node.network_ports, node.network.id), "network");
   if (node.price) {

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -68,15 +69,19 @@ Table traffic_table(const Prediction& p) {
   return table;
 }
 
-std::string factor(double speedup) {
-  if (speedup >= 1.0) return fmt::format("{}x faster", significant(speedup, 3));
-  return fmt::format("{}x slower", significant(1.0 / speedup, 3));
+/// "1.62x faster"; of throughput where GPUs or batch differ, because step times then say little.
+std::string factor(const answer::Alternative& a, const Prediction& base) {
+  if (std::abs(a.speedup - 1.0) < 0.0005) return "no change";
+  const bool same_work = a.prediction.gpus == base.gpus && a.prediction.batch_per_gpu == base.batch_per_gpu;
+  if (!same_work) return fmt::format("{}x the throughput", significant(a.speedup, 3));
+  if (a.speedup >= 1.0) return fmt::format("{}x faster", significant(a.speedup, 3));
+  return fmt::format("{}x slower", significant(1.0 / a.speedup, 3));
 }
 
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
   const std::string_view fits = a.prediction.fits == false ? "; DOES NOT FIT in GPU memory" : "";
-  return fmt::format("{}: {}: step {} -> {}; {} bound by {}{}\n", a.name, factor(a.speedup), to_text(base.step_time),
+  return fmt::format("{}: {}: step {} -> {}; {} bound by {}{}\n", a.name, factor(a, base), to_text(base.step_time),
                      to_text(a.prediction.step_time), same ? "still" : "now", a.prediction.bottleneck, fits);
 }
 
@@ -113,8 +118,9 @@ Table ranking(const answer::Comparison& comparison) {
   const auto add = [&](const std::string& name, double speedup, const Prediction& p) {
     const answer::Breakdown& parts = p.breakdown;
     const auto part = [](Time time) { return time == Time::zero() ? std::string("-") : to_text(time); };
-    table.add({name, significant(speedup, 4), to_text(p.step_time), part(parts.compute), part(parts.memory),
-               part(parts.launch), part(parts.input_exposed), part(parts.communication_exposed), p.bottleneck});
+    table.add({p.fits == false ? name + " (does not fit)" : name, significant(speedup, 4), to_text(p.step_time),
+               part(parts.compute), part(parts.memory), part(parts.launch), part(parts.input_exposed),
+               part(parts.communication_exposed), p.bottleneck});
   };
   add("baseline", 1, comparison.baseline);
   for (const answer::Alternative& a : comparison.alternatives) add(a.name, a.speedup, a.prediction);
@@ -125,7 +131,7 @@ Table ranking(const answer::Comparison& comparison) {
 Table flat_table() {
   return Table({"name", "speedup", "step_time_s", "throughput_samples_per_s", "scaling_efficiency", "compute_s",
                 "memory_s", "launch_s", "input_exposed_s", "communication_exposed_s", "communication_s",
-                "memory_bytes_per_gpu", "mfu", "bottleneck", "provenance"});
+                "memory_bytes_per_gpu", "fits", "mfu", "bottleneck", "provenance"});
 }
 
 void add_flat(Table& table, const std::string& name, double speedup, const Prediction& p) {
@@ -135,7 +141,8 @@ void add_flat(Table& table, const std::string& name, double speedup, const Predi
              number(p.scaling_efficiency), number(b.compute.in(seconds)), number(b.memory.in(seconds)),
              number(b.launch.in(seconds)), number(b.input_exposed.in(seconds)),
              number(b.communication_exposed.in(seconds)), number(b.communication.in(seconds)),
-             number(p.memory_per_gpu.in(bytes)), number(p.mfu), p.bottleneck, std::string(to_string(p.provenance))});
+             number(p.memory_per_gpu.in(bytes)), p.fits ? (*p.fits ? "true" : "false") : "", number(p.mfu),
+             p.bottleneck, std::string(to_string(p.provenance))});
 }
 
 std::string comparison_text(const answer::Comparison& comparison, Format format) {

@@ -36,6 +36,11 @@ Expected<answer::Alternative> alternative(const io::Catalog& catalog, std::span<
     prediction.error().notes.push_back(fmt::format("in the alternative '{}'", name));
     return tl::unexpected<Error>(prediction.error());
   }
+  if (prediction->sample != baseline.sample) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' counts {}s, the baseline counts {}s: they cannot be compared", name,
+                            prediction->sample, baseline.sample));
+  }
   answer::Alternative result;
   result.name = name;
   for (const Override& setting : change.overrides) result.changes.emplace_back(setting.path, setting.value);
@@ -82,18 +87,22 @@ class Upgrades {
   void links() {
     const hardware::Cluster& cluster = scenario_.cluster;
     const hardware::Node& node = cluster.node;
-    const bool nvlink = node.gpu_interconnect == hardware::Interconnect::kNvlink && node.nvlink;
+    const bool nvlink = node.joined_by_nvlink();
     if (nvlink && cluster.gpus_per_node > 1) {
       add("nvlink", to_text(node.nvlink->bandwidth * 2.0));
     } else {
       skipped_.emplace_back(nvlink ? "nvlink: one GPU per server" : "nvlink: the server's GPUs are joined by PCIe");
     }
     add("pcie", to_text(node.pcie.bandwidth * 2.0));
+    if (node.host_link.bandwidth != node.pcie.bandwidth) {
+      changes_.back().overrides.push_back({"pcie.host", to_text(node.host_link.bandwidth * 2.0), {}});
+    }
   }
 
   void gpu_rates() {
     const hardware::Gpu& gpu = scenario_.cluster.node.gpu;
-    if (const auto peak = gpu.peak.at(scenario_.precision)) add("gpu.peak", to_text(*peak * 2.0));
+    const std::string peak_path = fmt::format("gpu.peak.{}", name_of(kPrecisions, scenario_.precision));
+    if (const auto peak = gpu.peak.at(scenario_.precision)) add(peak_path, to_text(*peak * 2.0));
     add("gpu.memory_bandwidth", to_text(gpu.memory_bandwidth * 2.0));
     if (scenario_.launch_interval > Time::zero()) add("launch_interval", to_text(scenario_.launch_interval / 2.0));
   }
@@ -101,31 +110,20 @@ class Upgrades {
   void gpus() {
     const auto now = scenario_.cluster.node.gpu.peak.at(scenario_.precision);
     std::vector<std::pair<ComputeRate, std::string>> faster;
-    for (const std::string& id : candidates()) {
+    for (const std::string& id : catalog_.ids(io::Kind::kGpus)) {
       const auto gpu = catalog_.gpu(id);
       const auto peak = gpu ? gpu->peak.at(scenario_.precision) : std::nullopt;
       if (!now || !peak || *peak < *now * kFasterGpu) continue;
       if (gpu->memory_bandwidth < scenario_.cluster.node.gpu.memory_bandwidth) continue;
-      faster.emplace_back(*peak, id);
+      if (gpu->form == scenario_.cluster.node.gpu.form) faster.emplace_back(*peak, id);
     }
     if (faster.empty()) {
-      skipped_.emplace_back("gpu: none with 1.2 times the rate is listed");
+      skipped_.emplace_back("gpu: none of its form with 1.2 times the rate is listed");
       return;
     }
     std::stable_sort(faster.begin(), faster.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     add("gpu", faster.front().second);
     if (faster.back().first > faster.front().first) add("gpu", faster.back().second);
-  }
-
-  /// GPUs that could take the place: any on PCIe; where NVLink joins them, those that a listed NVLink server holds.
-  [[nodiscard]] std::vector<std::string> candidates() const {
-    if (scenario_.cluster.node.gpu_interconnect == hardware::Interconnect::kPcie) return catalog_.ids(io::Kind::kGpus);
-    std::vector<std::string> gpus;
-    for (const std::string& id : catalog_.ids(io::Kind::kNodes)) {
-      const auto node = catalog_.node(id);
-      if (node && node->gpu_interconnect == hardware::Interconnect::kNvlink) gpus.push_back(node->gpu.id);
-    }
-    return gpus;
   }
 
   void strategies() {
@@ -182,8 +180,11 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
     }
   }
   comparison.skipped.insert(comparison.skipped.end(), upgrades.skipped().begin(), upgrades.skipped().end());
-  std::stable_sort(comparison.alternatives.begin(), comparison.alternatives.end(),
-                   [](const auto& a, const auto& b) { return a.speedup > b.speedup; });
+  std::stable_sort(comparison.alternatives.begin(), comparison.alternatives.end(), [](const auto& a, const auto& b) {
+    const bool a_fits = a.prediction.fits != false;
+    const bool b_fits = b.prediction.fits != false;
+    return a_fits != b_fits ? a_fits : a.speedup > b.speedup;
+  });
   return comparison;
 }
 

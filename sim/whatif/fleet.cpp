@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -128,7 +129,7 @@ cost::PaiSetting base_setting(const io::StudySetting& setting) {
           .pcie = setting.pcie,
           .nvlink = setting.nvlink,
           .network = setting.network,
-          .efficiency = cost::Efficiency::uniform(setting.efficiency, Provenance::kAssumed),
+          .efficiency = cost::Efficiency::uniform(setting.efficiency),
           .gpus_per_server = setting.gpus_per_server};
 }
 
@@ -191,13 +192,14 @@ answer::SpeedupRow row_of(const Variant& variant, std::size_t group) {
   row.jobs = sums.jobs;
   row.too_large = sums.too_large;
   row.faster = static_cast<double>(sums.faster) / static_cast<double>(sums.jobs + sums.too_large);
-  if (sums.jobs > 0) {
-    row.mean = sums.sum / static_cast<double>(sums.jobs);
-    row.mean_by_cnode = sums.weighted_sum / static_cast<double>(sums.cnodes);
-    row.largest = sums.largest;
-  }
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const auto jobs = static_cast<double>(sums.jobs);
+  row.mean = sums.jobs > 0 ? sums.sum / jobs : none;
+  row.mean_by_cnode = sums.jobs > 0 ? sums.weighted_sum / static_cast<double>(sums.cnodes) : none;
+  row.largest = sums.jobs > 0 ? sums.largest : none;
+  row.percentiles.reserve(100);
   for (int percent = 1; percent <= 100; ++percent) {
-    row.percentiles.push_back(std::min(sums.histogram.quantile(percent / 100.0), std::max(sums.largest, 1e-9)));
+    row.percentiles.push_back(sums.jobs > 0 ? std::min(sums.histogram.quantile(percent / 100.0), sums.largest) : none);
   }
   row.p10 = row.percentiles[9];
   row.median = row.percentiles[49];

@@ -35,7 +35,7 @@ Expected<void> store(Expected<T> parsed, U& target) {
 }
 
 Expected<void> store_share(Value value, double& target, cost::Efficiency& efficiency) {
-  efficiency.provenance = Provenance::kAnalytic;
+  efficiency.assumed = std::max(efficiency.assumed - 1, 0);  // a setting is applied at most once
   return store(parse_fraction(value), target);
 }
 
@@ -100,10 +100,21 @@ Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catal
   return {};
 }
 
+template <Precision kPrecision>
 Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
   const auto rate = parse_compute_rate(value);
   if (!rate) return tl::unexpected<Error>(rate.error());
-  scenario.cluster.node.gpu.peak.set(scenario.precision, *rate);
+  scenario.cluster.node.gpu.peak.set(kPrecision, *rate);
+  return {};
+}
+
+Expected<void> set_partition(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto size = parse_data_size(value);
+  if (!size) return tl::unexpected<Error>(size.error());
+  if (*size < kilobytes(1)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is smaller than 1 kB", value));
+  }
+  scenario.strategy.partition = *size;
   return {};
 }
 
@@ -159,7 +170,11 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.cluster.node.network.latency);
      }},
-    {"gpu.peak", "dense rate at the scenario's precision", "15.7 TFLOP/s", set_peak},
+    {"gpu.peak.fp32", "dense rate of the GPU at that precision", "15.7 TFLOP/s", set_peak<Precision::kFp32>},
+    {"gpu.peak.tf32", "likewise", "156 TFLOP/s", set_peak<Precision::kTf32>},
+    {"gpu.peak.fp16", "likewise", "125 TFLOP/s", set_peak<Precision::kFp16>},
+    {"gpu.peak.bf16", "likewise", "312 TFLOP/s", set_peak<Precision::kBf16>},
+    {"gpu.peak.fp8", "likewise", "1979 TFLOP/s", set_peak<Precision::kFp8>},
     {"gpu.memory_bandwidth", "of the GPU's memory", "900 GB/s",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_bandwidth(v), s.cluster.node.gpu.memory_bandwidth);
@@ -176,6 +191,10 @@ constexpr auto kLeaves = std::to_array<Leaf>({
        return store(parse_time(v, Range::kNonNegative), s.cluster.node.nvlink->latency);
      }},
     {"pcie", "every PCIe link of the server, one direction", "15.75 GB/s", set_pcie},
+    {"pcie.host", "the links between the host and the switches of its GPUs alone", "15.75 GB/s",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_bandwidth(v), s.cluster.node.host_link.bandwidth);
+     }},
     {"pcie.latency", "one hop", "5.7 us",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.cluster.node.pcie.latency);
@@ -186,8 +205,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"strategy.bucket", "all-reduce: gradients are sent in buckets of this size", "25 MiB",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.bucket); }},
-    {"strategy.partition", "ps: tensors are cut into pieces of this size", "4 MB",
-     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.partition); }},
+    {"strategy.partition", "ps: tensors are cut into pieces of this size", "4 MB", set_partition},
     {"strategy.servers", "ps: server machines (default: as many as worker nodes)", "4",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxServers}), s.strategy.servers); }},
     {"strategy.gradients", "format in which gradients travel", "fp32",
@@ -204,7 +222,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
        const auto share = parse_fraction(v);
        if (!share) return tl::unexpected<Error>(share.error());
-       s.efficiency = cost::Efficiency::uniform(*share, Provenance::kAnalytic);
+       s.efficiency = cost::Efficiency::uniform(*share);
        return {};
      }},
     {"efficiency.compute", "of the GPU's peak rate", "50 %",
@@ -278,19 +296,36 @@ Expected<void> check_paths(std::span<const Override> overrides) {
   return {};
 }
 
+/// A dimension that the model does not have may be a slip of a setting's name as well.
+Expected<void> check_dimension(const workload::Model& model, const Override& setting) {
+  std::vector<std::string> names;
+  for (const auto& [name, size] : model.dimensions) names.push_back("model." + name);
+  if (std::find(names.begin(), names.end(), setting.path) != names.end()) return {};
+  for (const Leaf& leaf : kLeaves) {
+    if (leaf.path.starts_with("model.")) names.emplace_back(leaf.path);
+  }
+  return fail(ErrorCode::kNotFound, fmt::format("unknown setting '{}'", setting.path.substr(0, 60)), setting.where,
+              {suggestion(setting.path, names),
+               fmt::format("{} has {}", model.id,
+                           model.dimensions.empty() ? "no dimensions that can be set" : "the dimensions among them")});
+}
+
 Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::span<const Override> overrides) {
   const Override* name = last_of(overrides, "model");
   if (name == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "no model named", {}, {"valid: " + join(catalog.ids(io::Kind::kModels))});
   }
+  auto model = catalog.model(name->value);
+  if (!model) return at(model.error(), *name);
   io::Dimensions dimensions;
   for (const Override& setting : overrides) {
     if (!is_dimension(setting.path) || last_of(overrides, setting.path) != &setting) continue;
+    if (auto known = check_dimension(**model, setting); !known) return known;
     const auto value = parse_count(setting.value, {1, std::int64_t{1} << 32});
     if (!value) return at(value.error(), setting);
     dimensions.emplace_back(setting.path.substr(6), *value);
   }
-  auto model = catalog.model(name->value, dimensions);
+  if (!dimensions.empty()) model = catalog.model(name->value, dimensions);
   if (!model) return at(model.error(), *name);
   scenario.model = std::move(*model);
   scenario.batch = scenario.model->batch;
@@ -333,6 +368,7 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
     all_gpus = all_gpus && leaf.path != "gpus_per_node";
   }
   if (all_gpus) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
+  for (const Override& setting : overrides) scenario.stated.push_back(setting.path);
   return scenario;
 }
 

@@ -107,12 +107,16 @@ void converse(Pipe& in, Pipe& out, Pipe& err, const Feed& feed, Outcome& outcome
 
 }  // namespace
 
-Outcome run_program(const std::vector<std::string>& arguments, double seconds, const Feed& feed) {
+Words plus(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Outcome run_program(const Words& arguments, double seconds, const Feed& feed) {
   std::signal(SIGPIPE, SIG_IGN);
   // A child's peak includes that of the process that forked it: begin anew from what is held now.
   std::ofstream("/proc/self/clear_refs") << "5";
-  std::vector<std::string> words{DDLSIM_PROGRAM};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  Words words = plus({DDLSIM_PROGRAM}, arguments);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -138,6 +142,10 @@ Outcome run_program(const std::vector<std::string>& arguments, double seconds, c
   while (::wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
   }
   outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const auto seconds_of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  outcome.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.peak_bytes = std::int64_t{usage.ru_maxrss} * 1024;
   return outcome;
@@ -164,8 +172,8 @@ std::string TempFolder::file(const std::string& name, std::string_view head, std
   return path.string();
 }
 
-std::vector<std::string> TempFolder::names() const {
-  std::vector<std::string> names;
+Words TempFolder::names() const {
+  Words names;
   for (const auto& entry : std::filesystem::directory_iterator(path_))
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());

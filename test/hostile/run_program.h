@@ -30,15 +30,20 @@ struct Outcome {
   std::string out;
   std::string err;  // of both, the first 4 MiB
   double seconds = 0;
+  double cpu_seconds = 0;  // what a busy machine cannot stretch
   std::int64_t peak_bytes = 0;
 };
+
+using Words = std::vector<std::string>;
+
+/// One command line after another.
+[[nodiscard]] Words plus(Words words, const Words& more);
 
 /// Fills `chunk` with the next piece of standard input; false at its end.
 using Feed = std::function<bool(std::string& chunk)>;
 
 /// Runs the program with the data of the source tree. It is killed after `seconds`, and may take 4 GiB of memory.
-[[nodiscard]] Outcome run_program(const std::vector<std::string>& arguments, double seconds = 20,
-                                  const Feed& feed = {});
+[[nodiscard]] Outcome run_program(const Words& arguments, double seconds = 20, const Feed& feed = {});
 
 /// A folder that goes away with its owner.
 class TempFolder {
@@ -53,7 +58,7 @@ class TempFolder {
   [[nodiscard]] std::string file(const std::string& name, std::string_view head, std::string_view part = {},
                                  std::int64_t times = 0, std::string_view tail = {}) const;
   /// The names in the folder, sorted.
-  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] Words names() const;
 
  private:
   std::filesystem::path path_;

@@ -27,7 +27,7 @@ struct FleetGroup {
   TimeShares by_cnode;  // mean over cNodes
 };
 
-/// Speedups of the jobs of one group under one change. Quantiles are exact to 0.2 %.
+/// Speedups of the jobs of one group under one change. Quantiles are exact to 0.2 %; all are NaN without jobs.
 struct SpeedupRow {
   std::string change;          // "network = 100 Gb/s"
   std::string architecture;    // "all", or one of Wang et al.

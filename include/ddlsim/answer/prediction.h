@@ -63,7 +63,7 @@ struct Prediction {
   Breakdown breakdown;
   double throughput_samples_per_second = 0;
   double scaling_efficiency = 1;  // throughput / (GPUs x throughput of one GPU at the same batch)
-  std::string bottleneck;         // the resource behind the largest part
+  std::string bottleneck;         // the resource that shortens the step most when 10 % faster
   std::pair<Time, Time> interval_90;
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;

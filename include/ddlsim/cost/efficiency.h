@@ -15,11 +15,13 @@ struct Efficiency {
   double pcie = kDefaultEfficiency;
   double nvlink = kDefaultEfficiency;
   double network = kDefaultEfficiency;
-  Provenance provenance = Provenance::kAssumed;  // kAnalytic once the user states one
+  int assumed = 5;  // how many of the shares nobody stated
 
-  [[nodiscard]] static constexpr Efficiency uniform(double share, Provenance provenance) {
-    return {share, share, share, share, share, provenance};
+  [[nodiscard]] constexpr Provenance provenance() const {
+    return assumed > 0 ? Provenance::kAssumed : Provenance::kAnalytic;
   }
+  /// All five stated.
+  [[nodiscard]] static constexpr Efficiency uniform(double share) { return {share, share, share, share, share, 0}; }
 };
 
 }  // namespace ddlsim::cost

@@ -17,8 +17,9 @@
 // Every rate is multiplied by its efficiency, 70 % by default. All rates are per direction.
 //
 // Sharing: the GPUs of one server that a job uses share its PCIe uplinks, for input and weights alike
-// (ceil(k / uplinks) of them on one), and PS/Worker workers of one server share its network port. The paper's clusters
-// have one worker per server and one uplink; that is the default.
+// (ceil(k / uplinks) of them on one), and PS/Worker workers and PEARL's GPUs of one server share its network port (a
+// ring enters a server once, an exchange of embeddings once per GPU). The paper's clusters have one worker per server
+// and one uplink; that is the default.
 //
 // Limits: one job alone; no latency, no per-layer effect, no server-side limit of a parameter server; S_w is a feature
 // of the job and does not depend on the number of workers.
@@ -118,7 +119,7 @@ struct PaiStep {
       step.nvlink = nvlink_time();
       break;
     case Architecture::kPearl:
-      if (job.cnodes > setting.gpus_per_server) step.network = network_time(1.0);
+      if (job.cnodes > setting.gpus_per_server) step.network = network_time(static_cast<double>(local));
       step.nvlink = nvlink_time();
       break;
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "ddlsim/support/choices.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/source.h"
 #include "ddlsim/support/units.h"
@@ -23,10 +24,21 @@ struct PeakRates {
   void set(Precision precision, ComputeRate rate);
 };
 
+/// What a GPU plugs into. NVLink of a PCIe card is a bridge between two cards; of the others it joins all of a board.
+enum class Form { kPcie, kSxm, kOam, kSuperchip };
+
+inline constexpr Choices<Form, 4> kForms{{
+    {"pcie", Form::kPcie},
+    {"sxm", Form::kSxm},
+    {"oam", Form::kOam},
+    {"superchip", Form::kSuperchip},
+}};
+
 struct Gpu {
   std::string id;
   std::string name;
   std::string architecture;
+  Form form = Form::kPcie;
   std::int64_t sm_count = 0;
   PeakRates peak;
   DataSize memory_size{};

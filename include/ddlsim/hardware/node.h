@@ -29,10 +29,12 @@ struct Link {
   std::string notes;
 };
 
-enum class Interconnect { kNvlink, kPcie };
+/// What joins the GPUs of a server: NVLink through a switch, NVLink from GPU to GPU, or their PCIe links.
+enum class Interconnect { kNvlink, kNvlinkMesh, kPcie };
 
-inline constexpr Choices<Interconnect, 2> kInterconnects{{
+inline constexpr Choices<Interconnect, 3> kInterconnects{{
     {"nvlink", Interconnect::kNvlink},
+    {"nvlink-mesh", Interconnect::kNvlinkMesh},
     {"pcie", Interconnect::kPcie},
 }};
 
@@ -55,9 +57,15 @@ struct Node {
   Sources sources;
   std::string notes;
 
-  /// The link that joins the GPUs of this server, and what one GPU can send over it.
-  [[nodiscard]] const Link& peer_link() const {
-    return gpu_interconnect == Interconnect::kNvlink && nvlink ? *nvlink : pcie;
+  [[nodiscard]] bool joined_by_nvlink() const { return gpu_interconnect != Interconnect::kPcie && nvlink.has_value(); }
+  /// The link that joins the GPUs of this server.
+  [[nodiscard]] const Link& peer_link() const { return joined_by_nvlink() ? *nvlink : pcie; }
+  /// What one of `used` GPUs can send to the others, one direction. In a mesh only (used-1)/(gpus-1) of its links lead
+  /// to one of them, taking the links to be spread evenly.
+  [[nodiscard]] Bandwidth peer_bandwidth(std::int64_t used) const {
+    const Bandwidth all = peer_link().bandwidth;
+    if (!joined_by_nvlink() || gpu_interconnect != Interconnect::kNvlinkMesh || used <= 1 || gpus <= 1) return all;
+    return all * (static_cast<double>(used - 1) / static_cast<double>(gpus - 1));
   }
   /// All ports of the server together, one direction.
   [[nodiscard]] Bandwidth network_bandwidth() const { return network.bandwidth * static_cast<double>(network_ports); }

@@ -58,8 +58,9 @@ class Catalog {
   [[nodiscard]] Expected<StudySetting> setting(std::string_view name) const;
   [[nodiscard]] Expected<PopulationFile> population(std::string_view name) const;
 
-  /// Puts another GPU into a node: its NVLink and PCIe links come along; an NVLink node keeps NVLink only if the GPU
-  /// has it.
+  /// Puts a GPU into a node that has none yet, or another one. Its NVLink comes along, and joins the GPUs if it did
+  /// before and the new GPU is no PCIe card. The server keeps its host links; a GPU's PCIe link is no faster than the
+  /// server's. The price, which was for the old GPU, goes.
   [[nodiscard]] Expected<void> fit_gpu(hardware::Node& node, hardware::Gpu gpu) const;
 
  private:

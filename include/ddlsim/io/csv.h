@@ -6,6 +6,7 @@
 // open quote, a line over 1 MiB.
 #pragma once
 
+#include <deque>
 #include <istream>
 #include <string>
 #include <string_view>
@@ -45,7 +46,7 @@ class CsvReader {
   std::string file_;
   std::string line_;
   int line_number_ = 0;
-  std::vector<Field> fields_;
+  std::deque<Field> fields_;        // grows without moving what `text` may point into
   std::size_t used_ = 0;            // of fields_, in the current row
   std::vector<std::size_t> place_;  // wanted column -> field
 };

@@ -17,7 +17,8 @@ namespace ddlsim::io {
 struct NodeFile {
   hardware::Node node;  // gpu, links: ids only
   std::string network_id;
-  std::string host_link_id;  // empty: as the GPU's PCIe link
+  std::optional<Bandwidth> nvlink;  // of one GPU, where it is not all the GPU has
+  std::string host_link_id;         // empty: as the GPU's PCIe link
   SourceLocation gpu_where;
   SourceLocation network_where;
 };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ddlsim/support/choices.h"
@@ -25,6 +26,8 @@ namespace ddlsim::io {
 inline constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
 inline constexpr int kMaxDepth = 64;
 inline constexpr std::size_t kMaxNodes = 1'000'000;
+/// Faults reported of one file; more would help nobody.
+inline constexpr std::size_t kMaxErrors = 100;
 
 enum class NodeKind { kScalar, kList, kMap };
 
@@ -106,7 +109,7 @@ class MapReader {
     if (result) return std::move(*result);
     Error error = std::move(result.error());
     if (error.where.file.empty()) error.where = node.where;
-    errors_->push_back(std::move(error));
+    if (errors_->size() < kMaxErrors) errors_->push_back(std::move(error));
     return std::nullopt;
   }
 
@@ -120,6 +123,7 @@ class MapReader {
   const Node* node_;
   std::string what_;
   std::vector<Error>* errors_;
+  std::unordered_map<std::string_view, const Node*> values_;
   std::vector<std::string> known_;
 };
 

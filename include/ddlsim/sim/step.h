@@ -43,9 +43,10 @@ struct StepSetting {
   double batch = 1;
   Fabric fabric{};
   plan::Overlap overlap = plan::Overlap::kBackward;
-  Time update{};      // of the weights, on the GPU
-  Time input{};       // copying one batch from host to GPU
-  DataSize pulled{};  // bytes that come back over the host link per step, all on this GPU's share of it
+  Time update{};                    // of the weights, on the GPU
+  Time input{};                     // copying one batch from host to GPU
+  DataSize pulled{};                // bytes that come back over the host link per step, all on this GPU's share of it
+  bool communication_alone = true;  // whether StepTimeline::communication is wanted
 };
 
 struct StepTimeline {

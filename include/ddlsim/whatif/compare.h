@@ -26,9 +26,9 @@ struct Change {
                                                    std::span<const Change> changes);
 
 /// The upgrades tried: the next network rate (at least twice as fast), twice the NVLink, PCIe, memory bandwidth and
-/// peak rate, half the launch interval, the next GPU with at least 1.2 times the rate and the fastest one (any on PCIe;
-/// on NVLink, those of listed servers), and every other strategy. What the job does not use, or cannot take, is in
-/// `skipped` with the reason.
+/// peak rate, half the launch interval, the next GPU of the same form with at least 1.2 times the rate and the fastest
+/// one, and the other of ps and allreduce. What the job does not use, or cannot take, is in `skipped` with the reason.
+/// What does not fit the GPUs' memory comes last.
 [[nodiscard]] Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::span<const Override> base);
 
 }  // namespace ddlsim::whatif

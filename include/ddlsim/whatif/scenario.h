@@ -43,6 +43,7 @@ struct Scenario {
   std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
   cost::Efficiency efficiency;
   Time launch_interval = kDefaultLaunchInterval;
+  std::vector<std::string> stated;  // paths of the settings that made it
 };
 
 /// One thing a scenario can be told.

@@ -52,16 +52,22 @@ struct StepFeatures {
   DataSize embedding_weights{};
 };
 
+/// An embedding whose gradient holds only the rows it touched.
+struct SparseTable {
+  std::int64_t elements = 0;             // of the whole table
+  std::int64_t elements_per_sample = 0;  // of the rows one sample touches
+};
+
 /// Sums over a model's layers, per sample unless stated, so that a closed form need not walk them.
 struct Totals {
   Work forward_work{};
   Work backward_work{};
   std::int64_t memory_bound_elements = 0;  // forward and backward, of layers without FLOPs
   std::int64_t saved_elements = 0;
-  std::int64_t dense_parameters = 0;   // per model
-  std::int64_t sparse_parameters = 0;  // per model: embeddings with sparse gradients
-  std::int64_t sparse_gradient_elements = 0;
-  std::int64_t gradient_tensors = 0;  // per model
+  std::int64_t dense_parameters = 0;       // per model
+  std::int64_t sparse_parameters = 0;      // per model: embeddings with sparse gradients
+  std::vector<SparseTable> sparse_tables;  // the layers behind sparse_parameters
+  std::int64_t gradient_tensors = 0;       // per model
 };
 
 /// Errors: kInvalidArgument when a sum exceeds 2^62.
@@ -104,7 +110,17 @@ struct Model {
 /// batch / model.batch; weights and their traffic do not.
 [[nodiscard]] StepFeatures features_at(const Model& model, std::int64_t batch, Precision precision);
 
-/// Bytes of all gradients one GPU produces in a step of `batch` samples, at `size` bytes per element.
-[[nodiscard]] DataSize gradient_bytes(const Model& model, std::int64_t batch, DataSize size);
+/// Elements of a layer's gradient tensor after `batch` samples: all of them; of a sparse one the rows touched, as if no
+/// two samples touched the same, and at most the table.
+[[nodiscard]] inline double gradient_elements(double whole, double touched_per_sample, std::int64_t batch) {
+  const double touched = touched_per_sample * static_cast<double>(batch);
+  return touched < whole ? touched : whole;
+}
+
+/// Elements of all sparse gradients one GPU makes in a step of `batch` samples.
+[[nodiscard]] double sparse_gradient_elements(const Model& model, std::int64_t batch);
+
+/// Elements of all gradients one GPU makes in a step of `batch` samples, dense and sparse.
+[[nodiscard]] double gradient_elements(const Model& model, std::int64_t batch);
 
 }  // namespace ddlsim::workload

@@ -16,7 +16,7 @@ PaiSetting base() {
           .pcie = gigabytes_per_second(10),
           .nvlink = gigabytes_per_second(50),
           .network = gigabits_per_second(25),
-          .efficiency = Efficiency::uniform(1.0, Provenance::kAnalytic)};
+          .efficiency = Efficiency::uniform(1.0)};
 }
 
 PaiJob weight_bound(Architecture architecture, std::int64_t cnodes = 8) {
@@ -104,6 +104,11 @@ TEST_CASE("pai: PS workers of one server share its network port", "[unit][cost]"
   // A ring enters a server once, however many GPUs it has.
   const PaiJob ring = weight_bound(Architecture::kAllReduceCluster, 32);
   CHECK(pai_step(ring, dense).network == pai_step(ring, base()).network);
+}
+
+TEST_CASE("pai: PEARL's GPUs of one server share its network port", "[unit][cost]") {
+  const PaiJob job = weight_bound(Architecture::kPearl, 16);  // two servers of 8
+  CHECK(pai_step(job, base()).network.in(seconds) == Approx(8 / 3.125));
 }
 
 TEST_CASE("pai: a port to AllReduce-Local keeps at most one server", "[unit][cost]") {

@@ -73,3 +73,9 @@ TEST_CASE("layer: the larger of compute and memory time says what it is bound by
   layer.forward_weight_elements = 50'000'000;  // 2 ms
   CHECK(layer_time(layer, Pass::kForward, 2, bytes(4), device).memory.in(milliseconds) == Approx(2 * 4 + 2));
 }
+
+TEST_CASE("ring: a gather sends every share once around", "[unit][cost]") {
+  // 3 * 100 MB / 10 GB/s = 30 ms, and 3 hops of 5 us
+  CHECK(ring_all_gather(megabytes(100), one_node()).in(milliseconds) == Approx(30.015).epsilon(1e-12));
+  CHECK(ring_all_gather(megabytes(100), Ring{}) == Time::zero());
+}

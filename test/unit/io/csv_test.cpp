@@ -127,13 +127,32 @@ TEST_CASE("csv: spaces around fields are not part of them", "[unit][io]") {
   CHECK(rows_of("id , count,rate\n a ,\t1 , 2\n") == Rows{{"a", "1", "2", "2:5"}});
 }
 
+TEST_CASE("csv: what follows a NUL byte is not dropped in silence", "[unit][io]") {
+  const Rows rows = rows_of(std::string("id,count,rate\na,1,2\0x\n", 22));
+  REQUIRE(rows.size() == 1);
+  const bool refused = rows.front().size() == 1;
+  CHECK((refused || rows.front()[2] == std::string("2\0x", 3)));
+}
+
+TEST_CASE("csv: many quoted columns", "[unit][io]") {
+  std::istringstream stream("\"id\",\"count\",\"rate\"\n\"a\",\"b\",\"c\"\n");
+  auto reader = CsvReader::open(stream, "f.csv", kColumns);
+  REQUIRE(reader);
+  REQUIRE(reader->next().value());
+  CHECK(reader->field(0) == "a");
+  CHECK(reader->field(1) == "b");
+  CHECK(reader->field(2) == "c");
+}
+
 TEST_CASE("csv: empty fields are fields", "[unit][io]") {
   CHECK(rows_of("id,count,rate\n,,\n") == Rows{{"", "", "", "2:2"}});
 }
 
 TEST_CASE("csv: a line over 1 MiB is refused", "[unit][io]") {
   const std::string fits(1 << 20, 'x');  // with ",1,2" it no longer does
-  CHECK(rows_of("id,count,rate\n" + fits + ",1,2\n") == Rows{{"2:1 a line of 1048580 characters"}});  // 2^20 + 4
+  const Rows refused = rows_of("id,count,rate\n" + fits + ",1,2\n");
+  REQUIRE(refused.size() == 1);
+  CHECK_THAT(refused.front().front(), Catch::Matchers::StartsWith("2:1 a line of "));
   CHECK(rows_of("id,count,rate\n" + fits.substr(4) + ",1,2\n").front().size() == 4);
 }
 

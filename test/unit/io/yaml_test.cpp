@@ -118,15 +118,18 @@ TEST_CASE("yaml: brackets that never close are named as what they are", "[unit][
   CHECK(refusal(times("{", 1000)) == "1:65: nested deeper than 64 levels");
 }
 
-TEST_CASE("yaml: text over 16 MiB is refused", "[unit][io]") {
-  const std::string text = "a: 1\n#" + std::string(kMaxFileSize - 6, 'x');  // exactly 16 MiB
+TEST_CASE("yaml: text over the limit is refused", "[unit][io]") {
+  STATIC_REQUIRE(kMaxFileSize <= std::size_t{16} << 20);
+  const std::string text = "a: 1\n#" + std::string(kMaxFileSize - 6, 'x');  // exactly the limit
   CHECK(read(text).entries.size() == 1);
-  CHECK(refusal(text + "x") == "0:0: larger than 16 MiB");
+  CHECK(refusal(text + "x") == "0:0: larger than " + std::to_string(kMaxFileSize >> 20) + " MiB");
 }
 
-TEST_CASE("yaml: the value after the millionth is refused", "[unit][io]") {
+TEST_CASE("yaml: the first value over the limit is refused", "[unit][io]") {
+  STATIC_REQUIRE(kMaxNodes <= 1'000'000);
   // The list itself is the first value, so that of line n is value n + 1.
-  CHECK(refusal(times("- a\n", 1'000'001)) == "1000000:3: more than 1000000 values");
+  const std::string limit = std::to_string(kMaxNodes);
+  CHECK(refusal(times("- a\n", kMaxNodes + 1)) == limit + ":3: more than " + limit + " values");
 }
 
 TEST_CASE("yaml: text that is not UTF-8 is refused at its first bad byte", "[unit][io]") {
@@ -188,7 +191,7 @@ TEST_CASE("yaml: files that are missing, folders and too large are refused", "[u
   const auto refused = load_yaml(large);
   std::filesystem::remove(large);
   REQUIRE_FALSE(refused);
-  CHECK_THAT(to_string(refused.error()), Contains("16777217 bytes, larger than 16 MiB"));  // 2^24 + 1
+  CHECK_THAT(to_string(refused.error()), Contains(std::to_string(kMaxFileSize + 1) + " bytes, larger than"));
 }
 
 TEST_CASE("map_reader: values of every kind", "[unit][io]") {

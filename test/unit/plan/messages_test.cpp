@@ -86,3 +86,24 @@ TEST_CASE("memory: features alone give a lower bound", "[unit][plan]") {
   CHECK_FALSE(pearl.complete);
   CHECK(pearl.total().in(gigabytes) == Approx(1 + 16.0 / 8));
 }
+
+TEST_CASE("messages: sparse gradients are gathered, one by one, between the buckets", "[unit][plan]") {
+  workload::Model model = model_of({2, 30, 3});
+  model.layers[1].sparse_gradient = true;
+  model.layers[1].sparse_elements = 256;
+  const auto messages = buckets(model, Strategy{}, 1);
+  // Backward: 3 MiB fill the first bucket; the table's 256 rows go by themselves; 2 MiB are left.
+  REQUIRE(messages.size() == 3);
+  CHECK_FALSE(messages[0].gathered);
+  CHECK(messages[1].gathered);
+  CHECK(messages[1].size.in(bytes) == Approx(1024));
+  CHECK(messages[2].after == 0);
+  // A bucket that was filling when the gather came is still sent no later than it is ready.
+  workload::Model late = model_of({30, 0.5});
+  late.layers[0].sparse_gradient = true;
+  late.layers[0].sparse_elements = 1;
+  const auto order = buckets(late, Strategy{}, 1);
+  REQUIRE(order.size() == 2);
+  CHECK(order[0].after == 1);
+  CHECK(order[1].gathered);
+}

@@ -95,3 +95,12 @@ TEST_CASE("step: pulled weights and input share the host link", "[unit][sim]") {
   // Messages alone end long before: 9 ms of backward, then a copy out and in.
   CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(14));
 }
+
+TEST_CASE("step: messages that are ready out of order are sent all the same", "[unit][sim]") {
+  StepSetting s = setting();
+  s.fabric = two_gpus();
+  std::vector<plan::Message> messages = one_per_tensor();
+  std::swap(messages[0], messages[1]);
+  // The first waits for layer 1 (9 ms), the second follows: 9 + 5 + 5.
+  CHECK(ms(run_step(two_layers(), messages, s).step) == Approx(19));
+}

@@ -1,6 +1,7 @@
 #include "ddlsim/whatif/fleet.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <sstream>
 
 #include "ddlsim/io/catalog.h"
@@ -115,4 +116,13 @@ TEST_CASE("population: the drawn marginals are the stated ones", "[unit][whatif]
   CHECK(ps_over_8 / double(ps) == Approx(0.49).margin(0.03));  // 8.5 rounds up to 9
   CHECK(over_128 / double{kJobs} == Approx(0.007).margin(0.0025));
   CHECK(under_10_gb / double{kJobs} == Approx(0.90).margin(0.009));
+}
+
+TEST_CASE("fleet: statistics of no jobs are nothing, not zero", "[unit][whatif]") {
+  const auto report = study("1,ps-worker,8,1e12,0,0,1e9,0,3e11\n");
+  const auto& port = row(report, "port to allreduce-local, throughput", "ps-worker");
+  CHECK(port.jobs == 0);
+  CHECK(port.faster == 0.0);
+  CHECK(std::isnan(port.mean));
+  CHECK(std::isnan(port.median));
 }

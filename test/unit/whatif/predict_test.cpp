@@ -92,7 +92,7 @@ TEST_CASE("predict: what cannot be answered is an error, not a guess", "[unit][w
   CHECK(error({{"model", "pai_gcn", {}}, {"node", "dgx1-v100", {}}, {"fidelity", "analytic", {}}})
             .find("needs its layers") != std::string::npos);
   // A rate that somebody states is a rate.
-  CHECK(predict(resolve(catalog(), job({{"precision", "bf16", {}}, {"gpu.peak", "60 TFLOP/s", {}}})).value()));
+  CHECK(predict(resolve(catalog(), job({{"precision", "bf16", {}}, {"gpu.peak.bf16", "60 TFLOP/s", {}}})).value()));
 }
 
 TEST_CASE("predict: the default efficiency is an assumption, a stated one is not", "[unit][whatif]") {
@@ -139,10 +139,106 @@ TEST_CASE("what-if: without a change, every upgradable part is tried and ranked"
     CHECK(alternative.speedup <= last);
     last = alternative.speedup;
   }
-  for (const char* part : {"network", "gpu", "nvlink", "pcie", "strategy", "gpu.memory_bandwidth", "gpu.peak"}) {
+  for (const char* part : {"network", "gpu", "nvlink", "pcie", "strategy", "gpu.memory_bandwidth", "gpu.peak.fp32"}) {
     INFO(part);
     CHECK(std::count(tried.begin(), tried.end(), part) >= 1);
   }
   const auto alone = what_would_help(catalog(), job({{"gpus_per_node", "1", {}}})).value();
   CHECK(alone.skipped.size() >= 3);  // network, nvlink, strategy: not used
+}
+
+TEST_CASE("predict: the bottleneck is what helps most when it gets faster", "[unit][whatif]") {
+  // 14 us at each of 2 x 999 network hops of every bucket: bandwidth would not help.
+  CHECK(predicted({{"nodes", "1000", {}}, {"network", "400 Gb/s", {}}}).bottleneck == "latency");
+  CHECK(predicted({{"nodes", "4", {}}, {"network", "1 Gb/s", {}}}).bottleneck == "network");
+  CHECK(predicted({{"launch_interval", "10 ms", {}}}).bottleneck == "kernel launches");
+  CHECK(predicted({{"pcie", "0.1 GB/s", {}}}).bottleneck == "pcie");
+}
+
+TEST_CASE("predict: provenance is assumed as long as one share is", "[unit][whatif]") {
+  CHECK(predicted({{"efficiency.pcie", "70 %", {}}}).provenance == Provenance::kAssumed);
+  CHECK(predicted({{"efficiency.pcie", "70 %", {}},
+                   {"efficiency.compute", "70 %", {}},
+                   {"efficiency.memory", "70 %", {}},
+                   {"efficiency.nvlink", "70 %", {}},
+                   {"efficiency.network", "70 %", {}}})
+            .provenance == Provenance::kAnalytic);
+}
+
+TEST_CASE("predict: a setting without effect is named", "[unit][whatif]") {
+  const auto noted = [](const answer::Prediction& p, std::string_view text) {
+    return std::any_of(p.notes.begin(), p.notes.end(),
+                       [&](const std::string& note) { return note.find(text) != std::string::npos; });
+  };
+  CHECK(noted(predicted({{"fidelity", "aggregate", {}}, {"launch_interval", "3 us", {}}}), "launch_interval"));
+  CHECK(noted(predicted({{"strategy.servers", "4", {}}}), "strategy.servers"));
+  CHECK_FALSE(noted(predicted({{"launch_interval", "3 us", {}}}), "without effect"));
+}
+
+TEST_CASE("predict: embedding rows are gathered by all-reduce, once per table", "[unit][whatif]") {
+  const auto p =
+      predict(resolve(catalog(),
+                      std::vector<Override>{
+                          {"model", "dlrm", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"batch", "8192", {}}})
+                  .value())
+          .value();
+  // 26 rows of 128 per sample at most; every GPU's share goes to 31 others.
+  const double most = 8192.0 * 26 * 128 * 4 * 31;
+  CHECK(p.traffic.front().bytes.in(bytes) < most * 1.05);
+  CHECK(p.traffic.front().bytes.in(bytes) > most * 0.5);
+  CHECK(p.breakdown.communication >= p.traffic.front().time);
+}
+
+TEST_CASE("predict: two GPUs of a mesh have the links between them, not all", "[unit][whatif]") {
+  const answer::LinkTraffic nvlink = predicted({{"gpus_per_node", "2", {}}}).traffic.front();
+  CHECK(nvlink.link == "nvlink");
+  // 150 GB/s x 1/7 x 70 %
+  CHECK((nvlink.bytes / nvlink.time).in(gigabytes_per_second) == Approx(15));
+  CHECK(resolve(catalog(),
+                std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx-a100", {}}, {"gpus_per_node", "2", {}}})
+            .value()
+            .cluster.node.peer_bandwidth(2)
+            .in(gigabytes_per_second) == Approx(300));
+}
+
+TEST_CASE("what-if: another GPU leaves the server's PCIe and takes its price away", "[unit][whatif]") {
+  const std::vector<Override> rented{{"model", "resnet50", {}}, {"node", "p3.16xlarge", {}}};
+  const Scenario old = resolve(catalog(), rented).value();
+  std::vector<Override> swapped = rented;
+  swapped.push_back({"gpu", "h100-sxm5-80gb", {}});
+  const Scenario now = resolve(catalog(), swapped).value();
+  CHECK(old.cluster.node.price);
+  CHECK_FALSE(now.cluster.node.price);
+  CHECK(now.cluster.node.pcie.bandwidth == old.cluster.node.pcie.bandwidth);
+  CHECK(now.cluster.node.host_link.bandwidth == old.cluster.node.host_link.bandwidth);
+}
+
+TEST_CASE("what-if: what does not fit is never what helps most", "[unit][whatif]") {
+  const auto comparison = what_would_help(catalog(), std::vector<Override>{{"model", "dlrm", {}},
+                                                                           {"node", "dgx1-v100", {}},
+                                                                           {"nodes", "4", {}},
+                                                                           {"network", "1 Gb/s", {}},
+                                                                           {"strategy", "ps", {}}})
+                              .value();
+  CHECK(comparison.alternatives.front().prediction.fits == true);
+  CHECK(comparison.alternatives.back().prediction.fits == false);  // every GPU holding all tables
+}
+
+TEST_CASE("what-if: images are not compared with sequences", "[unit][whatif]") {
+  const std::vector<Change> changes{{"", {{"model", "bert_base", {}}}}};
+  const auto comparison = compare(catalog(), job(), changes);
+  REQUIRE_FALSE(comparison);
+  CHECK(comparison.error().message.find("cannot be compared") != std::string::npos);
+}
+
+TEST_CASE("what-if: twice the PCIe is twice of both its links", "[unit][whatif]") {
+  const auto comparison =
+      what_would_help(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "p4d.24xlarge", {}}})
+          .value();
+  for (const auto& alternative : comparison.alternatives) {
+    if (alternative.changes.front().first != "pcie") continue;
+    REQUIRE(alternative.changes.size() == 2);
+    CHECK(alternative.changes[0].second == "63.02 GB/s");  // Gen4 x16, twice
+    CHECK(alternative.changes[1].second == "31.51 GB/s");  // Gen3 x16, twice
+  }
 }

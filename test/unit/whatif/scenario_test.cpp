@@ -68,7 +68,7 @@ TEST_CASE("scenario: a dimension of the model is a setting", "[unit][whatif]") {
   const auto longer = bert({{"model.sequence", "256", {}}});
   REQUIRE(longer);
   CHECK(longer->model->totals.forward_work > bert({}).value().model->totals.forward_work * 2.0);
-  CHECK(bert({{"model.sequense", "256", {}}}).error().notes.front().find("'sequence'") != std::string::npos);
+  CHECK(bert({{"model.sequense", "256", {}}}).error().notes.front().find("'model.sequence'") != std::string::npos);
 }
 
 TEST_CASE("scenario: another GPU brings its own links", "[unit][whatif]") {
@@ -87,8 +87,16 @@ TEST_CASE("scenario: features of a layered model cannot be set", "[unit][whatif]
   CHECK(resolve(catalog(), pai).value().model->features->flops.in(teraflops) == Approx(1));
 }
 
+TEST_CASE("scenario: a stated peak belongs to its precision", "[unit][whatif]") {
+  const Scenario s = with({{"gpu.peak.fp32", "10 TFLOP/s", {}}, {"precision", "fp16", {}}}).value();
+  CHECK(s.cluster.node.gpu.peak.fp32.in(teraflops_per_second) == Approx(10));
+  CHECK(s.cluster.node.gpu.peak.fp16->in(teraflops_per_second) == Approx(125));
+}
+
 TEST_CASE("scenario: faults name the setting and the choices", "[unit][whatif]") {
   CHECK(error_of({{"netwrok", "25 Gb/s", {}}}).find("'network'") != std::string::npos);
+  CHECK(error_of({{"model.weigth_traffic", "1 GB", {}}}).find("'model.weight_traffic'") != std::string::npos);
+  CHECK(error_of({{"strategy.partition", "1 B", {}}}).find("smaller than 1 kB") != std::string::npos);
   CHECK(error_of({{"strategy", "alreduce", {}}}).find("'allreduce'") != std::string::npos);
   CHECK(error_of({{"nodes", "0", {}}}).find("from 1 to") != std::string::npos);
   CHECK(error_of({{"gpus_per_node", "9", {}}}).find("from 1 to 8") != std::string::npos);

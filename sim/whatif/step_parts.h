@@ -1,0 +1,46 @@
+// The parts of one step under a scenario, at either fidelity: what predict.cpp asks again and again.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/cost/efficiency.h"
+#include "ddlsim/plan/messages.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+/// A scenario with the rates that a prediction may vary.
+struct StepQuestion {
+  const Scenario& scenario;
+  answer::Fidelity fidelity;
+  ComputeRate peak;
+  std::int64_t nodes;
+  std::int64_t gpus_per_node;
+  cost::Efficiency efficiency;
+  Time launch_interval;
+  double latency_factor = 1;  // of every link's latency
+  std::vector<plan::Message> messages;
+
+  [[nodiscard]] std::int64_t gpus() const { return nodes * gpus_per_node; }
+};
+
+struct StepParts {
+  answer::Breakdown breakdown;
+  Time time;
+  std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
+  std::vector<answer::LinkTraffic> traffic;     // only when asked for
+  std::vector<answer::Segment> segments;        // likewise
+};
+
+enum class Detail { kTime, kAll };
+
+/// Fills in the messages that the question's strategy sends. Done once: they do not depend on rates.
+void prepare(StepQuestion& question);
+
+[[nodiscard]] StepParts step_parts(const StepQuestion& question, Detail detail);
+
+}  // namespace ddlsim::whatif
