@@ -135,8 +135,7 @@ std::vector<std::string> Catalog::aliases_of(Kind kind, std::string_view id) con
   return names;
 }
 
-Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
-  if (is_path(name)) return fs::path(name);
+std::optional<fs::path> Catalog::look_up(Kind kind, std::string_view name) const {
   const Shelf& shelf = this->shelf(kind);
   const std::string folded = fold_name(name);
   for (const std::string& id : shelf.ids) {
@@ -145,15 +144,21 @@ Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   for (const Alias& alias : shelf.aliases) {
     if (alias.folded == folded) return shelf.folder / (alias.id + ".yaml");
   }
-  std::vector<std::string> notes{suggestion(name, shelf.ids)};
+  return std::nullopt;
+}
+
+Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
+  if (auto known = look_up(kind, name)) return *known;
+  const Shelf& shelf = this->shelf(kind);
+  if (is_path(name)) return fs::path(name);
+  std::vector<std::string> known = shelf.ids;
+  for (const Alias& alias : shelf.aliases) known.push_back(alias.name);
+  const bool near = !nearest_names(name, known).empty();
+  std::vector<std::string> notes{suggestion(name, near ? known : shelf.ids)};
   notes.push_back(
       fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too", name_of(kKinds, kind)));
   return fail(ErrorCode::kNotFound, fmt::format("unknown {} '{}'", singular(kind), name.substr(0, 60)), {},
               std::move(notes));
-}
-
-Expected<Node> Catalog::document(Kind kind, std::string_view name) const {
-  return find(kind, name).and_then([](const fs::path& path) { return load_yaml(path); });
 }
 
 Expected<std::shared_ptr<const workload::Model>> Catalog::model(std::string_view name,

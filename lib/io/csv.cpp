@@ -10,6 +10,7 @@
 namespace ddlsim::io {
 namespace {
 
+constexpr std::size_t kMaxFields = 1000;
 constexpr std::size_t kMaxLine = std::size_t{1} << 20;
 
 std::string_view trim(std::string_view text) {
@@ -50,7 +51,7 @@ Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std:
     if (reader.place_[i] != reader.used_) continue;
     errors.push_back(Error{ErrorCode::kParse,
                            fmt::format("the column '{}' is missing", columns[i]),
-                           {reader.file_, reader.line_number_, 1},
+                           {reader.file_, reader.line_number_, static_cast<int>(reader.line_.size()) + 1},
                            {"columns: " + join(columns)},
                            {}});
   }
@@ -82,8 +83,10 @@ Expected<bool> CsvReader::read_line() {
     bool more = false;
     do {
       stream_->getline(piece.data(), piece.size());
-      line_.append(piece.data());
-      more = stream_->fail() && !stream_->eof() && stream_->gcount() == static_cast<std::streamsize>(piece.size() - 1);
+      const auto taken = static_cast<std::size_t>(stream_->gcount());
+      const bool ended = !stream_->fail() && !stream_->eof();  // the line's end was taken, but not stored
+      line_.append(piece.data(), ended ? taken - 1 : taken);
+      more = stream_->fail() && !stream_->eof() && taken == piece.size() - 1;
       if (more) stream_->clear();
     } while (more && line_.size() <= kMaxLine);
     if (stream_->bad()) return fail(ErrorCode::kIo, "could not be read", {file_, line_number_, 0});
@@ -102,6 +105,7 @@ Expected<void> CsvReader::split() {
   used_ = 0;
   const std::string_view line = line_;
   for (std::size_t i = 0;;) {
+    if (used_ == kMaxFields) return fail(ErrorCode::kParse, fmt::format("more than {} fields", kMaxFields), at(i));
     if (used_ == fields_.size()) fields_.emplace_back();
     Field& field = fields_[used_++];
     field.offset = i;

@@ -17,6 +17,8 @@ using workload::Shape;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
+constexpr std::size_t kMaxRank = 16;
+constexpr std::size_t kMaxLayerName = 200;
 constexpr std::int64_t kMaxStride = std::int64_t{1} << 20;
 
 /// The keys of one operator. Sizes may be written as names of the model's dimensions.
@@ -62,8 +64,9 @@ class OpReader {
     auto count = parse_count(node.text, {lowest, kMaxSize});
     if (!count && !dimensions_.empty()) {
       std::vector<std::string> names;
+      names.reserve(dimensions_.size());
       for (const auto& [name, value] : dimensions_) names.push_back(name);
-      count.error().notes.push_back("or one of the model's dimensions: " + join(names));
+      count.error().notes.push_back("or one of the model's dimensions; " + suggestion(node.text, names));
     }
     return reader_.accept(std::move(count), node).value_or(1);
   }
@@ -72,6 +75,10 @@ class OpReader {
     Shape shape;
     if (node.kind != NodeKind::kList || node.items.empty()) {
       reader_.report(node, ErrorCode::kParse, "a shape is a list of sizes, as [3, 224, 224]");
+      return {1};
+    }
+    if (node.items.size() > kMaxRank) {
+      reader_.report(node, ErrorCode::kParse, fmt::format("a shape has at most {} sizes", kMaxRank));
       return {1};
     }
     for (const Node& item : node.items) shape.push_back(size_of(item, 1));
@@ -208,7 +215,7 @@ class LayerBuilder {
 
  private:
   /// A faulty list is not written out many times over.
-  [[nodiscard]] bool stopped() const { return errors_.size() >= kMostErrors || layers_.size() >= kMaxLayers; }
+  [[nodiscard]] bool stopped() const { return errors_.size() >= kMaxErrors; }
 
   void build_one(const Node& item) {
     if (item.kind != NodeKind::kMap || item.entries.size() != 1) {
@@ -229,6 +236,10 @@ class LayerBuilder {
     OpReader keys(entry.value, entry.key, dimensions_, errors_);
     if (Shape in = keys.shape_or_empty("in"); !in.empty()) shape_ = std::move(in);
     std::string name = keys.map().text_or("name", fmt::format("{}_{}", entry.key, layers_.size() + 1));
+    if (name.size() > kMaxLayerName) {
+      report(item, fmt::format("a layer's name is longer than {} characters", kMaxLayerName));
+      return;
+    }
     const Op op = row->make(keys);
     keys.map().finish();
     if (errors_.size() > before) return;
@@ -239,9 +250,12 @@ class LayerBuilder {
       errors_.push_back(std::move(error));
       return;
     }
+    if (layers_.size() == kMaxLayers) {
+      report(item, fmt::format("the model has more than {} layers", kMaxLayers));
+      return;
+    }
     shape_ = std::move(placed->out);
     layers_.push_back(std::move(placed->layer));
-    if (layers_.size() == kMaxLayers) report(item, fmt::format("the model has {} layers or more", kMaxLayers));
   }
 
   void repeat(const Node& node) {
@@ -271,7 +285,6 @@ class LayerBuilder {
     errors_.push_back(Error{ErrorCode::kParse, std::move(message), node.where, {}, {}});
   }
 
-  static constexpr std::size_t kMostErrors = 100;
   Shape shape_;
   const Dimensions& dimensions_;
   std::vector<Error>& errors_;
@@ -309,8 +322,14 @@ Dimensions read_dimensions(MapReader& reader, const Dimensions& overrides, std::
   for (const auto& [name, value] : overrides) {
     const auto known =
         std::find_if(dimensions.begin(), dimensions.end(), [&](const auto& entry) { return entry.first == name; });
-    if (known != dimensions.end()) {
+    if (known != dimensions.end() && value >= 1 && value <= kMaxSize) {
       known->second = value;
+    } else if (known != dimensions.end()) {
+      errors.push_back(Error{ErrorCode::kInvalidArgument,
+                             fmt::format("dimension '{}' cannot be {}", name, value),
+                             {},
+                             {fmt::format("write a whole number from 1 to {}", kMaxSize)},
+                             {}});
     } else {
       errors.push_back(Error{ErrorCode::kNotFound,
                              fmt::format("the model has no dimension '{}'", name),

@@ -26,10 +26,18 @@ class TreeBuilder final : public YAML::EventHandler {
   Node take() { return std::move(root_); }
   [[nodiscard]] bool has_document() const { return has_document_; }
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (has_document_) refuse(mark, "more than one document (---) in the file");
+  }
   void OnDocumentEnd() override {}
 
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { scalar(mark, "?", anchor, ""); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (levels_.empty()) return;  // a document with nothing in it
+    // yaml-cpp puts a missing value at the next token; it is missing at its key.
+    const bool value = levels_.back().pending.has_value();
+    scalar(mark, "?", anchor, "");
+    if (value) levels_.back().node.entries.back().value.where = levels_.back().node.entries.back().where;
+  }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     refuse(mark, "aliases (*name) are not accepted: write the value out");
@@ -81,6 +89,7 @@ class TreeBuilder final : public YAML::EventHandler {
       Level& level = levels_.back();
       if (value == "<<") refuse(mark, "merge keys (<<) are not accepted: write the values out");
       if (!level.keys.insert(value).second) refuse(mark, fmt::format("duplicate key '{}'", value.substr(0, 60)));
+      if (level.keys.size() > kMaxKeys) refuse(mark, fmt::format("more than {} keys in one map", kMaxKeys));
       level.pending = Entry{value, place(mark), {}};
       return;
     }
@@ -126,45 +135,30 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Level> levels_;
 };
 
+/// The length of the UTF-8 sequence that starts `text`, or 0: no overlong form, no surrogate, nothing over U+10FFFF.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t k = 1; k < length; ++k) {
+    if ((byte(k) >> 6) != 0x2) return 0;
+  }
+  const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
+  const bool too_large = lead == 0xF4 && byte(1) >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
 /// The offset of the first byte that is not UTF-8 (or a control character YAML forbids), or npos.
 std::size_t first_bad_byte(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80           ? 1
-                               : (lead >> 5) == 0x6  ? 2
-                               : (lead >> 4) == 0xE  ? 3
-                               : (lead >> 3) == 0x1E ? 4
-                                                     : 0;
-    const bool control = lead < 0x20 && lead != '\t' && lead != '\n' && lead != '\r';
-    if (length == 0 || control || lead == 0x7F || i + length > text.size()) return i;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) >> 6) != 0x2) return i;
-    }
+    const bool control = (lead < 0x20 && lead != '\t' && lead != '\n' && lead != '\r') || lead == 0x7F;
+    const std::size_t length = control ? 0 : utf8_length(text.substr(i));
+    if (length == 0) return i;
     i += length;
-  }
-  return std::string_view::npos;
-}
-
-/// The offset of the first '[' or '{' that nests deeper than kMaxDepth, or npos. yaml-cpp scans far ahead of its events
-/// in flow collections, so depth there is bounded before it starts. Quoted text and comments are passed over.
-std::size_t first_too_deep(std::string_view text) {
-  int depth = 0;
-  char quote = '\0';
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool starts_word = i == 0 || std::string_view(" \n\t[{,:").find(text[i - 1]) != std::string_view::npos;
-    if (quote != '\0') {
-      if (c == '\\' && quote == '"') ++i;
-      if (c == quote) quote = '\0';
-    } else if (starts_word && (c == '"' || c == '\'')) {
-      quote = c;
-    } else if (starts_word && c == '#') {
-      i = std::min(text.find('\n', i), text.size() - 1);
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMaxDepth) return i;
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
   }
   return std::string_view::npos;
 }
@@ -177,6 +171,51 @@ SourceLocation place_of_offset(std::string_view text, std::size_t offset, const 
   return {file, static_cast<int>(lines) + 1, static_cast<int>(column) + 1};
 }
 
+/// yaml-cpp scans far ahead of its events, so what would cost it much is refused before it starts: deep flow
+/// collections, very long lines, more lines, commas or anchors than any accepted file can have. Quotes and comments are
+/// recognised well enough to pass over brackets inside them.
+std::optional<Error> refuse_costly(std::string_view text, const std::string& file) {
+  constexpr std::size_t kMaxLine = std::size_t{1} << 16;
+  constexpr std::size_t kMaxAnchors = 1000;
+  constexpr std::string_view kBeforeWord = " \n\t[{,:";
+  const auto refuse = [&](std::string message, std::size_t offset) {
+    return Error{ErrorCode::kParse, std::move(message), place_of_offset(text, offset, file), {}, {}};
+  };
+  std::size_t line_start = 0;
+  std::size_t lines = 0;
+  std::size_t commas = 0;
+  std::size_t anchors = 0;
+  int depth = 0;
+  char quote = '\0';
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      line_start = i + 1;
+      if (++lines > kMaxNodes) return refuse(fmt::format("more than {} lines", kMaxNodes), i);
+      continue;
+    }
+    if (i - line_start > kMaxLine) return refuse(fmt::format("a line of over {} characters", kMaxLine), line_start);
+    const bool starts_word = i == 0 || kBeforeWord.find(text[i - 1]) != std::string_view::npos;
+    if (quote != '\0') {
+      if (c == '\\' && quote == '"') ++i;
+      if (c == quote) quote = '\0';
+    } else if (starts_word && (c == '"' || c == '\'')) {
+      quote = c;
+    } else if (starts_word && c == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (starts_word && (c == '&' || c == '*' || c == '!')) {
+      if (++anchors > kMaxAnchors) return refuse("anchors, aliases and tags are not accepted", i);
+    } else if (c == ',') {
+      if (++commas > kMaxNodes) return refuse(fmt::format("more than {} values", kMaxNodes), i);
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return refuse(fmt::format("nested deeper than {} levels", kMaxDepth), i);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Expected<Node> parse_yaml(std::string_view text, const std::string& file) {
@@ -187,24 +226,21 @@ Expected<Node> parse_yaml(std::string_view text, const std::string& file) {
     return fail(ErrorCode::kParse, "not UTF-8 text (a control character or a broken sequence)",
                 place_of_offset(text, bad, file));
   }
-  if (const std::size_t deep = first_too_deep(text); deep != std::string_view::npos) {
-    return fail(ErrorCode::kParse, fmt::format("nested deeper than {} levels", kMaxDepth),
-                place_of_offset(text, deep, file));
-  }
+  if (auto refused = refuse_costly(text, file)) return tl::unexpected<Error>(std::move(*refused));
   try {
-    std::istringstream stream{std::string(text)};
+    // The end of the document, so that a quote that is still open there is an error.
+    std::istringstream stream{std::string(text) + "\n...\n"};
     YAML::Parser parser(stream);
     TreeBuilder builder(file);
     const bool more = parser.HandleNextDocument(builder);
     if (!more || !builder.has_document()) return fail(ErrorCode::kParse, "the file is empty", {file, 1, 1});
-    TreeBuilder second(file);
-    if (parser.HandleNextDocument(second)) {
-      return fail(ErrorCode::kParse, "more than one document (---) in the file", {file, 0, 0});
-    }
+    parser.HandleNextDocument(builder);  // refuses, or finds none
     return builder.take();
   } catch (Refusal& refusal) {
     return tl::unexpected<Error>(std::move(refusal.error));
   } catch (const YAML::Exception& problem) {
+    const SourceLocation end = place_of_offset(text, text.size(), file);
+    if (problem.mark.line + 1 > end.line) return fail(ErrorCode::kParse, "the file ends in the middle of a value", end);
     return fail(ErrorCode::kParse, problem.msg, {file, problem.mark.line + 1, problem.mark.column + 1});
   } catch (const std::exception& problem) {
     return fail(ErrorCode::kParse, problem.what(), {file, 0, 0});
@@ -262,6 +298,10 @@ std::string MapReader::text(std::string_view key) {
   const Node* value = require(key);
   if (value == nullptr || !is_scalar(*value)) return {};
   if (value->text.empty()) report(*value, ErrorCode::kParse, fmt::format("'{}' has no value", key));
+  if (value->text.size() > kMaxText) {
+    report(*value, ErrorCode::kParse, fmt::format("'{}' is longer than {} characters", key, kMaxText));
+    return {};
+  }
   return value->text;
 }
 
@@ -303,6 +343,8 @@ Sources MapReader::sources(const std::vector<std::string>& keys) {
 
 void MapReader::finish() {
   if (node_ == nullptr) return;
+  std::sort(known_.begin(), known_.end());
+  known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
   const std::unordered_set<std::string_view> known(known_.begin(), known_.end());
   for (const Entry& entry : node_->entries) {
     if (known.contains(entry.key) || errors_->size() >= kMaxErrors) continue;

@@ -15,9 +15,9 @@ void for_each_gradient(const workload::Model& model, const Strategy& strategy, s
   for (std::size_t i = model.layers.size(); i-- > 0;) {
     const workload::Layer& layer = model.layers[i];
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
-      const auto whole = static_cast<double>(*tensor);
-      const auto touched = static_cast<double>(layer.sparse_elements);
-      visit(element * (layer.sparse_gradient ? workload::gradient_elements(whole, touched, batch) : whole), i);
+      const double sent = layer.sparse_gradient ? workload::touched_elements({*tensor, layer.sparse_elements}, batch)
+                                                : static_cast<double>(*tensor);
+      visit(element * sent, i);
     }
   }
 }

@@ -1,6 +1,8 @@
 #include "ddlsim/support/error.h"
 
+#include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 namespace ddlsim {
@@ -10,6 +12,9 @@ tl::unexpected<Error> fail(ErrorCode code, std::string message, SourceLocation w
 }
 
 tl::unexpected<Error> fail_with_all(std::vector<Error> errors) {
+  std::stable_sort(errors.begin(), errors.end(), [](const Error& a, const Error& b) {
+    return std::tie(a.where.file, a.where.line, a.where.column) < std::tie(b.where.file, b.where.line, b.where.column);
+  });
   Error first = std::move(errors.front());
   first.also.insert(first.also.end(), std::make_move_iterator(errors.begin() + 1),
                     std::make_move_iterator(errors.end()));

@@ -44,6 +44,7 @@ constexpr auto kUnits = std::to_array<UnitRow>({
     {"MB", dimension::kData, 1e6},
     {"GB", dimension::kData, 1e9},
     {"TB", dimension::kData, 1e12},
+    {"PB", dimension::kData, 1e15},
     {"KiB", dimension::kData, kKi},
     {"MiB", dimension::kData, kMi},
     {"GiB", dimension::kData, kGi},
@@ -136,7 +137,10 @@ std::optional<std::pair<double, std::string_view>> leading_number(std::string_vi
   const char first = text.empty() ? '\0' : text.front();
   const bool starts_number = (first >= '0' && first <= '9') || first == '.' || first == '-' || first == '+';
   if (!starts_number) return std::nullopt;
-  if (first == '+') text.remove_prefix(1);
+  if (first == '+') {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
+  }
   double number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc{} || !std::isfinite(number)) return std::nullopt;
@@ -212,7 +216,9 @@ Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {
   text = trim(text);
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool complete = !text.empty() && end == text.data() + text.size();
+  const bool signless = !text.empty() && text.front() >= '0' && text.front() <= '9';
+  const bool negative = text.starts_with('-') && text != "-0" && status == std::errc{};
+  const bool complete = (signless || negative) && end == text.data() + text.size();
   const std::string choices = fmt::format("write a whole number from {} to {}", range.lowest, range.highest);
   if (status == std::errc::result_out_of_range && complete) {
     return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
@@ -250,6 +256,11 @@ Expected<double> parse_number(std::string_view text) {
 
 std::string significant(double value, int digits) {
   if (value == 0) return "0";
+  constexpr double kLargest = 1e12;
+  constexpr double kSmallest = 1e-6;
+  if (!std::isfinite(value) || std::abs(value) >= kLargest || std::abs(value) < kSmallest) {
+    return fmt::format("{:.{}g}", value, digits);
+  }
   const double magnitude = std::floor(std::log10(std::abs(value)));
   const int decimals = std::clamp(digits - 1 - static_cast<int>(magnitude), 0, 12);
   std::string text = fmt::format("{:.{}f}", value, decimals);
@@ -291,7 +302,7 @@ std::string to_text(Bandwidth value) {
 
 std::string to_text_in_bits(Bandwidth value) {
   constexpr auto kScales =
-      std::to_array<Scale>({{1.25e11, "Tb/s"}, {1.25e8, "Gb/s"}, {1.25e5, "Mb/s"}, {0.125, "b/s"}});
+      std::to_array<Scale>({{1.25e11, "Tb/s"}, {1.25e8, "Gb/s"}, {1.25e5, "Mb/s"}, {125, "kb/s"}, {0.125, "b/s"}});
   return scaled(value.in(bytes_per_second), kScales);
 }
 

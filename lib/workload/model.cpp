@@ -41,7 +41,7 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
 double sparse_gradient_elements(const Model& model, std::int64_t batch) {
   double sum = 0;
   for (const SparseTable& table : model.totals.sparse_tables) {
-    sum += gradient_elements(as_double(table.elements), as_double(table.elements_per_sample), batch);
+    sum += touched_elements(table, batch);
   }
   return sum;
 }

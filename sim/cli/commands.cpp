@@ -29,6 +29,18 @@ Examples:
   ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
   ddlsim predict --model bert_large --node dgx-h100 --set model.sequence=512 --set efficiency=50% --json)";
 
+/// A scenario without a model or a node is wrong usage, not bad data.
+void require_model_and_node(const std::vector<Override>& settings, const io::Catalog& catalog) {
+  const auto names = [&](std::string_view path) {
+    return std::any_of(settings.begin(), settings.end(), [&](const Override& s) { return s.path == path; });
+  };
+  if (!names("model")) throw UsageError{"--model is missing", "models: " + join(catalog.ids(io::Kind::kModels))};
+  if (!names("node")) {
+    throw UsageError{"--node is missing", "nodes: " + join(catalog.ids(io::Kind::kNodes)) +
+                                              "; cloud instances: " + join(catalog.ids(io::Kind::kInstances))};
+  }
+}
+
 /// The pieces of a command line between `--vs`s.
 std::vector<std::vector<std::string>> split_at_vs(const std::vector<std::string>& arguments) {
   std::vector<std::vector<std::string>> pieces(1);
@@ -105,6 +117,7 @@ int run_predict(const std::vector<std::string>& arguments) {
   auto overrides = flags.base();
   if (!overrides) return print(overrides.error());
   overrides->insert(overrides->end(), sets.begin(), sets.end());
+  require_model_and_node(*overrides, *catalog);
   const auto scenario = whatif::resolve(*catalog, *overrides);
   if (!scenario) return print(scenario.error());
   const auto prediction = whatif::predict(*scenario);
@@ -137,6 +150,7 @@ int run_what_if(const std::vector<std::string>& arguments) {
   auto base = flags.base();
   if (!base) return print(base.error());
   base->insert(base->end(), base_settings.begin(), base_settings.end());
+  require_model_and_node(*base, *catalog);
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
   if (!comparison) return print(comparison.error());

@@ -70,10 +70,16 @@ std::string Table::csv() const {
 }
 
 std::string Table::markdown() const {
-  std::string out = "| " + join(header_, " | ") + " |\n|";
+  const auto cells = [](std::vector<std::string> row) {
+    for (std::string& cell : row) {
+      for (std::size_t i = 0; (i = cell.find('|', i)) != std::string::npos; i += 2) cell.insert(i, "\\");
+    }
+    return "| " + join(row, " | ") + " |\n";
+  };
+  std::string out = cells(header_) + "|";
   for (std::size_t i = 0; i < header_.size(); ++i) out += i >= numbers_from_ ? "---:|" : "---|";
   out += "\n";
-  for (const auto& row : rows_) out += "| " + join(row, " | ") + " |\n";
+  for (const auto& row : rows_) out += cells(row);
   return out;
 }
 

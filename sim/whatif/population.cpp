@@ -24,14 +24,18 @@ double uniform(std::uint64_t seed, std::uint64_t index, Feature feature) {
   return std::ldexp(static_cast<double>(bits >> 11), -53);
 }
 
-/// a at t = 0, b at t = 1, straight in the logarithm.
-double log_between(double a, double b, double t) { return a * portable_exp2(t * portable_log2(b / a)); }
+/// The range's start at t = 0, its end at t = 1, straight in the logarithm.
+double log_between(const io::LogRange& range, double t) {
+  return range.from * portable_exp2(t * portable_log2(range.to / range.from));
+}
 
 double draw(const io::QuantileTable& table, double share) {
   for (std::size_t i = 1; i < table.size(); ++i) {
     const auto& [low_share, low] = table[i - 1];
     const auto& [high_share, high] = table[i];
-    if (share < high_share) return log_between(low, high, (share - low_share) / (high_share - low_share));
+    if (share < high_share) {
+      return log_between({low, high}, (share - low_share) / (high_share - low_share));
+    }
   }
   return table.back().second;
 }
@@ -42,9 +46,7 @@ constexpr double kEmbeddingFrom = 10e9;  // bytes; Wang et al. 2019: the largest
 
 cost::PaiJob draw_job(const io::PopulationFile& population, std::uint64_t seed, std::uint64_t index) {
   const auto at = [&](Feature feature) { return uniform(seed, index, feature); };
-  const auto in = [&](const io::LogRange& range, Feature feature) {
-    return log_between(range.from, range.to, at(feature));
-  };
+  const auto in = [&](const io::LogRange& range, Feature feature) { return log_between(range, at(feature)); };
   cost::PaiJob job;
   double share = at(Feature::kArchitecture);
   job.architecture = population.architectures.back().first;

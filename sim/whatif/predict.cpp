@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/support/quantity_io.h"
@@ -175,6 +176,10 @@ Expected<Prediction> predict(const Scenario& scenario) {
                         .messages = {}};
   prepare(question);
   StepParts step = step_parts(question, Detail::kAll);
+  const double step_seconds = step.time.in(seconds);
+  if (!std::isfinite(step_seconds) || step_seconds <= 0) {
+    return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
+  }
 
   Prediction prediction;
   prediction.fidelity = *fidelity;

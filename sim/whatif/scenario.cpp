@@ -49,7 +49,9 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     ports = *count;
     name = value.substr(times + 3);
   }
-  const bool rate = !name.empty() && name.front() >= '0' && name.front() <= '9';
+  // "100GbE" is a link's name, "100 Gb/s" a rate.
+  const bool digit = !name.empty() && name.front() >= '0' && name.front() <= '9';
+  const bool rate = digit && !catalog.knows(io::Kind::kLinks, name);
   if (rate) {
     const auto bandwidth = parse_bandwidth(name);
     if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
@@ -286,6 +288,7 @@ Expected<void> check_paths(std::span<const Override> overrides) {
   std::vector<Error> errors;
   for (const Override& setting : overrides) {
     if (find_leaf(setting.path) != nullptr || is_dimension(setting.path)) continue;
+    if (errors.size() == io::kMaxErrors) break;
     errors.push_back(Error{ErrorCode::kNotFound,
                            fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
                            setting.where,

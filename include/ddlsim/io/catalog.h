@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,8 @@ class Catalog {
   [[nodiscard]] const std::vector<std::string>& ids(Kind kind) const;
   /// The aliases that mean `id`, sorted.
   [[nodiscard]] std::vector<std::string> aliases_of(Kind kind, std::string_view id) const;
+  /// Whether a name is an id or an alias of that kind.
+  [[nodiscard]] bool knows(Kind kind, std::string_view name) const { return look_up(kind, name).has_value(); }
   /// The file behind a name. Errors: kNotFound with the nearest names.
   [[nodiscard]] Expected<std::filesystem::path> find(Kind kind, std::string_view name) const;
 
@@ -78,7 +81,7 @@ class Catalog {
   Catalog() = default;
   Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
-  [[nodiscard]] Expected<Node> document(Kind kind, std::string_view name) const;
+  [[nodiscard]] std::optional<std::filesystem::path> look_up(Kind kind, std::string_view name) const;
 
   std::filesystem::path root_;
   std::vector<Shelf> shelves_;

@@ -1,6 +1,7 @@
 // A workload: what one training step of one GPU has to do, whatever the hardware.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -110,11 +111,11 @@ struct Model {
 /// batch / model.batch; weights and their traffic do not.
 [[nodiscard]] StepFeatures features_at(const Model& model, std::int64_t batch, Precision precision);
 
-/// Elements of a layer's gradient tensor after `batch` samples: all of them; of a sparse one the rows touched, as if no
-/// two samples touched the same, and at most the table.
-[[nodiscard]] inline double gradient_elements(double whole, double touched_per_sample, std::int64_t batch) {
-  const double touched = touched_per_sample * static_cast<double>(batch);
-  return touched < whole ? touched : whole;
+/// Elements of a sparse gradient after `batch` samples: the rows touched, as if no two samples touched the same, and at
+/// most the table.
+[[nodiscard]] inline double touched_elements(const SparseTable& table, std::int64_t batch) {
+  const double touched = static_cast<double>(table.elements_per_sample) * static_cast<double>(batch);
+  return std::min(touched, static_cast<double>(table.elements));
 }
 
 /// Elements of all sparse gradients one GPU makes in a step of `batch` samples.

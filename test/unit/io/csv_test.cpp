@@ -61,14 +61,14 @@ TEST_CASE("csv: the header may name the columns in any order", "[unit][io]") {
 }
 
 TEST_CASE("csv: a missing column is named", "[unit][io]") {
-  CHECK(header_faults("id,rate\n") == Lines{"1:1 the column 'count' is missing"});
-  CHECK(header_faults("rate\n") == Lines{"1:1 the column 'id' is missing", "1:1 the column 'count' is missing"});
+  CHECK(header_faults("id,rate\n") == Lines{"1:8 the column 'count' is missing"});
+  CHECK(header_faults("rate\n") == Lines{"1:5 the column 'id' is missing", "1:5 the column 'count' is missing"});
 }
 
 TEST_CASE("csv: unknown and duplicate columns are refused where they stand", "[unit][io]") {
   CHECK(header_faults("id,count,rate,extra\n") == Lines{"1:15 unknown column 'extra'"});
   CHECK(header_faults("id,count,id,rate\n") == Lines{"1:10 duplicate column 'id'"});
-  CHECK(header_faults("id,Count,rate\n") == Lines{"1:4 unknown column 'Count'", "1:1 the column 'count' is missing"});
+  CHECK(header_faults("id,Count,rate\n") == Lines{"1:4 unknown column 'Count'", "1:14 the column 'count' is missing"});
   CHECK(header_faults("id,count,rate,\n") == Lines{"1:15 unknown column ''"});
 }
 

@@ -127,9 +127,9 @@ TEST_CASE("yaml: text over the limit is refused", "[unit][io]") {
 
 TEST_CASE("yaml: the first value over the limit is refused", "[unit][io]") {
   STATIC_REQUIRE(kMaxNodes <= 1'000'000);
-  // The list itself is the first value, so that of line n is value n + 1.
+  // A line that says anything holds a value, so lines are counted before the text is read.
   const std::string limit = std::to_string(kMaxNodes);
-  CHECK(refusal(times("- a\n", kMaxNodes + 1)) == limit + ":3: more than " + limit + " values");
+  CHECK(refusal(times("- a\n", kMaxNodes + 1)) == std::to_string(kMaxNodes + 1) + ":4: more than " + limit + " lines");
 }
 
 TEST_CASE("yaml: text that is not UTF-8 is refused at its first bad byte", "[unit][io]") {
