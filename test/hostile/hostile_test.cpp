@@ -236,9 +236,9 @@ TEST_CASE("hostile: tables of jobs that are wrong", "[hostile]") {
   refuses_table(kHeader + changed(kRow, "ps-worker", "ps-wroker"), ":2:3: error: architecture: ", "'ps-worker'");
   refuses_table(kHeader + "1,ps-worker,4,0,0,1,1,1,1\n", ":2:15: error: ", "without FLOPs");
   refuses_table(kHeader + "1,ps-worker\n", ":2:1: error: ", "2 fields");
-  refuses_table("", ":1:120: error: the column 'cnodes' is missing", "the file is empty");
+  refuses_table("", ":1:1: error: ", "the file is empty");
   refuses_table(kHeader, ": error: ", "no jobs");
-  refuses_table("\x89PNG\r\n\x1A\n", ":1:120: error: the column 'cnodes' is missing", "job");
+  refuses_table("\x89PNG\r\n\x1A\n", ":1:1: error: ", "job");
   refuses(kNoAnswer, {"fleet", folder.path().string()}, {folder.path().string() + ": error: "});
   refuses(kNoAnswer, {"fleet", folder.path().string() + "/none.csv"}, {"none.csv: error: "});
   refuses(kNoAnswer, {"fleet", "-"}, {"standard input:1:1: error: the file is empty"});
@@ -250,7 +250,7 @@ TEST_CASE("hostile: tables that are one endless line", "[hostile]") {
   refuses(kNoAnswer, {"fleet", commas}, {commas + ":1:1001: error: more than 1000 fields"});
   const std::string hole = folder.file("hole.csv", "");
   std::filesystem::resize_file(hole, std::uintmax_t{1} << 30);  // zeros that take no space on the disk
-  refuses(kNoAnswer, {"fleet", hole}, {hole + ":1:120: error: the column 'cnodes' is missing"});
+  refuses(kNoAnswer, {"fleet", hole}, {hole + ":1:1: error: "});
   refuses(kNoAnswer, {"fleet", "/dev/zero"}, {"/dev/zero:1:1: error: "});
 }
 

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
 inline constexpr int kMaxDepth = 64;
 inline constexpr std::size_t kMaxNodes = 1'000'000;
 /// Most keys of one map.
-inline constexpr std::size_t kMaxKeys = 100'000;
+inline constexpr std::size_t kMaxKeys = 200'000;
 /// Longest text of one value.
 inline constexpr std::size_t kMaxText = 10'000;
 /// Faults reported of one file; more would help nobody.
