@@ -283,12 +283,14 @@ TEST_CASE("hostile: memory does not grow with the rows of a table", "[hostile]")
   REQUIRE(few.status == 0);
   REQUIRE(many.status == 0);
   CHECK_THAT(many.out, Contains("1,000,000 jobs"));
-  CHECK(many.peak_bytes < few.peak_bytes + (4 << 20));
+  // A sanitizer keeps what was freed for a while.
+  const std::int64_t slack = std::int64_t{kSanitized ? 400 : 4} << 20;
+  CHECK(many.peak_bytes < few.peak_bytes + slack);
 
   constexpr int kRounds = kOptimised ? 10 : 1;  // ten million rows, through a pipe
   const Outcome piped = run_program({"fleet", "-", "--what-if"}, 60, repeated_table(large, kRounds));
   CHECK(piped.status == 0);
   CHECK_THAT(piped.out, Contains(kOptimised ? "10,000,000 jobs" : "1,000,000 jobs"));
-  CHECK(piped.peak_bytes < few.peak_bytes + (4 << 20));
+  CHECK(piped.peak_bytes < few.peak_bytes + slack);
   CHECK(piped.peak_bytes < std::int64_t{500} << 20);
 }

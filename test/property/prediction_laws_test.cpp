@@ -5,18 +5,14 @@
 #include <cmath>
 #include <map>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
+using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
 
 namespace {
-
-const io::Catalog& catalog() {
-  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
-  return all;
-}
 
 std::shared_ptr<const workload::Model> model(const std::string& id) {
   static std::map<std::string, std::shared_ptr<const workload::Model>> cache;

@@ -4,19 +4,15 @@
 #include <cmath>
 #include <sstream>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/whatif/population.h"
 
 using namespace ddlsim;
+using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
 using workload::Architecture;
 
 namespace {
-
-const io::Catalog& catalog() {
-  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
-  return all;
-}
 
 std::string table(const std::string& rows) {
   return "job,architecture,cnodes,flops,memory_access_bytes,input_bytes,weight_traffic_bytes,dense_weights_bytes,"

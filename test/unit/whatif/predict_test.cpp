@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "catalog.h"
 #include "ddlsim/whatif/compare.h"
 
 using namespace ddlsim;
+using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
 
 namespace {
-
-const io::Catalog& catalog() {
-  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
-  return all;
-}
 
 std::vector<Override> job(std::vector<Override> more = {}) {
   std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}};

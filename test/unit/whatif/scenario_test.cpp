@@ -1,18 +1,15 @@
 #include "ddlsim/whatif/scenario.h"
+#include "catalog.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 using namespace ddlsim;
+using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
 
 namespace {
-
-const io::Catalog& catalog() {
-  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
-  return all;
-}
 
 Expected<Scenario> with(std::vector<Override> more) {
   std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}};

@@ -1,18 +1,15 @@
 #include <catch2/catch.hpp>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/workload/model.h"
 
 using namespace ddlsim;
+using ddlsim::test::catalog;
 
-namespace {
-
-io::Catalog catalog() { return io::Catalog::open(DDLSIM_SOURCE_DATA).value(); }
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("zoo: parameters are exactly the published ones, FLOPs within 1 %", "[unit][workload]") {
-  const io::Catalog all = catalog();
+  const io::Catalog& all = catalog();
   int compared = 0;
   for (const std::string& id : all.ids(io::Kind::kModels)) {
     const auto model = all.model(id);
@@ -32,7 +29,7 @@ TEST_CASE("zoo: parameters are exactly the published ones, FLOPs within 1 %", "[
 }
 
 TEST_CASE("zoo: gradient tensors as the frameworks list them", "[unit][workload]") {
-  const io::Catalog all = catalog();
+  const io::Catalog& all = catalog();
   const auto tensors = [&](std::string_view id) { return all.model(id).value()->totals.gradient_tensors; };
   CHECK(tensors("alexnet") == 16);    // 8 layers with weight and bias
   CHECK(tensors("vgg16") == 32);      // 16 layers with weight and bias
