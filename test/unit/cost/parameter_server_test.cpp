@@ -91,3 +91,14 @@ TEST_CASE("ps: on one node the network falls away", "[unit][cost]") {
   PsPipeline pipeline(ps_path(fabric));
   CHECK(pipeline.send(Time::zero(), gigabytes(1), 1).in(seconds) == Approx(0.2));  // out and in
 }
+
+TEST_CASE("ps: a piece travels to the server and back", "[unit][cost]") {
+  const PsFabric fabric{.workers = 1,
+                        .pcie = gigabytes_per_second(1),
+                        .node_network = gigabytes_per_second(1),
+                        .server_network = gigabytes_per_second(1),
+                        .latency = microseconds(10)};
+  PsPipeline pipeline(ps_path(fabric));
+  // One byte: four stations of 1 ns, and the network twice.
+  CHECK(pipeline.send(Time::zero(), bytes(1), 1).in(microseconds) == Approx(20.004));
+}

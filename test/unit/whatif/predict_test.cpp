@@ -239,3 +239,19 @@ TEST_CASE("what-if: twice the PCIe is twice of both its links", "[unit][whatif]"
     CHECK(alternative.changes[1].second == "31.51 GB/s");  // Gen3 x16, twice
   }
 }
+
+TEST_CASE("predict: the weight update, by hand", "[unit][whatif]") {
+  const auto p = predicted({{"gpus_per_node", "1", {}}});
+  // 25,557,032 parameters, momentum: five values of 4 bytes each at 70 % of 900 GB/s
+  CHECK(p.critical_path[3].name == "weight update");
+  CHECK(p.critical_path[3].time.in(seconds) == Approx(25'557'032.0 * 5 * 4 / (0.7 * 900e9)));
+}
+
+TEST_CASE("predict: every port of a server carries its share", "[unit][whatif]") {
+  const auto network = [](const char* value) {
+    const answer::LinkTraffic traffic = predicted({{"nodes", "2", {}}, {"network", value, {}}}).traffic.front();
+    return (traffic.bytes / traffic.time).in(gigabytes_per_second);
+  };
+  CHECK(network("25 Gb/s") == Approx(0.7 * 3.125));
+  CHECK(network("4 x infiniband-100g") == Approx(0.7 * 50));
+}
