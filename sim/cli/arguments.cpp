@@ -144,15 +144,14 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
   } catch (const CLI::CallForHelp&) {
     throw HelpRequest{app.help()};
   } catch (const CLI::ParseError& problem) {
-    throw UsageError{problem.what(), fmt::format("see `ddlsim {} --help`", app.get_name())};
+    throw UsageError{problem.what(), fmt::format("see `{} --help`", app.get_name())};
   }
   const std::vector<std::string> extras = app.remaining();
   if (extras.empty()) return;
   const std::string& first = extras.front();
   const bool option = first.starts_with("-");
-  throw UsageError{
-      fmt::format("unknown {} '{}'", option ? "option" : "argument", first),
-      option ? suggestion(first, option_names(app)) : fmt::format("see `ddlsim {} --help`", app.get_name())};
+  throw UsageError{fmt::format("unknown {} '{}'", option ? "option" : "argument", first),
+                   option ? suggestion(first, option_names(app)) : fmt::format("see `{} --help`", app.get_name())};
 }
 
 }  // namespace ddlsim::cli

@@ -71,7 +71,7 @@ void move_common_to_front(std::vector<std::vector<std::string>>& pieces) {
 }
 
 Expected<Change> read_change(const std::vector<std::string>& arguments) {
-  CLI::App app("an alternative", "what-if");
+  CLI::App app("an alternative", "ddlsim what-if");
   ScenarioFlags flags;
   Change change;
   flags.add_to(app);
@@ -101,7 +101,7 @@ Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::st
 }  // namespace
 
 int run_predict(const std::vector<std::string>& arguments) {
-  CLI::App app("Predict the step time of a job and say where it goes.", "predict");
+  CLI::App app("Predict the step time of a job and say where it goes.", "ddlsim predict");
   app.footer(std::string(kPredictExamples));
   ScenarioFlags flags;
   FormatFlags format;
@@ -128,7 +128,7 @@ int run_predict(const std::vector<std::string>& arguments) {
 int run_what_if(const std::vector<std::string>& arguments) {
   std::vector<std::vector<std::string>> pieces = split_at_vs(arguments);
   move_common_to_front(pieces);
-  CLI::App app("Compare a job with what it could be.", "what-if");
+  CLI::App app("Compare a job with what it could be.", "ddlsim what-if");
   app.footer(std::string(kWhatIfExamples));
   ScenarioFlags flags;
   FormatFlags format;
@@ -158,7 +158,7 @@ int run_what_if(const std::vector<std::string>& arguments) {
 }
 
 int run_list(const std::vector<std::string>& arguments) {
-  CLI::App app("Show what the program knows: models, hardware, settings.", "list");
+  CLI::App app("Show what the program knows: models, hardware, settings.", "ddlsim list");
   app.footer("\nExamples:\n  ddlsim list\n  ddlsim list gpus\n  ddlsim list gpus v100\n  ddlsim list settings");
   FormatFlags format;
   std::string data;

@@ -132,7 +132,7 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
 }  // namespace
 
 int run_fleet(const std::vector<std::string>& arguments) {
-  CLI::App app("Where the time of many jobs goes, and what would speed them up.", "fleet");
+  CLI::App app("Where the time of many jobs goes, and what would speed them up.", "ddlsim fleet");
   FormatFlags format;
   const FleetFlags flags = read_flags(app, format, arguments);
   const report::Format shape = format.get();

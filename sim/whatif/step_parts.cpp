@@ -28,7 +28,8 @@ Reached reached(const StepQuestion& question) {
   const cost::Efficiency& share = question.efficiency;
   Reached rates;
   rates.device = {question.peak * share.compute, node.gpu.memory_bandwidth * share.memory};
-  rates.on_one_uplink = static_cast<double>((question.gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks);
+  const std::int64_t fullest_uplink = (question.gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
+  rates.on_one_uplink = static_cast<double>(fullest_uplink);
   rates.host_link = node.host_link.bandwidth * share.pcie;
   rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * share.pcie);
   rates.peer = node.peer_bandwidth(question.gpus_per_node) * (node.joined_by_nvlink() ? share.nvlink : share.pcie);
