@@ -78,11 +78,14 @@ std::string factor(const answer::Alternative& a, const Prediction& base) {
   return fmt::format("{}x slower", significant(1.0 / a.speedup, 3));
 }
 
+/// What a first line must not leave out.
+std::string_view warning(const Prediction& p) { return p.fits == false ? "; DOES NOT FIT in GPU memory" : ""; }
+
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
-  const std::string_view fits = a.prediction.fits == false ? "; DOES NOT FIT in GPU memory" : "";
   return fmt::format("{}: {}: step {} -> {}; {} bound by {}{}\n", a.name, factor(a, base), to_text(base.step_time),
-                     to_text(a.prediction.step_time), same ? "still" : "now", a.prediction.bottleneck, fits);
+                     to_text(a.prediction.step_time), same ? "still" : "now", a.prediction.bottleneck,
+                     warning(a.prediction));
 }
 
 /// Notes of all predictions, each once, in order of appearance.
@@ -153,7 +156,7 @@ std::string comparison_text(const answer::Comparison& comparison, Format format)
   } else {
     for (const answer::Alternative& a : comparison.alternatives) text += headline(a, base);
   }
-  text += fmt::format("\nbaseline: {}; bound by {}\n\n", comparison.title, base.bottleneck);
+  text += fmt::format("\nbaseline: {}; bound by {}{}\n\n", comparison.title, base.bottleneck, warning(base));
   text += (comparison.ranked ? ranking(comparison) : side_by_side(comparison)).render(format) + "\n";
   for (const std::string& reason : comparison.skipped) text += "not tried: " + reason + "\n";
   return text + notes_text(all_notes(comparison));
@@ -171,9 +174,9 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
     return table.render(format);
   }
   std::string text =
-      fmt::format("step {} ({} {}s/s over {} GPU{}); bound by {}\n\n{}\n\n", to_text(prediction.step_time),
+      fmt::format("step {} ({} {}s/s over {} GPU{}); bound by {}{}\n\n{}\n\n", to_text(prediction.step_time),
                   significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
-                  prediction.gpus == 1 ? "" : "s", prediction.bottleneck, title);
+                  prediction.gpus == 1 ? "" : "s", prediction.bottleneck, warning(prediction), title);
   Table table({"", "value"});
   for (const Row& row : rows()) table.add({std::string(row.name), row.value(prediction)});
   if (prediction.bounds) {
