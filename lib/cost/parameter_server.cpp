@@ -1,40 +1,104 @@
 #include "ddlsim/cost/parameter_server.h"
 
-namespace ddlsim::cost {
+#include <algorithm>
 
-PsPath ps_path(const PsFabric& fabric) {
+namespace ddlsim::cost {
+namespace {
+
+/// The server's own stations; the others are the worker's.
+constexpr bool at_server(std::size_t station) { return station >= 2 && station <= 4; }
+
+}  // namespace
+
+PsTransportCost transport_cost(PsTransport transport) {
+  switch (transport) {
+    // 569 MB/s between two processes of one host, 128 MB tensors, TensorFlow 0.12 (tensorflow/tensorflow#6116). Small
+    // tensors are bound by the control plane (#11411); 50 us per message is assumed.
+    case PsTransport::kGrpc: return {gigabytes_per_second(0.569), microseconds(50), true, true};
+    // One MPI thread serves all requests, and tensors are encoded unless MPI_OPTIMAL_PATH=1 (contrib/mpi/README.md):
+    // twice gRPC's stream rate is assumed.
+    case PsTransport::kGrpcMpi: return {gigabytes_per_second(1.1), microseconds(30), true, true};
+    // 3.4 GB/s were seen with grpc+gdr where gRPC gave 0.5 (tensorflow/tensorflow#6116); verbs through a host proxy are
+    // taken to stream as fast. The request still goes by gRPC.
+    case PsTransport::kGrpcVerbs: return {gigabytes_per_second(3.4), microseconds(30), true, true};
+    case PsTransport::kGrpcGdr: return {gigabytes_per_second(3.4), microseconds(30), false, true};
+    // A ZeroMQ stream on 2018-2020 hosts moves about 10 Gb/s to 25 Gb/s; 2.5 GB/s is assumed.
+    case PsTransport::kTcp: return {gigabytes_per_second(2.5), microseconds(20), true, true};
+    case PsTransport::kRdma: return {Bandwidth::infinity(), microseconds(5), true, true};
+  }
+  return {};
+}
+
+PsPath ps_path(const PsFabric& fabric, std::int64_t shards) {
   const DataSize byte = bytes(1);
+  const auto per_node = static_cast<double>(fabric.workers_per_node);
+  const double nodes = static_cast<double>(fabric.workers) / per_node;
+  const double senders = fabric.local_aggregation ? nodes : static_cast<double>(fabric.workers);
+  const double at_node = fabric.local_aggregation ? 1.0 : per_node;
+  const double share = 1.0 / static_cast<double>(shards);
   PsPath path;
-  const Time copy = byte / fabric.pcie;
-  path.per_byte.front() = copy;
-  path.per_byte.back() = copy;
+  Time copy = fabric.transport.through_host || fabric.local ? byte / fabric.pcie : Time::zero();
+  if (fabric.local_aggregation && per_node > 1) {
+    // Each GPU sums its part of the gradient, then copies that part alone: a reduce-scatter, and its mirror image.
+    copy = copy / per_node + byte * ((per_node - 1.0) / per_node) / fabric.peer;
+  }
+  path.per_byte[0] = path.per_byte[6] = copy;
+  path.per_byte[3] = byte * (share * (3.0 * (fabric.local ? static_cast<double>(fabric.workers) : senders) +
+                                      fabric.update_accesses)) /
+                     fabric.server_memory;
   if (fabric.local) return path;
-  const Time at_node = byte * static_cast<double>(fabric.workers_per_node) / fabric.node_network;
-  const Time at_server =
-      byte * (static_cast<double>(fabric.workers) / static_cast<double>(fabric.servers)) / fabric.server_network;
-  path.per_byte[1] = path.per_byte[2] = max(at_node, at_server);
-  path.latency_before[1] = path.latency_before[3] = fabric.latency;
+  double through_port = 1.0;
+  if (fabric.colocated) through_port = (nodes - 1.0) / nodes * (fabric.pushes_meet_pulls ? 2.0 : 1.0);
+  const auto wire = [&](double load, Bandwidth port, double connections) {
+    return max(byte * (load * through_port) / port, byte * load / (fabric.transport.connection * connections));
+  };
+  path.per_byte[1] = path.per_byte[5] = wire(at_node, fabric.node_network, at_node * static_cast<double>(shards));
+  path.per_byte[2] = path.per_byte[4] = wire(senders * share, fabric.server_network, senders);
+  path.per_message[1] = path.per_message[5] = fabric.transport.per_message * at_node;
+  path.per_message[2] = path.per_message[4] = fabric.transport.per_message * senders;
+  path.travel[2] = path.travel[5] = fabric.latency;
   return path;
 }
 
-Time PsPipeline::send(Time ready, DataSize piece, double count) {
-  const double size = piece.in(bytes);
-  const std::array<Time, kPsStations> free = free_;
-  for (std::size_t last = 0; last < kPsStations; ++last) {
+PsPipeline::PsPipeline(const PsFabric& fabric) : spread_(ps_path(fabric, fabric.servers)), placed_(ps_path(fabric, 1)) {}
+
+Time& PsPipeline::free(std::size_t station, std::int64_t server) {
+  if (!at_server(station) || server < 0) return worker_free_[station];
+  std::vector<Time>& servers = server_free_[station];
+  const auto index = static_cast<std::size_t>(server);
+  if (servers.size() <= index) servers.resize(index + 1);
+  return servers[index];
+}
+
+Time PsPipeline::pass(std::size_t from, std::size_t to, Time ready, const PsLoad& load) {
+  const PsPath& path = load.server < 0 ? spread_ : placed_;
+  const double size = load.piece.in(bytes);
+  std::array<Time, kPsStations> serve;
+  std::array<Time, kPsStations> was_free;
+  for (std::size_t i = from; i < to; ++i) {
+    serve[i] = path.per_byte[i] * size + path.per_message[i];
+    was_free[i] = free(i, load.server);
+  }
+  Time leave = ready;
+  for (std::size_t last = from; last < to; ++last) {
     // P(first) of the header, built from station `last` backwards.
     Time service;
     Time slowest;
-    Time leave;
-    for (std::size_t first = last + 1; first-- > 0;) {
-      const Time serve = path_.per_byte[first] * size;
-      service += serve + (first < last ? path_.latency_before[first + 1] : Time::zero());
-      slowest = max(slowest, serve);
-      leave = max(leave, free[first] + service + slowest * (count - 1.0));
+    leave = Time::zero();
+    for (std::size_t first = last + 1; first-- > from;) {
+      service += serve[first] + (first < last ? path.travel[first + 1] : Time::zero());
+      slowest = max(slowest, serve[first]);
+      leave = max(leave, was_free[first] + service + slowest * (load.count - 1.0));
     }
-    leave = max(leave, ready + path_.latency_before[0] + service + slowest * (count - 1.0));
-    free_[last] = leave;
+    leave = max(leave, ready + path.travel[from] + service + slowest * (load.count - 1.0));
+    free(last, load.server) = leave;
   }
-  return free_.back();
+  return leave;
+}
+
+Time async_step(const PsFabric& fabric, DataSize bytes, Time alone) {
+  const PsPath path = ps_path(fabric, fabric.servers);
+  return max(alone, *std::max_element(path.per_byte.begin(), path.per_byte.end()) * bytes.in(ddlsim::bytes));
 }
 
 }  // namespace ddlsim::cost

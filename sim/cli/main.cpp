@@ -19,12 +19,15 @@ constexpr auto kCommands = std::to_array<Command>({
     {"predict", "the step time of a job, and where it goes", run_predict},
     {"what-if", "a job beside what it could be; or what would help most", run_what_if},
     {"fleet", "where the time of many jobs goes, and what would speed them up", run_fleet},
+    {"validate", "predictions beside published measurements", run_validate},
+    {"topology", "what joins the GPUs of a cluster, and what their routes reach", run_topology},
+    {"collective", "a collective over message sizes: time, bandwidths, algorithm", run_collective},
     {"list", "the models, hardware and settings that are known", run_list},
 });
 
 std::string usage() {
   std::string text = "ddlsim: how long a training step takes, what holds it back, and what would change it\n\n";
-  for (const Command& command : kCommands) text += fmt::format("  ddlsim {:<8}  {}\n", command.name, command.what);
+  for (const Command& command : kCommands) text += fmt::format("  ddlsim {:<10}  {}\n", command.name, command.what);
   return text + "\nddlsim COMMAND --help explains one; ddlsim --version\n";
 }
 

@@ -74,7 +74,10 @@ void parse(CLI::App& app, std::vector<std::string> arguments);
 
 int run_predict(const std::vector<std::string>& arguments);
 int run_what_if(const std::vector<std::string>& arguments);
+int run_topology(const std::vector<std::string>& arguments);
+int run_collective(const std::vector<std::string>& arguments);
 int run_list(const std::vector<std::string>& arguments);
+int run_validate(const std::vector<std::string>& arguments);
 int run_fleet(const std::vector<std::string>& arguments);
 
 }  // namespace ddlsim::cli

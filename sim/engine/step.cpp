@@ -1,7 +1,9 @@
 #include "ddlsim/sim/step.h"
 
-#include <optional>
-#include <utility>
+#include <algorithm>
+#include <vector>
+
+#include "channel.h"
 
 namespace ddlsim::sim {
 namespace {
@@ -9,15 +11,23 @@ namespace {
 /// The GPU and the CPU that feeds it.
 class Clocks {
  public:
-  explicit Clocks(Time launch_interval) : interval_(launch_interval) {}
+  explicit Clocks(Time launch_interval, Time start = Time::zero())
+      : interval_(launch_interval), issued_(start), done_(start) {}
 
-  Time run(Time duration, int kernels) {
+  /// A layer's kernels. `stretch(start, duration)` says when work ends that starts then.
+  template <typename Stretch>
+  Time run(Time duration, int kernels, Stretch stretch) {
     if (kernels == 0) return done_;
     const auto count = static_cast<double>(kernels);
     issued_ += interval_ * count;
-    done_ = max(done_ + duration, issued_ + duration / count);
+    done_ = max(stretch(done_, duration), issued_ + duration / count);
     return done_;
   }
+  Time run(Time duration, int kernels) {
+    return run(duration, kernels, [](Time start, Time work) { return start + work; });
+  }
+  /// The GPU starts nothing before `time`; the CPU goes on issuing.
+  void wait_until(Time time) { done_ = max(done_, time); }
   [[nodiscard]] Time now() const { return done_; }
 
  private:
@@ -26,87 +36,235 @@ class Clocks {
   Time done_;
 };
 
-/// First-in-first-out communication over whatever joins the GPUs.
-class Channel {
- public:
-  explicit Channel(const Fabric& fabric) : fabric_(fabric) {
-    if (const auto* servers = std::get_if<cost::PsFabric>(&fabric)) pipeline_.emplace(cost::ps_path(*servers));
-  }
-
-  void send(Time ready, const plan::Message& message) {
-    if (pipeline_) {
-      last_ = pipeline_->send(ready, message.size, static_cast<double>(message.count));
-    } else if (const auto* ring = std::get_if<cost::Ring>(&fabric_)) {
-      const Time once =
-          message.gathered ? cost::ring_all_gather(message.size, *ring) : cost::ring_all_reduce(message.size, *ring);
-      last_ = max(last_, ready) + once * static_cast<double>(message.count);
-    }
-  }
-  [[nodiscard]] Time last() const { return last_; }
-
- private:
-  const Fabric& fabric_;
-  std::optional<cost::PsPipeline> pipeline_;
-  Time last_;
+/// What a message waits in a priority schedule: the layer nearest to the input first, then the order of readiness.
+struct Waiting {
+  Time ready;
+  const plan::Message* message;
+  std::int64_t left;
 };
 
+class StepRun {
+ public:
+  StepRun(const workload::Model& model, std::span<const plan::Message> messages, const StepSetting& setting)
+      : model_(model), messages_(messages), setting_(setting) {}
+
+  StepTimeline run();
+
+ private:
+  [[nodiscard]] cost::LayerTime layer_time(const workload::Layer& layer, cost::Pass pass) const {
+    cost::LayerTime time = cost::layer_time(layer, pass, setting_.batch, setting_.activation, setting_.device);
+    time.compute = time.compute * setting_.gpu_time_factor;
+    time.memory = time.memory * setting_.gpu_time_factor;
+    return time;
+  }
+  void add(const cost::LayerTime& time) {
+    line_.compute += time.compute;
+    line_.memory += time.memory;
+  }
+  [[nodiscard]] Time interval() const { return setting_.launch_interval * setting_.gpu_time_factor; }
+
+  [[nodiscard]] Time coding_of_all() const {
+    Time sum;
+    for (const plan::Message& message : messages_) sum += coding_time(message, setting_);
+    return sum;
+  }
+  void plain_pass();
+  void send_in_backward();
+  Time send_by_priority(const std::vector<Time>& ready);
+  Time forward_waiting(const std::vector<Time>& back, Time start);
+  void pull_in_forward();
+  [[nodiscard]] Time all_sent_at(Time start) const;
+  void finish_step(Time exposed);
+
+  const workload::Model& model_;
+  std::span<const plan::Message> messages_;
+  const StepSetting& setting_;
+  StepTimeline line_;
+  std::optional<Clocks> after_forward_;
+  std::vector<Time> backward_times_;  // of the layers, in backward's order
+  Time all_back_;
+  Time backward_end_;
+};
+
+/// Forward and backward of one pass with nothing in their way.
+void StepRun::plain_pass() {
+  Clocks clocks(interval());
+  for (const workload::Layer& layer : model_.layers) {
+    const cost::LayerTime time = layer_time(layer, cost::Pass::kForward);
+    add(time);
+    clocks.run(time.total(), layer.forward_kernels);
+  }
+  line_.forward = clocks.now();
+  after_forward_ = clocks;
+  backward_times_.reserve(model_.layers.size());
+  for (std::size_t i = model_.layers.size(); i-- > 0;) {
+    const cost::LayerTime time = layer_time(model_.layers[i], cost::Pass::kBackward);
+    add(time);
+    backward_times_.push_back(time.total());
+    clocks.run(time.total(), model_.layers[i].backward_kernels);
+  }
+  line_.backward = clocks.now() - line_.forward;
+  line_.launch = max(clocks.now() - line_.compute - line_.memory, Time::zero());
+}
+
+/// Backward again, this time with messages and what they take from it.
+void StepRun::send_in_backward() {
+  Channel channel(setting_);
+  Clocks clocks = *after_forward_;
+  const Time start = line_.forward;
+  const bool ordered = setting_.priority;
+  std::vector<Time> ready;
+  auto next = messages_.begin();
+  const auto offer = [&](Time done) {
+    const Time coded = coding_time(*next, setting_);
+    if (coded > Time::zero()) {
+      clocks.wait_until(clocks.now() + coded);
+      done = clocks.now();
+    }
+    if (ordered) {
+      ready.push_back(done);
+    } else {
+      channel.offer(done, *next);
+    }
+    ++next;
+  };
+  auto time = backward_times_.begin();
+  for (std::size_t i = model_.layers.size(); i-- > 0; ++time) {
+    clocks.run(*time, model_.layers[i].backward_kernels, [&](Time from, Time work) {
+      return ordered ? from + work : channel.stretched(from, work);
+    });
+    while (next != messages_.end() && next->after == i) offer(clocks.now());
+  }
+  while (next != messages_.end()) offer(clocks.now());
+  channel.finish();
+  backward_end_ = clocks.now();
+  const Time longer = max(backward_end_ - start - line_.backward, Time::zero());
+  line_.copying = min(line_.copying, longer);
+  line_.contention = longer - line_.copying;
+  all_back_ = ordered ? send_by_priority(ready) : channel.last();
+}
+
+/// Serves waiting pieces by layer; returns when the last is back, and stretches the next forward pass to wait for them.
+Time StepRun::send_by_priority(const std::vector<Time>& ready) {
+  Channel channel(setting_);
+  std::vector<Time> back(model_.layers.size());
+  std::vector<Waiting> waiting;
+  std::size_t arrived = 0;
+  Time last;
+  const auto later = [](const Waiting& a, const Waiting& b) { return a.message->after > b.message->after; };
+  while (arrived < ready.size() || !waiting.empty()) {
+    Time now = channel.free();
+    if (waiting.empty()) now = max(now, ready[arrived]);
+    for (; arrived < ready.size() && ready[arrived] <= now; ++arrived) {
+      waiting.push_back({ready[arrived], &messages_[arrived], messages_[arrived].count});
+      std::push_heap(waiting.begin(), waiting.end(), later);
+    }
+    Waiting& first = waiting.front();
+    // Nothing else can come in between: the rest goes as one.
+    const bool last_arrival = arrived == ready.size();
+    const std::int64_t pieces = last_arrival ? first.left : 1;
+    const Time done = channel.send_now(max(now, first.ready), *first.message, static_cast<double>(pieces));
+    back[first.message->after] = max(back[first.message->after], done);
+    last = max(last, done);
+    first.left -= pieces;
+    if (first.left == 0) {
+      std::pop_heap(waiting.begin(), waiting.end(), later);
+      waiting.pop_back();
+    }
+  }
+  const Time waited = forward_waiting(back, backward_end_) - line_.forward;
+  return backward_end_ + max(waited, Time::zero());
+}
+
+/// How long a forward pass takes that starts at `start` and whose layers wait for their weights.
+Time StepRun::forward_waiting(const std::vector<Time>& back, Time start) {
+  Clocks clocks(interval(), start);
+  for (std::size_t i = 0; i < model_.layers.size(); ++i) {
+    clocks.wait_until(back[i]);
+    clocks.run(layer_time(model_.layers[i], cost::Pass::kForward).total(), model_.layers[i].forward_kernels);
+  }
+  return clocks.now() - start;
+}
+
+/// The servers have all gradients at `all_back_`; the next forward pass pulls in the model's order.
+void StepRun::pull_in_forward() {
+  Channel channel(setting_);
+  std::vector<Time> back(model_.layers.size());
+  for (auto message = messages_.rbegin(); message != messages_.rend(); ++message) {
+    back[message->after] = max(back[message->after], channel.pull(Time::zero(), *message));
+  }
+  line_.communication_exposed += max(forward_waiting(back, Time::zero()) - line_.forward, Time::zero());
+}
+
 /// When every message is back if all may start at `start`.
-Time send_all(std::span<const plan::Message> messages, const Fabric& fabric, Time start) {
-  Channel channel(fabric);
-  for (const plan::Message& message : messages) channel.send(start, message);
-  return max(channel.last(), start);
+Time StepRun::all_sent_at(Time start) const {
+  Channel channel(setting_);
+  Time pulled = start;
+  for (const plan::Message& message : messages_) channel.offer(start, message);
+  channel.finish();
+  if (!setting_.pull_at_start) return max(channel.last(), start);
+  const Time pushed = max(channel.last(), start);
+  for (auto message = messages_.rbegin(); message != messages_.rend(); ++message) {
+    pulled = max(pulled, channel.pull(pushed, *message));
+  }
+  return pulled;
+}
+
+void StepRun::finish_step(Time exposed) {
+  line_.communication_exposed += exposed;
+  const auto passes = static_cast<double>(setting_.accumulation);
+  const Time pass = line_.forward + line_.backward;
+  line_.earlier_passes = pass * (passes - 1.0);
+  line_.compute = line_.compute * passes;
+  line_.memory = line_.memory * passes;
+  line_.launch = line_.launch * passes;
+  line_.waiting = pass * (passes * setting_.wait);
+  line_.update = setting_.update * setting_.gpu_time_factor;
+  line_.memory += line_.update;
+  const auto* servers = std::get_if<cost::PsFabric>(&setting_.fabric);
+  const Time host_link =
+      setting_.input * passes + (servers == nullptr ? Time::zero() : setting_.pulled / servers->pcie);
+  line_.memory += line_.copying;
+  const Time busy = line_.earlier_passes + pass + line_.copying + line_.contention + line_.waiting + line_.communication_exposed +
+                    line_.update;
+  line_.input_exposed = max(host_link - busy, Time::zero());
+  line_.step = busy + line_.input_exposed;
+}
+
+StepTimeline StepRun::run() {
+  plain_pass();
+  const Time pass = line_.forward + line_.backward;
+  if (std::holds_alternative<std::monostate>(setting_.fabric)) {
+    finish_step(Time::zero());
+    return line_;
+  }
+  line_.copying = coding_of_all();
+  if (setting_.communication_alone || setting_.overlap == plan::Overlap::kIdeal) {
+    line_.communication = all_sent_at(Time::zero());
+  }
+  switch (setting_.overlap) {
+    case plan::Overlap::kIdeal: {
+      line_.copying = Time::zero();  // hidden as well
+      const Time hidden_by =
+          pass * static_cast<double>(setting_.accumulation) + setting_.update * setting_.gpu_time_factor;
+      finish_step(max(line_.communication - hidden_by, Time::zero()));
+      break;
+    }
+    case plan::Overlap::kNone: finish_step(max(all_sent_at(pass) - pass, Time::zero())); break;
+    case plan::Overlap::kBackward:
+      send_in_backward();
+      if (setting_.pull_at_start) pull_in_forward();
+      finish_step(max(all_back_ - backward_end_, Time::zero()));
+      break;
+  }
+  return line_;
 }
 
 }  // namespace
 
 StepTimeline run_step(const workload::Model& model, std::span<const plan::Message> messages,
                       const StepSetting& setting) {
-  StepTimeline line;
-  Clocks clocks(setting.launch_interval);
-  Channel channel(setting.fabric);
-  const auto run = [&](const workload::Layer& layer, cost::Pass pass) {
-    const cost::LayerTime time = cost::layer_time(layer, pass, setting.batch, setting.activation, setting.device);
-    line.compute += time.compute;
-    line.memory += time.memory;
-    return clocks.run(time.total(), pass == cost::Pass::kForward ? layer.forward_kernels : layer.backward_kernels);
-  };
-  for (const workload::Layer& layer : model.layers) run(layer, cost::Pass::kForward);
-  line.forward = clocks.now();
-
-  const bool overlapped = setting.overlap == plan::Overlap::kBackward;
-  auto next = messages.begin();
-  for (std::size_t i = model.layers.size(); i-- > 0;) {
-    const Time done = run(model.layers[i], cost::Pass::kBackward);
-    for (; overlapped && next != messages.end() && next->after == i; ++next) channel.send(done, *next);
-  }
-  const Time backward_done = clocks.now();
-  for (; overlapped && next != messages.end(); ++next) channel.send(backward_done, *next);
-  line.backward = backward_done - line.forward;
-  line.launch = max(backward_done - line.compute - line.memory, Time::zero());
-  if (setting.communication_alone || setting.overlap == plan::Overlap::kIdeal) {
-    line.communication = send_all(messages, setting.fabric, Time::zero());
-  }
-  line.update = setting.update;
-  line.memory += setting.update;
-
-  const Time host_link = setting.input + [&] {
-    const auto* servers = std::get_if<cost::PsFabric>(&setting.fabric);
-    return servers == nullptr ? Time::zero() : setting.pulled / servers->pcie;
-  }();
-  if (setting.overlap == plan::Overlap::kIdeal) {
-    const Time calculation = backward_done + setting.update;
-    line.communication_exposed = max(line.communication - calculation, Time::zero());
-    const Time longest = calculation + line.communication_exposed;
-    line.input_exposed = max(host_link - longest, Time::zero());
-    line.step = longest + line.input_exposed;
-    return line;
-  }
-  const Time all_back = overlapped ? channel.last() : send_all(messages, setting.fabric, backward_done);
-  line.communication_exposed = max(all_back - backward_done, Time::zero());
-  const Time busy = backward_done + line.communication_exposed + setting.update;
-  line.input_exposed = max(host_link - busy, Time::zero());
-  line.step = busy + line.input_exposed;
-  return line;
+  return StepRun(model, messages, setting).run();
 }
 
 }  // namespace ddlsim::sim

@@ -160,7 +160,9 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
 
 }  // namespace
 
-Expected<Prediction> predict(const Scenario& scenario) {
+namespace {
+
+Expected<StepQuestion> ask(const Scenario& scenario) {
   const auto fidelity = fidelity_of(scenario);
   if (!fidelity) return tl::unexpected<Error>(fidelity.error());
   const auto peak = peak_of(scenario);
@@ -173,8 +175,42 @@ Expected<Prediction> predict(const Scenario& scenario) {
                         .gpus_per_node = cluster.gpus_per_node,
                         .efficiency = scenario.efficiency,
                         .launch_interval = scenario.launch_interval,
+                        .gpu_time_factor = scenario.gpu_time_factor,
                         .messages = {}};
-  prepare(question);
+  if (auto prepared = prepare(question); !prepared) return tl::unexpected<Error>(prepared.error());
+  return question;
+}
+
+}  // namespace
+
+Expected<double> fit_gpu_time(const Scenario& scenario, Time measured) {
+  auto question = ask(scenario);
+  if (!question) return tl::unexpected<Error>(question.error());
+  const auto step_at = [&](double factor) {
+    question->gpu_time_factor = factor;
+    return step_parts(*question, Detail::kTime).time;
+  };
+  double low = 1e-6;
+  double high = 1;
+  while (step_at(high) < measured && high < 1e6) high *= 4;
+  if (step_at(low) > measured || step_at(high) < measured) {
+    return fail(ErrorCode::kInfeasible, fmt::format("no GPU speed gives a step of {}: communication alone takes {}",
+                                                    to_text(measured), to_text(step_at(low))));
+  }
+  while (high - low > 1e-10 * high) {
+    const double middle = 0.5 * (low + high);
+    (step_at(middle) < measured ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+Expected<Prediction> predict(const Scenario& scenario) {
+  auto asked = ask(scenario);
+  if (!asked) return tl::unexpected<Error>(asked.error());
+  StepQuestion& question = *asked;
+  const Fidelity* fidelity = &question.fidelity;
+  const ComputeRate* peak = &question.peak;
+  const hardware::Cluster& cluster = scenario.cluster;
   StepParts step = step_parts(question, Detail::kAll);
   const double step_seconds = step.time.in(seconds);
   if (!std::isfinite(step_seconds) || step_seconds <= 0) {
@@ -191,13 +227,14 @@ Expected<Prediction> predict(const Scenario& scenario) {
   prediction.sample = scenario.model->sample;
   prediction.step_time = step.time;
   prediction.breakdown = step.breakdown;
+  const std::int64_t passes = *fidelity == Fidelity::kAnalytic ? scenario.strategy.accumulation : 1;
   prediction.throughput_samples_per_second =
-      static_cast<double>(gpus) * static_cast<double>(scenario.batch) / step.time.in(seconds);
+      static_cast<double>(gpus) * static_cast<double>(scenario.batch * passes) / step.time.in(seconds);
   if (gpus > 1) {
     StepQuestion alone = question;
     alone.nodes = 1;
     alone.gpus_per_node = 1;
-    prepare(alone);
+    alone.messages.clear();
     prediction.scaling_efficiency = step_parts(alone, Detail::kTime).time / step.time;
   }
   prediction.bottleneck = bottleneck_of(question, step);
@@ -207,7 +244,7 @@ Expected<Prediction> predict(const Scenario& scenario) {
   prediction.traffic = std::move(step.traffic);
   prediction.critical_path = std::move(step.segments);
   prediction.bounds = step.bounds;
-  prediction.mfu = workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops / step.time / *peak;
+  prediction.mfu = workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops * static_cast<double>(passes) / step.time / *peak;
   const plan::MemoryFootprint footprint =
       plan::memory_footprint(*scenario.model, scenario.strategy, gpus, scenario.batch, scenario.precision);
   prediction.memory_per_gpu = footprint.total();

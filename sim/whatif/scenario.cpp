@@ -9,12 +9,18 @@
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/framework.h"
 
 namespace ddlsim::whatif {
 namespace {
 
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
 constexpr std::int64_t kMaxServers = hardware::kMaxNodes;
+constexpr std::int64_t kMaxRank = 1 << 20;
+constexpr std::int64_t kMaxAccumulation = std::int64_t{1} << 32;
+
+constexpr Choices<bool, 4> kYesNo{{{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
 
 using Value = const std::string&;
 using Apply = Expected<void> (*)(Scenario&, Value, const io::Catalog&);
@@ -110,6 +116,42 @@ Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
   return {};
 }
 
+Expected<bool> parse_yes(Value value) { return parse_choice(kYesNo, value, "answer"); }
+
+/// A kind of strategy; what a framework adds to it was spelt out before (with_frameworks).
+Expected<void> set_strategy(Scenario& scenario, Value value, const io::Catalog&) {
+  auto kind = parse_choice(plan::kStrategies, value, "strategy");
+  if (!kind) {
+    std::vector<std::string> names;
+    for (const auto& [name, what] : plan::kStrategies) names.emplace_back(name);
+    for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
+    kind.error().notes = {suggestion(value, names)};
+  }
+  return store(std::move(kind), scenario.strategy.kind);
+}
+
+Expected<void> set_collective_table(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(load_collective_table(value), scenario.collective_table);
+}
+
+Expected<void> set_jitter(Scenario& scenario, Value value, const io::Catalog&) {
+  if (value == "0" || value == "0 %") {
+    scenario.jitter = 0;
+    return {};
+  }
+  return store(parse_fraction(value), scenario.jitter);
+}
+
+Expected<void> set_time_factor(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto factor = parse_number(value);
+  if (!factor) return tl::unexpected<Error>(factor.error());
+  if (*factor < 1e-6 || *factor > 1e6) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1e-6 and 1e6", value));
+  }
+  scenario.gpu_time_factor = *factor;
+  return {};
+}
+
 Expected<void> set_partition(Scenario& scenario, Value value, const io::Catalog&) {
   const auto size = parse_data_size(value);
   if (!size) return tl::unexpected<Error>(size.error());
@@ -163,10 +205,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(kPrecisions, v, "precision"), s.precision);
      }},
-    {"strategy", "ps, allreduce, pearl", "allreduce",
-     [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_choice(plan::kStrategies, v, "strategy"), s.strategy.kind);
-     }},
+    {"strategy", "ps, allreduce, pearl, or a framework's way (`ddlsim list frameworks`)", "allreduce", set_strategy},
     {"network", "of a server: a rate, a link's name, or several ports of it", "25 Gb/s", set_network},
     {"network.latency", "one hop", "14 us",
      [](Scenario& s, Value v, const io::Catalog&) {
@@ -205,15 +244,78 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_count(v, {1, hardware::kMaxGpusPerNode}), s.cluster.node.pcie_uplinks);
      }},
-    {"strategy.bucket", "all-reduce: gradients are sent in buckets of this size", "25 MiB",
+    {"strategy.grouping", "how gradients become messages: buckets, fusion, per-tensor, flat, partitions", "buckets",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kGroupings, v, "grouping"), s.strategy.grouping);
+     }},
+    {"strategy.first_bucket", "buckets: size of the first", "1 MiB",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.first_bucket); }},
+    {"strategy.bucket", "buckets: size of the others; fusion: size of the buffer", "25 MiB",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.bucket); }},
-    {"strategy.partition", "ps: tensors are cut into pieces of this size", "4 MB", set_partition},
-    {"strategy.servers", "ps: server machines (default: as many as worker nodes)", "4",
-     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxServers}), s.strategy.servers); }},
+    {"strategy.cycle", "fusion: time between two wakes of the coordinator", "1 ms",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_time(v), s.strategy.cycle); }},
+    {"strategy.partition", "partitions: tensors are cut into pieces of this size", "4 MB", set_partition},
+    {"strategy.priority", "what the next forward pass needs first is sent first: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.priority); }},
     {"strategy.gradients", "format in which gradients travel", "fp32",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(kPrecisions, v, "precision"), s.strategy.gradients);
      }},
+    {"strategy.compression", "of gradients: none, top-k, powersgd, sign", "none",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kCompressions, v, "compression"), s.strategy.compression);
+     }},
+    {"strategy.density", "top-k: share of the elements that are sent", "1 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.strategy.density); }},
+    {"strategy.rank", "powersgd: columns of the factors", "4",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxRank}), s.strategy.rank); }},
+    {"strategy.accumulation", "forward and backward passes per step; the last one sends", "1",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {1, kMaxAccumulation}), s.strategy.accumulation);
+     }},
+    {"strategy.servers", "ps: servers (default: as many as worker nodes)", "4",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxServers}), s.strategy.servers); }},
+    {"strategy.colocated", "ps: servers run on the workers' machines: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.colocated); }},
+    {"strategy.placement", "ps: which server holds a tensor: even, round-robin, greedy", "even",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kPlacements, v, "placement"), s.strategy.placement);
+     }},
+    {"strategy.local_aggregation", "ps: a node's GPUs sum their gradients first: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.local_aggregation); }},
+    {"strategy.pull_at_start", "ps: weights are pulled when the next step asks for them: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.pull_at_start); }},
+    {"strategy.consistency", "ps: sync, async, stale-sync", "sync",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kConsistencies, v, "consistency"), s.strategy.consistency);
+     }},
+    {"strategy.staleness", "stale-sync: steps a worker may be ahead", "3",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {0, kMaxAccumulation}), s.strategy.staleness);
+     }},
+    {"collective.library", "nccl, mpi, mpi-opt, baidu", "nccl",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kCollectiveLibraries, v, "library"), s.collective.kind);
+     }},
+    {"collective.algorithm", "forced upon the library (default: its own choice)", "ring",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kCollectiveAlgorithms, v, "algorithm"), s.collective.algorithm);
+     }},
+    {"collective.table", "measured collectives, instead of formulas: a file of nccl-tests output or JSON, or CSV", "sweep.txt",
+     set_collective_table},
+    {"network.transport", "what drives the network: infiniband, roce, efa, tcp (default: as the link's name says)", "tcp",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kNetworkTransports, v, "transport"), s.transport);
+     }},
+    {"ps.transport", "grpc, grpc+mpi, grpc+verbs, grpc+gdr, tcp, rdma (default: the network's own rate)", "grpc",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kPsTransports, v, "transport"), s.ps_transport);
+     }},
+    {"ps.memory_bandwidth", "of a server's host memory", "60 GB/s",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.server_memory); }},
+    {"jitter", "standard deviation of one GPU's step, as a share; a synchronous step waits for the slowest", "2 %",
+     set_jitter},
+    {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"overlap", "none, backward, ideal", "backward",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_choice(plan::kOverlaps, v, "overlap"), s.overlap); }},
     {"fidelity", "aggregate, analytic (default: analytic where the model has layers)", "analytic",
@@ -353,9 +455,28 @@ std::vector<SettingInfo> settings() {
   return rows;
 }
 
-Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> overrides) {
-  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
+namespace {
+
+/// Spells out `strategy = horovod` as its settings. They come first, so that what is stated by itself wins.
+std::vector<Override> with_framework(std::span<const Override> overrides, std::string& name) {
+  std::vector<Override> spelt;
+  const Override* strategy = last_of(overrides, "strategy");
+  const Framework* framework = strategy == nullptr ? nullptr : find_framework(strategy->value);
+  if (framework == nullptr) return {overrides.begin(), overrides.end()};
+  name = framework->name;
+  for (auto& [path, value] : settings_of(*framework)) spelt.push_back({path, value, strategy->where});
+  for (const Override& setting : overrides) {
+    if (setting.path != "strategy") spelt.push_back(setting);
+  }
+  return spelt;
+}
+
+}  // namespace
+
+Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated) {
   Scenario scenario;
+  const std::vector<Override> overrides = with_framework(stated, scenario.framework);
+  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
   if (auto model = set_model(scenario, catalog, overrides); !model) return tl::unexpected<Error>(model.error());
   scenario.strategy.kind = default_strategy(*scenario.model);
   if (last_of(overrides, "node") == nullptr) {
@@ -371,7 +492,22 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
     all_gpus = all_gpus && leaf.path != "gpus_per_node";
   }
   if (all_gpus) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
-  for (const Override& setting : overrides) scenario.stated.push_back(setting.path);
+  for (const Override& setting : stated) scenario.stated.push_back(setting.path);
+  return scenario;
+}
+
+Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated) {
+  Scenario scenario;
+  const std::vector<Override> overrides = with_framework(stated, scenario.framework);
+  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
+  if (last_of(overrides, "node") == nullptr) return fail(ErrorCode::kInvalidArgument, "no node named");
+  for (const Leaf& leaf : kLeaves) {
+    const Override* setting = last_of(overrides, leaf.path);
+    if (setting == nullptr || leaf.apply == nullptr || leaf.path.starts_with("model")) continue;
+    if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
+  }
+  if (last_of(overrides, "gpus_per_node") == nullptr) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
+  for (const Override& setting : stated) scenario.stated.push_back(setting.path);
   return scenario;
 }
 
@@ -417,7 +553,8 @@ std::string describe(const Scenario& scenario) {
   std::string text =
       fmt::format("{}, {} {}{} per GPU, {}, {}, on {} x {}", scenario.model->name, to_text(scenario.batch),
                   scenario.model->sample, scenario.batch == 1 ? "" : "s", name_of(kPrecisions, scenario.precision),
-                  name_of(plan::kStrategies, scenario.strategy.kind), to_text(cluster.nodes), node.name);
+                  scenario.framework.empty() ? name_of(plan::kStrategies, scenario.strategy.kind) : scenario.framework,
+                  to_text(cluster.nodes), node.name);
   text += fmt::format(" ({} GPU{} in all: {})", to_text(cluster.gpus()), cluster.gpus() == 1 ? "" : "s", node.gpu.name);
   if (cluster.nodes > 1) text += fmt::format(", network {} per server", to_text_in_bits(node.network_bandwidth()));
   return text;

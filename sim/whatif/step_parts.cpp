@@ -1,11 +1,18 @@
 #include "step_parts.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
 
+#include "ddlsim/cost/collective.h"
+#include "ddlsim/cost/nccl.h"
 #include "ddlsim/cost/pai.h"
+#include "ddlsim/cost/parameter_server.h"
+#include "ddlsim/cost/straggler.h"
 #include "ddlsim/sim/step.h"
+#include "ddlsim/whatif/collective.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -41,28 +48,60 @@ Reached reached(const StepQuestion& question) {
 
 std::string_view peer_name(const hardware::Node& node) { return node.joined_by_nvlink() ? "nvlink" : "pcie"; }
 
-sim::Fabric fabric_of(const StepQuestion& question, const Reached& rates) {
-  const hardware::Node& node = question.scenario.cluster.node;
-  if (question.gpus() == 1) return std::monostate{};
-  const Time network_latency = node.network.latency * question.latency_factor;
-  if (question.scenario.strategy.kind == StrategyKind::kPs) {
-    const std::int64_t servers = question.scenario.strategy.servers;
-    return cost::PsFabric{.workers = question.gpus(),
-                          .workers_per_node = question.gpus_per_node,
-                          .servers = servers > 0 ? servers : question.nodes,
-                          .local = question.nodes == 1,
-                          .pcie = rates.pcie_share,
-                          .node_network = rates.network,
-                          .server_network = rates.server_network,
-                          .latency = network_latency};
-  }
-  return cost::Ring{.gpus = question.gpus(),
-                    .nodes = question.nodes,
-                    .intra = rates.peer,
-                    .inter = rates.network,
-                    .intra_latency = node.peer_link().latency * question.latency_factor,
-                    .inter_latency = network_latency};
+plan::Strategy strategy_of(const StepQuestion& question) {
+  plan::Strategy strategy = question.scenario.strategy;
+  if (strategy.servers == 0) strategy.servers = question.nodes;
+  if (question.nodes == 1) strategy.servers = 1;
+  return strategy;
 }
+
+/// A collective library over the question's GPUs. Rates that the question varies scale with it.
+Expected<cost::CollectiveModel> collectives_of(const StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  cost::Communicator communicator = communicator_of(scenario, question.nodes, question.gpus_per_node);
+  const double pcie = question.efficiency.pcie / scenario.efficiency.pcie;
+  const double nvlink = question.efficiency.nvlink / scenario.efficiency.nvlink;
+  communicator.intra = communicator.intra * (scenario.cluster.node.joined_by_nvlink() ? nvlink : pcie);
+  communicator.pcie = communicator.pcie * pcie;
+  communicator.inter = communicator.inter * (question.efficiency.network / scenario.efficiency.network);
+  communicator.intra_latency = communicator.intra_latency * question.latency_factor;
+  communicator.inter_latency = communicator.inter_latency * question.latency_factor;
+  return cost::CollectiveModel::create(communicator, collective_library_of(scenario), scenario.collective_table);
+}
+
+cost::PsFabric servers_of(const StepQuestion& question, const Reached& rates, const plan::Strategy& strategy) {
+  const Scenario& scenario = question.scenario;
+  cost::PsFabric fabric{.workers = question.gpus(),
+                        .workers_per_node = question.gpus_per_node,
+                        .servers = strategy.servers,
+                        .local = question.nodes == 1,
+                        .colocated = strategy.colocated,
+                        .local_aggregation = strategy.local_aggregation && question.gpus_per_node > 1,
+                        .pushes_meet_pulls = !strategy.pull_at_start,
+                        .pcie = rates.pcie_share,
+                        .peer = rates.peer,
+                        .node_network = rates.network,
+                        .server_network = rates.server_network,
+                        .server_memory = scenario.server_memory,
+                        .update_accesses = static_cast<double>(update_accesses(scenario.model->optimizer)),
+                        .latency = scenario.cluster.node.network.latency * question.latency_factor};
+  if (scenario.ps_transport) fabric.transport = cost::transport_cost(*scenario.ps_transport);
+  return fabric;
+}
+
+/// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
+double held_share(const StepQuestion& question) {
+  const hardware::Node& node = question.scenario.cluster.node;
+  if (question.scenario.collective.kind != cost::CollectiveLibraryKind::kNccl || node.gpu.sm_count <= 0) return 0;
+  // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels; without
+  // NVLink NCCL makes two, doubled.
+  double blocks = 4;
+  if (node.joined_by_nvlink()) blocks = node.gpu_interconnect == hardware::Interconnect::kNvlink ? 24 : 12;
+  return blocks / static_cast<double>(node.gpu.sm_count);
+}
+
+/// Every byte that crosses a link is written where it arrives, read from there, and summed or stored (derived).
+constexpr double kAccessesPerByte = 3;
 
 DataSize total_of(const std::vector<plan::Message>& messages, bool gathered) {
   DataSize sum;
@@ -72,54 +111,126 @@ DataSize total_of(const std::vector<plan::Message>& messages, bool gathered) {
   return sum;
 }
 
+/// What one step sends over the busiest instance of each link.
+class Traffic {
+ public:
+  void add(std::string_view link, DataSize bytes, Bandwidth rate) {
+    if (bytes > DataSize::zero()) rows_.push_back({std::string(link), bytes, bytes / rate});
+  }
+  std::vector<answer::LinkTraffic> take() { return std::move(rows_); }
+
+ private:
+  std::vector<answer::LinkTraffic> rows_;
+};
+
 std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, const Reached& rates,
                                                   const sim::Fabric& fabric, DataSize input) {
-  std::vector<answer::LinkTraffic> traffic;
-  const auto add = [&](std::string_view link, DataSize bytes, Bandwidth rate) {
-    traffic.push_back({std::string(link), bytes, bytes / rate});
-  };
+  Traffic traffic;
   const DataSize summed = total_of(question.messages, false);
   const DataSize gathered = total_of(question.messages, true);
   DataSize over_pcie = input * rates.on_one_uplink;
-  if (const auto* ring = std::get_if<cost::Ring>(&fabric)) {
-    const DataSize hop = cost::ring_traffic(summed, *ring) + cost::ring_gather_traffic(gathered, *ring);
-    if (ring->nodes > 1) add("network", hop, rates.network);
-    if (ring->gpus > ring->nodes) add(peer_name(question.scenario.cluster.node), hop, rates.peer);
+  if (const auto* collectives = std::get_if<sim::CollectiveFabric>(&fabric)) {
+    const cost::EffectiveRates reach =
+        cost::effective_rates(collectives->model->communicator(), collectives->model->library());
+    const auto n = static_cast<double>(question.gpus());
+    const DataSize hop = summed * (2.0 * (n - 1.0) / n) + gathered * (n - 1.0);
+    if (question.nodes > 1) {
+      traffic.add("network", hop, reach.inter);
+    }
+    if (question.gpus() > question.nodes) {
+      traffic.add(peer_name(question.scenario.cluster.node), hop, reach.intra);
+    }
   } else if (const auto* servers = std::get_if<cost::PsFabric>(&fabric)) {
-    over_pcie += summed * rates.on_one_uplink;
+    if (servers->local || servers->transport.through_host) over_pcie += summed * rates.on_one_uplink;
     if (!servers->local) {
-      const DataSize at_node = summed * static_cast<double>(servers->workers_per_node);
+      const auto per_node = static_cast<double>(servers->workers_per_node);
+      const double flows = servers->local_aggregation ? 1.0 : per_node;
+      const DataSize at_node = summed * flows;
       const DataSize at_server =
-          summed * (static_cast<double>(servers->workers) / static_cast<double>(servers->servers));
+          summed * (static_cast<double>(servers->workers) / per_node * flows / static_cast<double>(servers->servers));
       const bool node_binds = at_node / rates.network >= at_server / rates.server_network;
-      add("network", node_binds ? at_node : at_server, node_binds ? rates.network : rates.server_network);
+      traffic.add("network", node_binds ? at_node : at_server, node_binds ? rates.network : rates.server_network);
     }
   }
-  add("pcie host", over_pcie, rates.host_link);
-  return traffic;
+  traffic.add("pcie host", over_pcie, rates.host_link);
+  return traffic.take();
+}
+
+sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, sim::Fabric fabric) {
+  const Scenario& scenario = question.scenario;
+  const workload::Model& model = *scenario.model;
+  const plan::Strategy& strategy = scenario.strategy;
+  const bool servers = std::holds_alternative<cost::PsFabric>(fabric);
+  const bool collective = std::holds_alternative<sim::CollectiveFabric>(fabric);
+  const bool synchronous = !servers || strategy.consistency == plan::Consistency::kSync;
+  const double updated = workload::gradient_elements(model, scenario.batch) * update_accesses(model.optimizer);
+  const auto batch = static_cast<double>(scenario.batch);
+  sim::StepSetting setting{
+      .device = rates.device,
+      .launch_interval = question.launch_interval,
+      .gpu_time_factor = question.gpu_time_factor,
+      .activation = activation_size(scenario.precision),
+      .batch = batch,
+      .fabric = std::move(fabric),
+                .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
+      .cycle = std::nullopt,
+      .fusion_buffer = strategy.bucket,
+      .priority = strategy.priority && (servers || collective),
+      .pull_at_start = servers && strategy.pull_at_start,
+      .accumulation = strategy.accumulation,
+      .held = collective ? held_share(question) : 0,
+      .held_memory = bytes(kAccessesPerByte) / scenario.cluster.node.gpu.memory_bandwidth,
+      .wait = synchronous ? scenario.jitter * cost::expected_largest(question.gpus()) : 0,
+      .update = servers ? Time::zero() : bytes(4) * updated / rates.device.memory,
+      .input = model.input_per_sample * batch / rates.pcie_share,
+      .pulled = servers ? total_of(question.messages, false) : DataSize::zero()};
+  if (plan::grouping_of(strategy) == plan::Grouping::kFusion && collective) setting.cycle = strategy.cycle;
+  return setting;
+}
+
+/// Workers that wait for nobody, or for those far behind alone.
+void relax(const StepQuestion& question, const sim::StepSetting& setting, sim::StepTimeline& line) {
+  const plan::Strategy& strategy = question.scenario.strategy;
+  const auto* servers = std::get_if<cost::PsFabric>(&setting.fabric);
+  if (servers == nullptr || strategy.consistency == plan::Consistency::kSync) return;
+  const Time bound = cost::async_step(*servers, total_of(question.messages, false), line.step);
+  Time wait;
+  if (strategy.consistency == plan::Consistency::kStale) {
+    const double jitter = question.scenario.jitter * cost::expected_largest(question.gpus());
+    wait = (line.forward + line.backward) * (jitter / static_cast<double>(strategy.staleness + 1));
+  }
+  line.waiting += wait;
+  line.communication_exposed += bound - line.step;
+  line.step = bound + wait;
+}
+
+/// One worker's own loop, as if the others were not there, for asynchronous servers.
+cost::PsFabric alone_at(const cost::PsFabric& fabric) {
+  cost::PsFabric alone = fabric;
+  alone.workers = fabric.workers_per_node;
+  return alone;
 }
 
 StepParts analytic_step(const StepQuestion& question, Detail detail) {
   const Scenario& scenario = question.scenario;
-  const workload::Model& model = *scenario.model;
   const Reached rates = reached(question);
-  const auto batch = static_cast<double>(scenario.batch);
-  const sim::Fabric fabric = fabric_of(question, rates);
-  const bool servers = std::holds_alternative<cost::PsFabric>(fabric);
-  const DataSize input = model.input_per_sample * batch;
-  const double updated = workload::gradient_elements(model, scenario.batch) * update_accesses(model.optimizer);
-  const sim::StepTimeline line =
-      sim::run_step(model, question.messages,
-                    {.device = rates.device,
-                     .launch_interval = question.launch_interval,
-                     .activation = activation_size(scenario.precision),
-                     .batch = batch,
-                     .fabric = fabric,
-                     .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
-                     .update = bytes(4) * updated / rates.device.memory,
-                     .input = input / rates.pcie_share,
-                     .pulled = servers ? total_of(question.messages, false) : DataSize::zero(),
-                     .communication_alone = detail == Detail::kAll});
+  const plan::Strategy strategy = strategy_of(question);
+  std::optional<cost::CollectiveModel> collectives;
+  sim::Fabric fabric;
+  if (question.gpus() > 1 && strategy.kind == StrategyKind::kPs) {
+    fabric = servers_of(question, rates, strategy);
+  } else if (question.gpus() > 1) {
+    collectives = std::move(*collectives_of(question));  // prepare() saw that it can be made
+    fabric = sim::CollectiveFabric{&*collectives};
+  }
+  sim::StepSetting setting = setting_of(question, rates, fabric);
+  setting.communication_alone = detail == Detail::kAll;
+  const bool waits = strategy.consistency == plan::Consistency::kSync;
+  const auto* servers = std::get_if<cost::PsFabric>(&fabric);
+  if (servers != nullptr && !waits) setting.fabric = alone_at(*servers);
+  sim::StepTimeline line = sim::run_step(*scenario.model, question.messages, setting);
+  setting.fabric = fabric;
+  relax(question, setting, line);
   StepParts step;
   step.time = line.step;
   if (detail == Detail::kTime) return step;
@@ -129,12 +240,20 @@ StepParts analytic_step(const StepQuestion& question, Detail detail) {
   step.breakdown.input_exposed = line.input_exposed;
   step.breakdown.communication = line.communication;
   step.breakdown.communication_exposed = line.communication_exposed;
-  step.traffic = analytic_traffic(question, rates, fabric, input);
-  step.segments = {{"forward", line.forward},
-                   {"backward", line.backward},
-                   {servers ? "push and pull after backward" : "all-reduce after backward", line.communication_exposed},
-                   {"weight update", line.update},
-                   {"waiting for input", line.input_exposed}};
+  step.breakdown.other = line.contention + line.waiting;
+  step.traffic = analytic_traffic(question, rates, fabric, scenario.model->input_per_sample * static_cast<double>(scenario.batch * strategy.accumulation));
+  const auto add = [&](std::string name, Time time, bool always) {
+    if (always || time > Time::zero()) step.segments.push_back({std::move(name), time});
+  };
+  add("earlier passes", line.earlier_passes, false);
+  add("forward", line.forward, true);
+  add("backward", line.backward, true);
+  add("copying gradients", line.copying, false);
+  add("kernels slowed by collectives", line.contention, false);
+  add("waiting for the slowest GPU", line.waiting, false);
+  add(servers != nullptr ? "push and pull, exposed" : "all-reduce, exposed", line.communication_exposed, true);
+  add("weight update", line.update, true);
+  add("waiting for input", line.input_exposed, true);
   return step;
 }
 
@@ -185,13 +304,14 @@ StepParts aggregate_step(const StepQuestion& question, Detail detail) {
 
 }  // namespace
 
-void prepare(StepQuestion& question) {
+Expected<void> prepare(StepQuestion& question) {
   question.messages.clear();
-  if (question.fidelity == answer::Fidelity::kAggregate || question.gpus() == 1) return;
+  if (question.fidelity == answer::Fidelity::kAggregate || question.gpus() == 1) return {};
   const Scenario& scenario = question.scenario;
-  question.messages = scenario.strategy.kind == StrategyKind::kPs
-                          ? plan::pieces(*scenario.model, scenario.strategy, scenario.batch)
-                          : plan::buckets(*scenario.model, scenario.strategy, scenario.batch);
+  question.messages = plan::messages(*scenario.model, strategy_of(question), scenario.batch);
+  if (scenario.strategy.kind == StrategyKind::kPs) return {};
+  if (const auto model = collectives_of(question); !model) return tl::unexpected<Error>(model.error());
+  return {};
 }
 
 StepParts step_parts(const StepQuestion& question, Detail detail) {

@@ -8,6 +8,7 @@
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/cost/efficiency.h"
 #include "ddlsim/plan/messages.h"
+#include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/whatif/scenario.h"
 
@@ -22,7 +23,8 @@ struct StepQuestion {
   std::int64_t gpus_per_node;
   cost::Efficiency efficiency;
   Time launch_interval;
-  double latency_factor = 1;  // of every link's latency
+  double latency_factor = 1;   // of every link's latency
+  double gpu_time_factor = 1;  // of all GPU time
   std::vector<plan::Message> messages;
 
   [[nodiscard]] std::int64_t gpus() const { return nodes * gpus_per_node; }
@@ -38,8 +40,9 @@ struct StepParts {
 
 enum class Detail { kTime, kAll };
 
-/// Fills in the messages that the question's strategy sends. Done once: they do not depend on rates.
-void prepare(StepQuestion& question);
+/// Fills in the messages that the question's strategy sends. Done once: they do not depend on rates. Fails where the
+/// collective library does not have what is asked of it.
+[[nodiscard]] Expected<void> prepare(StepQuestion& question);
 
 [[nodiscard]] StepParts step_parts(const StepQuestion& question, Detail detail);
 

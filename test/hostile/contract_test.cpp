@@ -218,7 +218,7 @@ TEST_CASE("contract: every name that the catalog lists is good for a flag", "[ho
   const auto network = [&](const std::string& value) {
     return answer_json(plus(job, {"--network", value}))["prediction"]["step_time_s"];
   };
-  CHECK(network("ethernet-100g") == network("4 x ethernet-25g"));
+  CHECK(network("roce-100g") <= network("4 x ethernet-25g"));
   CHECK(network("100GbE") == network("ethernet-100g"));
   CHECK(network("100 Gb/s Ethernet") == network("ethernet-100g"));
 }
@@ -231,27 +231,24 @@ TEST_CASE("contract: a thousand million nodes", "[hostile]") {
   };
   const json servers = ask("ps", "1000000000");
   check_prediction(servers, true);
-  // With as many servers as nodes, no server's load depends on their number.
-  CHECK(number(servers, "step_time_s") == Approx(number(ask("ps", "2"), "step_time_s")).epsilon(1e-9));
+  // With as many servers as nodes, no server's load depends on their number; but for the slowest of more GPUs.
+  const Words steady{"--set", "jitter=0"};
+  CHECK(number(ask("ps", "1000000000", steady), "step_time_s") ==
+        Approx(number(ask("ps", "2", steady), "step_time_s")).epsilon(1e-9));
   // 1e9 nodes x 8 GPUs x 64 images a step
   CHECK(number(servers, "throughput_samples_per_s") * number(servers, "step_time_s") == Approx(5.12e11).epsilon(1e-9));
 
-  // Without latency and overlap, a ring sends 2 (n-1)/n of 25,557,032 fp32 gradients at 70 % of 400 Gb/s:
-  // 204,456,256 B / 35e9 B/s = 5.841607 ms; on one node 204,456,256 * 7/8 B / 105e9 B/s = 1.703802 ms.
-  const Words ideal{"--set", "network.latency=0 s", "--set", "nvlink.latency=0 s", "--set", "overlap=none",
-                    "--set", "network=400 Gb/s",    "--set", "nvlink=150 GB/s",    "--set", "efficiency=70 %"};
-  const double ring = number(ask("allreduce", "1000000000", ideal), "step_time_s");
-  const double node = number(ask("allreduce", "1", ideal), "step_time_s");
-  CHECK(ring - node == Approx(5.841607e-3 - 1.703802e-3).epsilon(1e-6));
+  // NCCL grows trees over so many nodes: their depth, not their number, is what an all-reduce waits for.
   const json real = ask("allreduce", "1000000000");
   check_prediction(real, true);
-  CHECK(number(real, "step_time_s") > ring);
+  CHECK(number(real, "step_time_s") < 1.2 * number(ask("allreduce", "1000"), "step_time_s"));
 }
 
 TEST_CASE("contract: the input's link is not blamed for gradients that never cross it", "[hostile]") {
-  // 2 (n-1) latencies of a ring through 8e9 GPUs outlast everything else by far.
-  const json ring = answer_json({"predict", "--model", "resnet50", "--node", "dgx1-v100", "--nodes", "1000000000",
-                                 "--strategy", "allreduce", "--json"})["prediction"];
+  // 2 (n-1) latencies of a forced ring through 8e9 GPUs outlast everything else by far.
+  const json ring =
+      answer_json({"predict", "--model", "resnet50", "--node", "dgx1-v100", "--nodes", "1000000000", "--strategy",
+                   "allreduce", "--set", "collective.algorithm=ring", "--json"})["prediction"];
   CHECK(number(ring["breakdown_s"], "communication_exposed") > 0.99 * number(ring, "step_time_s"));
   CHECK(ring["bottleneck"] != "pcie host");
 }

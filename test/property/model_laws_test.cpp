@@ -6,7 +6,6 @@
 
 #include "ddlsim/cost/pai.h"
 #include "ddlsim/cost/parameter_server.h"
-#include "ddlsim/cost/ring.h"
 #include "ddlsim/support/quantity_io.h"
 
 using namespace ddlsim;
@@ -15,17 +14,6 @@ using namespace ddlsim::cost;
 namespace {
 
 double positive() { return std::exp(*rc::gen::inRange(-9000, 9000) / 1000.0); }
-
-Ring random_ring() {
-  Ring ring;
-  ring.nodes = *rc::gen::inRange<std::int64_t>(1, 1000);
-  ring.gpus = ring.nodes * *rc::gen::inRange<std::int64_t>(1, 9);
-  ring.intra = gigabytes_per_second(positive());
-  ring.inter = gigabytes_per_second(positive());
-  ring.intra_latency = microseconds(positive());
-  ring.inter_latency = microseconds(positive());
-  return ring;
-}
 
 PaiJob random_job() {
   PaiJob job;
@@ -51,41 +39,34 @@ PaiSetting random_setting() {
 
 }  // namespace
 
-TEST_CASE("law: a ring grows with its bytes and shrinks with its rates", "[property]") {
-  CHECK(rc::check("ring", [] {
-    const Ring ring = random_ring();
-    const DataSize size = megabytes(positive());
-    const Time t = ring_all_reduce(size, ring);
-    RC_ASSERT(ring_all_reduce(size * 2.0, ring) >= t);
-    Ring faster = ring;
-    faster.intra = faster.intra * 2.0;
-    faster.inter = faster.inter * 2.0;
-    RC_ASSERT(ring_all_reduce(size, faster) <= t);
-    // Two halves cost at least the whole: latency is paid twice.
-    RC_ASSERT(ring_all_reduce(size / 2.0, ring) * 2.0 >= t * (1 - 1e-12));
-    // It is never faster than its slowest link alone.
-    if (ring.nodes > 1) RC_ASSERT(t >= ring_traffic(size, ring) / ring.inter * (1 - 1e-12));
-  }));
-}
-
 TEST_CASE("law: a PS pipeline is no faster than its slowest station and no slower than all in turn", "[property]") {
   CHECK(rc::check("pipeline", [] {
-    PsPath path;
-    for (Time& t : path.per_byte) t = nanoseconds(positive());
-    path.latency_before[1] = path.latency_before[3] = microseconds(positive());
-    const DataSize piece = kilobytes(positive());
-    const double count = *rc::gen::inRange(1, 1000);
-    PsPipeline pipeline(path);
-    const Time done = pipeline.send(Time::zero(), piece, count);
+    const PsFabric fabric{.workers = *rc::gen::inRange(2, 100),
+                          .servers = *rc::gen::inRange(1, 100),
+                          .colocated = *rc::gen::arbitrary<bool>(),
+                          .pcie = gigabytes_per_second(positive()),
+                          .node_network = gigabytes_per_second(positive()),
+                          .server_network = gigabytes_per_second(positive()),
+                          .server_memory = gigabytes_per_second(positive()),
+                          .update_accesses = 7,
+                          .latency = microseconds(positive())};
+    const PsLoad load{.piece = kilobytes(positive()), .count = static_cast<double>(*rc::gen::inRange(1, 1000))};
+    PsPipeline pipeline(fabric);
+    const Time done = pipeline.push_and_pull(Time::zero(), load);
+    const PsPath path = ps_path(fabric, fabric.servers);
     Time slowest;
     Time all;
-    for (const Time& t : path.per_byte) {
-      slowest = max(slowest, t * piece.in(bytes));
-      all += t * piece.in(bytes);
+    Time travel;
+    for (std::size_t i = 0; i < kPsStations; ++i) {
+      slowest = max(slowest, path.per_byte[i] * load.piece.in(bytes));
+      all += path.per_byte[i] * load.piece.in(bytes);
+      travel += path.travel[i];
     }
-    const Time travel = path.latency_before[1] + path.latency_before[3];
-    RC_ASSERT(done >= slowest * count * (1 - 1e-12));
-    RC_ASSERT(done <= (all * count + travel) * (1 + 1e-12));
+    RC_ASSERT(done >= slowest * load.count * (1 - 1e-12));
+    RC_ASSERT(done <= (all * load.count + travel) * (1 + 1e-12));
+    // Pushing first and pulling then is no faster than both at once.
+    PsPipeline apart(fabric);
+    RC_ASSERT(apart.pull(apart.push(Time::zero(), load), load) >= done * (1 - 1e-12));
   }));
 }
 

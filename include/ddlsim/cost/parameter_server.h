@@ -1,15 +1,21 @@
-// Synchronous parameter servers: one gradient piece on its way from a worker to its server and back.
+// Parameter servers: one gradient piece on its way from a worker to its server and back.
 //
-// A piece of s bytes passes four stations, each of which serves one piece at a time, in order:
-//   1 copy out   s / B_pcie                                  GPU to host
-//   2 push       s * max( k / B_node, W / (S * B_server) )   worker node to server; aggregation waits for all W workers
-//   3 pull       the same, the other way                     full duplex: push and pull do not disturb each other
-//   4 copy in    s / B_pcie                                  host to GPU
-// k workers share a node's port (no aggregation inside the node), S servers share the load evenly. Between 1|2 and 3|4
-// a piece travels for the network's latency, which occupies nobody. With all workers on one node the parameters are in
-// its host memory and 2 and 3 fall away.
+// A piece of s bytes passes seven stations, each of which serves one piece at a time, in order:
+//   1 copy out   s / B_pcie (+ sum inside the node)                      GPU to host
+//   2 send       k s / R_node + k t_message                              worker node to network
+//   3 receive    W s / R_server + W t_message                            server from network
+//   4 sum        (3 W s + u s) / B_memory                                reads and writes of the server's memory:
+//                                                                        W gradients onto a sum, then the update
+//   5 serve, 6 fetch, 7 copy in: as 3, 2, 1, the other way               full duplex: both ways at once
+// W workers send, k of them on one node; with aggregation inside the node W is the number of nodes and k is 1. A piece
+// that is spread over S servers loads each of them with s/S; a piece that lives on one server loads that one with s,
+// which is why the largest tensor of a badly placed model sets the step. A station's rate is the wire's or the
+// transport's connections', whichever is slower: R_node = min(B_node, C b), C the connections it has (one per worker
+// and server). Between 2|3 and 5|6 a piece travels for the network's latency, which occupies nobody. With all workers
+// on one node the weights are in its memory and only 1, 4 and 7 remain. On machines that are both worker and server,
+// (N-1)/N of the bytes leave the machine, and pushes share each port's direction with what its server serves.
 // Source: Li et al., OSDI 2014 (design); Jiang et al., BytePS, OSDI 2020 (full duplex, bandwidth optimum).
-// Limits: the server's summation costs nothing; tensors are spread evenly; no TCP effects.
+// Limits: no TCP incast or retransmission; the servers' own stalls; one NUMA domain.
 //
 // c equal pieces that arrive together at time a and find the stations free at b_j leave station m at
 //   max( a + P(1), b_1 + P(1), ..., b_m + P(m) ),   P(j) = sum of s_j..s_m and their latencies + (c-1) max(s_j..s_m)
@@ -19,44 +25,109 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
+#include "ddlsim/support/choices.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::cost {
 
-inline constexpr std::size_t kPsStations = 4;
+inline constexpr std::size_t kPsStations = 7;
+
+/// What carries tensors between worker and server.
+enum class PsTransport {
+  kGrpc,       // protobuf over TCP, staged through host memory
+  kGrpcMpi,    // gRPC for control, tensors by MPI, encoded
+  kGrpcVerbs,  // gRPC for control, tensors by RDMA writes
+  kGrpcGdr,    // gRPC for control, tensors by GPUDirect RDMA reads
+  kTcp,        // ps-lite over ZeroMQ
+  kRdma,       // ps-lite over verbs, registered host memory
+};
+
+inline constexpr Choices<PsTransport, 6> kPsTransports{{
+    {"grpc", PsTransport::kGrpc},
+    {"grpc+mpi", PsTransport::kGrpcMpi},
+    {"grpc+verbs", PsTransport::kGrpcVerbs},
+    {"grpc+gdr", PsTransport::kGrpcGdr},
+    {"tcp", PsTransport::kTcp},
+    {"rdma", PsTransport::kRdma},
+}};
+
+struct PsTransportCost {
+  Bandwidth connection{};      // one stream, one direction
+  Time per_message{};          // on either end
+  bool through_host = true;    // copied between GPU and host memory
+  bool assumed = true;         // a figure without a measurement
+};
+
+[[nodiscard]] PsTransportCost transport_cost(PsTransport transport);
 
 /// Rates are what is reached, per direction.
 struct PsFabric {
   std::int64_t workers = 1;
   std::int64_t workers_per_node = 1;
   std::int64_t servers = 1;
-  bool local = false;          // all workers on one node, parameters in its memory
-  Bandwidth pcie{};            // one GPU's share of its uplink
-  Bandwidth node_network{};    // of a worker node
-  Bandwidth server_network{};  // of one server
-  Time latency{};              // one way
+  bool local = false;              // all workers on one node, weights in its memory
+  bool colocated = false;          // servers on the workers' machines
+  bool local_aggregation = false;  // a node's workers push and pull as one
+  bool pushes_meet_pulls = true;   // both are under way at once, so that they share ports of co-located servers
+  Bandwidth pcie{};                // one GPU's share of its uplink
+  Bandwidth peer{};                // between the GPUs of a node, for aggregation inside it
+  Bandwidth node_network{};        // of a worker node
+  Bandwidth server_network{};      // of one server
+  Bandwidth server_memory{};       // of one server's host
+  double update_accesses = 0;      // of the optimizer, per weight
+  PsTransportCost transport{Bandwidth::infinity(), Time::zero(), true, false};
+  Time latency{};  // one way
 };
 
-/// Seconds per byte at a station, as a Time for one byte would be; zero where there is no station.
+/// Service of every station: per byte (as the Time of one byte) and per message, and the travel to it.
 struct PsPath {
   std::array<Time, kPsStations> per_byte{};
-  std::array<Time, kPsStations> latency_before{};  // travel to the station
+  std::array<Time, kPsStations> per_message{};
+  std::array<Time, kPsStations> travel{};
 };
 
-[[nodiscard]] PsPath ps_path(const PsFabric& fabric);
+/// What a worker pushes, or pulls, at once: `count` alike pieces.
+struct PsLoad {
+  DataSize piece{};
+  double count = 1;
+  std::int64_t server = -1;  // -1: spread over all
+};
 
 /// The stations of one worker's path, and when each is free next.
 class PsPipeline {
  public:
-  explicit PsPipeline(const PsPath& path) : path_(path) {}
+  explicit PsPipeline(const PsFabric& fabric);
 
-  /// Sends `count` pieces of `piece` bytes that are ready at `ready`; returns when the last has come back.
-  Time send(Time ready, DataSize piece, double count);
+  /// Out and back; returns when the last piece has come back.
+  Time push_and_pull(Time ready, const PsLoad& load) { return pass(0, kPsStations, ready, load); }
+  /// Stations 1 to 4; returns when the server has the new weights.
+  Time push(Time ready, const PsLoad& load) { return pass(0, kPull, ready, load); }
+  /// Stations 5 to 7.
+  Time pull(Time ready, const PsLoad& load) { return pass(kPull, kPsStations, ready, load); }
+  /// When the worker's node could send another piece.
+  [[nodiscard]] Time free_to_send() const { return worker_free_[1]; }
 
  private:
-  PsPath path_;
-  std::array<Time, kPsStations> free_;
+  static constexpr std::size_t kPull = 4;
+
+  /// Where a load's pieces wait: stations of the worker, and of one server or of all alike.
+  Time& free(std::size_t station, std::int64_t server);
+  Time pass(std::size_t from, std::size_t to, Time ready, const PsLoad& load);
+
+  PsPath spread_;  // of a piece spread over all servers
+  PsPath placed_;  // of a piece on one server
+  std::array<Time, kPsStations> worker_free_{};
+  std::array<std::vector<Time>, kPsStations> server_free_;  // by server, for placed loads
 };
+
+/// The services of a worker's path; `shards` servers share a piece.
+[[nodiscard]] PsPath ps_path(const PsFabric& fabric, std::int64_t shards);
+
+/// Asynchronous workers: the time between two steps of one worker that computes for `alone` a step and moves `bytes`
+/// each way, when nobody waits for anybody: max(alone, the busiest station's share of all workers' traffic).
+[[nodiscard]] Time async_step(const PsFabric& fabric, DataSize bytes, Time alone);
 
 }  // namespace ddlsim::cost

@@ -1,7 +1,10 @@
 // How a job spreads one step over its GPUs: a strategy is a value.
+//
+// What a framework does under its defaults is a list of these settings (whatif/framework.h); every one can be set alone.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/precision.h"
@@ -12,7 +15,7 @@ namespace ddlsim::plan {
 
 enum class StrategyKind {
   kPs,         // parameter servers hold the weights; workers push gradients and pull weights
-  kAllReduce,  // every GPU holds the weights; gradients are summed by ring all-reduce
+  kAllReduce,  // every GPU holds the weights; gradients are summed by a collective
   kPearl,      // embeddings split over the GPUs, dense weights all-reduced (Wang et al. 2019)
 };
 
@@ -37,19 +40,98 @@ inline constexpr Choices<Overlap, 3> kOverlaps{{
     {"ideal", Overlap::kIdeal},
 }};
 
+/// How gradients become messages.
+enum class Grouping {
+  kBuckets,     // consecutive tensors until a bucket is full; a tensor is never split (PyTorch DDP)
+  kFusion,      // what is ready when a cycle of the coordinator ends, up to the buffer's size (Horovod)
+  kPerTensor,   // one message per tensor (TensorFlow parameter servers, Baidu all-reduce)
+  kFlat,        // one message after backward (apex delay_allreduce)
+  kPartitions,  // every tensor cut into pieces of one size (BytePS, ByteScheduler, P3)
+};
+
+inline constexpr Choices<Grouping, 5> kGroupings{{
+    {"buckets", Grouping::kBuckets},
+    {"fusion", Grouping::kFusion},
+    {"per-tensor", Grouping::kPerTensor},
+    {"flat", Grouping::kFlat},
+    {"partitions", Grouping::kPartitions},
+}};
+
+/// What is sent instead of a gradient; a smaller number format is `Strategy::gradients`.
+enum class Compression {
+  kNone,
+  kTopK,      // the largest `density` of the elements with their indices, gathered from every GPU
+  kPowerSgd,  // two factors of `rank` columns per matrix, all-reduced one after the other (Vogels et al. 2019)
+  kSign,      // one bit per element, gathered from every GPU (signSGD with majority vote)
+};
+
+inline constexpr Choices<Compression, 4> kCompressions{{
+    {"none", Compression::kNone},
+    {"top-k", Compression::kTopK},
+    {"powersgd", Compression::kPowerSgd},
+    {"sign", Compression::kSign},
+}};
+
+/// PS: which server holds which tensor.
+enum class Placement {
+  kEven,        // every tensor is spread over all servers
+  kRoundRobin,  // tensors in turn, in the order of the model (TensorFlow's replica_device_setter)
+  kGreedy,      // each tensor, largest first, on the server with the fewest bytes so far
+};
+
+inline constexpr Choices<Placement, 3> kPlacements{{
+    {"even", Placement::kEven},
+    {"round-robin", Placement::kRoundRobin},
+    {"greedy", Placement::kGreedy},
+}};
+
+/// PS: what a worker waits for.
+enum class Consistency {
+  kSync,   // every other worker, every step
+  kAsync,  // nobody
+  kStale,  // workers more than `staleness` steps behind (stale-synchronous, Ho et al. 2013)
+};
+
+inline constexpr Choices<Consistency, 3> kConsistencies{{
+    {"sync", Consistency::kSync},
+    {"async", Consistency::kAsync},
+    {"stale-sync", Consistency::kStale},
+}};
+
 struct Strategy {
   StrategyKind kind = StrategyKind::kAllReduce;
-  /// All-reduce: gradients are sent in buckets of at least this much, in the order backward makes them; a tensor is
-  /// never split. The first bucket is 1 MiB so that sending starts early. Default: PyTorch DDP's bucket_cap_mb.
+  std::optional<Grouping> grouping{};  // nothing: buckets for all-reduce, partitions for PS
+  /// Buckets: the first is small so that sending starts early, the others hold at least `bucket`. Fusion: the buffer
+  /// holds at most `bucket`. Defaults: PyTorch DDP's _DEFAULT_FIRST_BUCKET_BYTES and bucket_cap_mb.
+  DataSize first_bucket = mebibytes(1);
   DataSize bucket = mebibytes(25);
-  /// PS: tensors are cut into pieces of at most this size, spread evenly over the servers. Default: BytePS's
-  /// BYTEPS_PARTITION_BYTES (4,096,000 B).
+  /// Fusion: the coordinator's cycle. Default: Horovod's HOROVOD_CYCLE_TIME since 0.21.
+  Time cycle = milliseconds(1);
+  /// Partitions: the largest piece. Default: BytePS's BYTEPS_PARTITION_BYTES.
   DataSize partition = bytes(4'096'000);
-  /// PS: server machines, apart from the workers', each with the workers' network port. 0: as many as worker nodes.
-  std::int64_t servers = 0;
+  /// What the next forward pass needs first is sent first, and each layer waits for its own tensors alone.
+  bool priority = false;
   /// Format in which gradients and pulled weights travel.
   Precision gradients = Precision::kFp32;
+  Compression compression = Compression::kNone;
+  double density = 0.01;   // top-k: share of the elements sent
+  std::int64_t rank = 4;   // PowerSGD
+  /// Forward and backward passes per step; only the last one's gradients, the sum, are sent.
+  std::int64_t accumulation = 1;
+
+  // Parameter servers.
+  std::int64_t servers = 0;  // processes that hold weights; 0: as many as worker nodes
+  bool colocated = false;    // on the workers' own machines, sharing their network ports
+  Placement placement = Placement::kEven;
+  bool local_aggregation = false;  // a node's GPUs sum their gradients first and share one pull
+  bool pull_at_start = false;      // weights are pulled when the next step asks for them, not when they are ready
+  Consistency consistency = Consistency::kSync;
+  std::int64_t staleness = 3;  // stale-sync: steps a worker may be ahead
 };
+
+[[nodiscard]] constexpr Grouping grouping_of(const Strategy& strategy) {
+  return strategy.grouping.value_or(strategy.kind == StrategyKind::kPs ? Grouping::kPartitions : Grouping::kBuckets);
+}
 
 /// The architecture of Wang et al. (IISWC 2019) that a strategy amounts to on so many GPUs and nodes. One GPU keeps its
 /// weights whatever the strategy.

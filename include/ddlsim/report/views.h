@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "ddlsim/answer/collective.h"
 #include "ddlsim/answer/fleet.h"
 #include "ddlsim/answer/prediction.h"
+#include "ddlsim/answer/validation.h"
+#include "ddlsim/hardware/topology.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/report/format.h"
 #include "ddlsim/support/error.h"
@@ -19,8 +22,20 @@ namespace ddlsim::report {
 [[nodiscard]] std::string render(const answer::Prediction& prediction, const std::string& title, Format format);
 [[nodiscard]] std::string render(const answer::Comparison& comparison, Format format);
 [[nodiscard]] std::string render(const answer::FleetReport& report, Format format);
+/// JSON: `ddlsim/collective/1`.
+[[nodiscard]] std::string render(const answer::CollectiveReport& report, Format format);
+/// CSV lists every case, the other formats summarise per set.
+[[nodiscard]] std::string render(const answer::Validation& validation, Format format);
 /// The CDF of every speedup row: change, architecture, percentile, speedup.
 [[nodiscard]] std::string speedup_cdf(const answer::FleetReport& report);
+
+/// What a topology was made of, and what was assumed.
+struct TopologyTitle {
+  std::string text;
+  std::vector<std::string> notes;
+};
+/// JSON: `ddlsim/topology/1`. Of alike servers the first is shown.
+[[nodiscard]] std::string render(const hardware::Topology& topology, const TopologyTitle& title, Format format);
 
 /// A row of a listing: a name and what it is.
 struct ListRow {

@@ -28,4 +28,8 @@ inline constexpr double kInterval90HighCluster = 1.95;
 /// Errors: kUnsupported when the GPU has no rate for the precision, or the fidelity cannot answer for the model.
 [[nodiscard]] Expected<answer::Prediction> predict(const Scenario& scenario);
 
+/// The factor on all GPU time (Scenario::gpu_time_factor) under which a scenario's step takes `measured`, to 1e-9; what
+/// takes no GPU time is left as it is. Errors: as predict; kInfeasible when communication alone takes longer.
+[[nodiscard]] Expected<double> fit_gpu_time(const Scenario& scenario, Time measured);
+
 }  // namespace ddlsim::whatif

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "ddlsim/answer/prediction.h"
+#include "ddlsim/cost/collective.h"
 #include "ddlsim/cost/efficiency.h"
+#include "ddlsim/cost/parameter_server.h"
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/plan/strategy.h"
@@ -33,6 +35,13 @@ struct Override {
 /// Median time of cudaLaunchKernel on an H100 host in TrioSim's public profiler traces (tracer/data/profiler).
 inline constexpr Time kDefaultLaunchInterval = microseconds(6);
 
+/// What summing gradients reaches of two sockets of four DDR4-2400 channels (153.6 GB/s); assumed.
+inline constexpr Bandwidth kDefaultServerMemory = gigabytes_per_second(60);
+
+/// Of ResNet-50 on 2 to 16 nodes of Piz Daint with one P100 each (eth-cscs/sarus, Horovod with MPI, 50 runs per point):
+/// 229.8 images/s per GPU fall to 227.5 while E(n) of cost/straggler.h grows from 0.59 to 1.78.
+inline constexpr double kDefaultJitter = 0.01;
+
 struct Scenario {
   std::shared_ptr<const workload::Model> model;
   hardware::Cluster cluster;
@@ -42,6 +51,15 @@ struct Scenario {
   std::optional<answer::Fidelity> fidelity;  // nothing: analytic where the model has layers, else aggregate
   std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
   cost::Efficiency efficiency;
+  cost::CollectiveLibrary collective;
+  std::shared_ptr<const cost::CollectiveTable> collective_table;  // measured, may be null
+  std::optional<cost::NetworkTransport> transport;                // nothing: as the link's name says
+  std::optional<cost::PsTransport> ps_transport;                  // nothing: the network's own rate
+  Bandwidth server_memory = kDefaultServerMemory;
+  double jitter = kDefaultJitter;  // standard deviation of one GPU's step, as a share
+  double gpu_time_factor = 1;      // on all GPU time, where a measurement says so
+  bool gpu_time_measured = false;  // whether that factor is from a measured step of this model on this GPU
+  std::string framework;           // whose way the strategy is; empty: no framework named
   Time launch_interval = kDefaultLaunchInterval;
   std::vector<std::string> stated;  // paths of the settings that made it
 };
@@ -57,6 +75,10 @@ struct SettingInfo {
 
 /// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default.
 [[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> overrides);
+
+/// A scenario without a model, for questions about the cluster alone. Needs `node`; settings of a model are passed over,
+/// those of a job do no harm.
+[[nodiscard]] Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> overrides);
 
 /// The settings of a scenario file: a YAML map whose nested keys join with dots (`gpu: {memory_bandwidth: 2 TB/s}` is
 /// `gpu.memory_bandwidth`). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its

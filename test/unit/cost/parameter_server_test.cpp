@@ -1,6 +1,5 @@
 #include "ddlsim/cost/parameter_server.h"
 
-#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 
@@ -9,60 +8,69 @@ using namespace ddlsim::cost;
 
 namespace {
 
-PsPath path(std::array<double, 4> ms_per_byte, double latency_ms = 0) {
-  PsPath path;
-  for (std::size_t i = 0; i < 4; ++i) path.per_byte[i] = milliseconds(ms_per_byte[i]);
-  path.latency_before[1] = path.latency_before[3] = milliseconds(latency_ms);
-  return path;
+/// Rates so chosen that one byte takes 1 ms at the copies, 3 ms on the wire, and next to nothing to sum.
+PsFabric slow_wire() {
+  PsFabric fabric;
+  fabric.pcie = bytes_per_second(1000);
+  fabric.node_network = bytes_per_second(1000.0 / 3);
+  fabric.server_network = Bandwidth::infinity();
+  fabric.server_memory = Bandwidth::infinity();
+  return fabric;
 }
 
 /// The same pipeline, piece by piece.
 class ByPiece {
  public:
-  explicit ByPiece(const PsPath& p) : path_(p) {}
+  explicit ByPiece(const PsFabric& fabric) : path_(ps_path(fabric, fabric.servers)) {}
   Time send(Time ready, double size, int count) {
     for (int i = 0; i < count; ++i) {
       Time at = ready;
-      for (std::size_t s = 0; s < 4; ++s) {
-        at = max(at + path_.latency_before[s], free_[s]) + path_.per_byte[s] * size;
+      for (std::size_t s = 0; s < kPsStations; ++s) {
+        at = max(at + path_.travel[s], free_[s]) + path_.per_byte[s] * size + path_.per_message[s];
         free_[s] = at;
       }
     }
-    return free_[3];
+    return free_.back();
   }
 
  private:
   PsPath path_;
-  std::array<Time, 4> free_{};
+  std::array<Time, kPsStations> free_{};
 };
+
+double ms(Time time) { return time.in(milliseconds); }
 
 }  // namespace
 
 TEST_CASE("ps: the header's worked example", "[unit][cost]") {
-  PsPipeline one(path({1, 3, 3, 1}));
-  CHECK(one.send(Time::zero(), bytes(1), 1).in(milliseconds) == Approx(8));
-  PsPipeline ten(path({1, 3, 3, 1}));
-  CHECK(ten.send(Time::zero(), bytes(1), 10).in(milliseconds) == Approx(35));  // 8 + 9 * 3
+  PsPipeline one(slow_wire());
+  CHECK(ms(one.push_and_pull(Time::zero(), {.piece = bytes(1)})) == Approx(8));
+  PsPipeline ten(slow_wire());
+  CHECK(ms(ten.push_and_pull(Time::zero(), {.piece = bytes(1), .count = 10})) == Approx(35));  // 8 + 9 * 3
 }
 
 TEST_CASE("ps: folding pieces changes nothing", "[unit][cost]") {
   // Messages of different sizes and readiness, so that stations are busy from the one before.
-  struct Message {
+  struct Sent {
     double ready;
     double size;
     int count;
   };
-  constexpr std::array<Message, 6> kMessages{
-      {{0, 1, 7}, {3, 2, 1}, {4, 0.5, 20}, {60, 1, 3}, {61, 4, 2}, {61, 0.1, 9}}};
+  constexpr std::array<Sent, 6> kSent{{{0, 1, 7}, {3, 2, 1}, {4, 0.5, 20}, {60, 1, 3}, {61, 4, 2}, {61, 0.1, 9}}};
   for (const double latency : {0.0, 2.5}) {
-    for (const auto& rates : {std::array{1.0, 3.0, 3.0, 1.0}, std::array{3.0, 1.0, 1.0, 3.0},
-                              std::array{1.0, 0.0, 0.0, 2.0}, std::array{2.0, 5.0, 1.0, 4.0}}) {
-      PsPipeline folded(path(rates, latency));
-      ByPiece single(path(rates, latency));
-      for (const Message& m : kMessages) {
-        const Time a = folded.send(milliseconds(m.ready), bytes(m.size), m.count);
-        const Time b = single.send(milliseconds(m.ready), m.size, m.count);
-        CHECK(a.in(milliseconds) == Approx(b.in(milliseconds)).epsilon(1e-12));
+    for (const double memory : {1e9, 700.0}) {
+      for (const double per_message : {0.0, 0.7}) {
+        PsFabric fabric = slow_wire();
+        fabric.latency = milliseconds(latency);
+        fabric.server_memory = bytes_per_second(memory);
+        fabric.transport.per_message = milliseconds(per_message);
+        PsPipeline folded(fabric);
+        ByPiece single(fabric);
+        for (const Sent& m : kSent) {
+          const PsLoad load{.piece = bytes(m.size), .count = static_cast<double>(m.count)};
+          const Time a = folded.push_and_pull(milliseconds(m.ready), load);
+          CHECK(ms(a) == Approx(ms(single.send(milliseconds(m.ready), m.size, m.count))).epsilon(1e-12));
+        }
       }
     }
   }
@@ -72,33 +80,104 @@ TEST_CASE("ps: workers of a node share its port, servers share the load", "[unit
   PsFabric fabric{.workers = 32,
                   .workers_per_node = 8,
                   .servers = 4,
-                  .local = false,
                   .pcie = gigabytes_per_second(10),
                   .node_network = gigabytes_per_second(2),
                   .server_network = gigabytes_per_second(2),
+                  .server_memory = gigabytes_per_second(48),
                   .latency = microseconds(10)};
-  // 8 workers on 2 GB/s: 4 ns per byte; the servers carry 32 / 4 = 8 workers each: the same
-  CHECK(ps_path(fabric).per_byte[1].in(nanoseconds) == Approx(4));
+  const auto station = [&](std::size_t i) { return ps_path(fabric, fabric.servers).per_byte[i].in(nanoseconds); };
+  // 8 workers on 2 GB/s: 4 ns per byte; each server carries 32 / 4 = 8 workers: the same
+  CHECK(station(1) == Approx(4));
+  CHECK(station(2) == Approx(4));
+  // 3 x 32 accesses / 4 servers / 48 GB/s
+  CHECK(station(3) == Approx(0.5));
   fabric.servers = 2;
-  CHECK(ps_path(fabric).per_byte[1].in(nanoseconds) == Approx(8));
-  fabric.servers = 100;
-  CHECK(ps_path(fabric).per_byte[1].in(nanoseconds) == Approx(4));
-  CHECK(ps_path(fabric).per_byte[0].in(nanoseconds) == Approx(0.1));
+  CHECK(station(2) == Approx(8));
+  CHECK(station(1) == Approx(4));
+  CHECK(station(0) == Approx(0.1));
+  // A tensor on one server has that server's port alone.
+  CHECK(ps_path(fabric, 1).per_byte[2].in(nanoseconds) == Approx(16));
+  // Summed inside the node first, one flow per node is left: 4 nodes / 2 servers / 2 GB/s.
+  fabric.local_aggregation = true;
+  fabric.peer = gigabytes_per_second(70);
+  CHECK(station(1) == Approx(0.5));
+  CHECK(station(2) == Approx(1));
+  CHECK(station(0) == Approx(0.1 / 8 + 7.0 / 8 / 70));
+}
+
+TEST_CASE("ps: servers on the workers' machines share their ports", "[unit][cost]") {
+  PsFabric fabric{.workers = 4,
+                  .servers = 4,
+                  .colocated = true,
+                  .pcie = gigabytes_per_second(10),
+                  .node_network = gigabytes_per_second(1),
+                  .server_network = gigabytes_per_second(1),
+                  .server_memory = gigabytes_per_second(60)};
+  // 3/4 of the bytes leave the machine; pushes and what its server serves leave by the same direction.
+  CHECK(ps_path(fabric, 4).per_byte[1].in(nanoseconds) == Approx(1.5));
+  fabric.pushes_meet_pulls = false;
+  CHECK(ps_path(fabric, 4).per_byte[1].in(nanoseconds) == Approx(0.75));
+}
+
+TEST_CASE("ps: a transport's connections may be slower than the wire", "[unit][cost]") {
+  PsFabric fabric{.workers = 2,
+                  .servers = 1,
+                  .pcie = gigabytes_per_second(10),
+                  .node_network = gigabytes_per_second(10),
+                  .server_network = gigabytes_per_second(10),
+                  .server_memory = gigabytes_per_second(60)};
+  fabric.transport = transport_cost(PsTransport::kGrpc);
+  // One connection of 0.569 GB/s from each worker; the server has two of them for two workers' bytes.
+  CHECK(ps_path(fabric, 1).per_byte[1].in(nanoseconds) == Approx(1 / 0.569));
+  CHECK(ps_path(fabric, 1).per_byte[2].in(nanoseconds) == Approx(1 / 0.569));
+  CHECK(ps_path(fabric, 1).per_message[2].in(microseconds) == Approx(100));
+  fabric.transport = transport_cost(PsTransport::kGrpcGdr);
+  CHECK(ps_path(fabric, 1).per_byte[0] == Time::zero());  // straight from GPU memory
 }
 
 TEST_CASE("ps: on one node the network falls away", "[unit][cost]") {
-  const PsFabric fabric{.workers = 8, .workers_per_node = 8, .local = true, .pcie = gigabytes_per_second(10)};
-  PsPipeline pipeline(ps_path(fabric));
-  CHECK(pipeline.send(Time::zero(), gigabytes(1), 1).in(seconds) == Approx(0.2));  // out and in
+  const PsFabric fabric{.workers = 8,
+                        .workers_per_node = 8,
+                        .local = true,
+                        .pcie = gigabytes_per_second(10),
+                        .server_memory = gigabytes_per_second(60),
+                        .update_accesses = 6};
+  PsPipeline pipeline(fabric);
+  // out and in, and (3 x 8 + 6) accesses at 60 GB/s
+  CHECK(pipeline.push_and_pull(Time::zero(), {.piece = gigabytes(1)}).in(seconds) == Approx(0.2 + 0.5));
 }
 
 TEST_CASE("ps: a piece travels to the server and back", "[unit][cost]") {
-  const PsFabric fabric{.workers = 1,
-                        .pcie = gigabytes_per_second(1),
+  const PsFabric fabric{.pcie = gigabytes_per_second(1),
                         .node_network = gigabytes_per_second(1),
                         .server_network = gigabytes_per_second(1),
+                        .server_memory = Bandwidth::infinity(),
                         .latency = microseconds(10)};
-  PsPipeline pipeline(ps_path(fabric));
-  // One byte: four stations of 1 ns, and the network twice.
-  CHECK(pipeline.send(Time::zero(), bytes(1), 1).in(microseconds) == Approx(20.004));
+  PsPipeline pipeline(fabric);
+  // One byte: six stations of 1 ns, and the network twice.
+  CHECK(pipeline.push_and_pull(Time::zero(), {.piece = bytes(1)}).in(microseconds) == Approx(20.006));
+}
+
+TEST_CASE("ps: tensors of different servers do not wait for each other there", "[unit][cost]") {
+  PsFabric fabric = slow_wire();
+  fabric.workers = 3;
+  fabric.pcie = fabric.node_network = Bandwidth::infinity();
+  fabric.server_network = bytes_per_second(1000);  // 3 workers: 3 ms per byte
+  PsPipeline pipeline(fabric);
+  CHECK(ms(pipeline.push(Time::zero(), {.piece = bytes(1), .server = 0})) == Approx(3));
+  CHECK(ms(pipeline.push(Time::zero(), {.piece = bytes(1), .server = 1})) == Approx(3));
+  CHECK(ms(pipeline.push(Time::zero(), {.piece = bytes(1), .server = 0})) == Approx(6));
+  CHECK(ms(pipeline.pull(milliseconds(10), {.piece = bytes(1), .server = 0})) == Approx(13));
+}
+
+TEST_CASE("ps: asynchronous workers go at their own pace until a station is full", "[unit][cost]") {
+  const PsFabric fabric{.workers = 10,
+                        .servers = 2,
+                        .pcie = gigabytes_per_second(10),
+                        .node_network = gigabytes_per_second(10),
+                        .server_network = gigabytes_per_second(1),
+                        .server_memory = gigabytes_per_second(1000)};
+  // Each server takes 10 / 2 workers at 1 GB/s: 5 ms per MB a worker sends.
+  CHECK(ms(async_step(fabric, megabytes(1), milliseconds(100))) == Approx(100));
+  CHECK(ms(async_step(fabric, megabytes(100), milliseconds(100))) == Approx(500));
 }

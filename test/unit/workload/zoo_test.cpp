@@ -38,6 +38,13 @@ TEST_CASE("zoo: gradient tensors as the frameworks list them", "[unit][workload]
   CHECK(tensors("resnet152") == 467);
   CHECK(tensors("inception_v3") == 292);
   CHECK(tensors("gpt2") == 148);
+  CHECK(tensors("vgg19") == 38);             // 19 layers with weight and bias
+  CHECK(tensors("resnet18") == 62);          // 20 convolutions, 20 norms of 2, weight and bias of the head
+  CHECK(tensors("densenet121") == 364);      // 120 convolutions, 121 norms of 2, weight and bias of the head
+  CHECK(tensors("efficientnet_b0") == 213);  // 49 convolutions and norms of 2, 16 blocks of 2 linear layers, the head
+  CHECK(tensors("vit_base") == 152);  // 12 layers of 12, and 2 each of patches, last norm and head, token, positions
+  CHECK(tensors("gpt2_xl") == 580);   // 48 layers of 12, 2 embeddings, a norm
+  CHECK(tensors("nasnet_large") == 1018);  // as Keras counts its trainable weights
 }
 
 TEST_CASE("features: from layers they scale with the batch, weights do not", "[unit][workload]") {

@@ -1,0 +1,59 @@
+// How wrong predictions are: measured cases beside what was predicted for them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/support/provenance.h"
+
+namespace ddlsim::answer {
+
+/// One measured case. Values are in the case's own metric.
+struct CaseResult {
+  std::string id;
+  std::string group;
+  std::string metric;
+  double measured = 0;
+  double predicted = 0;
+  double error = 0;  // predicted / measured - 1
+  std::pair<double, double> interval_90;
+  Provenance provenance = Provenance::kAssumed;
+  std::optional<double> perfect{};  // what perfect linear scaling from the group's anchor gives
+};
+
+struct UnsupportedCase {
+  std::string id;
+  std::string why;
+};
+
+/// Absolute relative errors of some cases, as shares.
+struct ErrorSummary {
+  std::int64_t cases = 0;
+  double mean = 0;
+  double median = 0;
+  double p90 = 0;
+  double worst = 0;
+};
+
+/// The cases of one file, or of all of them together.
+struct ValidationSet {
+  std::string name;
+  std::int64_t rows = 0;
+  std::int64_t anchors = 0;  // rows that stood for a measured speed and were not predicted
+  ErrorSummary errors;
+  double coverage_90 = 0;               // share of measured values inside the 90 % interval
+  std::optional<ErrorSummary> perfect;  // of perfect linear scaling, on the same rows
+  std::vector<UnsupportedCase> unsupported;
+  std::vector<CaseResult> cases;
+};
+
+struct Validation {
+  std::string anchor;  // "none" or "first"
+  std::vector<ValidationSet> sets;
+  ValidationSet all;
+};
+
+}  // namespace ddlsim::answer

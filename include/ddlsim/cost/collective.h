@@ -1,0 +1,221 @@
+// What a collective costs: one question, whichever library answers it.
+//
+//   time = min over the library's algorithms and protocols of   latency + size * seconds per byte
+//
+// Every candidate is a line in the size (NCCL's tree bends by a table), worked out once from who talks over what
+// (`Communicator`) with which software (`CollectiveLibrary`), so that a question costs some tens of nanoseconds and a
+// billion ranks no more than eight. The lines are those of cost/nccl.h and cost/mpi_collectives.h. A measured table
+// (cost/collective_table.h) of the same operation and ranks replaces them: between its sizes the answer is
+// interpolated, beyond them extrapolated.
+//
+// `size` is what nccl-tests prints: the whole buffer of one rank for all_reduce, broadcast, reduce, all_to_all and
+// sendrecv; the gathered (scattered) total for all_gather (reduce_scatter). Bus bandwidth is nccl-tests' own:
+// size / time * factor, factor 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all, 1 else.
+// Source of the factors: NVIDIA/nccl-tests doc/PERFORMANCE.md.
+//
+// Limits: one collective at a time on these links; no stragglers; a network without a bottleneck inside it.
+// Worked example: 8 GPUs with six NVLinks of 25 GB/s each (Volta, a mesh). NCCL's Simple ring reaches 23.1 of 25 GB/s,
+// 138.6 GB/s in all, and costs 8.4 + 14 * 3.4 = 56 us: 1 GB takes 56 us + 1 GB * 14/8 / 138.6 GB/s = 12.682 ms (and the
+// local pass of cost/nccl.h, 0.417 ms at 900 GB/s).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ddlsim/hardware/node.h"
+#include "ddlsim/support/choices.h"
+#include "ddlsim/support/collective_op.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/provenance.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::cost {
+
+using ddlsim::bus_bandwidth_factor;
+using ddlsim::CollectiveOp;
+using ddlsim::kCollectiveOps;
+
+enum class CollectiveAlgorithm : std::uint8_t {
+  kNone,               // nothing is sent
+  kRing,               //
+  kTree,               // one pipelined binary tree
+  kDoubleTree,         // NCCL's "Tree": two, each rank inner node of one
+  kRecursiveDoubling,  // log2 n exchanges of everything
+  kRabenseifner,       // recursive halving, then doubling
+  kHierarchical,       // reduce-scatter inside, all-reduce between, all-gather inside
+  kNvls,               // the switch reduces
+  kNvlsTree,           // the switch inside, a double tree between
+  kPairwise,           // every rank with every other in turn
+  kBruck,              // all-to-all in log2 n rounds
+  kBinomial,           // a binomial tree, unpipelined
+  kPerTensorRing,      // Baidu: a ring of point-to-point messages for each tensor
+  kDirect,             // point to point
+  kTable,              // a measurement; its algorithm is unknown
+};
+
+inline constexpr Choices<CollectiveAlgorithm, 15> kCollectiveAlgorithms{{
+    {"ring", CollectiveAlgorithm::kRing},
+    {"double-tree", CollectiveAlgorithm::kDoubleTree},
+    {"tree", CollectiveAlgorithm::kTree},
+    {"recursive-doubling", CollectiveAlgorithm::kRecursiveDoubling},
+    {"rabenseifner", CollectiveAlgorithm::kRabenseifner},
+    {"hierarchical", CollectiveAlgorithm::kHierarchical},
+    {"nvls", CollectiveAlgorithm::kNvls},
+    {"nvls-tree", CollectiveAlgorithm::kNvlsTree},
+    {"pairwise", CollectiveAlgorithm::kPairwise},
+    {"bruck", CollectiveAlgorithm::kBruck},
+    {"binomial", CollectiveAlgorithm::kBinomial},
+    {"per-tensor-ring", CollectiveAlgorithm::kPerTensorRing},
+    {"direct", CollectiveAlgorithm::kDirect},
+    {"table", CollectiveAlgorithm::kTable},
+    {"none", CollectiveAlgorithm::kNone},
+}};
+
+/// How NCCL moves bytes: flags beside every 4 bytes, every 120 bytes, or chunks with a separate flag.
+enum class CollectiveProtocol : std::uint8_t { kNone, kLl, kLl128, kSimple };
+
+inline constexpr Choices<CollectiveProtocol, 4> kCollectiveProtocols{{
+    {"LL", CollectiveProtocol::kLl},
+    {"LL128", CollectiveProtocol::kLl128},
+    {"Simple", CollectiveProtocol::kSimple},
+    {"-", CollectiveProtocol::kNone},
+}};
+
+/// What joins the GPUs of a node.
+enum class GpuFabric : std::uint8_t {
+  kNvswitch,      // every GPU reaches every other with all its links
+  kNvlinkMesh,    // links from GPU to GPU; rings use all of them
+  kNvlinkBridge,  // pairs of PCIe cards; more than two GPUs meet over PCIe
+  kPcie,          // peer to peer through switches and sockets
+  kHostMemory,    // no peer-to-peer: staged through shared memory of the host
+};
+
+/// What the network's software makes of its wire.
+enum class NetworkTransport : std::uint8_t { kInfiniband, kRoce, kEfa, kTcpx, kTcp };
+
+inline constexpr Choices<NetworkTransport, 5> kNetworkTransports{{
+    {"infiniband", NetworkTransport::kInfiniband},
+    {"roce", NetworkTransport::kRoce},
+    {"efa", NetworkTransport::kEfa},
+    {"tcpx", NetworkTransport::kTcpx},
+    {"tcp", NetworkTransport::kTcp},
+}};
+
+/// The rows of NCCL's tuning tables: Turing counts as Volta, Ada as Ampere, what is older or foreign as Pascal.
+enum class GpuGeneration : std::uint8_t { kPascal, kVolta, kAmpere, kHopper, kBlackwell };
+
+/// Who talks, over what. Rates are those of the wire, one direction, before any efficiency.
+struct Communicator {
+  std::int64_t gpus = 1;
+  std::int64_t nodes = 1;
+  GpuGeneration generation = GpuGeneration::kAmpere;
+  GpuFabric fabric = GpuFabric::kPcie;
+  NetworkTransport transport = NetworkTransport::kInfiniband;
+  Bandwidth intra{};               // one GPU to the others of its node: all its links, or its PCIe link
+  Bandwidth inter{};               // one node to the others, all ports together
+  std::int64_t network_ports = 1;  // of a node
+  Bandwidth pcie{};                // one GPU to the host: what host staging moves over, and network cards hang on
+  Bandwidth memory{};              // of one GPU
+  bool crosses_sockets = false;    // the GPUs of a node hang on several host links
+  bool foreign = false;            // no NVIDIA GPU: NCCL's constants are a guess
+  Time intra_latency{};            // one hop, as NCCL's Simple ring counts it: 3.4 us NVLink, 5.7 us PCIe
+  Time inter_latency{};            // likewise: 14 us
+
+  [[nodiscard]] std::int64_t gpus_per_node() const { return gpus / nodes; }
+};
+
+/// Of a whole cluster, or of `gpus` of it: whole nodes first, as launchers place ranks; a multiple of the GPUs per node
+/// or fewer than one node has. The transport follows from the link's name: infiniband-*, omni-path-* and cray-aries are
+/// InfiniBand, roce-*, slingshot-* and gpudirect-tcpxo-* RoCE, aws-efa-* EFA, gpudirect-tcpx-* TCPX, aws-ena-* and
+/// tcp-* TCP; other Ethernet is TCP below 100 Gb/s and RoCE from there on (assumed).
+[[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster);
+[[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus);
+
+enum class CollectiveLibraryKind : std::uint8_t {
+  kNccl,
+  kMpi,     // not CUDA-aware: copies to the host, reduces on the CPU, copies back
+  kMpiOpt,  // CUDA-aware (Awan et al. 2019): reduces in GPU kernels, remembers which pointers are the device's
+  kBaidu,   // a ring of CUDA-aware MPI messages per tensor
+};
+
+inline constexpr Choices<CollectiveLibraryKind, 4> kCollectiveLibraries{{
+    {"nccl", CollectiveLibraryKind::kNccl},
+    {"mpi", CollectiveLibraryKind::kMpi},
+    {"mpi-opt", CollectiveLibraryKind::kMpiOpt},
+    {"baidu", CollectiveLibraryKind::kBaidu},
+}};
+
+/// The software and its knobs. What is left out is the library's own choice.
+struct CollectiveLibrary {
+  CollectiveLibraryKind kind = CollectiveLibraryKind::kNccl;
+  std::optional<CollectiveAlgorithm> algorithm;  // forced, where the operation has it
+  std::optional<CollectiveProtocol> protocol;    // forced, NCCL only
+  bool nvls = true;                              // NCCL_NVLS_ENABLE: switches that can reduce do
+  std::optional<double> intra_efficiency;        // share of the wire's rate that large messages reach inside a node
+  std::optional<double> inter_efficiency;        // likewise between nodes
+  std::optional<bool> pointer_cache;             // MPI: default as the kind says
+};
+
+struct CollectiveCost {
+  Time time{};
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
+  CollectiveProtocol protocol = CollectiveProtocol::kNone;
+  Provenance provenance = Provenance::kAnalytic;
+};
+
+/// One candidate: latency + size * per_byte / bend(size) + ramp * log2(1 + size / 4 MiB), for sizes above `above` and
+/// up to `up_to`.
+struct CollectiveLine {
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
+  CollectiveProtocol protocol = CollectiveProtocol::kNone;
+  Time latency{};
+  Time per_byte{};                        // of one byte
+  Time ramp{};                            // cost/nccl.h
+  DataSize above = bytes(-1);             // exclusive
+  DataSize up_to = DataSize::infinity();  // inclusive
+  bool bends = false;                     // NCCL's tree: cost/nccl.h
+  Provenance provenance = Provenance::kAnalytic;
+
+  [[nodiscard]] Time time(DataSize size) const { return time(size, ramp > Time::zero() ? doublings(size) : 0.0); }
+  /// The same for one who asks many lines: `doublings` of the size is their common part.
+  [[nodiscard]] Time time(DataSize size, double doublings_of_size) const;
+  /// log2(1 + size / 4 MiB)
+  [[nodiscard]] static double doublings(DataSize size);
+};
+
+class CollectiveTable;
+
+/// A communicator and a library, prepared once and asked many times.
+class CollectiveModel {
+ public:
+  /// Fails for counts below one, ranks that do not fill their nodes, a rate that is not positive where it is used, an
+  /// efficiency outside (0, 1], a negative latency, and an algorithm the library does not have.
+  [[nodiscard]] static Expected<CollectiveModel> create(const Communicator& communicator,
+                                                        const CollectiveLibrary& library = {},
+                                                        std::shared_ptr<const CollectiveTable> table = nullptr);
+
+  /// The cheapest candidate, or the table. One rank costs nothing. Requires 0 <= size <= 1e16 bytes.
+  [[nodiscard]] CollectiveCost cost(CollectiveOp op, DataSize size) const;
+
+  /// What bus bandwidth approaches as the size grows, candidates only.
+  [[nodiscard]] Bandwidth bus_bandwidth_limit(CollectiveOp op) const;
+  [[nodiscard]] const Communicator& communicator() const { return communicator_; }
+  [[nodiscard]] const CollectiveLibrary& library() const { return library_; }
+  /// The candidates of an operation, for views that explain the choice.
+  [[nodiscard]] const std::vector<CollectiveLine>& candidates(CollectiveOp op) const {
+    return lines_[static_cast<std::size_t>(op)];
+  }
+
+ private:
+  CollectiveModel() = default;
+
+  Communicator communicator_;
+  CollectiveLibrary library_;
+  std::array<std::vector<CollectiveLine>, kCollectiveOpCount> lines_;
+  std::shared_ptr<const CollectiveTable> table_;
+};
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,61 @@
+// NCCL: its tuning model as a cost model.
+//
+// For every algorithm and protocol that NCCL would consider,
+//   time = base + hops * hop latency + size / algorithm bandwidth [ / correction(size) ] + local pass + ramp
+// Ring:  2(n-1) steps for all_reduce, n-1 for all_gather and reduce_scatter, of size/n each over the slowest hop;
+//        broadcast and reduce pipeline the whole size. Of all_reduce's steps 2(N-1) cross the network of N nodes.
+//        Simple rings between nodes take 1.4 (Ampere on) or 1.9 times that latency.
+// Tree:  all_reduce only. A chain inside the node, two trees between: 2 ((n/N - 1) intra + floor(log2 N) inter) of
+//        latency; every GPU sends the size twice, every node of more than two too. Corrected by NCCL's table of size.
+// NVLS:  the switch reduces: a GPU sends and receives (1 + 1/n) size at 85 % (Hopper), 74 % (Blackwell) of its rate.
+// NVLS tree: that inside, a double tree between nodes.
+// All-to-all and send/recv go point to point, eight peers at a time.
+// LL moves 4 bytes of data with 4 of flags, LL128 120 with 8; LL128 needs NVLink. LL is capped by NCCL's table.
+//
+// Constants: NCCL 2.30 src/graph/tuning.cc (base and hop latencies, caps, corrections, NVLS efficiencies, network
+// overhead), src/graph/topo.h (rates by link: NVLink 18 of 20 GB/s on Pascal, 20 of 25 on Ampere, 20.6 of 25 on Hopper,
+// 40.1 of 50 on Blackwell; PCIe 3.0 x16 12 of 15.75; between sockets 10; network 12 of 12.5). Exceptions:
+// - Volta's NVLink: 23.1 of 25 GB/s, from the 2 and 4 GPU all_reduce of VIA-Research/vTrain (23 and 88 GB/s of bus
+//   bandwidth over one and four links) less the local pass; NCCL's 20 is below what is measured.
+// - Local pass: 3 size/n bytes of GPU memory (two reads, one write) that no transfer hides, and
+// - ramp: 18 us (Ampere), 8 us (Hopper; taken for Blackwell) * log2(1 + size/4 MiB) for Simple. Both from
+//   ai-dynamo/aiconfigurator's A100 and H100 all_reduce, all_gather, reduce_scatter of 2-8 GPUs (NCCL 2.27).
+//   The ramp holds for LL128 too, the local pass for every protocol.
+// - Without peer access GPUs meet in the host's memory: half of PCIe's rate, at most 5 GB/s (assumed; aiconfigurator's
+//   four L40S reach 4.8). Boxes of several sockets without NVLink vary tenfold: what crosses sockets is assumed too.
+// - Transports: InfiniBand 0.96 as NCCL's 12 of 12.5; RoCE 8 % below it (tensorflow issue 2916); EFA as RoCE (assumed)
+//   with 75 us more per message (35 us from Hopper on: aws-ofi-nccl src/platform-aws.cpp); TCPX 0.71
+//   (GoogleCloudPlatform/cluster-toolkit, a3-highgpu all_gather: 70.9 of 100 GB/s); TCP 0.94 (payload of 1500
+//   byte frames), at most 32 Gb/s per port (Zhang et al., NetAI 2020), with 30 us more (half of 60 us ping:
+//   tensorflow/benchmarks issue 29).
+// Limits: no SHARP in network switches, no user buffer registration, no PAT. Latency settings of a scenario shift every
+// protocol's hop by the same amount. Worked example: cost/collective.h.
+#pragma once
+
+#include <vector>
+
+#include "ddlsim/cost/collective.h"
+
+namespace ddlsim::cost {
+
+/// What large messages reach on the links of a communicator, one direction.
+struct EffectiveRates {
+  Bandwidth intra{};  // of one GPU, to the others of its node
+  Bandwidth inter{};  // of one node
+  Bandwidth port{};   // of one network port
+  Provenance provenance = Provenance::kAnalytic;
+};
+
+[[nodiscard]] EffectiveRates effective_rates(const Communicator& communicator, const CollectiveLibrary& library);
+
+/// What a transport adds to a network hop beyond `inter_latency`'s 14 us of an InfiniBand hop.
+[[nodiscard]] Time transport_latency(const Communicator& communicator);
+
+/// NCCL's candidates; requires at least two GPUs.
+[[nodiscard]] std::vector<CollectiveLine> nccl_lines(const Communicator& communicator, const CollectiveLibrary& library,
+                                                     CollectiveOp op);
+
+/// Share of its bandwidth that a tree reaches at a size: NCCL's table, straight between its powers of two.
+[[nodiscard]] double tree_correction(CollectiveProtocol protocol, DataSize size);
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,48 @@
+// A collective over message sizes on a cluster, by one library or several.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ddlsim/answer/collective.h"
+#include "ddlsim/cost/collective.h"
+#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/io/collective_file.h"
+#include "ddlsim/support/collective_op.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+/// Sizes from `smallest` to `largest`, each `factor` times the one before or, where it is stated, `step` more.
+struct CollectiveQuestion {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  DataSize smallest = bytes(8);
+  DataSize largest = gibibytes(1);
+  std::int64_t factor = 2;
+  std::optional<DataSize> step;
+  std::vector<cost::CollectiveLibraryKind> libraries;  // none: the scenario's own
+};
+
+inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
+
+/// Who talks over what in a scenario: its cluster, transport and stated efficiencies. The scenario needs no model.
+[[nodiscard]] cost::Communicator communicator_of(const Scenario& scenario);
+/// The same on so many of its nodes and GPUs.
+[[nodiscard]] cost::Communicator communicator_of(const Scenario& scenario, std::int64_t nodes,
+                                                 std::int64_t gpus_per_node);
+/// The scenario's library with the efficiencies that it states.
+[[nodiscard]] cost::CollectiveLibrary collective_library_of(const Scenario& scenario);
+
+/// Fails for sizes that are not positive and finite, not in order, or make over kMaxCollectiveRows rows, and for what a
+/// library cannot do.
+[[nodiscard]] Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario,
+                                                                  const CollectiveQuestion& question);
+
+/// A file of measurements (io/collective_file.h) as a table; `defaults` as the scenario and the question have them.
+[[nodiscard]] Expected<std::shared_ptr<const cost::CollectiveTable>> load_collective_table(
+    const std::filesystem::path& path, const io::CollectiveFileDefaults& defaults = {});
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,188 @@
+#include "ddlsim/cost/collective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/cost/mpi_collectives.h"
+#include "ddlsim/cost/nccl.h"
+#include "ddlsim/support/portable_math.h"
+
+namespace ddlsim::cost {
+namespace {
+
+constexpr double kRampKnee = 4.0 * 1024 * 1024;  // bytes: cost/nccl.h
+
+GpuGeneration generation_of(const std::string& architecture) {
+  if (architecture == "Volta" || architecture == "Turing") return GpuGeneration::kVolta;
+  if (architecture == "Ampere" || architecture == "Ada") return GpuGeneration::kAmpere;
+  if (architecture == "Hopper") return GpuGeneration::kHopper;
+  if (architecture == "Blackwell") return GpuGeneration::kBlackwell;
+  return GpuGeneration::kPascal;
+}
+
+/// AMD's Infinity Fabric joins every pair of a board: like a switch for a ring, without its reductions.
+bool is_foreign(const std::string& architecture) { return architecture.starts_with("CDNA"); }
+
+/// GeForce cards from Turing on have no peer-to-peer access over PCIe (the driver denies it; NCCL falls back to SHM).
+bool lacks_peer_access(const hardware::Gpu& gpu) {
+  const bool workstation = gpu.id.starts_with("rtx-a") || gpu.id.ends_with("-ada");
+  return gpu.id.starts_with("rtx-") && !workstation;
+}
+
+GpuFabric fabric_of(const hardware::Node& node) {
+  if (!node.joined_by_nvlink()) return lacks_peer_access(node.gpu) ? GpuFabric::kHostMemory : GpuFabric::kPcie;
+  if (node.gpu.form == hardware::Form::kPcie) return GpuFabric::kNvlinkBridge;
+  return node.gpu_interconnect == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
+}
+
+NetworkTransport transport_of(const hardware::Link& network) {
+  const auto named = [&](std::string_view family) { return network.id.starts_with(family); };
+  if (named("infiniband") || named("omni-path") || named("cray-aries")) return NetworkTransport::kInfiniband;
+  if (named("roce") || named("slingshot") || named("gpudirect-tcpxo")) return NetworkTransport::kRoce;
+  if (named("gpudirect-tcpx")) return NetworkTransport::kTcpx;
+  if (named("aws-efa")) return NetworkTransport::kEfa;
+  if (named("aws-ena") || named("tcp")) return NetworkTransport::kTcp;
+  return network.bandwidth < gigabits_per_second(100) ? NetworkTransport::kTcp : NetworkTransport::kRoce;
+}
+
+bool within_unit(const std::optional<double>& share) {
+  return !share || (std::isfinite(*share) && *share > 0.0 && *share <= 1.0);
+}
+
+bool usable(Bandwidth rate) { return rate > Bandwidth{} && std::isfinite(rate.in(bytes_per_second)); }
+bool usable(Time latency) { return latency >= Time::zero() && std::isfinite(latency.in(seconds)); }
+
+Expected<void> check(const Communicator& c, const CollectiveLibrary& library) {
+  const auto bad = [](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what)); };
+  if (c.gpus < 1 || c.nodes < 1) return bad("a communicator needs at least one GPU and one node");
+  if (c.gpus % c.nodes != 0) {
+    return bad(std::to_string(c.gpus) + " GPUs do not fill " + std::to_string(c.nodes) + " nodes evenly");
+  }
+  if (c.network_ports < 1) return bad("a node needs at least one network port");
+  if (c.gpus_per_node() > 1 && !usable(c.intra)) return bad("the bandwidth between the GPUs of a node is not positive");
+  if (c.nodes > 1 && !usable(c.inter)) return bad("the bandwidth of the network is not positive");
+  if (c.nodes > 1 && !usable(c.pcie)) return bad("the bandwidth of PCIe is not positive");
+  const bool stages = library.kind == CollectiveLibraryKind::kMpi;
+  if (c.gpus > 1 && stages && !usable(c.pcie)) return bad("the bandwidth of PCIe is not positive");
+  const bool kernels = library.kind == CollectiveLibraryKind::kMpiOpt || library.kind == CollectiveLibraryKind::kBaidu;
+  if (c.gpus > 1 && kernels && !usable(c.memory)) return bad("the bandwidth of the GPU's memory is not positive");
+  if (!usable(c.intra_latency) || !usable(c.inter_latency)) return bad("a latency is negative or not finite");
+  if (!within_unit(library.intra_efficiency) || !within_unit(library.inter_efficiency)) {
+    return bad("an efficiency must be above 0 and at most 1");
+  }
+  return {};
+}
+
+std::vector<CollectiveLine> lines_of(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op) {
+  return library.kind == CollectiveLibraryKind::kNccl ? nccl_lines(c, library, op) : mpi_lines(c, library, op);
+}
+
+constexpr std::array<CollectiveOp, kCollectiveOpCount> kAllOps{
+    CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll,
+    CollectiveOp::kBroadcast, CollectiveOp::kReduce,    CollectiveOp::kSendRecv};
+
+/// What a library could be asked for on this communicator, in reading order.
+std::vector<std::string> algorithms_of(const Communicator& c, CollectiveLibrary library) {
+  std::vector<std::string> names;
+  library.protocol.reset();
+  for (const auto& [name, algorithm] : kCollectiveAlgorithms) {
+    library.algorithm = algorithm;
+    const bool known =
+        std::any_of(kAllOps.begin(), kAllOps.end(), [&](CollectiveOp op) { return !lines_of(c, library, op).empty(); });
+    if (known) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Communicator communicator_of(const hardware::Cluster& cluster) { return communicator_of(cluster, cluster.gpus()); }
+
+Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus) {
+  const hardware::Node& node = cluster.node;
+  const std::int64_t per_node = std::min(gpus, cluster.gpus_per_node);
+  Communicator c;
+  c.nodes = gpus / per_node;
+  c.gpus = c.nodes * per_node;
+  c.generation = generation_of(node.gpu.architecture);
+  c.foreign = is_foreign(node.gpu.architecture);
+  c.fabric = fabric_of(node);
+  c.transport = transport_of(node.network);
+  c.intra = node.peer_bandwidth(per_node);
+  c.inter = node.network_bandwidth();
+  c.network_ports = node.network_ports;
+  c.pcie = node.pcie.bandwidth;
+  c.memory = node.gpu.memory_bandwidth;
+  c.crosses_sockets = node.pcie_uplinks > 1 && per_node > node.gpus / node.pcie_uplinks;
+  c.intra_latency = node.peer_link().latency;
+  c.inter_latency = node.network.latency;
+  return c;
+}
+
+double CollectiveLine::doublings(DataSize size) { return portable_log2(1.0 + size.in(bytes) / kRampKnee); }
+
+Time CollectiveLine::time(DataSize size, double doublings_of_size) const {
+  Time sent = per_byte * size.in(bytes);
+  if (bends) sent = sent / tree_correction(protocol, size);
+  return latency + sent + ramp * doublings_of_size;
+}
+
+Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicator, const CollectiveLibrary& library,
+                                                  std::shared_ptr<const CollectiveTable> table) {
+  if (auto sound = check(communicator, library); !sound) return tl::unexpected<Error>(sound.error());
+  CollectiveModel model;
+  model.communicator_ = communicator;
+  model.library_ = library;
+  model.table_ = std::move(table);
+  if (communicator.gpus == 1) return model;
+  bool any = false;
+  for (const CollectiveOp op : kAllOps) {
+    auto& lines = model.lines_[static_cast<std::size_t>(op)];
+    lines = lines_of(communicator, library, op);
+    any = any || !lines.empty();
+    if (!lines.empty()) continue;
+    // A forced algorithm is one of all_reduce, say; the other operations keep the library's choice.
+    CollectiveLibrary free = library;
+    free.algorithm.reset();
+    lines = lines_of(communicator, free, op);
+    if (!lines.empty()) continue;
+    free.protocol.reset();
+    lines = lines_of(communicator, free, op);
+  }
+  if (any) return model;
+  return fail(ErrorCode::kUnsupported,
+              std::string(name_of(kCollectiveLibraries, library.kind)) + " has no such algorithm and protocol here", {},
+              {"algorithms: " + join(algorithms_of(communicator, library))});
+}
+
+CollectiveCost CollectiveModel::cost(CollectiveOp op, DataSize size) const {
+  if (communicator_.gpus == 1) return {};
+  if (table_ != nullptr) {
+    if (const auto measured = table_->time(op, communicator_.gpus, communicator_.nodes, size)) {
+      return {measured->time, CollectiveAlgorithm::kTable, CollectiveProtocol::kNone, measured->provenance};
+    }
+  }
+  CollectiveCost best{.time = Time::infinity()};
+  std::optional<double> doublings;  // of the size, once a line asks
+  for (const CollectiveLine& candidate : candidates(op)) {
+    if (!(size > candidate.above && size <= candidate.up_to)) continue;
+    if (candidate.ramp > Time::zero() && !doublings) doublings = CollectiveLine::doublings(size);
+    const Time time = candidate.time(size, doublings.value_or(0.0));
+    if (time < best.time) best = {time, candidate.algorithm, candidate.protocol, candidate.provenance};
+  }
+  return best;
+}
+
+Bandwidth CollectiveModel::bus_bandwidth_limit(CollectiveOp op) const {
+  Bandwidth limit{};
+  for (const CollectiveLine& candidate : candidates(op)) {
+    if (candidate.up_to < DataSize::infinity()) continue;
+    const double bend = candidate.bends ? tree_correction(candidate.protocol, terabytes(1)) : 1.0;
+    limit = max(limit, bytes(1) / candidate.per_byte * (bend * bus_bandwidth_factor(op, communicator_.gpus)));
+  }
+  return limit;
+}
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,311 @@
+#include "ddlsim/cost/mpi_collectives.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ddlsim/cost/nccl.h"
+
+namespace ddlsim::cost {
+namespace {
+
+using Algorithm = CollectiveAlgorithm;
+using Kind = CollectiveLibraryKind;
+
+// The header says where these come from.
+constexpr Time kNetworkMessage = microseconds(1.1);
+constexpr Time kHostMessage = microseconds(0.5);
+constexpr Time kDeviceMessage = microseconds(1.9);
+constexpr Time kPointerQuery = microseconds(5);
+constexpr Time kCachedQuery = microseconds(0.1);
+constexpr Time kKernelLaunch = microseconds(6);
+constexpr Bandwidth kCpuSum = gigabytes_per_second(5);
+constexpr Bandwidth kHostMemory = gigabytes_per_second(10);
+constexpr Bandwidth kMappedWindow = gigabytes_per_second(1);
+constexpr double kPciePayload = 12.0 / 15.754;       // as NCCL counts it: cost/nccl.h
+constexpr double kBytesPerReducedByte = 3;           // two reads, one write
+constexpr double kPointersPerCall = 2;               // send and receive buffer
+constexpr Time kUsualNetworkHop = microseconds(14);  // of a link's file; what a scenario adds to it is added here
+
+// MPICH src/mpi/coll, default thresholds.
+constexpr DataSize kShortReduce = bytes(2048);
+constexpr DataSize kLongGather = kibibytes(512);
+constexpr DataSize kLongScatter = kibibytes(512);
+constexpr DataSize kShortAllToAll = bytes(256);  // of one message
+constexpr DataSize kShortBroadcast = bytes(12288);
+
+Time per_byte(Bandwidth rate) { return bytes(1) / rate; }
+
+/// Latency and time per byte of messages inside a node and between nodes, and of a sum.
+struct Costs {
+  double n = 1;
+  double local = 1;  // ranks per node
+  double nodes = 1;
+  double lg_local = 0;  // rounded up, inside a node
+  double lg_nodes = 0;  // rounded up, between nodes
+  bool power_of_two = true;
+  Time intra_latency{};
+  Time inter_latency{};
+  Time intra{};    // per byte
+  Time inter{};    // per byte, one rank alone on its node's network
+  Time sum{};      // per byte
+  Time per_sum{};  // launch of a kernel
+  Time start{};    // of a call
+  Time staging{};  // per byte of a buffer that crosses PCIe
+  Provenance provenance = Provenance::kAssumed;
+
+  [[nodiscard]] double lg() const { return lg_local + lg_nodes; }
+  [[nodiscard]] Time tree_latency() const { return intra_latency * lg_local + inter_latency * lg_nodes; }
+  [[nodiscard]] Time ring_latency() const {
+    return intra_latency * (n - nodes) + inter_latency * (nodes > 1 ? nodes - 1.0 : 0.0);
+  }
+  [[nodiscard]] Time neighbour_latency() const { return local > 1 ? intra_latency : inter_latency; }
+  /// Every rank sends a byte in each of its exchanges.
+  [[nodiscard]] Time whole_exchanges() const { return intra * lg_local + inter * (local * lg_nodes); }
+  /// Recursive halving: (g-1)/g inside, then 1/g of the size between nodes with all ranks of a node at once.
+  [[nodiscard]] Time halving() const {
+    Time sent = inter * ((nodes - 1.0) / nodes);
+    if (local > 1) sent += intra * ((local - 1.0) / local);
+    return sent;
+  }
+  /// Rings and pairwise exchanges: the slowest hop. A ring crosses a node's network once.
+  [[nodiscard]] Time slowest_hop() const {
+    if (nodes <= 1) return intra;
+    return local > 1 ? max(intra, inter) : inter;
+  }
+};
+
+double ceil_log2(std::int64_t value) {
+  return static_cast<double>(std::bit_width(static_cast<std::uint64_t>(value - 1)));
+}
+
+Costs common_costs(const Communicator& c, const CollectiveLibrary& library) {
+  const EffectiveRates rates = effective_rates(c, library);
+  Costs costs;
+  costs.n = static_cast<double>(c.gpus);
+  costs.nodes = static_cast<double>(c.nodes);
+  costs.local = static_cast<double>(c.gpus_per_node());
+  costs.lg_local = ceil_log2(c.gpus_per_node());
+  costs.lg_nodes = ceil_log2(c.nodes);
+  costs.power_of_two = std::has_single_bit(static_cast<std::uint64_t>(c.gpus));
+  const Time extra = max(c.inter_latency - kUsualNetworkHop + transport_latency(c), Time::zero());
+  costs.inter_latency = kNetworkMessage + extra;
+  if (c.nodes > 1) costs.inter = per_byte(rates.inter);
+  return costs;
+}
+
+Time query_cost(const CollectiveLibrary& library) {
+  const bool cached = library.pointer_cache.value_or(library.kind == Kind::kMpiOpt);
+  return cached ? kCachedQuery : kPointerQuery;
+}
+
+Costs host_costs(const Communicator& c, const CollectiveLibrary& library) {
+  Costs costs = common_costs(c, library);
+  costs.intra_latency = kHostMessage;
+  costs.intra = per_byte(kHostMemory);
+  costs.sum = per_byte(kCpuSum);
+  costs.start = query_cost(library) * kPointersPerCall;
+  costs.staging = per_byte(c.pcie * kPciePayload);
+  return costs;
+}
+
+Costs device_costs(const Communicator& c, const CollectiveLibrary& library) {
+  Costs costs = common_costs(c, library);
+  costs.inter_latency += kDeviceMessage - kNetworkMessage;
+  costs.intra_latency = kDeviceMessage;
+  if (c.gpus_per_node() > 1) costs.intra = per_byte(effective_rates(c, library).intra);
+  costs.sum = per_byte(c.memory) * kBytesPerReducedByte;
+  costs.per_sum = kKernelLaunch;
+  costs.start = query_cost(library) * kPointersPerCall;
+  if (library.kind == Kind::kBaidu) {
+    const Time query = query_cost(library) * kPointersPerCall;  // of every message
+    costs.intra_latency += query;
+    costs.inter_latency += query;
+  }
+  return costs;
+}
+
+/// Small messages of mpi-opt: the CPU reads and writes GPU memory through a mapped window and sums itself.
+Costs window_costs(const Communicator& c, const CollectiveLibrary& library) {
+  Costs costs = device_costs(c, library);
+  costs.per_sum = Time::zero();
+  costs.sum = per_byte(kCpuSum);
+  costs.staging = per_byte(kMappedWindow);
+  return costs;
+}
+
+struct Terms {
+  Time latency{};
+  Time sent{};         // per byte
+  double sums = 0;     // steps that reduce
+  double reduced = 0;  // of a byte
+  double copied = 2;   // of a byte, over PCIe
+};
+
+CollectiveLine line(const Costs& k, Algorithm algorithm, const Terms& t) {
+  CollectiveLine l;
+  l.algorithm = algorithm;
+  l.latency = k.start + t.latency + k.per_sum * t.sums;
+  l.per_byte = t.sent + k.sum * t.reduced + k.staging * t.copied;
+  l.provenance = k.provenance;
+  return l;
+}
+
+CollectiveLine recursive_doubling(const Costs& k) {
+  Terms t{.latency = k.tree_latency(), .sent = k.whole_exchanges(), .sums = k.lg(), .reduced = k.lg()};
+  if (!k.power_of_two) {  // fold into the power of two below, and back
+    t.latency += k.neighbour_latency() * 2.0;
+    t.sent += k.slowest_hop() * 2.0;
+    t.sums += 1;
+    t.reduced += 1;
+  }
+  return line(k, Algorithm::kRecursiveDoubling, t);
+}
+
+CollectiveLine rabenseifner(const Costs& k) {
+  const double rest = (k.n - 1.0) / k.n;
+  Terms t{.latency = k.tree_latency() * 2.0, .sent = k.halving() * 2.0, .sums = k.lg(), .reduced = rest};
+  if (!k.power_of_two) {
+    t.latency += k.neighbour_latency() * 2.0;
+    t.sent += k.slowest_hop() * 2.0;
+    t.sums += 1;
+    t.reduced += 1;
+  }
+  return line(k, Algorithm::kRabenseifner, t);
+}
+
+CollectiveLine ring_all_reduce(const Costs& k, Algorithm name) {
+  const double rest = (k.n - 1.0) / k.n;
+  return line(
+      k, name,
+      {.latency = k.ring_latency() * 2.0, .sent = k.slowest_hop() * (2.0 * rest), .sums = k.n - 1.0, .reduced = rest});
+}
+
+CollectiveLine hierarchical(const Costs& k) {
+  const double inside = k.local > 1 ? (k.local - 1.0) / k.local : 0.0;
+  const double between = (k.nodes - 1.0) / k.nodes;
+  return line(k, Algorithm::kHierarchical,
+              {.latency = (k.intra_latency * (k.local - 1.0) + k.inter_latency * (k.nodes - 1.0)) * 2.0,
+               .sent = (k.intra * inside + k.inter * between) * 2.0,
+               .sums = k.local + k.nodes - 2.0,
+               .reduced = inside + between / k.local});
+}
+
+CollectiveLine between(CollectiveLine l, DataSize above, DataSize up_to) {
+  l.above = above;
+  l.up_to = up_to;
+  return l;
+}
+constexpr DataSize kNothing = bytes(-1);
+
+/// The short-message and the long-message algorithm, at MPICH's threshold; either alone where it is asked for.
+void add_pair(std::vector<CollectiveLine>& lines, const CollectiveLibrary& library, const CollectiveLine& small,
+              const CollectiveLine& large, DataSize threshold) {
+  if (library.algorithm == small.algorithm && small.algorithm != large.algorithm) {
+    lines.push_back(small);
+  } else if (library.algorithm == large.algorithm && small.algorithm != large.algorithm) {
+    lines.push_back(large);
+  } else if (!library.algorithm) {
+    lines.push_back(between(small, kNothing, threshold));
+    lines.push_back(between(large, threshold, DataSize::infinity()));
+  }
+}
+
+void add_all_reduce(std::vector<CollectiveLine>& lines, const Costs& k, const CollectiveLibrary& library) {
+  if (library.algorithm == Algorithm::kRing) return lines.push_back(ring_all_reduce(k, Algorithm::kRing));
+  if (library.algorithm == Algorithm::kHierarchical) return lines.push_back(hierarchical(k));
+  add_pair(lines, library, recursive_doubling(k), rabenseifner(k), kShortReduce);
+}
+
+void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const CollectiveLibrary& library, CollectiveOp op) {
+  const double rest = (k.n - 1.0) / k.n;
+  const double gathered = 1.0 + 1.0 / k.n;  // one share one way, everything the other
+  switch (op) {
+    case CollectiveOp::kAllReduce: return add_all_reduce(lines, k, library);
+    case CollectiveOp::kAllGather:
+      return add_pair(
+          lines, library,
+          line(k, Algorithm::kRecursiveDoubling,
+               {.latency = k.tree_latency(), .sent = k.halving(), .copied = gathered}),
+          line(k, Algorithm::kRing, {.latency = k.ring_latency(), .sent = k.slowest_hop() * rest, .copied = gathered}),
+          kLongGather);
+    case CollectiveOp::kReduceScatter:
+      return add_pair(
+          lines, library,
+          line(k, Algorithm::kRabenseifner,
+               {.latency = k.tree_latency(), .sent = k.halving(), .sums = k.lg(), .reduced = rest, .copied = gathered}),
+          line(k, Algorithm::kPairwise,
+               {.latency = k.ring_latency(),
+                .sent = k.slowest_hop() * (rest * (k.nodes > 1 ? k.local : 1.0)),
+                .sums = k.n - 1.0,
+                .reduced = rest,
+                .copied = gathered}),
+          kLongScatter);
+    case CollectiveOp::kAllToAll:
+      return add_pair(
+          lines, library, line(k, Algorithm::kBruck, {.latency = k.tree_latency(), .sent = k.whole_exchanges() * 0.5}),
+          line(k, Algorithm::kPairwise,
+               {.latency = k.ring_latency(), .sent = k.slowest_hop() * (rest * (k.nodes > 1 ? k.local : 1.0))}),
+          kShortAllToAll * k.n);
+    case CollectiveOp::kBroadcast:
+      return add_pair(
+          lines, library,
+          line(k, Algorithm::kBinomial,
+               {.latency = k.tree_latency(), .sent = k.intra * k.lg_local + k.inter * k.lg_nodes, .copied = 1}),
+          line(k, Algorithm::kRing,
+               {.latency = k.tree_latency() + k.ring_latency(),
+                .sent = k.halving() + k.slowest_hop() * rest,
+                .copied = 1}),
+          kShortBroadcast);
+    case CollectiveOp::kReduce:
+      return add_pair(lines, library,
+                      line(k, Algorithm::kBinomial,
+                           {.latency = k.tree_latency(),
+                            .sent = k.intra * k.lg_local + k.inter * k.lg_nodes,
+                            .sums = k.lg(),
+                            .reduced = k.lg(),
+                            .copied = 1}),
+                      line(k, Algorithm::kRabenseifner,
+                           {.latency = k.tree_latency() * 2.0,
+                            .sent = k.halving() * 2.0,
+                            .sums = k.lg(),
+                            .reduced = rest,
+                            .copied = 1}),
+                      kShortReduce);
+    case CollectiveOp::kSendRecv:
+      if (library.algorithm && *library.algorithm != Algorithm::kDirect) return;
+      return lines.push_back(
+          line(k, Algorithm::kDirect,
+               {.latency = k.nodes > 1 ? k.inter_latency : k.intra_latency, .sent = k.slowest_hop()}));
+  }
+}
+
+void add_optimised(std::vector<CollectiveLine>& lines, const Communicator& c, const CollectiveLibrary& library) {
+  const auto wants = [&](Algorithm algorithm) { return !library.algorithm || *library.algorithm == algorithm; };
+  const Costs kernels = device_costs(c, library);
+  if (wants(Algorithm::kRecursiveDoubling)) {
+    lines.push_back(recursive_doubling(window_costs(c, library)));
+    lines.push_back(recursive_doubling(kernels));
+  }
+  if (wants(Algorithm::kRabenseifner)) lines.push_back(rabenseifner(kernels));
+  if (library.algorithm == Algorithm::kRing) lines.push_back(ring_all_reduce(kernels, Algorithm::kRing));
+  if (library.algorithm == Algorithm::kHierarchical) lines.push_back(hierarchical(kernels));
+}
+
+}  // namespace
+
+std::vector<CollectiveLine> mpi_lines(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op) {
+  std::vector<CollectiveLine> lines;
+  if (library.protocol) return lines;
+  if (library.kind == Kind::kMpi) {
+    add_others(lines, host_costs(c, library), library, op);
+  } else if (op != CollectiveOp::kAllReduce) {
+    add_others(lines, device_costs(c, library), library, op);
+  } else if (library.kind == Kind::kMpiOpt) {
+    add_optimised(lines, c, library);
+  } else if (!library.algorithm || *library.algorithm == Algorithm::kPerTensorRing) {
+    lines.push_back(ring_all_reduce(device_costs(c, library), Algorithm::kPerTensorRing));
+  }
+  return lines;
+}
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,353 @@
+#include "ddlsim/cost/nccl.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+namespace ddlsim::cost {
+namespace {
+
+using Algorithm = CollectiveAlgorithm;
+using Protocol = CollectiveProtocol;
+
+constexpr std::array<Protocol, 3> kProtocols{Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
+
+/// In the order of kProtocols, microseconds. NCCL 2.30 src/graph/tuning.cc.
+using PerProtocol = std::array<double, 3>;
+constexpr PerProtocol kBaseTree{6.8, 14.0, 8.4};
+constexpr PerProtocol kBaseRing{6.6, 14.0, 8.4};
+struct Hop {
+  PerProtocol tree;
+  PerProtocol ring;
+};
+constexpr Hop kNvlinkHop{{0.6, 1.25, 4.0}, {0.6, 1.9, 3.4}};
+constexpr Hop kPcieHop{{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}};
+constexpr Hop kNetworkHop{{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}};
+constexpr double kNvlsLatency = 25.0;
+constexpr double kNvlsTreeNetwork = 20.9;
+constexpr double kNetworkOverhead = 1.0;  // of a step in a ring that has a network hop; three times for Simple
+constexpr double kRingPlateauNew = 1.4;   // Simple, several nodes, compute capability 8.0 on
+constexpr double kRingPlateauOld = 1.9;   // before
+constexpr double kTreeShare = 0.92;       // Simple and below
+constexpr double kLl128Share = 0.92;      // 120 of 128 bytes and the rest
+constexpr double kTreeLl128OneNode = 7.0 / 9.0;
+constexpr double kTreeLl128 = 120.0 / 128.0;
+constexpr double kTreeLlDivisor = 3.8;
+constexpr double kLlShare = 0.5;  // 4 of 8 bytes
+/// GB/s: Volta and older, Ampere, Hopper, Blackwell by 1, 2, more nodes; several nodes take the host's row (Intel).
+constexpr std::array<std::array<double, 3>, 4> kLlMax{
+    {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}}};
+constexpr double kPeersAtOnce = 8;  // NCCL 2.30 src/include/device.h, point-to-point work per kernel batch
+
+constexpr double kUsualNvlinkHop = 3.4;  // what a link's file says when it says what NCCL does
+constexpr double kUsualPcieHop = 5.7;
+constexpr double kUsualNetworkHop = 14.0;
+
+constexpr double kLocalPassBytes = 3.0;  // the header says from what these two are
+constexpr std::array<double, 5> kRampMicroseconds{0, 0, 18, 8, 8};
+
+constexpr std::array<double, 24> kCorrectionLl{1,  1,  1,  1,  .9, .8, .7, .7, .7, .7, .6, .5,
+                                               .4, .4, .5, .6, .7, .8, .9, 1,  1,  1,  1,  1};
+constexpr std::array<double, 24> kCorrectionLl128{1,  1,  1,  1,  1,  .9, .8, .8, .8, .7, .6, .6,
+                                                  .6, .6, .6, .6, .8, .9, .9, .9, .9, 1,  1,  1};
+constexpr std::array<double, 24> kCorrectionSimple{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+                                                   .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9};
+
+double nvlink_share(GpuGeneration generation) {
+  switch (generation) {
+    case GpuGeneration::kPascal: return 18.0 / 20.0;
+    case GpuGeneration::kVolta: return 23.1 / 25.0;
+    case GpuGeneration::kAmpere: return 20.0 / 25.0;
+    case GpuGeneration::kHopper: return 20.6 / 25.0;
+    case GpuGeneration::kBlackwell: return 40.1 / 50.0;
+  }
+  return 0.8;
+}
+
+double nvls_share(GpuGeneration generation) {
+  if (generation == GpuGeneration::kHopper) return 0.85;
+  return generation == GpuGeneration::kBlackwell ? 0.74 : 0.0;
+}
+
+bool by_nvlink(GpuFabric fabric) {
+  return fabric == GpuFabric::kNvswitch || fabric == GpuFabric::kNvlinkMesh || fabric == GpuFabric::kNvlinkBridge;
+}
+
+constexpr double kPcieShare = 12.0 / 15.754;
+constexpr double kSocketShare = 10.0 / 15.754;         // between two sockets of PCIe 3.0's day; later ones keep pace
+constexpr double kHostMemoryShare = kPcieShare / 2.0;  // in and out again over the host's links (assumed)
+constexpr double kInfinibandShare = 12.0 / 12.5;
+constexpr double kRoceShare = kInfinibandShare * 0.92;
+constexpr double kTcpxShare = 0.71;
+constexpr double kTcpShare = 0.94;
+constexpr Bandwidth kHostMemoryLimit = gigabytes_per_second(5);
+constexpr Bandwidth kTcpPortLimit = gigabits_per_second(32);
+
+double intra_share(const Communicator& c) {
+  switch (c.fabric) {
+    case GpuFabric::kNvswitch:
+    case GpuFabric::kNvlinkMesh:
+    case GpuFabric::kNvlinkBridge: return nvlink_share(c.generation);
+    case GpuFabric::kPcie: return c.crosses_sockets ? kSocketShare : kPcieShare;
+    case GpuFabric::kHostMemory: return kHostMemoryShare;
+  }
+  return kPcieShare;
+}
+
+Bandwidth transport_rate(const Communicator& c) {
+  const auto ports = static_cast<double>(c.network_ports);
+  switch (c.transport) {
+    case NetworkTransport::kInfiniband: return c.inter * kInfinibandShare;
+    case NetworkTransport::kRoce:
+    case NetworkTransport::kEfa: return c.inter * kRoceShare;
+    case NetworkTransport::kTcpx: return c.inter * kTcpxShare;
+    case NetworkTransport::kTcp: return min(c.inter * kTcpShare, kTcpPortLimit * ports);
+  }
+  return c.inter;
+}
+
+/// Latencies of one protocol on one communicator.
+struct Latencies {
+  Time intra_ring{};
+  Time intra_tree{};
+  Time inter_ring{};
+  Time inter_tree{};
+  Time overhead{};
+};
+
+Time shifted(double usual, Time by) { return max(microseconds(usual) + by, Time::zero()); }
+
+Latencies latencies(const Communicator& c, std::size_t p) {
+  const bool nvlink = by_nvlink(c.fabric);
+  const Hop& hop = nvlink ? kNvlinkHop : kPcieHop;
+  const Time intra = c.intra_latency - microseconds(nvlink ? kUsualNvlinkHop : kUsualPcieHop);
+  const Time inter = c.inter_latency - microseconds(kUsualNetworkHop) + transport_latency(c);
+  Latencies l;
+  l.intra_ring = shifted(hop.ring[p], intra);
+  l.intra_tree = shifted(hop.tree[p], intra);
+  // NCCL takes the tree's network latency for rings of one GPU per node.
+  l.inter_ring = shifted(c.gpus == c.nodes ? kNetworkHop.tree[p] : kNetworkHop.ring[p], inter);
+  l.inter_tree = shifted(kNetworkHop.tree[p], inter);
+  l.overhead = microseconds(kProtocols[p] == Protocol::kSimple ? 3 * kNetworkOverhead : kNetworkOverhead);
+  return l;
+}
+
+/// What all lines of one question share.
+struct Context {
+  const Communicator& c;
+  const CollectiveLibrary& library;
+  EffectiveRates rates;
+  double n;
+  double nodes;
+  double per_node;
+  Time ramp;
+  Time local_pass;  // per byte
+  double tree_levels;
+
+  [[nodiscard]] Bandwidth ring_rate() const {
+    if (c.nodes == 1) return rates.intra;
+    return c.gpus == c.nodes ? rates.inter : min(rates.intra, rates.inter);
+  }
+  /// What LL can move at most.
+  [[nodiscard]] Bandwidth ll_limit() const {
+    const auto generation = static_cast<std::size_t>(c.generation);
+    const std::size_t row = c.nodes > 1 || generation == 0 ? 0 : generation - 1;
+    return gigabytes_per_second(kLlMax[row][c.nodes == 1 ? 0 : c.nodes == 2 ? 1 : 2]);
+  }
+};
+
+Time per_byte(Bandwidth rate) { return bytes(1) / rate; }
+
+bool wanted(const CollectiveLibrary& library, Protocol protocol) {
+  return !library.protocol || *library.protocol == protocol;
+}
+
+/// The local pass comes on top of every protocol, the ramp on all but LL's small messages.
+CollectiveLine line(const Context& x, Algorithm algorithm, Protocol protocol, Time latency, Time per_byte_sent) {
+  CollectiveLine l{.algorithm = algorithm, .protocol = protocol, .latency = latency, .per_byte = per_byte_sent};
+  l.per_byte += x.local_pass;
+  if (protocol != Protocol::kLl) l.ramp = x.ramp;
+  l.provenance = x.rates.provenance;
+  return l;
+}
+
+Bandwidth protocol_rate(const Context& x, Protocol protocol, Bandwidth rate) {
+  if (protocol == Protocol::kLl) return min(rate * kLlShare, x.ll_limit());
+  return protocol == Protocol::kLl128 ? rate * kLl128Share : rate;
+}
+
+CollectiveLine ring(const Context& x, CollectiveOp op, std::size_t p) {
+  const Protocol protocol = kProtocols[p];
+  const Latencies hop = latencies(x.c, p);
+  const bool twice = op == CollectiveOp::kAllReduce;
+  const bool pipelined = op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+  const double steps = twice ? 2.0 * (x.n - 1.0) : x.n - 1.0;
+  const double across = twice ? 2.0 * (x.nodes - 1.0) : x.nodes - 1.0;
+  const Time intra = x.c.nodes == 1 ? hop.intra_ring : max(hop.intra_ring, hop.overhead);
+  Time latency = intra * (steps - across) + hop.inter_ring * across;
+  if (twice && x.c.nodes > 1 && protocol == Protocol::kSimple) {
+    latency = latency * (x.c.generation >= GpuGeneration::kAmpere ? kRingPlateauNew : kRingPlateauOld);
+  }
+  const double volume = pipelined ? 1.0 : steps / x.n;
+  return line(x, Algorithm::kRing, protocol, microseconds(kBaseRing[p]) + latency,
+              per_byte(protocol_rate(x, protocol, x.ring_rate())) * volume);
+}
+
+CollectiveLine double_tree(const Context& x, std::size_t p) {
+  const Protocol protocol = kProtocols[p];
+  const Latencies hop = latencies(x.c, p);
+  const Time latency =
+      microseconds(kBaseTree[p]) + (hop.intra_tree * (x.per_node - 1.0) + hop.inter_tree * x.tree_levels) * 2.0;
+  // Bandwidth as NCCL counts it: what leaves a GPU (a node), twice what the algorithm moves but for two nodes' network.
+  const Bandwidth inside = x.rates.intra * kTreeShare;
+  const Bandwidth outside = x.rates.inter * (x.c.nodes == 2 ? 2.0 : 1.0);
+  Bandwidth rate = x.c.nodes == 1 ? inside : x.c.gpus == x.c.nodes ? outside : min(inside, outside);
+  if (protocol == Protocol::kLl) rate = min(rate * (1.0 / kTreeLlDivisor), x.ll_limit());
+  if (protocol == Protocol::kLl128) rate = rate * (x.c.nodes == 1 ? kTreeLl128OneNode : kTreeLl128);
+  CollectiveLine l = line(x, Algorithm::kDoubleTree, protocol, latency, per_byte(rate * 0.5));
+  l.bends = true;
+  return l;
+}
+
+bool has_nvls(const Context& x) {
+  return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && !x.c.foreign && nvls_share(x.c.generation) > 0 &&
+         x.per_node > 2.0;
+}
+
+CollectiveLine nvls(const Context& x) {
+  const Bandwidth inside = x.rates.intra * nvls_share(x.c.generation);
+  const Time share = per_byte(inside) * (1.0 + 1.0 / x.per_node);
+  if (x.c.nodes == 1) return line(x, Algorithm::kNvls, Protocol::kSimple, microseconds(kNvlsLatency), share);
+  const Time inter =
+      shifted(kNvlsTreeNetwork, x.c.inter_latency - microseconds(kUsualNetworkHop) + transport_latency(x.c));
+  const Time outside = per_byte(x.rates.inter) * (x.c.nodes == 2 ? 1.0 : 2.0);
+  return line(x, Algorithm::kNvlsTree, Protocol::kSimple, microseconds(kNvlsLatency) + inter * (2.0 * x.tree_levels),
+              max(share, outside));
+}
+
+/// Reduce-scatter inside, a ring of each local rank between the nodes, all-gather inside (Horovod's hierarchy).
+CollectiveLine hierarchical(const Context& x) {
+  const std::size_t simple = 2;
+  const Latencies hop = latencies(x.c, simple);
+  const double local = x.per_node;
+  const Time latency = microseconds(3.0 * kBaseRing[simple]) + hop.intra_ring * (2.0 * (local - 1.0)) +
+                       hop.inter_ring * (2.0 * (x.nodes - 1.0));
+  Time sent{};
+  if (x.c.nodes > 1) sent += per_byte(x.rates.inter) * (2.0 * (x.nodes - 1.0) / x.nodes);
+  if (local > 1) sent += per_byte(x.rates.intra) * (2.0 * (local - 1.0) / local);
+  return line(x, Algorithm::kHierarchical, Protocol::kSimple, latency, sent);
+}
+
+CollectiveLine point_to_point(const Context& x, CollectiveOp op, std::size_t p) {
+  const Protocol protocol = kProtocols[p];
+  const Latencies hop = latencies(x.c, p);
+  Time inside{};
+  Time outside{};
+  Time latency = x.c.nodes == 1 ? hop.intra_ring : hop.inter_ring;
+  if (op == CollectiveOp::kSendRecv) {
+    if (x.per_node > 1.0) inside = per_byte(protocol_rate(x, protocol, x.rates.intra));
+    if (x.c.nodes > 1) outside = per_byte(protocol_rate(x, protocol, x.rates.port));
+  } else {
+    const double away = (x.n - x.per_node) / x.n;
+    if (x.per_node > 1.0) {
+      inside = per_byte(protocol_rate(x, protocol, x.rates.intra)) * ((x.per_node - 1.0) / x.n);
+    }
+    if (x.c.nodes > 1) outside = per_byte(protocol_rate(x, protocol, x.rates.inter)) * (x.per_node * away);
+    latency = hop.intra_ring * ((x.per_node - 1.0) / kPeersAtOnce) + hop.inter_ring * (x.n * away / kPeersAtOnce);
+    latency = max(latency, x.c.nodes == 1 ? hop.intra_ring : hop.inter_ring);
+  }
+  CollectiveLine l = line(x, Algorithm::kDirect, protocol, microseconds(kBaseRing[p]) + latency, max(inside, outside));
+  // A mesh has no link between some pairs; they meet over the host, which nobody measured here.
+  if (x.c.fabric == GpuFabric::kNvlinkMesh) l.provenance = Provenance::kAssumed;
+  return l;
+}
+
+void add(std::vector<CollectiveLine>& lines, const CollectiveLibrary& library, const CollectiveLine& l) {
+  if (!wanted(library, l.protocol)) return;
+  if (library.algorithm && *library.algorithm != l.algorithm) return;
+  lines.push_back(l);
+}
+
+}  // namespace
+
+EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& library) {
+  EffectiveRates rates;
+  rates.intra = c.intra * library.intra_efficiency.value_or(intra_share(c));
+  if (c.fabric == GpuFabric::kHostMemory && !library.intra_efficiency) rates.intra = min(rates.intra, kHostMemoryLimit);
+  const auto ports = static_cast<double>(c.network_ports);
+  const double feeding = std::min(ports, static_cast<double>(c.gpus_per_node()));
+  const Bandwidth wire = library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c);
+  rates.inter = min(wire, c.pcie * (kPcieShare * feeding));
+  // A card's PCIe is what feeds it; NCCL gives 100 Gb/s and PCIe 3.0 the same 12 GB/s, so neither hides the other.
+  rates.port = min(rates.inter, wire / ports);
+  const bool shared = c.fabric == GpuFabric::kHostMemory || (c.fabric == GpuFabric::kPcie && c.crosses_sockets);
+  const bool guessed_inside = shared && !library.intra_efficiency;
+  const bool guessed_between = c.nodes > 1 && !library.inter_efficiency &&
+                               c.transport != NetworkTransport::kInfiniband && c.transport != NetworkTransport::kRoce;
+  if (guessed_inside || guessed_between || c.foreign) rates.provenance = Provenance::kAssumed;
+  return rates;
+}
+
+Time transport_latency(const Communicator& c) {
+  switch (c.transport) {
+    case NetworkTransport::kInfiniband:
+    case NetworkTransport::kRoce: return Time::zero();
+    case NetworkTransport::kEfa: return microseconds(c.generation >= GpuGeneration::kHopper ? 35 : 75);
+    case NetworkTransport::kTcpx:
+    case NetworkTransport::kTcp: return microseconds(30);
+  }
+  return Time::zero();
+}
+
+double tree_correction(CollectiveProtocol protocol, DataSize size) {
+  const auto& table = protocol == Protocol::kLl      ? kCorrectionLl
+                      : protocol == Protocol::kLl128 ? kCorrectionLl128
+                                                     : kCorrectionSimple;
+  const double units = size.in(bytes) / 64.0;
+  if (units <= 1.0) return table.front();
+  int exponent = 0;
+  const double mantissa = std::frexp(units, &exponent);  // in [0.5, 1): units = 2 mantissa * 2^(exponent-1)
+  const auto k = static_cast<std::size_t>(exponent - 1);
+  if (k + 1 >= table.size()) return table.back();
+  return table[k] + (table[k + 1] - table[k]) * (2.0 * mantissa - 1.0);
+}
+
+std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op) {
+  const auto n = static_cast<double>(c.gpus);
+  Context x{.c = c,
+            .library = library,
+            .rates = effective_rates(c, library),
+            .n = n,
+            .nodes = static_cast<double>(c.nodes),
+            .per_node = static_cast<double>(c.gpus_per_node()),
+            .ramp = microseconds(by_nvlink(c.fabric) ? kRampMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0),
+            .local_pass = c.memory > Bandwidth{} ? per_byte(c.memory) * (kLocalPassBytes / n) : Time::zero(),
+            .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1)};
+  std::vector<CollectiveLine> lines;
+  for (std::size_t p = 0; p < kProtocols.size(); ++p) {
+    if (kProtocols[p] == Protocol::kLl128 && (!by_nvlink(c.fabric) || c.generation < GpuGeneration::kVolta)) continue;
+    switch (op) {
+      case CollectiveOp::kAllReduce:
+        add(lines, library, ring(x, op, p));
+        add(lines, library, double_tree(x, p));
+        break;
+      case CollectiveOp::kAllGather:
+      case CollectiveOp::kReduceScatter:
+      case CollectiveOp::kBroadcast:
+      case CollectiveOp::kReduce: add(lines, library, ring(x, op, p)); break;
+      case CollectiveOp::kAllToAll:
+      case CollectiveOp::kSendRecv:
+        if (kProtocols[p] != Protocol::kLl128) add(lines, library, point_to_point(x, op, p));
+        break;
+    }
+  }
+  if (op == CollectiveOp::kAllReduce) {
+    if (has_nvls(x)) add(lines, library, nvls(x));
+    // Nobody chooses it for NCCL; frameworks build it from NCCL's parts when asked.
+    if (library.algorithm == Algorithm::kHierarchical) add(lines, library, hierarchical(x));
+  }
+  return lines;
+}
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,164 @@
+#include "ddlsim/io/case_file.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "ddlsim/io/csv.h"
+#include "ddlsim/io/yaml.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::io {
+namespace {
+
+enum Column : std::size_t {
+  kId,
+  kGroup,
+  kSource,
+  kModel,
+  kFramework,
+  kPrecision,
+  kGpu,
+  kGpusPerNode,
+  kNodes,
+  kTotalGpus,
+  kIntra,
+  kInter,
+  kBatch,
+  kArchitecture,
+  kExtra,
+  kMetric,
+  kValue,
+  kNotes,
+};
+
+std::vector<std::string> columns() {
+  return {"id", "group", "source", "model", "framework", "precision", "gpu",
+                                              "gpus_per_node", "nodes", "total_gpus", "intra_interconnect",
+                                              "inter_network", "batch_per_gpu", "architecture", "extra", "metric",
+                                              "value", "notes"};
+}
+
+using Extra = std::map<std::string, std::string, std::less<>>;
+
+Expected<Extra> parse_extra(std::string_view text) {
+  Extra extra;
+  if (text.empty()) return extra;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) {
+    return fail(ErrorCode::kParse, "'extra' is not a JSON object", {}, {R"(write it as {"seq_len": 128}, or leave it empty)"});
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null()) continue;
+    if (value.is_object()) return fail(ErrorCode::kParse, fmt::format("'{}' in 'extra' is not a plain value", key.substr(0, 60)));
+    extra[key] = value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  return extra;
+}
+
+/// One row, its faults collected.
+class RowReader {
+ public:
+  explicit RowReader(const CsvReader& csv) : csv_(csv) {}
+
+  [[nodiscard]] std::string text(Column column) const { return std::string(csv_.field(column)); }
+
+  std::string needed(Column column) {
+    if (csv_.field(column).empty()) report(fail(ErrorCode::kParse, fmt::format("'{}' is empty", columns()[column])), column);
+    return text(column);
+  }
+
+  std::int64_t count(Column column) {
+    return keep(parse_count(csv_.field(column), {1, std::int64_t{1} << 40}), column).value_or(1);
+  }
+
+  template <typename T>
+  Expected<T> keep(Expected<T> parsed, Column column) {
+    if (!parsed) report(tl::unexpected<Error>(parsed.error()), column);
+    return parsed;
+  }
+
+  void report(tl::unexpected<Error> problem, Column column) {
+    if (errors_.size() == kMaxErrors) return;
+    problem.value().where = csv_.where(column);
+    errors_.push_back(std::move(problem.value()));
+  }
+
+  std::vector<Error>& errors() { return errors_; }
+
+ private:
+  const CsvReader& csv_;
+  std::vector<Error> errors_;
+};
+
+Case read_row(RowReader& row, const CsvReader& csv) {
+  Case one;
+  one.id = row.needed(kId);
+  one.group = row.text(kGroup).empty() ? one.id : row.text(kGroup);
+  one.source = row.text(kSource);
+  one.model = row.needed(kModel);
+  one.framework = row.text(kFramework);
+  one.precision = row.text(kPrecision);
+  one.gpu = row.needed(kGpu);
+  one.gpus_per_node = row.count(kGpusPerNode);
+  one.nodes = row.count(kNodes);
+  one.total_gpus = row.count(kTotalGpus);
+  one.intra_interconnect = row.text(kIntra);
+  one.inter_network = row.text(kInter);
+  if (!row.text(kBatch).empty()) one.batch_per_gpu = row.count(kBatch);
+  one.architecture = row.text(kArchitecture);
+  if (auto extra = row.keep(parse_extra(row.text(kExtra)), kExtra)) one.extra = std::move(*extra);
+  one.metric = row.keep(parse_choice(kCaseMetrics, row.text(kMetric), "metric"), kMetric).value_or(one.metric);
+  one.value = row.keep(parse_number(row.text(kValue)), kValue).value_or(1);
+  if (one.value <= 0) row.report(fail(ErrorCode::kInvalidArgument, "a measured value must be above zero"), kValue);
+  one.notes = row.text(kNotes);
+  one.where = csv.where(kId);
+  return one;
+}
+
+}  // namespace
+
+std::optional<std::string> Case::said(std::string_view key) const {
+  const auto found = extra.find(key);
+  if (found == extra.end()) return std::nullopt;
+  return found->second;
+}
+
+Expected<std::vector<Case>> read_cases(std::istream& stream, const std::string& file) {
+  auto csv = CsvReader::open(stream, file, columns());
+  if (!csv) return tl::unexpected<Error>(csv.error());
+  std::vector<Case> cases;
+  std::vector<Error> errors;
+  std::set<std::string, std::less<>> ids;
+  while (errors.size() < kMaxErrors) {
+    const auto more = csv->next();
+    if (!more) {
+      errors.push_back(more.error());
+      break;
+    }
+    if (!*more) break;
+    RowReader row(*csv);
+    Case one = read_row(row, *csv);
+    if (row.errors().empty() && !ids.insert(one.id).second) {
+      row.report(fail(ErrorCode::kParse, fmt::format("the id '{}' stands twice", one.id.substr(0, 60))), kId);
+    }
+    std::move(row.errors().begin(), row.errors().end(), std::back_inserter(errors));
+    cases.push_back(std::move(one));
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  if (cases.empty()) return fail(ErrorCode::kParse, "the table has no rows", {file, 2, 1});
+  return cases;
+}
+
+Expected<std::vector<Case>> load_cases(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  if (!stream || std::filesystem::is_directory(path)) {
+    return fail(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
+  }
+  return read_cases(stream, path.string());
+}
+
+}  // namespace ddlsim::io

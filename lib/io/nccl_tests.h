@@ -1,0 +1,27 @@
+// What the readers of nccl-tests' text and JSON share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ddlsim/io/collective_file.h"
+
+namespace ddlsim::io {
+
+inline constexpr std::int64_t kMaxRanks = 1'000'000'000;
+
+/// "all_reduce" from "./build/all_reduce_perf -b 8"; nothing without "_perf" in the text. An operation of nccl-tests
+/// that is not modelled is an error.
+[[nodiscard]] Expected<std::optional<CollectiveOp>> op_of_program(std::string_view text, const SourceLocation& where);
+
+/// Both bandwidths of a row in GB/s.
+struct RowBandwidths {
+  double algorithm = 0;
+  double bus = 0;
+};
+
+/// Whether busbw / algbw is what the operation and the ranks make it.
+[[nodiscard]] Expected<void> check_bandwidths(const CollectiveMeasurement& row, RowBandwidths bandwidths);
+
+}  // namespace ddlsim::io

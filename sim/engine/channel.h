@@ -1,0 +1,61 @@
+// The communication of one step: messages in, the times they are back out. Private to the room.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/sim/step.h"
+
+namespace ddlsim::sim {
+
+/// GPU time of encoding and decoding a message.
+[[nodiscard]] Time coding_time(const plan::Message& message, const StepSetting& setting);
+
+/// First-in-first-out communication over whatever joins the GPUs, with fusion where the strategy has it.
+class Channel {
+ public:
+  explicit Channel(const StepSetting& setting);
+
+  /// A message that is ready now; ready times must not fall.
+  void offer(Time ready, const plan::Message& message);
+  /// Sends what is still waiting to be fused.
+  void finish();
+  /// When everything that was sent is back (with pull_at_start: when the servers have all of it).
+  [[nodiscard]] Time last() const { return last_; }
+  /// When work of `duration` that starts at `start` ends, if running collectives slow it.
+  [[nodiscard]] Time stretched(Time start, Time duration);
+
+  /// Sends `count` pieces and returns when they are back; copies of `around` go before and after a collective. For
+  /// schedules that order messages themselves.
+  Time send_now(Time ready, const plan::Message& message, double count, Time around = Time::zero());
+  /// When the channel could take another piece.
+  [[nodiscard]] Time free() const { return free_; }
+  /// Pulls a message's weights; pull_at_start alone.
+  Time pull(Time ready, const plan::Message& message);
+
+ private:
+  void wake_until(Time now);
+  void fuse(Time now);
+
+  const StepSetting& setting_;
+  const cost::CollectiveModel* collectives_ = nullptr;
+  std::optional<cost::PsPipeline> servers_;
+  std::vector<std::pair<Time, plan::Message>> waiting_;  // to be fused
+  std::size_t next_waiting_ = 0;
+  Time next_wake_;
+  Time free_;
+  Time last_;
+  /// A running collective, and the pace it leaves to kernels.
+  struct Busy {
+    Time from;
+    Time until;
+    double pace = 1;
+  };
+  std::vector<Busy> busy_;                   // in order
+  std::size_t first_busy_ = 0;               // the first that may still overlap
+};
+
+}  // namespace ddlsim::sim

@@ -1,0 +1,133 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/quantity_io.h"
+#include "json.h"
+#include "table.h"
+
+namespace ddlsim::report {
+namespace {
+
+constexpr std::size_t kShownReasons = 12;
+
+std::vector<std::string> row_of(const answer::ValidationSet& set) {
+  const answer::ErrorSummary& errors = set.errors;
+  std::vector<std::string> row{set.name, to_text(set.rows), to_text(errors.cases),
+                               to_text(static_cast<std::int64_t>(set.unsupported.size()))};
+  if (errors.cases == 0) {
+    row.insert(row.end(), {"-", "-", "-", "-", "-"});
+  } else {
+    row.insert(row.end(), {percent(errors.mean), percent(errors.median), percent(errors.p90), percent(errors.worst),
+                           percent(set.coverage_90, 0)});
+  }
+  row.push_back(set.perfect ? percent(set.perfect->mean) : "-");
+  return row;
+}
+
+Table summary_table(const answer::Validation& validation) {
+  Table table({"set", "rows", "predicted", "unsupported", "mean error", "median", "p90", "worst", "in 90 %",
+               "perfect scaling"});
+  for (const answer::ValidationSet& set : validation.sets) table.add(row_of(set));
+  if (validation.sets.size() > 1) table.add(row_of(validation.all));
+  return table;
+}
+
+Table case_table(const answer::Validation& validation) {
+  Table table({"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high",
+               "provenance"});
+  table.numbers_from(3);
+  for (const answer::CaseResult& one : validation.all.cases) {
+    table.add({one.id, one.group, one.metric, significant(one.measured, 6), significant(one.predicted, 6),
+               fmt::format("{:.4f}", one.error), significant(one.interval_90.first, 6),
+               significant(one.interval_90.second, 6), std::string(to_string(one.provenance))});
+  }
+  return table;
+}
+
+/// The reasons for unsupported rows, most frequent first.
+std::string reasons(const answer::ValidationSet& all) {
+  std::map<std::string, std::pair<std::int64_t, std::string>> counted;
+  for (const answer::UnsupportedCase& one : all.unsupported) {
+    auto& [count, example] = counted[one.why];
+    if (count++ == 0) example = one.id;
+  }
+  std::vector<std::pair<std::int64_t, std::string>> lines;
+  for (const auto& [why, seen] : counted) {
+    lines.emplace_back(seen.first, fmt::format("{} rows (first: {}): {}\n", seen.first, seen.second, why));
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(lines.size(), kShownReasons); ++i) text += "  unsupported: " + lines[i].second;
+  if (lines.size() > kShownReasons) text += fmt::format("  and {} more reasons\n", lines.size() - kShownReasons);
+  return text;
+}
+
+Json errors_json(const answer::ErrorSummary& errors) {
+  return {{"cases", errors.cases},
+          {"mape", errors.mean},
+          {"median_ape", errors.median},
+          {"p90_ape", errors.p90},
+          {"max_ape", errors.worst}};
+}
+
+Json set_json(const answer::ValidationSet& set) {
+  Json json{{"rows", set.rows}, {"anchors", set.anchors}, {"predicted", set.errors.cases}};
+  Json unsupported = Json::array();
+  for (const answer::UnsupportedCase& one : set.unsupported) unsupported.push_back({{"id", one.id}, {"why", one.why}});
+  json["unsupported"] = std::move(unsupported);
+  const bool any = set.errors.cases > 0;
+  const auto number = [&](double value) { return any ? Json(value) : Json(nullptr); };
+  json["mape"] = number(set.errors.mean);
+  json["median_ape"] = number(set.errors.median);
+  json["p90_ape"] = number(set.errors.p90);
+  json["max_ape"] = number(set.errors.worst);
+  json["coverage_90"] = number(set.coverage_90);
+  json["perfect_scaling"] = set.perfect ? errors_json(*set.perfect) : Json(nullptr);
+  return json;
+}
+
+Json validation_json(const answer::Validation& validation) {
+  Json json{{"schema", "ddlsim/validate/1"}, {"anchor", validation.anchor}};
+  json.update(set_json(validation.all));
+  Json sets = Json::array();
+  for (const answer::ValidationSet& set : validation.sets) {
+    Json one{{"name", set.name}};
+    one.update(set_json(set));
+    sets.push_back(std::move(one));
+  }
+  json["sets"] = std::move(sets);
+  Json cases = Json::array();
+  for (const answer::CaseResult& one : validation.all.cases) {
+    cases.push_back({{"id", one.id},
+                     {"metric", one.metric},
+                     {"measured", one.measured},
+                     {"predicted", one.predicted},
+                     {"error", one.error},
+                     {"interval_90", Json::array({one.interval_90.first, one.interval_90.second})},
+                     {"provenance", to_string(one.provenance)}});
+  }
+  json["cases"] = std::move(cases);
+  return json;
+}
+
+}  // namespace
+
+std::string render(const answer::Validation& validation, Format format) {
+  switch (format) {
+    case Format::kJson: return dump(validation_json(validation));
+    case Format::kCsv: return case_table(validation).render(format);
+    case Format::kMd: return summary_table(validation).render(format);
+    case Format::kText: break;
+  }
+  std::string text = validation.anchor == "first"
+                         ? "Predicted from each group's smallest row, which stands for measured GPU speed.\n\n"
+                         : "Predicted from specifications and calibration alone.\n\n";
+  text += summary_table(validation).render(format);
+  if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);
+  return text;
+}
+
+}  // namespace ddlsim::report

@@ -1,0 +1,273 @@
+#include "case_scenario.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+#include <string_view>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using hardware::Interconnect;
+using hardware::Node;
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return has(text, part); });
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16.
+std::string precision_of(std::string_view published) {
+  std::string word = lower(published.substr(0, published.find_first_of(" /(,;")));
+  if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
+  if (word == "mixed" || word == "half" || word == "float16") return "fp16";
+  return word;
+}
+
+/// "8x ConnectX-6 IB HDR 200Gb/Sec": 8 ports of 200 Gb/s.
+struct Ports {
+  std::int64_t count = 1;
+  std::int64_t gigabits = 0;
+};
+
+Ports ports_in(std::string_view text) {
+  Ports ports;
+  const std::size_t unit = text.find("gb");
+  if (unit == std::string_view::npos) return ports;
+  std::size_t end = unit;
+  while (end > 0 && text[end - 1] == ' ') --end;
+  std::size_t begin = end;
+  while (begin > 0 && is_digit(text[begin - 1])) --begin;
+  if (begin == end || end - begin > 5) return ports;
+  ports.gigabits = *parse_count(text.substr(begin, end - begin), {0, 99'999});
+  for (std::size_t i = 1; i < begin; ++i) {
+    std::size_t last = i;
+    while (last > 0 && text[last - 1] == ' ') --last;
+    std::size_t first = last;
+    while (first > 0 && is_digit(text[first - 1])) --first;
+    if (text[i] == 'x' && first < last && last - first <= 3) {
+      ports.count = std::max<std::int64_t>(*parse_count(text.substr(first, last - first), {0, 999}), 1);
+      break;
+    }
+  }
+  return ports;
+}
+
+/// The ports that carry gradients: what is called "compute", else the fastest that are listed.
+std::pair<Ports, std::string> compute_ports(const std::string& text) {
+  std::pair<Ports, std::string> best;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const Ports ports = ports_in(part);
+    const bool better = ports.count * ports.gigabits > best.first.count * best.first.gigabits;
+    if (ports.gigabits > 0 && (has(part, "compute") || (better && !has(best.second, "compute")))) best = {ports, part};
+    begin = end + 1;
+  }
+  return best;
+}
+
+/// The family of links that a description names.
+std::string_view link_family(std::string_view text) {
+  if (has(text, "tcpxo")) return "gpudirect-tcpxo";
+  if (has(text, "tcpx")) return "gpudirect-tcpx";
+  if (has(text, "roce")) return "roce";
+  if (has(text, "efa")) return "aws-efa";
+  if (has_any(text, {"omni-path", "omnipath"})) return "omni-path";
+  if (has_any(text, {"infiniband", " ib", "ib ", "hdr", "edr", "ndr", "fdr", "quantum"})) return "infiniband";
+  return "ethernet";
+}
+
+/// How well a server fits what a case says of its GPUs; below zero: not at all.
+int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text, std::int64_t widest) {
+  if (node.gpus < widest) return -1;
+  int score = 1000 - static_cast<int>(std::min<std::int64_t>(node.gpus - widest, 100)) * 10;
+  if (has(text, lower(node.id))) score += 2000;
+  if (node.gpu.id == gpu.id) score += 400;
+  if (node.gpu.form == gpu.form) score += 300;
+  if (node.gpu.architecture == gpu.architecture) score += 200;
+  const bool pcie = gpu.form == hardware::Form::kPcie || has_any(text, {"pcie only", "p2p disabled"});
+  if (has_any(text, {"nvswitch", "all-to-all", "nvl72"})) {
+    score += node.gpu_interconnect == Interconnect::kNvlink ? 350 : 0;
+  } else if (has(text, "mesh")) {
+    score += node.gpu_interconnect == Interconnect::kNvlinkMesh ? 350 : 0;
+  } else if (has(text, "nvlink")) {
+    score += node.joined_by_nvlink() ? 350 : 0;
+  } else if (has(text, "pcie") || pcie) {
+    score += node.gpu_interconnect == Interconnect::kPcie ? 350 : 0;
+  }
+  if (node.provider.empty()) score += 5;
+  return score;
+}
+
+/// Whether one of the words of "tp-pp-dp" splits the model.
+bool splits_model(std::string_view family) {
+  constexpr auto kSplits = std::to_array<std::string_view>({"tp", "pp", "ep", "cp", "sp", "fsdp", "mp"});
+  for (std::size_t begin = 0; begin < family.size();) {
+    const std::size_t end = std::min(family.find_first_of("-+/ ", begin), family.size());
+    const std::string_view word = family.substr(begin, end - begin);
+    if (std::find(kSplits.begin(), kSplits.end(), word) != kSplits.end() || word.starts_with("zero")) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+/// The framework's way of sharing gradients, as far as a case says.
+std::string strategy_of(const io::Case& one, std::string_view family) {
+  const std::string framework = lower(one.framework + " " + one.architecture);
+  const std::string extra = lower(one.said("variable_update").value_or("") + " " + one.said("allreduce").value_or("") +
+                                  " " + one.said("setup").value_or(""));
+  if (family.starts_with("ps")) {
+    if (has_any(framework, {"byteps"})) return has(extra, "tcp") ? "byteps-tcp" : "byteps";
+    if (has(framework, "mxnet")) return "mxnet-kvstore";
+    return has(extra, "distributed_replicated") ? "tf-distributed-replicated" : "tf-ps";
+  }
+  if (has(framework + extra, "horovod")) {
+    if (has(extra, "mpi")) return "horovod-mpi";
+    return has_any(framework, {"tensorflow 1.x", "tensorflow 1.7", "tensorflow 1.12", "tensorflow 1.13", "0.15", "0.16"})
+               ? "horovod-2018"
+               : "horovod";
+  }
+  if (has(extra, "replicated")) return "tf-replicated";
+  if (has(framework, "apex")) return "apex-ddp";
+  if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored"})) return "tf-multiworker-mirrored";
+  if (has(framework, "baidu")) return "baidu";
+  if (has(framework, "byteps")) return "byteps";
+  return "pytorch-ddp";
+}
+
+/// Settings that a parameter-server case states beyond its framework.
+void add_servers(const io::Case& one, std::vector<Override>& settings) {
+  if (const auto servers = one.said("num_ps"); servers && one.nodes > 1) {
+    settings.push_back({"strategy.servers", *servers, one.where});
+  }
+  if (const auto colocated = one.said("ps_colocated")) {
+    settings.push_back({"strategy.colocated", lower(*colocated) == "false" ? "no" : "yes", one.where});
+  }
+}
+
+}  // namespace
+
+std::string architecture_family(const io::Case& one) {
+  return lower(one.architecture.substr(0, one.architecture.find('(')));
+}
+
+CaseReader::CaseReader(const io::Catalog& catalog) : catalog_(catalog) {
+  for (const io::Kind kind : {io::Kind::kNodes, io::Kind::kInstances}) {
+    for (const std::string& id : catalog.ids(kind)) {
+      if (auto node = catalog.node(id)) servers_.push_back(std::move(*node));
+    }
+  }
+}
+
+Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const {
+  const auto gpu = catalog_.gpu(one.gpu);
+  if (!gpu) return tl::unexpected<Error>(gpu.error());
+  const std::string text = lower(one.intra_interconnect + " | " + one.inter_network);
+  const Node* best = nullptr;
+  int most = -1;
+  for (const Node& node : servers_) {
+    const int score = fitness(node, *gpu, text, std::max(widest, one.gpus_per_node));
+    if (score > most) {
+      most = score;
+      best = &node;
+    }
+  }
+  if (best == nullptr) {
+    return fail(ErrorCode::kNotFound, fmt::format("no server of the catalog has {} GPUs", one.gpus_per_node));
+  }
+  settings.push_back({"node", best->id, one.where});
+  if (best->gpu.id != gpu->id) settings.push_back({"gpu", gpu->id, one.where});
+  settings.push_back({"nodes", std::to_string(one.nodes), one.where});
+  // A row may use fewer GPUs than its machine has.
+  const std::int64_t used = std::min(one.gpus_per_node, std::max<std::int64_t>(one.total_gpus / one.nodes, 1));
+  settings.push_back({"gpus_per_node", std::to_string(used), one.where});
+  if (one.nodes == 1) return {};
+  if (const std::string network = network_of(one); !network.empty()) settings.push_back({"network", network, one.where});
+  const std::string transport = lower(one.inter_network + " " + one.said("transport").value_or(""));
+  if (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx")) {
+    settings.push_back({"network.transport", "tcp", one.where});
+  }
+  return {};
+}
+
+std::string CaseReader::network_of(const io::Case& one) const {
+  const std::string text = lower(one.inter_network);
+  if (has(text, "aries")) return "cray-aries";
+  const auto [ports, part] = compute_ports(text);
+  if (ports.gigabits == 0) return {};
+  std::string link = fmt::format("{}-{}g", link_family(text), ports.gigabits);
+  if (!catalog_.knows(io::Kind::kLinks, link)) link = fmt::format("{} Gb/s", ports.gigabits);
+  return ports.count == 1 ? link : fmt::format("{} x {}", ports.count, link);
+}
+
+Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>& settings) const {
+  std::string name = one.model;
+  if (const auto variant = one.said("variant"); variant && catalog_.knows(io::Kind::kModels, name + " " + *variant)) {
+    name += " " + *variant;
+  }
+  const auto model = catalog_.model(name);
+  if (!model) return tl::unexpected<Error>(model.error());
+  settings.push_back({"model", name, one.where});
+  const auto length = one.said("seq_len");
+  const auto& dimensions = (*model)->dimensions;
+  const bool sequence = std::any_of(dimensions.begin(), dimensions.end(),
+                                    [](const auto& dimension) { return dimension.first == "sequence"; });
+  if (length && sequence) settings.push_back({"model.sequence", *length, one.where});
+  return {};
+}
+
+Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int64_t widest) const {
+  CollectiveCase result;
+  const auto op = parse_choice(kCollectiveOps, one.model, "operation");
+  if (!op) return tl::unexpected<Error>(op.error());
+  result.op = *op;
+  const auto size = parse_number(one.said("size_bytes").value_or(""));
+  if (!size || *size < 0) return fail(ErrorCode::kUnsupported, "a collective needs extra.size_bytes");
+  result.size = bytes(*size);
+  if (auto added = add_server(one, widest, result.settings); !added) return tl::unexpected<Error>(added.error());
+  const std::string said = lower(one.notes + " " + one.inter_network);
+  const auto force = [&](std::string_view part, const char* algorithm) {
+    if (has(said, part)) result.settings.push_back({"collective.algorithm", algorithm, one.where});
+  };
+  force("nvls_enable=0", "ring");
+  force("algo=tree", "double-tree");
+  force("allreduce:ring", "ring");
+  force("allreduce:nvlstree", "nvls-tree");
+  return result;
+}
+
+Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {
+  const std::string family = architecture_family(one);
+  if (splits_model(family)) {
+    return fail(ErrorCode::kUnsupported, fmt::format("'{}': model, pipeline and sharded parallelism have no strategy yet",
+                                                     one.architecture));
+  }
+  std::vector<Override> settings;
+  if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());
+  if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
+  settings.push_back({"precision", precision_of(one.precision), one.where});
+  if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
+  settings.push_back({"strategy", strategy_of(one, family), one.where});
+  if (family.starts_with("ps")) add_servers(one, settings);
+  if (const auto passes = one.said("grad_accum")) settings.push_back({"strategy.accumulation", *passes, one.where});
+  return settings;
+}
+
+}  // namespace ddlsim::whatif

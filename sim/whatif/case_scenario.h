@@ -1,0 +1,45 @@
+// What a published case means in ddlsim's words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddlsim/hardware/node.h"
+#include "ddlsim/io/case_file.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/support/collective_op.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+/// A collective that was measured by itself.
+struct CollectiveCase {
+  std::vector<Override> settings;  // of the cluster
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  DataSize size{};
+};
+
+/// Reads a catalog's servers once; then says for case after case which settings it amounts to.
+class CaseReader {
+ public:
+  explicit CaseReader(const io::Catalog& catalog);
+
+  /// `widest`: the most GPUs per node in the case's group, so that all of a group are put on one kind of server.
+  [[nodiscard]] Expected<std::vector<Override>> settings_of(const io::Case& one, std::int64_t widest) const;
+  [[nodiscard]] Expected<CollectiveCase> collective_of(const io::Case& one, std::int64_t widest) const;
+
+ private:
+  [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const;
+  [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;
+  [[nodiscard]] std::string network_of(const io::Case& one) const;
+
+  const io::Catalog& catalog_;
+  std::vector<hardware::Node> servers_;
+};
+
+/// The scaling family of a case's architecture: "allreduce(horovod)" is "allreduce".
+[[nodiscard]] std::string architecture_family(const io::Case& one);
+
+}  // namespace ddlsim::whatif

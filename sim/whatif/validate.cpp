@@ -1,0 +1,279 @@
+#include "ddlsim/whatif/validate.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "case_scenario.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::CaseResult;
+using answer::ErrorSummary;
+using answer::ValidationSet;
+using io::Case;
+using io::CaseMetric;
+
+/// What a group shares: the server its cases run on, and the case that stands for a measured speed.
+struct Group {
+  std::int64_t widest = 1;
+  const Case* anchor = nullptr;
+  double gpu_time_factor = 1;  // of an anchor on one GPU
+  double step_factor = 1;      // of an anchor on several: nobody knows which part of the step it was
+  std::string failure;         // why the anchor could not be fitted
+};
+
+std::string first_line(const Error& error) {
+  std::string text = error.message;
+  for (const std::string& note : error.notes) text += "; " + note;
+  return text.substr(0, 300);
+}
+
+/// Linear interpolation between ranks; `values` sorted and not empty.
+double quantile(const std::vector<double>& values, double share) {
+  const double rank = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(rank);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (values[above] - values[below]) * (rank - static_cast<double>(below));
+}
+
+ErrorSummary summary_of(std::vector<double> errors) {
+  ErrorSummary summary;
+  if (errors.empty()) return summary;
+  std::sort(errors.begin(), errors.end());
+  double sum = 0;
+  for (const double error : errors) sum += error;
+  summary.cases = static_cast<std::int64_t>(errors.size());
+  summary.mean = sum / static_cast<double>(errors.size());
+  summary.median = quantile(errors, 0.5);
+  summary.p90 = quantile(errors, 0.9);
+  summary.worst = errors.back();
+  return summary;
+}
+
+void summarise(ValidationSet& set) {
+  std::vector<double> errors;
+  std::vector<double> perfect;
+  double inside = 0;
+  for (const CaseResult& one : set.cases) {
+    errors.push_back(std::abs(one.error));
+    if (one.perfect) perfect.push_back(std::abs(*one.perfect / one.measured - 1.0));
+    if (one.interval_90.first <= one.measured && one.measured <= one.interval_90.second) inside += 1;
+  }
+  set.errors = summary_of(std::move(errors));
+  set.coverage_90 = set.cases.empty() ? 0 : inside / static_cast<double>(set.cases.size());
+  if (!perfect.empty()) set.perfect = summary_of(std::move(perfect));
+}
+
+class Validator {
+ public:
+  Validator(const io::Catalog& catalog, Anchor anchor) : catalog_(catalog), anchor_(anchor), reader_(catalog) {}
+
+  ValidationSet validate(const CaseSet& cases) {
+    ValidationSet set;
+    set.name = cases.name;
+    set.rows = static_cast<std::int64_t>(cases.cases.size());
+    find_groups(cases.cases);
+    for (const Case& one : cases.cases) {
+      Group& group = groups_.at(one.group);
+      if (group.anchor == &one) {
+        ++set.anchors;
+        continue;
+      }
+      auto result = predict_case(one, group);
+      if (result) {
+        set.cases.push_back(std::move(*result));
+      } else {
+        set.unsupported.push_back({one.id, first_line(result.error())});
+      }
+    }
+    summarise(set);
+    return set;
+  }
+
+ private:
+  void find_groups(const std::vector<Case>& cases) {
+    groups_.clear();
+    for (const Case& one : cases) {
+      Group& group = groups_[one.group];
+      group.widest = std::max(group.widest, one.gpus_per_node);
+      if (anchor_ == Anchor::kFirst && !is_collective(one) && (group.anchor == nullptr || one.total_gpus < group.anchor->total_gpus)) {
+        group.anchor = &one;
+      }
+    }
+    for (auto& [name, group] : groups_) {
+      if (group.anchor != nullptr) fit(group);
+    }
+  }
+
+  Expected<Scenario> scenario_of(const Case& one, const Group& group) const {
+    const auto settings = reader_.settings_of(one, group.widest);
+    if (!settings) return tl::unexpected<Error>(settings.error());
+    return resolve(catalog_, *settings);
+  }
+
+  void fit(Group& group) const {
+    const auto scenario = scenario_of(*group.anchor, group);
+    if (!scenario) {
+      group.failure = first_line(scenario.error());
+      return;
+    }
+    const auto prediction = whatif::predict(*scenario);
+    if (!prediction) {
+      group.failure = first_line(prediction.error());
+      return;
+    }
+    const auto value = metric_of(*group.anchor, *scenario, prediction->step_time);
+    if (!value) {
+      group.failure = first_line(value.error());
+      return;
+    }
+    const bool rate = is_rate(group.anchor->metric);
+    const double ratio = rate ? *value / group.anchor->value : group.anchor->value / *value;
+    if (scenario->cluster.gpus() > 1) {
+      group.step_factor = ratio;
+      return;
+    }
+    const auto factor = fit_gpu_time(*scenario, prediction->step_time * ratio);
+    if (factor) {
+      group.gpu_time_factor = *factor;
+    } else {
+      group.failure = first_line(factor.error());
+    }
+  }
+
+  static bool is_rate(CaseMetric metric) {
+    switch (metric) {
+      case CaseMetric::kImagesPerSecond:
+      case CaseMetric::kSamplesPerSecond:
+      case CaseMetric::kTokensPerSecond:
+      case CaseMetric::kTflopsPerGpu:
+      case CaseMetric::kBusBandwidth: return true;
+      case CaseMetric::kStepMilliseconds:
+      case CaseMetric::kLatencyMicroseconds: return false;
+    }
+    return false;
+  }
+
+  /// A step time in the case's metric.
+  static Expected<double> metric_of(const Case& one, const Scenario& scenario, Time step) {
+    const double samples = static_cast<double>(scenario.cluster.gpus()) *
+                           static_cast<double>(scenario.batch * scenario.strategy.accumulation) / step.in(seconds);
+    switch (one.metric) {
+      case CaseMetric::kImagesPerSecond:
+      case CaseMetric::kSamplesPerSecond: return samples;
+      case CaseMetric::kTokensPerSecond: return samples * static_cast<double>(tokens_per_sample(*scenario.model));
+      case CaseMetric::kStepMilliseconds: return step.in(milliseconds);
+      case CaseMetric::kTflopsPerGpu:
+        return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops) *
+               static_cast<double>(scenario.strategy.accumulation) / step.in(seconds);
+      case CaseMetric::kBusBandwidth:
+      case CaseMetric::kLatencyMicroseconds: break;
+    }
+    return fail(ErrorCode::kUnsupported, fmt::format("a training step has no {}", name_of(io::kCaseMetrics, one.metric)));
+  }
+
+  /// Tokens in one sample of a language model; of a translator both languages count.
+  static std::int64_t tokens_per_sample(const workload::Model& model) {
+    for (const std::string_view wanted : {"tokens", "sequence"}) {
+      for (const auto& [name, size] : model.dimensions) {
+        if (name == wanted) return size;
+      }
+    }
+    return 1;
+  }
+
+  static bool is_collective(const Case& one) { return architecture_family(one) == "collective"; }
+
+  Expected<CaseResult> predict_collective(const Case& one, std::int64_t widest) const {
+    const auto question = reader_.collective_of(one, widest);
+    if (!question) return tl::unexpected<Error>(question.error());
+    const auto scenario = resolve_cluster(catalog_, question->settings);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
+    const auto model =
+        cost::CollectiveModel::create(communicator_of(*scenario), collective_library_of(*scenario));
+    if (!model) return tl::unexpected<Error>(model.error());
+    const cost::CollectiveCost cost = model->cost(question->op, question->size);
+    const auto value_of = [&](Time time) {
+      if (one.metric == CaseMetric::kLatencyMicroseconds) return time.in(microseconds);
+      return (question->size / time).in(gigabytes_per_second) *
+             bus_bandwidth_factor(question->op, scenario->cluster.gpus());
+    };
+    const double value = value_of(cost.time);
+    const double slow = value_of(cost.time * kCollectiveIntervalHigh);
+    const double fast = value_of(cost.time * kCollectiveIntervalLow);
+    return CaseResult{.id = one.id,
+                      .group = one.group,
+                      .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
+                      .measured = one.value,
+                      .predicted = value,
+                      .error = value / one.value - 1.0,
+                      .interval_90 = {std::min(slow, fast), std::max(slow, fast)},
+                      .provenance = cost.provenance};
+  }
+
+  Expected<CaseResult> predict_case(const Case& one, const Group& group) const {
+    if (is_collective(one)) return predict_collective(one, group.widest);
+    if (!group.failure.empty()) return fail(ErrorCode::kUnsupported, group.failure);
+    auto scenario = scenario_of(one, group);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
+    scenario->gpu_time_factor = group.gpu_time_factor;
+    scenario->gpu_time_measured = group.anchor != nullptr;
+    const auto prediction = whatif::predict(*scenario);
+    if (!prediction) return tl::unexpected<Error>(prediction.error());
+    const auto value = metric_of(one, *scenario, prediction->step_time * group.step_factor);
+    if (!value) return tl::unexpected<Error>(value.error());
+    const auto slow = metric_of(one, *scenario, prediction->interval_90.second * group.step_factor);
+    const auto fast = metric_of(one, *scenario, prediction->interval_90.first * group.step_factor);
+    CaseResult result{.id = one.id,
+                      .group = one.group,
+                      .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
+                      .measured = one.value,
+                      .predicted = *value,
+                      .error = *value / one.value - 1.0,
+                      .interval_90 = {std::min(*slow, *fast), std::max(*slow, *fast)},
+                      .provenance = prediction->provenance,
+                      .perfect = std::nullopt};
+    if (group.anchor != nullptr) result.perfect = perfect_of(one, *group.anchor);
+    return result;
+  }
+
+  /// What perfect linear scaling of the anchor gives: throughput grows with GPUs, a step stays as long.
+  static double perfect_of(const Case& one, const Case& anchor) {
+    if (!is_rate(one.metric) || one.metric == CaseMetric::kTflopsPerGpu) return anchor.value;
+    return anchor.value * static_cast<double>(one.total_gpus) / static_cast<double>(anchor.total_gpus);
+  }
+
+  const io::Catalog& catalog_;
+  Anchor anchor_;
+  CaseReader reader_;
+  std::map<std::string, Group> groups_;
+};
+
+}  // namespace
+
+answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor) {
+  Validator validator(catalog, anchor);
+  answer::Validation validation;
+  validation.anchor = name_of(kAnchors, anchor);
+  validation.all.name = "all";
+  for (const CaseSet& cases : sets) {
+    ValidationSet set = validator.validate(cases);
+    ValidationSet& all = validation.all;
+    all.rows += set.rows;
+    all.anchors += set.anchors;
+    all.cases.insert(all.cases.end(), set.cases.begin(), set.cases.end());
+    all.unsupported.insert(all.unsupported.end(), set.unsupported.begin(), set.unsupported.end());
+    validation.sets.push_back(std::move(set));
+  }
+  summarise(validation.all);
+  return validation;
+}
+
+}  // namespace ddlsim::whatif

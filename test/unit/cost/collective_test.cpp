@@ -1,0 +1,208 @@
+#include "ddlsim/cost/collective.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "catalog.h"
+#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/cost/mpi_collectives.h"
+
+using namespace ddlsim;
+using namespace ddlsim::cost;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Communicator volta_mesh() {
+  Communicator c;
+  c.gpus = 8;
+  c.generation = GpuGeneration::kVolta;
+  c.fabric = GpuFabric::kNvlinkMesh;
+  c.intra = gigabytes_per_second(150);
+  c.intra_latency = microseconds(3.4);
+  c.inter_latency = microseconds(14);
+  return c;
+}
+
+/// One GPU per node, EDR InfiniBand and PCIe 3.0: 12 GB/s each.
+Communicator one_gpu_nodes(std::int64_t nodes) {
+  Communicator c;
+  c.gpus = nodes;
+  c.nodes = nodes;
+  c.generation = GpuGeneration::kPascal;
+  c.fabric = GpuFabric::kPcie;
+  c.intra = gigabytes_per_second(15.754);
+  c.pcie = gigabytes_per_second(15.754);
+  c.inter = gigabytes_per_second(12.5);
+  c.memory = gigabytes_per_second(720);
+  c.intra_latency = microseconds(5.7);
+  c.inter_latency = microseconds(14);
+  return c;
+}
+
+CollectiveLibrary library(CollectiveLibraryKind kind) {
+  CollectiveLibrary l;
+  l.kind = kind;
+  return l;
+}
+
+std::string refusal(const Communicator& c, const CollectiveLibrary& l = {}) {
+  const auto model = CollectiveModel::create(c, l);
+  REQUIRE_FALSE(model);
+  return model.error().message;
+}
+
+hardware::Cluster cluster_of(std::string_view node, std::int64_t nodes) {
+  hardware::Cluster cluster;
+  cluster.node = test::catalog().node(node).value();
+  cluster.nodes = nodes;
+  cluster.gpus_per_node = cluster.node.gpus;
+  return cluster;
+}
+
+}  // namespace
+
+TEST_CASE("collective: the header's worked example", "[unit][cost]") {
+  const CollectiveModel model = CollectiveModel::create(volta_mesh()).value();
+  const CollectiveCost cost = model.cost(CollectiveOp::kAllReduce, gigabytes(1));
+  // 56 us and 1.75 GB / 138.6 GB/s = 12.626263 ms
+  CHECK(cost.time.in(milliseconds) == Approx(12.682263).epsilon(1e-7));
+  CHECK(cost.algorithm == CollectiveAlgorithm::kRing);
+  CHECK(cost.protocol == CollectiveProtocol::kSimple);
+  CHECK(cost.provenance == Provenance::kAnalytic);
+  CHECK(model.bus_bandwidth_limit(CollectiveOp::kAllReduce).in(gigabytes_per_second) == Approx(138.6));
+}
+
+TEST_CASE("collective: one rank costs nothing, whatever its links", "[unit][cost]") {
+  for (const auto& [name, kind] : kCollectiveLibraries) {
+    const CollectiveModel model = CollectiveModel::create(Communicator{}, library(kind)).value();
+    CHECK(model.cost(CollectiveOp::kAllReduce, terabytes(1)).time == Time::zero());
+    CHECK(model.cost(CollectiveOp::kAllToAll, terabytes(1)).algorithm == CollectiveAlgorithm::kNone);
+  }
+}
+
+TEST_CASE("collective: bus bandwidth factors are those of nccl-tests", "[unit][cost]") {
+  CHECK(bus_bandwidth_factor(CollectiveOp::kAllReduce, 8) == 1.75);
+  CHECK(bus_bandwidth_factor(CollectiveOp::kAllGather, 8) == 0.875);
+  CHECK(bus_bandwidth_factor(CollectiveOp::kAllToAll, 4) == 0.75);
+  CHECK(bus_bandwidth_factor(CollectiveOp::kBroadcast, 8) == 1.0);
+}
+
+TEST_CASE("collective: MPI's worked example", "[unit][cost]") {
+  const CollectiveModel model = CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kMpi)).value();
+  // queries 10 us, copies 2 * 10 ms, 4 messages of 1.1 us, 1.5 * 10 ms sent, 0.75 * 24 ms summed
+  const CollectiveCost large = model.cost(CollectiveOp::kAllReduce, megabytes(120));
+  CHECK(large.time.in(milliseconds) == Approx(53.0144).epsilon(1e-6));
+  CHECK(large.algorithm == CollectiveAlgorithm::kRabenseifner);
+  CHECK(large.provenance == Provenance::kAssumed);
+  // up to 2 KiB recursive doubling: 10 + 2 * 1.1 us, 1200 B * (2 / 12 + 2 / 12 + 2 / 5) ns = 0.88 us
+  const CollectiveCost small = model.cost(CollectiveOp::kAllReduce, bytes(1200));
+  CHECK(small.time.in(microseconds) == Approx(13.08).epsilon(1e-4));
+  CHECK(small.algorithm == CollectiveAlgorithm::kRecursiveDoubling);
+  // With the cache two pointers cost 0.2 us instead of 10.
+  CollectiveLibrary cached = library(CollectiveLibraryKind::kMpi);
+  cached.pointer_cache = true;
+  CHECK(CollectiveModel::create(one_gpu_nodes(4), cached)
+            .value()
+            .cost(CollectiveOp::kAllReduce, bytes(1200))
+            .time.in(microseconds) == Approx(13.08 - 9.8).epsilon(1e-4));
+}
+
+TEST_CASE("collective: MPI folds ranks into a power of two", "[unit][cost]") {
+  // 3 ranks: 2 * 2 + 2 messages of 1.1 us; 2 * (2/3) + 2 sizes sent at 12 GB/s, 2/3 + 1 summed at 5 GB/s; copies 2 / 12
+  const double sent = 120.0 / 12 * (4.0 / 3 + 2 + 2);
+  const double summed = 120.0 / 5 * (5.0 / 3);
+  CHECK(CollectiveModel::create(one_gpu_nodes(3), library(CollectiveLibraryKind::kMpi))
+            .value()
+            .cost(CollectiveOp::kAllReduce, megabytes(120))
+            .time.in(milliseconds) == Approx(sent + summed + 0.0166).epsilon(1e-6));
+}
+
+TEST_CASE("collective: reducing on the GPU saves the copies and the CPU", "[unit][cost]") {
+  const CollectiveModel model =
+      CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kMpiOpt)).value();
+  // 0.2 us, 4 messages of 1.9 us, 2 kernels of 6 us, 15 ms sent, 0.75 * 120 MB * 3 / 720 GB/s = 0.375 ms
+  const CollectiveCost large = model.cost(CollectiveOp::kAllReduce, megabytes(120));
+  CHECK(large.time.in(milliseconds) == Approx(15.3948).epsilon(1e-6));
+  CHECK(large.algorithm == CollectiveAlgorithm::kRabenseifner);
+  // Small: 0.2 + 2 * 1.9 us, no kernel
+  CHECK(model.cost(CollectiveOp::kAllReduce, bytes(8)).time.in(microseconds) == Approx(4.0).epsilon(0.01));
+}
+
+TEST_CASE("collective: Baidu's ring pays each message and each sum", "[unit][cost]") {
+  // 10 us; 6 messages of 1.9 + 10 us; 3 kernels of 6 us; 15 ms sent; 0.375 ms summed
+  const CollectiveCost cost = CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kBaidu))
+                                  .value()
+                                  .cost(CollectiveOp::kAllReduce, megabytes(120));
+  CHECK(cost.time.in(milliseconds) == Approx(15 + 0.375 + 0.010 + 0.0714 + 0.018).epsilon(1e-6));
+  CHECK(cost.algorithm == CollectiveAlgorithm::kPerTensorRing);
+}
+
+TEST_CASE("collective: a table answers where it has the ranks", "[unit][cost]") {
+  const auto points =
+      std::vector<CollectiveMeasurement>{{CollectiveOp::kAllReduce, 8, 1, megabytes(1), microseconds(60), {}},
+                                         {CollectiveOp::kAllReduce, 8, 1, megabytes(2), microseconds(90), {}}};
+  const auto table = std::make_shared<const CollectiveTable>(CollectiveTable::create(points).value());
+  const CollectiveModel model = CollectiveModel::create(volta_mesh(), {}, table).value();
+  const CollectiveCost known = model.cost(CollectiveOp::kAllReduce, megabytes(2));
+  CHECK(known.time.in(microseconds) == Approx(90));
+  CHECK(known.algorithm == CollectiveAlgorithm::kTable);
+  CHECK(known.provenance == Provenance::kMeasured);
+  CHECK(model.cost(CollectiveOp::kAllReduce, megabytes(3)).provenance == Provenance::kExtrapolated);
+  CHECK(model.cost(CollectiveOp::kBroadcast, megabytes(2)).algorithm == CollectiveAlgorithm::kRing);
+}
+
+TEST_CASE("collective: communicators of the catalog", "[unit][cost]") {
+  const Communicator dgx = communicator_of(cluster_of("dgx-a100", 4));
+  CHECK(dgx.gpus == 32);
+  CHECK(dgx.nodes == 4);
+  CHECK(dgx.fabric == GpuFabric::kNvswitch);
+  CHECK(dgx.generation == GpuGeneration::kAmpere);
+  CHECK(dgx.transport == NetworkTransport::kInfiniband);
+  CHECK(dgx.intra == gigabytes_per_second(300));
+  CHECK(dgx.inter == gigabits_per_second(1600));
+  const Communicator few = communicator_of(cluster_of("dgx-a100", 4), 2);
+  CHECK(few.gpus == 2);
+  CHECK(few.nodes == 1);
+  CHECK(communicator_of(cluster_of("dgx1-v100", 1)).fabric == GpuFabric::kNvlinkMesh);
+  CHECK(communicator_of(cluster_of("p4d.24xlarge", 2)).transport == NetworkTransport::kEfa);
+  CHECK(communicator_of(cluster_of("p3.8xlarge", 2)).transport == NetworkTransport::kTcp);
+  const Communicator pcie = communicator_of(cluster_of("pcie-8xv100", 1));
+  CHECK(pcie.fabric == GpuFabric::kPcie);
+  CHECK(pcie.crosses_sockets);
+}
+
+TEST_CASE("collective: what cannot be is refused", "[unit][cost]") {
+  Communicator c = volta_mesh();
+  c.intra = Bandwidth{};
+  CHECK_THAT(refusal(c), Contains("not positive"));
+  c.intra = bytes_per_second(std::numeric_limits<double>::quiet_NaN());
+  CHECK_THAT(refusal(c), Contains("not positive"));
+  c = one_gpu_nodes(2);
+  c.inter = gigabytes_per_second(-1);
+  CHECK_THAT(refusal(c), Contains("network is not positive"));
+  c = volta_mesh();
+  c.nodes = 3;
+  CHECK_THAT(refusal(c), Contains("do not fill"));
+  c = volta_mesh();
+  c.intra_latency = microseconds(-1);
+  CHECK_THAT(refusal(c), Contains("latency"));
+  CollectiveLibrary l;
+  l.intra_efficiency = 1.5;
+  CHECK_THAT(refusal(volta_mesh(), l), Contains("efficiency"));
+  l = {};
+  l.algorithm = CollectiveAlgorithm::kRabenseifner;
+  CHECK_THAT(refusal(volta_mesh(), l), Contains("no such algorithm"));
+}
+
+TEST_CASE("collective: billions of ranks and terabytes stay finite", "[unit][cost]") {
+  for (const auto& [name, kind] : kCollectiveLibraries) {
+    const CollectiveModel model = CollectiveModel::create(one_gpu_nodes(1'000'000'000), library(kind)).value();
+    for (const auto& [op_name, op] : kCollectiveOps) {
+      CAPTURE(name, op_name);
+      const Time time = model.cost(op, bytes(1e13)).time;
+      CHECK(time > Time::zero());
+      CHECK(time < Time::infinity());
+    }
+  }
+}

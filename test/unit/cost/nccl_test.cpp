@@ -1,0 +1,191 @@
+#include "ddlsim/cost/nccl.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "ddlsim/support/portable_math.h"
+
+using namespace ddlsim;
+using namespace ddlsim::cost;
+
+namespace {
+
+/// Eight GPUs that a switch joins, 12 NVLinks of 25 GB/s each, eight InfiniBand ports of 200 Gb/s; no local pass.
+Communicator ampere(std::int64_t nodes = 1) {
+  Communicator c;
+  c.nodes = nodes;
+  c.gpus = 8 * nodes;
+  c.generation = GpuGeneration::kAmpere;
+  c.fabric = GpuFabric::kNvswitch;
+  c.intra = gigabytes_per_second(300);
+  c.inter = gigabytes_per_second(200);
+  c.network_ports = 8;
+  c.pcie = gigabytes_per_second(31.508);
+  c.intra_latency = microseconds(3.4);
+  c.inter_latency = microseconds(14);
+  return c;
+}
+
+CollectiveLibrary forced(CollectiveAlgorithm algorithm, CollectiveProtocol protocol) {
+  CollectiveLibrary library;
+  library.algorithm = algorithm;
+  library.protocol = protocol;
+  return library;
+}
+
+double time_us(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op, DataSize size) {
+  return CollectiveModel::create(c, library).value().cost(op, size).time.in(microseconds);
+}
+
+}  // namespace
+
+TEST_CASE("nccl: a Simple ring of one node", "[unit][cost]") {
+  const auto ring = forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple);
+  // 8.4 + 14 * 3.4 = 56 us; 12 MiB * 14/8 / 240 GB/s = 91.7504 us; ramp 18 * log2(1 + 3) = 36 us
+  CHECK(time_us(ampere(), ring, CollectiveOp::kAllReduce, mebibytes(12)) == Approx(56 + 91.7504 + 36));
+  // 8.4 + 7 * 3.4 = 32.2 us; half of the volume
+  CHECK(time_us(ampere(), ring, CollectiveOp::kAllGather, mebibytes(12)) == Approx(32.2 + 45.8752 + 36));
+  // broadcast: everything once, 12 MiB / 240 GB/s = 52.4288 us
+  CHECK(time_us(ampere(), ring, CollectiveOp::kBroadcast, mebibytes(12)) == Approx(32.2 + 52.4288 + 36));
+  // The local pass: 3 * 12 MiB / 8 / 1 TB/s = 4.718592 us
+  Communicator with_memory = ampere();
+  with_memory.memory = terabytes_per_second(1);
+  CHECK(time_us(with_memory, ring, CollectiveOp::kAllReduce, mebibytes(12)) == Approx(56 + 91.7504 + 36 + 4.718592));
+}
+
+TEST_CASE("nccl: LL of one node is capped", "[unit][cost]") {
+  // 6.6 + 14 * 0.6 = 15 us; min(240 / 2, 87.7) GB/s: 1 MiB * 14/8 / 87.7 GB/s = 20.9236 us
+  CHECK(time_us(ampere(), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), CollectiveOp::kAllReduce,
+                mebibytes(1)) == Approx(15 + 20.9236).epsilon(1e-5));
+}
+
+TEST_CASE("nccl: a tree over four nodes", "[unit][cost]") {
+  // 6.8 + 2 (7 * 0.6 + log2(4) * 5) = 35.2 us, and next to nothing for 8 bytes
+  CHECK(time_us(ampere(4), {}, CollectiveOp::kAllReduce, bytes(8)) == Approx(35.2).epsilon(1e-3));
+  const auto cost = CollectiveModel::create(ampere(4)).value().cost(CollectiveOp::kAllReduce, bytes(8));
+  CHECK(cost.algorithm == CollectiveAlgorithm::kDoubleTree);
+  CHECK(cost.protocol == CollectiveProtocol::kLl);
+  // EFA adds 75 us to each of the 2 * log2(2) messages: 6.8 + 2 (4.2 + 5 + 75) = 175.2 us
+  Communicator efa = ampere(2);
+  efa.transport = NetworkTransport::kEfa;
+  CHECK(time_us(efa, {}, CollectiveOp::kAllReduce, bytes(8)) == Approx(175.2).epsilon(1e-3));
+}
+
+TEST_CASE("nccl: a ring over nodes goes at the slower of links and network", "[unit][cost]") {
+  const EffectiveRates rates = effective_rates(ampere(2), {});
+  CHECK(rates.intra.in(gigabytes_per_second) == Approx(240));  // 20 of 25
+  CHECK(rates.inter.in(gigabytes_per_second) == Approx(192));  // 12 of 12.5; PCIe feeds 8 * 24 = 192
+  // 30 hops, of which 2 cross: (28 * 3.4 + 2 * 14) * 1.4 + 8.4 = 180.88 us; 12 MiB * 30/16 / 192 GB/s = 122.88 us
+  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple), CollectiveOp::kAllReduce,
+                mebibytes(12)) == Approx(180.88 + 122.88 + 36));
+}
+
+TEST_CASE("nccl: TCP sockets reach at most 32 Gb/s of a port", "[unit][cost]") {
+  Communicator c = ampere(2);
+  c.transport = NetworkTransport::kTcp;
+  c.network_ports = 1;
+  c.inter = gigabits_per_second(100);
+  CHECK(effective_rates(c, {}).inter.in(gigabits_per_second) == Approx(32));
+  CHECK(effective_rates(c, {}).provenance == Provenance::kAssumed);
+  c.inter = gigabits_per_second(10);
+  CHECK(effective_rates(c, {}).inter.in(gigabits_per_second) == Approx(9.4));
+  CollectiveLibrary stated;
+  stated.inter_efficiency = 0.5;
+  CHECK(effective_rates(c, stated).inter.in(gigabits_per_second) == Approx(5));
+  CHECK(effective_rates(c, stated).provenance == Provenance::kAnalytic);
+}
+
+TEST_CASE("nccl: the switch of a Hopper node reduces", "[unit][cost]") {
+  Communicator c = ampere();
+  c.generation = GpuGeneration::kHopper;
+  c.intra = gigabytes_per_second(450);
+  // 450 * 20.6/25 * 0.85 = 315.18 GB/s; 1020 MiB * 9/8 / 315.18 GB/s = 3817.631 us, 25 us, ramp 8 * log2(256) = 64 us
+  const auto cost = CollectiveModel::create(c).value().cost(CollectiveOp::kAllReduce, mebibytes(1020));
+  CHECK(cost.algorithm == CollectiveAlgorithm::kNvls);
+  CHECK(cost.time.in(microseconds) == Approx(3817.631 + 25 + 64).epsilon(1e-6));
+  // At most B * 0.85 * 2 (n-1)/(n+1) = 315.18 * 14/9 GB/s of bus bandwidth
+  CHECK(CollectiveModel::create(c).value().bus_bandwidth_limit(CollectiveOp::kAllReduce).in(gigabytes_per_second) ==
+        Approx(490.28).epsilon(1e-4));
+  CollectiveLibrary without;
+  without.nvls = false;
+  CHECK(CollectiveModel::create(c, without).value().cost(CollectiveOp::kAllReduce, mebibytes(1020)).algorithm ==
+        CollectiveAlgorithm::kRing);
+}
+
+TEST_CASE("nccl: a hierarchy of rings when asked for", "[unit][cost]") {
+  const auto asked = forced(CollectiveAlgorithm::kHierarchical, CollectiveProtocol::kSimple);
+  // 3 * 8.4 + 14 * 3.4 = 72.8 us; inside 12 MiB * 14/8 / 240 GB/s = 91.7504 us
+  Communicator alone = ampere();
+  alone.inter = Bandwidth{};
+  CHECK(time_us(alone, asked, CollectiveOp::kAllReduce, mebibytes(12)) == Approx(72.8 + 91.7504 + 36));
+  // Between two nodes 2 * 14 us more, and 12 MiB * 2/2 / 192 GB/s = 65.536 us
+  CHECK(time_us(ampere(2), asked, CollectiveOp::kAllReduce, mebibytes(12)) ==
+        Approx(72.8 + 28 + 91.7504 + 65.536 + 36));
+}
+
+TEST_CASE("nccl: latency settings shift every hop and never below nothing", "[unit][cost]") {
+  Communicator c = ampere();
+  c.intra_latency = microseconds(4.4);
+  // LL's 0.6 us and 1 us more, 14 times
+  CHECK(time_us(c, forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), CollectiveOp::kAllReduce, bytes(0)) ==
+        Approx(6.6 + 14 * 1.6));
+  c.intra_latency = Time::zero();
+  CHECK(time_us(c, forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), CollectiveOp::kAllReduce, bytes(0)) ==
+        Approx(6.6));
+}
+
+TEST_CASE("nccl: all_to_all leaves a node through its network", "[unit][cost]") {
+  // A GPU sends 8/16 of 16 MiB away, eight do: 64 MiB / 192 GB/s = 349.525 us. One message to 7 near and 8 far peers,
+  // eight at a time: 8.4 + 7/8 * 3.4 + 8/8 * 14 = 25.375 us; ramp 18 * log2(5) = 41.7947 us
+  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kDirect, CollectiveProtocol::kSimple), CollectiveOp::kAllToAll,
+                mebibytes(16)) == Approx(349.5253 + 25.375 + 41.7947).epsilon(1e-6));
+}
+
+TEST_CASE("nccl: the tree's correction is NCCL's table at powers of two and straight between", "[unit][cost]") {
+  CHECK(tree_correction(CollectiveProtocol::kLl, bytes(1)) == 1.0);
+  CHECK(tree_correction(CollectiveProtocol::kLl, bytes(64 * 4096)) == Approx(0.4));    // 2^12 units
+  CHECK(tree_correction(CollectiveProtocol::kLl, bytes(64 * 16384)) == Approx(0.5));   // 2^14
+  CHECK(tree_correction(CollectiveProtocol::kLl, bytes(64 * 6144)) == Approx(0.4));    // 0.4 on both sides
+  CHECK(tree_correction(CollectiveProtocol::kLl, bytes(64 * 24576)) == Approx(0.55));  // between 0.5 and 0.6
+  CHECK(tree_correction(CollectiveProtocol::kSimple, terabytes(1)) == 0.9);
+}
+
+TEST_CASE("nccl: measured sweeps of 8 GPUs from 1 MiB on, without a table, to 10 % in the mean", "[unit][cost]") {
+  for (const bool is_ampere : {true, false}) {
+    const std::string path = std::string(DDLSIM_SOURCE_DATA) + "/../shared/data/collectives/all_reduce_" +
+                             (is_ampere ? "a100" : "v100") + "_8gpu.csv";
+    std::ifstream stream(path);
+    if (!stream) {
+      WARN("skipped: " << path << " is not there");
+      continue;
+    }
+    Communicator c = ampere();
+    c.memory = gigabytes_per_second(1555);
+    if (!is_ampere) {
+      c.generation = GpuGeneration::kVolta;
+      c.fabric = GpuFabric::kNvlinkMesh;
+      c.intra = gigabytes_per_second(150);
+      c.memory = gigabytes_per_second(900);
+    }
+    const CollectiveModel model = CollectiveModel::create(c).value();
+    std::string line;
+    std::getline(stream, line);
+    double sum = 0;
+    double count = 0;
+    while (std::getline(stream, line)) {
+      std::istringstream cells(line);
+      double size = 0;
+      double time = 0;
+      char comma = 0;
+      REQUIRE(cells >> size >> comma >> time);
+      sum += std::abs(model.cost(CollectiveOp::kAllReduce, bytes(size)).time / nanoseconds(time) - 1.0);
+      count += 1;
+    }
+    INFO(path);
+    REQUIRE(count > 1000);
+    CHECK(sum / count <= 0.10);
+  }
+}

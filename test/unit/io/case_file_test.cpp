@@ -1,0 +1,66 @@
+#include "ddlsim/io/case_file.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+using namespace ddlsim;
+using namespace ddlsim::io;
+
+namespace {
+
+const std::string kHeader =
+    "id,group,source,model,framework,precision,gpu,gpus_per_node,nodes,total_gpus,intra_interconnect,inter_network,"
+    "batch_per_gpu,architecture,extra,metric,value,notes\n";
+const std::string kRow = "a1,g,paper,ResNet-50,PyTorch,FP32,V100,8,2,16,NVLink,25 Gb/s,64,ddp,\"{\"\"dp\"\": 8}\",images_per_s,5000.5,\n";
+
+Expected<std::vector<Case>> read(const std::string& rows) {
+  std::istringstream stream(kHeader + rows);
+  return read_cases(stream, "cases.csv");
+}
+
+std::string error_of(const std::string& rows) {
+  const auto cases = read(rows);
+  return cases ? std::string() : to_string(cases.error());
+}
+
+}  // namespace
+
+TEST_CASE("cases: a row is read as it stands", "[unit][io]") {
+  const auto cases = read(kRow);
+  REQUIRE(cases);
+  const Case& one = cases->front();
+  CHECK(one.id == "a1");
+  CHECK(one.total_gpus == 16);
+  CHECK(one.batch_per_gpu == 64);
+  CHECK(one.metric == CaseMetric::kImagesPerSecond);
+  CHECK(one.value == 5000.5);
+  CHECK(one.said("dp") == "8");
+  CHECK_FALSE(one.said("pp"));
+  CHECK(one.where.line == 2);
+}
+
+TEST_CASE("cases: what is empty is not stated", "[unit][io]") {
+  const auto cases = read("a1,,,ResNet-50,,,V100,1,1,1,,,,single,,step_ms,10,\n");
+  REQUIRE(cases);
+  CHECK_FALSE(cases->front().batch_per_gpu);
+  CHECK(cases->front().group == "a1");  // a group of its own
+  CHECK(cases->front().extra.empty());
+}
+
+TEST_CASE("cases: faults are named with their place", "[unit][io]") {
+  CHECK(error_of("").find("no rows") != std::string::npos);
+  CHECK(error_of(kRow + kRow).find("cases.csv:3:1: error: the id 'a1' stands twice") != std::string::npos);
+  const auto with = [](const std::string& from, const std::string& to) {
+    std::string row = kRow;
+    return row.replace(row.find(from), from.size(), to);
+  };
+  CHECK(error_of(with("images_per_s", "images")).find("unknown metric 'images'") != std::string::npos);
+  CHECK(error_of(with("images_per_s", "images")).find("did you mean 'images_per_s'") != std::string::npos);
+  CHECK(error_of(with("5000.5", "-1")).find("must be above zero") != std::string::npos);
+  CHECK(error_of(with("5000.5", "nan")) != "");
+  CHECK(error_of(with(",16,", ",0,")) != "");
+  CHECK(error_of(with("\"{\"\"dp\"\": 8}\"", "dp=8")).find("not a JSON object") != std::string::npos);
+  CHECK(error_of(with("\"{\"\"dp\"\": 8}\"", "\"{\"\"dp\"\": {}}\"")).find("'dp' in 'extra' is not a plain value") !=
+        std::string::npos);
+  CHECK(error_of(with("ResNet-50", "")).find("'model' is empty") != std::string::npos);
+}

@@ -1,0 +1,115 @@
+#include "ddlsim/whatif/validate.h"
+
+#include <catch2/catch.hpp>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+io::Case resnet_on(std::int64_t gpus, double images_per_second) {
+  io::Case one;
+  one.id = "v" + std::to_string(gpus);
+  one.group = "g";
+  one.model = "ResNet-50 v1.5";
+  one.framework = "PyTorch";
+  one.precision = "AMP/mixed";
+  one.gpu = "V100-SXM2-16GB";
+  one.gpus_per_node = std::min<std::int64_t>(gpus, 8);
+  one.nodes = (gpus + 7) / 8;
+  one.total_gpus = gpus;
+  one.intra_interconnect = "NVLink2 hybrid-cube-mesh(300GB/s)";
+  one.inter_network = "1x100Gb EDR InfiniBand per node (ConnectX-4 MT27700)";
+  one.batch_per_gpu = 256;
+  one.architecture = gpus == 1 ? "single" : "ddp";
+  one.metric = io::CaseMetric::kImagesPerSecond;
+  one.value = images_per_second;
+  return one;
+}
+
+answer::Validation run(std::vector<io::Case> cases, Anchor anchor) {
+  const std::vector<CaseSet> sets{{"test", std::move(cases)}};
+  return validate(catalog(), sets, anchor);
+}
+
+}  // namespace
+
+TEST_CASE("validate: the smallest row of a group is given, the others are predicted", "[unit][whatif]") {
+  const auto result = run({resnet_on(1, 800), resnet_on(8, 6000), resnet_on(16, 12000)}, Anchor::kFirst);
+  const answer::ValidationSet& set = result.sets.front();
+  CHECK(set.rows == 3);
+  CHECK(set.anchors == 1);
+  REQUIRE(set.cases.size() == 2);
+  CHECK(set.unsupported.empty());
+  // A GPU alone at 800 images/s bounds eight of them by 6,400.
+  CHECK(set.cases[0].predicted < 6400);
+  CHECK(set.cases[0].predicted > 5000);
+  CHECK(set.cases[0].error == Approx(set.cases[0].predicted / 6000 - 1));
+  CHECK(set.cases[0].perfect == Approx(6400));
+  REQUIRE(set.perfect);
+  // |6400/6000 - 1| = 6.7 %, |12800/12000 - 1| = 6.7 %
+  CHECK(set.perfect->mean == Approx(0.0667).epsilon(0.01));
+}
+
+TEST_CASE("validate: an anchor on one GPU is met exactly", "[unit][whatif]") {
+  io::Case twin = resnet_on(1, 800);
+  twin.id = "twin";
+  const auto result = run({resnet_on(1, 800), twin}, Anchor::kFirst);
+  REQUIRE(result.sets.front().cases.size() == 1);
+  CHECK(std::abs(result.sets.front().cases.front().error) < 1e-8);
+}
+
+TEST_CASE("validate: without an anchor every row is predicted from specifications", "[unit][whatif]") {
+  const auto result = run({resnet_on(1, 800), resnet_on(8, 6000)}, Anchor::kNone);
+  CHECK(result.sets.front().anchors == 0);
+  CHECK(result.sets.front().cases.size() == 2);
+  CHECK_FALSE(result.sets.front().perfect);
+  CHECK(result.all.cases.size() == 2);
+}
+
+TEST_CASE("validate: summaries by hand", "[unit][whatif]") {
+  // Three rows measured at k times what is predicted have errors of 1/k - 1: 0, -50 %, +100 %.
+  const double predicted = run({resnet_on(8, 6000)}, Anchor::kNone).all.cases.front().predicted;
+  std::vector<io::Case> cases;
+  for (const double k : {1.0, 2.0, 0.5}) {
+    cases.push_back(resnet_on(8, predicted * k));
+    cases.back().id += std::to_string(k);
+  }
+  const answer::ErrorSummary errors = run(cases, Anchor::kNone).all.errors;
+  CHECK(errors.cases == 3);
+  CHECK(errors.mean == Approx(0.5));
+  CHECK(errors.median == Approx(0.5));
+  CHECK(errors.p90 == Approx(0.9));  // between the ranks of 50 % and 100 %
+  CHECK(errors.worst == Approx(1.0));
+}
+
+TEST_CASE("validate: what cannot be predicted is listed with its reason", "[unit][whatif]") {
+  io::Case model = resnet_on(8, 1);
+  model.model = "NoNet";
+  io::Case parallel = resnet_on(8, 1);
+  parallel.id = "tp";
+  parallel.architecture = "tp-pp-dp";
+  io::Case metric = resnet_on(8, 1);
+  metric.id = "bus";
+  metric.metric = io::CaseMetric::kBusBandwidth;
+  const auto result = run({model, parallel, metric}, Anchor::kNone);
+  REQUIRE(result.all.unsupported.size() == 3);
+  CHECK(result.all.unsupported[0].why.find("unknown model 'NoNet'") != std::string::npos);
+  CHECK(result.all.unsupported[1].why.find("no strategy yet") != std::string::npos);
+  CHECK(result.all.unsupported[2].why.find("busbw_gbps") != std::string::npos);
+}
+
+TEST_CASE("predict: a measured step is met by a factor on GPU time", "[unit][whatif]") {
+  Scenario scenario = resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}})
+                          .value();
+  const Time predicted = predict(scenario).value().step_time;
+  const double factor = fit_gpu_time(scenario, predicted * 2.0).value();
+  CHECK(factor > 1.5);
+  scenario.gpu_time_factor = factor;
+  CHECK(predict(scenario).value().step_time.in(seconds) == Approx(predicted.in(seconds) * 2).epsilon(1e-8));
+  CHECK_FALSE(fit_gpu_time(scenario, nanoseconds(1)));
+}
