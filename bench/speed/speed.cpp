@@ -9,6 +9,7 @@
 
 #include "ddlsim/cost/pai.h"
 #include "ddlsim/io/catalog.h"
+#include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/fleet.h"
 #include "ddlsim/whatif/population.h"
 #include "ddlsim/whatif/predict.h"
@@ -48,17 +49,32 @@ void aggregate_batch(benchmark::State& state) {
 }
 BENCHMARK(aggregate_batch)->Name("aggregate predictions in a batch call");
 
-void analytic(benchmark::State& state, const char* model, const char* strategy) {
+void analytic(benchmark::State& state, const char* model, const char* strategy, const char* nodes) {
   std::vector<whatif::Override> settings = job();
   settings.push_back({"model", model, {}});
   settings.push_back({"strategy", strategy, {}});
+  settings.push_back({"nodes", nodes, {}});
   const whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
   for (auto _ : state) benchmark::DoNotOptimize(whatif::predict(scenario));
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK_CAPTURE(analytic, allreduce, "resnet50", "allreduce")->Name("analytic prediction, ResNet-50, all-reduce");
-BENCHMARK_CAPTURE(analytic, ps, "resnet50", "ps")->Name("analytic prediction, ResNet-50, PS/Worker");
-BENCHMARK_CAPTURE(analytic, bert, "bert_large", "allreduce")->Name("analytic prediction, BERT-Large, all-reduce");
+BENCHMARK_CAPTURE(analytic, allreduce, "resnet50", "allreduce", "128")
+    ->Name("analytic prediction, ResNet-50, all-reduce, 1,024 GPUs");
+BENCHMARK_CAPTURE(analytic, ps, "resnet50", "ps", "128")->Name("analytic prediction, ResNet-50, PS/Worker, 1,024 GPUs");
+BENCHMARK_CAPTURE(analytic, bert, "bert_large", "allreduce", "4")
+    ->Name("analytic prediction, BERT-Large, all-reduce, 32 GPUs");
+
+void collective(benchmark::State& state) {
+  const auto cluster = whatif::resolve(catalog(), job()).value();
+  const auto model = cost::CollectiveModel::create(whatif::communicator_of(cluster)).value();
+  double size = 8;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(model.cost(CollectiveOp::kAllReduce, bytes(size)));
+    size = size < 1e9 ? size * 2 : 8;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(collective)->Name("cost of one all-reduce, NCCL");
 
 void resolve_scenario(benchmark::State& state) {
   const auto settings = job();

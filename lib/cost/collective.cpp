@@ -1,6 +1,7 @@
 #include "ddlsim/cost/collective.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -111,7 +112,7 @@ Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus
   c.fabric = fabric_of(node);
   c.transport = transport_of(node.network);
   c.intra = node.peer_bandwidth(per_node);
-  c.inter = node.network_bandwidth();
+  c.inter = cluster.network_bandwidth();
   c.network_ports = node.network_ports;
   c.pcie = node.pcie.bandwidth;
   c.memory = node.gpu.memory_bandwidth;
@@ -173,6 +174,33 @@ CollectiveCost CollectiveModel::cost(CollectiveOp op, DataSize size) const {
     if (time < best.time) best = {time, candidate.algorithm, candidate.protocol, candidate.provenance};
   }
   return best;
+}
+
+DataSize CollectiveModel::network_bytes(CollectiveOp op, DataSize size) const {
+  const auto n = static_cast<double>(communicator_.gpus);
+  const auto nodes = static_cast<double>(communicator_.nodes);
+  if (communicator_.nodes <= 1) return DataSize::zero();
+  if (op != CollectiveOp::kAllReduce) return size * ((n - 1.0) / n);
+  switch (cost(op, size).algorithm) {
+    case CollectiveAlgorithm::kDoubleTree:
+    case CollectiveAlgorithm::kTree:
+    case CollectiveAlgorithm::kNvlsTree: return size * (communicator_.nodes == 2 ? 1.0 : 2.0);
+    case CollectiveAlgorithm::kHierarchical: return size * (2.0 * (nodes - 1.0) / nodes);
+    case CollectiveAlgorithm::kRecursiveDoubling:
+      return size *
+             (static_cast<double>(std::bit_width(static_cast<std::uint64_t>(communicator_.nodes - 1))) * n / nodes);
+    case CollectiveAlgorithm::kRabenseifner: return size * (2.0 * (nodes - 1.0) / nodes);
+    case CollectiveAlgorithm::kNone: return DataSize::zero();
+    case CollectiveAlgorithm::kRing:
+    case CollectiveAlgorithm::kNvls:
+    case CollectiveAlgorithm::kPairwise:
+    case CollectiveAlgorithm::kBruck:
+    case CollectiveAlgorithm::kBinomial:
+    case CollectiveAlgorithm::kPerTensorRing:
+    case CollectiveAlgorithm::kDirect:
+    case CollectiveAlgorithm::kTable: return size * (2.0 * (n - 1.0) / n);
+  }
+  return size;
 }
 
 Bandwidth CollectiveModel::bus_bandwidth_limit(CollectiveOp op) const {

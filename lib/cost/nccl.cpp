@@ -210,6 +210,14 @@ CollectiveLine double_tree(const Context& x, std::size_t p) {
   return l;
 }
 
+/// One tree alone: an inner GPU sends three times the size (one up, two down) where two trees make it two for all.
+CollectiveLine single_tree(const Context& x, std::size_t p) {
+  CollectiveLine l = double_tree(x, p);
+  l.algorithm = Algorithm::kTree;
+  l.per_byte = l.per_byte * 1.5;
+  return l;
+}
+
 bool has_nvls(const Context& x) {
   return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && !x.c.foreign && nvls_share(x.c.generation) > 0 &&
          x.per_node > 2.0;
@@ -331,6 +339,7 @@ std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLi
       case CollectiveOp::kAllReduce:
         add(lines, library, ring(x, op, p));
         add(lines, library, double_tree(x, p));
+        if (library.algorithm == Algorithm::kTree) add(lines, library, single_tree(x, p));
         break;
       case CollectiveOp::kAllGather:
       case CollectiveOp::kReduceScatter:

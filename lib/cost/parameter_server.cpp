@@ -33,7 +33,8 @@ PsPath ps_path(const PsFabric& fabric, std::int64_t shards) {
   const DataSize byte = bytes(1);
   const auto per_node = static_cast<double>(fabric.workers_per_node);
   const double nodes = static_cast<double>(fabric.workers) / per_node;
-  const double senders = fabric.local_aggregation ? nodes : static_cast<double>(fabric.workers);
+  const double all = fabric.local_aggregation ? nodes : static_cast<double>(fabric.workers);
+  const double senders = fabric.senders > 0 ? static_cast<double>(fabric.senders) : all;
   const double at_node = fabric.local_aggregation ? 1.0 : per_node;
   const double share = 1.0 / static_cast<double>(shards);
   PsPath path;
@@ -43,9 +44,7 @@ PsPath ps_path(const PsFabric& fabric, std::int64_t shards) {
     copy = copy / per_node + byte * ((per_node - 1.0) / per_node) / fabric.peer;
   }
   path.per_byte[0] = path.per_byte[6] = copy;
-  path.per_byte[3] = byte * (share * (3.0 * (fabric.local ? static_cast<double>(fabric.workers) : senders) +
-                                      fabric.update_accesses)) /
-                     fabric.server_memory;
+  path.per_byte[3] = byte * (share * (3.0 * senders + fabric.update_accesses)) / fabric.server_memory;
   if (fabric.local) return path;
   double through_port = 1.0;
   if (fabric.colocated) through_port = (nodes - 1.0) / nodes * (fabric.pushes_meet_pulls ? 2.0 : 1.0);
@@ -60,7 +59,8 @@ PsPath ps_path(const PsFabric& fabric, std::int64_t shards) {
   return path;
 }
 
-PsPipeline::PsPipeline(const PsFabric& fabric) : spread_(ps_path(fabric, fabric.servers)), placed_(ps_path(fabric, 1)) {}
+PsPipeline::PsPipeline(const PsFabric& fabric)
+    : spread_(ps_path(fabric, fabric.servers)), placed_(ps_path(fabric, 1)) {}
 
 Time& PsPipeline::free(std::size_t station, std::int64_t server) {
   if (!at_server(station) || server < 0) return worker_free_[station];
@@ -96,9 +96,34 @@ Time PsPipeline::pass(std::size_t from, std::size_t to, Time ready, const PsLoad
   return leave;
 }
 
-Time async_step(const PsFabric& fabric, DataSize bytes, Time alone) {
-  const PsPath path = ps_path(fabric, fabric.servers);
-  return max(alone, *std::max_element(path.per_byte.begin(), path.per_byte.end()) * bytes.in(ddlsim::bytes));
+Time async_bound(const PsFabric& fabric, std::span<const PsLoad> loads) {
+  const PsPath spread = ps_path(fabric, fabric.servers);
+  const PsPath placed = ps_path(fabric, 1);
+  std::array<Time, kPsStations> worker{};
+  std::array<Time, kPsStations> everywhere{};         // of loads spread over all servers
+  std::array<std::vector<Time>, kPsStations> server;  // of each server's own
+  for (const PsLoad& load : loads) {
+    const PsPath& path = load.server < 0 ? spread : placed;
+    for (std::size_t i = 0; i < kPsStations; ++i) {
+      const Time busy = (path.per_byte[i] * load.piece.in(bytes) + path.per_message[i]) * load.count;
+      if (!at_server(i)) {
+        worker[i] += busy;
+      } else if (load.server < 0) {
+        everywhere[i] += busy;
+      } else {
+        const auto index = static_cast<std::size_t>(load.server);
+        if (server[i].size() <= index) server[i].resize(index + 1);
+        server[i][index] += busy;
+      }
+    }
+  }
+  Time bound;
+  for (std::size_t i = 0; i < kPsStations; ++i) {
+    Time fullest;
+    for (const Time& own : server[i]) fullest = max(fullest, own);
+    bound = max(bound, max(worker[i], everywhere[i] + fullest));
+  }
+  return bound;
 }
 
 }  // namespace ddlsim::cost

@@ -36,10 +36,24 @@ enum Column : std::size_t {
 };
 
 std::vector<std::string> columns() {
-  return {"id", "group", "source", "model", "framework", "precision", "gpu",
-                                              "gpus_per_node", "nodes", "total_gpus", "intra_interconnect",
-                                              "inter_network", "batch_per_gpu", "architecture", "extra", "metric",
-                                              "value", "notes"};
+  return {"id",
+          "group",
+          "source",
+          "model",
+          "framework",
+          "precision",
+          "gpu",
+          "gpus_per_node",
+          "nodes",
+          "total_gpus",
+          "intra_interconnect",
+          "inter_network",
+          "batch_per_gpu",
+          "architecture",
+          "extra",
+          "metric",
+          "value",
+          "notes"};
 }
 
 using Extra = std::map<std::string, std::string, std::less<>>;
@@ -49,12 +63,14 @@ Expected<Extra> parse_extra(std::string_view text) {
   if (text.empty()) return extra;
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) {
-    return fail(ErrorCode::kParse, "'extra' is not a JSON object", {}, {R"(write it as {"seq_len": 128}, or leave it empty)"});
+    return fail(ErrorCode::kParse, "'extra' is not a JSON object", {},
+                {R"(write it as {"seq_len": 128}, or leave it empty)"});
   }
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) continue;
-    if (value.is_object()) return fail(ErrorCode::kParse, fmt::format("'{}' in 'extra' is not a plain value", key.substr(0, 60)));
-    extra[key] = value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    if (value.is_structured())
+      return fail(ErrorCode::kParse, fmt::format("'{}' in 'extra' is not a plain value", key.substr(0, 60)));
+    extra[key] = value.is_string() ? value.get<std::string>() : value.dump();
   }
   return extra;
 }
@@ -67,7 +83,8 @@ class RowReader {
   [[nodiscard]] std::string text(Column column) const { return std::string(csv_.field(column)); }
 
   std::string needed(Column column) {
-    if (csv_.field(column).empty()) report(fail(ErrorCode::kParse, fmt::format("'{}' is empty", columns()[column])), column);
+    if (csv_.field(column).empty())
+      report(fail(ErrorCode::kParse, fmt::format("'{}' is empty", columns()[column])), column);
     return text(column);
   }
 

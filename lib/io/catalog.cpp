@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -161,28 +162,63 @@ Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
               std::move(notes));
 }
 
+struct Catalog::Memory {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const workload::Model>, std::less<>> models;
+  std::map<std::string, hardware::Gpu, std::less<>> gpus;
+  std::map<std::string, hardware::Link, std::less<>> links;
+  std::map<std::string, hardware::Node, std::less<>> nodes;
+};
+
+Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
+
+/// What `read` gives, asked once per key. Two threads may both read; what they read is the same.
+template <typename T, typename Read>
+Expected<T> Catalog::remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key,
+                                Read read) const {
+  {
+    const std::scoped_lock lock(memory_->mutex);
+    const auto& known = (*memory_).*shelf;
+    if (const auto found = known.find(key); found != known.end()) return found->second;
+  }
+  Expected<T> value = read();
+  if (value && !is_path(key.substr(0, key.find('\n')))) {
+    const std::scoped_lock lock(memory_->mutex);
+    ((*memory_).*shelf).try_emplace(key, *value);
+  }
+  return value;
+}
+
 Expected<std::shared_ptr<const workload::Model>> Catalog::model(std::string_view name,
                                                                 const Dimensions& dimensions) const {
-  const auto path = find(Kind::kModels, name);
-  if (!path) return tl::unexpected<Error>(path.error());
-  auto model = load_yaml(*path).and_then([&](const Node& node) { return read_model(node, dimensions); });
-  model = in_file(check_id(std::move(model), *path), *path);
-  if (!model) return tl::unexpected<Error>(model.error());
-  return std::make_shared<const workload::Model>(std::move(*model));
+  std::string key(name);
+  for (const auto& [dimension, size] : dimensions) key += "\n" + dimension + "=" + std::to_string(size);
+  return remembered(&Memory::models, key, [&]() -> Expected<std::shared_ptr<const workload::Model>> {
+    const auto path = find(Kind::kModels, name);
+    if (!path) return tl::unexpected<Error>(path.error());
+    auto model = load_yaml(*path).and_then([&](const Node& node) { return read_model(node, dimensions); });
+    model = in_file(check_id(std::move(model), *path), *path);
+    if (!model) return tl::unexpected<Error>(model.error());
+    return std::make_shared<const workload::Model>(std::move(*model));
+  });
 }
 
 Expected<hardware::Gpu> Catalog::gpu(std::string_view name) const {
-  const auto path = find(Kind::kGpus, name);
-  if (!path) return tl::unexpected<Error>(path.error());
-  auto gpu = load_yaml(*path).and_then(read_gpu);
-  return check_id(std::move(gpu), *path);
+  return remembered(&Memory::gpus, std::string(name), [&]() -> Expected<hardware::Gpu> {
+    const auto path = find(Kind::kGpus, name);
+    if (!path) return tl::unexpected<Error>(path.error());
+    auto gpu = load_yaml(*path).and_then(read_gpu);
+    return check_id(std::move(gpu), *path);
+  });
 }
 
 Expected<hardware::Link> Catalog::link(std::string_view name) const {
-  const auto path = find(Kind::kLinks, name);
-  if (!path) return tl::unexpected<Error>(path.error());
-  auto link = load_yaml(*path).and_then(read_link);
-  return check_id(std::move(link), *path);
+  return remembered(&Memory::links, std::string(name), [&]() -> Expected<hardware::Link> {
+    const auto path = find(Kind::kLinks, name);
+    if (!path) return tl::unexpected<Error>(path.error());
+    auto link = load_yaml(*path).and_then(read_link);
+    return check_id(std::move(link), *path);
+  });
 }
 
 Expected<StudySetting> Catalog::setting(std::string_view name) const {
@@ -200,6 +236,10 @@ Expected<PopulationFile> Catalog::population(std::string_view name) const {
 }
 
 Expected<hardware::Node> Catalog::node(std::string_view name) const {
+  return remembered(&Memory::nodes, std::string(name), [&] { return read_server(name); });
+}
+
+Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
   auto path = find(Kind::kNodes, name);
   if (!path) {
     if (auto rented = find(Kind::kInstances, name)) {

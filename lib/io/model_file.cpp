@@ -141,8 +141,10 @@ Op make_convolution(OpReader& keys) {
   op.kernel = keys.pair("kernel");
   op.stride = keys.pair_or("stride", {1, 1}, 1);
   op.pad = keys.pair_or("pad", {0, 0}, 0);
+  op.dilation = keys.pair_or("dilation", {1, 1}, 1);
   op.groups = keys.size_or("groups", 1);
   op.bias = keys.map().flag_or("bias", false);
+  op.tied = keys.map().flag_or("tied", false);
   return op;
 }
 
@@ -159,6 +161,7 @@ Op make_matmul(OpReader& keys) {
   return workload::MatMul{.rows = keys.size("rows"),
                           .inner = keys.size("inner"),
                           .columns = keys.size("columns"),
+                          .products = keys.size_or("products", 1),
                           .out = keys.shape("out")};
 }
 

@@ -115,7 +115,9 @@ void compress(Message& message, const Strategy& strategy) {
 
 std::vector<Message> messages(const workload::Model& model, const Strategy& strategy, std::int64_t batch) {
   std::vector<Message> made = per_tensor(model, strategy, batch);
-  if (strategy.kind == StrategyKind::kPs) place(made, strategy.placement, strategy.servers);
+  // Pieces of one size are spread over the servers by themselves.
+  const bool whole = grouping_of(strategy) != Grouping::kPartitions;
+  if (strategy.kind == StrategyKind::kPs && whole) place(made, strategy.placement, strategy.servers);
   // Matrices are compressed one by one, before they share a message.
   const bool alone = strategy.compression == Compression::kPowerSgd;
   if (alone) {
@@ -132,8 +134,8 @@ std::vector<Message> messages(const workload::Model& model, const Strategy& stra
     case Grouping::kFusion:
     case Grouping::kPerTensor: break;
   }
-  const bool copied = strategy.kind == StrategyKind::kAllReduce && (grouping_of(strategy) == Grouping::kBuckets ||
-                                                                    grouping_of(strategy) == Grouping::kFlat);
+  const bool copied = strategy.kind == StrategyKind::kAllReduce &&
+                      (grouping_of(strategy) == Grouping::kBuckets || grouping_of(strategy) == Grouping::kFlat);
   for (Message& message : made) {
     // Gradients are copied into the bucket and, summed, back: two reads, two writes.
     if (copied && !message.gathered) message.coded = message.size * 4.0;

@@ -102,7 +102,9 @@ struct Placer {
       return misfit("conv", in,
                     fmt::format("{} groups divide neither input nor {} output channels", op.groups, op.out));
     }
-    const auto size = slide(in, {.kernel = op.kernel, .stride = op.stride, .pad = op.pad});
+    // A dilated kernel covers d (k - 1) + 1.
+    const Pair window{op.dilation[0] * (op.kernel[0] - 1) + 1, op.dilation[1] * (op.kernel[1] - 1) + 1};
+    const auto size = slide(in, {.kernel = window, .stride = op.stride, .pad = op.pad});
     if (!size) return misfit("conv", in, "the kernel is larger than the padded input");
     placed.out = {op.out, (*size)[0], (*size)[1]};
     const std::int64_t weights = count.product({op.out, in[0] / op.groups, op.kernel[0], op.kernel[1]});
@@ -111,7 +113,7 @@ struct Placer {
                  .input = count.elements(in),
                  .output = count.elements(placed.out),
                  .weights = weights});
-    placed.layer.parameters.push_back(weights);
+    if (!op.tied) placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
     return {};
   }
@@ -251,11 +253,12 @@ struct Placer {
 
   Expected<void> operator()(const MatMul& op) {
     placed.out = op.out;
-    const std::int64_t inputs = count.sum({count.product({op.rows, op.inner}), count.product({op.inner, op.columns})});
+    const std::int64_t left = count.product({op.products, op.rows, op.inner});
+    const std::int64_t right = count.product({op.products, op.inner, op.columns});
     set_product(placed.layer, count,
-                {.forward_flops = count.product({2, op.rows, op.inner, op.columns}),
-                 .input = inputs,
-                 .output = count.product({op.rows, op.columns})});
+                {.forward_flops = count.product({2, op.products, op.rows, op.inner, op.columns}),
+                 .input = count.sum({left, right}),
+                 .output = count.product({op.products, op.rows, op.columns})});
     return {};
   }
 

@@ -32,7 +32,7 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--strategy", "strategy", "ps, allreduce, pearl (allreduce)"},
     {"--batch", "batch", "samples per GPU and step (the model's)"},
     {"--precision", "precision", "fp32, tf32, fp16, bf16, fp8 (fp32)"},
-    {"--fidelity", "fidelity", "aggregate, analytic (analytic where the model has layers)"},
+    {"--fidelity", "fidelity", "aggregate, analytic, event (analytic where the model has layers)"},
 });
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -112,7 +112,20 @@ Expected<io::Catalog> open_catalog(const std::string& flag) {
   return io::Catalog::open(DDLSIM_SOURCE_DATA);
 }
 
-int print(const std::string& text) {
+namespace {
+
+/// Names come from files: what they say must not steer the terminal. Ends of lines and tabs stay.
+std::string without_controls(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }, '?');
+  return text;
+}
+
+}  // namespace
+
+int print(const std::string& answer) {
+  const std::string text = without_controls(answer);
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (written) return kDone;
   std::fputs("error: the answer could not be written\n", stderr);
@@ -120,7 +133,7 @@ int print(const std::string& text) {
 }
 
 int print(const Error& error) {
-  std::fputs((to_string(error) + "\n").c_str(), stderr);
+  std::fputs((without_controls(to_string(error)) + "\n").c_str(), stderr);
   return kNoAnswer;
 }
 

@@ -51,7 +51,9 @@ CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& 
   app.add_option("--library", flags.library, "nccl, mpi, mpi-opt, baidu (nccl)")->type_name("X");
   app.add_option("--algorithm", flags.algorithm, "forced upon the library (its own choice)")->type_name("X");
   app.add_option("--table", flags.table, "measurements: nccl-tests' output or -J JSON, or CSV")->type_name("FILE");
-  app.add_option("--compare", flags.compare, "libraries side by side: mpi,mpi-opt,nccl")->type_name("X,Y");
+  app.add_option("--compare", flags.compare,
+                 "libraries side by side, each with its own choice or held to an algorithm: mpi,mpi-opt,nccl:ring")
+      ->type_name("X,Y:ALGORITHM");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (app.count("--step") > 0 && app.count("--factor") > 0) {
@@ -101,16 +103,24 @@ DataSize parse_size(const std::string& text, std::string_view flag) {
   return bytes(number * factor);
 }
 
-std::vector<cost::CollectiveLibraryKind> parse_libraries(const std::string& text) {
-  std::vector<cost::CollectiveLibraryKind> libraries;
+/// "mpi,mpi-opt,nccl:ring"
+std::vector<whatif::ComparedLibrary> parse_libraries(const std::string& text) {
+  std::vector<whatif::ComparedLibrary> libraries;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string name = text.substr(begin, end - begin);
-    const auto kind = or_usage_error(parse_choice(cost::kCollectiveLibraries, name, "library"), "--compare");
-    if (std::find(libraries.begin(), libraries.end(), kind) != libraries.end()) {
+    const std::size_t colon = std::min(name.find(':'), name.size());
+    whatif::ComparedLibrary library;
+    library.kind =
+        or_usage_error(parse_choice(cost::kCollectiveLibraries, name.substr(0, colon), "library"), "--compare");
+    if (colon < name.size()) {
+      library.algorithm =
+          or_usage_error(parse_choice(cost::kCollectiveAlgorithms, name.substr(colon + 1), "algorithm"), "--compare");
+    }
+    if (std::find(libraries.begin(), libraries.end(), library) != libraries.end()) {
       throw UsageError{fmt::format("--compare: '{}' twice", name), "name each library once"};
     }
-    libraries.push_back(kind);
+    libraries.push_back(library);
     begin = end + 1;
   }
   return libraries;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "ddlsim/report/trace.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/predict.h"
 #include "program.h"
 
@@ -27,7 +29,8 @@ Examples:
 constexpr std::string_view kPredictExamples = R"(
 Examples:
   ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
-  ddlsim predict --model bert_large --node dgx-h100 --set model.sequence=512 --set efficiency=50% --json)";
+  ddlsim predict --model bert_large --node dgx-h100 --set model.sequence=512 --set efficiency=50% --json
+  ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --set straggler=1.3 --trace trace.json)";
 
 /// A scenario without a model or a node is wrong usage, not bad data.
 void require_model_and_node(const std::vector<Override>& settings, const io::Catalog& catalog) {
@@ -98,6 +101,32 @@ Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::st
   return changes;
 }
 
+/// A trace shows what the event fidelity simulated.
+void ask_for_events(std::vector<Override>& settings) {
+  const auto stated =
+      std::find_if(settings.rbegin(), settings.rend(), [](const Override& s) { return s.path == "fidelity"; });
+  if (stated == settings.rend()) {
+    settings.push_back({"fidelity", "event", {}});
+  } else if (stated->value != "event") {
+    throw UsageError{fmt::format("--trace and fidelity '{}'", stated->value.substr(0, 60)),
+                     "only the event fidelity simulates what a trace shows"};
+  }
+}
+
+/// Streams are named "process/track".
+Expected<void> write_trace(const whatif::Scenario& scenario, const std::string& path) {
+  const auto simulated = whatif::simulate(scenario);
+  if (!simulated) return tl::unexpected<Error>(simulated.error());
+  report::Trace trace = report::trace_of(simulated->program, simulated->run);
+  for (report::TraceTrack& track : trace.tracks) {
+    const std::size_t slash = track.name.rfind('/');
+    if (slash == std::string::npos) continue;
+    track.process = track.name.substr(0, slash);
+    track.name.erase(0, slash + 1);
+  }
+  return write_file(path, report::chrome_trace(trace));
+}
+
 }  // namespace
 
 int run_predict(const std::vector<std::string>& arguments) {
@@ -106,10 +135,13 @@ int run_predict(const std::vector<std::string>& arguments) {
   ScenarioFlags flags;
   FormatFlags format;
   std::string data;
+  std::string trace;
   flags.add_to(app);
   format.add_to(app);
+  app.add_option("--trace", trace, "write what is simulated as a Chrome trace (fidelity event)")->type_name("FILE");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
+  if (trace.empty() && app.count("--trace") > 0) throw UsageError{"--trace has an empty value", "name a file"};
   const report::Format shape = format.get();
   const std::vector<Override> sets = flags.sets();
   const auto catalog = open_catalog(data);
@@ -118,10 +150,14 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!overrides) return print(overrides.error());
   overrides->insert(overrides->end(), sets.begin(), sets.end());
   require_model_and_node(*overrides, *catalog);
+  if (!trace.empty()) ask_for_events(*overrides);
   const auto scenario = whatif::resolve(*catalog, *overrides);
   if (!scenario) return print(scenario.error());
   const auto prediction = whatif::predict(*scenario);
   if (!prediction) return print(prediction.error());
+  if (!trace.empty()) {
+    if (auto written = write_trace(*scenario, trace); !written) return print(written.error());
+  }
   return print(report::render(*prediction, whatif::describe(*scenario), shape));
 }
 
@@ -165,7 +201,7 @@ int run_list(const std::vector<std::string>& arguments) {
   std::string kind;
   std::string name;
   format.add_to(app);
-  app.add_option("kind", kind, "models, gpus, links, nodes, instances, clusters, populations, settings");
+  app.add_option("kind", kind, "models, gpus, links, nodes, instances, clusters, populations, settings, frameworks");
   app.add_option("name", name, "one of them, with its sources");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
@@ -178,16 +214,27 @@ int run_list(const std::vector<std::string>& arguments) {
     }
     return print(report::render_list(kind, rows, shape));
   }
+  if (kind == "frameworks") {
+    std::vector<report::ListRow> rows;
+    for (const whatif::Framework& framework : whatif::frameworks()) {
+      if (name.empty() || &framework == whatif::find_framework(name)) {
+        rows.push_back({std::string(framework.name), std::string(framework.what), std::string(framework.settings)});
+      }
+    }
+    if (rows.empty()) throw UsageError{"unknown framework '" + name + "'", "`ddlsim list frameworks` shows them all"};
+    return print(report::render_list(kind, rows, shape));
+  }
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
   if (kind.empty()) {
     std::vector<report::ListRow> rows;
     for (const auto& [word, what] : io::kKinds) rows.push_back({std::string(word), join(catalog->ids(what)), ""});
     rows.push_back({"settings", "what --set can change", ""});
+    rows.push_back({"frameworks", "what --strategy can be beside ps and allreduce", ""});
     return print(report::render_list("kind", rows, shape));
   }
   const auto which = parse_choice(io::kKinds, kind, "kind");
-  if (!which) throw UsageError{which.error().message, which.error().notes.front() + " or 'settings'"};
+  if (!which) throw UsageError{which.error().message, which.error().notes.front() + " or 'settings' or 'frameworks'"};
   if (name.empty()) {
     const auto rows = report::list(*catalog, *which);
     return rows ? print(report::render_list(kind, *rows, shape)) : print(rows.error());

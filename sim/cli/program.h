@@ -79,5 +79,6 @@ int run_collective(const std::vector<std::string>& arguments);
 int run_list(const std::vector<std::string>& arguments);
 int run_validate(const std::vector<std::string>& arguments);
 int run_fleet(const std::vector<std::string>& arguments);
+int run_import(const std::vector<std::string>& arguments);
 
 }  // namespace ddlsim::cli

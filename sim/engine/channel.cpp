@@ -20,18 +20,20 @@ Time coding_time(const plan::Message& message, const StepSetting& setting) {
          message.coding / setting.device.compute;
 }
 
-Channel::Channel(const StepSetting& setting) : setting_(setting) {
+Channel::Channel(const StepSetting& setting, std::vector<StepRecord::Sent>* sent) : setting_(setting), sent_(sent) {
   if (const auto* fabric = std::get_if<CollectiveFabric>(&setting.fabric)) collectives_ = fabric->model;
   if (const auto* fabric = std::get_if<cost::PsFabric>(&setting.fabric)) servers_.emplace(*fabric);
   if (setting.cycle) next_wake_ = *setting.cycle;
 }
 
 void Channel::offer(Time ready, const plan::Message& message) {
+  const std::size_t index = offered_++;
   if (collectives_ != nullptr && setting_.cycle && !message.gathered) {
     wake_until(ready);
-    waiting_.emplace_back(ready, message);
+    waiting_.push_back({ready, message, index});
     return;
   }
+  name_next(index, Time::zero());
   send_now(ready, message, static_cast<double>(message.count));
 }
 
@@ -39,23 +41,33 @@ Time Channel::send_now(Time ready, const plan::Message& message, double count, T
   Time back = ready;
   if (servers_) {
     const cost::PsLoad load{message.size, count, message.server};
+    record(message, count, Time::zero(), Time::zero());
     back = setting_.pull_at_start ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);
     free_ = servers_->free_to_send();
   } else if (collectives_ != nullptr) {
     const auto gpus = static_cast<double>(collectives_->communicator().gpus);
-    const Time once = message.gathered
-                          ? collectives_->cost(CollectiveOp::kAllGather, message.size * gpus).time
-                          : collectives_->cost(CollectiveOp::kAllReduce, message.size).time;
+    const Time once = message.gathered ? collectives_->cost(CollectiveOp::kAllGather, message.size * gpus).time
+                                       : collectives_->cost(CollectiveOp::kAllReduce, message.size).time;
     const Time start = max(free_, ready);
+    record(message, count, once * count + around, around);
     back = start + once * count + around;
     free_ = back;
     const DataSize wire = message.gathered ? message.size * (gpus - 1.0) : message.size * (2.0 * (gpus - 1.0) / gpus);
-    const Time memory = setting_.held_memory * (wire.in(bytes) * count);
+    const Time memory = setting_.held_memory * (wire.in(bytes)*count);
     const double held = back > start ? setting_.held + memory / (back - start) : 0.0;
     busy_.push_back({start, back, 1.0 - std::min(held, kMostHeld)});
   }
   last_ = max(last_, back);
   return back;
+}
+
+void Channel::record(const plan::Message& message, double count, Time alone, Time copies) {
+  if (sent_ == nullptr) return;
+  next_sent_.alone = alone;
+  next_sent_.copies = copies;
+  next_sent_.count = count;
+  next_sent_.message = message;
+  sent_->push_back(next_sent_);
 }
 
 Time Channel::pull(Time ready, const plan::Message& message) {
@@ -65,7 +77,7 @@ Time Channel::pull(Time ready, const plan::Message& message) {
 void Channel::finish() {
   while (next_waiting_ < waiting_.size()) {
     // Wakes at which nothing is ready change nothing.
-    const Time ready = waiting_[next_waiting_].first;
+    const Time ready = waiting_[next_waiting_].ready;
     if (next_wake_ < ready) next_wake_ += *setting_.cycle * std::ceil((ready - next_wake_) / *setting_.cycle);
     fuse(next_wake_);
   }
@@ -73,7 +85,7 @@ void Channel::finish() {
 
 void Channel::wake_until(Time now) {
   while (next_waiting_ < waiting_.size() && next_wake_ < now) {
-    const Time ready = waiting_[next_waiting_].first;
+    const Time ready = waiting_[next_waiting_].ready;
     if (next_wake_ < ready) next_wake_ += *setting_.cycle * std::ceil((ready - next_wake_) / *setting_.cycle);
     if (next_wake_ < now) fuse(next_wake_);
   }
@@ -83,13 +95,13 @@ void Channel::wake_until(Time now) {
 void Channel::fuse(Time now) {
   const auto in_and_out = [&](DataSize size) { return size * 4.0 / setting_.device.memory; };
   bool sent = false;
-  while (next_waiting_ < waiting_.size() && waiting_[next_waiting_].first <= now) {
-    plan::Message fused = waiting_[next_waiting_++].second;
+  while (next_waiting_ < waiting_.size() && waiting_[next_waiting_].ready <= now) {
+    plan::Message fused = waiting_[next_waiting_++].message;
     fused.size = fused.size * static_cast<double>(fused.count);
     fused.count = 1;
     bool alone = true;
-    while (next_waiting_ < waiting_.size() && waiting_[next_waiting_].first <= now) {
-      const plan::Message& next = waiting_[next_waiting_].second;
+    while (next_waiting_ < waiting_.size() && waiting_[next_waiting_].ready <= now) {
+      const plan::Message& next = waiting_[next_waiting_].message;
       const DataSize more = next.size * static_cast<double>(next.count);
       if (fused.size + more > setting_.fusion_buffer) break;
       fused.size += more;
@@ -97,6 +109,8 @@ void Channel::fuse(Time now) {
       alone = false;
       ++next_waiting_;
     }
+    const Waiting& last = waiting_[next_waiting_ - 1];
+    name_next(last.index, now - last.ready);
     send_now(now, fused, 1, alone ? Time::zero() : in_and_out(fused.size));
     sent = true;
   }

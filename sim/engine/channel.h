@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "ddlsim/sim/step.h"
@@ -17,7 +16,8 @@ namespace ddlsim::sim {
 /// First-in-first-out communication over whatever joins the GPUs, with fusion where the strategy has it.
 class Channel {
  public:
-  explicit Channel(const StepSetting& setting);
+  /// Writes what it sends into `sent`, where there is one; messages are numbered as they are offered.
+  explicit Channel(const StepSetting& setting, std::vector<StepRecord::Sent>* sent = nullptr);
 
   /// A message that is ready now; ready times must not fall.
   void offer(Time ready, const plan::Message& message);
@@ -31,6 +31,8 @@ class Channel {
   /// Sends `count` pieces and returns when they are back; copies of `around` go before and after a collective. For
   /// schedules that order messages themselves.
   Time send_now(Time ready, const plan::Message& message, double count, Time around = Time::zero());
+  /// Says which message the next that is sent ends with, and how long that one has waited.
+  void name_next(std::size_t last, Time wait) { next_sent_ = {.last = last, .wait = wait}; }
   /// When the channel could take another piece.
   [[nodiscard]] Time free() const { return free_; }
   /// Pulls a message's weights; pull_at_start alone.
@@ -43,7 +45,15 @@ class Channel {
   const StepSetting& setting_;
   const cost::CollectiveModel* collectives_ = nullptr;
   std::optional<cost::PsPipeline> servers_;
-  std::vector<std::pair<Time, plan::Message>> waiting_;  // to be fused
+  void record(const plan::Message& message, double count, Time alone, Time copies);
+
+  /// To be fused.
+  struct Waiting {
+    Time ready;
+    plan::Message message;
+    std::size_t index = 0;
+  };
+  std::vector<Waiting> waiting_;
   std::size_t next_waiting_ = 0;
   Time next_wake_;
   Time free_;
@@ -54,8 +64,11 @@ class Channel {
     Time until;
     double pace = 1;
   };
-  std::vector<Busy> busy_;                   // in order
-  std::size_t first_busy_ = 0;               // the first that may still overlap
+  std::vector<Busy> busy_;      // in order
+  std::size_t first_busy_ = 0;  // the first that may still overlap
+  std::vector<StepRecord::Sent>* sent_;
+  StepRecord::Sent next_sent_;
+  std::size_t offered_ = 0;
 };
 
 }  // namespace ddlsim::sim

@@ -45,8 +45,9 @@ struct Waiting {
 
 class StepRun {
  public:
-  StepRun(const workload::Model& model, std::span<const plan::Message> messages, const StepSetting& setting)
-      : model_(model), messages_(messages), setting_(setting) {}
+  StepRun(const workload::Model& model, std::span<const plan::Message> messages, const StepSetting& setting,
+          StepRecord* record)
+      : model_(model), messages_(messages), setting_(setting), record_(record) {}
 
   StepTimeline run();
 
@@ -73,12 +74,14 @@ class StepRun {
   Time send_by_priority(const std::vector<Time>& ready);
   Time forward_waiting(const std::vector<Time>& back, Time start);
   void pull_in_forward();
-  [[nodiscard]] Time all_sent_at(Time start) const;
+  [[nodiscard]] Time all_sent_at(Time start, std::vector<StepRecord::Sent>* sent = nullptr) const;
+  [[nodiscard]] std::vector<StepRecord::Sent>* sent() const { return record_ == nullptr ? nullptr : &record_->sent; }
   void finish_step(Time exposed);
 
   const workload::Model& model_;
   std::span<const plan::Message> messages_;
   const StepSetting& setting_;
+  StepRecord* record_;
   StepTimeline line_;
   std::optional<Clocks> after_forward_;
   std::vector<Time> backward_times_;  // of the layers, in backward's order
@@ -93,6 +96,7 @@ void StepRun::plain_pass() {
     const cost::LayerTime time = layer_time(layer, cost::Pass::kForward);
     add(time);
     clocks.run(time.total(), layer.forward_kernels);
+    if (record_ != nullptr) record_->forward.push_back({time.total(), Time::zero(), layer.forward_kernels});
   }
   line_.forward = clocks.now();
   after_forward_ = clocks;
@@ -102,6 +106,9 @@ void StepRun::plain_pass() {
     add(time);
     backward_times_.push_back(time.total());
     clocks.run(time.total(), model_.layers[i].backward_kernels);
+    if (record_ != nullptr) {
+      record_->backward.push_back({time.total(), Time::zero(), model_.layers[i].backward_kernels});
+    }
   }
   line_.backward = clocks.now() - line_.forward;
   line_.launch = max(clocks.now() - line_.compute - line_.memory, Time::zero());
@@ -109,14 +116,16 @@ void StepRun::plain_pass() {
 
 /// Backward again, this time with messages and what they take from it.
 void StepRun::send_in_backward() {
-  Channel channel(setting_);
+  Channel channel(setting_, setting_.priority ? nullptr : sent());
   Clocks clocks = *after_forward_;
   const Time start = line_.forward;
   const bool ordered = setting_.priority;
   std::vector<Time> ready;
   auto next = messages_.begin();
+  std::size_t layers = 0;
   const auto offer = [&](Time done) {
     const Time coded = coding_time(*next, setting_);
+    if (record_ != nullptr) record_->ready.push_back({layers, coded});
     if (coded > Time::zero()) {
       clocks.wait_until(clocks.now() + coded);
       done = clocks.now();
@@ -131,8 +140,11 @@ void StepRun::send_in_backward() {
   auto time = backward_times_.begin();
   for (std::size_t i = model_.layers.size(); i-- > 0; ++time) {
     clocks.run(*time, model_.layers[i].backward_kernels, [&](Time from, Time work) {
-      return ordered ? from + work : channel.stretched(from, work);
+      const Time end = ordered ? from + work : channel.stretched(from, work);
+      if (record_ != nullptr) record_->backward[layers].slowed = max(end - from - work, Time::zero());
+      return end;
     });
+    ++layers;
     while (next != messages_.end() && next->after == i) offer(clocks.now());
   }
   while (next != messages_.end()) offer(clocks.now());
@@ -146,7 +158,7 @@ void StepRun::send_in_backward() {
 
 /// Serves waiting pieces by layer; returns when the last is back, and stretches the next forward pass to wait for them.
 Time StepRun::send_by_priority(const std::vector<Time>& ready) {
-  Channel channel(setting_);
+  Channel channel(setting_, sent());
   std::vector<Time> back(model_.layers.size());
   std::vector<Waiting> waiting;
   std::size_t arrived = 0;
@@ -163,6 +175,7 @@ Time StepRun::send_by_priority(const std::vector<Time>& ready) {
     // Nothing else can come in between: the rest goes as one.
     const bool last_arrival = arrived == ready.size();
     const std::int64_t pieces = last_arrival ? first.left : 1;
+    channel.name_next(static_cast<std::size_t>(first.message - messages_.data()), Time::zero());
     const Time done = channel.send_now(max(now, first.ready), *first.message, static_cast<double>(pieces));
     back[first.message->after] = max(back[first.message->after], done);
     last = max(last, done);
@@ -197,8 +210,8 @@ void StepRun::pull_in_forward() {
 }
 
 /// When every message is back if all may start at `start`.
-Time StepRun::all_sent_at(Time start) const {
-  Channel channel(setting_);
+Time StepRun::all_sent_at(Time start, std::vector<StepRecord::Sent>* sent) const {
+  Channel channel(setting_, sent);
   Time pulled = start;
   for (const plan::Message& message : messages_) channel.offer(start, message);
   channel.finish();
@@ -225,10 +238,15 @@ void StepRun::finish_step(Time exposed) {
   const Time host_link =
       setting_.input * passes + (servers == nullptr ? Time::zero() : setting_.pulled / servers->pcie);
   line_.memory += line_.copying;
-  const Time busy = line_.earlier_passes + pass + line_.copying + line_.contention + line_.waiting + line_.communication_exposed +
-                    line_.update;
+  const Time busy = line_.earlier_passes + pass + line_.copying + line_.contention + line_.waiting +
+                    line_.communication_exposed + line_.update;
   line_.input_exposed = max(host_link - busy, Time::zero());
   line_.step = busy + line_.input_exposed;
+  if (record_ == nullptr) return;
+  record_->launch_interval = interval();
+  record_->waiting = line_.waiting;
+  record_->update = line_.update;
+  record_->host_link = host_link;
 }
 
 StepTimeline StepRun::run() {
@@ -250,7 +268,14 @@ StepTimeline StepRun::run() {
       finish_step(max(line_.communication - hidden_by, Time::zero()));
       break;
     }
-    case plan::Overlap::kNone: finish_step(max(all_sent_at(pass) - pass, Time::zero())); break;
+    case plan::Overlap::kNone:
+      if (record_ != nullptr && !messages_.empty()) {
+        // Copying goes before the first of them.
+        record_->ready.assign(messages_.size(), {model_.layers.size(), Time::zero()});
+        record_->ready.front().coding = line_.copying;
+      }
+      finish_step(max(all_sent_at(pass, sent()) - pass, Time::zero()));
+      break;
     case plan::Overlap::kBackward:
       send_in_backward();
       if (setting_.pull_at_start) pull_in_forward();
@@ -262,9 +287,9 @@ StepTimeline StepRun::run() {
 
 }  // namespace
 
-StepTimeline run_step(const workload::Model& model, std::span<const plan::Message> messages,
-                      const StepSetting& setting) {
-  return StepRun(model, messages, setting).run();
+StepTimeline run_step(const workload::Model& model, std::span<const plan::Message> messages, const StepSetting& setting,
+                      StepRecord* record) {
+  return StepRun(model, messages, setting, record).run();
 }
 
 }  // namespace ddlsim::sim

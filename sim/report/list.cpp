@@ -195,7 +195,7 @@ std::string render_list(const std::string& kind, const std::vector<ListRow>& row
     }
     return dump(json);
   }
-  Table table({kind, "what", kind == "settings" ? "example" : "also known as"});
+  Table table({kind, "what", kind == "settings" ? "example" : kind == "frameworks" ? "settings" : "also known as"});
   table.numbers_from(3);
   for (const ListRow& row : rows) table.add({row.name, row.what, row.aliases});
   return table.render(format);

@@ -71,7 +71,7 @@ Table traffic_table(const Prediction& p) {
 
 /// "1.62x faster"; of throughput where GPUs or batch differ, because step times then say little.
 std::string factor(const answer::Alternative& a, const Prediction& base) {
-  if (std::abs(a.speedup - 1.0) < 0.0005) return "no change";
+  if (std::abs(a.speedup - 1.0) < 0.005) return "no change";
   const bool same_work = a.prediction.gpus == base.gpus && a.prediction.batch_per_gpu == base.batch_per_gpu;
   if (!same_work) return fmt::format("{}x the throughput", significant(a.speedup, 3));
   if (a.speedup >= 1.0) return fmt::format("{}x faster", significant(a.speedup, 3));

@@ -36,8 +36,8 @@ Table summary_table(const answer::Validation& validation) {
 }
 
 Table case_table(const answer::Validation& validation) {
-  Table table({"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high",
-               "provenance"});
+  Table table(
+      {"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high", "provenance"});
   table.numbers_from(3);
   for (const answer::CaseResult& one : validation.all.cases) {
     table.add({one.id, one.group, one.metric, significant(one.measured, 6), significant(one.predicted, 6),
@@ -85,6 +85,8 @@ Json set_json(const answer::ValidationSet& set) {
   json["p90_ape"] = number(set.errors.p90);
   json["max_ape"] = number(set.errors.worst);
   json["coverage_90"] = number(set.coverage_90);
+  json["time_ratio_p5"] = number(set.time_ratio_90.first);
+  json["time_ratio_p95"] = number(set.time_ratio_90.second);
   json["perfect_scaling"] = set.perfect ? errors_json(*set.perfect) : Json(nullptr);
   return json;
 }
@@ -126,6 +128,10 @@ std::string render(const answer::Validation& validation, Format format) {
                          ? "Predicted from each group's smallest row, which stands for measured GPU speed.\n\n"
                          : "Predicted from specifications and calibration alone.\n\n";
   text += summary_table(validation).render(format);
+  if (validation.all.errors.cases > 0) {
+    text += fmt::format("\nmeasured / predicted time: 5 % of the cases below {:.2f}, 5 % above {:.2f}\n",
+                        validation.all.time_ratio_90.first, validation.all.time_ratio_90.second);
+  }
   if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);
   return text;
 }

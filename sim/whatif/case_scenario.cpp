@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -43,28 +44,44 @@ std::string precision_of(std::string_view published) {
 /// "8x ConnectX-6 IB HDR 200Gb/Sec": 8 ports of 200 Gb/s.
 struct Ports {
   std::int64_t count = 1;
-  std::int64_t gigabits = 0;
+  double gigabits = 0;
 };
+
+/// The number that ends at `end`, spaces aside; nothing where there is none.
+std::optional<double> number_before(std::string_view text, std::size_t end) {
+  while (end > 0 && text[end - 1] == ' ') --end;
+  std::size_t begin = end;
+  while (begin > 0 && (is_digit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+  const auto number = parse_number(text.substr(begin, end - begin));
+  if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
+  return *number;
+}
+
+/// The rate of an InfiniBand generation that is named without one.
+double rate_of_generation(std::string_view text) {
+  constexpr auto kGenerations = std::to_array<std::pair<std::string_view, double>>(
+      {{"xdr", 800}, {"ndr", 400}, {"hdr", 200}, {"edr", 100}, {"fdr", 56}, {"qdr", 40}});
+  for (const auto& [name, rate] : kGenerations) {
+    if (has(text, name)) return rate;
+  }
+  return 0;
+}
 
 Ports ports_in(std::string_view text) {
   Ports ports;
-  const std::size_t unit = text.find("gb");
-  if (unit == std::string_view::npos) return ports;
-  std::size_t end = unit;
-  while (end > 0 && text[end - 1] == ' ') --end;
-  std::size_t begin = end;
-  while (begin > 0 && is_digit(text[begin - 1])) --begin;
-  if (begin == end || end - begin > 5) return ports;
-  ports.gigabits = *parse_count(text.substr(begin, end - begin), {0, 99'999});
-  for (std::size_t i = 1; i < begin; ++i) {
-    std::size_t last = i;
-    while (last > 0 && text[last - 1] == ' ') --last;
-    std::size_t first = last;
-    while (first > 0 && is_digit(text[first - 1])) --first;
-    if (text[i] == 'x' && first < last && last - first <= 3) {
-      ports.count = std::max<std::int64_t>(*parse_count(text.substr(first, last - first), {0, 999}), 1);
-      break;
-    }
+  std::size_t unit = text.find("gb");
+  double scale = 1;
+  if (unit == std::string_view::npos) {
+    unit = text.find("tb");
+    scale = 1000;
+  }
+  if (unit != std::string_view::npos) ports.gigabits = number_before(text, unit).value_or(0) * scale;
+  if (ports.gigabits == 0) ports.gigabits = rate_of_generation(text);
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const auto count = text[i] == 'x' ? number_before(text, i) : std::nullopt;
+    if (!count || *count != std::floor(*count) || *count > 1000) continue;
+    ports.count = static_cast<std::int64_t>(*count);
+    break;
   }
   return ports;
 }
@@ -76,7 +93,8 @@ std::pair<Ports, std::string> compute_ports(const std::string& text) {
     const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
     const std::string part = text.substr(begin, end - begin);
     const Ports ports = ports_in(part);
-    const bool better = ports.count * ports.gigabits > best.first.count * best.first.gigabits;
+    const bool better =
+        static_cast<double>(ports.count) * ports.gigabits > static_cast<double>(best.first.count) * best.first.gigabits;
     if (ports.gigabits > 0 && (has(part, "compute") || (better && !has(best.second, "compute")))) best = {ports, part};
     begin = end + 1;
   }
@@ -140,7 +158,8 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
   }
   if (has(framework + extra, "horovod")) {
     if (has(extra, "mpi")) return "horovod-mpi";
-    return has_any(framework, {"tensorflow 1.x", "tensorflow 1.7", "tensorflow 1.12", "tensorflow 1.13", "0.15", "0.16"})
+    return has_any(framework,
+                   {"tensorflow 1.x", "tensorflow 1.7", "tensorflow 1.12", "tensorflow 1.13", "0.15", "0.16"})
                ? "horovod-2018"
                : "horovod";
   }
@@ -176,30 +195,45 @@ CaseReader::CaseReader(const io::Catalog& catalog) : catalog_(catalog) {
   }
 }
 
+const Node* CaseReader::best_server(const hardware::Gpu& gpu, const std::string& text, std::int64_t gpus) const {
+  const Node* best = nullptr;
+  int most = -1;
+  for (const Node& node : servers_) {
+    const int score = fitness(node, gpu, text, gpus);
+    if (score <= most) continue;
+    most = score;
+    best = &node;
+  }
+  return best;
+}
+
 Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const {
   const auto gpu = catalog_.gpu(one.gpu);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
   const std::string text = lower(one.intra_interconnect + " | " + one.inter_network);
-  const Node* best = nullptr;
-  int most = -1;
-  for (const Node& node : servers_) {
-    const int score = fitness(node, *gpu, text, std::max(widest, one.gpus_per_node));
-    if (score > most) {
-      most = score;
-      best = &node;
-    }
-  }
+  if (has(text, "nvl72")) return add_racks(one, settings);
+  // All of a group on one kind of server, where there is one that is wide enough.
+  const Node* best = best_server(*gpu, text, std::max(widest, one.gpus_per_node));
+  if (best == nullptr) best = best_server(*gpu, text, one.gpus_per_node);
   if (best == nullptr) {
     return fail(ErrorCode::kNotFound, fmt::format("no server of the catalog has {} GPUs", one.gpus_per_node));
   }
   settings.push_back({"node", best->id, one.where});
   if (best->gpu.id != gpu->id) settings.push_back({"gpu", gpu->id, one.where});
   settings.push_back({"nodes", std::to_string(one.nodes), one.where});
-  // A row may use fewer GPUs than its machine has.
-  const std::int64_t used = std::min(one.gpus_per_node, std::max<std::int64_t>(one.total_gpus / one.nodes, 1));
+  // A row of one machine may use fewer GPUs than it has.
+  const std::int64_t used = one.nodes == 1 ? std::min(one.gpus_per_node, one.total_gpus) : one.gpus_per_node;
+  if (one.total_gpus % used != 0 || one.total_gpus / used != one.nodes) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} GPUs in all are not {} nodes of {}", one.total_gpus, one.nodes, one.gpus_per_node));
+  }
   settings.push_back({"gpus_per_node", std::to_string(used), one.where});
   if (one.nodes == 1) return {};
-  if (const std::string network = network_of(one); !network.empty()) settings.push_back({"network", network, one.where});
+  const std::string network = network_of(one);
+  if (!network.empty()) settings.push_back({"network", network, one.where});
+  if (network.empty() && has_any(lower(one.inter_network), {"gb/s", "gbe", "gbps", "tb/s"})) {
+    return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
+  }
   const std::string transport = lower(one.inter_network + " " + one.said("transport").value_or(""));
   if (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx")) {
     settings.push_back({"network.transport", "tcp", one.where});
@@ -207,10 +241,23 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   return {};
 }
 
+/// A rack of 72 GPUs is one NVLink domain, however many trays its source counts.
+Expected<void> CaseReader::add_racks(const io::Case& one, std::vector<Override>& settings) const {
+  constexpr std::int64_t kRack = 72;
+  const std::int64_t racks = (one.total_gpus + kRack - 1) / kRack;
+  if (one.total_gpus % racks != 0) {
+    return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus, racks));
+  }
+  settings.push_back({"node", "gb200-nvl72", one.where});
+  settings.push_back({"nodes", std::to_string(racks), one.where});
+  settings.push_back({"gpus_per_node", std::to_string(one.total_gpus / racks), one.where});
+  return {};
+}
+
 std::string CaseReader::network_of(const io::Case& one) const {
   const std::string text = lower(one.inter_network);
   if (has(text, "aries")) return "cray-aries";
-  const auto [ports, part] = compute_ports(text);
+  const Ports ports = compute_ports(text).first;
   if (ports.gigabits == 0) return {};
   std::string link = fmt::format("{}-{}g", link_family(text), ports.gigabits);
   if (!catalog_.knows(io::Kind::kLinks, link)) link = fmt::format("{} Gb/s", ports.gigabits);
@@ -239,8 +286,14 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   if (!op) return tl::unexpected<Error>(op.error());
   result.op = *op;
   const auto size = parse_number(one.said("size_bytes").value_or(""));
-  if (!size || *size < 0) return fail(ErrorCode::kUnsupported, "a collective needs extra.size_bytes");
+  if (!size || *size <= 0 || *size > 1e16) {
+    return fail(ErrorCode::kUnsupported, "a collective needs extra.size_bytes, above zero and at most 1e16");
+  }
   result.size = bytes(*size);
+  if (one.total_gpus < 2) return fail(ErrorCode::kUnsupported, "one GPU has nobody to talk to");
+  if (one.metric != io::CaseMetric::kLatencyMicroseconds && one.metric != io::CaseMetric::kBusBandwidth) {
+    return fail(ErrorCode::kUnsupported, fmt::format("a collective has no {}", name_of(io::kCaseMetrics, one.metric)));
+  }
   if (auto added = add_server(one, widest, result.settings); !added) return tl::unexpected<Error>(added.error());
   const std::string said = lower(one.notes + " " + one.inter_network);
   const auto force = [&](std::string_view part, const char* algorithm) {
@@ -256,8 +309,8 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
 Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {
   const std::string family = architecture_family(one);
   if (splits_model(family)) {
-    return fail(ErrorCode::kUnsupported, fmt::format("'{}': model, pipeline and sharded parallelism have no strategy yet",
-                                                     one.architecture));
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}': model, pipeline and sharded parallelism have no strategy yet", one.architecture));
   }
   std::vector<Override> settings;
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());

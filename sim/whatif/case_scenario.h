@@ -31,7 +31,11 @@ class CaseReader {
   [[nodiscard]] Expected<CollectiveCase> collective_of(const io::Case& one, std::int64_t widest) const;
 
  private:
-  [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const;
+  [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest,
+                                          std::vector<Override>& settings) const;
+  [[nodiscard]] const hardware::Node* best_server(const hardware::Gpu& gpu, const std::string& text,
+                                                  std::int64_t gpus) const;
+  [[nodiscard]] Expected<void> add_racks(const io::Case& one, std::vector<Override>& settings) const;
   [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;
   [[nodiscard]] std::string network_of(const io::Case& one) const;
 

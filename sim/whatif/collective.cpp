@@ -93,9 +93,10 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   const cost::Communicator communicator = communicator_of(scenario);
   std::vector<cost::CollectiveLibrary> libraries;
-  for (const cost::CollectiveLibraryKind kind : question.libraries) {
+  for (const ComparedLibrary& compared : question.libraries) {
     libraries.push_back(collective_library_of(scenario));
-    libraries.back().kind = kind;
+    libraries.back().kind = compared.kind;
+    if (compared.algorithm) libraries.back().algorithm = compared.algorithm;
   }
   if (libraries.empty()) libraries.push_back(collective_library_of(scenario));
 
@@ -111,6 +112,9 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
     if (!model) return tl::unexpected<Error>(model.error());
     answer::CollectiveSweep sweep;
     sweep.library = name_of(cost::kCollectiveLibraries, library.kind);
+    if (library.algorithm && libraries.size() > 1) {
+      sweep.library += ":" + std::string(name_of(cost::kCollectiveAlgorithms, *library.algorithm));
+    }
     for (const DataSize size : *sizes) sweep.rows.push_back(row_of(*model, question.op, size));
     report.sweeps.push_back(std::move(sweep));
   }

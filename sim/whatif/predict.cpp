@@ -7,7 +7,9 @@
 #include <cmath>
 
 #include "ddlsim/plan/memory.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/collective.h"
 #include "step_parts.h"
 
 namespace ddlsim::whatif {
@@ -17,18 +19,43 @@ using answer::Fidelity;
 using answer::Prediction;
 using plan::StrategyKind;
 
+/// What the event fidelity alone can answer, and somebody asked for; empty: nothing.
+std::string asked_of_events(const Scenario& scenario) {
+  std::string asked;
+  for (const std::string_view path : {"jobs", "jobs.offset", "straggler", "straggler.gpus"}) {
+    const bool stated = std::find(scenario.stated.begin(), scenario.stated.end(), path) != scenario.stated.end();
+    const bool set = (path == "jobs" && scenario.jobs > 1) || (path == "straggler" && scenario.straggler > 1);
+    if (stated || set) asked += (asked.empty() ? "" : ", ") + std::string(path);
+  }
+  return asked;
+}
+
 Expected<Fidelity> fidelity_of(const Scenario& scenario) {
   const bool layers = scenario.model->has_layers();
   const bool pearl = scenario.strategy.kind == StrategyKind::kPearl;
-  const Fidelity fidelity = scenario.fidelity.value_or(layers && !pearl ? Fidelity::kAnalytic : Fidelity::kAggregate);
-  if (fidelity == Fidelity::kAnalytic && !layers) {
+  const std::string events = asked_of_events(scenario);
+  const Fidelity simplest = layers && !pearl ? Fidelity::kAnalytic : Fidelity::kAggregate;
+  const Fidelity fidelity = scenario.fidelity.value_or(events.empty() ? simplest : Fidelity::kEvent);
+  const auto name = name_of(answer::kFidelities, fidelity);
+  if (fidelity != Fidelity::kEvent && !events.empty()) {
+    return fail(ErrorCode::kUnsupported, fmt::format("the {} fidelity knows nothing of {}", name, events), {},
+                {"leave the fidelity out, or use fidelity event"});
+  }
+  if (fidelity != Fidelity::kAggregate && !layers) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("{} is known by the features of a whole step; the analytic fidelity needs its layers",
-                            scenario.model->id),
+                fmt::format("{} is known by the features of a whole step; the {} fidelity needs its layers",
+                            scenario.model->id, name),
                 {}, {"use fidelity aggregate"});
   }
-  if (fidelity == Fidelity::kAnalytic && pearl) {
-    return fail(ErrorCode::kUnsupported, "the PEARL strategy has no analytic fidelity", {}, {"use fidelity aggregate"});
+  if (fidelity != Fidelity::kAggregate && pearl) {
+    return fail(ErrorCode::kUnsupported, fmt::format("the PEARL strategy has no {} fidelity", name), {},
+                {"use fidelity aggregate"});
+  }
+  if (fidelity == Fidelity::kEvent && scenario.straggler > 1 && scenario.stragglers > scenario.cluster.gpus()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("straggler.gpus: {} slow GPUs in a job of {}", to_text(scenario.stragglers),
+                            to_text(scenario.cluster.gpus())),
+                {}, {"valid: at most as many as the job has"});
   }
   if (fidelity == Fidelity::kAggregate && scenario.overlap == plan::Overlap::kBackward) {
     return fail(ErrorCode::kUnsupported, "the aggregate fidelity has no layers to overlap", {},
@@ -73,13 +100,18 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
       node.network_bandwidth() * (question.efficiency.network * kFaster);
   // Weights cross PCIe both ways, and PCIe may be what bounds a node's network port.
   const Time pcie = on("pcie") * 2.0 + (pcie_feeds_network ? on("network") : Time::zero());
-  std::array<Resource, 7> resources{{
+  // Stations of servers that no link's traffic shows.
+  const bool servers = question.scenario.strategy.kind == StrategyKind::kPs && question.gpus() > 1;
+  const Time at_servers = servers ? parts.communication : Time::zero();
+  std::array<Resource, 9> resources{{
       {"gpu compute", parts.compute, [](StepQuestion& q) { q.efficiency.compute *= kFaster; }},
       {"gpu memory bandwidth", parts.memory, [](StepQuestion& q) { q.efficiency.memory *= kFaster; }},
       {"kernel launches", parts.launch, [](StepQuestion& q) { q.launch_interval = q.launch_interval / kFaster; }},
       {"network", on("network"), [](StepQuestion& q) { q.efficiency.network *= kFaster; }},
       {"nvlink", on("nvlink"), [](StepQuestion& q) { q.efficiency.nvlink *= kFaster; }},
       {"pcie", pcie, [](StepQuestion& q) { q.efficiency.pcie *= kFaster; }},
+      {"server memory", at_servers, [](StepQuestion& q) { q.server_speed *= kFaster; }},
+      {"transport", at_servers, [](StepQuestion& q) { q.transport_speed *= kFaster; }},
       {"latency", max(parts.communication - busiest, Time::zero()),
        [](StepQuestion& q) { q.latency_factor /= kFaster; }},
   }};
@@ -92,8 +124,11 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
     varied.efficiency = question.efficiency;
     varied.launch_interval = question.launch_interval;
     varied.latency_factor = question.latency_factor;
+    varied.server_speed = question.server_speed;
+    varied.transport_speed = question.transport_speed;
     resource.speed_up(varied);
-    const Time gain = step.time - step_parts(varied, Detail::kTime).time;
+    const auto faster = step_parts(varied, Detail::kTime);
+    const Time gain = faster ? step.time - faster->time : Time::zero();
     if (gain > most) {
       most = gain;
       best = resource.name;
@@ -102,36 +137,139 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
   return std::string(best);
 }
 
-/// Settings that somebody stated and that this prediction had no use for.
+/// Where a setting of the strategy, the collectives or the servers has an effect.
+struct Use {
+  std::string_view path;
+  bool (*used)(const StepQuestion&);
+};
+
+bool by_servers(const StepQuestion& q) { return q.scenario.strategy.kind == StrategyKind::kPs && q.gpus() > 1; }
+bool by_collectives(const StepQuestion& q) { return !by_servers(q) && q.gpus() > 1; }
+bool by_grouping(const StepQuestion& q, plan::Grouping a, plan::Grouping b) {
+  const plan::Grouping grouping = plan::grouping_of(q.scenario.strategy);
+  return q.gpus() > 1 && (grouping == a || grouping == b);
+}
+bool by_several_nodes(const StepQuestion& q) { return q.nodes > 1; }
+bool by_remote_servers(const StepQuestion& q) { return by_servers(q) && q.nodes > 1; }
+bool by_several_gpus(const StepQuestion& q) { return q.gpus() > 1; }
+template <plan::Compression kKind>
+bool by_compression(const StepQuestion& q) {
+  return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
+}
+
+/// What is not listed always has one, in the analytic fidelity.
+constexpr auto kUses = std::to_array<Use>({
+    {"strategy.grouping", by_several_gpus},
+    {"strategy.first_bucket",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kBuckets); }},
+    {"strategy.bucket",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kFusion); }},
+    {"strategy.cycle",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kFusion, plan::Grouping::kFusion); }},
+    {"strategy.partition",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kPartitions, plan::Grouping::kPartitions); }},
+    {"strategy.priority", by_several_gpus},
+    {"strategy.gradients", by_several_gpus},
+    {"strategy.compression", by_several_gpus},
+    {"strategy.density", by_compression<plan::Compression::kTopK>},
+    {"strategy.rank", by_compression<plan::Compression::kPowerSgd>},
+    {"strategy.accumulation", [](const StepQuestion&) { return true; }},
+    {"strategy.servers", by_remote_servers},
+    {"strategy.colocated", by_remote_servers},
+    {"strategy.placement", by_remote_servers},
+    {"strategy.local_aggregation", by_servers},
+    {"strategy.pull_at_start", by_servers},
+    {"strategy.consistency", by_servers},
+    {"strategy.staleness",
+     [](const StepQuestion& q) {
+       return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale;
+     }},
+    {"collective.library", by_collectives},
+    {"collective.algorithm", by_collectives},
+    {"collective.table", by_collectives},
+    {"ps.transport", by_remote_servers},
+    {"ps.memory_bandwidth", by_servers},
+    {"network.transport", [](const StepQuestion& q) { return by_collectives(q) && q.nodes > 1; }},
+    {"network.latency", by_several_nodes},
+    {"nvlink.latency", by_collectives},
+    {"pcie.latency", by_collectives},
+    {"jitter", by_several_gpus},
+    {"launch_interval", [](const StepQuestion&) { return true; }},
+    {"gpu.time_factor", [](const StepQuestion&) { return true; }},
+    {"jobs", by_several_nodes},
+    {"jobs.offset", [](const StepQuestion& q) { return q.nodes > 1 && q.scenario.jobs > 1; }},
+    {"straggler.gpus", [](const StepQuestion& q) { return q.scenario.straggler > 1; }},
+});
+
+/// Settings that somebody stated and that this prediction had no use for. The aggregate fidelity has for none above.
 std::string unused_settings(const StepQuestion& question) {
-  constexpr auto kAnalyticOnly = std::to_array<std::string_view>(
-      {"strategy.bucket", "strategy.partition", "strategy.servers", "strategy.gradients", "network.latency",
-       "nvlink.latency", "pcie.latency", "launch_interval"});
-  constexpr auto kPsOnly = std::to_array<std::string_view>({"strategy.partition", "strategy.servers"});
-  const auto one_of = [](const auto& names, std::string_view path) {
-    return std::find(names.begin(), names.end(), path) != names.end();
-  };
-  const bool servers = question.scenario.strategy.kind == StrategyKind::kPs && question.gpus() > 1;
   std::string unused;
   for (const std::string& path : question.scenario.stated) {
-    const bool idle = (question.fidelity == Fidelity::kAggregate && one_of(kAnalyticOnly, path)) ||
-                      (!servers && one_of(kPsOnly, path)) || (servers && path == "strategy.bucket") ||
-                      (question.nodes == 1 && (path == "strategy.servers" || path == "network.latency"));
-    if (idle) unused += (unused.empty() ? "" : ", ") + path;
+    const auto use = std::find_if(kUses.begin(), kUses.end(), [&](const Use& u) { return u.path == path; });
+    if (use == kUses.end()) continue;
+    if (question.fidelity != Fidelity::kAggregate && use->used(question)) continue;
+    unused += (unused.empty() ? "" : ", ") + path;
   }
   return unused;
+}
+
+/// Shares of peak rates that this prediction used and nobody stated.
+std::vector<std::string> assumed_shares(const StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  std::vector<std::string> used{"compute", "memory", "pcie"};
+  // A collective library knows what it reaches.
+  if (question.fidelity == Fidelity::kAggregate || by_servers(question)) used.insert(used.end(), {"nvlink", "network"});
+  std::erase_if(used, [&](const std::string& name) {
+    return scenario.efficiency.assumed == 0 ||
+           std::find(scenario.stated.begin(), scenario.stated.end(), "efficiency." + name) != scenario.stated.end();
+  });
+  return used;
+}
+
+/// What rests on nothing better than an assumption. A measured step says what the GPU reaches.
+Provenance provenance_of(const StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  std::vector<std::string> shares = assumed_shares(question);
+  if (scenario.gpu_time_measured)
+    std::erase_if(shares, [](const std::string& s) { return s == "compute" || s == "memory"; });
+  const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
+  const bool guessed = servers && (scenario.server_memory == kDefaultServerMemory ||
+                                   (scenario.ps_transport && cost::transport_cost(*scenario.ps_transport).assumed));
+  return shares.empty() && !guessed ? Provenance::kAnalytic : Provenance::kAssumed;
+}
+
+void add_server_notes(const StepQuestion& question, std::vector<std::string>& notes) {
+  const Scenario& scenario = question.scenario;
+  const plan::Strategy& strategy = scenario.strategy;
+  if (question.nodes > 1 && !strategy.colocated) {
+    notes.emplace_back("parameter servers: their own machines are not in the price");
+  }
+  if (scenario.server_memory == kDefaultServerMemory) {
+    notes.push_back(fmt::format("assumed: a server's host memory moves {} (--set ps.memory_bandwidth=...)",
+                                to_text(scenario.server_memory)));
+  }
+  if (scenario.ps_transport && question.nodes > 1 && cost::transport_cost(*scenario.ps_transport).assumed) {
+    notes.push_back(fmt::format("assumed: costs of the transport {} (cost/parameter_server.h)",
+                                name_of(cost::kPsTransports, *scenario.ps_transport)));
+  }
+  if (strategy.consistency == plan::Consistency::kAsync) {
+    notes.push_back(fmt::format("asynchronous: a gradient is {} updates old when it is applied, on average",
+                                to_text(question.gpus() - 1)));
+  } else if (strategy.consistency == plan::Consistency::kStale) {
+    notes.push_back(
+        fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest", to_text(strategy.staleness)));
+  }
 }
 
 void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
   std::vector<std::string>& notes = prediction.notes;
-  if (scenario.efficiency.assumed > 0) {
+  if (const auto shares = assumed_shares(question); !shares.empty()) {
     notes.push_back(
-        fmt::format("assumed: 70 % of {} peak rate{} (Wang et al. 2019); state measured shares with "
-                    "--set efficiency.compute=... and its siblings",
-                    scenario.efficiency.assumed == 5 ? "every" : "each unstated",
-                    scenario.efficiency.assumed == 5 ? "" : " of five"));
+        fmt::format("assumed: 70 % of the peak rate of {} (Wang et al. 2019); state measured shares with "
+                    "--set efficiency.{}=...",
+                    join(shares), shares.front()));
   }
   if (!model.recalled.empty()) {
     std::string keys;
@@ -144,14 +282,23 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
                                 scenario.cluster.node.gpu.name, to_text(scenario.cluster.node.gpu.memory_size)));
   }
   if (!footprint.complete) notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
-  const bool analytic = question.fidelity == Fidelity::kAnalytic && question.gpus() > 1;
-  if (analytic && scenario.strategy.kind == StrategyKind::kPs) {
-    notes.emplace_back(
-        "parameter servers: the servers sum for free and update as fast as a GPU would; their own machines are not in "
-        "the price");
+  const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
+  if (analytic && by_servers(question)) add_server_notes(question, notes);
+  if (analytic && by_collectives(question) && question.nodes > 1 && !scenario.transport) {
+    notes.push_back(
+        fmt::format("network driven by {}, as its link's name says; --set network.transport=... says otherwise",
+                    name_of(cost::kNetworkTransports, communicator_of(scenario).transport)));
   }
   if (analytic && scenario.strategy.kind == StrategyKind::kAllReduce && !model.totals.sparse_tables.empty()) {
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
+  }
+  if (scenario.straggler > 1) {
+    notes.push_back(fmt::format("{} of {} GPUs: all their work takes {:.6g} times as long",
+                                to_text(scenario.stragglers), to_text(question.gpus()), scenario.straggler));
+  }
+  if (scenario.jobs > 1) {
+    notes.push_back(
+        fmt::format("{} alike jobs share the servers' network ports; this is one of them", to_text(scenario.jobs)));
   }
   if (const std::string unused = unused_settings(question); !unused.empty()) {
     notes.push_back("stated, but without effect here: " + unused);
@@ -161,6 +308,12 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
 }  // namespace
 
 namespace {
+
+std::pair<Time, Time> interval_of(const Scenario& scenario, const StepParts& step) {
+  if (!scenario.gpu_time_measured) return {step.time * kInterval90Low, step.time * kInterval90High};
+  const Time exposed = step.breakdown.communication_exposed;
+  return {step.time * kMeasuredInterval90Low - exposed * 0.5, step.time * kMeasuredInterval90High + exposed};
+}
 
 Expected<StepQuestion> ask(const Scenario& scenario) {
   const auto fidelity = fidelity_of(scenario);
@@ -186,22 +339,39 @@ Expected<StepQuestion> ask(const Scenario& scenario) {
 Expected<double> fit_gpu_time(const Scenario& scenario, Time measured) {
   auto question = ask(scenario);
   if (!question) return tl::unexpected<Error>(question.error());
+  if (const auto can = step_parts(*question, Detail::kTime); !can) return tl::unexpected<Error>(can.error());
   const auto step_at = [&](double factor) {
     question->gpu_time_factor = factor;
-    return step_parts(*question, Detail::kTime).time;
+    const auto step = step_parts(*question, Detail::kTime);
+    return step ? step->time : Time::infinity();  // it would take over 106 days
   };
   double low = 1e-6;
   double high = 1;
   while (step_at(high) < measured && high < 1e6) high *= 4;
-  if (step_at(low) > measured || step_at(high) < measured) {
-    return fail(ErrorCode::kInfeasible, fmt::format("no GPU speed gives a step of {}: communication alone takes {}",
+  if (step_at(low) > measured) {
+    return fail(ErrorCode::kInfeasible, fmt::format("no GPU speed gives a step of {}: what is no GPU time takes {}",
                                                     to_text(measured), to_text(step_at(low))));
+  }
+  if (step_at(high) < measured) {
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("a step of {} is over a million times what is predicted", to_text(measured)));
   }
   while (high - low > 1e-10 * high) {
     const double middle = 0.5 * (low + high);
     (step_at(middle) < measured ? low : high) = middle;
   }
   return 0.5 * (low + high);
+}
+
+Expected<sim::EventStep> simulate(const Scenario& scenario) {
+  const auto question = ask(scenario);
+  if (!question) return tl::unexpected<Error>(question.error());
+  if (question->fidelity != Fidelity::kEvent) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("the {} fidelity simulates nothing", name_of(answer::kFidelities, question->fidelity)), {},
+                {"use fidelity event"});
+  }
+  return simulate(*question);
 }
 
 Expected<Prediction> predict(const Scenario& scenario) {
@@ -211,7 +381,9 @@ Expected<Prediction> predict(const Scenario& scenario) {
   const Fidelity* fidelity = &question.fidelity;
   const ComputeRate* peak = &question.peak;
   const hardware::Cluster& cluster = scenario.cluster;
-  StepParts step = step_parts(question, Detail::kAll);
+  auto parts = step_parts(question, Detail::kAll);
+  if (!parts) return tl::unexpected<Error>(std::move(parts.error()));
+  StepParts& step = *parts;
   const double step_seconds = step.time.in(seconds);
   if (!std::isfinite(step_seconds) || step_seconds <= 0) {
     return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
@@ -227,7 +399,7 @@ Expected<Prediction> predict(const Scenario& scenario) {
   prediction.sample = scenario.model->sample;
   prediction.step_time = step.time;
   prediction.breakdown = step.breakdown;
-  const std::int64_t passes = *fidelity == Fidelity::kAnalytic ? scenario.strategy.accumulation : 1;
+  const std::int64_t passes = *fidelity == Fidelity::kAggregate ? 1 : scenario.strategy.accumulation;
   prediction.throughput_samples_per_second =
       static_cast<double>(gpus) * static_cast<double>(scenario.batch * passes) / step.time.in(seconds);
   if (gpus > 1) {
@@ -235,16 +407,17 @@ Expected<Prediction> predict(const Scenario& scenario) {
     alone.nodes = 1;
     alone.gpus_per_node = 1;
     alone.messages.clear();
-    prediction.scaling_efficiency = step_parts(alone, Detail::kTime).time / step.time;
+    if (alone.fidelity == Fidelity::kEvent) alone.fidelity = Fidelity::kAnalytic;  // a nominal GPU, and no other job
+    if (const auto one = step_parts(alone, Detail::kTime)) prediction.scaling_efficiency = one->time / step.time;
   }
   prediction.bottleneck = bottleneck_of(question, step);
-  prediction.interval_90 = {step.time * (gpus == 1 ? kInterval90Low : kInterval90LowCluster),
-                            step.time * (gpus == 1 ? kInterval90High : kInterval90HighCluster)};
-  prediction.provenance = weaker(Provenance::kAnalytic, scenario.efficiency.provenance());
+  prediction.interval_90 = interval_of(scenario, step);
+  prediction.provenance = provenance_of(question);
   prediction.traffic = std::move(step.traffic);
   prediction.critical_path = std::move(step.segments);
   prediction.bounds = step.bounds;
-  prediction.mfu = workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops * static_cast<double>(passes) / step.time / *peak;
+  prediction.mfu = workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops *
+                   static_cast<double>(passes) / step.time / *peak;
   const plan::MemoryFootprint footprint =
       plan::memory_footprint(*scenario.model, scenario.strategy, gpus, scenario.batch, scenario.precision);
   prediction.memory_per_gpu = footprint.total();

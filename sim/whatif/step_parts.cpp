@@ -1,6 +1,7 @@
 #include "step_parts.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "ddlsim/cost/pai.h"
 #include "ddlsim/cost/parameter_server.h"
 #include "ddlsim/cost/straggler.h"
+#include "ddlsim/sim/event_step.h"
 #include "ddlsim/sim/step.h"
 #include "ddlsim/whatif/collective.h"
 
@@ -40,7 +42,7 @@ Reached reached(const StepQuestion& question) {
   rates.host_link = node.host_link.bandwidth * share.pcie;
   rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * share.pcie);
   rates.peer = node.peer_bandwidth(question.gpus_per_node) * (node.joined_by_nvlink() ? share.nvlink : share.pcie);
-  rates.server_network = node.network_bandwidth() * share.network;
+  rates.server_network = question.scenario.cluster.network_bandwidth() * share.network;
   rates.network =
       min(rates.server_network, node.pcie.bandwidth * (share.pcie * static_cast<double>(question.gpus_per_node)));
   return rates;
@@ -82,10 +84,12 @@ cost::PsFabric servers_of(const StepQuestion& question, const Reached& rates, co
                         .peer = rates.peer,
                         .node_network = rates.network,
                         .server_network = rates.server_network,
-                        .server_memory = scenario.server_memory,
+                        .server_memory = scenario.server_memory * question.server_speed,
                         .update_accesses = static_cast<double>(update_accesses(scenario.model->optimizer)),
                         .latency = scenario.cluster.node.network.latency * question.latency_factor};
   if (scenario.ps_transport) fabric.transport = cost::transport_cost(*scenario.ps_transport);
+  fabric.transport.connection = fabric.transport.connection * question.transport_speed;
+  fabric.transport.per_message = fabric.transport.per_message / question.transport_speed;
   return fabric;
 }
 
@@ -93,8 +97,8 @@ cost::PsFabric servers_of(const StepQuestion& question, const Reached& rates, co
 double held_share(const StepQuestion& question) {
   const hardware::Node& node = question.scenario.cluster.node;
   if (question.scenario.collective.kind != cost::CollectiveLibraryKind::kNccl || node.gpu.sm_count <= 0) return 0;
-  // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels; without
-  // NVLink NCCL makes two, doubled.
+  // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels;
+  // without NVLink NCCL makes two, doubled.
   double blocks = 4;
   if (node.joined_by_nvlink()) blocks = node.gpu_interconnect == hardware::Interconnect::kNvlink ? 24 : 12;
   return blocks / static_cast<double>(node.gpu.sm_count);
@@ -123,6 +127,51 @@ class Traffic {
   std::vector<answer::LinkTraffic> rows_;
 };
 
+/// Of what one GPU's worker sends, the part that crosses its own link to the host.
+DataSize over_host_link(const cost::PsFabric& servers, DataSize all) {
+  if (!servers.local && !servers.transport.through_host) return DataSize::zero();
+  return servers.local_aggregation ? all / static_cast<double>(servers.workers_per_node) : all;
+}
+
+/// The busier of a worker node's port and the fullest server's, one direction.
+void add_server_traffic(const StepQuestion& question, const Reached& rates, const cost::PsFabric& servers,
+                        Traffic& traffic) {
+  const auto per_node = static_cast<double>(servers.workers_per_node);
+  const double nodes = static_cast<double>(servers.workers) / per_node;
+  const double flows = servers.local_aggregation ? 1.0 : per_node;
+  DataSize all;
+  DataSize spread;
+  std::map<std::int64_t, DataSize> placed;
+  for (const plan::Message& message : question.messages) {
+    const DataSize size = message.size * static_cast<double>(message.count);
+    all += size;
+    (message.server < 0 ? spread : placed[message.server]) += size;
+  }
+  DataSize fullest;
+  for (const auto& [server, size] : placed) fullest = max(fullest, size);
+  const DataSize at_server = (spread / static_cast<double>(servers.servers) + fullest) * (nodes * flows);
+  const DataSize at_node = all * flows;
+  if (servers.colocated) {
+    // Its own pushes leave by the same direction as what its server serves; one part in `nodes` stays at home.
+    traffic.add("network", (at_node + at_server) * ((nodes - 1.0) / nodes), rates.network);
+    return;
+  }
+  const bool node_binds = at_node / rates.network >= at_server / rates.server_network;
+  traffic.add("network", node_binds ? at_node : at_server, node_binds ? rates.network : rates.server_network);
+}
+
+/// What all-reduces and gathers send over the busiest network port of a node, by each one's algorithm.
+DataSize collective_network_bytes(const std::vector<plan::Message>& messages, const cost::CollectiveModel& model) {
+  DataSize sum;
+  const auto gpus = static_cast<double>(model.communicator().gpus);
+  for (const plan::Message& message : messages) {
+    const CollectiveOp op = message.gathered ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
+    const DataSize size = message.gathered ? message.size * gpus : message.size;
+    sum += model.network_bytes(op, size) * static_cast<double>(message.count);
+  }
+  return sum;
+}
+
 std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, const Reached& rates,
                                                   const sim::Fabric& fabric, DataSize input) {
   Traffic traffic;
@@ -135,22 +184,16 @@ std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, 
     const auto n = static_cast<double>(question.gpus());
     const DataSize hop = summed * (2.0 * (n - 1.0) / n) + gathered * (n - 1.0);
     if (question.nodes > 1) {
-      traffic.add("network", hop, reach.inter);
+      traffic.add("network", collective_network_bytes(question.messages, *collectives->model), reach.inter);
     }
     if (question.gpus() > question.nodes) {
-      traffic.add(peer_name(question.scenario.cluster.node), hop, reach.intra);
+      const bool staged = collectives->model->library().kind == cost::CollectiveLibraryKind::kMpi;
+      traffic.add(staged ? "pcie" : peer_name(question.scenario.cluster.node), hop, reach.intra);
     }
   } else if (const auto* servers = std::get_if<cost::PsFabric>(&fabric)) {
-    if (servers->local || servers->transport.through_host) over_pcie += summed * rates.on_one_uplink;
-    if (!servers->local) {
-      const auto per_node = static_cast<double>(servers->workers_per_node);
-      const double flows = servers->local_aggregation ? 1.0 : per_node;
-      const DataSize at_node = summed * flows;
-      const DataSize at_server =
-          summed * (static_cast<double>(servers->workers) / per_node * flows / static_cast<double>(servers->servers));
-      const bool node_binds = at_node / rates.network >= at_server / rates.server_network;
-      traffic.add("network", node_binds ? at_node : at_server, node_binds ? rates.network : rates.server_network);
-    }
+    const DataSize all = summed + gathered;
+    over_pcie += over_host_link(*servers, all) * rates.on_one_uplink;
+    if (!servers->local) add_server_traffic(question, rates, *servers, traffic);
   }
   traffic.add("pcie host", over_pcie, rates.host_link);
   return traffic.take();
@@ -163,37 +206,49 @@ sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, 
   const bool servers = std::holds_alternative<cost::PsFabric>(fabric);
   const bool collective = std::holds_alternative<sim::CollectiveFabric>(fabric);
   const bool synchronous = !servers || strategy.consistency == plan::Consistency::kSync;
-  const double updated = workload::gradient_elements(model, scenario.batch) * update_accesses(model.optimizer);
+  const double updated =
+      workload::gradient_elements(model, scenario.batch * strategy.accumulation) * update_accesses(model.optimizer);
   const auto batch = static_cast<double>(scenario.batch);
-  sim::StepSetting setting{
-      .device = rates.device,
-      .launch_interval = question.launch_interval,
-      .gpu_time_factor = question.gpu_time_factor,
-      .activation = activation_size(scenario.precision),
-      .batch = batch,
-      .fabric = std::move(fabric),
-                .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
-      .cycle = std::nullopt,
-      .fusion_buffer = strategy.bucket,
-      .priority = strategy.priority && (servers || collective),
-      .pull_at_start = servers && strategy.pull_at_start,
-      .accumulation = strategy.accumulation,
-      .held = collective ? held_share(question) : 0,
-      .held_memory = bytes(kAccessesPerByte) / scenario.cluster.node.gpu.memory_bandwidth,
-      .wait = synchronous ? scenario.jitter * cost::expected_largest(question.gpus()) : 0,
-      .update = servers ? Time::zero() : bytes(4) * updated / rates.device.memory,
-      .input = model.input_per_sample * batch / rates.pcie_share,
-      .pulled = servers ? total_of(question.messages, false) : DataSize::zero()};
+  const auto* by = std::get_if<cost::PsFabric>(&fabric);
+  const DataSize all = total_of(question.messages, false) + total_of(question.messages, true);
+  const DataSize pulled = by == nullptr ? DataSize::zero() : over_host_link(*by, all);
+  sim::StepSetting setting{.device = rates.device,
+                           .launch_interval = question.launch_interval,
+                           .gpu_time_factor = question.gpu_time_factor,
+                           .activation = activation_size(scenario.precision),
+                           .batch = batch,
+                           .fabric = std::move(fabric),
+                           .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
+                           .cycle = std::nullopt,
+                           .fusion_buffer = strategy.bucket,
+                           .priority = strategy.priority && (servers || collective),
+                           .pull_at_start = servers && strategy.pull_at_start,
+                           .accumulation = strategy.accumulation,
+                           .held = collective ? held_share(question) : 0,
+                           .held_memory = bytes(kAccessesPerByte) / scenario.cluster.node.gpu.memory_bandwidth,
+                           .wait = synchronous ? scenario.jitter * cost::expected_largest(question.gpus()) : 0,
+                           .update = servers ? Time::zero() : bytes(4) * updated / rates.device.memory,
+                           .input = model.input_per_sample * batch / rates.pcie_share,
+                           .pulled = pulled};
   if (plan::grouping_of(strategy) == plan::Grouping::kFusion && collective) setting.cycle = strategy.cycle;
   return setting;
 }
 
+std::vector<cost::PsLoad> loads_of(const std::vector<plan::Message>& messages) {
+  std::vector<cost::PsLoad> loads;
+  loads.reserve(messages.size());
+  for (const plan::Message& message : messages) {
+    loads.push_back({message.size, static_cast<double>(message.count), message.server});
+  }
+  return loads;
+}
+
 /// Workers that wait for nobody, or for those far behind alone.
-void relax(const StepQuestion& question, const sim::StepSetting& setting, sim::StepTimeline& line) {
+void relax(const StepQuestion& question, const sim::Fabric& fabric, sim::StepTimeline& line) {
   const plan::Strategy& strategy = question.scenario.strategy;
-  const auto* servers = std::get_if<cost::PsFabric>(&setting.fabric);
+  const auto* servers = std::get_if<cost::PsFabric>(&fabric);
   if (servers == nullptr || strategy.consistency == plan::Consistency::kSync) return;
-  const Time bound = cost::async_step(*servers, total_of(question.messages, false), line.step);
+  const Time bound = max(line.step, cost::async_bound(*servers, loads_of(question.messages)));
   Time wait;
   if (strategy.consistency == plan::Consistency::kStale) {
     const double jitter = question.scenario.jitter * cost::expected_largest(question.gpus());
@@ -204,33 +259,44 @@ void relax(const StepQuestion& question, const sim::StepSetting& setting, sim::S
   line.step = bound + wait;
 }
 
-/// One worker's own loop, as if the others were not there, for asynchronous servers.
+/// One worker's own loop for asynchronous servers: its node's other workers apart, it meets nobody at a server.
 cost::PsFabric alone_at(const cost::PsFabric& fabric) {
   cost::PsFabric alone = fabric;
-  alone.workers = fabric.workers_per_node;
+  alone.senders = fabric.local_aggregation ? 1 : fabric.workers_per_node;
   return alone;
 }
 
-StepParts analytic_step(const StepQuestion& question, Detail detail) {
-  const Scenario& scenario = question.scenario;
-  const Reached rates = reached(question);
-  const plan::Strategy strategy = strategy_of(question);
+/// What run_step takes. Stays where it is: the setting points into it.
+struct StepInput {
+  StepInput(const StepQuestion& question, Detail detail) : rates(reached(question)) {
+    const plan::Strategy strategy = strategy_of(question);
+    if (question.gpus() > 1 && strategy.kind == StrategyKind::kPs) {
+      fabric = servers_of(question, rates, strategy);
+    } else if (question.gpus() > 1) {
+      collectives = std::move(*collectives_of(question));  // prepare() saw that it can be made
+      fabric = sim::CollectiveFabric{&*collectives};
+    }
+    setting = setting_of(question, rates, fabric);
+    setting.communication_alone = detail == Detail::kAll;
+    const auto* servers = std::get_if<cost::PsFabric>(&fabric);
+    synchronous = servers == nullptr || strategy.consistency == plan::Consistency::kSync;
+    if (!synchronous) setting.fabric = alone_at(*servers);
+  }
+  StepInput(const StepInput&) = delete;
+  StepInput& operator=(const StepInput&) = delete;
+
+  Reached rates;
   std::optional<cost::CollectiveModel> collectives;
   sim::Fabric fabric;
-  if (question.gpus() > 1 && strategy.kind == StrategyKind::kPs) {
-    fabric = servers_of(question, rates, strategy);
-  } else if (question.gpus() > 1) {
-    collectives = std::move(*collectives_of(question));  // prepare() saw that it can be made
-    fabric = sim::CollectiveFabric{&*collectives};
-  }
-  sim::StepSetting setting = setting_of(question, rates, fabric);
-  setting.communication_alone = detail == Detail::kAll;
-  const bool waits = strategy.consistency == plan::Consistency::kSync;
-  const auto* servers = std::get_if<cost::PsFabric>(&fabric);
-  if (servers != nullptr && !waits) setting.fabric = alone_at(*servers);
-  sim::StepTimeline line = sim::run_step(*scenario.model, question.messages, setting);
-  setting.fabric = fabric;
-  relax(question, setting, line);
+  sim::StepSetting setting;
+  bool synchronous = true;
+};
+
+StepParts parts_of(const StepQuestion& question, const StepInput& input, sim::StepTimeline line, Detail detail) {
+  const Scenario& scenario = question.scenario;
+  const plan::Strategy& strategy = scenario.strategy;
+  const bool servers = std::holds_alternative<cost::PsFabric>(input.fabric);
+  relax(question, input.fabric, line);
   StepParts step;
   step.time = line.step;
   if (detail == Detail::kTime) return step;
@@ -241,7 +307,9 @@ StepParts analytic_step(const StepQuestion& question, Detail detail) {
   step.breakdown.communication = line.communication;
   step.breakdown.communication_exposed = line.communication_exposed;
   step.breakdown.other = line.contention + line.waiting;
-  step.traffic = analytic_traffic(question, rates, fabric, scenario.model->input_per_sample * static_cast<double>(scenario.batch * strategy.accumulation));
+  step.traffic =
+      analytic_traffic(question, input.rates, input.fabric,
+                       scenario.model->input_per_sample * static_cast<double>(scenario.batch * strategy.accumulation));
   const auto add = [&](std::string name, Time time, bool always) {
     if (always || time > Time::zero()) step.segments.push_back({std::move(name), time});
   };
@@ -251,9 +319,78 @@ StepParts analytic_step(const StepQuestion& question, Detail detail) {
   add("copying gradients", line.copying, false);
   add("kernels slowed by collectives", line.contention, false);
   add("waiting for the slowest GPU", line.waiting, false);
-  add(servers != nullptr ? "push and pull, exposed" : "all-reduce, exposed", line.communication_exposed, true);
+  add(servers ? "push and pull, exposed" : "all-reduce, exposed", line.communication_exposed, true);
   add("weight update", line.update, true);
   add("waiting for input", line.input_exposed, true);
+  return step;
+}
+
+StepParts analytic_step(const StepQuestion& question, Detail detail) {
+  const StepInput input(question, detail);
+  return parts_of(question, input, sim::run_step(*question.scenario.model, question.messages, input.setting), detail);
+}
+
+sim::EventSetting event_setting_of(const StepQuestion& question, const StepInput& input) {
+  const Scenario& scenario = question.scenario;
+  sim::EventSetting event{
+      .jobs = scenario.jobs, .offset = scenario.jobs_offset, .workers = {}, .synchronous = input.synchronous};
+  const std::int64_t slow = scenario.straggler > 1 ? std::min(scenario.stragglers, question.gpus()) : 0;
+  if (slow < question.gpus()) event.workers.push_back({1, question.gpus() - slow});
+  if (slow > 0) event.workers.push_back({scenario.straggler, slow});
+  return event;
+}
+
+/// The step of a simulation, with what servers that do not wait add to it.
+Time step_of(const StepQuestion& question, const StepInput& input, const sim::EventStep& run) {
+  const bool stale = question.scenario.strategy.consistency == plan::Consistency::kStale;
+  sim::StepTimeline line = run.analytic;
+  // Who may be a few steps ahead is held by the slowest in the end.
+  line.step = stale ? run.slowest : run.step;
+  relax(question, input.fabric, line);
+  return line.step;
+}
+
+/// Adds to the parts what the simulation found beyond the recurrence; what rounding left goes to the largest.
+void add_found(const StepQuestion& question, Time total, Time unshared, StepParts& step) {
+  const Time slower = question.scenario.straggler > 1 ? max(unshared - step.time, Time::zero()) : Time::zero();
+  const Time sharing = question.scenario.jobs > 1 ? max(total - unshared, Time::zero()) : Time::zero();
+  answer::Breakdown& parts = step.breakdown;
+  parts.other += slower;
+  parts.communication += sharing;
+  parts.communication_exposed += sharing;
+  const bool all_slow = question.scenario.stragglers >= question.gpus();
+  if (slower > Time::zero()) step.segments.push_back({all_slow ? "slower GPUs" : "waiting for the straggler", slower});
+  if (sharing > Time::zero()) step.segments.push_back({"sharing the network with other jobs", sharing});
+  const Time rest = total - step.time - slower - sharing;
+  Time* largest = &parts.compute;
+  for (Time* part : {&parts.memory, &parts.launch, &parts.communication_exposed, &parts.input_exposed}) {
+    if (*part > *largest) largest = part;
+  }
+  *largest += rest;
+  std::max_element(step.segments.begin(), step.segments.end(), [](const auto& a, const auto& b) {
+    return a.time < b.time;
+  })->time += rest;
+}
+
+Expected<StepParts> event_step(const StepQuestion& question, Detail detail) {
+  const StepInput input(question, detail);
+  sim::EventSetting event = event_setting_of(question, input);
+  const workload::Model& model = *question.scenario.model;
+  const auto run = sim::run_event_step(model, question.messages, input.setting, event);
+  if (!run) return tl::unexpected<Error>(run.error());
+  const Time total = step_of(question, input, *run);
+  StepParts step = parts_of(question, input, run->analytic, detail);
+  if (detail == Detail::kAll) {
+    Time unshared = event.jobs > 1 ? step.time : total;
+    if (event.jobs > 1 && question.scenario.straggler > 1) {
+      event.jobs = 1;
+      const auto alone = sim::run_event_step(model, question.messages, input.setting, event);
+      if (!alone) return tl::unexpected<Error>(alone.error());
+      unshared = step_of(question, input, *alone);
+    }
+    add_found(question, total, unshared, step);
+  }
+  step.time = total;
   return step;
 }
 
@@ -308,15 +445,27 @@ Expected<void> prepare(StepQuestion& question) {
   question.messages.clear();
   if (question.fidelity == answer::Fidelity::kAggregate || question.gpus() == 1) return {};
   const Scenario& scenario = question.scenario;
-  question.messages = plan::messages(*scenario.model, strategy_of(question), scenario.batch);
+  question.messages =
+      plan::messages(*scenario.model, strategy_of(question), scenario.batch * scenario.strategy.accumulation);
   if (scenario.strategy.kind == StrategyKind::kPs) return {};
   if (const auto model = collectives_of(question); !model) return tl::unexpected<Error>(model.error());
   return {};
 }
 
-StepParts step_parts(const StepQuestion& question, Detail detail) {
-  return question.fidelity == answer::Fidelity::kAnalytic ? analytic_step(question, detail)
-                                                          : aggregate_step(question, detail);
+Expected<StepParts> step_parts(const StepQuestion& question, Detail detail) {
+  switch (question.fidelity) {
+    case answer::Fidelity::kAggregate: return aggregate_step(question, detail);
+    case answer::Fidelity::kAnalytic: return analytic_step(question, detail);
+    case answer::Fidelity::kEvent: return event_step(question, detail);
+  }
+  return analytic_step(question, detail);
+}
+
+Expected<sim::EventStep> simulate(const StepQuestion& question) {
+  const StepInput input(question, Detail::kTime);
+  sim::EventSetting event = event_setting_of(question, input);
+  event.named = true;
+  return sim::run_event_step(*question.scenario.model, question.messages, input.setting, event);
 }
 
 }  // namespace ddlsim::whatif

@@ -1,4 +1,4 @@
-// The parts of one step under a scenario, at either fidelity: what predict.cpp asks again and again.
+// The parts of one step under a scenario, at any fidelity: what predict.cpp asks again and again.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/cost/efficiency.h"
 #include "ddlsim/plan/messages.h"
+#include "ddlsim/sim/event_step.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/whatif/scenario.h"
@@ -25,6 +26,8 @@ struct StepQuestion {
   Time launch_interval;
   double latency_factor = 1;   // of every link's latency
   double gpu_time_factor = 1;  // of all GPU time
+  double server_speed = 1;     // of the servers' memory
+  double transport_speed = 1;  // of the servers' transport
   std::vector<plan::Message> messages;
 
   [[nodiscard]] std::int64_t gpus() const { return nodes * gpus_per_node; }
@@ -44,6 +47,10 @@ enum class Detail { kTime, kAll };
 /// collective library does not have what is asked of it.
 [[nodiscard]] Expected<void> prepare(StepQuestion& question);
 
-[[nodiscard]] StepParts step_parts(const StepQuestion& question, Detail detail);
+/// Fails in the event fidelity alone: where it cannot simulate a schedule, or not in time.
+[[nodiscard]] Expected<StepParts> step_parts(const StepQuestion& question, Detail detail);
+
+/// What the event fidelity simulated, its tasks named after the model's layers.
+[[nodiscard]] Expected<sim::EventStep> simulate(const StepQuestion& question);
 
 }  // namespace ddlsim::whatif

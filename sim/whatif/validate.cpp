@@ -60,14 +60,18 @@ ErrorSummary summary_of(std::vector<double> errors) {
 void summarise(ValidationSet& set) {
   std::vector<double> errors;
   std::vector<double> perfect;
+  std::vector<double> ratios;
   double inside = 0;
   for (const CaseResult& one : set.cases) {
     errors.push_back(std::abs(one.error));
+    ratios.push_back(one.rate ? one.predicted / one.measured : one.measured / one.predicted);
     if (one.perfect) perfect.push_back(std::abs(*one.perfect / one.measured - 1.0));
     if (one.interval_90.first <= one.measured && one.measured <= one.interval_90.second) inside += 1;
   }
   set.errors = summary_of(std::move(errors));
   set.coverage_90 = set.cases.empty() ? 0 : inside / static_cast<double>(set.cases.size());
+  std::sort(ratios.begin(), ratios.end());
+  if (!ratios.empty()) set.time_ratio_90 = {quantile(ratios, 0.05), quantile(ratios, 0.95)};
   if (!perfect.empty()) set.perfect = summary_of(std::move(perfect));
 }
 
@@ -82,7 +86,7 @@ class Validator {
     find_groups(cases.cases);
     for (const Case& one : cases.cases) {
       Group& group = groups_.at(one.group);
-      if (group.anchor == &one) {
+      if (group.anchor == &one && group.failure.empty()) {
         ++set.anchors;
         continue;
       }
@@ -103,7 +107,8 @@ class Validator {
     for (const Case& one : cases) {
       Group& group = groups_[one.group];
       group.widest = std::max(group.widest, one.gpus_per_node);
-      if (anchor_ == Anchor::kFirst && !is_collective(one) && (group.anchor == nullptr || one.total_gpus < group.anchor->total_gpus)) {
+      if (anchor_ == Anchor::kFirst && !is_collective(one) &&
+          (group.anchor == nullptr || one.total_gpus < group.anchor->total_gpus)) {
         group.anchor = &one;
       }
     }
@@ -129,7 +134,7 @@ class Validator {
       group.failure = first_line(prediction.error());
       return;
     }
-    const auto value = metric_of(*group.anchor, *scenario, prediction->step_time);
+    const auto value = metric_of(*group.anchor, *scenario, *prediction, prediction->step_time);
     if (!value) {
       group.failure = first_line(value.error());
       return;
@@ -161,22 +166,24 @@ class Validator {
     return false;
   }
 
-  /// A step time in the case's metric.
-  static Expected<double> metric_of(const Case& one, const Scenario& scenario, Time step) {
-    const double samples = static_cast<double>(scenario.cluster.gpus()) *
-                           static_cast<double>(scenario.batch * scenario.strategy.accumulation) / step.in(seconds);
+  /// A prediction in the case's metric, if its step took `step`.
+  static Expected<double> metric_of(const Case& one, const Scenario& scenario, const answer::Prediction& prediction,
+                                    Time step) {
+    const double faster = prediction.step_time / step;
+    const double samples = prediction.throughput_samples_per_second * faster;
     switch (one.metric) {
       case CaseMetric::kImagesPerSecond:
       case CaseMetric::kSamplesPerSecond: return samples;
       case CaseMetric::kTokensPerSecond: return samples * static_cast<double>(tokens_per_sample(*scenario.model));
       case CaseMetric::kStepMilliseconds: return step.in(milliseconds);
       case CaseMetric::kTflopsPerGpu:
-        return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops) *
-               static_cast<double>(scenario.strategy.accumulation) / step.in(seconds);
+        return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
+               static_cast<double>(scenario.cluster.gpus() * scenario.batch);
       case CaseMetric::kBusBandwidth:
       case CaseMetric::kLatencyMicroseconds: break;
     }
-    return fail(ErrorCode::kUnsupported, fmt::format("a training step has no {}", name_of(io::kCaseMetrics, one.metric)));
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("a training step has no {}", name_of(io::kCaseMetrics, one.metric)));
   }
 
   /// Tokens in one sample of a language model; of a translator both languages count.
@@ -196,14 +203,13 @@ class Validator {
     if (!question) return tl::unexpected<Error>(question.error());
     const auto scenario = resolve_cluster(catalog_, question->settings);
     if (!scenario) return tl::unexpected<Error>(scenario.error());
-    const auto model =
-        cost::CollectiveModel::create(communicator_of(*scenario), collective_library_of(*scenario));
+    const auto model = cost::CollectiveModel::create(communicator_of(*scenario), collective_library_of(*scenario));
     if (!model) return tl::unexpected<Error>(model.error());
     const cost::CollectiveCost cost = model->cost(question->op, question->size);
     const auto value_of = [&](Time time) {
       if (one.metric == CaseMetric::kLatencyMicroseconds) return time.in(microseconds);
-      return (question->size / time).in(gigabytes_per_second) *
-             bus_bandwidth_factor(question->op, scenario->cluster.gpus());
+      return (question->size / time)
+          .in(gigabytes_per_second)*bus_bandwidth_factor(question->op, scenario->cluster.gpus());
     };
     const double value = value_of(cost.time);
     const double slow = value_of(cost.time * kCollectiveIntervalHigh);
@@ -211,6 +217,7 @@ class Validator {
     return CaseResult{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
+                      .rate = is_rate(one.metric),
                       .measured = one.value,
                       .predicted = value,
                       .error = value / one.value - 1.0,
@@ -227,13 +234,14 @@ class Validator {
     scenario->gpu_time_measured = group.anchor != nullptr;
     const auto prediction = whatif::predict(*scenario);
     if (!prediction) return tl::unexpected<Error>(prediction.error());
-    const auto value = metric_of(one, *scenario, prediction->step_time * group.step_factor);
+    const auto value = metric_of(one, *scenario, *prediction, prediction->step_time * group.step_factor);
     if (!value) return tl::unexpected<Error>(value.error());
-    const auto slow = metric_of(one, *scenario, prediction->interval_90.second * group.step_factor);
-    const auto fast = metric_of(one, *scenario, prediction->interval_90.first * group.step_factor);
+    const auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second * group.step_factor);
+    const auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first * group.step_factor);
     CaseResult result{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
+                      .rate = is_rate(one.metric),
                       .measured = one.value,
                       .predicted = *value,
                       .error = *value / one.value - 1.0,

@@ -1,6 +1,7 @@
 # Runs the command a golden file names and compares all it prints, or (UPDATE=ON) writes it down.
 #
-# A golden file: lines that start with '#' say what it is for; '# RUN: ddlsim ...' is the command; the rest is stdout.
+# A golden file: lines that start with '#' say what it is for; '# RUN: ddlsim ...' is the command, run at the top of the
+# source tree; the rest is stdout.
 cmake_minimum_required(VERSION 3.24)
 
 foreach(golden IN LISTS GOLDEN)
@@ -13,6 +14,7 @@ foreach(golden IN LISTS GOLDEN)
   separate_arguments(arguments UNIX_COMMAND "${CMAKE_MATCH_1}")
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env DDLSIM_DATA=${DATA} ${PROGRAM} ${arguments}
+    WORKING_DIRECTORY ${DATA}
     OUTPUT_VARIABLE out
     ERROR_VARIABLE err
     RESULT_VARIABLE status)

@@ -231,10 +231,12 @@ TEST_CASE("contract: a thousand million nodes", "[hostile]") {
   };
   const json servers = ask("ps", "1000000000");
   check_prediction(servers, true);
-  // With as many servers as nodes, no server's load depends on their number; but for the slowest of more GPUs.
+  // With as many servers as nodes, no server's load depends on their number, but for its share of the weight update and
+  // for the slowest of more GPUs.
   const Words steady{"--set", "jitter=0"};
-  CHECK(number(ask("ps", "1000000000", steady), "step_time_s") ==
-        Approx(number(ask("ps", "2", steady), "step_time_s")).epsilon(1e-9));
+  const double many = number(ask("ps", "1000000000", steady), "step_time_s");
+  CHECK(many <= number(ask("ps", "2", steady), "step_time_s"));
+  CHECK(many == Approx(number(ask("ps", "2", steady), "step_time_s")).epsilon(1e-4));
   // 1e9 nodes x 8 GPUs x 64 images a step
   CHECK(number(servers, "throughput_samples_per_s") * number(servers, "step_time_s") == Approx(5.12e11).epsilon(1e-9));
 

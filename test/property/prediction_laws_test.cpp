@@ -1,4 +1,5 @@
 // Laws that hold for every prediction, on random scenarios of the catalog.
+#include <fmt/core.h>
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
@@ -67,11 +68,19 @@ Time step(const Scenario& s) { return predict(s).value().step_time; }
 /// What a shrunk counterexample needs beside rapidcheck's numbers.
 std::string words(const Scenario& s) {
   return describe(s) + ", " + std::string(name_of(plan::kGroupings, plan::grouping_of(s.strategy))) +
-         (s.strategy.pull_at_start ? ", pulled at start" : "") + (s.strategy.local_aggregation ? ", summed inside" : "");
+         (s.strategy.pull_at_start ? ", pulled at start" : "") +
+         (s.strategy.local_aggregation ? ", summed inside" : "");
 }
 
 /// a <= b but for rounding.
 bool at_most(Time a, Time b) { return a.in(seconds) <= b.in(seconds) * (1 + 1e-12); }
+
+/// Several GPUs, layer by layer: which kernels meet which collective shifts, and with it what they take from each other
+/// (a scheduling anomaly, Graham 1969). Without that the law is exact.
+double slack(const Scenario& s) {
+  const bool schedules = predict(s).value().fidelity == answer::Fidelity::kAnalytic && s.cluster.gpus() > 1;
+  return schedules ? 2e-3 : 0;
+}
 
 /// Calls `speed_up(scenario, factor)` and checks that nothing got slower.
 template <typename SpeedUp>
@@ -80,7 +89,9 @@ void check_monotone(const std::string& name, SpeedUp speed_up) {
     const Scenario slow = random_scenario();
     Scenario fast = slow;
     speed_up(fast, 1.0 + std::abs(log_uniform()));
-    RC_ASSERT(at_most(step(fast), step(slow)));
+    RC_LOG(words(slow));
+    RC_LOG(fmt::format("{} -> {}", step(slow).in(seconds), step(fast).in(seconds)));
+    RC_ASSERT(at_most(step(fast), step(slow) * (1 + slack(slow))));
   }));
 }
 

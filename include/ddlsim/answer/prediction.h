@@ -17,11 +17,13 @@ namespace ddlsim::answer {
 enum class Fidelity {
   kAggregate,  // closed form on whole-step totals (cost/pai.h)
   kAnalytic,   // per layer and per gradient tensor (sim/step.h)
+  kEvent,      // the same as discrete events, with slower GPUs and other jobs beside it (sim/event_step.h)
 };
 
-inline constexpr Choices<Fidelity, 2> kFidelities{{
+inline constexpr Choices<Fidelity, 3> kFidelities{{
     {"aggregate", Fidelity::kAggregate},
     {"analytic", Fidelity::kAnalytic},
+    {"event", Fidelity::kEvent},
 }};
 
 /// Where the time of a step goes. Everything but `communication` adds up to the step.

@@ -16,6 +16,7 @@ struct CaseResult {
   std::string id;
   std::string group;
   std::string metric;
+  bool rate = true;  // whether more is faster
   double measured = 0;
   double predicted = 0;
   double error = 0;  // predicted / measured - 1
@@ -44,6 +45,8 @@ struct ValidationSet {
   std::int64_t rows = 0;
   std::int64_t anchors = 0;  // rows that stood for a measured speed and were not predicted
   ErrorSummary errors;
+  /// Measured over predicted time, 5th and 95th percentile: the ends an interval should have had.
+  std::pair<double, double> time_ratio_90{1, 1};
   double coverage_90 = 0;               // share of measured values inside the 90 % interval
   std::optional<ErrorSummary> perfect;  // of perfect linear scaling, on the same rows
   std::vector<UnsupportedCase> unsupported;

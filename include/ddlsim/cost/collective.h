@@ -200,6 +200,10 @@ class CollectiveModel {
   /// The cheapest candidate, or the table. One rank costs nothing. Requires 0 <= size <= 1e16 bytes.
   [[nodiscard]] CollectiveCost cost(CollectiveOp op, DataSize size) const;
 
+  /// What it sends over the busiest node's network, one direction: 2 (n-1)/n size around a ring; size up and down a
+  /// tree, once over two nodes; 2 (N-1)/N size where each node sends its share once; half of each for a gather.
+  [[nodiscard]] DataSize network_bytes(CollectiveOp op, DataSize size) const;
+
   /// What bus bandwidth approaches as the size grows, candidates only.
   [[nodiscard]] Bandwidth bus_bandwidth_limit(CollectiveOp op) const;
   [[nodiscard]] const Communicator& communicator() const { return communicator_; }

@@ -7,6 +7,7 @@
 //        Simple rings between nodes take 1.4 (Ampere on) or 1.9 times that latency.
 // Tree:  all_reduce only. A chain inside the node, two trees between: 2 ((n/N - 1) intra + floor(log2 N) inter) of
 //        latency; every GPU sends the size twice, every node of more than two too. Corrected by NCCL's table of size.
+//        One tree alone (forced; NCCL has none) makes its inner GPUs send three times the size: 2/3 of the bandwidth.
 // NVLS:  the switch reduces: a GPU sends and receives (1 + 1/n) size at 85 % (Hopper), 74 % (Blackwell) of its rate.
 // NVLS tree: that inside, a double tree between nodes.
 // All-to-all and send/recv go point to point, eight peers at a time.

@@ -25,7 +25,7 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "ddlsim/support/choices.h"
@@ -55,10 +55,10 @@ inline constexpr Choices<PsTransport, 6> kPsTransports{{
 }};
 
 struct PsTransportCost {
-  Bandwidth connection{};      // one stream, one direction
-  Time per_message{};          // on either end
-  bool through_host = true;    // copied between GPU and host memory
-  bool assumed = true;         // a figure without a measurement
+  Bandwidth connection{};    // one stream, one direction
+  Time per_message{};        // on either end
+  bool through_host = true;  // copied between GPU and host memory
+  bool assumed = true;       // a figure without a measurement
 };
 
 [[nodiscard]] PsTransportCost transport_cost(PsTransport transport);
@@ -77,6 +77,7 @@ struct PsFabric {
   Bandwidth node_network{};        // of a worker node
   Bandwidth server_network{};      // of one server
   Bandwidth server_memory{};       // of one server's host
+  std::int64_t senders = 0;        // at a server at once; 0: all of them (asynchronous workers meet few)
   double update_accesses = 0;      // of the optimizer, per weight
   PsTransportCost transport{Bandwidth::infinity(), Time::zero(), true, false};
   Time latency{};  // one way
@@ -126,8 +127,8 @@ class PsPipeline {
 /// The services of a worker's path; `shards` servers share a piece.
 [[nodiscard]] PsPath ps_path(const PsFabric& fabric, std::int64_t shards);
 
-/// Asynchronous workers: the time between two steps of one worker that computes for `alone` a step and moves `bytes`
-/// each way, when nobody waits for anybody: max(alone, the busiest station's share of all workers' traffic).
-[[nodiscard]] Time async_step(const PsFabric& fabric, DataSize bytes, Time alone);
+/// Asynchronous workers: the time between two steps of one worker when nobody waits for anybody is at least what the
+/// busiest station needs for what all workers send in one step of each.
+[[nodiscard]] Time async_bound(const PsFabric& fabric, std::span<const PsLoad> loads);
 
 }  // namespace ddlsim::cost

@@ -71,11 +71,17 @@ struct Node {
   [[nodiscard]] Bandwidth network_bandwidth() const { return network.bandwidth * static_cast<double>(network_ports); }
 };
 
-/// Alike servers joined by a network without a bottleneck inside it (full bisection).
+/// Alike servers joined by a leaf and spine network.
 struct Cluster {
   Node node;
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;  // used by the job; at most node.gpus
+  /// What the servers of a leaf may send over what its links to the spine carry; 1: full bisection. A job is taken to
+  /// cross the spine with everything it sends between servers, which is so when its servers are on different leaves.
+  double oversubscription = 1;
+
+  /// Of one server to the others, one direction.
+  [[nodiscard]] Bandwidth network_bandwidth() const { return node.network_bandwidth() / oversubscription; }
 
   [[nodiscard]] std::int64_t gpus() const { return nodes * gpus_per_node; }
 };

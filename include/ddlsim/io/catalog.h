@@ -2,11 +2,14 @@
 //
 // A name is a file's id, an alias from an aliases.yaml, or a path to a user's own file (it holds a '/' or ends in
 // ".yaml"). Look-up folds case and treats spaces, '_' and '-' alike. A name nobody knows is an error that offers the
-// nearest ones. Files are read when asked for, not when the catalog opens; a Catalog is immutable and may be shared
-// between threads.
+// nearest ones. Files are read when asked for, not when the catalog opens, and what was read of the catalog's own is
+// kept; a user's own file is read again every time. A Catalog may be shared between threads; its copies share what they
+// have read.
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,13 +81,20 @@ class Catalog {
     std::vector<Alias> aliases;
   };
 
-  Catalog() = default;
+  /// What was read so far, behind a lock.
+  struct Memory;
+
+  Catalog();
+  template <typename T, typename Read>
+  Expected<T> remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key, Read read) const;
+  [[nodiscard]] Expected<hardware::Node> read_server(std::string_view name) const;
   Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
   [[nodiscard]] std::optional<std::filesystem::path> look_up(Kind kind, std::string_view name) const;
 
   std::filesystem::path root_;
   std::vector<Shelf> shelves_;
+  std::shared_ptr<Memory> memory_;
 };
 
 /// Whether a name is a path to a user's own file.

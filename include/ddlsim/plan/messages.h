@@ -9,9 +9,10 @@
 //   flat         one message, ready after backward
 //   partitions   every tensor in equal pieces of at most `partition` (BytePS, OSDI 2020)
 // Buckets and the flat message are memory of their own: gradients are copied in and, summed, out again, which reads and
-// writes each of them twice (torch/csrc/distributed/c10d/reducer.cpp: mark_variable_ready_dense, finalize_bucket_dense).
-// A tensor with a sparse gradient sends the rows it touched (workload/model.h). Workers touch different rows, so
-// all-reduce becomes an all-gather of them, one per table and never fused with others (as Horovod does).
+// writes each of them twice (torch/csrc/distributed/c10d/reducer.cpp: mark_variable_ready_dense,
+// finalize_bucket_dense). A tensor with a sparse gradient sends the rows it touched (workload/model.h). Workers touch
+// different rows, so all-reduce becomes an all-gather of them, one per table and never fused with others (as Horovod
+// does).
 //
 // Compression changes a dense message of S bytes, n elements of m x k matrices, and costs GPU work:
 //   top-k      density * n values and indices of 4 bytes, gathered; encoding reads the gradient 3 times (select) and
@@ -46,7 +47,6 @@ struct Message {
 };
 
 /// In the order of readiness.
-[[nodiscard]] std::vector<Message> messages(const workload::Model& model, const Strategy& strategy,
-                                            std::int64_t batch);
+[[nodiscard]] std::vector<Message> messages(const workload::Model& model, const Strategy& strategy, std::int64_t batch);
 
 }  // namespace ddlsim::plan

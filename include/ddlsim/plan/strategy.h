@@ -1,6 +1,7 @@
 // How a job spreads one step over its GPUs: a strategy is a value.
 //
-// What a framework does under its defaults is a list of these settings (whatif/framework.h); every one can be set alone.
+// What a framework does under its defaults is a list of these settings (whatif/framework.h); every one can be set
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +73,7 @@ inline constexpr Choices<Compression, 4> kCompressions{{
     {"sign", Compression::kSign},
 }};
 
-/// PS: which server holds which tensor.
+/// PS: which server holds which tensor. Partitions are spread evenly whatever this says.
 enum class Placement {
   kEven,        // every tensor is spread over all servers
   kRoundRobin,  // tensors in turn, in the order of the model (TensorFlow's replica_device_setter)
@@ -114,8 +115,8 @@ struct Strategy {
   /// Format in which gradients and pulled weights travel.
   Precision gradients = Precision::kFp32;
   Compression compression = Compression::kNone;
-  double density = 0.01;   // top-k: share of the elements sent
-  std::int64_t rank = 4;   // PowerSGD
+  double density = 0.01;  // top-k: share of the elements sent
+  std::int64_t rank = 4;  // PowerSGD
   /// Forward and backward passes per step; only the last one's gradients, the sum, are sent.
   std::int64_t accumulation = 1;
 

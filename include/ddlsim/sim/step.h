@@ -62,7 +62,7 @@ struct StepSetting {
   Fabric fabric{};
   plan::Overlap overlap = plan::Overlap::kBackward;
   std::optional<Time> cycle{};  // fusion
-  DataSize fusion_buffer{};   // likewise
+  DataSize fusion_buffer{};     // likewise
   bool priority = false;
   bool pull_at_start = false;
   std::int64_t accumulation = 1;
@@ -92,8 +92,40 @@ struct StepTimeline {
   Time step{};
 };
 
+/// What run_step found out on its way, in the units of work that sim/event_step.h makes tasks of.
+struct StepRecord {
+  /// A layer's kernels, all GPU and launch time factors included.
+  struct Kernels {
+    Time duration{};
+    Time slowed{};  // beyond `duration`, by collectives beside it
+    int count = 0;
+  };
+  /// A message is ready when its GPU has done `layers` of backward and then `coding`.
+  struct Ready {
+    std::size_t layers = 0;
+    Time coding{};
+  };
+  /// What the channel sent, in its order. It was ready with message `last`, and started `wait` later if it was free.
+  struct Sent {
+    std::size_t last = 0;
+    Time wait{};    // for the coordinator's cycle
+    Time alone{};   // all-reduce: how long it took, `copies` included
+    Time copies{};  // into the fusion buffer and out of it
+    double count = 1;
+    plan::Message message{};
+  };
+  Time launch_interval{};
+  std::vector<Kernels> forward;   // first layer first
+  std::vector<Kernels> backward;  // last layer first
+  std::vector<Ready> ready;       // by message
+  std::vector<Sent> sent;
+  Time waiting{};    // for the slowest GPU, by jitter
+  Time update{};     // of the weights
+  Time host_link{};  // copying input and pulled weights
+};
+
 /// `messages` in the order of readiness, as plan/messages.h makes them.
 [[nodiscard]] StepTimeline run_step(const workload::Model& model, std::span<const plan::Message> messages,
-                                    const StepSetting& setting);
+                                    const StepSetting& setting, StepRecord* record = nullptr);
 
 }  // namespace ddlsim::sim

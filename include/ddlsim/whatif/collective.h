@@ -16,6 +16,14 @@
 
 namespace ddlsim::whatif {
 
+/// A library beside others, held to one of its algorithms where one is named: NCCL before 2.4 had rings alone.
+struct ComparedLibrary {
+  cost::CollectiveLibraryKind kind = cost::CollectiveLibraryKind::kNccl;
+  std::optional<cost::CollectiveAlgorithm> algorithm;
+
+  friend bool operator==(const ComparedLibrary&, const ComparedLibrary&) = default;
+};
+
 /// Sizes from `smallest` to `largest`, each `factor` times the one before or, where it is stated, `step` more.
 struct CollectiveQuestion {
   CollectiveOp op = CollectiveOp::kAllReduce;
@@ -23,7 +31,7 @@ struct CollectiveQuestion {
   DataSize largest = gibibytes(1);
   std::int64_t factor = 2;
   std::optional<DataSize> step;
-  std::vector<cost::CollectiveLibraryKind> libraries;  // none: the scenario's own
+  std::vector<ComparedLibrary> libraries;  // none: the scenario's own
 };
 
 inline constexpr std::int64_t kMaxCollectiveRows = 100'000;

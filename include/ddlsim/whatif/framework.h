@@ -1,7 +1,7 @@
 // What frameworks do under their defaults: a name for a list of settings.
 //
-// `strategy = horovod` is `strategy = allreduce` with Horovod's fusion buffer, cycle and library; any of these can still
-// be set by itself and then wins. Every profile names where its figures come from.
+// `strategy = horovod` is `strategy = allreduce` with Horovod's fusion buffer, cycle and library; any of these can
+// still be set by itself and then wins. Every profile names where its figures come from.
 #pragma once
 
 #include <span>

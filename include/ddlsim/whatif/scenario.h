@@ -48,7 +48,12 @@ struct Scenario {
   plan::Strategy strategy;
   std::int64_t batch = 1;  // samples per GPU and step
   Precision precision = Precision::kFp32;
-  std::optional<answer::Fidelity> fidelity;  // nothing: analytic where the model has layers, else aggregate
+  std::optional<answer::Fidelity> fidelity;  // nothing: event where what follows asks for it, else analytic where the
+                                             // model has layers, else aggregate
+  std::int64_t jobs = 1;                     // alike jobs on the same servers' network ports
+  Time jobs_offset{};                        // between the starts of two of them
+  double straggler = 1;                      // how many times as slow some of the job's GPUs are
+  std::int64_t stragglers = 1;               // how many are
   std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
   cost::Efficiency efficiency;
   cost::CollectiveLibrary collective;
@@ -76,8 +81,8 @@ struct SettingInfo {
 /// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default.
 [[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> overrides);
 
-/// A scenario without a model, for questions about the cluster alone. Needs `node`; settings of a model are passed over,
-/// those of a job do no harm.
+/// A scenario without a model, for questions about the cluster alone. Needs `node`; settings of a model are passed
+/// over, those of a job do no harm.
 [[nodiscard]] Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> overrides);
 
 /// The settings of a scenario file: a YAML map whose nested keys join with dots (`gpu: {memory_bandwidth: 2 TB/s}` is

@@ -5,13 +5,14 @@
 // unsupported with the reason, never dropped.
 //
 //   --anchor none    from specifications and calibration alone
-//   --anchor first   the case of a group with the fewest GPUs is given, the rest of the group is predicted. On one GPU it
+//   --anchor first   the case of a group with the fewest GPUs is given, the rest of the group is predicted. On one GPU
+//   it
 //                    stands for measured speed: the factor on all GPU time (Scenario::gpu_time_factor) that makes
 //                    ddlsim predict it exactly is kept. On several, nobody knows which part of the step made the
 //                    difference, and the whole step keeps it. Of several with the fewest GPUs the first counts.
 //
-// A collective's case (architecture `collective`, model the operation, extra.size_bytes) is predicted by the formulas of
-// cost/collective.h whatever the anchor; its 90 % interval is a half to twice the time, which is assumed.
+// A collective's case (architecture `collective`, model the operation, extra.size_bytes) is predicted by the formulas
+// of cost/collective.h whatever the anchor; its 90 % interval is a half to twice the time, which is assumed.
 //
 // error = predicted / measured - 1, in the case's metric; a summary is over absolute errors, its median and 90th
 // percentile by linear interpolation between ranks. Beside ours stands perfect linear scaling from the same anchor.

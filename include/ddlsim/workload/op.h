@@ -33,8 +33,10 @@ struct Convolution {
   Pair kernel{1, 1};
   Pair stride{1, 1};
   Pair pad{0, 0};
+  Pair dilation{1, 1};  // kernel elements are this far apart
   std::int64_t groups = 1;
   bool bias = false;
+  bool tied = false;  // the weight is another layer's: no parameter of its own
 };
 struct Linear {
   std::int64_t out = 0;
@@ -81,6 +83,7 @@ struct MatMul {
   std::int64_t rows = 0;
   std::int64_t inner = 0;
   std::int64_t columns = 0;
+  std::int64_t products = 1;  // independent ones of these sizes, as of attention's heads
   Shape out{};
 };
 

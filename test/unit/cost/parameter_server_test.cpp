@@ -2,6 +2,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <vector>
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
@@ -170,14 +171,21 @@ TEST_CASE("ps: tensors of different servers do not wait for each other there", "
   CHECK(ms(pipeline.pull(milliseconds(10), {.piece = bytes(1), .server = 0})) == Approx(13));
 }
 
-TEST_CASE("ps: asynchronous workers go at their own pace until a station is full", "[unit][cost]") {
-  const PsFabric fabric{.workers = 10,
-                        .servers = 2,
-                        .pcie = gigabytes_per_second(10),
-                        .node_network = gigabytes_per_second(10),
-                        .server_network = gigabytes_per_second(1),
-                        .server_memory = gigabytes_per_second(1000)};
+TEST_CASE("ps: asynchronous workers cannot outrun the busiest station", "[unit][cost]") {
+  PsFabric fabric{.workers = 10,
+                  .servers = 2,
+                  .pcie = gigabytes_per_second(10),
+                  .node_network = gigabytes_per_second(10),
+                  .server_network = gigabytes_per_second(1),
+                  .server_memory = gigabytes_per_second(1000)};
+  const std::vector<PsLoad> spread{{.piece = megabytes(10), .count = 10}};
   // Each server takes 10 / 2 workers at 1 GB/s: 5 ms per MB a worker sends.
-  CHECK(ms(async_step(fabric, megabytes(1), milliseconds(100))) == Approx(100));
-  CHECK(ms(async_step(fabric, megabytes(100), milliseconds(100))) == Approx(500));
+  CHECK(ms(async_bound(fabric, spread)) == Approx(500));
+  // The same bytes on one server, or on two.
+  CHECK(ms(async_bound(fabric, std::vector<PsLoad>{{.piece = megabytes(100), .server = 0}})) == Approx(1000));
+  CHECK(ms(async_bound(fabric, std::vector<PsLoad>{{.piece = megabytes(60), .server = 0},
+                                                   {.piece = megabytes(40), .server = 1}})) == Approx(600));
+  // 10 messages of 10 workers, 1 ms each at the server.
+  fabric.transport.per_message = milliseconds(1);
+  CHECK(ms(async_bound(fabric, spread)) == Approx(600));
 }

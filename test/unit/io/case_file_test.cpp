@@ -11,7 +11,8 @@ namespace {
 const std::string kHeader =
     "id,group,source,model,framework,precision,gpu,gpus_per_node,nodes,total_gpus,intra_interconnect,inter_network,"
     "batch_per_gpu,architecture,extra,metric,value,notes\n";
-const std::string kRow = "a1,g,paper,ResNet-50,PyTorch,FP32,V100,8,2,16,NVLink,25 Gb/s,64,ddp,\"{\"\"dp\"\": 8}\",images_per_s,5000.5,\n";
+const std::string kRow =
+    "a1,g,paper,ResNet-50,PyTorch,FP32,V100,8,2,16,NVLink,25 Gb/s,64,ddp,\"{\"\"dp\"\": 8}\",images_per_s,5000.5,\n";
 
 Expected<std::vector<Case>> read(const std::string& rows) {
   std::istringstream stream(kHeader + rows);

@@ -42,7 +42,8 @@ TEST_CASE("messages: a bucket smaller than a tensor makes one message per tensor
 }
 
 TEST_CASE("messages: pieces are equal and add up to the tensor", "[unit][plan]") {
-  const auto messages = plan::messages(model_of({10}), Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1);
+  const auto messages =
+      plan::messages(model_of({10}), Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1);
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].count == 3);
   CHECK(messages[0].size.in(mebibytes) == Approx(10.0 / 3));
@@ -58,7 +59,8 @@ TEST_CASE("messages: a sparse gradient is what it touched, at most the table", "
   model.layers.front().sparse_gradient = true;
   model.layers.front().sparse_elements = 64;
   CHECK(plan::messages(model, Strategy{.kind = StrategyKind::kPs}, 10).front().size.in(bytes) == Approx(10 * 64 * 4));
-  const auto whole = plan::messages(model, Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1'000'000).front();
+  const auto whole =
+      plan::messages(model, Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1'000'000).front();
   CHECK(whole.size.in(mebibytes) == Approx(1));
 }
 

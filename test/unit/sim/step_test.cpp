@@ -113,7 +113,10 @@ TEST_CASE("step: input that takes longer than the step is exposed", "[unit][sim]
 
 TEST_CASE("step: pulled weights and input share the host link", "[unit][sim]") {
   StepSetting s = setting();
-  s.fabric = cost::PsFabric{.workers = 2, .workers_per_node = 2, .local = true, .pcie = gigabytes_per_second(10),
+  s.fabric = cost::PsFabric{.workers = 2,
+                            .workers_per_node = 2,
+                            .local = true,
+                            .pcie = gigabytes_per_second(10),
                             .server_memory = gigabytes_per_second(1000)};
   s.input = milliseconds(12);
   s.pulled = megabytes(20);  // 2 ms

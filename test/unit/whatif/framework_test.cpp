@@ -38,9 +38,9 @@ TEST_CASE("framework: what is stated by itself wins", "[unit][whatif]") {
 }
 
 TEST_CASE("framework: a name that is none is told its neighbours", "[unit][whatif]") {
-  const auto wrong = resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}},
-                                                              {"node", "dgx1-v100", {}},
-                                                              {"strategy", "horovd", {}}});
+  const auto wrong =
+      resolve(catalog(),
+              std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"strategy", "horovd", {}}});
   REQUIRE_FALSE(wrong);
   CHECK(to_string(wrong.error()).find("did you mean 'horovod'") != std::string::npos);
 }

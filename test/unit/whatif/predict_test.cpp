@@ -149,7 +149,10 @@ TEST_CASE("what-if: without a change, every upgradable part is tried and ranked"
 
 TEST_CASE("predict: the bottleneck is what helps most when it gets faster", "[unit][whatif]") {
   // 14 us at each of 2 x 999 network hops of every bucket: bandwidth would not help.
-  CHECK(predicted({{"nodes", "1000", {}}, {"network", "400 Gb/s", {}}, {"collective.algorithm", "ring", {}}})
+  CHECK(predicted({{"nodes", "1000", {}},
+                   {"network", "400 Gb/s", {}},
+                   {"collective.algorithm", "ring", {}},
+                   {"batch", "1", {}}})
             .bottleneck == "latency");
   CHECK(predicted({{"nodes", "4", {}}, {"network", "1 Gb/s", {}}}).bottleneck == "network");
   CHECK(predicted({{"launch_interval", "10 ms", {}}}).bottleneck == "kernel launches");
@@ -256,6 +259,6 @@ TEST_CASE("predict: every port of a server carries its share", "[unit][whatif]")
     const answer::LinkTraffic traffic = predicted({{"nodes", "2", {}}, {"network", value, {}}}).traffic.front();
     return (traffic.bytes / traffic.time).in(gigabytes_per_second);
   };
-  CHECK(network("25 Gb/s") == Approx(0.94 * 3.125));             // TCP's payload
+  CHECK(network("25 Gb/s") == Approx(0.94 * 3.125));           // TCP's payload
   CHECK(network("4 x infiniband-100g") == Approx(0.96 * 50));  // NCCL's 12 of 12.5 GB/s
 }

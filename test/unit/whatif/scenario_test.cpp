@@ -117,3 +117,15 @@ TEST_CASE("scenario: a file is the same list of settings", "[unit][whatif]") {
   CHECK(wrong.error().notes.front().find("'nodes'") != std::string::npos);
   std::filesystem::remove(path);
 }
+
+TEST_CASE("scenario: co-located servers need a machine each", "[unit][whatif]") {
+  const auto settings = [](const char* colocated, const char* servers) {
+    return std::vector<Override>{{"strategy", "ps", {}},
+                                 {"nodes", "4", {}},
+                                 {"strategy.colocated", colocated, {}},
+                                 {"strategy.servers", servers, {}}};
+  };
+  CHECK(error_of(settings("yes", "5")).find("5 co-located servers on 4 nodes") != std::string::npos);
+  CHECK(with(settings("yes", "4")));
+  CHECK(with(settings("no", "5")));  // machines of their own
+}

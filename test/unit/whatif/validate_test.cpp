@@ -104,12 +104,12 @@ TEST_CASE("validate: what cannot be predicted is listed with its reason", "[unit
 }
 
 TEST_CASE("predict: a measured step is met by a factor on GPU time", "[unit][whatif]") {
-  Scenario scenario = resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}})
-                          .value();
+  Scenario scenario =
+      resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}}).value();
   const Time predicted = predict(scenario).value().step_time;
   const double factor = fit_gpu_time(scenario, predicted * 2.0).value();
   CHECK(factor > 1.5);
   scenario.gpu_time_factor = factor;
-  CHECK(predict(scenario).value().step_time.in(seconds) == Approx(predicted.in(seconds) * 2).epsilon(1e-8));
+  CHECK(predict(scenario).value().step_time.in(seconds) == Approx(predicted.in(seconds)*2).epsilon(1e-8));
   CHECK_FALSE(fit_gpu_time(scenario, nanoseconds(1)));
 }

@@ -1,0 +1,224 @@
+#include "ddlsim/io/model_writer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "ddlsim/io/model_file.h"
+#include "ddlsim/support/names.h"
+
+namespace ddlsim::io {
+namespace {
+
+using workload::Op;
+using workload::Pair;
+using workload::Shape;
+
+/// Text between double quotes, so that no character of it means anything to YAML.
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+/// The keys of one operator, in the order of models/README.md, defaults left out.
+class Keys {
+ public:
+  void text(std::string_view key, std::string_view value) { add(key, in_quotes(value)); }
+  void size(std::string_view key, std::int64_t value) { add(key, std::to_string(value)); }
+  void size_unless(std::string_view key, std::int64_t value, std::int64_t usual) {
+    if (value != usual) size(key, value);
+  }
+  void shape(std::string_view key, const Shape& value) { add(key, workload::to_string(value)); }
+  void pair(std::string_view key, const Pair& value) {
+    add(key, value[0] == value[1] ? std::to_string(value[0]) : fmt::format("[{}, {}]", value[0], value[1]));
+  }
+  void pair_unless(std::string_view key, const Pair& value, const Pair& usual) {
+    if (value != usual) pair(key, value);
+  }
+  void flag_unless(std::string_view key, bool value, bool usual) {
+    if (value != usual) add(key, value ? "true" : "false");
+  }
+  [[nodiscard]] const std::string& line() const { return line_; }
+
+ private:
+  void add(std::string_view key, std::string_view value) {
+    fmt::format_to(std::back_inserter(line_), "{}{}: {}", line_.empty() ? "" : ", ", key, value);
+  }
+  std::string line_;
+};
+
+struct KeyWriter {
+  Keys& keys;
+
+  void operator()(const workload::Convolution& op) const {
+    keys.size("out", op.out);
+    keys.pair("kernel", op.kernel);
+    keys.pair_unless("stride", op.stride, {1, 1});
+    keys.pair_unless("pad", op.pad, {0, 0});
+    keys.pair_unless("dilation", op.dilation, {1, 1});
+    keys.size_unless("groups", op.groups, 1);
+    keys.flag_unless("bias", op.bias, false);
+    keys.flag_unless("tied", op.tied, false);
+  }
+  void operator()(const workload::Linear& op) const {
+    keys.size("out", op.out);
+    keys.flag_unless("bias", op.bias, true);
+    keys.flag_unless("tied", op.tied, false);
+  }
+  void operator()(const workload::Pool& op) const {
+    keys.pair("kernel", op.kernel);
+    keys.pair_unless("stride", op.stride, op.kernel);
+    keys.pair_unless("pad", op.pad, {0, 0});
+    keys.flag_unless("ceil", op.ceil, false);
+  }
+  void operator()(const workload::Concat& op) const { keys.shape("out", op.out); }
+  void operator()(const workload::Embedding& op) const {
+    keys.size("rows", op.rows);
+    keys.size("width", op.width);
+    keys.size("lookups", op.lookups);
+    if (op.sparse_gradient) keys.text("gradient", "sparse");
+    if (!op.out.empty()) keys.shape("out", op.out);
+  }
+  void operator()(const workload::Attention& op) const {
+    keys.size("heads", op.heads);
+    keys.size_unless("keys", op.keys, 0);
+  }
+  void operator()(const workload::Lstm& op) const {
+    keys.size("hidden", op.hidden);
+    keys.size_unless("directions", op.directions, 1);
+  }
+  void operator()(const workload::MatMul& op) const {
+    keys.size_unless("products", op.products, 1);
+    keys.size("rows", op.rows);
+    keys.size("inner", op.inner);
+    keys.size("columns", op.columns);
+    keys.shape("out", op.out);
+  }
+  void operator()(const workload::BatchNorm&) const {}
+  void operator()(const workload::LayerNorm&) const {}
+  void operator()(const workload::Pointwise&) const {}
+  void operator()(const workload::Combine&) const {}
+  void operator()(const workload::GlobalPool&) const {}
+  void operator()(const workload::Flatten&) const {}
+};
+
+struct WordsFor {
+  using Words = std::vector<std::string>;
+  Words operator()(const workload::Convolution&) const { return {"conv"}; }
+  Words operator()(const workload::Linear&) const { return {"linear"}; }
+  Words operator()(const workload::BatchNorm&) const { return {"batchnorm"}; }
+  Words operator()(const workload::LayerNorm&) const { return {"layernorm"}; }
+  Words operator()(const workload::Pointwise& op) const {
+    if (!op.inverts_output) return {"scale", "dropout"};
+    return {"relu", "gelu", "tanh", "sigmoid", "softmax", "lrn"};
+  }
+  Words operator()(const workload::Combine& op) const { return {op.product ? "multiply" : "add"}; }
+  Words operator()(const workload::Pool&) const { return {"maxpool", "avgpool"}; }
+  Words operator()(const workload::GlobalPool&) const { return {"global_avgpool"}; }
+  Words operator()(const workload::Flatten&) const { return {"flatten"}; }
+  Words operator()(const workload::Concat&) const { return {"concat"}; }
+  Words operator()(const workload::Embedding&) const { return {"embedding"}; }
+  Words operator()(const workload::Attention&) const { return {"attention"}; }
+  Words operator()(const workload::Lstm&) const { return {"lstm"}; }
+  Words operator()(const workload::MatMul&) const { return {"matmul"}; }
+};
+
+Error in_layer(const DescribedLayer& layer, std::size_t index, Error error) {
+  error.message = fmt::format("layer {} '{}' ({}): {}", index + 1, layer.name, layer.word, error.message);
+  return error;
+}
+
+/// Calls `visit(layer, input as it is, input as it was left, placed)` for each layer in turn.
+template <typename Visit>
+Expected<void> walk(const ModelDescription& description, Visit visit) {
+  if (description.layers.empty()) return fail(ErrorCode::kInvalidArgument, "a model has at least one layer");
+  if (description.layers.size() > kMaxLayers) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} layers, but a model file has at most {}", description.layers.size(), kMaxLayers));
+  }
+  Shape left = description.input_shape;
+  for (std::size_t i = 0; i < description.layers.size(); ++i) {
+    const DescribedLayer& layer = description.layers[i];
+    const std::vector<std::string> words = words_for(layer.op);
+    if (std::find(words.begin(), words.end(), layer.word) == words.end()) {
+      return tl::unexpected<Error>(in_layer(
+          layer, i, {ErrorCode::kInvalidArgument, "the word does not stand for this operator", {}, {join(words)}, {}}));
+    }
+    const Shape in = layer.in.empty() ? left : layer.in;
+    auto placed = workload::place(layer.op, in, layer.name);
+    if (!placed) return tl::unexpected<Error>(in_layer(layer, i, placed.error()));
+    visit(layer, in, std::as_const(left), *placed);
+    left = std::move(placed->out);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> words_for(const Op& op) { return std::visit(WordsFor{}, op); }
+
+Expected<std::string> write_model(const ModelDescription& description) {
+  std::string layers;
+  auto walked = walk(description, [&](const DescribedLayer& layer, const Shape& in, const Shape& left, const auto&) {
+    Keys keys;
+    keys.text("name", layer.name);
+    if (in != left) keys.shape("in", in);
+    std::visit(KeyWriter{keys}, layer.op);
+    fmt::format_to(std::back_inserter(layers), "  - {}: {{{}}}\n", layer.word, keys.line());
+  });
+  if (!walked) return tl::unexpected<Error>(walked.error());
+  std::string sources;
+  for (const Source& source : description.sources) {
+    sources += fmt::format("  {}: {}\n", source.key, in_quotes(source.text));
+  }
+  std::string text = fmt::format(
+      "model: {}\nname: {}\ntask: {}\nsample: {}\nbatch: {}\noptimizer: {}\ninput: {{shape: {}, bytes: {} B}}\n"
+      "sources:\n{}{}layers:\n{}",
+      in_quotes(description.id), in_quotes(description.name), in_quotes(description.task),
+      in_quotes(description.sample), description.batch, name_of(workload::kOptimizers, description.optimizer),
+      workload::to_string(description.input_shape), std::llround(description.input_per_sample.in(bytes)), sources,
+      description.notes.empty() ? "" : fmt::format("notes: {}\n", in_quotes(description.notes)), layers);
+  // A line is a list item, its operator and its keys; every comma, a key with its value or one more size.
+  const auto values = 5 * std::count(text.begin(), text.end(), '\n') + 3 * std::count(text.begin(), text.end(), ',');
+  if (text.size() <= kMaxFileSize && values <= static_cast<std::ptrdiff_t>(kMaxNodes)) return text;
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("a model of {} layers does not fit in a model file", description.layers.size()), {},
+              {fmt::format("a model file has at most {} MiB and {} values", kMaxFileSize >> 20U, kMaxNodes)});
+}
+
+Expected<workload::Model> build_model(const ModelDescription& description) {
+  workload::Model model;
+  model.id = description.id;
+  model.name = description.name;
+  model.task = description.task;
+  model.sample = description.sample;
+  model.batch = description.batch;
+  model.optimizer = description.optimizer;
+  model.input_per_sample = description.input_per_sample;
+  model.sources = description.sources;
+  model.notes = description.notes;
+  auto walked = walk(description, [&](const DescribedLayer&, const Shape&, const Shape&, workload::Placed& placed) {
+    model.layers.push_back(std::move(placed.layer));
+  });
+  if (!walked) return tl::unexpected<Error>(walked.error());
+  auto totals = workload::total(model.layers);
+  if (!totals) return tl::unexpected<Error>(totals.error());
+  model.totals = *totals;
+  return model;
+}
+
+}  // namespace ddlsim::io

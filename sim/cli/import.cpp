@@ -1,0 +1,108 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "ddlsim/io/onnx_file.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+constexpr std::string_view kExamples = R"(
+The file's weights are not read, and data outside it is not opened. Without -o the model goes to standard output. A
+model file is named after its id: -o models/mine.yaml makes the model 'mine'.
+
+Examples:
+  ddlsim import onnx resnet50.onnx -o models/mine.yaml --batch 64
+  ddlsim predict --model models/mine.yaml --node dgx1-v100
+  ddlsim import onnx bert.onnx --dim sequence=128 --unknown assumed)";
+
+constexpr std::string_view kFormats = "formats: onnx";
+
+struct ImportFlags {
+  std::string file;
+  std::string out;
+  std::string name;
+  std::int64_t batch = 0;
+  std::vector<std::string> dimensions;
+  std::string unknown = "error";
+};
+
+io::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
+  io::OnnxOptions options;
+  options.id = flags.name;
+  if (with_batch) options.batch = flags.batch;
+  for (const std::string& text : flags.dimensions) {
+    const std::size_t equals = std::min(text.rfind('='), text.size());
+    const auto value = parse_count(text.substr(std::min(equals + 1, text.size())), {1, std::int64_t{1} << 48});
+    if (equals == 0 || !value) {
+      throw UsageError{fmt::format("--dim '{}' is not NAME=VALUE", text.substr(0, 60)), "as --dim sequence=128"};
+    }
+    options.dimensions.emplace_back(text.substr(0, equals), *value);
+  }
+  const auto unknown = parse_choice(io::kUnknownOperators, flags.unknown, "choice");
+  if (!unknown) throw UsageError{"--unknown: " + unknown.error().message, unknown.error().notes.front()};
+  options.unknown = *unknown;
+  if (flags.out.empty()) return options;
+  // Look-up by path refuses a model whose file has another name.
+  const std::filesystem::path out(flags.out);
+  if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
+  const std::string stem = out.stem().string();
+  if (options.id.empty()) options.id = stem;
+  if (options.id == stem) return options;
+  throw UsageError{fmt::format("--name {} and -o {}", options.id, flags.out),
+                   "a model file is named after its id: leave --name out, or make them the same"};
+}
+
+int import_onnx(const std::vector<std::string>& arguments) {
+  CLI::App app("Turn an ONNX file into a model that predict and what-if take.", "ddlsim import onnx");
+  app.footer(std::string(kExamples));
+  ImportFlags flags;
+  app.add_option("file", flags.file, "the ONNX file")->required()->type_name("FILE");
+  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
+  app.add_option("--name", flags.name, "the model's id (the file's name)")->type_name("ID");
+  app.add_option("--batch", flags.batch, "samples per GPU and step (the graph's own, or 1)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+      ->type_name("N");
+  app.add_option("--dim", flags.dimensions, "NAME=VALUE: the size of an open dimension")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--unknown", flags.unknown, "operators without a rule: error, assumed (error)")->type_name("X");
+  parse(app, arguments);
+  const io::OnnxOptions options = read_options(flags, app.count("--batch") > 0);
+  const auto imported = io::import_onnx(flags.file, options);
+  if (!imported) return print(imported.error());
+  const auto text = io::write_model(imported->description);
+  if (!text) return print(text.error());
+  const workload::Model& model = imported->model;
+  if (flags.out.empty()) {
+    if (const int status = print(*text); status != kDone) return status;
+  } else if (auto written = write_file(flags.out, *text); !written) {
+    return print(written.error());
+  }
+  std::fputs(fmt::format("{}: {} layers, {} parameters, {} GFLOP per sample forward{}\n", model.id, model.layers.size(),
+                         to_text(model.parameters()), significant(model.totals.forward_work.in(gigaflops)),
+                         model.notes.empty() ? "" : "; see its notes")
+                 .c_str(),
+             stderr);
+  return kDone;
+}
+
+}  // namespace
+
+int run_import(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == "onnx") return import_onnx({arguments.begin() + 1, arguments.end()});
+  if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
+  if (arguments.front() == "--help" || arguments.front() == "-h") {
+    throw HelpRequest{
+        "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n\n"
+        "`ddlsim import onnx --help` explains it\n"};
+  }
+  throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};
+}
+
+}  // namespace ddlsim::cli

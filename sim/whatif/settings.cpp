@@ -1,0 +1,391 @@
+#include "settings.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/framework.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
+constexpr std::int64_t kMaxServers = hardware::kMaxNodes;
+constexpr std::int64_t kMaxRank = 1 << 20;
+constexpr std::int64_t kMaxAccumulation = 1 << 20;  // times kMaxBatch stays far from 64 bits
+
+constexpr Choices<bool, 4> kYesNo{{{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
+
+using Value = const std::string&;
+
+/// Stores a parsed value, or passes its error on.
+template <typename T, typename U>
+Expected<void> store(Expected<T> parsed, U& target) {
+  if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+  target = std::move(*parsed);
+  return {};
+}
+
+Expected<void> store_share(Value value, double& target, cost::Efficiency& efficiency) {
+  efficiency.assumed = std::max(efficiency.assumed - 1, 0);  // a setting is applied at most once
+  return store(parse_fraction(value), target);
+}
+
+Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  hardware::Node& node = scenario.cluster.node;
+  std::string name = value;
+  std::int64_t ports = 1;
+  if (const std::size_t times = value.find(" x "); times != std::string::npos) {
+    const auto count = parse_count(value.substr(0, times), {1, hardware::kMaxGpusPerNode});
+    if (!count) return tl::unexpected<Error>(count.error());
+    ports = *count;
+    name = value.substr(times + 3);
+  }
+  // "100GbE" is a link's name, "100 Gb/s" a rate.
+  const bool digit = !name.empty() && name.front() >= '0' && name.front() <= '9';
+  const bool rate = digit && !catalog.knows(io::Kind::kLinks, name);
+  if (rate) {
+    const auto bandwidth = parse_bandwidth(name);
+    if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
+    node.network.bandwidth = *bandwidth;
+    node.network.id.clear();
+    node.network.name = to_text_in_bits(*bandwidth);
+  } else {
+    auto link = catalog.link(name);
+    if (!link) {
+      link.error().notes.push_back("or write a rate, as '25 Gb/s', or several ports, as '4 x infiniband-100g'");
+      return tl::unexpected<Error>(link.error());
+    }
+    if (link->kind != hardware::LinkKind::kNetwork) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}' is no network but {}", name, name_of(hardware::kLinkKinds, link->kind)));
+    }
+    node.network = std::move(*link);
+  }
+  node.network_ports = ports;
+  return {};
+}
+
+Expected<void> set_nvlink(Scenario& scenario, Value value, const io::Catalog&) {
+  hardware::Node& node = scenario.cluster.node;
+  if (!node.nvlink) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no NVLink", node.gpu.name), {},
+                {"choose a node whose GPU has one (`ddlsim list nodes`)"});
+  }
+  return store(parse_bandwidth(value), node.nvlink->bandwidth);
+}
+
+Expected<void> set_pcie(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto bandwidth = parse_bandwidth(value);
+  if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
+  scenario.cluster.node.pcie.bandwidth = *bandwidth;
+  scenario.cluster.node.host_link.bandwidth = *bandwidth;
+  return {};
+}
+
+Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catalog&) {
+  hardware::Node& node = scenario.cluster.node;
+  const auto kind = parse_choice(hardware::kInterconnects, value, "interconnect");
+  if (!kind) return tl::unexpected<Error>(kind.error());
+  if (*kind == hardware::Interconnect::kNvlink && !node.nvlink) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no NVLink", node.gpu.name));
+  }
+  node.gpu_interconnect = *kind;
+  return {};
+}
+
+template <Precision kPrecision>
+Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto rate = parse_compute_rate(value);
+  if (!rate) return tl::unexpected<Error>(rate.error());
+  scenario.cluster.node.gpu.peak.set(kPrecision, *rate);
+  return {};
+}
+
+Expected<bool> parse_yes(Value value) { return parse_choice(kYesNo, value, "answer"); }
+
+/// A kind of strategy; what a framework adds to it was spelt out before (with_frameworks).
+Expected<void> set_strategy(Scenario& scenario, Value value, const io::Catalog&) {
+  auto kind = parse_choice(plan::kStrategies, value, "strategy");
+  if (!kind) {
+    std::vector<std::string> names;
+    for (const auto& [name, what] : plan::kStrategies) names.emplace_back(name);
+    for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
+    kind.error().notes = {suggestion(value, names)};
+  }
+  return store(std::move(kind), scenario.strategy.kind);
+}
+
+Expected<void> set_collective_table(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(load_collective_table(value), scenario.collective_table);
+}
+
+Expected<void> set_oversubscription(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto ratio = parse_number(value);
+  if (!ratio) return tl::unexpected<Error>(ratio.error());
+  if (*ratio < 1 || *ratio > 1000) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1 and 1000", value.substr(0, 60)));
+  }
+  scenario.cluster.oversubscription = *ratio;
+  return {};
+}
+
+Expected<void> set_jitter(Scenario& scenario, Value value, const io::Catalog&) {
+  if (value == "0" || value == "0 %") {
+    scenario.jitter = 0;
+    return {};
+  }
+  return store(parse_fraction(value), scenario.jitter);
+}
+
+Expected<void> set_time_factor(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto factor = parse_number(value);
+  if (!factor) return tl::unexpected<Error>(factor.error());
+  if (*factor < 1e-6 || *factor > 1e6) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1e-6 and 1e6", value));
+  }
+  scenario.gpu_time_factor = *factor;
+  return {};
+}
+
+Expected<void> set_straggler(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto factor = parse_number(value);
+  if (!factor) return tl::unexpected<Error>(factor.error());
+  if (*factor < 1 || *factor > 1e6) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1 and 1e6", value), {},
+                {"1.3 is a GPU whose work takes 1.3 times as long"});
+  }
+  scenario.straggler = *factor;
+  return {};
+}
+
+Expected<void> set_partition(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto size = parse_data_size(value);
+  if (!size) return tl::unexpected<Error>(size.error());
+  if (*size < kilobytes(1)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is smaller than 1 kB", value));
+  }
+  scenario.strategy.partition = *size;
+  return {};
+}
+
+/// A feature of a model that is known by its features. A model with layers has them from its layers.
+template <typename T>
+Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::StepFeatures::*feature) {
+  if (!parsed) return tl::unexpected<Error>(parsed.error());
+  if (!scenario.model->features) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is described by its layers, from which this follows", scenario.model->id), {},
+                {"copy its file, change it there, and name the copy's path as the model"});
+  }
+  workload::Model changed = *scenario.model;
+  (*changed.features).*feature = *parsed;
+  scenario.model = std::make_shared<const workload::Model>(std::move(changed));
+  return {};
+}
+
+Expected<DataSize> size_or_zero(Value value) { return parse_data_size(value, Range::kNonNegative); }
+
+/// In the order in which they are applied: what replaces a whole part comes before its details.
+constexpr auto kLeaves = std::to_array<Leaf>({
+    {"model", "the workload: a name or a file (and model.NAME for its dimensions, as model.sequence)", "resnet50",
+     nullptr},
+    {"node", "the server or cloud instance: a name or a file", "dgx1-v100",
+     [](Scenario& s, Value v, const io::Catalog& c) { return store(c.node(v), s.cluster.node); }},
+    {"gpu", "another GPU in that server", "h100",
+     [](Scenario& s, Value v, const io::Catalog& c) -> Expected<void> {
+       auto gpu = c.gpu(v);
+       if (!gpu) return tl::unexpected<Error>(gpu.error());
+       return c.fit_gpu(s.cluster.node, std::move(*gpu));
+     }},
+    {"nodes", "how many servers", "4",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {1, hardware::kMaxNodes}), s.cluster.nodes);
+     }},
+    {"gpus_per_node", "how many GPUs of a server the job uses (default: all)", "8",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {1, s.cluster.node.gpus}), s.cluster.gpus_per_node);
+     }},
+    {"batch", "samples per GPU and step", "64",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxBatch}), s.batch); }},
+    {"precision", "fp32, tf32, fp16 (amp), bf16, fp8", "fp16",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(kPrecisions, v, "precision"), s.precision);
+     }},
+    {"strategy", "ps, allreduce, pearl, or a framework's way (`ddlsim list frameworks`)", "allreduce", set_strategy},
+    {"network", "of a server: a rate, a link's name, or several ports of it", "25 Gb/s", set_network},
+    {"network.latency", "one hop", "14 us",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.cluster.node.network.latency);
+     }},
+    {"gpu.peak.fp32", "dense rate of the GPU at that precision", "15.7 TFLOP/s", set_peak<Precision::kFp32>},
+    {"gpu.peak.tf32", "likewise", "156 TFLOP/s", set_peak<Precision::kTf32>},
+    {"gpu.peak.fp16", "likewise", "125 TFLOP/s", set_peak<Precision::kFp16>},
+    {"gpu.peak.bf16", "likewise", "312 TFLOP/s", set_peak<Precision::kBf16>},
+    {"gpu.peak.fp8", "likewise", "1979 TFLOP/s", set_peak<Precision::kFp8>},
+    {"gpu.memory_bandwidth", "of the GPU's memory", "900 GB/s",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_bandwidth(v), s.cluster.node.gpu.memory_bandwidth);
+     }},
+    {"gpu.memory_size", "of the GPU's memory", "32 GB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_data_size(v), s.cluster.node.gpu.memory_size);
+     }},
+    {"gpu_interconnect", "what joins the GPUs of a server: nvlink or pcie", "nvlink", set_interconnect},
+    {"nvlink", "all NVLinks of one GPU, one direction", "150 GB/s", set_nvlink},
+    {"nvlink.latency", "one hop", "3.4 us",
+     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
+       if (!s.cluster.node.nvlink) return fail(ErrorCode::kInvalidArgument, "the GPU has no NVLink");
+       return store(parse_time(v, Range::kNonNegative), s.cluster.node.nvlink->latency);
+     }},
+    {"pcie", "every PCIe link of the server, one direction", "15.75 GB/s", set_pcie},
+    {"pcie.host", "the links between the host and the switches of its GPUs alone", "15.75 GB/s",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_bandwidth(v), s.cluster.node.host_link.bandwidth);
+     }},
+    {"pcie.latency", "one hop", "5.7 us",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.cluster.node.pcie.latency);
+     }},
+    {"pcie.uplinks", "PCIe links between the host and the switches of its GPUs", "4",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {1, hardware::kMaxGpusPerNode}), s.cluster.node.pcie_uplinks);
+     }},
+    {"strategy.grouping", "how gradients become messages: buckets, fusion, per-tensor, flat, partitions", "buckets",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kGroupings, v, "grouping"), s.strategy.grouping);
+     }},
+    {"strategy.first_bucket", "buckets: size of the first", "1 MiB",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.first_bucket); }},
+    {"strategy.bucket", "buckets: size of the others; fusion: size of the buffer", "25 MiB",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_data_size(v), s.strategy.bucket); }},
+    {"strategy.cycle", "fusion: time between two wakes of the coordinator", "1 ms",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_time(v), s.strategy.cycle); }},
+    {"strategy.partition", "partitions: tensors are cut into pieces of this size", "4 MB", set_partition},
+    {"strategy.priority", "what the next forward pass needs first is sent first: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.priority); }},
+    {"strategy.gradients", "format in which gradients travel", "fp32",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(kPrecisions, v, "precision"), s.strategy.gradients);
+     }},
+    {"strategy.compression", "of gradients: none, top-k, powersgd, sign", "none",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kCompressions, v, "compression"), s.strategy.compression);
+     }},
+    {"strategy.density", "top-k: share of the elements that are sent", "1 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.strategy.density); }},
+    {"strategy.rank", "powersgd: columns of the factors", "4",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxRank}), s.strategy.rank); }},
+    {"strategy.accumulation", "forward and backward passes per step; the last one sends", "1",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {1, kMaxAccumulation}), s.strategy.accumulation);
+     }},
+    {"strategy.servers", "ps: servers (default: as many as worker nodes)", "4",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxServers}), s.strategy.servers); }},
+    {"strategy.colocated", "ps: servers run on the workers' machines: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.colocated); }},
+    {"strategy.placement", "ps: which server holds a tensor: even, round-robin, greedy", "even",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kPlacements, v, "placement"), s.strategy.placement);
+     }},
+    {"strategy.local_aggregation", "ps: a node's GPUs sum their gradients first: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.local_aggregation); }},
+    {"strategy.pull_at_start", "ps: weights are pulled when the next step asks for them: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.pull_at_start); }},
+    {"strategy.consistency", "ps: sync, async, stale-sync", "sync",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kConsistencies, v, "consistency"), s.strategy.consistency);
+     }},
+    {"strategy.staleness", "stale-sync: steps a worker may be ahead", "3",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {0, kMaxAccumulation}), s.strategy.staleness);
+     }},
+    {"collective.library", "nccl, mpi, mpi-opt, baidu", "nccl",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kCollectiveLibraries, v, "library"), s.collective.kind);
+     }},
+    {"collective.algorithm", "forced upon the library (default: its own choice)", "ring",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kCollectiveAlgorithms, v, "algorithm"), s.collective.algorithm);
+     }},
+    {"collective.table", "measured collectives, instead of formulas: a file of nccl-tests output or JSON, or CSV", "sweep.txt",
+     set_collective_table},
+    {"network.oversubscription", "of the leaf switches: what servers may send over what goes up; 1 is full bisection", "4",
+     set_oversubscription},
+    {"network.transport", "what drives the network: infiniband, roce, efa, tcp (default: as the link's name says)", "tcp",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kNetworkTransports, v, "transport"), s.transport);
+     }},
+    {"ps.transport", "grpc, grpc+mpi, grpc+verbs, grpc+gdr, tcp, rdma (default: the network's own rate)", "grpc",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(cost::kPsTransports, v, "transport"), s.ps_transport);
+     }},
+    {"ps.memory_bandwidth", "of a server's host memory", "60 GB/s",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.server_memory); }},
+    {"jitter", "standard deviation of one GPU's step, as a share; a synchronous step waits for the slowest", "2 %",
+     set_jitter},
+    {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
+    {"overlap", "none, backward, ideal", "backward",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_choice(plan::kOverlaps, v, "overlap"), s.overlap); }},
+    {"jobs", "alike jobs on the same servers' network ports (event)", "2",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, 1000}), s.jobs); }},
+    {"jobs.offset", "between the starts of two such jobs (event)", "20 ms",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_time(v, Range::kNonNegative), s.jobs_offset); }},
+    {"straggler", "how many times as slow one of the job's GPUs is (event)", "1.3", set_straggler},
+    {"straggler.gpus", "how many of them are that slow (event)", "1",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {1, hardware::kMaxNodes * hardware::kMaxGpusPerNode}), s.stragglers);
+     }},
+    {"fidelity", "aggregate, analytic, event (default: analytic where the model has layers)", "analytic",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(answer::kFidelities, v, "fidelity"), s.fidelity);
+     }},
+    {"efficiency", "share of every peak rate that is reached (default 70 %, assumed)", "70 %",
+     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
+       const auto share = parse_fraction(v);
+       if (!share) return tl::unexpected<Error>(share.error());
+       s.efficiency = cost::Efficiency::uniform(*share);
+       return {};
+     }},
+    {"efficiency.compute", "of the GPU's peak rate", "50 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.compute, s.efficiency); }},
+    {"efficiency.memory", "of the GPU's memory bandwidth", "80 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.memory, s.efficiency); }},
+    {"efficiency.pcie", "of PCIe", "80 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.pcie, s.efficiency); }},
+    {"efficiency.nvlink", "of NVLink", "80 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.nvlink, s.efficiency); }},
+    {"efficiency.network", "of the network", "90 %",
+     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.network, s.efficiency); }},
+    {"launch_interval", "between two kernels that the CPU issues", "6 us",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.launch_interval);
+     }},
+    {"model.flops", "per step at the model's own batch (models known by their features)", "1.56 TFLOP",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, parse_quantity<dimension::kWork>(v), &workload::StepFeatures::flops);
+     }},
+    {"model.memory_access", "likewise", "31.9 GB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, size_or_zero(v), &workload::StepFeatures::memory_access);
+     }},
+    {"model.input", "likewise", "38 MB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, size_or_zero(v), &workload::StepFeatures::input);
+     }},
+    {"model.weight_traffic", "likewise", "357 MB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return set_feature(s, size_or_zero(v), &workload::StepFeatures::weight_traffic);
+     }},
+});
+
+}  // namespace
+
+std::span<const Leaf> leaves() { return kLeaves; }
+
+}  // namespace ddlsim::whatif

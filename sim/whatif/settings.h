@@ -1,0 +1,24 @@
+// The things a scenario can be told, each with how it is applied. Private to the room.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+struct Leaf {
+  std::string_view path;
+  std::string_view meaning;
+  std::string_view example;
+  Expected<void> (*apply)(Scenario&, const std::string& value, const io::Catalog&);  // null: resolve() does it
+};
+
+/// In the order in which they are applied: what replaces a whole part comes before its details.
+[[nodiscard]] std::span<const Leaf> leaves();
+
+}  // namespace ddlsim::whatif
