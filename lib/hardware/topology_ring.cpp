@@ -157,7 +157,7 @@ class Rings {
         if (of_first) ring.hops.push_back(*hop);
         load(*hop, users, flows, rate);
       }
-      if (alone) continue;
+      if (alone || n == 0) continue;
       const std::size_t t = (s + 1) % orders.size();
       for (std::size_t c = 0; c < rings; ++c) {
         const std::size_t exit = order[(places[s][c] + n - 1) % n];

@@ -68,8 +68,9 @@ Expected<Extra> parse_extra(std::string_view text) {
   }
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) continue;
-    if (value.is_structured())
+    if (value.is_structured()) {
       return fail(ErrorCode::kParse, fmt::format("'{}' in 'extra' is not a plain value", key.substr(0, 60)));
+    }
     extra[key] = value.is_string() ? value.get<std::string>() : value.dump();
   }
   return extra;
@@ -83,8 +84,9 @@ class RowReader {
   [[nodiscard]] std::string text(Column column) const { return std::string(csv_.field(column)); }
 
   std::string needed(Column column) {
-    if (csv_.field(column).empty())
+    if (csv_.field(column).empty()) {
       report(fail(ErrorCode::kParse, fmt::format("'{}' is empty", columns()[column])), column);
+    }
     return text(column);
   }
 

@@ -228,6 +228,9 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
                 fmt::format("{} GPUs in all are not {} nodes of {}", one.total_gpus, one.nodes, one.gpus_per_node));
   }
   settings.push_back({"gpus_per_node", std::to_string(used), one.where});
+  if (has(text, "bridge") && used == 2 && gpu->nvlink) {
+    settings.push_back({"gpu_interconnect", "nvlink", one.where});
+  }
   if (one.nodes == 1) return {};
   const std::string network = network_of(one);
   if (!network.empty()) settings.push_back({"network", network, one.where});
@@ -255,7 +258,13 @@ Expected<void> CaseReader::add_racks(const io::Case& one, std::vector<Override>&
 }
 
 std::string CaseReader::network_of(const io::Case& one) const {
-  const std::string text = lower(one.inter_network);
+  std::string said = one.inter_network;
+  // Where bits are stated, a rate in bytes is something else, a measured one say; where they are not, GB is a slip for
+  // Gb.
+  for (std::size_t at = said.find("GB"); has(said, "Gb") && at != std::string::npos; at = said.find("GB", at)) {
+    said.replace(at, 2, "--");
+  }
+  const std::string text = lower(said);
   if (has(text, "aries")) return "cray-aries";
   const Ports ports = compute_ports(text).first;
   if (ports.gigabits == 0) return {};

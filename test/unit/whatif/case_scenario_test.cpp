@@ -1,0 +1,100 @@
+#include "case_scenario.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "catalog.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+io::Case row() {
+  io::Case one;
+  one.id = "a";
+  one.model = "ResNet-50 v1.5";
+  one.framework = "PyTorch";
+  one.precision = "FP32";
+  one.gpu = "V100-SXM2-16GB";
+  one.gpus_per_node = 8;
+  one.nodes = 2;
+  one.total_gpus = 16;
+  one.architecture = "ddp";
+  return one;
+}
+
+/// The last value of a setting, or nothing.
+std::string said(const io::Case& one, const std::string& path) {
+  const auto settings = CaseReader(catalog()).settings_of(one, one.gpus_per_node);
+  if (!settings) return "error: " + settings.error().message;
+  std::string value;
+  for (const Override& setting : *settings) {
+    if (setting.path == path) value = setting.value;
+  }
+  return value;
+}
+
+std::string network(const std::string& published) {
+  io::Case one = row();
+  one.inter_network = published;
+  return said(one, "network");
+}
+
+}  // namespace
+
+TEST_CASE("case: networks as sources print them", "[unit][whatif]") {
+  CHECK(network("").empty());  // the server's own
+  CHECK(network("1x100Gb EDR InfiniBand per node (ConnectX-4 MT27700)") == "infiniband-100g");
+  CHECK(network("Storage: 2x ConnectX-6 IB HDR 200Gb/sec, Compute: 8x ConnectX-6 IB HDR 200Gb/Sec") ==
+        "8 x infiniband-200g");
+  CHECK(network("32x100Gb EFA =3200Gb (p5.48xlarge)") == "32 x aws-efa-100g");
+  CHECK(network("10GbE (EC2 p2.8xlarge)") == "ethernet-10g");
+  CHECK(network("2.5 Gb/s") == "2.5 Gb/s");
+  CHECK(network("1.6Tb/s") == "1600 Gb/s");
+  CHECK(network("EDR InfiniBand") == "infiniband-100g");
+  CHECK(network("not stated (plateau 0.99 GB/s ~ 10 Gb/s class link)") == "ethernet-10g");
+  CHECK(network("[ConnectX-6] 100 GB/Sec") == "ethernet-100g");  // a slip for Gb
+  CHECK(network("Cray Aries dragonfly (Piz Daint XC50)") == "cray-aries");
+  CHECK(network("0 Gb/s") == "error: no rate can be read from '0 Gb/s'");
+}
+
+TEST_CASE("case: precisions as sources print them", "[unit][whatif]") {
+  const auto precision = [](const std::string& published) {
+    io::Case one = row();
+    one.precision = published;
+    return said(one, "precision");
+  };
+  CHECK(precision("AMP/mixed (submission default)") == "amp");
+  CHECK(precision("FP16(no AMP)") == "fp16");
+  CHECK(precision("FP16/BF16 (not restated)") == "fp16");
+  CHECK(precision("") == "fp32");
+}
+
+TEST_CASE("case: frameworks and their servers", "[unit][whatif]") {
+  io::Case one = row();
+  CHECK(said(one, "strategy") == "pytorch-ddp");
+  one.architecture = "allreduce(horovod)";
+  CHECK(said(one, "strategy") == "horovod");
+  one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
+  CHECK(said(one, "strategy") == "horovod-2018");
+  one.architecture = "ps";
+  one.extra = {{"num_ps", "2"}, {"ps_colocated", "true"}, {"variable_update", "distributed_replicated"}};
+  CHECK(said(one, "strategy") == "tf-distributed-replicated");
+  CHECK(said(one, "strategy.servers") == "2");
+  CHECK(said(one, "strategy.colocated") == "yes");
+  one.extra = {{"grad_accum", "4"}};
+  CHECK(said(one, "strategy.accumulation") == "4");
+}
+
+TEST_CASE("case: the server is the one that fits what is said", "[unit][whatif]") {
+  io::Case one = row();
+  one.intra_interconnect = "NVLink2 hybrid-cube-mesh(300GB/s)";
+  CHECK(said(one, "node") == "dgx1-v100");
+  one.gpu = "K80 (1 GK210, 12GB)";
+  one.intra_interconnect = "PCIe3 (EC2 p2.8xlarge)";
+  CHECK(said(one, "node") == "p2.8xlarge");
+  one.total_gpus = 7;
+  CHECK(said(one, "node") == "error: 7 GPUs in all are not 2 nodes of 8");
+}
