@@ -38,8 +38,9 @@ void blank_decorations(std::string& line) {
   for (std::size_t i = line.find('\x1b'); i != std::string::npos; i = line.find('\x1b', i)) {
     std::size_t end = i + 1;
     if (end < line.size() && line[end] == '[') {
-      do ++end;
-      while (end < line.size() && !(line[end] >= '@' && line[end] <= '~'));
+      do {
+        ++end;
+      } while (end < line.size() && !(line[end] >= '@' && line[end] <= '~'));
       end = std::min(end + 1, line.size());
     }
     std::fill(line.begin() + static_cast<std::ptrdiff_t>(i), line.begin() + static_cast<std::ptrdiff_t>(end), ' ');

@@ -264,8 +264,9 @@ class Reader {
     if (const auto [other, is_new] = buses_.emplace(bus, at(node.offset_debug()).line); !is_new) {
       return wrong(node, fmt::format("the PCI device {} stands twice, first on line {}", bus, other->second));
     }
-    if (buses_.size() > kMaxTopologyDevices)
+    if (buses_.size() > kMaxTopologyDevices) {
       return wrong(node, fmt::format("more than {} devices", kMaxTopologyDevices));
+    }
     const std::string cls = lower(text(node, "class"));
     const auto is_class = [&](std::string_view prefix) { return cls.starts_with(prefix); };
     if (node.child("gpu") || is_class("0x03") || is_class("0x12")) return read_gpu(node, parent, bus);
@@ -343,8 +344,9 @@ class Reader {
       megabits += *speed;
     }
     if (id.empty() && bus.empty()) return wrong(node, "<nic> without a <net> that has a name");
-    if (id.empty() || !nic_names_.insert(id).second)
+    if (id.empty() || !nic_names_.insert(id).second) {
       id = fmt::format("NIC-{}", bus.empty() ? std::to_string(nic_names_.size()) : bus);
+    }
     const auto vertex = add(std::move(id), VertexKind::kNic);
     link({vertex, parent}, EdgeKind::kPcie, rate, kPcieLatency);
     if (megabits <= 0) {

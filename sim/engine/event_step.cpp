@@ -361,8 +361,9 @@ Expected<EventStep> run_event_step(const workload::Model& model, std::span<const
   StepRecord record;
   result.analytic = run_step(model, messages, setting, &record);
   if (std::holds_alternative<CollectiveFabric>(setting.fabric) && setting.priority) merge(record.sent);
-  if (auto fits = check_size(record, event, messages.size()); !fits)
+  if (auto fits = check_size(record, event, messages.size()); !fits) {
     return tl::unexpected<Error>(std::move(fits.error()));
+  }
   EventBuilder builder;
   EventPorts ports;
   std::vector<std::vector<TaskId>> ends;

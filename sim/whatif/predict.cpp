@@ -230,8 +230,9 @@ std::vector<std::string> assumed_shares(const StepQuestion& question) {
 Provenance provenance_of(const StepQuestion& question) {
   const Scenario& scenario = question.scenario;
   std::vector<std::string> shares = assumed_shares(question);
-  if (scenario.gpu_time_measured)
+  if (scenario.gpu_time_measured) {
     std::erase_if(shares, [](const std::string& s) { return s == "compute" || s == "memory"; });
+  }
   const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
   const bool guessed = servers && (scenario.server_memory == kDefaultServerMemory ||
                                    (scenario.ps_transport && cost::transport_cost(*scenario.ps_transport).assumed));
