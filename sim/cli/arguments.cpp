@@ -124,9 +124,9 @@ std::string without_controls(std::string text) {
 
 }  // namespace
 
-int print(const std::string& answer) {
-  const std::string text = without_controls(answer);
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+int print(const std::string& text) {
+  const std::string clean = without_controls(text);
+  const bool written = std::fwrite(clean.data(), 1, clean.size(), stdout) == clean.size() && std::fflush(stdout) == 0;
   if (written) return kDone;
   std::fputs("error: the answer could not be written\n", stderr);
   return kNoAnswer;
