@@ -23,6 +23,7 @@ whatif::Scenario scenario(const std::string& strategy, const std::string& jobs) 
 void simulated(benchmark::State& state, const char* strategy, const char* jobs) {
   const whatif::Scenario what = scenario(strategy, jobs);
   for (auto _ : state) benchmark::DoNotOptimize(whatif::simulate(what).value().step);
+  state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK_CAPTURE(simulated, allreduce, "allreduce", "1")
     ->Name("event simulation, ResNet-50, all-reduce, 1,024 GPUs, one slow");
@@ -33,6 +34,7 @@ BENCHMARK_CAPTURE(simulated, ps, "ps", "1")->Name("event simulation, ResNet-50, 
 void predicted(benchmark::State& state) {
   const whatif::Scenario what = scenario("allreduce", "2");
   for (auto _ : state) benchmark::DoNotOptimize(whatif::predict(what));
+  state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(predicted)->Name("event prediction, ResNet-50, all-reduce, two jobs of 1,024 GPUs");
 

@@ -81,7 +81,7 @@ void resolve_scenario(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(whatif::resolve(catalog(), settings));
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(resolve_scenario)->Name("reading model, node, GPU and link files");
+BENCHMARK(resolve_scenario)->Name("resolving a scenario, files read before");
 
 void fleet_study(benchmark::State& state) {
   const auto population = catalog().population("pai_2019").value();

@@ -111,7 +111,8 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
       {"nvlink", on("nvlink"), [](StepQuestion& q) { q.efficiency.nvlink *= kFaster; }},
       {"pcie", pcie, [](StepQuestion& q) { q.efficiency.pcie *= kFaster; }},
       {"server memory", at_servers, [](StepQuestion& q) { q.server_speed *= kFaster; }},
-      {"transport", at_servers, [](StepQuestion& q) { q.transport_speed *= kFaster; }},
+      {"transport", question.scenario.ps_transport ? at_servers : Time::zero(),
+       [](StepQuestion& q) { q.transport_speed *= kFaster; }},
       {"latency", max(parts.communication - busiest, Time::zero()),
        [](StepQuestion& q) { q.latency_factor /= kFaster; }},
   }};
