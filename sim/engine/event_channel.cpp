@@ -120,7 +120,8 @@ void EventChannel::lay_route(Station& made, std::size_t at, std::int64_t place, 
   made.route = builder_.route(hops);
 }
 
-EventChannel::Station& EventChannel::station(std::size_t at, std::size_t worker, std::int64_t server) {
+EventChannel::Station& EventChannel::station(const StationOf& which) {
+  const auto& [at, worker, server] = which;
   const std::int64_t place = at_server(at) ? server : static_cast<std::int64_t>(worker);
   // A worker's stations serve both kinds of loads, but over routes of their own.
   const auto [found, fresh] = stations_.try_emplace({at, place, server < 0});
@@ -159,7 +160,7 @@ EventChannel::Served EventChannel::serve(std::size_t at, std::size_t worker, con
                                          std::span<const Served> before) {
   const cost::PsPath& path = load.server < 0 ? spread_ : placed_;
   const Time once = path.per_byte[at] * load.size + path.per_message[at];
-  Station& here = station(at, worker, load.server);
+  Station& here = station({at, worker, load.server});
   std::vector<TaskId> after;
   for (const Served& earlier : before) after.push_back(earlier.first);
   if (here.free) after.push_back(*here.free);
@@ -184,7 +185,8 @@ EventChannel::Served EventChannel::serve(std::size_t at, std::size_t worker, con
   return served;
 }
 
-std::vector<TaskId> EventChannel::pass(std::size_t from, std::size_t to, const Load& load, std::vector<TaskId> ready) {
+std::vector<TaskId> EventChannel::pass(std::size_t from, std::size_t to, const Load& load,
+                                       const std::vector<TaskId>& ready) {
   const cost::PsPath& path = load.server < 0 ? spread_ : placed_;
   std::vector<Served> flow;
   for (const TaskId task : ready) flow.push_back({task, task});

@@ -51,11 +51,17 @@ class EventChannel {
   };
 
   TaskId collective(const StepRecord::Sent& sent, std::span<const TaskId> ready);
-  std::vector<TaskId> pass(std::size_t from, std::size_t to, const Load& load, std::vector<TaskId> ready);
+  std::vector<TaskId> pass(std::size_t from, std::size_t to, const Load& load, const std::vector<TaskId>& ready);
   Served serve(std::size_t at, std::size_t worker, const Load& load, std::span<const Served> before);
   TaskId pieces(const Station& station, std::size_t at, const Load& load, Time duration, double count,
                 std::span<const TaskId> after);
-  Station& station(std::size_t at, std::size_t worker, std::int64_t server);
+  /// Station `at` of cost/parameter_server.h, as one worker meets it for loads of one server (-1: of all).
+  struct StationOf {
+    std::size_t at = 0;
+    std::size_t worker = 0;
+    std::int64_t server = -1;
+  };
+  Station& station(const StationOf& which);
   void lay_route(Station& made, std::size_t at, std::int64_t place, bool spread);
   LinkId port(std::size_t at, std::int64_t place, Bandwidth capacity);
 
