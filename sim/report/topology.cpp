@@ -10,13 +10,11 @@
 namespace ddlsim::report {
 namespace {
 
-using hardware::EdgeKind;
 using hardware::NetworkPath;
 using hardware::PathClass;
 using hardware::Ring;
 using hardware::Route;
 using hardware::Topology;
-using hardware::VertexKind;
 
 /// More GPUs than this in one server make no readable matrix.
 constexpr std::size_t kMostInMatrix = 128;
