@@ -62,7 +62,7 @@ std::vector<TaskId> EventChannel::send(const StepRecord::Sent& sent, std::vector
     }
   }
   const Load load{sent.message.size.in(bytes), sent.count, sent.message.server};
-  return pass(0, setting_.pull_at_start ? kPull : cost::kPsStations, load, std::move(ready));
+  return pass(0, setting_.pull_at_start ? kPull : cost::kPsStations, load, ready);
 }
 
 std::vector<TaskId> EventChannel::pull(const plan::Message& message, TaskId ready) {

@@ -79,11 +79,11 @@ struct SettingInfo {
 [[nodiscard]] std::vector<SettingInfo> settings();
 
 /// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default.
-[[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> overrides);
+[[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated);
 
 /// A scenario without a model, for questions about the cluster alone. Needs `node`; settings of a model are passed
 /// over, those of a job do no harm.
-[[nodiscard]] Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> overrides);
+[[nodiscard]] Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated);
 
 /// The settings of a scenario file: a YAML map whose nested keys join with dots (`gpu: {memory_bandwidth: 2 TB/s}` is
 /// `gpu.memory_bandwidth`). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its
