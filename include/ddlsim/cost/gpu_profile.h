@@ -1,0 +1,111 @@
+// What was measured on a GPU, as curves: hardware/calibration/*.yaml in memory. The equations are in the headers of
+// each curve (cost/product_time.h, cost/convolution_time.h, cost/sweep_time.h), the fit in calib/.
+//
+// Rates are shares of the datasheet's, so that a what-if on the datasheet (more bandwidth, a higher clock, more
+// multiprocessors) moves the curves with it, and a profile can stand in for a GPU of the same architecture that nobody
+// measured (which the answer marks as extrapolated).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/support/precision.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/workload/kernel.h"
+
+namespace ddlsim::cost {
+
+/// The datasheet's part of a curve's equation, for one precision.
+struct DeviceSpec {
+  double multiprocessors = 1;
+  ComputeRate peak{};
+  Bandwidth memory{};
+  DataSize l2{};
+};
+
+/// How a curve did on rows its fit never saw, and what it may be asked.
+struct CurveReport {
+  std::int64_t fitted = 0;  // rows
+  std::int64_t held_out = 0;
+  double mean = 0;  // of |predicted / measured - 1| over the rows held out
+  double median = 0;
+  double p95 = 0;
+  double worst = 0;
+  double bias = 0;                           // mean of predicted / measured - 1
+  double coverage = 0;                       // of `interval`, over the rows held out
+  std::pair<double, double> interval{1, 1};  // measured / predicted: 90 % of rows lie between
+  struct Range {
+    std::string feature;  // "m", "bytes"
+    double least = 0;
+    double most = 0;
+  };
+  std::vector<Range> hull;  // of the rows fitted
+  std::string measured;     // where the rows come from: data set, harness, clocks where known
+};
+
+/// C[m, n] = A[m, k] B[k, n], `products` times, batch included.
+struct ProductSize {
+  double products = 1;
+  double m = 1;
+  double n = 1;
+  double k = 1;
+};
+
+/// cost/product_time.h
+struct ProductCurve {
+  struct Tile {
+    double m = 128;
+    double n = 128;
+    double efficiency = 0.7;  // of a multiprocessor's peak, k_start apart
+  };
+  Precision precision = Precision::kFp32;
+  Time overhead{};      // of the measurement: in every measured row, in no prediction of a step
+  double memory = 0.8;  // share of the memory's bandwidth
+  double k_start = 0;   // what filling and emptying a tile takes, in steps of k
+  std::vector<Tile> tiles;
+  CurveReport report;
+};
+
+/// cost/sweep_time.h
+struct SweepCurve {
+  workload::SweepKind kind = workload::SweepKind::kElementwise;
+  std::int64_t row_from = 0;                      // rows of this length and longer, up to the next curve of the kind
+  Time overhead{};                                // as ProductCurve's
+  std::vector<std::pair<double, double>> hinges;  // at this multiple of the L2, time grows by this share of 1/bandwidth
+  CurveReport report;
+};
+
+/// cost/convolution_time.h
+struct ConvolutionCurve {
+  Precision precision = Precision::kFp32;
+  Time overhead{};
+  ProductCurve product{};  // the implicit matrix product
+  double winograd = 1;     // how much less time 3 x 3 kernels of stride 1 take; 1: not at all
+  CurveReport report;
+};
+
+/// A convolution that was measured at exactly this shape and batch.
+struct MeasuredConvolution {
+  Precision precision = Precision::kFp32;
+  workload::ConvolutionShape shape{};
+  std::int64_t batch = 1;
+  Time time{};
+};
+
+struct GpuProfile {
+  std::string id;                              // the file's name
+  std::string gpu;                             // of hardware/gpus
+  std::string date;                            // of the fit
+  std::vector<ProductCurve> products;          // by precision
+  std::vector<ConvolutionCurve> convolutions;  // by precision
+  std::vector<MeasuredConvolution> measured_convolutions;
+  std::vector<SweepCurve> sweeps;  // by kind, then row_from
+  std::optional<Time> launch_interval;
+  std::string notes;
+};
+
+}  // namespace ddlsim::cost
