@@ -18,7 +18,7 @@
 
 #include "ddlsim/support/choices.h"
 
-namespace ddlsim::workload {
+namespace ddlsim {
 
 /// The size of a product that the batch multiplies.
 enum class Grows { kProducts, kM, kK };
@@ -77,4 +77,4 @@ struct Kernel {
   std::int64_t times = 1;
 };
 
-}  // namespace ddlsim::workload
+}  // namespace ddlsim

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/support/kernel.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/units.h"
-#include "ddlsim/workload/kernel.h"
 
-namespace ddlsim::cost {
+namespace ddlsim::hardware {
 
 /// The datasheet's part of a curve's equation, for one precision.
 struct DeviceSpec {
@@ -72,7 +72,7 @@ struct ProductCurve {
 
 /// cost/sweep_time.h
 struct SweepCurve {
-  workload::SweepKind kind = workload::SweepKind::kElementwise;
+  SweepKind kind = SweepKind::kElementwise;
   std::int64_t row_from = 0;                      // rows of this length and longer, up to the next curve of the kind
   Time overhead{};                                // as ProductCurve's
   std::vector<std::pair<double, double>> hinges;  // at this multiple of the L2, time grows by this share of 1/bandwidth
@@ -91,7 +91,7 @@ struct ConvolutionCurve {
 /// A convolution that was measured at exactly this shape and batch.
 struct MeasuredConvolution {
   Precision precision = Precision::kFp32;
-  workload::ConvolutionShape shape{};
+  ConvolutionShape shape{};
   std::int64_t batch = 1;
   Time time{};
 };
@@ -108,4 +108,4 @@ struct GpuProfile {
   std::string notes;
 };
 
-}  // namespace ddlsim::cost
+}  // namespace ddlsim::hardware
