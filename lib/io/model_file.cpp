@@ -177,7 +177,7 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"gelu", activation},
     {"tanh", activation},
     {"sigmoid", activation},
-    {"softmax", activation},
+    {"softmax", [](OpReader&) -> Op { return workload::Pointwise{.inverts_output = true, .over_rows = true}; }},
     {"lrn", activation},
     {"dropout", copy},
     {"scale", copy},

@@ -124,7 +124,8 @@ struct WordsFor {
   Words operator()(const workload::LayerNorm&) const { return {"layernorm"}; }
   Words operator()(const workload::Pointwise& op) const {
     if (!op.inverts_output) return {"scale", "dropout"};
-    return {"relu", "gelu", "tanh", "sigmoid", "softmax", "lrn"};
+    if (op.over_rows) return {"softmax"};
+    return {"relu", "gelu", "tanh", "sigmoid", "lrn"};
   }
   Words operator()(const workload::Combine& op) const { return {op.product ? "multiply" : "add"}; }
   Words operator()(const workload::Pool&) const { return {"maxpool", "avgpool"}; }

@@ -198,18 +198,18 @@ void matmul(NodeContext& node) {
 }
 
 /// One tensor in, one of its shape out.
-void pointwise(NodeContext& node, std::string_view word, bool inverts) {
+void pointwise(NodeContext& node, std::string_view word, const workload::Pointwise& op) {
   Value value = node.input(0);
   value.bare_linear = kNone;
   value.numbers.reset();
-  if (!value.constant) node.layer_on(word, workload::Pointwise{.inverts_output = inverts}, value.shape);
+  if (!value.constant) node.layer_on(word, op, value.shape);
   if (value.constant) value.weight = kNone;
   node.set(0, std::move(value));
 }
 
 void prelu(NodeContext& node) {
   if (node.input(1).weight != kNone) node.trained_operand(1);
-  pointwise(node, "relu", true);
+  pointwise(node, "relu", {.inverts_output = true});
 }
 
 /// A vector added to the product before it is that product's bias.
@@ -265,12 +265,12 @@ void add(NodeContext& node) {
   combine(node, false);
 }
 
-void relu(NodeContext& node) { pointwise(node, "relu", true); }
-void sigmoid(NodeContext& node) { pointwise(node, "sigmoid", true); }
-void tanh(NodeContext& node) { pointwise(node, "tanh", true); }
-void gelu(NodeContext& node) { pointwise(node, "gelu", true); }
-void softmax(NodeContext& node) { pointwise(node, "softmax", true); }
-void scale(NodeContext& node) { pointwise(node, "scale", false); }
+void relu(NodeContext& node) { pointwise(node, "relu", {.inverts_output = true}); }
+void sigmoid(NodeContext& node) { pointwise(node, "sigmoid", {.inverts_output = true}); }
+void tanh(NodeContext& node) { pointwise(node, "tanh", {.inverts_output = true}); }
+void gelu(NodeContext& node) { pointwise(node, "gelu", {.inverts_output = true}); }
+void softmax(NodeContext& node) { pointwise(node, "softmax", {.inverts_output = true, .over_rows = true}); }
+void scale(NodeContext& node) { pointwise(node, "scale", {}); }
 void sum(NodeContext& node) { combine(node, false); }
 void multiply(NodeContext& node) { combine(node, true); }
 
@@ -298,8 +298,8 @@ constexpr auto kRules = std::to_array<Rule>({
     {"Erf", gelu},
     {"Softmax", softmax},
     {"LogSoftmax", softmax},
-    {"LRN", [](NodeContext& node) { pointwise(node, "lrn", true); }},
-    {"Dropout", [](NodeContext& node) { pointwise(node, "dropout", false); }},
+    {"LRN", [](NodeContext& node) { pointwise(node, "lrn", {.inverts_output = true}); }},
+    {"Dropout", [](NodeContext& node) { pointwise(node, "dropout", {}); }},
     {"Neg", scale},
     {"Abs", scale},
     {"Sqrt", scale},

@@ -47,7 +47,7 @@ class Counter {
 Work work(std::int64_t count) { return flops(static_cast<double>(count)); }
 
 /// A product with weights, or of two activations.
-struct Product {
+struct Multiplication {
   std::int64_t forward_flops = 0;
   std::int64_t input = 0;   // elements
   std::int64_t output = 0;  // elements
@@ -55,7 +55,7 @@ struct Product {
 };
 
 /// Backward makes the gradients of input and weights, each a product of the forward's size.
-void set_product(Layer& layer, Counter& count, const Product& product) {
+void set_product(Layer& layer, Counter& count, const Multiplication& product) {
   layer.forward_work = work(product.forward_flops);
   layer.backward_work = work(count.product({2, product.forward_flops}));
   layer.forward_elements = count.sum({product.input, product.output});
@@ -64,6 +64,23 @@ void set_product(Layer& layer, Counter& count, const Product& product) {
   layer.backward_weight_elements = count.product({2, product.weights});
   layer.saved_elements = product.output;
   layer.backward_kernels = 2;
+}
+
+/// The three products of rows with a weight matrix.
+void set_kernels(Layer& layer, std::int64_t rows, std::int64_t in, std::int64_t out) {
+  layer.forward = {{Product{.m = rows, .n = out, .k = in}}};
+  layer.backward = {{Product{.m = rows, .n = in, .k = out}},
+                    {Product{.m = out, .n = in, .k = rows, .grows = Grows::kK}}};
+}
+
+/// A product of two activations, and the gradients of both.
+void add_kernels(Layer& layer, const MatMul& op) {
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return Kernel{Product{op.products, m, n, k, Grows::kProducts}};
+  };
+  layer.forward.push_back(product(op.rows, op.columns, op.inner));
+  layer.backward.push_back(product(op.rows, op.inner, op.columns));
+  layer.backward.push_back(product(op.inner, op.columns, op.rows));
 }
 
 tl::unexpected<Error> misfit(std::string_view op, const Shape& in, std::string_view needs) {
@@ -86,9 +103,11 @@ std::optional<Pair> slide(const Shape& in, const Pool& window) {
 
 /// Elements that an operator without FLOPs reads and writes, and keeps.
 struct Traffic {
+  SweepKind kind = SweepKind::kElementwise;
   std::int64_t forward = 0;
   std::int64_t backward = 0;
   std::int64_t saved = 0;
+  std::int64_t row = 0;  // elements that are reduced together
 };
 
 struct Placer {
@@ -115,6 +134,19 @@ struct Placer {
                  .weights = weights});
     if (!op.tied) placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
+    ConvolutionShape shape{.in = in[0],
+                           .out = op.out,
+                           .groups = op.groups,
+                           .input = {in[1], in[2]},
+                           .output = *size,
+                           .kernel = op.kernel,
+                           .stride = op.stride,
+                           .dilation = op.dilation};
+    placed.layer.forward = {{shape}};
+    shape.pass = ConvolutionPass::kInputGradient;
+    placed.layer.backward.push_back({shape});
+    shape.pass = ConvolutionPass::kWeightGradient;
+    placed.layer.backward.push_back({shape});
     return {};
   }
 
@@ -131,6 +163,7 @@ struct Placer {
                  .weights = weights});
     if (!op.tied) placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
+    set_kernels(placed.layer, input / in.back(), in.back(), op.out);
     return {};
   }
 
@@ -138,27 +171,40 @@ struct Placer {
     if (in.empty()) return misfit("batchnorm", in, "it needs [channels, ...]");
     const std::int64_t elements = count.elements(in);
     // Its output is overwritten by the activation that follows, so the input is what stays.
-    return memory_bound(in, {.forward = count.product({3, elements}), .backward = count.product({5, elements})},
+    return memory_bound(in,
+                        {.kind = SweepKind::kBatchNorm,
+                         .forward = count.product({3, elements}),
+                         .backward = count.product({5, elements})},
                         {in[0], in[0]});
   }
 
   Expected<void> operator()(const LayerNorm&) {
     if (in.empty()) return misfit("layernorm", in, "it needs [..., width]");
     const std::int64_t elements = count.elements(in);
-    return memory_bound(in, {count.product({2, elements}), count.product({3, elements}), elements},
+    return memory_bound(in,
+                        {.kind = SweepKind::kNorm,
+                         .forward = count.product({2, elements}),
+                         .backward = count.product({3, elements}),
+                         .saved = elements,
+                         .row = in.back()},
                         {in.back(), in.back()});
   }
 
   Expected<void> operator()(const Pointwise& op) {
     const std::int64_t elements = count.elements(in);
     const std::int64_t backward = count.product({op.inverts_output ? 3 : 2, elements});
-    return memory_bound(in, {count.product({2, elements}), backward, elements});
+    return memory_bound(in, {.kind = op.over_rows ? SweepKind::kSoftmax : SweepKind::kElementwise,
+                             .forward = count.product({2, elements}),
+                             .backward = backward,
+                             .saved = elements,
+                             .row = op.over_rows && !in.empty() ? in.back() : 0});
   }
 
   Expected<void> operator()(const Combine& op) {
     const std::int64_t elements = count.elements(in);
     const std::int64_t backward = count.product({op.product ? 5 : 3, elements});
-    return memory_bound(in, {count.product({3, elements}), backward, op.product ? elements : 0});
+    return memory_bound(
+        in, {.forward = count.product({3, elements}), .backward = backward, .saved = op.product ? elements : 0});
   }
 
   Expected<void> operator()(const Pool& op) {
@@ -168,13 +214,15 @@ struct Placer {
     Shape out{in[0], (*size)[0], (*size)[1]};
     const std::int64_t output = count.elements(out);
     const std::int64_t both = count.sum({count.elements(in), output});
-    return memory_bound(std::move(out), {both, count.sum({both, output}), output});
+    return memory_bound(
+        std::move(out),
+        {.kind = SweepKind::kPool, .forward = both, .backward = count.sum({both, output}), .saved = output});
   }
 
   Expected<void> operator()(const GlobalPool&) {
     if (in.size() < 2) return misfit("global_avgpool", in, "it needs [channels, ...]");
     const std::int64_t both = count.sum({count.elements(in), in[0]});
-    return memory_bound({in[0]}, {both, both, in[0]});
+    return memory_bound({in[0]}, {.kind = SweepKind::kPool, .forward = both, .backward = both, .saved = in[0]});
   }
 
   Expected<void> operator()(const Flatten&) {
@@ -186,13 +234,17 @@ struct Placer {
 
   Expected<void> operator()(const Concat& op) {
     const std::int64_t copied = count.product({2, count.elements(op.out)});
-    return memory_bound(op.out, {copied, copied, copied / 2});
+    return memory_bound(op.out, {.kind = SweepKind::kCopy, .forward = copied, .backward = copied, .saved = copied / 2});
   }
 
   Expected<void> operator()(const Embedding& op) {
     Shape out = op.out.empty() ? Shape{op.lookups, op.width} : op.out;
     const std::int64_t read = count.product({op.lookups, op.width});
-    auto done = memory_bound(std::move(out), {count.product({2, read}), count.product({3, read}), read},
+    auto done = memory_bound(std::move(out),
+                             {.kind = SweepKind::kLookup,
+                              .forward = count.product({2, read}),
+                              .backward = count.product({3, read}),
+                              .saved = read},
                              {count.product({op.rows, op.width})});
     if (op.sparse_gradient) {
       placed.layer.sparse_gradient = true;
@@ -200,6 +252,7 @@ struct Placer {
     } else {
       // A dense gradient is zeroed before the scatter.
       placed.layer.backward_weight_elements = placed.layer.parameters.front();
+      std::get<Sweep>(placed.layer.backward.front().shape).weights = placed.layer.parameters.front();
     }
     return done;
   }
@@ -220,6 +273,13 @@ struct Placer {
     layer.saved_elements = count.sum({count.product({2, scores}), queries});
     layer.forward_kernels = 4;
     layer.backward_kernels = 8;
+    const std::int64_t width = std::max<std::int64_t>(in[1] / op.heads, 1);
+    add_kernels(layer, {.rows = in[0], .inner = width, .columns = keys, .products = op.heads});
+    layer.forward.push_back({Sweep{SweepKind::kSoftmax, count.product({2, scores}), 0, keys}});
+    layer.forward.push_back({Sweep{SweepKind::kElementwise, count.product({2, scores})}});
+    layer.backward.push_back({Sweep{SweepKind::kElementwise, count.product({2, scores})}});
+    layer.backward.push_back({Sweep{SweepKind::kSoftmax, count.product({3, scores}), 0, keys}});
+    add_kernels(layer, {.rows = in[0], .inner = keys, .columns = width, .products = op.heads});
     return {};
   }
 
@@ -241,6 +301,7 @@ struct Placer {
                  .output = count.product({10, state}),
                  .weights = weights});
     placed.layer.saved_elements = count.product({6, state});
+    set_lstm_kernels(op);
     placed.layer.forward_kernels = static_cast<int>(std::min<std::int64_t>(in[0], 1 << 20));
     placed.layer.backward_kernels = 2 * placed.layer.forward_kernels;
     for (std::int64_t i = 0; i < op.directions; ++i) {
@@ -259,6 +320,7 @@ struct Placer {
                 {.forward_flops = count.product({2, op.products, op.rows, op.inner, op.columns}),
                  .input = count.sum({left, right}),
                  .output = count.product({op.products, op.rows, op.columns})});
+    add_kernels(placed.layer, op);
     return {};
   }
 
@@ -269,7 +331,30 @@ struct Placer {
     placed.layer.backward_elements = traffic.backward;
     placed.layer.saved_elements = traffic.saved;
     placed.layer.parameters = std::move(parameters);
+    placed.layer.forward = {{Sweep{traffic.kind, traffic.forward, 0, traffic.row}}};
+    placed.layer.backward = {{Sweep{traffic.kind, traffic.backward, 0, traffic.row}}};
     return {};
+  }
+
+  /// Products with the input of all steps at once, those with the state and the gates step by step.
+  void set_lstm_kernels(const Lstm& op) {
+    const std::int64_t steps = in[0];
+    const std::int64_t gates = count.product({4, op.hidden});
+    const auto times = [&](Kernel kernel, std::int64_t more) {
+      kernel.times = count.product({op.directions, more});
+      return kernel;
+    };
+    // The gates of a step: read from both products, cell and output written, and kept.
+    const Kernel cell{Sweep{SweepKind::kElementwise, count.product({10, op.hidden})}};
+    Layer& layer = placed.layer;
+    set_kernels(layer, steps, in[1], gates);
+    for (Kernel& kernel : layer.forward) kernel = times(kernel, 1);
+    for (Kernel& kernel : layer.backward) kernel = times(kernel, 1);
+    layer.forward.push_back(times({Product{.m = 1, .n = gates, .k = op.hidden}}, steps));
+    layer.forward.push_back(times(cell, steps));
+    layer.backward.push_back(times({Product{.m = 1, .n = op.hidden, .k = gates}}, steps));
+    layer.backward.push_back(times({Product{.m = gates, .n = op.hidden, .k = steps, .grows = Grows::kK}}, 1));
+    layer.backward.push_back(times(cell, steps));
   }
 };
 

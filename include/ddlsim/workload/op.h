@@ -9,6 +9,8 @@
 //   batchnorm     forward 3E (statistics, then normalise), backward 5E: x and dy are read twice, dx written
 //   attention     unfused: scores S = heads * rows * keys are written, read by softmax and dropout, and read again
 //   add/multiply  two inputs; the gradient of a fork is summed, 3E
+// `forward` and `backward` list the kernels of a pass by their shapes (support/kernel.h), for GPUs that are calibrated;
+// their FLOPs are the layer's, and so are the elements of layers without FLOPs.
 // Limits: operators are separate kernels (no fusion), attention is not flash attention, and a layer's workspace is not
 // counted. Worked example: linear {out: 1000, bias} on [2048]: 2 * 2048 * 1000 = 4.096 MFLOP forward, 8.192 backward,
 // gradient tensors of 2,048,000 and 1,000 elements.
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "ddlsim/support/error.h"
+#include "ddlsim/support/kernel.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::workload {
@@ -48,6 +51,7 @@ struct LayerNorm {};
 /// One tensor in, one out.
 struct Pointwise {
   bool inverts_output = false;  // backward reads the saved output as well (relu, gelu, tanh, softmax, ...)
+  bool over_rows = false;       // softmax: the last size is reduced
 };
 /// Two tensors in, one out.
 struct Combine {
@@ -102,6 +106,8 @@ struct Layer {
   std::int64_t backward_weight_elements = 0;
   int forward_kernels = 1;
   int backward_kernels = 1;
+  std::vector<Kernel> forward;
+  std::vector<Kernel> backward;
   std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;  // of the gradient, per sample, when it is sparse

@@ -1,0 +1,118 @@
+// The kernels that an operator asks for.
+#include <catch2/catch.hpp>
+
+#include "ddlsim/workload/op.h"
+
+using namespace ddlsim;
+using namespace ddlsim::workload;
+
+namespace {
+
+Layer layer_of(const Op& op, const Shape& in) {
+  const auto placed = place(op, in, "layer");
+  REQUIRE(placed);
+  return placed->layer;
+}
+
+const Product& product(const Kernel& kernel) { return std::get<Product>(kernel.shape); }
+const Sweep& sweep(const Kernel& kernel) { return std::get<Sweep>(kernel.shape); }
+
+/// Per sample.
+double flops_of(const std::vector<Kernel>& kernels) {
+  double sum = 0;
+  for (const Kernel& kernel : kernels) {
+    double one = 0;
+    if (const auto* p = std::get_if<Product>(&kernel.shape)) {
+      one = 2.0 * static_cast<double>(p->products * p->m * p->n * p->k);
+    } else if (const auto* c = std::get_if<ConvolutionShape>(&kernel.shape)) {
+      one = 2.0 *
+            static_cast<double>(c->in / c->groups * c->out * c->kernel[0] * c->kernel[1] * c->output[0] * c->output[1]);
+    }
+    sum += one * static_cast<double>(kernel.times);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("kernels: a linear layer is three products", "[unit][workload]") {
+  const Layer layer = layer_of(Linear{.out = 3072}, {128, 768});
+  REQUIRE(layer.forward.size() == 1);
+  const Product& forward = product(layer.forward[0]);
+  CHECK(forward.m == 128);  // and the batch
+  CHECK(forward.n == 3072);
+  CHECK(forward.k == 768);
+  CHECK(forward.grows == Grows::kM);
+  REQUIRE(layer.backward.size() == 2);
+  const Product& input = product(layer.backward[0]);
+  CHECK(input.n == 768);
+  CHECK(input.k == 3072);
+  const Product& weights = product(layer.backward[1]);
+  CHECK(weights.m == 3072);
+  CHECK(weights.n == 768);
+  CHECK(weights.k == 128);  // and the batch
+  CHECK(weights.grows == Grows::kK);
+}
+
+TEST_CASE("kernels: attention is two batched products, a softmax and a dropout", "[unit][workload]") {
+  const Layer layer = layer_of(Attention{.heads = 12}, {128, 768});
+  REQUIRE(layer.forward.size() == 4);
+  const Product& scores = product(layer.forward[0]);
+  CHECK(scores.products == 12);
+  CHECK(scores.k == 64);
+  CHECK(scores.grows == Grows::kProducts);
+  CHECK(sweep(layer.forward[1]).kind == SweepKind::kSoftmax);
+  CHECK(sweep(layer.forward[1]).row == 128);
+  CHECK(sweep(layer.forward[1]).elements == 2 * 12 * 128 * 128);
+  CHECK(layer.backward.size() == 6);
+}
+
+TEST_CASE("kernels: an LSTM multiplies its input at once and its state step by step", "[unit][workload]") {
+  const Layer layer = layer_of(Lstm{.hidden = 1024, .directions = 2}, {50, 512});
+  CHECK(layer.forward[0].times == 2);
+  CHECK(product(layer.forward[0]).m == 50);
+  CHECK(product(layer.forward[0]).n == 4096);
+  CHECK(layer.forward[1].times == 100);
+  CHECK(product(layer.forward[1]).m == 1);
+}
+
+TEST_CASE("kernels: their FLOPs are the layer's, forward and backward", "[unit][workload]") {
+  const std::vector<std::pair<Op, Shape>> cases{
+      {Convolution{.out = 64, .kernel = {7, 7}, .stride = {2, 2}, .pad = {3, 3}}, {3, 224, 224}},
+      {Convolution{.out = 32, .kernel = {3, 3}, .pad = {1, 1}, .groups = 32}, {32, 8, 8}},
+      {Linear{.out = 1000}, {2048}},
+      {Linear{.out = 768}, {128, 3072}},
+      {Attention{.heads = 16}, {512, 1024}},
+      {Attention{.heads = 12, .keys = 64}, {128, 768}},
+      {Lstm{.hidden = 1024, .directions = 2}, {50, 512}},
+      {MatMul{.rows = 7, .inner = 11, .columns = 13, .products = 3, .out = {3, 7, 13}}, {3, 7, 11}},
+  };
+  for (const auto& [op, in] : cases) {
+    const Layer layer = layer_of(op, in);
+    CHECK(flops_of(layer.forward) == Approx(layer.forward_work.in(flops)).epsilon(1e-12));
+    CHECK(flops_of(layer.backward) == Approx(layer.backward_work.in(flops)).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("kernels: a sweep touches the layer's elements", "[unit][workload]") {
+  const std::vector<std::tuple<Op, Shape, SweepKind>> cases{
+      {BatchNorm{}, {64, 56, 56}, SweepKind::kBatchNorm},
+      {LayerNorm{}, {128, 768}, SweepKind::kNorm},
+      {Pointwise{.inverts_output = true}, {64, 56, 56}, SweepKind::kElementwise},
+      {Pointwise{.inverts_output = true, .over_rows = true}, {128, 30522}, SweepKind::kSoftmax},
+      {Combine{.product = true}, {64}, SweepKind::kElementwise},
+      {Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}, SweepKind::kPool},
+      {GlobalPool{}, {2048, 7, 7}, SweepKind::kPool},
+      {Concat{{512}}, {128}, SweepKind::kCopy},
+      {Embedding{.rows = 30522, .width = 768, .lookups = 128}, {128}, SweepKind::kLookup},
+  };
+  for (const auto& [op, in, kind] : cases) {
+    const Layer layer = layer_of(op, in);
+    REQUIRE(layer.forward.size() == 1);
+    CHECK(sweep(layer.forward[0]).kind == kind);
+    CHECK(sweep(layer.forward[0]).elements == layer.forward_elements);
+    CHECK(sweep(layer.backward[0]).elements == layer.backward_elements);
+    CHECK(sweep(layer.backward[0]).weights == layer.backward_weight_elements);
+  }
+  CHECK(layer_of(Flatten{}, {64, 7, 7}).forward.empty());  // a view
+}
