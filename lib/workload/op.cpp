@@ -265,6 +265,7 @@ struct Placer {
     const std::int64_t pairs = count.product({2, keys, in[1]});  // K and V
     placed.out = in;
     Layer& layer = placed.layer;
+    layer.scores = scores;
     layer.forward_work = work(count.product({4, queries, keys}));
     layer.backward_work = work(count.product({8, queries, keys}));
     // Scores: written by Q.K, read and written by softmax and by dropout, read by the product with V.
@@ -365,6 +366,7 @@ Expected<Placed> place(const Op& op, const Shape& in, std::string name) {
   placed.layer.name = std::move(name);
   Counter count;
   if (auto fits = std::visit(Placer{in, placed, count}, op); !fits) return tl::unexpected<Error>(fits.error());
+  placed.layer.output_elements = count.elements(placed.out);
   if (count.overflowed()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the layer's size exceeds 2^53 elements or FLOPs per sample (input {})", to_string(in)));

@@ -52,11 +52,18 @@ class StepRun {
   StepTimeline run();
 
  private:
-  [[nodiscard]] cost::LayerTime layer_time(const workload::Layer& layer, cost::Pass pass) const {
-    cost::LayerTime time = cost::layer_time(layer, pass, setting_.batch, setting_.activation, setting_.device);
+  [[nodiscard]] cost::LayerTime layer_time(std::size_t layer, cost::Pass pass) const {
+    cost::LayerTime time = nominal_time(layer, pass);
     time.compute = time.compute * setting_.gpu_time_factor;
     time.memory = time.memory * setting_.gpu_time_factor;
     return time;
+  }
+  [[nodiscard]] cost::LayerTime nominal_time(std::size_t layer, cost::Pass pass) const {
+    if (setting_.layers.empty()) {
+      return cost::layer_time(model_.layers[layer], pass, setting_.batch, setting_.activation, setting_.device);
+    }
+    const cost::LayerTimes& times = setting_.layers[layer];
+    return pass == cost::Pass::kForward ? times.forward : times.backward;
   }
   void add(const cost::LayerTime& time) {
     line_.compute += time.compute;
@@ -92,17 +99,18 @@ class StepRun {
 /// Forward and backward of one pass with nothing in their way.
 void StepRun::plain_pass() {
   Clocks clocks(interval());
-  for (const workload::Layer& layer : model_.layers) {
-    const cost::LayerTime time = layer_time(layer, cost::Pass::kForward);
+  for (std::size_t i = 0; i < model_.layers.size(); ++i) {
+    const cost::LayerTime time = layer_time(i, cost::Pass::kForward);
+    const int kernels = model_.layers[i].forward_kernels;
     add(time);
-    clocks.run(time.total(), layer.forward_kernels);
-    if (record_ != nullptr) record_->forward.push_back({time.total(), Time::zero(), layer.forward_kernels});
+    clocks.run(time.total(), kernels);
+    if (record_ != nullptr) record_->forward.push_back({time.total(), Time::zero(), kernels});
   }
   line_.forward = clocks.now();
   after_forward_ = clocks;
   backward_times_.reserve(model_.layers.size());
   for (std::size_t i = model_.layers.size(); i-- > 0;) {
-    const cost::LayerTime time = layer_time(model_.layers[i], cost::Pass::kBackward);
+    const cost::LayerTime time = layer_time(i, cost::Pass::kBackward);
     add(time);
     backward_times_.push_back(time.total());
     clocks.run(time.total(), model_.layers[i].backward_kernels);
@@ -194,7 +202,7 @@ Time StepRun::forward_waiting(const std::vector<Time>& back, Time start) {
   Clocks clocks(interval(), start);
   for (std::size_t i = 0; i < model_.layers.size(); ++i) {
     clocks.wait_until(back[i]);
-    clocks.run(layer_time(model_.layers[i], cost::Pass::kForward).total(), model_.layers[i].forward_kernels);
+    clocks.run(layer_time(i, cost::Pass::kForward).total(), model_.layers[i].forward_kernels);
   }
   return clocks.now() - start;
 }

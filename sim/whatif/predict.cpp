@@ -218,6 +218,12 @@ std::string unused_settings(const StepQuestion& question) {
 std::vector<std::string> assumed_shares(const StepQuestion& question) {
   const Scenario& scenario = question.scenario;
   std::vector<std::string> used{"compute", "memory", "pcie"};
+  // A profile knows what its kernels reach; the host link then matters to servers alone.
+  if (question.calibrated) {
+    used.clear();
+    if (question.calibrated->assumed > Time::zero()) used = {"compute", "memory"};
+    if (by_servers(question)) used.emplace_back("pcie");
+  }
   // A collective library knows what it reaches.
   if (question.fidelity == Fidelity::kAggregate || by_servers(question)) used.insert(used.end(), {"nvlink", "network"});
   std::erase_if(used, [&](const std::string& name) {
@@ -237,7 +243,24 @@ Provenance provenance_of(const StepQuestion& question) {
   const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
   const bool guessed = servers && (scenario.server_memory == kDefaultServerMemory ||
                                    (scenario.ps_transport && cost::transport_cost(*scenario.ps_transport).assumed));
-  return shares.empty() && !guessed ? Provenance::kAnalytic : Provenance::kAssumed;
+  if (!shares.empty() || guessed) return Provenance::kAssumed;
+  if (!question.calibrated || scenario.gpu_time_measured) return Provenance::kAnalytic;
+  if (question.calibrated->extrapolated > Time::zero()) return Provenance::kExtrapolated;
+  // Nothing but kernels between measured ones, or formulas beside them as well.
+  return question.gpus() == 1 ? Provenance::kInterpolated : Provenance::kAnalytic;
+}
+
+std::string calibration_note(const StepQuestion& question) {
+  const cost::CalibratedTimes& times = *question.calibrated;
+  const Time all = times.measured + times.extrapolated + times.assumed;
+  const auto percent = [&](Time part) { return all > Time::zero() ? 100 * (part / all) : 0; };
+  const hardware::GpuProfile& profile = *question.scenario.profile;
+  std::string note = fmt::format(
+      "kernels by the profile {}{}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
+      "assumed",
+      profile.id, question.scenario.profile_lent ? fmt::format(", measured on {}", profile.gpu) : "",
+      percent(times.measured), percent(times.extrapolated), percent(times.assumed));
+  return note;
 }
 
 void add_server_notes(const StepQuestion& question, std::vector<std::string>& notes) {
@@ -273,6 +296,7 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
                     "--set efficiency.{}=...",
                     join(shares), shares.front()));
   }
+  if (question.calibrated) notes.push_back(calibration_note(question));
   if (!model.recalled.empty()) {
     std::string keys;
     for (const std::string& key : model.recalled) keys += (keys.empty() ? "" : ", ") + key;
@@ -311,10 +335,21 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
 
 namespace {
 
-std::pair<Time, Time> interval_of(const Scenario& scenario, const StepParts& step) {
-  if (!scenario.gpu_time_measured) return {step.time * kInterval90Low, step.time * kInterval90High};
+std::pair<Time, Time> interval_of(const StepQuestion& question, const StepParts& step) {
+  const bool measured = question.scenario.gpu_time_measured;
+  if (!measured && !question.calibrated) return {step.time * kInterval90Low, step.time * kInterval90High};
   const Time exposed = step.breakdown.communication_exposed;
-  return {step.time * kMeasuredInterval90Low - exposed * 0.5, step.time * kMeasuredInterval90High + exposed};
+  std::pair<Time, Time> interval{step.time * kMeasuredInterval90Low - exposed * 0.5,
+                                 step.time * kMeasuredInterval90High + exposed};
+  if (measured) return interval;
+  // What the curves err by, on top of what a step of known kernels does.
+  const cost::CalibratedTimes& times = *question.calibrated;
+  const Time kernels = times.measured + times.extrapolated + times.assumed;
+  const Time busy = step.breakdown.compute + step.breakdown.memory;
+  const double lowest = kernels > Time::zero() ? times.low / kernels : 1;
+  const double highest = kernels > Time::zero() ? times.high / kernels : 1;
+  return {max(interval.first - busy * (1 - lowest), step.time * kInterval90Low),
+          interval.second + busy * (highest - 1)};
 }
 
 Expected<StepQuestion> ask(const Scenario& scenario) {
@@ -413,7 +448,7 @@ Expected<Prediction> predict(const Scenario& scenario) {
     if (const auto one = step_parts(alone, Detail::kTime)) prediction.scaling_efficiency = one->time / step.time;
   }
   prediction.bottleneck = bottleneck_of(question, step);
-  prediction.interval_90 = interval_of(scenario, step);
+  prediction.interval_90 = interval_of(question, step);
   prediction.provenance = provenance_of(question);
   prediction.traffic = std::move(step.traffic);
   prediction.critical_path = std::move(step.segments);

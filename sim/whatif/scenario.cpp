@@ -10,6 +10,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
+#include "profile.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
@@ -140,6 +141,20 @@ Expected<void> check_servers(const Scenario& scenario, const Override* servers) 
       {"state fewer, or --set strategy.colocated=no for machines of their own"});
 }
 
+/// The model as its kernels run.
+Expected<void> fuse(Scenario& scenario) {
+  if (scenario.cuda_graphs) scenario.launch_interval = Time::zero();
+  if (!scenario.fusion.pointwise && !scenario.fusion.attention) return {};
+  if (!scenario.model->has_layers()) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("fusion: {} is known by the features of a whole step", scenario.model->id));
+  }
+  auto model = workload::fused(*scenario.model, scenario.fusion);
+  if (!model) return tl::unexpected<Error>(model.error());
+  scenario.model = std::make_shared<const workload::Model>(std::move(*model));
+  return {};
+}
+
 }  // namespace
 
 Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated) {
@@ -164,6 +179,11 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
   for (const Override& setting : stated) scenario.stated.push_back(setting.path);
   if (auto placed = check_servers(scenario, last_of(overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
+  }
+  if (auto fused = fuse(scenario); !fused) return tl::unexpected<Error>(fused.error());
+  if (auto calibrated = set_profile(scenario, catalog); !calibrated) {
+    const Override* setting = last_of(overrides, "gpu.calibration");
+    return setting == nullptr ? tl::unexpected<Error>(calibrated.error()) : at(calibrated.error(), *setting);
   }
   return scenario;
 }

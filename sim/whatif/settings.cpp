@@ -109,6 +109,13 @@ Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
 
 Expected<bool> parse_yes(Value value) { return parse_choice(kYesNo, value, "answer"); }
 
+constexpr Choices<workload::Fusion, 4> kFusions{
+    {{"none", {}}, {"pointwise", {true, false}}, {"attention", {false, true}}, {"all", {true, true}}}};
+
+Expected<void> set_fusion(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(parse_choice(kFusions, value, "fusion"), scenario.fusion);
+}
+
 /// A kind of strategy; what a framework adds to it was spelt out before (with_frameworks).
 Expected<void> set_strategy(Scenario& scenario, Value value, const io::Catalog&) {
   auto kind = parse_choice(plan::kStrategies, value, "strategy");
@@ -236,6 +243,14 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_data_size(v), s.cluster.node.gpu.memory_size);
      }},
+    {"gpu.calibration", "profile of the GPU's kernels: auto (its own, else the nearest of its architecture's), none, or an id", "none",
+     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
+       s.calibration = v;
+       return {};
+     }},
+    {"fusion", "what runs as one kernel: none, pointwise, attention, all (workload/fusion.h)", "all", set_fusion},
+    {"cuda_graphs", "the CPU launches a step's kernels at once: yes, no", "yes",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.cuda_graphs); }},
     {"gpu_interconnect", "what joins the GPUs of a server: nvlink or pcie", "nvlink", set_interconnect},
     {"nvlink", "all NVLinks of one GPU, one direction", "150 GB/s", set_nvlink},
     {"nvlink.latency", "one hop", "3.4 us",

@@ -199,6 +199,14 @@ std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, 
   return traffic.take();
 }
 
+/// What the optimizer reads and writes.
+DataSize updated_bytes(const StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  const workload::Model& model = *scenario.model;
+  return bytes(4) * workload::gradient_elements(model, scenario.batch * scenario.strategy.accumulation) *
+         update_accesses(model.optimizer);
+}
+
 sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, sim::Fabric fabric) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
@@ -206,8 +214,6 @@ sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, 
   const bool servers = std::holds_alternative<cost::PsFabric>(fabric);
   const bool collective = std::holds_alternative<sim::CollectiveFabric>(fabric);
   const bool synchronous = !servers || strategy.consistency == plan::Consistency::kSync;
-  const double updated =
-      workload::gradient_elements(model, scenario.batch * strategy.accumulation) * update_accesses(model.optimizer);
   const auto batch = static_cast<double>(scenario.batch);
   const auto* by = std::get_if<cost::PsFabric>(&fabric);
   const DataSize all = total_of(question.messages, false) + total_of(question.messages, true);
@@ -227,7 +233,7 @@ sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, 
                            .held = collective ? held_share(question) : 0,
                            .held_memory = bytes(kAccessesPerByte) / scenario.cluster.node.gpu.memory_bandwidth,
                            .wait = synchronous ? scenario.jitter * cost::expected_largest(question.gpus()) : 0,
-                           .update = servers ? Time::zero() : bytes(4) * updated / rates.device.memory,
+                           .update = servers ? Time::zero() : updated_bytes(question) / rates.device.memory,
                            .input = model.input_per_sample * batch / rates.pcie_share,
                            .pulled = pulled};
   if (plan::grouping_of(strategy) == plan::Grouping::kFusion && collective) setting.cycle = strategy.cycle;
@@ -266,6 +272,19 @@ cost::PsFabric alone_at(const cost::PsFabric& fabric) {
   return alone;
 }
 
+/// The layers' times by a profile, at the rates that the question varies.
+std::vector<cost::LayerTimes> varied_times(const StepQuestion& question, double compute, double memory) {
+  std::vector<cost::LayerTimes> layers = question.calibrated->layers;
+  if (compute == 1 && memory == 1) return layers;
+  for (cost::LayerTimes& times : layers) {
+    for (cost::LayerTime* pass : {&times.forward, &times.backward}) {
+      pass->compute = pass->compute * compute;
+      pass->memory = pass->memory * memory;
+    }
+  }
+  return layers;
+}
+
 /// What run_step takes. Stays where it is: the setting points into it.
 struct StepInput {
   StepInput(const StepQuestion& question, Detail detail) : rates(reached(question)) {
@@ -278,6 +297,13 @@ struct StepInput {
     }
     setting = setting_of(question, rates, fabric);
     setting.communication_alone = detail == Detail::kAll;
+    if (question.calibrated) {
+      const cost::Efficiency& usual = question.scenario.efficiency;
+      const double memory = usual.memory / question.efficiency.memory;
+      layers = varied_times(question, usual.compute / question.efficiency.compute, memory);
+      setting.layers = layers;
+      if (setting.update > Time::zero()) setting.update = question.calibrated->update * memory;
+    }
     const auto* servers = std::get_if<cost::PsFabric>(&fabric);
     synchronous = servers == nullptr || strategy.consistency == plan::Consistency::kSync;
     if (!synchronous) setting.fabric = alone_at(*servers);
@@ -288,6 +314,7 @@ struct StepInput {
   Reached rates;
   std::optional<cost::CollectiveModel> collectives;
   sim::Fabric fabric;
+  std::vector<cost::LayerTimes> layers;
   sim::StepSetting setting;
   bool synchronous = true;
 };
@@ -439,10 +466,24 @@ StepParts aggregate_step(const StepQuestion& question, Detail detail) {
   return step;
 }
 
+/// The layers' times by the scenario's profile.
+void calibrate(StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  const Reached rates = reached(question);
+  const cost::Calibration calibration{.profile = scenario.profile.get(),
+                                      .gpu = scenario.cluster.node.gpu,
+                                      .lent = scenario.profile_lent,
+                                      .assumed = rates.device,
+                                      .assumed_interval = {kInterval90Low, kInterval90High}};
+  question.calibrated = std::make_shared<const cost::CalibratedTimes>(cost::calibrated_times(
+      *scenario.model, calibration, static_cast<double>(scenario.batch), scenario.precision, updated_bytes(question)));
+}
+
 }  // namespace
 
 Expected<void> prepare(StepQuestion& question) {
   question.messages.clear();
+  if (question.scenario.profile && question.fidelity != answer::Fidelity::kAggregate) calibrate(question);
   if (question.fidelity == answer::Fidelity::kAggregate || question.gpus() == 1) return {};
   const Scenario& scenario = question.scenario;
   question.messages =

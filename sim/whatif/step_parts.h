@@ -1,12 +1,14 @@
 // The parts of one step under a scenario, at any fidelity: what predict.cpp asks again and again.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/cost/efficiency.h"
+#include "ddlsim/cost/kernel_time.h"
 #include "ddlsim/plan/messages.h"
 #include "ddlsim/sim/event_step.h"
 #include "ddlsim/support/error.h"
@@ -29,6 +31,7 @@ struct StepQuestion {
   double server_speed = 1;     // of the servers' memory
   double transport_speed = 1;  // of the servers' transport
   std::vector<plan::Message> messages;
+  std::shared_ptr<const cost::CalibratedTimes> calibrated;  // at the scenario's own rates; null: no profile
 
   [[nodiscard]] std::int64_t gpus() const { return nodes * gpus_per_node; }
 };
@@ -43,8 +46,9 @@ struct StepParts {
 
 enum class Detail { kTime, kAll };
 
-/// Fills in the messages that the question's strategy sends. Done once: they do not depend on rates. Fails where the
-/// collective library does not have what is asked of it.
+/// Fills in the messages that the question's strategy sends, and the layers' times by a profile. Done once: messages do
+/// not depend on rates, and the times scale with them. Fails where the collective library does not have what is asked
+/// of it.
 [[nodiscard]] Expected<void> prepare(StepQuestion& question);
 
 /// Fails in the event fidelity alone: where it cannot simulate a schedule, or not in time.

@@ -161,9 +161,20 @@ class Validator {
       case CaseMetric::kTflopsPerGpu:
       case CaseMetric::kBusBandwidth: return true;
       case CaseMetric::kStepMilliseconds:
+      case CaseMetric::kForwardMilliseconds:
+      case CaseMetric::kGradientMilliseconds:
       case CaseMetric::kLatencyMicroseconds: return false;
     }
     return false;
+  }
+
+  /// The milliseconds of some parts of a step.
+  static double part_of(const answer::Prediction& prediction, std::initializer_list<std::string_view> names) {
+    Time sum;
+    for (const answer::Segment& segment : prediction.critical_path) {
+      if (std::find(names.begin(), names.end(), segment.name) != names.end()) sum += segment.time;
+    }
+    return sum.in(milliseconds);
   }
 
   /// A prediction in the case's metric, if its step took `step`.
@@ -176,6 +187,8 @@ class Validator {
       case CaseMetric::kSamplesPerSecond: return samples;
       case CaseMetric::kTokensPerSecond: return samples * static_cast<double>(tokens_per_sample(*scenario.model));
       case CaseMetric::kStepMilliseconds: return step.in(milliseconds);
+      case CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
+      case CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;
       case CaseMetric::kTflopsPerGpu:
         return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
                static_cast<double>(scenario.cluster.gpus() * scenario.batch);

@@ -8,28 +8,21 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "property/random_scenario.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::log_uniform;
+using ddlsim::test::model;
 using namespace ddlsim::whatif;
 
 namespace {
-
-std::shared_ptr<const workload::Model> model(const std::string& id) {
-  static std::map<std::string, std::shared_ptr<const workload::Model>> cache;
-  auto& entry = cache[id];
-  if (!entry) entry = catalog().model(id).value();
-  return entry;
-}
 
 const hardware::Node& node(const std::string& id) {
   static std::map<std::string, hardware::Node> cache;
   const auto found = cache.find(id);
   return found != cache.end() ? found->second : cache.emplace(id, catalog().node(id).value()).first->second;
 }
-
-/// A rate between a hundredth and a hundred times `around`.
-double log_uniform() { return std::exp(*rc::gen::inRange(-4600, 4600) / 1000.0); }
 
 Scenario random_scenario() {
   Scenario s;

@@ -5,7 +5,7 @@
 //
 // An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by.
 // Source: Williams et al., "Roofline", CACM 2009. Limits: no tile or wave quantisation, no cache, no fusion, one
-// efficiency for every operator; calibrated models come with calibration.
+// efficiency for every operator. A GPU that somebody measured has cost/kernel_time.h.
 //
 // Worked example: 4.096 MFLOP at batch 64 on 15.7 TFLOP/s and 70 %: 262 MFLOP / 10.99 TFLOP/s = 23.9 us.
 #pragma once
@@ -23,11 +23,17 @@ struct DeviceRates {
 
 enum class Pass { kForward, kBackward };
 
-/// Exactly one of the two is not zero: a layer is bound by the one that takes longer.
+/// What a layer is bound by. By the roofline exactly one of the two is not zero; a layer of several kernels may have
+/// both.
 struct LayerTime {
   Time compute{};
   Time memory{};
   [[nodiscard]] constexpr Time total() const { return compute + memory; }
+};
+
+struct LayerTimes {
+  LayerTime forward{};
+  LayerTime backward{};
 };
 
 /// `activation` is the size of one element.

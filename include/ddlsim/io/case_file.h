@@ -26,16 +26,20 @@ enum class CaseMetric {
   kSamplesPerSecond,
   kTokensPerSecond,
   kStepMilliseconds,
+  kForwardMilliseconds,   // the forward pass alone, as of inference
+  kGradientMilliseconds,  // forward and backward, without the weights' update
   kTflopsPerGpu,
   kBusBandwidth,         // GB/s, nccl-tests definition
   kLatencyMicroseconds,  // of a collective, out of place
 };
 
-inline constexpr Choices<CaseMetric, 7> kCaseMetrics{{
+inline constexpr Choices<CaseMetric, 9> kCaseMetrics{{
     {"images_per_s", CaseMetric::kImagesPerSecond},
     {"samples_per_s", CaseMetric::kSamplesPerSecond},
     {"tokens_per_s", CaseMetric::kTokensPerSecond},
     {"step_ms", CaseMetric::kStepMilliseconds},
+    {"forward_ms", CaseMetric::kForwardMilliseconds},
+    {"forward_backward_ms", CaseMetric::kGradientMilliseconds},
     {"tflops_per_gpu", CaseMetric::kTflopsPerGpu},
     {"busbw_gbps", CaseMetric::kBusBandwidth},
     {"latency_us", CaseMetric::kLatencyMicroseconds},

@@ -55,9 +55,10 @@ using Fabric = std::variant<std::monostate, CollectiveFabric, cost::PsFabric>;
 
 struct StepSetting {
   cost::DeviceRates device{};
-  Time launch_interval{};      // between two kernels that the CPU issues
-  double gpu_time_factor = 1;  // on all GPU and launch time, where a measurement says so
-  DataSize activation{};       // of one element
+  std::span<const cost::LayerTimes> layers{};  // of the model's; empty: each by its roofline on `device`
+  Time launch_interval{};                      // between two kernels that the CPU issues
+  double gpu_time_factor = 1;                  // on all GPU and launch time, where a measurement says so
+  DataSize activation{};                       // of one element
   double batch = 1;
   Fabric fabric{};
   plan::Overlap overlap = plan::Overlap::kBackward;

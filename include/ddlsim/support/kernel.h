@@ -17,6 +17,7 @@
 #include <variant>
 
 #include "ddlsim/support/choices.h"
+#include "ddlsim/support/units.h"
 
 namespace ddlsim {
 
@@ -72,8 +73,14 @@ struct Sweep {
   std::int64_t row = 0;       // softmax, norm: elements that are reduced together; 0: does not matter
 };
 
+/// Scores, softmax and context in one kernel that keeps the scores on the chip.
+struct FusedAttention {
+  Work work{};                // per sample
+  std::int64_t elements = 0;  // read and written, per sample
+};
+
 struct Kernel {
-  std::variant<Product, ConvolutionShape, Sweep> shape;
+  std::variant<Product, ConvolutionShape, Sweep, FusedAttention> shape;
   std::int64_t times = 1;
 };
 

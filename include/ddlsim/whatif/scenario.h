@@ -17,11 +17,13 @@
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/cost/efficiency.h"
 #include "ddlsim/cost/parameter_server.h"
+#include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/plan/strategy.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/precision.h"
+#include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/model.h"
 
 namespace ddlsim::whatif {
@@ -56,6 +58,9 @@ struct Scenario {
   std::int64_t stragglers = 1;               // how many are
   std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
   cost::Efficiency efficiency;
+  std::string calibration = "auto";                     // which profile was asked for
+  std::shared_ptr<const hardware::GpuProfile> profile;  // of the GPU's kernels; null: the shares of `efficiency`
+  bool profile_lent = false;                            // measured on another GPU, or on another datasheet than stated
   cost::CollectiveLibrary collective;
   std::shared_ptr<const cost::CollectiveTable> collective_table;  // measured, may be null
   std::optional<cost::NetworkTransport> transport;                // nothing: as the link's name says
@@ -66,6 +71,8 @@ struct Scenario {
   bool gpu_time_measured = false;  // whether that factor is from a measured step of this model on this GPU
   std::string framework;           // whose way the strategy is; empty: no framework named
   Time launch_interval = kDefaultLaunchInterval;
+  workload::Fusion fusion;
+  bool cuda_graphs = false;  // kernels are launched together: the GPU waits for no launch
   std::vector<std::string> stated;  // paths of the settings that made it
 };
 

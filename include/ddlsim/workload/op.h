@@ -101,6 +101,8 @@ struct Layer {
   Work backward_work{};
   std::int64_t forward_elements = 0;  // activations read and written
   std::int64_t backward_elements = 0;
+  std::int64_t output_elements = 0;
+  std::int64_t scores = 0;                   // of attention that is not fused, per sample
   std::int64_t saved_elements = 0;           // kept from forward to backward
   std::int64_t forward_weight_elements = 0;  // weights read
   std::int64_t backward_weight_elements = 0;

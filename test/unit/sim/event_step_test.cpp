@@ -6,26 +6,15 @@
 #include <optional>
 
 #include "ddlsim/cost/collective_table.h"
+#include "unit/sim/two_layers.h"
 
 using namespace ddlsim;
 using namespace ddlsim::sim;
+using ddlsim::test::one_per_tensor;
+using ddlsim::test::setting;
+using ddlsim::test::two_layers;
 
 namespace {
-
-/// Two layers of 1 and 2 ms forward, twice that backward, at 1 TFLOP/s; one 10 MB gradient each.
-workload::Model two_layers() {
-  workload::Model model;
-  for (const double gflop : {1.0, 2.0}) {
-    workload::Layer layer;
-    layer.name = gflop < 1.5 ? "first" : "second";
-    layer.forward_work = gigaflops(gflop);
-    layer.backward_work = gigaflops(2 * gflop);
-    layer.parameters = {2'500'000};
-    model.layers.push_back(layer);
-  }
-  model.totals = workload::total(model.layers).value();
-  return model;
-}
 
 /// Two GPUs on two nodes: the table says that 10 MB take 5 ms.
 class TwoNodes {
@@ -48,17 +37,6 @@ class TwoNodes {
  private:
   std::optional<cost::CollectiveModel> model_;
 };
-
-StepSetting setting() {
-  StepSetting s;
-  s.device = {.compute = teraflops_per_second(1), .memory = terabytes_per_second(1)};
-  s.activation = bytes(4);
-  return s;
-}
-
-std::vector<plan::Message> one_per_tensor() {
-  return {{.size = megabytes(10), .count = 1, .after = 1}, {.size = megabytes(10), .count = 1, .after = 0}};
-}
 
 double ms(const StepSetting& s, const std::vector<plan::Message>& messages, const EventSetting& event = {}) {
   return run_event_step(two_layers(), messages, s, event).value().step.in(milliseconds);

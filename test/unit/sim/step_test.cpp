@@ -6,32 +6,15 @@
 #include <optional>
 
 #include "ddlsim/cost/collective_table.h"
+#include "unit/sim/two_layers.h"
 
 using namespace ddlsim;
 using namespace ddlsim::sim;
+using ddlsim::test::one_per_tensor;
+using ddlsim::test::setting;
+using ddlsim::test::two_layers;
 
 namespace {
-
-/// Two layers of 1 and 2 ms forward, twice that backward, at 1 TFLOP/s; one 10 MB gradient each.
-workload::Model two_layers() {
-  workload::Model model;
-  for (const double gflop : {1.0, 2.0}) {
-    workload::Layer layer;
-    layer.forward_work = gigaflops(gflop);
-    layer.backward_work = gigaflops(2 * gflop);
-    layer.parameters = {2'500'000};
-    model.layers.push_back(layer);
-  }
-  model.totals = workload::total(model.layers).value();
-  return model;
-}
-
-StepSetting setting() {
-  StepSetting s;
-  s.device = {.compute = teraflops_per_second(1), .memory = terabytes_per_second(1)};
-  s.activation = bytes(4);
-  return s;
-}
 
 /// Two GPUs: the table says that 10 MB take 5 ms, and twice as much twice as long.
 class TwoGpus {
@@ -54,10 +37,6 @@ class TwoGpus {
  private:
   std::optional<cost::CollectiveModel> model_;
 };
-
-std::vector<plan::Message> one_per_tensor() {
-  return {{.size = megabytes(10), .count = 1, .after = 1}, {.size = megabytes(10), .count = 1, .after = 0}};
-}
 
 double ms(Time time) { return time.in(milliseconds); }
 
@@ -228,4 +207,17 @@ TEST_CASE("step: a synchronous step waits for the slowest GPU", "[unit][sim]") {
   s.wait = 0.1;  // of 9 ms
   CHECK(ms(run_step(two_layers(), one_per_tensor(), s).waiting) == Approx(0.9));
   CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(17.9));
+}
+
+TEST_CASE("step: layer times that somebody measured win over the roofline", "[unit][sim]") {
+  StepSetting s = setting();
+  // Forward 1 + 4, backward 5 + 2, of which 4 bound by memory.
+  const std::vector<cost::LayerTimes> times{{{milliseconds(1), Time::zero()}, {milliseconds(2), Time::zero()}},
+                                            {{Time::zero(), milliseconds(4)}, {milliseconds(5), Time::zero()}}};
+  s.layers = times;
+  const StepTimeline line = run_step(two_layers(), {}, s);
+  CHECK(line.forward.in(milliseconds) == Approx(5));
+  CHECK(line.backward.in(milliseconds) == Approx(7));
+  CHECK(line.compute.in(milliseconds) == Approx(8));
+  CHECK(line.memory.in(milliseconds) == Approx(4));
 }

@@ -1,0 +1,55 @@
+// The time of a layer's kernels by what was measured on a GPU, and how far that can be trusted.
+//
+//   t(layer) = sum over its kernels of times * t(kernel)
+//     Product           cost/product_time.h      with the curve of the precision
+//     ConvolutionShape  cost/convolution_time.h  likewise; a convolution measured at exactly this shape wins
+//     Sweep             cost/sweep_time.h        with the curve of the kind, else the element-wise one
+//     FusedAttention    nobody's data yet: as what no curve covers
+// A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
+// tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 lend each other their curve.
+//
+// Trust. The curve's 90 % interval of measured / predicted holds for each kernel; a step's kernels err together (one
+// clock, one library), so the layer's ends are the sums of the kernels' ends. Outside the hull the interval's logarithm
+// doubles per octave; a curve lent by another GPU or precision widens by `kLent`. What is assumed has the ends that
+// the caller gives.
+// Limits: kernels run one after another; nothing is fused; a profile knows the libraries of its day.
+//
+// Worked example: three kernels of 1, 2 and 3 ms, all within the hull of curves that err from 0.9 to 1.2: 6 ms, from
+// 5.4 to 7.2 ms.
+#pragma once
+
+#include <vector>
+
+#include "ddlsim/cost/layer_time.h"
+#include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/support/precision.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::cost {
+
+/// A profile on the GPU it is asked for, which may be another than the one measured.
+struct Calibration {
+  const hardware::GpuProfile* profile = nullptr;  // not owned
+  hardware::Gpu gpu;
+  bool lent = false;      // measured on another GPU
+  DeviceRates assumed{};  // where no curve is, efficiency included
+  std::pair<double, double> assumed_interval{1, 1};
+};
+
+/// Forward and backward of every layer, and what they rest on.
+struct CalibratedTimes {
+  std::vector<LayerTimes> layers;
+  Time update{};        // of the weights
+  Time low{}, high{};   // 90 %, of all layers and the update together
+  Time measured{};      // by curves of this GPU within their hull
+  Time extrapolated{};  // outside the hull, or lent
+  Time assumed{};       // no curve
+};
+
+/// `batch` samples; `updated` bytes read and written by the optimizer.
+[[nodiscard]] CalibratedTimes calibrated_times(const workload::Model& model, const Calibration& calibration,
+                                               double batch, Precision precision, DataSize updated);
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,173 @@
+#include "ddlsim/cost/kernel_time.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "ddlsim/cost/convolution_time.h"
+#include "ddlsim/cost/product_time.h"
+#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/support/portable_math.h"
+
+namespace ddlsim::cost {
+namespace {
+
+/// A curve of another GPU or precision: as much again as an octave outside the hull.
+constexpr double kLent = 1;
+
+/// A kernel's time, what it is bound by, and what the time rests on.
+struct KernelTime {
+  Time time{};
+  bool compute = true;
+  const hardware::CurveReport* report = nullptr;  // null: assumed
+  double outside = 0;                             // octaves, lent curves included
+};
+
+class KernelTimes {
+ public:
+  KernelTimes(const Calibration& calibration, double batch, Precision precision)
+      : calibration_(calibration),
+        batch_(batch),
+        element_(activation_size(precision)),
+        spec_{static_cast<double>(calibration.gpu.sm_count),
+              calibration.gpu.peak.at(precision).value_or(calibration.gpu.peak.fp32), calibration.gpu.memory_bandwidth,
+              calibration.gpu.l2.value_or(DataSize::zero())},
+        precision_(precision) {}
+
+  KernelTime operator()(const Product& product) const;
+  KernelTime operator()(const ConvolutionShape& shape) const;
+  KernelTime operator()(const Sweep& sweep) const;
+  KernelTime operator()(const FusedAttention& attention) const {
+    return roofline(attention.work * batch_, element_ * (static_cast<double>(attention.elements) * batch_));
+  }
+  [[nodiscard]] KernelTime sweep(SweepKind kind, double row, DataSize size) const;
+
+ private:
+  template <typename Curve>
+  std::pair<const Curve*, double> curve(const std::vector<Curve>& curves) const;
+  [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
+  [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
+  [[nodiscard]] double lent() const { return calibration_.lent ? kLent : 0; }
+
+  const Calibration& calibration_;
+  double batch_;
+  DataSize element_;
+  hardware::DeviceSpec spec_;
+  Precision precision_;
+};
+
+/// The precisions whose curve serves one, the best first.
+std::vector<Precision> served_by(Precision precision) {
+  if (precision == Precision::kFp16) return {Precision::kFp16, Precision::kBf16};
+  if (precision == Precision::kBf16) return {Precision::kBf16, Precision::kFp16};
+  return {precision};
+}
+
+/// The curve for this precision and how far it is from a measurement of it; null: none.
+template <typename Curve>
+std::pair<const Curve*, double> KernelTimes::curve(const std::vector<Curve>& curves) const {
+  for (const Precision precision : served_by(precision_)) {
+    for (const Curve& candidate : curves) {
+      if (candidate.precision == precision) return {&candidate, lent() + (precision == precision_ ? 0 : kLent)};
+    }
+  }
+  return {nullptr, 0};
+}
+
+KernelTime KernelTimes::roofline(Work work, DataSize size) const {
+  const Time compute = work / calibration_.assumed.compute;
+  const Time memory = size / calibration_.assumed.memory;
+  return {max(compute, memory), compute > memory};
+}
+
+KernelTime KernelTimes::operator()(const Product& product) const {
+  hardware::ProductSize size{static_cast<double>(product.products), static_cast<double>(product.m),
+                             static_cast<double>(product.n), static_cast<double>(product.k)};
+  (product.grows == Grows::kProducts ? size.products : product.grows == Grows::kM ? size.m : size.k) *= batch_;
+  const Work work = flops(2 * size.products * size.m * size.n * size.k);
+  const DataSize touched = element_ * (size.products * (size.m * size.k + size.k * size.n + size.m * size.n));
+  const auto [found, far] = curve(calibration_.profile->products);
+  if (found == nullptr) return roofline(work, touched);
+  return {product_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
+          far + outside(found->report, size)};
+}
+
+KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
+  const auto count = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
+  const double weights = count(shape.in / shape.groups, shape.out) * count(shape.kernel[0], shape.kernel[1]);
+  const double output = count(shape.output[0], shape.output[1]) * batch_;
+  const double input = count(shape.input[0], shape.input[1]) * batch_;
+  const Work work = flops(2 * weights * output);
+  const DataSize touched =
+      element_ * (weights + output * static_cast<double>(shape.out) + input * static_cast<double>(shape.in));
+  const auto [found, far] = curve(calibration_.profile->convolutions);
+  if (found == nullptr) return roofline(work, touched);
+  return {convolution_time(*found, spec_, shape, batch_, element_), compute_bound(work, touched), &found->report,
+          far + outside(found->report, shape, batch_)};
+}
+
+KernelTime KernelTimes::operator()(const Sweep& sweep) const {
+  const double elements = static_cast<double>(sweep.elements) * batch_ + static_cast<double>(sweep.weights);
+  return this->sweep(sweep.kind, static_cast<double>(sweep.row), element_ * elements);
+}
+
+KernelTime KernelTimes::sweep(SweepKind kind, double row, DataSize size) const {
+  const auto found = sweep_curve(*calibration_.profile, kind, row);
+  if (!found) {
+    KernelTime assumed = roofline(Work::zero(), size);
+    assumed.compute = false;
+    return assumed;
+  }
+  return {sweep_time(*found->curve, spec_, size), false, &found->curve->report,
+          lent() + (found->lent ? kLent : 0) + outside(found->curve->report, size)};
+}
+
+/// Adds kernels up.
+class Sum {
+ public:
+  Sum(const Calibration& calibration, CalibratedTimes& times) : calibration_(calibration), times_(times) {}
+
+  LayerTime add(const KernelTime& kernel, double count) {
+    const Time time = kernel.time * count;
+    const bool known = kernel.report != nullptr;
+    const auto [low, high] = known ? kernel.report->interval : calibration_.assumed_interval;
+    // An interval's logarithm doubles per octave; no wider than what is assumed when nothing is known.
+    const double wider = known ? portable_exp2(std::min(kernel.outside, 8.0)) : 1.0;
+    const auto widened = [&](double end, double widest) {
+      const double power = portable_exp2(wider * portable_log2(end));
+      return end < 1 ? std::max(power, std::min(widest, end)) : std::min(power, std::max(widest, end));
+    };
+    times_.low += time * widened(low, calibration_.assumed_interval.first);
+    times_.high += time * widened(high, calibration_.assumed_interval.second);
+    (known ? kernel.outside > 0 ? times_.extrapolated : times_.measured : times_.assumed) += time;
+    return kernel.compute ? LayerTime{time, Time::zero()} : LayerTime{Time::zero(), time};
+  }
+
+ private:
+  const Calibration& calibration_;
+  CalibratedTimes& times_;
+};
+
+}  // namespace
+
+CalibratedTimes calibrated_times(const workload::Model& model, const Calibration& calibration, double batch,
+                                 Precision precision, DataSize updated) {
+  const KernelTimes time(calibration, batch, precision);
+  CalibratedTimes times;
+  times.layers.reserve(model.layers.size());
+  Sum sum(calibration, times);
+  const auto pass = [&](const std::vector<Kernel>& kernels) {
+    LayerTime whole;
+    for (const Kernel& kernel : kernels) {
+      const LayerTime part = sum.add(std::visit(time, kernel.shape), static_cast<double>(kernel.times));
+      whole.compute += part.compute;
+      whole.memory += part.memory;
+    }
+    return whole;
+  };
+  for (const workload::Layer& layer : model.layers) times.layers.push_back({pass(layer.forward), pass(layer.backward)});
+  times.update = sum.add(time.sweep(SweepKind::kUpdate, 0, updated), 1).total();
+  return times;
+}
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,66 @@
+#include "ddlsim/workload/fusion.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddlsim::workload {
+namespace {
+
+bool is_pointwise(const Layer& layer) {
+  if (layer.forward.size() != 1 || layer.output_elements == 0) return false;
+  const auto* sweep = std::get_if<Sweep>(&layer.forward.front().shape);
+  return sweep != nullptr && sweep->kind == SweepKind::kElementwise && layer.parameters.empty();
+}
+
+/// What is left of a sweep goes to the kernel it joined.
+void join(std::vector<Kernel>& into, std::int64_t elements) {
+  if (elements > 0) into.push_back({Sweep{.elements = elements}});
+}
+
+void join(Layer& into, Layer& layer) {
+  const std::int64_t between = 2 * layer.output_elements;
+  const std::int64_t forward = std::max<std::int64_t>(layer.forward_elements - between, 0);
+  const std::int64_t backward = std::max<std::int64_t>(layer.backward_elements - between, 0);
+  into.forward_elements += forward;
+  into.backward_elements += backward;
+  join(into.forward, forward);
+  join(into.backward, backward);
+  layer.forward_elements = 0;
+  layer.backward_elements = 0;
+  layer.forward_kernels = 0;
+  layer.backward_kernels = 0;
+  layer.forward.clear();
+  layer.backward.clear();
+}
+
+void fuse_attention(Layer& layer) {
+  const std::int64_t scores = layer.scores;
+  layer.forward_elements -= 6 * scores;
+  layer.backward_elements -= 12 * scores;
+  layer.saved_elements -= 2 * scores;
+  layer.backward_work = layer.forward_work * 2.5;
+  layer.forward_kernels = 1;
+  layer.backward_kernels = 1;
+  layer.forward = {{FusedAttention{layer.forward_work, layer.forward_elements}}};
+  layer.backward = {{FusedAttention{layer.backward_work, layer.backward_elements}}};
+}
+
+}  // namespace
+
+Expected<Model> fused(Model model, const Fusion& fusion) {
+  Layer* before = nullptr;
+  for (Layer& layer : model.layers) {
+    if (fusion.attention && layer.scores > 0) fuse_attention(layer);
+    if (fusion.pointwise && before != nullptr && is_pointwise(layer)) {
+      join(*before, layer);
+    } else if (layer.forward_kernels > 0) {
+      before = &layer;
+    }
+  }
+  auto totals = total(model.layers);
+  if (!totals) return tl::unexpected<Error>(totals.error());
+  model.totals = std::move(*totals);
+  return model;
+}
+
+}  // namespace ddlsim::workload

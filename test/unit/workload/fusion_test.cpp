@@ -1,0 +1,61 @@
+#include "ddlsim/workload/fusion.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ddlsim;
+using namespace ddlsim::workload;
+
+namespace {
+
+Model model_of(std::vector<std::pair<Op, Shape>> ops) {
+  Model model;
+  for (const auto& [op, in] : ops) {
+    const auto placed = place(op, in, "layer");
+    REQUIRE(placed);
+    model.layers.push_back(placed->layer);
+  }
+  model.totals = *total(model.layers);
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("fusion: a relu joins its convolution", "[unit][workload]") {
+  const Model plain =
+      model_of({{Convolution{.out = 10}, {3, 10, 10}}, {Pointwise{.inverts_output = true}, {10, 10, 10}}});
+  const auto model = fused(plain, {.pointwise = true});
+  REQUIRE(model);
+  // The relu alone moves 2 x 1000 elements forward and 3 x 1000 backward, of which the saved output is read still.
+  CHECK(model->layers[0].forward_elements == plain.layers[0].forward_elements);
+  CHECK(model->layers[0].backward_elements == plain.layers[0].backward_elements + 1000);
+  CHECK(model->layers[1].forward_elements == 0);
+  CHECK(model->layers[1].forward_kernels == 0);
+  CHECK(model->totals.forward_work == plain.totals.forward_work);
+}
+
+TEST_CASE("fusion: a residual is still read", "[unit][workload]") {
+  const Model plain = model_of({{Linear{.out = 100}, {10, 100}}, {Combine{}, {10, 100}}});
+  const auto model = fused(plain, {.pointwise = true});
+  REQUIRE(model);
+  CHECK(model->layers[0].forward_elements == plain.layers[0].forward_elements + 1000);
+}
+
+TEST_CASE("fusion: norms and parameters stay", "[unit][workload]") {
+  const Model plain = model_of({{Linear{.out = 100}, {10, 100}}, {LayerNorm{}, {10, 100}}});
+  const auto model = fused(plain, {true, true});
+  REQUIRE(model);
+  CHECK(model->layers[1].forward_elements == plain.layers[1].forward_elements);
+  CHECK(model->totals.dense_parameters == plain.totals.dense_parameters);
+}
+
+TEST_CASE("fusion: attention keeps its scores on the chip", "[unit][workload]") {
+  const Model plain = model_of({{Attention{.heads = 12}, {128, 768}}});
+  const auto model = fused(plain, {.attention = true});
+  REQUIRE(model);
+  const Layer& layer = model->layers[0];
+  CHECK(layer.forward_elements == 4 * 128 * 768);  // Q, K, V, output
+  CHECK(layer.backward_elements == 8 * 128 * 768);
+  CHECK(layer.saved_elements == 128 * 768);
+  CHECK(layer.backward_work / layer.forward_work == Approx(2.5));
+  CHECK(layer.forward_kernels == 1);
+}
