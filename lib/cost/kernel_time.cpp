@@ -40,7 +40,7 @@ class KernelTimes {
   KernelTime operator()(const FusedAttention& attention) const {
     return roofline(attention.work * batch_, element_ * (static_cast<double>(attention.elements) * batch_));
   }
-  [[nodiscard]] KernelTime sweep(SweepKind kind, double row, DataSize size) const;
+  [[nodiscard]] KernelTime sweep(SweepKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
   template <typename Curve>
@@ -108,18 +108,21 @@ KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
 
 KernelTime KernelTimes::operator()(const Sweep& sweep) const {
   const double elements = static_cast<double>(sweep.elements) * batch_ + static_cast<double>(sweep.weights);
-  return this->sweep(sweep.kind, static_cast<double>(sweep.row), element_ * elements);
+  return this->sweep(sweep.kind, sweep.row, element_ * elements);
 }
 
-KernelTime KernelTimes::sweep(SweepKind kind, double row, DataSize size) const {
-  const auto found = sweep_curve(*calibration_.profile, kind, row);
-  if (!found) {
-    KernelTime assumed = roofline(Work::zero(), size);
+KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic) const {
+  const auto chosen = choose_sweep(*calibration_.profile, kind, row);
+  if (!chosen) {
+    KernelTime assumed = roofline(Work::zero(), traffic);
     assumed.compute = false;
     return assumed;
   }
-  return {sweep_time(*found->curve, spec_, size), false, &found->curve->report,
-          lent() + (found->lent ? kLent : 0) + outside(found->curve->report, size)};
+  const hardware::CurveReport& report = chosen->curve->report;
+  const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
+                         (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
+  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_)}), false, &report,
+          lent() + (chosen->stand_in ? kLent : 0) + outside};
 }
 
 /// Adds kernels up.

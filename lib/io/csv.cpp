@@ -21,14 +21,17 @@ std::string_view trim(std::string_view text) {
 
 }  // namespace
 
-Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std::vector<std::string> columns) {
+Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std::vector<std::string> columns,
+                                    const std::vector<std::string>& optional) {
+  const std::size_t needed = columns.size();
+  columns.insert(columns.end(), optional.begin(), optional.end());
   CsvReader reader(stream, std::move(file));
   const auto first = reader.read_line();
   if (!first) return tl::unexpected<Error>(first.error());
   if (!*first) return fail(ErrorCode::kParse, "the file is empty", {reader.file_, 1, 1}, {"columns: " + join(columns)});
   if (auto fields = reader.split(); !fields) return tl::unexpected<Error>(fields.error());
   std::vector<Error> errors;
-  reader.place_.assign(columns.size(), reader.used_);
+  reader.place_.assign(columns.size(), kAbsent);
   for (std::size_t i = 0; i < reader.used_; ++i) {
     const Field& field = reader.fields_[i];
     const auto column = std::find(columns.begin(), columns.end(), field.text);
@@ -40,15 +43,15 @@ Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std:
                              reader.at(field.offset),
                              {suggestion(field.text, columns)},
                              {}});
-    } else if (reader.place_[index] != reader.used_) {
+    } else if (reader.place_[index] != kAbsent) {
       errors.push_back(
           Error{ErrorCode::kParse, fmt::format("duplicate column '{}'", name), reader.at(field.offset), {}, {}});
     } else {
       reader.place_[index] = i;
     }
   }
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (reader.place_[i] != reader.used_) continue;
+  for (std::size_t i = 0; i < needed; ++i) {
+    if (reader.place_[i] != kAbsent) continue;
     errors.push_back(Error{ErrorCode::kParse,
                            fmt::format("the column '{}' is missing", columns[i]),
                            {reader.file_, reader.line_number_, static_cast<int>(reader.line_.size()) + 1},
@@ -73,7 +76,9 @@ Expected<bool> CsvReader::next() {
   return true;
 }
 
-SourceLocation CsvReader::where(std::size_t column) const { return at(fields_[place_[column]].offset); }
+SourceLocation CsvReader::where(std::size_t column) const {
+  return at(has(column) ? fields_[place_[column]].offset : 0);
+}
 
 Expected<bool> CsvReader::read_line() {
   for (;;) {

@@ -46,6 +46,7 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
     MapReader parts(*memory, "memory", errors);
     gpu.memory_size = parts.quantity<dimension::kData>("size");
     gpu.memory_bandwidth = parts.quantity<kRate>("bandwidth");
+    gpu.l2 = parts.optional_quantity<dimension::kData>("l2");
     parts.finish();
   }
   if (const Node* nvlink = reader.find("nvlink")) {

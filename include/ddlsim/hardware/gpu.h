@@ -43,6 +43,7 @@ struct Gpu {
   PeakRates peak;
   DataSize memory_size{};
   Bandwidth memory_bandwidth{};
+  std::optional<DataSize> l2;       // the cache between multiprocessors and memory
   std::optional<Bandwidth> nvlink;  // per direction, all links of the GPU together
   std::string nvlink_id;            // the link's file
   std::string pcie_id;

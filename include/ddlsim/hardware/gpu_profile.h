@@ -27,7 +27,8 @@ struct DeviceSpec {
   DataSize l2{};
 };
 
-/// How a curve did on rows its fit never saw, and what it may be asked.
+/// How a curve did on rows its fit never saw, and what it may be asked. Errors compare whole measurements: what the
+/// measurement itself adds is in both.
 struct CurveReport {
   std::int64_t fitted = 0;  // rows
   std::int64_t held_out = 0;
@@ -38,13 +39,21 @@ struct CurveReport {
   double bias = 0;                           // mean of predicted / measured - 1
   double coverage = 0;                       // of `interval`, over the rows held out
   std::pair<double, double> interval{1, 1};  // measured / predicted: 90 % of rows lie between
+  /// Rows held out that show the kernel, and not only the measurement's floor, and their `mean`.
+  std::int64_t above_floor = 0;
+  double above_floor_mean = 0;
   struct Range {
     std::string feature;  // "m", "bytes"
     double least = 0;
     double most = 0;
   };
   std::vector<Range> hull;  // of the rows fitted
-  std::string measured;     // where the rows come from: data set, harness, clocks where known
+  struct StandardError {
+    std::string parameter;
+    double relative = 0;  // to the parameter's value
+  };
+  std::vector<StandardError> standard_errors;
+  std::string measured;  // where the rows come from: data set, harness, clocks where known
 };
 
 /// C[m, n] = A[m, k] B[k, n], `products` times, batch included.
@@ -70,12 +79,21 @@ struct ProductCurve {
   CurveReport report;
 };
 
+/// What a way of measuring does to kernels: it shows max(floor, overhead + the kernel's time).
+struct MeasuringOverhead {
+  std::string series;  // rows measured the same way
+  Time overhead{};
+  Time floor{};
+};
+
 /// cost/sweep_time.h
 struct SweepCurve {
   SweepKind kind = SweepKind::kElementwise;
   std::int64_t row_from = 0;                      // rows of this length and longer, up to the next curve of the kind
-  Time overhead{};                                // as ProductCurve's
-  std::vector<std::pair<double, double>> hinges;  // at this multiple of the L2, time grows by this share of 1/bandwidth
+  std::vector<std::pair<double, double>> hinges;  // from this multiple of the L2, time grows by this share of
+                                                  // 1/bandwidth more
+  Time per_row{};                                 // of one multiprocessor, for every row
+  std::vector<MeasuringOverhead> overheads;       // in every measured row, in no prediction of a step
   CurveReport report;
 };
 

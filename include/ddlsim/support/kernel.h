@@ -14,9 +14,11 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <variant>
 
 #include "ddlsim/support/choices.h"
+#include "ddlsim/support/precision.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim {
@@ -82,6 +84,58 @@ struct FusedAttention {
 struct Kernel {
   std::variant<Product, ConvolutionShape, Sweep, FusedAttention> shape;
   std::int64_t times = 1;
+};
+
+/// What was timed, batch included (bench/calibrate/README.md).
+struct TimedConvolution {
+  ConvolutionShape shape{};
+  std::int64_t batch = 1;
+};
+
+struct TimedSweep {
+  SweepKind kind = SweepKind::kElementwise;
+  DataSize traffic{};    // read and written
+  std::int64_t row = 0;  // elements that are reduced together
+};
+
+/// From one launch of an empty kernel to the next.
+struct TimedLaunch {};
+
+enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
+
+inline constexpr Choices<CopyKind, 3> kCopyKinds{{
+    {"h2d", CopyKind::kHostToDevice},
+    {"d2h", CopyKind::kDeviceToHost},
+    {"d2d", CopyKind::kDeviceToDevice},
+}};
+
+struct TimedCopy {
+  CopyKind kind = CopyKind::kHostToDevice;
+  DataSize size{};
+};
+
+enum class OverlapKind { kProduct, kSweep };
+
+inline constexpr Choices<OverlapKind, 2> kOverlapKinds{{
+    {"product", OverlapKind::kProduct},
+    {"sweep", OverlapKind::kSweep},
+}};
+
+/// A kernel beside another that holds `taken` multiprocessors.
+struct TimedOverlap {
+  OverlapKind kind = OverlapKind::kProduct;
+  std::int64_t taken = 0;
+  double slowdown = 1;
+};
+
+/// One measured kernel. `series` names the way of measuring: rows of a series share what it adds to every time.
+struct KernelMeasurement {
+  std::variant<Product, TimedConvolution, TimedSweep, TimedLaunch, TimedCopy, TimedOverlap> what;
+  Precision precision = Precision::kFp32;
+  Time time{};
+  std::string series;
+  int line = 0;           // of the file it came from
+  bool left_out = false;  // throttled, or with a cold cache: shown, not fitted
 };
 
 }  // namespace ddlsim

@@ -1,0 +1,34 @@
+// A GPU's profile from measured kernels: each family of curves by its own fit, one after the other.
+//
+//   sweeps                   calib/sweep_fit.h
+//   products, convolutions   calib/product_fit.h, calib/convolution_fit.h
+//   launch_interval          the median of the launch rows
+// A convolution that was measured stands in the profile as it was measured, too.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/kernel.h"
+
+namespace ddlsim::calib {
+
+struct FitOptions {
+  std::string id;        // of the profile; the GPU's where empty
+  std::string date;      // of the fit
+  std::string measured;  // where the rows come from
+};
+
+/// The datasheet's part of the curves; the peak of a precision the GPU does not have is 0.
+[[nodiscard]] hardware::DeviceSpec device_spec(const hardware::Gpu& gpu, Precision precision);
+
+/// Rows that were left out (throttled, cold) are passed over. Fails without a row that a curve can use.
+[[nodiscard]] Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> rows,
+                                                         const hardware::Gpu& gpu, const FitOptions& options = {});
+
+}  // namespace ddlsim::calib

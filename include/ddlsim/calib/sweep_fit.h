@@ -1,0 +1,41 @@
+// Fits the curves of kernels bound by memory (cost/sweep_time.h) to measured times.
+//
+//   measured = max(floor, overhead + T(Q, r))      one floor and one overhead per series
+//
+// A harness that waits for each kernel cannot show one shorter than its own calls: the floor. Kernels above it carry a
+// constant, the overhead. To take the floor for a constant would make every small kernel free and bend the curve at the
+// point where kernels rise above it, which looks like an L2 cache and is none (V100, P100, T4, P4 and A100 of
+// NeuSight's data bend at 11 to 14 us of kernel, whatever their L2).
+//
+// Steps: rows are parted into those at the floor and those above it, starting from 1.15 x the 5 % quantile of a series;
+// slopes and overheads follow from the rows above by non-negative robust least squares (calib/robust.h), floors are
+// medians of the rows below; the parting is renewed until it rests. Hinges start at {0, 1/2, 1, 2, 8} x L2 and one is
+// kept only if the rows set aside (calib/holdout.h) fare more than 10 % worse without it; the same for per_row. The
+// first slope is at least 1/5: no L2 moves more than 5 times what the memory does (NVIDIA A100 white paper: 5,120 bytes
+// per clock against 1,555 GB/s are 4.6 times). The interval is that of kernels: (measured - overhead) / T of rows above
+// the floor whose kernel makes at least half of what was measured. Softmax and norm: one curve for rows below 1024
+// elements and one from 1025 on, where both have enough rows. Limits: what the overhead holds of the kernel itself (its
+// start, 1 to 3 us) is lost to the prediction.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/kernel.h"
+
+namespace ddlsim::calib {
+
+struct SweepFitOptions {
+  std::string measured;  // where the rows come from, for the report
+};
+
+/// Other rows than sweeps, and rows left out, are passed over. Fails for a kind with fewer than 10 shapes or 3 sizes,
+/// or with no row above its floor. Sorted by kind, then row_from.
+[[nodiscard]] Expected<std::vector<hardware::SweepCurve>> fit_sweeps(std::span<const KernelMeasurement> rows,
+                                                                     const hardware::DeviceSpec& spec,
+                                                                     const SweepFitOptions& options = {});
+
+}  // namespace ddlsim::calib

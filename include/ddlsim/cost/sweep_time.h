@@ -1,0 +1,62 @@
+// How long a kernel takes that is bound by memory: element-wise operations, softmax, normalisation, pooling, copies.
+//
+//   T(Q, r) = sum_i s_i max(0, Q - h_i L2) / B  +  r t_row / SMs
+//
+//   Q      bytes read and written                   B, L2, SMs   the datasheet's (hardware::DeviceSpec)
+//   r      rows that are reduced, 0 where none are  h_i, s_i     the curve's hinges: from Q = h_i L2 on, time grows by
+//   t_row  of one multiprocessor                                 s_i / B more for each byte
+//
+// What a step adds between kernels (launches) is not in T, and neither is what a measurement added. Softmax and norm
+// have a curve below rows of 1024 elements and one from there on, where frameworks change the kernel. Kinds nobody
+// measured (pool, copy, lookup, batchnorm, update) take the element-wise curve, and the answer says so.
+// Source: hinges at multiples of the L2 as the microbenchmarks of Jia et al., "Dissecting the NVIDIA Volta GPU
+// Architecture via Microbenchmarking" (2018) suggest; fitted by calib/sweep_fit.h. Where the measurement's floor hides
+// small kernels, one hinge at 0 is all that data can tell, and small Q are extrapolated from large ones.
+// Limits: contiguous access; no word on cold caches, on several kernels at once, or on arithmetic (pow).
+//
+// Worked example: V100, 900 GB/s, one hinge {0, 1.1}: 90 MB read and written take 1.1 x 90 MB / 900 GB/s = 110 us. With
+// t_row = 80 ns and 80 multiprocessors, 1000 rows add 1 us.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/support/kernel.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::cost {
+
+struct SweepSize {
+  DataSize traffic{};  // read and written
+  double rows = 0;     // that are reduced
+};
+
+/// Rows in a sweep that reads and writes every element once. 0 for row = 0: no reduction.
+[[nodiscard]] double rows_of(DataSize traffic, std::int64_t row, DataSize element);
+
+/// The kernel's own time.
+[[nodiscard]] Time sweep_time(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec, SweepSize size);
+
+/// What a measurement of a kernel of this time shows.
+[[nodiscard]] Time measured_time(const hardware::MeasuringOverhead& overhead, Time kernel);
+
+/// Likewise by the name of the series; a series the curve does not know gets the median of those it does, and nothing
+/// is added where it knows none.
+[[nodiscard]] hardware::MeasuringOverhead overhead_of(const hardware::SweepCurve& curve, std::string_view series);
+
+struct ChosenSweep {
+  const hardware::SweepCurve* curve = nullptr;  // in the profile
+  bool stand_in = false;                        // of another kind
+};
+
+/// The curve for a kind and length of row. Nothing where the profile has neither the kind nor one that stands in for
+/// it: softmax and norm have no stand-in.
+[[nodiscard]] std::optional<ChosenSweep> choose_sweep(const hardware::GpuProfile& profile, SweepKind kind,
+                                                      std::int64_t row);
+
+/// How far outside of what was measured a value lies, in doublings; 0 inside, and for features without a range.
+[[nodiscard]] double doublings_outside(const hardware::CurveReport& report, std::string_view feature, double value);
+
+}  // namespace ddlsim::cost

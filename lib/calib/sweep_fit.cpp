@@ -1,0 +1,270 @@
+#include "ddlsim/calib/sweep_fit.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "ddlsim/calib/holdout.h"
+#include "ddlsim/calib/robust.h"
+#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/support/quantity_io.h"
+#include "sweep_model.h"
+
+namespace ddlsim::calib {
+namespace {
+
+constexpr std::int64_t kLongRow = 1025;  // frameworks' softmax and norm change their kernel here
+constexpr std::size_t kLeastShapes = 10;
+constexpr std::size_t kLeastSizes = 3;
+constexpr double kWorthIt = 1.1;
+
+bool reduces(SweepKind kind) { return kind == SweepKind::kSoftmax || kind == SweepKind::kNorm; }
+
+std::string name_of_curve(SweepKind kind, std::int64_t row_from) {
+  std::string name(name_of(kSweepKinds, kind));
+  if (row_from > 0) name += fmt::format(" of rows from {}", row_from);
+  return name;
+}
+
+/// Rows of one curve.
+struct Group {
+  SweepKind kind = SweepKind::kElementwise;
+  std::int64_t row_from = 0;
+  std::vector<SweepPoint> points;
+  std::vector<std::string> series;
+  std::int64_t row_least = 0;
+  std::int64_t row_most = 0;
+};
+
+SweepPoint point_of(const KernelMeasurement& row, const TimedSweep& sweep, std::vector<std::string>& series) {
+  SweepPoint point;
+  point.traffic = sweep.traffic.in(bytes);
+  point.rows = reduces(sweep.kind) ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
+  point.time = row.time.in(seconds);
+  const auto known = std::find(series.begin(), series.end(), row.series);
+  point.series = static_cast<std::size_t>(known - series.begin());
+  if (known == series.end()) series.push_back(row.series);
+  // Shapes, not rows: the same size in another series is still the same shape.
+  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(point.traffic), sweep.row};
+  point.part = part_of(shape);
+  return point;
+}
+
+std::vector<Group> groups_of(std::span<const KernelMeasurement> rows) {
+  const auto key = [](const TimedSweep& sweep) {
+    return std::pair{sweep.kind, reduces(sweep.kind) && sweep.row >= kLongRow ? kLongRow : std::int64_t{0}};
+  };
+  std::map<std::pair<SweepKind, std::int64_t>, std::set<std::pair<double, std::int64_t>>> seen;
+  for (const KernelMeasurement& row : rows) {
+    const auto* sweep = std::get_if<TimedSweep>(&row.what);
+    if (sweep != nullptr && !row.left_out) seen[key(*sweep)].insert({sweep->traffic.in(bytes), sweep->row});
+  }
+  // Both lengths need rows of their own, or share one curve.
+  const auto shared = [&](SweepKind kind) {
+    const auto enough = [&](std::int64_t from) {
+      const auto found = seen.find({kind, from});
+      return found != seen.end() && found->second.size() >= 3 * kLeastShapes;
+    };
+    return !enough(0) || !enough(kLongRow);
+  };
+  std::map<std::pair<SweepKind, std::int64_t>, Group> groups;
+  for (const KernelMeasurement& row : rows) {
+    const auto* sweep = std::get_if<TimedSweep>(&row.what);
+    if (sweep == nullptr || row.left_out) continue;
+    auto place = key(*sweep);
+    if (shared(place.first)) place.second = 0;
+    Group& group = groups[place];
+    if (group.points.empty()) group.row_least = sweep->row;
+    group.kind = place.first;
+    group.row_from = place.second;
+    group.row_least = std::min(group.row_least, sweep->row);
+    group.row_most = std::max(group.row_most, sweep->row);
+    group.points.push_back(point_of(row, *sweep, group.series));
+  }
+  std::vector<Group> sorted;
+  for (auto& [place, group] : groups) sorted.push_back(std::move(group));
+  return sorted;
+}
+
+std::vector<SweepPoint> points_of(const Group& group, std::initializer_list<Part> parts) {
+  std::vector<SweepPoint> points;
+  for (const SweepPoint& point : group.points) {
+    if (std::find(parts.begin(), parts.end(), point.part) != parts.end()) points.push_back(point);
+  }
+  return points;
+}
+
+/// Error on rows that rise above the floor of their series: the others tell models little apart.
+double selection_error(const SweepModel& model, const SweepSystem& system, std::span<const SweepPoint> points) {
+  std::vector<Judged> judged;
+  for (const SweepPoint& point : points) {
+    if (point.time > 1.1 * model.floors[point.series]) judged.push_back({model.measured(system, point), point.time});
+  }
+  return mean_error(judged);
+}
+
+/// Drops hinges, then per_row, as long as the rows set aside fare no more than 10 % worse.
+SweepSystem chosen(const Group& group, SweepSystem system) {
+  const auto fitted = points_of(group, {Part::kFit});
+  const auto aside = points_of(group, {Part::kSelect});
+  if (fitted.empty() || aside.empty()) return system.simplest();
+  const auto error_of = [&](const SweepSystem& candidate) {
+    return selection_error(fit_model(candidate, fitted), candidate, aside);
+  };
+  double best = error_of(system);
+  const auto take_if_good = [&](const SweepSystem& simpler) {
+    const double error = error_of(simpler);
+    if (error > kWorthIt * best) return false;
+    best = std::min(best, error);
+    system = simpler;
+    return true;
+  };
+  for (bool dropped = true; dropped && system.knots.size() > 1;) {
+    dropped = false;
+    std::size_t easiest = 1;
+    double least = -1;
+    for (std::size_t i = 1; i < system.knots.size(); ++i) {
+      const double error = error_of(system.without(i));
+      if (least < 0 || error < least) easiest = i;
+      if (least < 0 || error < least) least = error;
+    }
+    dropped = take_if_good(system.without(easiest));
+  }
+  if (system.per_row) {
+    SweepSystem simpler = system;
+    simpler.per_row = false;
+    take_if_good(simpler);
+  }
+  return system;
+}
+
+/// (measured - overhead) / kernel where the kernel makes most of the measurement; where no row is so, of all above the
+/// floor.
+std::vector<double> kernel_ratios(const SweepModel& model, const SweepSystem& system,
+                                  std::span<const SweepPoint> points) {
+  std::vector<double> most;
+  std::vector<double> all;
+  for (const SweepPoint& point : points) {
+    const double kernel = model.kernel(system, point);
+    const double shown = model.measured(system, point);
+    if (!(kernel > 0) || shown <= model.floors[point.series]) continue;
+    const double ratio = (point.time - model.overheads[point.series]) / kernel;
+    all.push_back(ratio);
+    if (kernel >= 0.5 * shown) most.push_back(ratio);
+  }
+  return most.empty() ? all : most;
+}
+
+void fill_report(const Group& group, const SweepSystem& system, const SweepModel& model,
+                 hardware::CurveReport& report) {
+  const auto used = points_of(group, {Part::kFit, Part::kSelect});
+  const auto held_out = points_of(group, {Part::kReport});
+  report.fitted = static_cast<std::int64_t>(used.size());
+  std::vector<Judged> judged;
+  std::vector<Judged> above;
+  for (const SweepPoint& point : held_out) {
+    judged.push_back({model.measured(system, point), point.time});
+    if (judged.back().predicted > model.floors[point.series]) above.push_back(judged.back());
+  }
+  judge(judged, report);
+  report.above_floor = static_cast<std::int64_t>(above.size());
+  report.above_floor_mean = mean_error(above);
+  // The rows that chose the model set the interval, by a fit that did not see them.
+  const auto fitted = points_of(group, {Part::kFit});
+  const auto aside = points_of(group, {Part::kSelect});
+  std::vector<double> ratios;
+  if (!fitted.empty()) ratios = kernel_ratios(fit_model(system, fitted), system, aside);
+  if (ratios.empty()) ratios = kernel_ratios(model, system, used);
+  report.interval = conformal_interval(std::move(ratios));
+  // What the overhead swallows may leave nothing of a kernel, but never less.
+  report.interval.first = std::max(report.interval.first, 0.0);
+  report.coverage = coverage_of(report.interval, kernel_ratios(model, system, held_out));
+  hardware::CurveReport::Range traffic{"bytes", 0, 0};
+  for (const SweepPoint& point : used) {
+    if (model.measured(system, point) <= model.floors[point.series]) continue;
+    if (traffic.most == 0 || point.traffic < traffic.least) traffic.least = point.traffic;
+    traffic.most = std::max(traffic.most, point.traffic);
+  }
+  report.hull.push_back(traffic);
+  if (group.row_most > 0) {
+    report.hull.push_back({"row", static_cast<double>(group.row_least), static_cast<double>(group.row_most)});
+  }
+}
+
+hardware::SweepCurve curve_of(const Group& group, const SweepSystem& system, const SweepModel& model) {
+  hardware::SweepCurve curve;
+  curve.kind = group.kind;
+  curve.row_from = group.row_from;
+  const auto error = [&](std::string name, double value, double standard_error) {
+    if (value > 0) curve.report.standard_errors.push_back({std::move(name), standard_error / value});
+  };
+  for (std::size_t i = 0; i < system.knots.size(); ++i) {
+    if (i > 0 && !(model.slopes[i] > 0)) continue;
+    curve.hinges.emplace_back(system.knots[i], model.slopes[i]);
+    error(fmt::format("slope at {} L2", significant(system.knots[i])), model.slopes[i], model.errors[i]);
+  }
+  std::size_t next = system.knots.size();
+  if (system.per_row) {
+    curve.per_row = seconds(model.per_row);
+    error("per row", model.per_row, model.errors[next++]);
+  }
+  for (std::size_t i = 0; i < group.series.size(); ++i) {
+    curve.overheads.push_back({group.series[i], seconds(model.overheads[i]), seconds(model.floors[i])});
+    const std::string name = group.series[i].empty() ? "overhead" : "overhead of " + group.series[i];
+    error(name, model.overheads[i], model.errors[next + i]);
+  }
+  return curve;
+}
+
+Expected<hardware::SweepCurve> fit_group(const Group& group, const hardware::DeviceSpec& spec,
+                                         const SweepFitOptions& options) {
+  const std::string name = name_of_curve(group.kind, group.row_from);
+  std::set<std::pair<double, double>> shapes;
+  std::set<double> sizes;
+  for (const SweepPoint& point : group.points) {
+    shapes.insert({point.traffic, point.rows});
+    sizes.insert(point.traffic);
+  }
+  if (shapes.size() < kLeastShapes || sizes.size() < kLeastSizes) {
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("{}: {} shapes of {} sizes are too few for a curve", name, shapes.size(), sizes.size()), {},
+                {fmt::format("measure {} shapes or more, of {} sizes or more", kLeastShapes, kLeastSizes)});
+  }
+  SweepSystem system;
+  system.spec = spec;
+  system.per_row = reduces(group.kind) && group.row_most > group.row_least;
+  system.series = group.series.size();
+  if (!(spec.l2 > DataSize::zero())) system.knots = {0};
+  system = chosen(group, system);
+  const SweepModel model = fit_model(system, points_of(group, {Part::kFit, Part::kSelect}));
+  hardware::SweepCurve curve = curve_of(group, system, model);
+  fill_report(group, system, model, curve.report);
+  curve.report.measured = options.measured;
+  if (curve.report.hull.front().most > 0) return curve;
+  return fail(ErrorCode::kInfeasible, fmt::format("{}: every row takes the same time, whatever its size", name), {},
+              {"the kernels are shorter than what measuring takes: measure larger ones"});
+}
+
+}  // namespace
+
+Expected<std::vector<hardware::SweepCurve>> fit_sweeps(std::span<const KernelMeasurement> rows,
+                                                       const hardware::DeviceSpec& spec,
+                                                       const SweepFitOptions& options) {
+  std::vector<hardware::SweepCurve> curves;
+  std::vector<Error> errors;
+  for (const Group& group : groups_of(rows)) {
+    auto curve = fit_group(group, spec, options);
+    if (curve) {
+      curves.push_back(std::move(*curve));
+    } else {
+      errors.push_back(std::move(curve.error()));
+    }
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return curves;
+}
+
+}  // namespace ddlsim::calib

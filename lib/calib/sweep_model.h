@@ -1,0 +1,45 @@
+// The model of one curve and its fit, shared by the steps of fit_sweeps.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ddlsim/calib/holdout.h"
+#include "ddlsim/hardware/gpu_profile.h"
+
+namespace ddlsim::calib {
+
+struct SweepPoint {
+  double traffic = 0;  // bytes
+  double rows = 0;
+  double time = 0;  // seconds
+  std::size_t series = 0;
+  Part part = Part::kFit;
+};
+
+/// What may vary.
+struct SweepSystem {
+  hardware::DeviceSpec spec;
+  std::vector<double> knots{0, 0.5, 1, 2, 8};  // of the L2
+  bool per_row = false;
+  std::size_t series = 1;
+
+  [[nodiscard]] SweepSystem without(std::size_t knot) const;
+  [[nodiscard]] SweepSystem simplest() const;
+};
+
+struct SweepModel {
+  std::vector<double> slopes;  // by knot, of 1 / bandwidth
+  double per_row = 0;          // seconds, of one multiprocessor
+  std::vector<double> overheads;
+  std::vector<double> floors;
+  std::vector<double> errors;  // of slopes, per_row if it is there, overheads
+
+  [[nodiscard]] double kernel(const SweepSystem& system, const SweepPoint& point) const;
+  [[nodiscard]] double measured(const SweepSystem& system, const SweepPoint& point) const;
+};
+
+/// Requires points.
+[[nodiscard]] SweepModel fit_model(const SweepSystem& system, std::span<const SweepPoint> points);
+
+}  // namespace ddlsim::calib

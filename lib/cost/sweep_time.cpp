@@ -1,0 +1,92 @@
+#include "ddlsim/cost/sweep_time.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ddlsim/support/portable_math.h"
+
+namespace ddlsim::cost {
+namespace {
+
+Time median(std::vector<Time> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The curve of the kind with the longest row_from that is not over `row`; the shortest where all are.
+const hardware::SweepCurve* curve_of(const hardware::GpuProfile& profile, SweepKind kind, std::int64_t row) {
+  const hardware::SweepCurve* best = nullptr;
+  for (const hardware::SweepCurve& curve : profile.sweeps) {
+    if (curve.kind != kind) continue;
+    const bool reached = curve.row_from <= row;
+    if (best == nullptr || (reached && (curve.row_from > best->row_from || best->row_from > row)) ||
+        (!reached && best->row_from > row && curve.row_from < best->row_from)) {
+      best = &curve;
+    }
+  }
+  return best;
+}
+
+bool has_stand_in(SweepKind kind) {
+  switch (kind) {
+    case SweepKind::kElementwise:
+    case SweepKind::kSoftmax:
+    case SweepKind::kNorm: return false;
+    case SweepKind::kBatchNorm:
+    case SweepKind::kPool:
+    case SweepKind::kCopy:
+    case SweepKind::kLookup:
+    case SweepKind::kUpdate: return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+double rows_of(DataSize traffic, std::int64_t row, DataSize element) {
+  return row > 0 ? traffic / (2.0 * static_cast<double>(row) * element) : 0.0;
+}
+
+Time sweep_time(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec, SweepSize size) {
+  Time time = curve.per_row * (size.rows / spec.multiprocessors);
+  for (const auto& [at, share] : curve.hinges) {
+    const DataSize beyond = size.traffic - spec.l2 * at;
+    if (beyond > DataSize::zero()) time += beyond / spec.memory * share;
+  }
+  return time;
+}
+
+Time measured_time(const hardware::MeasuringOverhead& overhead, Time kernel) {
+  return max(overhead.floor, overhead.overhead + kernel);
+}
+
+hardware::MeasuringOverhead overhead_of(const hardware::SweepCurve& curve, std::string_view series) {
+  std::vector<Time> overheads;
+  std::vector<Time> floors;
+  for (const hardware::MeasuringOverhead& known : curve.overheads) {
+    if (known.series == series) return known;
+    overheads.push_back(known.overhead);
+    floors.push_back(known.floor);
+  }
+  if (overheads.empty()) return {std::string(series), {}, {}};
+  return {std::string(series), median(std::move(overheads)), median(std::move(floors))};
+}
+
+std::optional<ChosenSweep> choose_sweep(const hardware::GpuProfile& profile, SweepKind kind, std::int64_t row) {
+  if (const auto* own = curve_of(profile, kind, row)) return ChosenSweep{own, false};
+  if (!has_stand_in(kind)) return std::nullopt;
+  if (const auto* other = curve_of(profile, SweepKind::kElementwise, 0)) return ChosenSweep{other, true};
+  return std::nullopt;
+}
+
+double doublings_outside(const hardware::CurveReport& report, std::string_view feature, double value) {
+  for (const hardware::CurveReport::Range& range : report.hull) {
+    if (range.feature != feature || !(value > 0)) continue;
+    if (range.most > 0 && value > range.most) return portable_log2(value / range.most);
+    if (value < range.least) return portable_log2(range.least / value);
+  }
+  return 0.0;
+}
+
+}  // namespace ddlsim::cost
