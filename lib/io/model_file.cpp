@@ -165,6 +165,22 @@ Op make_matmul(OpReader& keys) {
                           .out = keys.shape("out")};
 }
 
+Op make_grouped_attention(OpReader& keys) {
+  return workload::GroupedAttention{.heads = keys.size("heads"),
+                                    .kv_heads = keys.size_or("kv_heads", 0),
+                                    .width = keys.size("width"),
+                                    .value_width = keys.size_or("value_width", 0),
+                                    .window = keys.size_or("window", 0),
+                                    .causal = keys.map().flag_or("causal", false)};
+}
+
+Op make_experts(OpReader& keys) {
+  return workload::Experts{.experts = keys.size("experts"),
+                           .active = keys.size("active"),
+                           .width = keys.size("width"),
+                           .gated = keys.map().flag_or("gated", true)};
+}
+
 Op activation(OpReader&) { return workload::Pointwise{.inverts_output = true}; }
 Op copy(OpReader&) { return workload::Pointwise{.inverts_output = false}; }
 
@@ -195,6 +211,11 @@ constexpr auto kOps = std::to_array<OpRow>({
      }},
     {"lstm", make_lstm},
     {"matmul", make_matmul},
+    {"rmsnorm", [](OpReader&) -> Op { return workload::RmsNorm{}; }},
+    {"silu", activation},
+    {"swiglu", [](OpReader&) -> Op { return workload::Combine{.product = true}; }},
+    {"grouped_attention", make_grouped_attention},
+    {"experts", make_experts},
 });
 
 /// Walks the `layers:` list, carrying the current shape.
@@ -257,6 +278,11 @@ class LayerBuilder {
       report(item, fmt::format("the model has more than {} layers", kMaxLayers));
       return;
     }
+    tensors_ += placed->layer.parameters.size();
+    if (tensors_ > kMaxTensors) {
+      report(item, fmt::format("the model has more than {} gradient tensors", kMaxTensors));
+      return;
+    }
     shape_ = std::move(placed->out);
     layers_.push_back(std::move(placed->layer));
   }
@@ -292,6 +318,7 @@ class LayerBuilder {
   const Dimensions& dimensions_;
   std::vector<Error>& errors_;
   std::vector<workload::Layer> layers_;
+  std::size_t tensors_ = 0;
 };
 
 const std::vector<std::string> kFeatureKeys{"flops",         "memory_access",     "input",       "weight_traffic",

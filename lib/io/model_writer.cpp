@@ -37,12 +37,24 @@ std::string in_quotes(std::string_view text) {
 /// The keys of one operator, in the order of models/README.md, defaults left out.
 class Keys {
  public:
+  /// `rows` is the name that stands for the first size of the layer's input; empty: none.
+  explicit Keys(std::string rows) : rows_(std::move(rows)) {}
+
   void text(std::string_view key, std::string_view value) { add(key, in_quotes(value)); }
   void size(std::string_view key, std::int64_t value) { add(key, std::to_string(value)); }
   void size_unless(std::string_view key, std::int64_t value, std::int64_t usual) {
     if (value != usual) size(key, value);
   }
   void shape(std::string_view key, const Shape& value) { add(key, workload::to_string(value)); }
+  /// The input's shape, and how many rows it has, by name where there is one.
+  void input(const Shape& value) { add("in", with_rows(value, rows_)); }
+  void rows(std::string_view key, std::int64_t value) { add(key, rows_.empty() ? std::to_string(value) : rows_); }
+  static std::string with_rows(const Shape& shape, const std::string& rows) {
+    if (rows.empty() || shape.empty()) return workload::to_string(shape);
+    std::string text = "[" + rows;
+    for (std::size_t i = 1; i < shape.size(); ++i) text += ", " + std::to_string(shape[i]);
+    return text + "]";
+  }
   void pair(std::string_view key, const Pair& value) {
     add(key, value[0] == value[1] ? std::to_string(value[0]) : fmt::format("[{}, {}]", value[0], value[1]));
   }
@@ -58,6 +70,7 @@ class Keys {
   void add(std::string_view key, std::string_view value) {
     fmt::format_to(std::back_inserter(line_), "{}{}: {}", line_.empty() ? "" : ", ", key, value);
   }
+  std::string rows_;
   std::string line_;
 };
 
@@ -89,7 +102,7 @@ struct KeyWriter {
   void operator()(const workload::Embedding& op) const {
     keys.size("rows", op.rows);
     keys.size("width", op.width);
-    keys.size("lookups", op.lookups);
+    keys.rows("lookups", op.lookups);
     if (op.sparse_gradient) keys.text("gradient", "sparse");
     if (!op.out.empty()) keys.shape("out", op.out);
   }
@@ -108,6 +121,21 @@ struct KeyWriter {
     keys.size("columns", op.columns);
     keys.shape("out", op.out);
   }
+  void operator()(const workload::GroupedAttention& op) const {
+    keys.size("heads", op.heads);
+    keys.size_unless("kv_heads", op.kv_heads, 0);
+    keys.size("width", op.width);
+    keys.size_unless("value_width", op.value_width, 0);
+    keys.size_unless("window", op.window, 0);
+    keys.flag_unless("causal", op.causal, false);
+  }
+  void operator()(const workload::Experts& op) const {
+    keys.size("experts", op.experts);
+    keys.size("active", op.active);
+    keys.size("width", op.width);
+    keys.flag_unless("gated", op.gated, true);
+  }
+  void operator()(const workload::RmsNorm&) const {}
   void operator()(const workload::BatchNorm&) const {}
   void operator()(const workload::LayerNorm&) const {}
   void operator()(const workload::Pointwise&) const {}
@@ -125,9 +153,11 @@ struct WordsFor {
   Words operator()(const workload::Pointwise& op) const {
     if (!op.inverts_output) return {"scale", "dropout"};
     if (op.over_rows) return {"softmax"};
-    return {"relu", "gelu", "tanh", "sigmoid", "lrn"};
+    return {"relu", "gelu", "tanh", "sigmoid", "lrn", "silu"};
   }
-  Words operator()(const workload::Combine& op) const { return {op.product ? "multiply" : "add"}; }
+  Words operator()(const workload::Combine& op) const {
+    return op.product ? Words{"multiply", "swiglu"} : Words{"add"};
+  }
   Words operator()(const workload::Pool&) const { return {"maxpool", "avgpool"}; }
   Words operator()(const workload::GlobalPool&) const { return {"global_avgpool"}; }
   Words operator()(const workload::Flatten&) const { return {"flatten"}; }
@@ -136,6 +166,9 @@ struct WordsFor {
   Words operator()(const workload::Attention&) const { return {"attention"}; }
   Words operator()(const workload::Lstm&) const { return {"lstm"}; }
   Words operator()(const workload::MatMul&) const { return {"matmul"}; }
+  Words operator()(const workload::RmsNorm&) const { return {"rmsnorm"}; }
+  Words operator()(const workload::GroupedAttention&) const { return {"grouped_attention"}; }
+  Words operator()(const workload::Experts&) const { return {"experts"}; }
 };
 
 Error in_layer(const DescribedLayer& layer, std::size_t index, Error error) {
@@ -152,6 +185,7 @@ Expected<void> walk(const ModelDescription& description, Visit visit) {
                 fmt::format("{} layers, but a model file has at most {}", description.layers.size(), kMaxLayers));
   }
   Shape left = description.input_shape;
+  std::size_t tensors = 0;
   for (std::size_t i = 0; i < description.layers.size(); ++i) {
     const DescribedLayer& layer = description.layers[i];
     const std::vector<std::string> words = words_for(layer.op);
@@ -162,10 +196,60 @@ Expected<void> walk(const ModelDescription& description, Visit visit) {
     const Shape in = layer.in.empty() ? left : layer.in;
     auto placed = workload::place(layer.op, in, layer.name);
     if (!placed) return tl::unexpected<Error>(in_layer(layer, i, placed.error()));
+    tensors += placed->layer.parameters.size();
+    if (tensors > kMaxTensors) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("the model has more than {} gradient tensors", kMaxTensors));
+    }
     visit(layer, in, std::as_const(left), *placed);
     left = std::move(placed->out);
   }
   return {};
+}
+
+std::string dimensions_of(const ModelDescription& description) {
+  if (description.rows_name.empty() || description.input_shape.empty()) return {};
+  return fmt::format("dimensions: {{{}: {}}}\n", description.rows_name, description.input_shape.front());
+}
+
+/// A block of lines that follows itself.
+struct Repeat {
+  std::size_t period = 1;
+  std::size_t times = 1;
+
+  [[nodiscard]] std::size_t saved() const { return period * (times - 1); }
+};
+
+/// The block from `start` on that saves most lines.
+Repeat repeat_at(const std::vector<std::string>& lines, std::size_t start) {
+  constexpr std::size_t kLongest = 64;
+  Repeat best;
+  for (std::size_t period = 1; period <= kLongest && start + 2 * period <= lines.size(); ++period) {
+    if (lines[start] != lines[start + period]) continue;
+    const auto first = lines.begin() + static_cast<std::ptrdiff_t>(start);
+    const auto shifted = first + static_cast<std::ptrdiff_t>(period);
+    const auto end = std::mismatch(shifted, lines.end(), first).first;
+    const Repeat found{period, static_cast<std::size_t>(end - first) / period};
+    if (found.saved() > best.saved()) best = found;
+  }
+  return best;
+}
+
+/// The `layers:` list, blocks of lines that follow themselves under `repeat`.
+std::string folded(const std::vector<std::string>& lines) {
+  constexpr std::size_t kLinesOfRepeat = 3;
+  std::string text;
+  for (std::size_t i = 0; i < lines.size();) {
+    const Repeat repeat = repeat_at(lines, i);
+    if (repeat.saved() <= kLinesOfRepeat) {
+      text += "  - " + lines[i] + "\n";
+      ++i;
+      continue;
+    }
+    fmt::format_to(std::back_inserter(text), "  - repeat:\n      times: {}\n      layers:\n", repeat.times);
+    for (std::size_t k = 0; k < repeat.period; ++k) text += "        - " + lines[i + k] + "\n";
+    i += repeat.period * repeat.times;
+  }
+  return text;
 }
 
 }  // namespace
@@ -173,13 +257,13 @@ Expected<void> walk(const ModelDescription& description, Visit visit) {
 std::vector<std::string> words_for(const Op& op) { return std::visit(WordsFor{}, op); }
 
 Expected<std::string> write_model(const ModelDescription& description) {
-  std::string layers;
+  std::vector<std::string> lines;
   auto walked = walk(description, [&](const DescribedLayer& layer, const Shape& in, const Shape& left, const auto&) {
-    Keys keys;
+    Keys keys(layer.named_rows ? description.rows_name : std::string());
     keys.text("name", layer.name);
-    if (in != left) keys.shape("in", in);
+    if (in != left) keys.input(in);
     std::visit(KeyWriter{keys}, layer.op);
-    fmt::format_to(std::back_inserter(layers), "  - {}: {{{}}}\n", layer.word, keys.line());
+    lines.push_back(fmt::format("{}: {{{}}}", layer.word, keys.line()));
   });
   if (!walked) return tl::unexpected<Error>(walked.error());
   std::string sources;
@@ -188,11 +272,12 @@ Expected<std::string> write_model(const ModelDescription& description) {
   }
   std::string text = fmt::format(
       "model: {}\nname: {}\ntask: {}\nsample: {}\nbatch: {}\noptimizer: {}\ninput: {{shape: {}, bytes: {} B}}\n"
-      "sources:\n{}{}layers:\n{}",
+      "{}sources:\n{}{}layers:\n{}",
       in_quotes(description.id), in_quotes(description.name), in_quotes(description.task),
       in_quotes(description.sample), description.batch, name_of(workload::kOptimizers, description.optimizer),
-      workload::to_string(description.input_shape), std::llround(description.input_per_sample.in(bytes)), sources,
-      description.notes.empty() ? "" : fmt::format("notes: {}\n", in_quotes(description.notes)), layers);
+      Keys::with_rows(description.input_shape, description.rows_name),
+      std::llround(description.input_per_sample.in(bytes)), dimensions_of(description), sources,
+      description.notes.empty() ? "" : fmt::format("notes: {}\n", in_quotes(description.notes)), folded(lines));
   // A line is a list item, its operator and its keys; every comma, a key with its value or one more size.
   const auto values = 5 * std::count(text.begin(), text.end(), '\n') + 3 * std::count(text.begin(), text.end(), ',');
   if (text.size() <= kMaxFileSize && values <= static_cast<std::ptrdiff_t>(kMaxNodes)) return text;
@@ -212,6 +297,9 @@ Expected<workload::Model> build_model(const ModelDescription& description) {
   model.input_per_sample = description.input_per_sample;
   model.sources = description.sources;
   model.notes = description.notes;
+  if (!description.rows_name.empty() && !description.input_shape.empty()) {
+    model.dimensions.emplace_back(description.rows_name, description.input_shape.front());
+  }
   auto walked = walk(description, [&](const DescribedLayer&, const Shape&, const Shape&, workload::Placed& placed) {
     model.layers.push_back(std::move(placed.layer));
   });

@@ -5,22 +5,13 @@
 #include <set>
 
 #include "ddlsim/io/collective_file.h"
+#include "json.h"
 #include "nccl_tests.h"
 
 namespace ddlsim::io {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::size_t kMaxJson = std::size_t{16} << 20;
-
-SourceLocation place_of(std::string_view text, const std::string& file, std::size_t offset) {
-  const std::string_view before = text.substr(0, std::min(offset, text.size()));
-  const auto line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
-  const std::size_t newline = before.rfind('\n');
-  const std::size_t start = newline == std::string_view::npos ? 0 : newline + 1;
-  return {file, line, static_cast<int>(before.size() - start) + 1};
-}
 
 /// A member, or nothing for one that is missing or null.
 const Json* member(const Json& object, const char* key) {
@@ -162,19 +153,9 @@ class JsonReader {
 
 Expected<CollectiveMeasurements> read_nccl_tests_json(std::string_view text, const std::string& file,
                                                       const CollectiveFileDefaults& defaults) {
-  if (text.size() > kMaxJson) return fail(ErrorCode::kIo, "is over 16 MiB", {file, 0, 0});
-  Json document;
-  try {
-    document = Json::parse(text);
-  } catch (const Json::parse_error& problem) {
-    const bool short_cut = problem.byte >= text.size();
-    return fail(ErrorCode::kParse, short_cut ? "the JSON ends before it is complete: it was cut short" : "is not JSON",
-                place_of(text, file, problem.byte == 0 ? 0 : problem.byte - 1));
-  } catch (const Json::exception& problem) {
-    return fail(ErrorCode::kParse, fmt::format("cannot be read as JSON ({})", problem.what()), {file, 1, 1});
-  }
-  if (!document.is_object()) return fail(ErrorCode::kParse, "is no JSON object", {file, 1, 1});
-  return JsonReader(document, file, defaults).read();
+  const auto document = parse_json_object(text, file);
+  if (!document) return tl::unexpected<Error>(document.error());
+  return JsonReader(*document, file, defaults).read();
 }
 
 }  // namespace ddlsim::io

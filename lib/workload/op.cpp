@@ -3,48 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <optional>
 #include <utility>
 
 #include "ddlsim/support/checked.h"
+#include "op_transformer.h"
+#include "placing.h"
 
 namespace ddlsim::workload {
 namespace {
-
-/// Counts stay exact as doubles up to here.
-constexpr std::int64_t kLargestCount = std::int64_t{1} << 53;
-
-/// Sums and products of counts that remember an overflow instead of hiding it.
-class Counter {
- public:
-  std::int64_t product(std::initializer_list<std::int64_t> factors) {
-    std::int64_t result = 1;
-    for (const std::int64_t factor : factors) result = keep(checked_multiply(result, factor));
-    return result;
-  }
-  std::int64_t sum(std::initializer_list<std::int64_t> terms) {
-    std::int64_t result = 0;
-    for (const std::int64_t term : terms) result = keep(checked_add(result, term));
-    return result;
-  }
-  std::int64_t elements(const Shape& shape) {
-    std::int64_t result = 1;
-    for (const std::int64_t size : shape) result = keep(checked_multiply(result, size));
-    return result;
-  }
-  [[nodiscard]] bool overflowed() const { return overflowed_; }
-
- private:
-  std::int64_t keep(std::optional<std::int64_t> value) {
-    if (value && *value <= kLargestCount) return *value;
-    overflowed_ = true;
-    return 0;
-  }
-  bool overflowed_ = false;
-};
-
-Work work(std::int64_t count) { return flops(static_cast<double>(count)); }
 
 /// A product with weights, or of two activations.
 struct Multiplication {
@@ -81,11 +48,6 @@ void add_kernels(Layer& layer, const MatMul& op) {
   layer.forward.push_back(product(op.rows, op.columns, op.inner));
   layer.backward.push_back(product(op.rows, op.inner, op.columns));
   layer.backward.push_back(product(op.inner, op.columns, op.rows));
-}
-
-tl::unexpected<Error> misfit(std::string_view op, const Shape& in, std::string_view needs) {
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{} cannot take an input of shape {}", op, to_string(in)), {},
-              {std::string(needs)});
 }
 
 /// Output height and width of a sliding window; nothing when the window does not fit.
@@ -324,6 +286,10 @@ struct Placer {
     add_kernels(placed.layer, op);
     return {};
   }
+
+  Expected<void> operator()(const RmsNorm&) { return place_rms_norm(in, placed, count); }
+  Expected<void> operator()(const GroupedAttention& op) { return place_attention(op, in, placed, count); }
+  Expected<void> operator()(const Experts& op) { return place_experts(op, in, placed, count); }
 
  private:
   Expected<void> memory_bound(Shape out, const Traffic& traffic, std::vector<std::int64_t> parameters = {}) {

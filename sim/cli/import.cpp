@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "ddlsim/io/hf_config.h"
 #include "ddlsim/io/onnx_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -21,7 +22,15 @@ Examples:
   ddlsim predict --model models/mine.yaml --node dgx1-v100
   ddlsim import onnx bert.onnx --dim sequence=128 --unknown assumed)";
 
-constexpr std::string_view kFormats = "formats: onnx";
+constexpr std::string_view kHfExamples = R"(
+Families of today's language models are known: llama, mixtral, qwen3, deepseek_v3, gpt2, bert, vit and more; a
+model_type without a rule lists them. Without -o the model goes to standard output. A model file is named after its id.
+
+Examples:
+  ddlsim import hf config.json -o models/mine.yaml --sequence 8192
+  ddlsim predict --model models/mine.yaml --node dgx-h100 --set model.sequence=4096)";
+
+constexpr std::string_view kFormats = "formats: onnx, hf";
 
 struct ImportFlags {
   std::string file;
@@ -32,9 +41,21 @@ struct ImportFlags {
   std::string unknown = "error";
 };
 
+/// The model's id: --name, or the name of the file that is written; empty: the importer's choice.
+std::string id_of(const ImportFlags& flags) {
+  if (flags.out.empty()) return flags.name;
+  // Look-up by path refuses a model whose file has another name.
+  const std::filesystem::path out(flags.out);
+  if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
+  const std::string stem = out.stem().string();
+  if (flags.name.empty() || flags.name == stem) return stem;
+  throw UsageError{fmt::format("--name {} and -o {}", flags.name, flags.out),
+                   "a model file is named after its id: leave --name out, or make them the same"};
+}
+
 io::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
   io::OnnxOptions options;
-  options.id = flags.name;
+  options.id = id_of(flags);
   if (with_batch) options.batch = flags.batch;
   for (const std::string& text : flags.dimensions) {
     const std::size_t equals = std::min(text.rfind('='), text.size());
@@ -47,15 +68,24 @@ io::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
   const auto unknown = parse_choice(io::kUnknownOperators, flags.unknown, "choice");
   if (!unknown) throw UsageError{"--unknown: " + unknown.error().message, unknown.error().notes.front()};
   options.unknown = *unknown;
-  if (flags.out.empty()) return options;
-  // Look-up by path refuses a model whose file has another name.
-  const std::filesystem::path out(flags.out);
-  if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
-  const std::string stem = out.stem().string();
-  if (options.id.empty()) options.id = stem;
-  if (options.id == stem) return options;
-  throw UsageError{fmt::format("--name {} and -o {}", options.id, flags.out),
-                   "a model file is named after its id: leave --name out, or make them the same"};
+  return options;
+}
+
+/// Writes the model file, and says on stderr what it holds.
+int finish(const std::string& out, const io::ModelDescription& description, const workload::Model& model) {
+  const auto text = io::write_model(description);
+  if (!text) return print(text.error());
+  if (out.empty()) {
+    if (const int status = print(*text); status != kDone) return status;
+  } else if (auto written = write_file(out, *text); !written) {
+    return print(written.error());
+  }
+  std::fputs(fmt::format("{}: {} layers, {} parameters, {} GFLOP per sample forward{}\n", model.id, model.layers.size(),
+                         to_text(model.parameters()), significant(model.totals.forward_work.in(gigaflops)),
+                         model.notes.empty() ? "" : "; see its notes")
+                 .c_str(),
+             stderr);
+  return kDone;
 }
 
 int import_onnx(const std::vector<std::string>& arguments) {
@@ -76,31 +106,42 @@ int import_onnx(const std::vector<std::string>& arguments) {
   const io::OnnxOptions options = read_options(flags, app.count("--batch") > 0);
   const auto imported = io::import_onnx(flags.file, options);
   if (!imported) return print(imported.error());
-  const auto text = io::write_model(imported->description);
-  if (!text) return print(text.error());
-  const workload::Model& model = imported->model;
-  if (flags.out.empty()) {
-    if (const int status = print(*text); status != kDone) return status;
-  } else if (auto written = write_file(flags.out, *text); !written) {
-    return print(written.error());
-  }
-  std::fputs(fmt::format("{}: {} layers, {} parameters, {} GFLOP per sample forward{}\n", model.id, model.layers.size(),
-                         to_text(model.parameters()), significant(model.totals.forward_work.in(gigaflops)),
-                         model.notes.empty() ? "" : "; see its notes")
-                 .c_str(),
-             stderr);
-  return kDone;
+  return finish(flags.out, imported->description, imported->model);
+}
+
+int import_hf(const std::vector<std::string>& arguments) {
+  CLI::App app("Turn a Hugging Face config.json into a model that predict and what-if take.", "ddlsim import hf");
+  app.footer(std::string(kHfExamples));
+  ImportFlags flags;
+  io::HfOptions options;
+  std::int64_t sequence = 0;
+  app.add_option("file", flags.file, "the config.json")->required()->type_name("FILE");
+  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
+  app.add_option("--name", flags.name, "the model's id (the file's name, or its folder's)")->type_name("ID");
+  app.add_option("--batch", options.batch, "samples per GPU and step (1)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+      ->type_name("N");
+  app.add_option("--sequence", sequence, "tokens of a sample (the config's positions, at most 4096)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
+      ->type_name("N");
+  parse(app, arguments);
+  options.id = id_of(flags);
+  if (app.count("--sequence") > 0) options.sequence = sequence;
+  const auto imported = io::import_hf_config(flags.file, options);
+  if (!imported) return print(imported.error());
+  return finish(flags.out, imported->description, imported->model);
 }
 
 }  // namespace
 
 int run_import(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "onnx") return import_onnx({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == "hf") return import_hf({arguments.begin() + 1, arguments.end()});
   if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
-        "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n\n"
-        "`ddlsim import onnx --help` explains it\n"};
+        "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n"
+        "  ddlsim import hf CONFIG.json [-o OUT.yaml]\n\n`ddlsim import onnx --help` explains it\n"};
   }
   throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};
 }

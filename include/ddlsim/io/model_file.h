@@ -17,6 +17,8 @@ using Dimensions = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// Most layers a model may have once its repeats are written out.
 inline constexpr std::size_t kMaxLayers = 100'000;
+/// Most gradient tensors of a model: every expert of a mixture has its own.
+inline constexpr std::size_t kMaxTensors = 4'000'000;
 
 /// Elaborates a model document. An unknown name in `dimensions` is an error that lists the model's own.
 [[nodiscard]] Expected<workload::Model> read_model(const Node& document, const Dimensions& dimensions = {});

@@ -3,7 +3,9 @@
 // A ModelDescription is a model before its costs are worked out: operators in forward order. `write_model` gives its
 // text, `build_model` the Model; reading the text gives the same Model, which a property test holds. A layer's input
 // shape is written only where it differs from the output of the layer before; keys at their defaults are left out.
-// Limits: no `repeat`, `dimensions`, `published` or `features`; sizes are numbers.
+// Lines that come again and again, in the same order, are written once under `repeat`. One size may have a name: the
+// first of the input's shape, as of a sequence, and of the layers that say so.
+// Limits: one dimension, no nested `repeat`, no `published` or `features`.
 // Example: a layer {"conv", Convolution{.out = 64, .kernel = {7, 7}, .stride = {2, 2}, .pad = {3, 3}}, "conv1"} becomes
 //   - conv: {name: "conv1", out: 64, kernel: 7, stride: 2, pad: 3}
 #pragma once
@@ -25,7 +27,8 @@ struct DescribedLayer {
   std::string word;  // the operator's key in models/README.md: "conv", "relu"
   workload::Op op;
   std::string name;
-  workload::Shape in{};  // of one sample; empty: as the layer before leaves it
+  workload::Shape in{};     // of one sample; empty: as the layer before leaves it
+  bool named_rows = false;  // the first size of `in`, and an embedding's lookups, are the description's `rows_name`
 };
 
 struct ModelDescription {
@@ -38,7 +41,8 @@ struct ModelDescription {
   workload::Shape input_shape{};  // of one sample
   DataSize input_per_sample{};    // whole bytes
   std::vector<DescribedLayer> layers;
-  Sources sources;  // of layers, input, batch and optimizer
+  Sources sources;        // of layers, input, batch and optimizer; of dimensions with `rows_name`
+  std::string rows_name;  // of the first size of `input_shape`, where it can be changed: "sequence"; empty: a number
   std::string notes;
 };
 

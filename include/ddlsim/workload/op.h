@@ -9,6 +9,11 @@
 //   batchnorm     forward 3E (statistics, then normalise), backward 5E: x and dy are read twice, dx written
 //   attention     unfused: scores S = heads * rows * keys are written, read by softmax and dropout, and read again
 //   add/multiply  two inputs; the gradient of a fork is summed, 3E
+// Transformers of today (lib/workload/op_transformer.cpp; heads h of width w, values of width v, pairs of query and key
+// p):
+//   grouped_attention  one kernel: 2 p h (w + v) FLOPs, backward 2 p h (3w + 2v), as it makes the scores again; p is
+//                      rows^2, causal rows (rows + 1) / 2, with a window less
+//   experts            2 * rows * active * 3 * in * width (2 when not gated); all experts' weights are gradient tensors
 // `forward` and `backward` list the kernels of a pass by their shapes (support/kernel.h), for GPUs that are calibrated;
 // their FLOPs are the layer's, and so are the elements of layers without FLOPs.
 // Limits: operators are separate kernels (no fusion), attention is not flash attention, and a layer's workspace is not
@@ -90,9 +95,27 @@ struct MatMul {
   std::int64_t products = 1;  // independent ones of these sizes, as of attention's heads
   Shape out{};
 };
+/// A norm without mean and shift: one gradient tensor.
+struct RmsNorm {};
+/// Attention in one kernel, whose scores stay on the chip; query heads may share key and value heads.
+struct GroupedAttention {
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 0;     // 0: as many as heads
+  std::int64_t width = 0;        // of a head's queries and keys
+  std::int64_t value_width = 0;  // 0: as wide as the keys
+  std::int64_t window = 0;       // most keys a query looks at; 0: all
+  bool causal = false;           // a query looks at no key after its own
+};
+/// Mixture of experts: each row goes through `active` of the experts; the router is a linear layer of its own.
+struct Experts {
+  std::int64_t experts = 1;
+  std::int64_t active = 1;
+  std::int64_t width = 0;  // of one expert's inside
+  bool gated = true;       // gate, up and down; otherwise up and down
+};
 
 using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
-                        Concat, Embedding, Attention, Lstm, MatMul>;
+                        Concat, Embedding, Attention, Lstm, MatMul, RmsNorm, GroupedAttention, Experts>;
 
 /// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
 struct Layer {

@@ -93,6 +93,13 @@ TEST_CASE("every operator comes back as it was written") {
        {"embedding", wl::Embedding{.rows = 9, .width = 8, .lookups = 4, .out = {2, 2, 8}}, "e2"},
        {"attention", wl::Attention{.heads = 2, .keys = 7}, "at", {4, 8}},
        {"lstm", wl::Lstm{.hidden = 3, .directions = 2}, "ls"},
+       {"rmsnorm", wl::RmsNorm{}, "rn", {4, 8}},
+       {"silu", wl::Pointwise{.inverts_output = true}, "si"},
+       {"swiglu", wl::Combine{.product = true}, "sw"},
+       {"grouped_attention",
+        wl::GroupedAttention{.heads = 4, .kv_heads = 2, .width = 2, .value_width = 3, .window = 5, .causal = true},
+        "ga"},
+       {"experts", wl::Experts{.experts = 3, .active = 2, .width = 5, .gated = false}, "ex"},
        {"matmul", wl::MatMul{.rows = 2, .inner = 3, .columns = 4, .products = 5, .out = {5, 2, 4}}, "mm"}},
       {3, 16, 16});
   const auto text = write_model(description);
@@ -143,4 +150,26 @@ TEST_CASE("what is no model is refused, and the layer named") {
              Contains("layer 1 'x' (relu): the word does not stand for this operator") && Contains("add"));
   CHECK_THAT(message_of(description_of({{"conv", wl::Convolution{.out = 1}, "x"}}, {3})),
              Contains("layer 1 'x' (conv): conv cannot take an input of shape [3]"));
+}
+
+TEST_CASE("lines that come again are written once, and read as often") {
+  std::vector<DescribedLayer> layers;
+  for (int i = 0; i < 5; ++i) {
+    layers.push_back({"linear", wl::Linear{.out = 8}, "up"});
+    layers.push_back({"gelu", wl::Pointwise{.inverts_output = true}, "act", {}, true});
+    layers.push_back({"rmsnorm", wl::RmsNorm{}, "norm", {4, 2, 4}, true});
+    layers.push_back({"linear", wl::Linear{.out = 8}, "down", {4, 8}, true});
+  }
+  ModelDescription description = description_of(layers, {4, 8});
+  description.rows_name = "sequence";
+  description.sources.push_back({"dimensions", "x"});
+  const auto text = write_model(description);
+  REQUIRE(text);
+  CHECK_THAT(*text, Contains("  - repeat:\n      times: 5\n      layers:\n        - linear: {name: \"up\", out: 8}\n"));
+  CHECK_THAT(*text, Contains("in: [sequence, 2, 4]") && Contains("dimensions: {sequence: 4}"));
+  const wl::Model read = read_back(*text);
+  const auto built = build_model(description);
+  REQUIRE(built);
+  REQUIRE(read.layers.size() == 20);
+  for (std::size_t i = 0; i < 20; ++i) check_same(read.layers[i], built->layers[i]);
 }

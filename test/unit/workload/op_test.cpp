@@ -102,3 +102,57 @@ TEST_CASE("op: what does not fit is refused", "[unit][workload]") {
   REQUIRE_FALSE(huge);
   CHECK(huge.error().message.find("2^53") != std::string::npos);
 }
+
+TEST_CASE("op: an RMS norm has one tensor", "[unit][workload]") {
+  const Placed norm = placed(RmsNorm{}, {128, 768});
+  CHECK(norm.layer.parameters == std::vector<std::int64_t>{768});
+  CHECK(norm.layer.forward_elements == 2 * 128 * 768);
+  CHECK(norm.layer.backward_elements == 3 * 128 * 768);
+  CHECK(norm.layer.forward_work == Work::zero());
+  CHECK_FALSE(place(RmsNorm{}, {}, ""));
+}
+
+TEST_CASE("op: grouped attention shares keys and values, and keeps scores on the chip", "[unit][workload]") {
+  // Llama-3.1-8B on 100 tokens: 32 heads of 128 share 8 keys and values; 100^2 pairs.
+  const Placed full = placed(GroupedAttention{.heads = 32, .kv_heads = 8, .width = 128}, {100, 4096});
+  CHECK(full.out == Shape{100, 4096});
+  CHECK(full.layer.parameters.empty());
+  CHECK(mflop(full.layer.forward_work) == Approx(2 * 1e4 * 32 * 256 / 1e6));
+  CHECK(full.layer.backward_work / full.layer.forward_work == Approx(2.5));
+  // Queries and output of 4096, keys and values of 8 * 128.
+  CHECK(full.layer.forward_elements == 100 * (2 * 4096 + 2 * 1024));
+  CHECK(full.layer.saved_elements == 100 * (4096 + 32));
+  // Half the pairs and the diagonal.
+  const Placed causal = placed(GroupedAttention{.heads = 32, .kv_heads = 8, .width = 128, .causal = true}, {100, 4096});
+  CHECK(causal.layer.forward_work / full.layer.forward_work == Approx(0.505));
+  // DeepSeek: keys of 192, values of 128. Forward 2 p h (192 + 128), backward 2 p h (3 * 192 + 2 * 128).
+  const Placed latent = placed(GroupedAttention{.heads = 128, .width = 192, .value_width = 128}, {10, 24'576});
+  CHECK(latent.out == Shape{10, 16'384});
+  CHECK(mflop(latent.layer.forward_work) == Approx(2 * 100 * 128 * 320 / 1e6));
+  CHECK(mflop(latent.layer.backward_work) == Approx(2 * 100 * 128 * 832 / 1e6));
+  // A window of 4 on 10 rows: 1 + 2 + 3 + 4 + 6 * 4 = 34 pairs; a wider one than the rows changes nothing.
+  const Placed window = placed(GroupedAttention{.heads = 1, .width = 8, .window = 4, .causal = true}, {10, 8});
+  CHECK(window.layer.forward_work.in(flops) == 2 * 34 * 16);
+  const Placed wide = placed(GroupedAttention{.heads = 1, .width = 8, .window = 40, .causal = true}, {10, 8});
+  CHECK(wide.layer.forward_work.in(flops) == 2 * 55 * 16);
+  CHECK_FALSE(place(GroupedAttention{.heads = 4, .kv_heads = 3, .width = 2}, {10, 8}, ""));
+  CHECK_FALSE(place(GroupedAttention{.heads = 4, .width = 2}, {10, 9}, ""));
+}
+
+TEST_CASE("op: experts cost what is active and weigh what there is", "[unit][workload]") {
+  // Mixtral: 2 of 8 experts of 3 * 4096 * 14336 on 100 tokens.
+  const Placed moe = placed(Experts{.experts = 8, .active = 2, .width = 14'336}, {100, 4096});
+  CHECK(moe.out == Shape{100, 4096});
+  CHECK(moe.layer.parameters == std::vector<std::int64_t>(24, 4096 * 14'336));
+  CHECK(mflop(moe.layer.forward_work) == Approx(2.0 * 100 * 2 * 3 * 4096 * 14'336 / 1e6));
+  CHECK(moe.layer.backward_work / moe.layer.forward_work == Approx(2));
+  CHECK(moe.layer.forward_weight_elements == 24LL * 4096 * 14'336);
+  // One token touches two experts; without a gate an expert has two matrices.
+  const Placed one = placed(Experts{.experts = 8, .active = 2, .width = 16, .gated = false}, {1, 4});
+  CHECK(one.layer.parameters == std::vector<std::int64_t>(16, 64));
+  CHECK(one.layer.forward_weight_elements == 2 * 2 * 64);
+  CHECK(one.layer.forward_work.in(flops) == 2 * 2 * 2 * 64);
+  CHECK_FALSE(place(Experts{.experts = 2, .active = 3, .width = 4}, {1, 4}, ""));
+  CHECK_FALSE(place(Experts{.experts = std::int64_t{1} << 40, .active = 1, .width = 4}, {1, 4}, ""));
+  CHECK_FALSE(place(Experts{.experts = 8, .active = 8, .width = std::int64_t{1} << 40}, {std::int64_t{1} << 40}, ""));
+}

@@ -1,0 +1,20 @@
+// Tables: published cases, measured collectives, and what nccl-tests prints.
+#include <sstream>
+#include <string>
+
+#include "ddlsim/io/case_file.h"
+#include "ddlsim/io/collective_file.h"
+#include "input.h"
+
+using namespace ddlsim;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(fuzz::text_of(data, size));
+  std::istringstream cases(text);
+  fuzz::require_answer(io::read_cases(cases, "fuzz.csv"));
+  std::istringstream collectives(text);
+  fuzz::require_answer(io::read_collective_csv(collectives, "fuzz.csv"));
+  std::istringstream printed(text);
+  fuzz::require_answer(io::read_nccl_tests_text(printed, "fuzz.txt"));
+  return 0;
+}

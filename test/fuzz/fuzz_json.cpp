@@ -1,0 +1,13 @@
+// nccl-tests' JSON, with and without what the caller knows.
+#include "ddlsim/io/collective_file.h"
+#include "input.h"
+
+using namespace ddlsim;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  fuzz::require_answer(io::read_nccl_tests_json(text, "fuzz.json"));
+  const io::CollectiveFileDefaults known{.op = CollectiveOp::kAllReduce, .gpus = 8, .nodes = 1, .in_place = true};
+  fuzz::require_answer(io::read_nccl_tests_json(text, "fuzz.json", known));
+  return 0;
+}
