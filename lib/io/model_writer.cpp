@@ -10,6 +10,7 @@
 
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::io {
 namespace {
@@ -34,6 +35,18 @@ std::string in_quotes(std::string_view text) {
   return out + '"';
 }
 
+/// Exact for times of whole nanoseconds.
+std::string in_microseconds(Time time) { return fmt::format("{:.12g} us", time.in(microseconds)); }
+
+std::string measured_on_line(const workload::MeasuredOn& on) {
+  std::string line = fmt::format("measured_on: {{gpu: {}, precision: {}, peak: {} TFLOP/s, memory_bandwidth: {} GB/s",
+                                 in_quotes(on.gpu), name_of(kPrecisions, on.precision),
+                                 significant(on.peak.in(teraflops_per_second), 12),
+                                 significant(on.memory.in(gigabytes_per_second), 12));
+  if (on.launch_interval) line += ", launch_interval: " + in_microseconds(*on.launch_interval);
+  return line + (on.update ? ", update: true}\n" : "}\n");
+}
+
 /// The keys of one operator, in the order of models/README.md, defaults left out.
 class Keys {
  public:
@@ -51,6 +64,10 @@ class Keys {
   }
   void flag_unless(std::string_view key, bool value, bool usual) {
     if (value != usual) add(key, value ? "true" : "false");
+  }
+  void word(std::string_view key, std::string_view value) { add(key, value); }
+  void time_unless_zero(std::string_view key, Time value) {
+    if (value > Time::zero()) add(key, in_microseconds(value));
   }
   [[nodiscard]] const std::string& line() const { return line_; }
 
@@ -108,6 +125,13 @@ struct KeyWriter {
     keys.size("columns", op.columns);
     keys.shape("out", op.out);
   }
+  void operator()(const workload::Measured& op) const {
+    keys.time_unless_zero("forward", op.time.forward);
+    keys.time_unless_zero("backward", op.time.backward);
+    if (op.time.bound != workload::Bound::kMemory) keys.word("bound", name_of(workload::kBounds, op.time.bound));
+    keys.size_unless("kernels", op.kernels, 1);
+    if (!op.gradients.empty()) keys.shape("gradients", op.gradients);
+  }
   void operator()(const workload::BatchNorm&) const {}
   void operator()(const workload::LayerNorm&) const {}
   void operator()(const workload::Pointwise&) const {}
@@ -135,6 +159,7 @@ struct WordsFor {
   Words operator()(const workload::Attention&) const { return {"attention"}; }
   Words operator()(const workload::Lstm&) const { return {"lstm"}; }
   Words operator()(const workload::MatMul&) const { return {"matmul"}; }
+  Words operator()(const workload::Measured&) const { return {"measured"}; }
 };
 
 Error in_layer(const DescribedLayer& layer, std::size_t index, Error error) {
@@ -187,10 +212,11 @@ Expected<std::string> write_model(const ModelDescription& description) {
   }
   std::string text = fmt::format(
       "model: {}\nname: {}\ntask: {}\nsample: {}\nbatch: {}\noptimizer: {}\ninput: {{shape: {}, bytes: {} B}}\n"
-      "sources:\n{}{}layers:\n{}",
+      "{}sources:\n{}{}layers:\n{}",
       in_quotes(description.id), in_quotes(description.name), in_quotes(description.task),
       in_quotes(description.sample), description.batch, name_of(workload::kOptimizers, description.optimizer),
-      workload::to_string(description.input_shape), std::llround(description.input_per_sample.in(bytes)), sources,
+      workload::to_string(description.input_shape), std::llround(description.input_per_sample.in(bytes)),
+      description.measured ? measured_on_line(*description.measured) : "", sources,
       description.notes.empty() ? "" : fmt::format("notes: {}\n", in_quotes(description.notes)), layers);
   // A line is a list item, its operator and its keys; every comma, a key with its value or one more size.
   const auto values = 5 * std::count(text.begin(), text.end(), '\n') + 3 * std::count(text.begin(), text.end(), ',');
@@ -211,6 +237,7 @@ Expected<workload::Model> build_model(const ModelDescription& description) {
   model.input_per_sample = description.input_per_sample;
   model.sources = description.sources;
   model.notes = description.notes;
+  model.measured = description.measured;
   auto walked = walk(description, [&](const DescribedLayer&, const Shape&, const Shape&, workload::Placed& placed) {
     model.layers.push_back(std::move(placed.layer));
   });

@@ -21,7 +21,7 @@ Examples:
   ddlsim predict --model models/mine.yaml --node dgx1-v100
   ddlsim import onnx bert.onnx --dim sequence=128 --unknown assumed)";
 
-constexpr std::string_view kFormats = "formats: onnx";
+constexpr std::string_view kFormats = "formats: onnx, kineto";
 
 struct ImportFlags {
   std::string file;
@@ -96,10 +96,14 @@ int import_onnx(const std::vector<std::string>& arguments) {
 
 int run_import(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "onnx") return import_onnx({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == "kineto") {
+    return import_kineto({arguments.begin() + 1, arguments.end()});
+  }
   if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
-        "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n\n"
+        "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n"
+        "  ddlsim import kineto TRACE... [-o OUT.yaml]\n\n"
         "`ddlsim import onnx --help` explains it\n"};
   }
   throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,8 @@ struct ModelDescription {
   workload::Shape input_shape{};  // of one sample
   DataSize input_per_sample{};    // whole bytes
   std::vector<DescribedLayer> layers;
-  Sources sources;  // of layers, input, batch and optimizer
+  std::optional<workload::MeasuredOn> measured;  // of measured layers
+  Sources sources;                               // of layers, input, batch and optimizer
   std::string notes;
 };
 

@@ -16,10 +16,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "ddlsim/support/choices.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 
@@ -87,8 +89,30 @@ struct MatMul {
   Shape out{};
 };
 
+/// What limits kernels that were timed, and so what their time grows with on another GPU (cost/wave_scaling.h).
+enum class Bound { kMemory, kCompute, kFixed };
+
+inline constexpr Choices<Bound, 3> kBounds{{
+    {"memory", Bound::kMemory},
+    {"compute", Bound::kCompute},
+    {"fixed", Bound::kFixed},  // nothing of the GPU: taken as it was measured
+}};
+
+/// Times that somebody measured, of a step of the model's own batch.
+struct MeasuredTime {
+  Time forward{};
+  Time backward{};
+  Bound bound = Bound::kMemory;
+};
+/// Kernels as a profiler saw them. Its shape is that of its input.
+struct Measured {
+  MeasuredTime time{};
+  std::int64_t kernels = 1;             // of each pass that takes time
+  std::vector<std::int64_t> gradients;  // elements of the gradient tensors ready with its backward
+};
+
 using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
-                        Concat, Embedding, Attention, Lstm, MatMul>;
+                        Concat, Embedding, Attention, Lstm, MatMul, Measured>;
 
 /// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
 struct Layer {
@@ -104,7 +128,8 @@ struct Layer {
   int backward_kernels = 1;
   std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
   bool sparse_gradient = false;
-  std::int64_t sparse_elements = 0;  // of the gradient, per sample, when it is sparse
+  std::int64_t sparse_elements = 0;      // of the gradient, per sample, when it is sparse
+  std::optional<MeasuredTime> measured;  // instead of the counts above
 };
 
 struct Placed {
