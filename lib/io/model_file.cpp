@@ -18,6 +18,7 @@ using workload::Shape;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
 constexpr std::size_t kMaxRank = 16;
+constexpr std::size_t kMaxGradients = 10'000;
 constexpr std::size_t kMaxLayerName = 200;
 constexpr std::int64_t kMaxStride = std::int64_t{1} << 20;
 
@@ -35,9 +36,9 @@ class OpReader {
     const Node* value = reader_.find(key);
     return value == nullptr ? otherwise : size_of(*value, 1);
   }
-  Shape shape_or_empty(std::string_view key) {
+  Shape shape_or_empty(std::string_view key, std::size_t most = kMaxRank) {
     const Node* value = reader_.find(key);
-    return value == nullptr ? Shape{} : shape_of(*value);
+    return value == nullptr ? Shape{} : shape_of(*value, most);
   }
   Shape shape(std::string_view key) {
     const Node* value = reader_.require(key);
@@ -71,14 +72,14 @@ class OpReader {
     return reader_.accept(std::move(count), node).value_or(1);
   }
 
-  Shape shape_of(const Node& node) {
+  Shape shape_of(const Node& node, std::size_t most = kMaxRank) {
     Shape shape;
     if (node.kind != NodeKind::kList || node.items.empty()) {
       reader_.report(node, ErrorCode::kParse, "a shape is a list of sizes, as [3, 224, 224]");
       return {1};
     }
-    if (node.items.size() > kMaxRank) {
-      reader_.report(node, ErrorCode::kParse, fmt::format("a shape has at most {} sizes", kMaxRank));
+    if (node.items.size() > most) {
+      reader_.report(node, ErrorCode::kParse, fmt::format("a shape has at most {} sizes", most));
       return {1};
     }
     for (const Node& item : node.items) shape.push_back(size_of(item, 1));
@@ -181,6 +182,16 @@ Op make_experts(OpReader& keys) {
                            .gated = keys.map().flag_or("gated", true)};
 }
 
+Op make_measured(OpReader& keys) {
+  workload::Measured op;
+  op.time.forward = keys.map().optional_quantity<dimension::kTime>("forward").value_or(Time::zero());
+  op.time.backward = keys.map().optional_quantity<dimension::kTime>("backward").value_or(Time::zero());
+  if (keys.map().find("bound") != nullptr) op.time.bound = keys.map().choice("bound", workload::kBounds);
+  op.kernels = keys.map().count_or("kernels", 1, {1, kMaxStride});
+  op.gradients = keys.shape_or_empty("gradients", kMaxGradients);
+  return op;
+}
+
 Op activation(OpReader&) { return workload::Pointwise{.inverts_output = true}; }
 Op copy(OpReader&) { return workload::Pointwise{.inverts_output = false}; }
 
@@ -216,6 +227,7 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"swiglu", [](OpReader&) -> Op { return workload::Combine{.product = true}; }},
     {"grouped_attention", make_grouped_attention},
     {"experts", make_experts},
+    {"measured", make_measured},
 });
 
 /// Walks the `layers:` list, carrying the current shape.
@@ -390,6 +402,28 @@ void read_layers(MapReader& reader, workload::Model& model, std::vector<Error>& 
   }
 }
 
+/// `measured_on:` goes with measured layers, and they with it.
+void read_measured_on(MapReader& reader, workload::Model& model, std::vector<Error>& errors) {
+  const bool measured = std::any_of(model.layers.begin(), model.layers.end(),
+                                    [](const workload::Layer& layer) { return layer.measured.has_value(); });
+  const Node* node = measured ? reader.require("measured_on") : reader.find("measured_on");
+  if (node == nullptr) return;
+  if (!measured) {
+    reader.report(*node, ErrorCode::kInvalidArgument, "measured_on, but no layer is `measured`");
+    return;
+  }
+  MapReader keys(*node, "measured_on", errors);
+  workload::MeasuredOn on;
+  on.gpu = keys.text("gpu");
+  on.precision = keys.choice("precision", kPrecisions);
+  on.peak = keys.quantity<dimension::kWork - dimension::kTime>("peak");
+  on.memory = keys.quantity<dimension::kData - dimension::kTime>("memory_bandwidth");
+  on.launch_interval = keys.optional_quantity<dimension::kTime>("launch_interval", Range::kNonNegative);
+  on.update = keys.flag_or("update", false);
+  keys.finish();
+  model.measured = std::move(on);
+}
+
 void read_recalled(MapReader& reader, workload::Model& model) {
   const Node* list = reader.find("recalled");
   if (list == nullptr) return;
@@ -431,8 +465,10 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
     read_recalled(reader, model);
   } else {
     read_layers(reader, model, errors);
+    read_measured_on(reader, model, errors);
   }
-  model.sources = reader.sources({"layers", "input", "batch", "optimizer", "dimensions", "published", "features"});
+  model.sources =
+      reader.sources({"layers", "input", "batch", "optimizer", "dimensions", "published", "features", "measured_on"});
   model.notes = reader.text_or("notes", {});
   reader.finish();
   if (!errors.empty()) return fail_with_all(std::move(errors));

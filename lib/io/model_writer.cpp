@@ -10,6 +10,7 @@
 
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::io {
 namespace {
@@ -32,6 +33,18 @@ std::string in_quotes(std::string_view text) {
     }
   }
   return out + '"';
+}
+
+/// Exact for times of whole nanoseconds.
+std::string in_microseconds(Time time) { return fmt::format("{:.12g} us", time.in(microseconds)); }
+
+std::string measured_on_line(const workload::MeasuredOn& on) {
+  std::string line = fmt::format("measured_on: {{gpu: {}, precision: {}, peak: {} TFLOP/s, memory_bandwidth: {} GB/s",
+                                 in_quotes(on.gpu), name_of(kPrecisions, on.precision),
+                                 significant(on.peak.in(teraflops_per_second), 12),
+                                 significant(on.memory.in(gigabytes_per_second), 12));
+  if (on.launch_interval) line += ", launch_interval: " + in_microseconds(*on.launch_interval);
+  return line + (on.update ? ", update: true}\n" : "}\n");
 }
 
 /// The keys of one operator, in the order of models/README.md, defaults left out.
@@ -63,6 +76,10 @@ class Keys {
   }
   void flag_unless(std::string_view key, bool value, bool usual) {
     if (value != usual) add(key, value ? "true" : "false");
+  }
+  void word(std::string_view key, std::string_view value) { add(key, value); }
+  void time_unless_zero(std::string_view key, Time value) {
+    if (value > Time::zero()) add(key, in_microseconds(value));
   }
   [[nodiscard]] const std::string& line() const { return line_; }
 
@@ -136,6 +153,13 @@ struct KeyWriter {
     keys.flag_unless("gated", op.gated, true);
   }
   void operator()(const workload::RmsNorm&) const {}
+  void operator()(const workload::Measured& op) const {
+    keys.time_unless_zero("forward", op.time.forward);
+    keys.time_unless_zero("backward", op.time.backward);
+    if (op.time.bound != workload::Bound::kMemory) keys.word("bound", name_of(workload::kBounds, op.time.bound));
+    keys.size_unless("kernels", op.kernels, 1);
+    if (!op.gradients.empty()) keys.shape("gradients", op.gradients);
+  }
   void operator()(const workload::BatchNorm&) const {}
   void operator()(const workload::LayerNorm&) const {}
   void operator()(const workload::Pointwise&) const {}
@@ -169,6 +193,7 @@ struct WordsFor {
   Words operator()(const workload::RmsNorm&) const { return {"rmsnorm"}; }
   Words operator()(const workload::GroupedAttention&) const { return {"grouped_attention"}; }
   Words operator()(const workload::Experts&) const { return {"experts"}; }
+  Words operator()(const workload::Measured&) const { return {"measured"}; }
 };
 
 Error in_layer(const DescribedLayer& layer, std::size_t index, Error error) {
@@ -272,11 +297,12 @@ Expected<std::string> write_model(const ModelDescription& description) {
   }
   std::string text = fmt::format(
       "model: {}\nname: {}\ntask: {}\nsample: {}\nbatch: {}\noptimizer: {}\ninput: {{shape: {}, bytes: {} B}}\n"
-      "{}sources:\n{}{}layers:\n{}",
+      "{}{}sources:\n{}{}layers:\n{}",
       in_quotes(description.id), in_quotes(description.name), in_quotes(description.task),
       in_quotes(description.sample), description.batch, name_of(workload::kOptimizers, description.optimizer),
       Keys::with_rows(description.input_shape, description.rows_name),
-      std::llround(description.input_per_sample.in(bytes)), dimensions_of(description), sources,
+      std::llround(description.input_per_sample.in(bytes)), dimensions_of(description),
+      description.measured ? measured_on_line(*description.measured) : "", sources,
       description.notes.empty() ? "" : fmt::format("notes: {}\n", in_quotes(description.notes)), folded(lines));
   // A line is a list item, its operator and its keys; every comma, a key with its value or one more size.
   const auto values = 5 * std::count(text.begin(), text.end(), '\n') + 3 * std::count(text.begin(), text.end(), ',');
@@ -300,6 +326,7 @@ Expected<workload::Model> build_model(const ModelDescription& description) {
   if (!description.rows_name.empty() && !description.input_shape.empty()) {
     model.dimensions.emplace_back(description.rows_name, description.input_shape.front());
   }
+  model.measured = description.measured;
   auto walked = walk(description, [&](const DescribedLayer&, const Shape&, const Shape&, workload::Placed& placed) {
     model.layers.push_back(std::move(placed.layer));
   });

@@ -23,6 +23,7 @@ MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& s
   if (!servers) footprint.optimizer_state = fp32 * ((dense + sparse) * state_values(model.optimizer));
   footprint.activations =
       activation_size(precision) * (static_cast<double>(totals.saved_elements) * static_cast<double>(batch));
+  footprint.complete = !model.measured;
   return footprint;
 }
 

@@ -290,6 +290,17 @@ struct Placer {
   Expected<void> operator()(const RmsNorm&) { return place_rms_norm(in, placed, count); }
   Expected<void> operator()(const GroupedAttention& op) { return place_attention(op, in, placed, count); }
   Expected<void> operator()(const Experts& op) { return place_experts(op, in, placed, count); }
+  Expected<void> operator()(const Measured& op) {
+    const auto kernels = [&](Time time) {
+      return time > Time::zero() ? static_cast<int>(std::min<std::int64_t>(op.kernels, 1 << 20)) : 0;
+    };
+    placed.out = in;
+    placed.layer.measured = op.time;
+    placed.layer.forward_kernels = kernels(op.time.forward);
+    placed.layer.backward_kernels = kernels(op.time.backward);
+    placed.layer.parameters = op.gradients;
+    return {};
+  }
 
  private:
   Expected<void> memory_bound(Shape out, const Traffic& traffic, std::vector<std::int64_t> parameters = {}) {

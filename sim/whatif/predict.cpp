@@ -47,6 +47,12 @@ Expected<Fidelity> fidelity_of(const Scenario& scenario) {
                             scenario.model->id, name),
                 {}, {"use fidelity aggregate"});
   }
+  if (fidelity == Fidelity::kAggregate && scenario.model->measured) {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{} is known by measured times; the {} fidelity needs FLOPs and bytes", scenario.model->id, name),
+        {}, {pearl ? "use another strategy than pearl" : "use fidelity analytic"});
+  }
   if (fidelity != Fidelity::kAggregate && pearl) {
     return fail(ErrorCode::kUnsupported, fmt::format("the PEARL strategy has no {} fidelity", name), {},
                 {"use fidelity aggregate"});
@@ -218,6 +224,7 @@ std::string unused_settings(const StepQuestion& question) {
 std::vector<std::string> assumed_shares(const StepQuestion& question) {
   const Scenario& scenario = question.scenario;
   std::vector<std::string> used{"compute", "memory", "pcie"};
+  if (scenario.model->measured) used = {"pcie"};
   // A profile knows what its kernels reach; the host link then matters to servers alone.
   if (question.calibrated) {
     used.clear();
@@ -233,17 +240,25 @@ std::vector<std::string> assumed_shares(const StepQuestion& question) {
   return used;
 }
 
+/// Whether the model's times were measured on another GPU, or at another batch or precision.
+bool measured_elsewhere(const Scenario& scenario) {
+  const auto& on = scenario.model->measured;
+  return on && (on->gpu != scenario.cluster.node.gpu.id || scenario.batch != scenario.model->batch ||
+                on->precision != scenario.precision);
+}
+
 /// What rests on nothing better than an assumption. A measured step says what the GPU reaches.
 Provenance provenance_of(const StepQuestion& question) {
   const Scenario& scenario = question.scenario;
   std::vector<std::string> shares = assumed_shares(question);
-  if (scenario.gpu_time_measured) {
+  if (scenario.gpu_time_measured || scenario.model->measured) {
     std::erase_if(shares, [](const std::string& s) { return s == "compute" || s == "memory"; });
   }
   const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
   const bool guessed = servers && (scenario.server_memory == kDefaultServerMemory ||
                                    (scenario.ps_transport && cost::transport_cost(*scenario.ps_transport).assumed));
   if (!shares.empty() || guessed) return Provenance::kAssumed;
+  if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
   if (!question.calibrated || scenario.gpu_time_measured) return Provenance::kAnalytic;
   if (question.calibrated->extrapolated > Time::zero()) return Provenance::kExtrapolated;
   // Nothing but kernels between measured ones, or formulas beside them as well.
@@ -297,6 +312,12 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
                     join(shares), shares.front()));
   }
   if (question.calibrated) notes.push_back(calibration_note(question));
+  if (const auto& on = model.measured) {
+    notes.push_back(measured_elsewhere(scenario)
+                        ? fmt::format("kernels' times scaled from {}, {} {}s, {} (cost/wave_scaling.h)", on->gpu,
+                                      to_text(model.batch), model.sample, name_of(kPrecisions, on->precision))
+                        : fmt::format("kernels' times as measured on {}", on->gpu));
+  }
   if (!model.recalled.empty()) {
     std::string keys;
     for (const std::string& key : model.recalled) keys += (keys.empty() ? "" : ", ") + key;

@@ -48,7 +48,7 @@ Expected<ProfilePointer> nearest_profile(const hardware::Gpu& gpu, const io::Cat
 
 Expected<void> set_profile(Scenario& scenario, const io::Catalog& catalog) {
   const hardware::Gpu& gpu = scenario.cluster.node.gpu;
-  if (scenario.calibration == "none" || !scenario.model->has_layers()) return {};
+  if (scenario.calibration == "none" || !scenario.model->has_layers() || scenario.model->measured) return {};
   const bool automatic = scenario.calibration == "auto";
   const bool stated = is_stated(scenario, "efficiency") || is_stated(scenario, "efficiency.compute") ||
                       is_stated(scenario, "efficiency.memory");

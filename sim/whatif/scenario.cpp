@@ -90,6 +90,10 @@ Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::sp
   if (!model) return at(model.error(), *name);
   scenario.model = std::move(*model);
   scenario.batch = scenario.model->batch;
+  if (const auto& on = scenario.model->measured) {
+    scenario.precision = on->precision;
+    scenario.launch_interval = on->launch_interval.value_or(scenario.launch_interval);
+  }
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "ddlsim/sim/event_step.h"
 #include "ddlsim/sim/step.h"
 #include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/predict.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -32,11 +33,23 @@ struct Reached {
   double on_one_uplink = 1;
 };
 
+/// From where the model's layers were measured to here. The share of the peak that was reached there is reached here.
+cost::WaveScaling measured_scaling(const StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  const auto& on = scenario.model->measured;
+  if (!on) return {};
+  const cost::Efficiency& usual = scenario.efficiency;
+  const Bandwidth memory = scenario.cluster.node.gpu.memory_bandwidth;
+  return {.memory = on->memory / memory * (usual.memory / question.efficiency.memory),
+          .compute = on->peak / question.peak * (usual.compute / question.efficiency.compute),
+          .batch = static_cast<double>(scenario.batch) / static_cast<double>(scenario.model->batch)};
+}
+
 Reached reached(const StepQuestion& question) {
   const hardware::Node& node = question.scenario.cluster.node;
   const cost::Efficiency& share = question.efficiency;
   Reached rates;
-  rates.device = {question.peak * share.compute, node.gpu.memory_bandwidth * share.memory};
+  rates.device = {question.peak * share.compute, node.gpu.memory_bandwidth * share.memory, measured_scaling(question)};
   const std::int64_t fullest_uplink = (question.gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
   rates.on_one_uplink = static_cast<double>(fullest_uplink);
   rates.host_link = node.host_link.bandwidth * share.pcie;
@@ -213,29 +226,31 @@ sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, 
   const plan::Strategy& strategy = scenario.strategy;
   const bool servers = std::holds_alternative<cost::PsFabric>(fabric);
   const bool collective = std::holds_alternative<sim::CollectiveFabric>(fabric);
+  const bool among_layers = model.measured && model.measured->update;
   const bool synchronous = !servers || strategy.consistency == plan::Consistency::kSync;
   const auto batch = static_cast<double>(scenario.batch);
   const auto* by = std::get_if<cost::PsFabric>(&fabric);
   const DataSize all = total_of(question.messages, false) + total_of(question.messages, true);
   const DataSize pulled = by == nullptr ? DataSize::zero() : over_host_link(*by, all);
-  sim::StepSetting setting{.device = rates.device,
-                           .launch_interval = question.launch_interval,
-                           .gpu_time_factor = question.gpu_time_factor,
-                           .activation = activation_size(scenario.precision),
-                           .batch = batch,
-                           .fabric = fabric,
-                           .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
-                           .cycle = std::nullopt,
-                           .fusion_buffer = strategy.bucket,
-                           .priority = strategy.priority && (servers || collective),
-                           .pull_at_start = servers && strategy.pull_at_start,
-                           .accumulation = strategy.accumulation,
-                           .held = collective ? held_share(question) : 0,
-                           .held_memory = bytes(kAccessesPerByte) / scenario.cluster.node.gpu.memory_bandwidth,
-                           .wait = synchronous ? scenario.jitter * cost::expected_largest(question.gpus()) : 0,
-                           .update = servers ? Time::zero() : updated_bytes(question) / rates.device.memory,
-                           .input = model.input_per_sample * batch / rates.pcie_share,
-                           .pulled = pulled};
+  sim::StepSetting setting{
+      .device = rates.device,
+      .launch_interval = question.launch_interval,
+      .gpu_time_factor = question.gpu_time_factor,
+      .activation = activation_size(scenario.precision),
+      .batch = batch,
+      .fabric = fabric,
+      .overlap = scenario.overlap.value_or(plan::Overlap::kBackward),
+      .cycle = std::nullopt,
+      .fusion_buffer = strategy.bucket,
+      .priority = strategy.priority && (servers || collective),
+      .pull_at_start = servers && strategy.pull_at_start,
+      .accumulation = strategy.accumulation,
+      .held = collective ? held_share(question) : 0,
+      .held_memory = bytes(kAccessesPerByte) / scenario.cluster.node.gpu.memory_bandwidth,
+      .wait = synchronous ? scenario.jitter * cost::expected_largest(question.gpus()) : 0,
+      .update = servers || among_layers ? Time::zero() : updated_bytes(question) / rates.device.memory,
+      .input = model.input_per_sample * batch / rates.pcie_share,
+      .pulled = pulled};
   if (plan::grouping_of(strategy) == plan::Grouping::kFusion && collective) setting.cycle = strategy.cycle;
   return setting;
 }

@@ -3,6 +3,7 @@
 //   t = max( FLOPs * batch / (peak * e_compute),  bytes / (B_mem * e_memory) )
 //   bytes = (activation elements * batch + weight elements) * activation size
 //
+// A measured layer takes its measured time (cost/wave_scaling.h).
 // An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by.
 // Source: Williams et al., "Roofline", CACM 2009. Limits: no tile or wave quantisation, no cache, no fusion, one
 // efficiency for every operator. A GPU that somebody measured has cost/kernel_time.h.
@@ -10,6 +11,7 @@
 // Worked example: 4.096 MFLOP at batch 64 on 15.7 TFLOP/s and 70 %: 262 MFLOP / 10.99 TFLOP/s = 23.9 us.
 #pragma once
 
+#include "ddlsim/cost/wave_scaling.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/workload/op.h"
 
@@ -19,6 +21,7 @@ namespace ddlsim::cost {
 struct DeviceRates {
   ComputeRate compute{};
   Bandwidth memory{};
+  WaveScaling measured{};  // of measured layers
 };
 
 enum class Pass { kForward, kBackward };
@@ -40,6 +43,11 @@ struct LayerTimes {
 [[nodiscard]] inline LayerTime layer_time(const workload::Layer& layer, Pass pass, double batch, DataSize activation,
                                           const DeviceRates& device) {
   const bool forward = pass == Pass::kForward;
+  if (layer.measured) {
+    const workload::MeasuredTime& timed = *layer.measured;
+    const Time time = wave_scaled(forward ? timed.forward : timed.backward, timed.bound, device.measured);
+    return timed.bound == workload::Bound::kMemory ? LayerTime{Time::zero(), time} : LayerTime{time, Time::zero()};
+  }
   const Work work = (forward ? layer.forward_work : layer.backward_work) * batch;
   const auto elements = static_cast<double>(forward ? layer.forward_elements : layer.backward_elements);
   const auto weights = static_cast<double>(forward ? layer.forward_weight_elements : layer.backward_weight_elements);

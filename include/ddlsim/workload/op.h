@@ -23,10 +23,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "ddlsim/support/choices.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/kernel.h"
 #include "ddlsim/support/units.h"
@@ -114,8 +116,30 @@ struct Experts {
   bool gated = true;       // gate, up and down; otherwise up and down
 };
 
+/// What limits kernels that were timed, and so what their time grows with on another GPU (cost/wave_scaling.h).
+enum class Bound { kMemory, kCompute, kFixed };
+
+inline constexpr Choices<Bound, 3> kBounds{{
+    {"memory", Bound::kMemory},
+    {"compute", Bound::kCompute},
+    {"fixed", Bound::kFixed},  // nothing of the GPU: taken as it was measured
+}};
+
+/// Times that somebody measured, of a step of the model's own batch.
+struct MeasuredTime {
+  Time forward{};
+  Time backward{};
+  Bound bound = Bound::kMemory;
+};
+/// Kernels as a profiler saw them. Its shape is that of its input.
+struct Measured {
+  MeasuredTime time{};
+  std::int64_t kernels = 1;             // of each pass that takes time
+  std::vector<std::int64_t> gradients;  // elements of the gradient tensors ready with its backward
+};
+
 using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
-                        Concat, Embedding, Attention, Lstm, MatMul, RmsNorm, GroupedAttention, Experts>;
+                        Concat, Embedding, Attention, Lstm, MatMul, RmsNorm, GroupedAttention, Experts, Measured>;
 
 /// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
 struct Layer {
@@ -135,7 +159,8 @@ struct Layer {
   std::vector<Kernel> backward;
   std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
   bool sparse_gradient = false;
-  std::int64_t sparse_elements = 0;  // of the gradient, per sample, when it is sparse
+  std::int64_t sparse_elements = 0;      // of the gradient, per sample, when it is sparse
+  std::optional<MeasuredTime> measured;  // instead of the counts above
 };
 
 struct Placed {

@@ -1,0 +1,17 @@
+// A measured step, as text for a person or as JSON.
+#pragma once
+
+#include <string>
+
+#include "ddlsim/io/kineto_file.h"
+#include "ddlsim/report/format.h"
+
+namespace ddlsim::report {
+
+/// A few lines: the step, what it was spent on, and what the ranks differ in.
+[[nodiscard]] std::string text_of(const io::MeasuredStep& step);
+
+/// `{"schema": "ddlsim/measured-step/1", "step_time_s", "split_s": {...}, "ranks": [...], "kernels": [...], ...}`.
+[[nodiscard]] std::string json_of(const io::MeasuredStep& step);
+
+}  // namespace ddlsim::report

@@ -1,0 +1,104 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "ddlsim/io/kineto_file.h"
+#include "ddlsim/io/onnx_file.h"
+#include "ddlsim/report/measured.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+constexpr std::string_view kKinetoExamples = R"(
+Traces are what torch.profiler's export_chrome_trace and tensorboard_trace_handler write. Several traces are the ranks
+of one job: the median rank is taken, and what its collectives wait for others is left out. The model replays the
+kernels with the times they took; on another GPU they are scaled (cost/wave_scaling.h).
+
+Examples:
+  ddlsim import kineto rank0.pt.trace.json.gz --batch 64 -o models/mine.yaml
+  ddlsim predict --model models/mine.yaml --node dgx1-v100
+  ddlsim what-if --model models/mine.yaml --node dgx1-v100 --set gpu=a100-sxm4-40gb
+  ddlsim import kineto worker*.json --json)";
+
+struct TraceFlags {
+  std::vector<std::string> files;
+  std::string out;
+  std::string name;
+  std::string gpu;
+  std::string data;
+  std::int64_t batch = 1;
+  bool whole = false;
+  bool json = false;
+};
+
+/// The model's id: --name, else -o's, else the trace's. Look-up by path refuses a model whose file has another name.
+std::string id_of(const TraceFlags& flags) {
+  const std::filesystem::path out(flags.out);
+  if (flags.out.empty()) return flags.name.empty() ? io::id_from_file(flags.files.front()) : flags.name;
+  if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
+  if (flags.name.empty() || flags.name == out.stem().string()) return out.stem().string();
+  throw UsageError{fmt::format("--name {} and -o {}", flags.name, flags.out),
+                   "a model file is named after its id: leave --name out, or make them the same"};
+}
+
+Expected<hardware::Gpu> gpu_of(const TraceFlags& flags, const io::MeasuredStep& step) {
+  const auto catalog = open_catalog(flags.data);
+  if (!catalog) return tl::unexpected<Error>(catalog.error());
+  if (!flags.gpu.empty()) return catalog->gpu(flags.gpu);
+  const io::TracedRank& rank = step.rank();
+  if (!rank.gpu.empty() && catalog->knows(io::Kind::kGpus, rank.gpu)) return catalog->gpu(rank.gpu);
+  return fail(ErrorCode::kNotFound,
+              rank.gpu.empty() ? "the trace does not name its GPU" : fmt::format("no GPU '{}' is known", rank.gpu),
+              {rank.file, 0, 0}, {"say which it is: --gpu ID; valid: " + join(catalog->ids(io::Kind::kGpus))});
+}
+
+TraceFlags read_flags(const std::vector<std::string>& arguments) {
+  CLI::App app("Turn traces of the PyTorch profiler into a model of measured kernels.", "ddlsim import kineto");
+  app.footer(std::string(kKinetoExamples));
+  TraceFlags flags;
+  app.add_option("files", flags.files, "the traces, .json or .json.gz, one per rank")->required()->type_name("TRACE");
+  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
+  app.add_option("--name", flags.name, "the model's id (the file's name)")->type_name("ID");
+  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say (1)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+      ->type_name("N");
+  app.add_option("--gpu", flags.gpu, "the GPU it ran on (what the trace names)")->type_name("ID");
+  app.add_flag("--whole", flags.whole, "take the whole trace as one step, whatever its markers say");
+  app.add_flag("--json", flags.json, "print the measured step as JSON; the model goes to -o alone");
+  app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
+  parse(app, arguments);
+  return flags;
+}
+
+}  // namespace
+
+int import_kineto(const std::vector<std::string>& arguments) {
+  const TraceFlags flags = read_flags(arguments);
+  const std::string id = id_of(flags);
+  const std::vector<std::filesystem::path> files(flags.files.begin(), flags.files.end());
+  const auto step = io::read_kineto(files, {.whole = flags.whole});
+  if (!step) return print(step.error());
+  if (flags.json && flags.out.empty()) return print(report::json_of(*step));
+  const auto gpu = gpu_of(flags, *step);
+  if (!gpu) return print(gpu.error());
+  const auto description = io::describe(*step, *gpu, {.id = id, .batch = flags.batch});
+  if (!description) return print(description.error());
+  const auto text = io::write_model(*description);
+  if (!text) return print(text.error());
+  if (!flags.out.empty()) {
+    if (auto written = write_file(flags.out, *text); !written) return print(written.error());
+  }
+  if (flags.json || flags.out.empty()) {
+    if (const int status = print(flags.json ? report::json_of(*step) : *text); status != kDone) return status;
+  }
+  std::fputs(report::text_of(*step).c_str(), stderr);
+  std::fputs(fmt::format("{}: {} layers; {}\n", id, description->layers.size(), description->notes).c_str(), stderr);
+  return kDone;
+}
+
+}  // namespace ddlsim::cli
