@@ -1,0 +1,127 @@
+#include "ddlsim/cost/product_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "ddlsim/support/portable_math.h"
+
+namespace ddlsim::cost {
+namespace {
+
+using hardware::CurveReport;
+using hardware::DeviceSpec;
+using hardware::ProductCurve;
+using hardware::ProductSize;
+
+constexpr double kMostParts = 64;
+constexpr double kShortestPart = 64;
+constexpr double kLeastTime = 1e-12;  // s; keeps what follows positive for the smallest products
+
+/// std::floor is a call without SSE 4.1, and this is what the time goes into. Beyond 1e15 doubles are whole anyway.
+double whole(double x) { return x < 1e15 ? static_cast<double>(static_cast<std::int64_t>(x)) : x; }
+
+double ceiling(double x) {
+  const double down = whole(x);
+  return down < x ? down + 1 : down;
+}
+
+/// What all tiles share, in seconds and steps of k.
+struct Shared {
+  double k = 1;
+  double far = 1;
+  double rate = 1;  // of a multiprocessor, FLOP/s
+  double multiprocessors = 1;
+  double most_parts = 1;
+  double move = 0;
+  double move_part = 0;  // more per part of a split k
+};
+
+double time_of(const ProductCurve& curve, const Shared& shared, const ProductCurve::Tile& tile, double tiles,
+               double parts) {
+  const double x = tiles * parts / shared.multiprocessors;
+  const double row = curve.quantised * std::max(ceiling(x), tile.resident) +
+                     (1 - curve.quantised) * std::max(x, tile.resident);
+  const double step = 2 * tile.m * tile.n / (tile.efficiency * shared.rate) * shared.far;
+  const double steps = (parts > 1 ? ceiling(shared.k / parts) : shared.k) + curve.k_start;
+  double compute = row * step * steps;
+  const double settle = curve.settle.in(seconds);
+  if (curve.slowdown > 0) compute *= 1 + curve.slowdown * compute / (compute + settle);
+  const double move = parts > 1 ? shared.move + parts * shared.move_part : shared.move;
+  const double time = std::max(compute, move) + curve.exposed * std::min(compute, move);
+  return parts > 1 ? time + curve.split_start.in(seconds) : time;
+}
+
+double best_of(const ProductCurve& curve, const Shared& shared, const ProductCurve::Tile& tile, double tiles) {
+  double best = time_of(curve, shared, tile, tiles, 1);
+  if (tiles > shared.multiprocessors || shared.most_parts < 2 || curve.batched) return best;
+  const double full = whole(shared.multiprocessors / tiles);
+  const std::array<double, 4> tried{whole(full / 4), whole(full / 2), full, whole(2 * shared.multiprocessors / tiles)};
+  double before = 1;
+  for (const double wanted : tried) {
+    const double parts = std::min(wanted, shared.most_parts);
+    if (parts <= before) continue;
+    before = parts;
+    best = std::min(best, time_of(curve, shared, tile, tiles, parts));
+  }
+  return best;
+}
+
+double feature(const ProductSize& size, const std::string& name) {
+  if (name == "m") return size.m;
+  if (name == "n") return size.n;
+  if (name == "k") return size.k;
+  if (name == "products") return size.products;
+  if (name == "flop") return 2 * size.products * size.m * size.n * size.k;
+  return 0;
+}
+
+}  // namespace
+
+Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const ProductSize& size, DataSize element) {
+  const double peak = spec.peak.in(flops_per_second);
+  const double per_element = element / (spec.memory * curve.memory) / seconds(1);
+  const double output = size.products * size.m * size.n;
+  const double move = per_element * (size.products * (size.m + size.n) * size.k + output);
+  if (curve.tiles.empty()) {
+    return seconds(std::max({2 * output * size.k / peak, move, kLeastTime}));
+  }
+  Shared shared{.k = size.k,
+                .far = 1,
+                .rate = peak / spec.multiprocessors,
+                .multiprocessors = spec.multiprocessors,
+                .most_parts = std::min(kMostParts, whole(size.k / kShortestPart)),
+                .move = move,
+                .move_part = per_element * output * curve.split_passes};
+  if (curve.far > 0 && size.k > curve.far_k) shared.far += curve.far * portable_log2(size.k / curve.far_k);
+  double best = Time::infinity().in(seconds);
+  for (const ProductCurve::Tile& tile : curve.tiles) {
+    const double tiles = size.products * ceiling(size.m / tile.m) * ceiling(size.n / tile.n);
+    best = std::min(best, best_of(curve, shared, tile, tiles));
+  }
+  return seconds(std::max(best, kLeastTime));
+}
+
+const ProductCurve* product_curve(std::span<const ProductCurve> curves, Precision precision, double products) {
+  const ProductCurve* found = nullptr;
+  for (const ProductCurve& curve : curves) {
+    if (curve.precision != precision) continue;
+    if (curve.batched == (products > 1)) return &curve;
+    if (found == nullptr) found = &curve;
+  }
+  return found;
+}
+
+double outside(const CurveReport& report, const ProductSize& size) {
+  double most = 0;
+  for (const CurveReport::Range& range : report.hull) {
+    const double value = feature(size, range.feature);
+    if (!(value > 0) || !(range.least > 0)) continue;
+    if (value > range.most) most = std::max(most, portable_log2(value / range.most));
+    if (value < range.least) most = std::max(most, portable_log2(range.least / value));
+  }
+  return most;
+}
+
+}  // namespace ddlsim::cost
