@@ -1,18 +1,11 @@
 #include "ddlsim/cost/sweep_time.h"
 
-#include <algorithm>
-#include <vector>
+#include <string>
 
 #include "ddlsim/support/portable_math.h"
 
 namespace ddlsim::cost {
 namespace {
-
-Time median(std::vector<Time> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// The curve of the kind with the longest row_from that is not over `row`; the shortest where all are.
 const hardware::SweepCurve* curve_of(const hardware::GpuProfile& profile, SweepKind kind, std::int64_t row) {
@@ -62,15 +55,10 @@ Time measured_time(const hardware::MeasuringOverhead& overhead, Time kernel) {
 }
 
 hardware::MeasuringOverhead overhead_of(const hardware::SweepCurve& curve, std::string_view series) {
-  std::vector<Time> overheads;
-  std::vector<Time> floors;
   for (const hardware::MeasuringOverhead& known : curve.overheads) {
     if (known.series == series) return known;
-    overheads.push_back(known.overhead);
-    floors.push_back(known.floor);
   }
-  if (overheads.empty()) return {std::string(series), {}, {}};
-  return {std::string(series), median(std::move(overheads)), median(std::move(floors))};
+  return {std::string(series), {}, {}};
 }
 
 std::optional<ChosenSweep> choose_sweep(const hardware::GpuProfile& profile, SweepKind kind, std::int64_t row) {

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "ddlsim/io/profile_file.h"
 #include "ddlsim/support/names.h"
 
 namespace ddlsim::io {
@@ -23,6 +24,7 @@ constexpr auto kFolders = std::to_array<std::pair<Kind, std::string_view>>({
     {Kind::kInstances, "hardware/instances"},
     {Kind::kClusters, "hardware/clusters"},
     {Kind::kPopulations, "models/fleet"},
+    {Kind::kCalibrations, "hardware/calibration"},
 });
 
 std::string_view singular(Kind kind) {
@@ -34,6 +36,7 @@ std::string_view singular(Kind kind) {
     case Kind::kInstances: return "instance";
     case Kind::kClusters: return "cluster";
     case Kind::kPopulations: return "population";
+    case Kind::kCalibrations: return "calibration";
   }
   return "thing";
 }
@@ -168,6 +171,7 @@ struct Catalog::Memory {
   std::map<std::string, hardware::Gpu, std::less<>> gpus;
   std::map<std::string, hardware::Link, std::less<>> links;
   std::map<std::string, hardware::Node, std::less<>> nodes;
+  std::map<std::string, std::shared_ptr<const hardware::GpuProfile>, std::less<>> profiles;
 };
 
 Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
@@ -233,6 +237,25 @@ Expected<PopulationFile> Catalog::population(std::string_view name) const {
   if (!path) return tl::unexpected<Error>(path.error());
   auto population = load_yaml(*path).and_then(read_population);
   return check_id(std::move(population), *path);
+}
+
+Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile(std::string_view name) const {
+  using Shared = std::shared_ptr<const hardware::GpuProfile>;
+  return remembered(&Memory::profiles, std::string(name), [&]() -> Expected<Shared> {
+    const auto path = find(Kind::kCalibrations, name);
+    if (!path) return tl::unexpected<Error>(path.error());
+    auto profile = check_id(load_yaml(*path).and_then(read_profile), *path);
+    if (!profile) return tl::unexpected<Error>(profile.error());
+    return std::make_shared<const hardware::GpuProfile>(std::move(*profile));
+  });
+}
+
+Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile_of_gpu(std::string_view gpu_id) const {
+  for (const std::string& id : ids(Kind::kCalibrations)) {
+    auto candidate = profile(id);
+    if (!candidate || (*candidate)->gpu == gpu_id) return candidate;
+  }
+  return std::shared_ptr<const hardware::GpuProfile>();
 }
 
 Expected<hardware::Node> Catalog::node(std::string_view name) const {

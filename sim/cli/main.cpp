@@ -23,6 +23,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"topology", "what joins the GPUs of a cluster, and what their routes reach", run_topology},
     {"collective", "a collective over message sizes: time, bandwidths, algorithm", run_collective},
     {"import", "another program's file (ONNX) as a model", run_import},
+    {"calibrate", "curves of a GPU from measured kernels, and how far they hold", run_calibrate},
     {"list", "the models, hardware and settings that are known", run_list},
 });
 

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "calibration.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -41,6 +42,7 @@ void add_gpu(Collector& rows, const hardware::Gpu& gpu) {
   }
   rows.add("memory.size", to_text(gpu.memory_size), "memory");
   rows.add("memory.bandwidth", to_text(gpu.memory_bandwidth), "memory");
+  if (gpu.l2) rows.add("memory.l2", to_text(*gpu.l2), "memory");
   if (gpu.nvlink) rows.add("nvlink", fmt::format("{} ({})", to_text(*gpu.nvlink), gpu.nvlink_id), "nvlink");
   rows.add("pcie", gpu.pcie_id, "pcie");
   rows.add("tdp", to_text(gpu.tdp), "tdp");
@@ -118,6 +120,16 @@ void add_setting(Collector& rows, const io::StudySetting& setting) {
   if (!setting.notes.empty()) rows.add("notes", setting.notes);
 }
 
+std::vector<Detail> profile_details(const hardware::GpuProfile& profile) {
+  std::vector<Detail> rows{{"id", profile.id, ""}, {"gpu", profile.gpu, ""}, {"date", profile.date, ""}};
+  for (const CurveSummary& curve : curves_of(profile)) {
+    rows.push_back({curve.name,
+                    fmt::format("{} off on {} rows held out", percent(curve.report->mean), curve.report->held_out),
+                    curve.report->measured});
+  }
+  return rows;
+}
+
 Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const std::string& id) {
   switch (kind) {
     case io::Kind::kModels: return catalog.model(id).map([](const auto& model) { return model->name; });
@@ -134,6 +146,8 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
     case io::Kind::kClusters: return catalog.setting(id).map([](const auto& setting) { return setting.name; });
     case io::Kind::kPopulations:
       return catalog.population(id).map([](const auto& population) { return population.name; });
+    case io::Kind::kCalibrations:
+      return catalog.profile(id).map([](const auto& profile) { return "curves of " + profile->gpu; });
   }
   return std::string();
 }
@@ -183,6 +197,8 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
           for (const Source& source : thing.sources) rows.add(source.key, "", source.key);
         });
       });
+    case io::Kind::kCalibrations:
+      return catalog.profile(name).map([](const auto& profile) { return profile_details(*profile); });
   }
   return std::vector<Detail>{};
 }

@@ -42,8 +42,7 @@ struct SweepSize {
 /// What a measurement of a kernel of this time shows.
 [[nodiscard]] Time measured_time(const hardware::MeasuringOverhead& overhead, Time kernel);
 
-/// Likewise by the name of the series; a series the curve does not know gets the median of those it does, and nothing
-/// is added where it knows none.
+/// What a way of measuring adds; nothing for a series the curve does not know.
 [[nodiscard]] hardware::MeasuringOverhead overhead_of(const hardware::SweepCurve& curve, std::string_view series);
 
 struct ChosenSweep {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/io/hardware_files.h"
 #include "ddlsim/io/model_file.h"
@@ -28,9 +29,9 @@
 namespace ddlsim::io {
 
 /// The kinds of things a catalog holds, by the folder they live in.
-enum class Kind { kModels, kGpus, kLinks, kNodes, kInstances, kClusters, kPopulations };
+enum class Kind { kModels, kGpus, kLinks, kNodes, kInstances, kClusters, kPopulations, kCalibrations };
 
-inline constexpr Choices<Kind, 7> kKinds{{
+inline constexpr Choices<Kind, 8> kKinds{{
     {"models", Kind::kModels},
     {"gpus", Kind::kGpus},
     {"links", Kind::kLinks},
@@ -38,6 +39,7 @@ inline constexpr Choices<Kind, 7> kKinds{{
     {"instances", Kind::kInstances},
     {"clusters", Kind::kClusters},
     {"populations", Kind::kPopulations},
+    {"calibrations", Kind::kCalibrations},
 }};
 
 class Catalog {
@@ -63,6 +65,11 @@ class Catalog {
   [[nodiscard]] Expected<hardware::Node> node(std::string_view name) const;
   [[nodiscard]] Expected<StudySetting> setting(std::string_view name) const;
   [[nodiscard]] Expected<PopulationFile> population(std::string_view name) const;
+  /// The profile of that name (hardware/calibration).
+  [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile(std::string_view name) const;
+  /// The first profile, by id, whose `gpu` is this id; null where there is none. A file that cannot be read is an
+  /// error.
+  [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile_of_gpu(std::string_view gpu_id) const;
 
   /// Puts a GPU into a node that has none yet, or another one. Its NVLink comes along, and joins the GPUs if it did
   /// before and the new GPU is no PCIe card. The server keeps its host links; a GPU's PCIe link is no faster than the

@@ -11,6 +11,8 @@
 #include "ddlsim/answer/fleet.h"
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/answer/validation.h"
+#include "ddlsim/calib/check.h"
+#include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/hardware/topology.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/report/format.h"
@@ -28,6 +30,10 @@ namespace ddlsim::report {
 [[nodiscard]] std::string render(const answer::Validation& validation, Format format);
 /// The CDF of every speedup row: change, architecture, percentile, speedup.
 [[nodiscard]] std::string speedup_cdf(const answer::FleetReport& report);
+
+/// What was fitted, or checked; `title` says in words from what. JSON: `ddlsim/calibrate-fit/1`, `-check/1`.
+[[nodiscard]] std::string render(const hardware::GpuProfile& profile, const std::string& title, Format format);
+[[nodiscard]] std::string render(const calib::ProfileCheck& check, const std::string& title, Format format);
 
 /// What a topology was made of, and what was assumed.
 struct TopologyTitle {

@@ -1,0 +1,257 @@
+#include "ddlsim/io/profile_file.h"
+
+#include <fmt/core.h>
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace ddlsim::io {
+namespace {
+
+using hardware::ConvolutionCurve;
+using hardware::CurveReport;
+using hardware::GpuProfile;
+using hardware::ProductCurve;
+using hardware::SweepCurve;
+
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+constexpr double kMost = std::numeric_limits<double>::max();
+
+struct Bounds {
+  double least = 0;
+  double most = kMost;
+};
+
+double number_of(MapReader& reader, const Node& node, Bounds bounds) {
+  if (!reader.is_scalar(node)) return bounds.least;
+  const auto value = reader.accept(parse_number(node.text), node);
+  if (!value) return bounds.least;
+  if (*value >= bounds.least && *value <= bounds.most) return *value;
+  reader.report(node, ErrorCode::kInvalidArgument,
+                bounds.most < kMost ? fmt::format("{} is not between {} and {}", *value, bounds.least, bounds.most)
+                                    : fmt::format("{} is below {}", *value, bounds.least));
+  return bounds.least;
+}
+
+double number(MapReader& reader, std::string_view key, Bounds bounds = {}) {
+  const Node* node = reader.require(key);
+  return node == nullptr ? bounds.least : number_of(reader, *node, bounds);
+}
+
+double number_or(MapReader& reader, std::string_view key, double otherwise, Bounds bounds = {}) {
+  const Node* node = reader.find(key);
+  return node == nullptr ? otherwise : number_of(reader, *node, bounds);
+}
+
+Time time_or_zero(MapReader& reader, std::string_view key) {
+  return reader.optional_quantity<dimension::kTime>(key, Range::kNonNegative).value_or(Time{});
+}
+
+/// The items of a list; none, and an error, where it is no list.
+const std::vector<Node>& items_of(MapReader& reader, const Node& node) {
+  static const std::vector<Node> none;
+  if (node.kind == NodeKind::kList) return node.items;
+  reader.report(node, ErrorCode::kParse, "a list is wanted here: [...]");
+  return none;
+}
+
+std::pair<double, double> pair_of(MapReader& reader, const Node& node, Bounds bounds) {
+  const auto& items = items_of(reader, node);
+  if (items.size() != 2) {
+    if (node.kind == NodeKind::kList) reader.report(node, ErrorCode::kParse, "two numbers are wanted here: [a, b]");
+    return {bounds.least, bounds.least};
+  }
+  return {number_of(reader, items[0], bounds), number_of(reader, items[1], bounds)};
+}
+
+std::array<std::int64_t, 2> sizes_of(MapReader& reader, std::string_view key, bool needed) {
+  const Node* node = needed ? reader.require(key) : reader.find(key);
+  if (node == nullptr) return {1, 1};
+  const auto [first, second] = pair_of(reader, *node, {1, static_cast<double>(kMaxSize)});
+  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(second)};
+}
+
+CurveReport read_report(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "report", errors);
+  CurveReport report;
+  report.measured = reader.text("measured");
+  report.fitted = reader.count("fitted", {0, kMaxSize});
+  report.held_out = reader.count("held_out", {0, kMaxSize});
+  report.mean = number(reader, "mean");
+  report.median = number(reader, "median");
+  report.p95 = number(reader, "p95");
+  report.worst = number(reader, "worst");
+  report.bias = number(reader, "bias", {-1, kMost});
+  report.above_floor = reader.count_or("above_floor", 0, {0, kMaxSize});
+  report.above_floor_mean = number_or(reader, "above_floor_mean", 0);
+  report.coverage = number(reader, "coverage", {0, 1});
+  if (const Node* interval = reader.require("interval")) {
+    report.interval = pair_of(reader, *interval, {});
+    if (report.interval.first > report.interval.second) {
+      reader.report(*interval, ErrorCode::kInvalidArgument, "the interval's ends are the wrong way round");
+    }
+  }
+  if (const Node* hull = reader.find("hull")) {
+    MapReader ranges(*hull, "hull", errors);
+    for (const Entry& entry : hull->entries) {
+      ranges.find(entry.key);
+      const auto [least, most] = pair_of(ranges, entry.value, {});
+      report.hull.push_back({entry.key, least, most});
+    }
+  }
+  if (const Node* uncertain = reader.find("standard_errors")) {
+    MapReader values(*uncertain, "standard_errors", errors);
+    for (const Entry& entry : uncertain->entries) {
+      report.standard_errors.push_back({entry.key, number(values, entry.key)});
+    }
+  }
+  reader.finish();
+  return report;
+}
+
+void read_report_into(MapReader& reader, CurveReport& report, std::vector<Error>& errors) {
+  if (const Node* node = reader.require("report")) report = read_report(*node, errors);
+}
+
+void read_tiles(MapReader& reader, ProductCurve& curve, std::vector<Error>& errors) {
+  curve.memory = number(reader, "memory", {1e-6, 10});
+  curve.k_start = number(reader, "k_start");
+  const Node* tiles = reader.require("tiles");
+  if (tiles == nullptr) return;
+  for (const Node& item : items_of(reader, *tiles)) {
+    MapReader tile(item, "a tile", errors);
+    curve.tiles.push_back({number(tile, "m", {1}), number(tile, "n", {1}), number(tile, "efficiency", {1e-6, 10})});
+    tile.finish();
+  }
+  if (curve.tiles.empty()) reader.report(*tiles, ErrorCode::kInvalidArgument, "no tile");
+}
+
+ProductCurve read_product(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "a curve of products", errors);
+  ProductCurve curve;
+  curve.precision = reader.choice("precision", kPrecisions);
+  curve.overhead = time_or_zero(reader, "overhead");
+  read_tiles(reader, curve, errors);
+  read_report_into(reader, curve.report, errors);
+  reader.finish();
+  return curve;
+}
+
+ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "a curve of convolutions", errors);
+  ConvolutionCurve curve;
+  curve.precision = reader.choice("precision", kPrecisions);
+  curve.product.precision = curve.precision;
+  curve.overhead = time_or_zero(reader, "overhead");
+  curve.winograd = number_or(reader, "winograd", 1, {1e-6, 100});
+  read_tiles(reader, curve.product, errors);
+  read_report_into(reader, curve.report, errors);
+  reader.finish();
+  return curve;
+}
+
+hardware::MeasuredConvolution read_measured(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "a measured convolution", errors);
+  hardware::MeasuredConvolution measured;
+  ConvolutionShape& shape = measured.shape;
+  measured.precision = reader.choice("precision", kPrecisions);
+  shape.pass = reader.choice("pass", kConvolutionPasses);
+  measured.batch = reader.count("batch", {1, kMaxSize});
+  shape.in = reader.count("in", {1, kMaxSize});
+  shape.out = reader.count("out", {1, kMaxSize});
+  shape.groups = reader.count_or("groups", 1, {1, kMaxSize});
+  shape.input = sizes_of(reader, "input", true);
+  shape.output = sizes_of(reader, "output", true);
+  shape.kernel = sizes_of(reader, "kernel", true);
+  shape.stride = sizes_of(reader, "stride", false);
+  shape.dilation = sizes_of(reader, "dilation", false);
+  measured.time = reader.quantity<dimension::kTime>("time");
+  reader.finish();
+  return measured;
+}
+
+void read_hinges(MapReader& reader, SweepCurve& curve, std::vector<Error>& errors) {
+  const Node* hinges = reader.require("hinges");
+  if (hinges == nullptr) return;
+  for (const Node& item : items_of(reader, *hinges)) {
+    MapReader hinge(item, "a hinge", errors);
+    const double at = number(hinge, "at_l2");
+    const double slope = number(hinge, "slope", {0, 1000});
+    hinge.finish();
+    if (curve.hinges.empty() ? at != 0 : at <= curve.hinges.back().first) {
+      reader.report(item, ErrorCode::kInvalidArgument, "hinges start at 0 and rise");
+    }
+    curve.hinges.emplace_back(at, slope);
+  }
+  if (curve.hinges.empty()) reader.report(*hinges, ErrorCode::kInvalidArgument, "no hinge");
+}
+
+SweepCurve read_sweep(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "a curve of sweeps", errors);
+  SweepCurve curve;
+  curve.kind = reader.choice("kind", kSweepKinds);
+  curve.row_from = reader.count_or("row_from", 0, {0, kMaxSize});
+  read_hinges(reader, curve, errors);
+  curve.per_row = time_or_zero(reader, "per_row");
+  if (const Node* overheads = reader.find("overheads")) {
+    for (const Node& item : items_of(reader, *overheads)) {
+      MapReader parts(item, "an overhead", errors);
+      hardware::MeasuringOverhead overhead;
+      overhead.series = parts.text_or("series", {});
+      overhead.overhead = parts.quantity<dimension::kTime>("overhead", Range::kNonNegative);
+      overhead.floor = parts.quantity<dimension::kTime>("floor", Range::kNonNegative);
+      parts.finish();
+      curve.overheads.push_back(std::move(overhead));
+    }
+  }
+  read_report_into(reader, curve.report, errors);
+  reader.finish();
+  return curve;
+}
+
+/// A list of curves, each of another thing, as `key` tells them apart.
+template <typename Curve, typename Read, typename Key>
+std::vector<Curve> read_curves(MapReader& reader, std::string_view name, std::vector<Error>& errors, Read read,
+                               Key key) {
+  std::vector<Curve> curves;
+  const Node* list = reader.find(name);
+  if (list == nullptr) return curves;
+  for (const Node& item : items_of(reader, *list)) {
+    curves.push_back(read(item, errors));
+    for (std::size_t i = 0; i + 1 < curves.size(); ++i) {
+      if (key(curves[i]) != key(curves.back())) continue;
+      reader.report(item, ErrorCode::kInvalidArgument, "a second curve for the same thing");
+    }
+  }
+  return curves;
+}
+
+}  // namespace
+
+Expected<GpuProfile> read_profile(const Node& document) {
+  std::vector<Error> errors;
+  MapReader reader(document, "a calibration file", errors);
+  GpuProfile profile;
+  profile.id = reader.text("calibration");
+  profile.gpu = reader.text("gpu");
+  profile.date = reader.text_or("date", {});
+  profile.launch_interval = reader.optional_quantity<dimension::kTime>("launch_interval");
+  const auto precision_of = [](const auto& curve) { return curve.precision; };
+  profile.products = read_curves<ProductCurve>(reader, "products", errors, read_product, precision_of);
+  profile.convolutions = read_curves<ConvolutionCurve>(reader, "convolutions", errors, read_convolution, precision_of);
+  if (const Node* list = reader.find("measured_convolutions")) {
+    for (const Node& item : items_of(reader, *list)) {
+      profile.measured_convolutions.push_back(read_measured(item, errors));
+    }
+  }
+  profile.sweeps = read_curves<SweepCurve>(reader, "sweeps", errors, read_sweep, [](const SweepCurve& curve) {
+    return std::pair{curve.kind, curve.row_from};
+  });
+  profile.notes = reader.text_or("notes", {});
+  reader.finish();
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return profile;
+}
+
+}  // namespace ddlsim::io

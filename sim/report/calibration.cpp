@@ -1,0 +1,225 @@
+#include "calibration.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/quantity_io.h"
+#include "json.h"
+#include "table.h"
+
+namespace ddlsim::report {
+namespace {
+
+using hardware::CurveReport;
+using hardware::GpuProfile;
+
+/// Gathers a curve's parameters, each with the uncertainty that the report has under its name.
+class Parameters {
+ public:
+  explicit Parameters(CurveSummary& curve) : curve_(curve) {}
+
+  void add(const std::string& name, std::string value) {
+    const auto& errors = curve_.report->standard_errors;
+    const auto known =
+        std::find_if(errors.begin(), errors.end(), [&](const auto& error) { return error.parameter == name; });
+    curve_.parameters.push_back({name, std::move(value), known == errors.end() ? 0.0 : known->relative});
+  }
+
+  void add_product(const hardware::ProductCurve& product) {
+    add("memory", significant(product.memory));
+    add("k_start", significant(product.k_start));
+    for (const auto& tile : product.tiles) {
+      add(fmt::format("tile {} x {}", significant(tile.m), significant(tile.n)), significant(tile.efficiency));
+    }
+  }
+
+ private:
+  CurveSummary& curve_;
+};
+
+CurveSummary summary_of(const hardware::SweepCurve& curve) {
+  CurveSummary summary{std::string(name_of(kSweepKinds, curve.kind)), &curve.report, {}};
+  if (curve.row_from > 0) summary.name += fmt::format(" of rows from {}", curve.row_from);
+  Parameters parameters(summary);
+  for (const auto& [at, slope] : curve.hinges) {
+    parameters.add(fmt::format("slope at {} L2", significant(at)), significant(slope) + " / bandwidth");
+  }
+  if (curve.per_row > Time::zero()) parameters.add("per row", to_text(curve.per_row));
+  for (const hardware::MeasuringOverhead& one : curve.overheads) {
+    const std::string name = one.series.empty() ? "overhead" : "overhead of " + one.series;
+    parameters.add(name, fmt::format("{}, floor {}", to_text(one.overhead), to_text(one.floor)));
+  }
+  return summary;
+}
+
+std::string hull_text(const CurveReport& report) {
+  std::string text;
+  for (const CurveReport::Range& range : report.hull) {
+    const bool data = range.feature == "bytes";
+    text += fmt::format("{}{} {} to {}", text.empty() ? "" : ", ", range.feature,
+                        data ? to_text(bytes(range.least)) : significant(range.least),
+                        data ? to_text(bytes(range.most)) : significant(range.most));
+  }
+  return text;
+}
+
+std::string interval_text(std::pair<double, double> interval) {
+  return fmt::format("{:.3f} to {:.3f}", interval.first, interval.second);
+}
+
+std::vector<std::string> errors_row(const CurveReport& report) {
+  return {percent(report.mean), percent(report.median), percent(report.p95), percent(report.worst),
+          percent(report.bias)};
+}
+
+Table curve_table(const GpuProfile& profile) {
+  Table table({"curve", "fitted", "held out", "mean error", "median", "p95", "worst", "bias", "above floor",
+               "mean error", "90 % interval", "coverage", "range"});
+  for (const CurveSummary& curve : curves_of(profile)) {
+    const CurveReport& report = *curve.report;
+    std::vector<std::string> row{curve.name, to_text(report.fitted), to_text(report.held_out)};
+    const auto errors = errors_row(report);
+    row.insert(row.end(), errors.begin(), errors.end());
+    row.insert(row.end(), {report.above_floor > 0 ? to_text(report.above_floor) : "-",
+                           report.above_floor > 0 ? percent(report.above_floor_mean) : "-",
+                           interval_text(report.interval), percent(report.coverage, 0), hull_text(report)});
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+Table parameter_table(const GpuProfile& profile) {
+  Table table({"curve", "parameter", "value", "+/-"});
+  table.numbers_from(3);
+  for (const CurveSummary& curve : curves_of(profile)) {
+    for (const CurveSummary::Parameter& one : curve.parameters) {
+      table.add({curve.name, one.name, one.value, one.relative_error > 0 ? percent(one.relative_error, 2) : "-"});
+    }
+  }
+  return table;
+}
+
+Json report_json(const CurveReport& report) {
+  Json hull = Json::object();
+  for (const CurveReport::Range& range : report.hull) hull[range.feature] = {range.least, range.most};
+  return {{"fitted", report.fitted},
+          {"held_out", report.held_out},
+          {"mean", report.mean},
+          {"median", report.median},
+          {"p95", report.p95},
+          {"worst", report.worst},
+          {"bias", report.bias},
+          {"above_floor", report.above_floor},
+          {"above_floor_mean", report.above_floor_mean},
+          {"interval_90", {report.interval.first, report.interval.second}},
+          {"coverage_90", report.coverage},
+          {"hull", std::move(hull)},
+          {"measured", report.measured}};
+}
+
+Json curve_json(const CurveSummary& curve) {
+  Json json{{"curve", curve.name}, {"report", report_json(*curve.report)}, {"parameters", Json::array()}};
+  for (const CurveSummary::Parameter& one : curve.parameters) {
+    json["parameters"].push_back({{"name", one.name},
+                                  {"value", one.value},
+                                  {"relative_error", one.relative_error > 0 ? Json(one.relative_error) : Json()}});
+  }
+  return json;
+}
+
+Table check_table(const calib::ProfileCheck& check) {
+  Table table({"curve", "rows", "mean error", "median", "p95", "worst", "bias", "show a kernel", "outside 90 %",
+               "scale", "then: mean error", "median", "p95"});
+  for (const calib::CheckedCurve& curve : check.curves) {
+    std::vector<std::string> row{curve.curve, to_text(curve.errors.held_out)};
+    const auto errors = errors_row(curve.errors);
+    row.insert(row.end(), errors.begin(), errors.end());
+    row.insert(row.end(), {to_text(curve.asked), to_text(curve.outside)});
+    if (curve.anchored) {
+      row.insert(row.end(), {fmt::format("{:.3f}", curve.scale), percent(curve.anchored->mean),
+                             percent(curve.anchored->median), percent(curve.anchored->p95)});
+    } else {
+      row.insert(row.end(), {"-", "-", "-", "-"});
+    }
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+Json check_json(const calib::ProfileCheck& check, const std::string& title) {
+  Json json{{"schema", "ddlsim/calibrate-check/1"},
+            {"title", title},
+            {"profile", check.profile},
+            {"without_curve", check.without_curve},
+            {"left_out", check.left_out},
+            {"curves", Json::array()}};
+  for (const calib::CheckedCurve& curve : check.curves) {
+    const auto errors = [](const CurveReport& report) {
+      return Json{{"rows", report.held_out}, {"mean", report.mean},   {"median", report.median},
+                  {"p95", report.p95},       {"worst", report.worst}, {"bias", report.bias}};
+    };
+    json["curves"].push_back({{"curve", curve.curve},
+                              {"errors", errors(curve.errors)},
+                              {"interval_90", {curve.interval.first, curve.interval.second}},
+                              {"asked", curve.asked},
+                              {"outside", curve.outside},
+                              {"too_often_outside", calib::too_often_outside(curve)},
+                              {"scale", curve.anchored ? Json(curve.scale) : Json()},
+                              {"anchored", curve.anchored ? errors(*curve.anchored) : Json()}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::vector<CurveSummary> curves_of(const GpuProfile& profile) {
+  std::vector<CurveSummary> curves;
+  for (const hardware::ProductCurve& curve : profile.products) {
+    curves.push_back({fmt::format("product {}", name_of(kPrecisions, curve.precision)), &curve.report, {}});
+    Parameters parameters(curves.back());
+    parameters.add("overhead", to_text(curve.overhead));
+    parameters.add_product(curve);
+  }
+  for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
+    curves.push_back({fmt::format("convolution {}", name_of(kPrecisions, curve.precision)), &curve.report, {}});
+    Parameters parameters(curves.back());
+    parameters.add("overhead", to_text(curve.overhead));
+    parameters.add("winograd", significant(curve.winograd));
+    parameters.add_product(curve.product);
+  }
+  for (const hardware::SweepCurve& curve : profile.sweeps) curves.push_back(summary_of(curve));
+  return curves;
+}
+
+std::string render(const GpuProfile& profile, const std::string& title, Format format) {
+  if (format == Format::kJson) {
+    Json json{{"schema", "ddlsim/calibrate-fit/1"},
+              {"title", title},
+              {"profile", profile.id},
+              {"gpu", profile.gpu},
+              {"launch_interval_s", profile.launch_interval ? Json(profile.launch_interval->in(seconds)) : Json()},
+              {"curves", Json::array()}};
+    for (const CurveSummary& curve : curves_of(profile)) json["curves"].push_back(curve_json(curve));
+    return dump(json);
+  }
+  const std::string curves = curve_table(profile).render(format);
+  if (format == Format::kCsv) return curves;
+  std::string text = fmt::format("{}\n\n{}\n{}", title, curves, parameter_table(profile).render(format));
+  if (profile.launch_interval) text += fmt::format("\nlaunch interval: {}\n", to_text(*profile.launch_interval));
+  return text;
+}
+
+std::string render(const calib::ProfileCheck& check, const std::string& title, Format format) {
+  if (format == Format::kJson) return dump(check_json(check, title));
+  const std::string table = check_table(check).render(format);
+  if (format == Format::kCsv) return table;
+  std::string text = fmt::format("{}\n\n{}", title, table);
+  if (check.without_curve > 0) text += fmt::format("\n{} rows have no curve\n", to_text(check.without_curve));
+  if (check.left_out > 0)
+    text += fmt::format("\n{} rows left out: throttled, or a cold cache\n", to_text(check.left_out));
+  return text;
+}
+
+}  // namespace ddlsim::report

@@ -1,0 +1,81 @@
+// Kernels bound by memory.
+#include "ddlsim/cost/sweep_time.h"
+
+#include <catch2/catch.hpp>
+
+namespace {
+
+using namespace ddlsim;
+using namespace ddlsim::cost;
+
+const hardware::DeviceSpec kV100{80, teraflops_per_second(14), gigabytes_per_second(900), mebibytes(6)};
+
+hardware::SweepCurve curve(SweepKind kind, std::int64_t row_from = 0) {
+  hardware::SweepCurve made;
+  made.kind = kind;
+  made.row_from = row_from;
+  made.hinges = {{0, 1.1}};
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("sweep time: the header's example") {
+  hardware::SweepCurve one = curve(SweepKind::kSoftmax);
+  CHECK(sweep_time(one, kV100, {megabytes(90), 1000}).in(microseconds) == Approx(110));
+  one.per_row = nanoseconds(80);
+  CHECK(sweep_time(one, kV100, {megabytes(90), 1000}).in(microseconds) == Approx(111));
+}
+
+TEST_CASE("sweep time: beyond a hinge every byte takes more") {
+  hardware::SweepCurve one = curve(SweepKind::kElementwise);
+  one.hinges = {{0, 0.5}, {2, 0.5}};
+  // 12 MiB in the L2's reach, then 12 MiB more: (24 + 12) / 2 MiB at 900 GB/s.
+  CHECK(sweep_time(one, kV100, {mebibytes(12), 0}).in(microseconds) == Approx(6.0 * 1.048576 / 0.9));
+  CHECK(sweep_time(one, kV100, {mebibytes(24), 0}).in(microseconds) == Approx(18.0 * 1.048576 / 0.9));
+  CHECK(sweep_time(one, kV100, {}) == Time::zero());
+}
+
+TEST_CASE("sweep time: rows of a reduction") {
+  // 1000 rows of 512 fp32 elements, read and written.
+  CHECK(rows_of(bytes(2.0 * 1000 * 512 * 4), 512, bytes(4)) == Approx(1000));
+  CHECK(rows_of(bytes(4096), 0, bytes(4)) == 0.0);
+}
+
+TEST_CASE("sweep time: what a measurement shows") {
+  hardware::SweepCurve one = curve(SweepKind::kElementwise);
+  one.overheads = {{"add", microseconds(16), microseconds(32)}};
+  const auto added = overhead_of(one, "add");
+  CHECK(measured_time(added, microseconds(10)) == microseconds(32));
+  CHECK(measured_time(added, microseconds(20)).in(microseconds) == Approx(36));
+  CHECK(measured_time(overhead_of(one, "mul"), microseconds(10)) == microseconds(10));
+}
+
+TEST_CASE("sweep time: the curve of a kind and length of row") {
+  hardware::GpuProfile profile;
+  CHECK_FALSE(choose_sweep(profile, SweepKind::kElementwise, 0).has_value());
+  profile.sweeps = {curve(SweepKind::kElementwise), curve(SweepKind::kSoftmax), curve(SweepKind::kSoftmax, 1025)};
+  CHECK(choose_sweep(profile, SweepKind::kSoftmax, 1024)->curve->row_from == 0);
+  CHECK(choose_sweep(profile, SweepKind::kSoftmax, 1025)->curve->row_from == 1025);
+  for (const SweepKind kind :
+       {SweepKind::kPool, SweepKind::kCopy, SweepKind::kLookup, SweepKind::kBatchNorm, SweepKind::kUpdate}) {
+    const auto chosen = choose_sweep(profile, kind, 0);
+    REQUIRE(chosen.has_value());
+    CHECK(chosen->stand_in);
+    CHECK(chosen->curve->kind == SweepKind::kElementwise);
+  }
+  CHECK_FALSE(choose_sweep(profile, SweepKind::kElementwise, 0)->stand_in);
+  CHECK_FALSE(choose_sweep(profile, SweepKind::kNorm, 100).has_value());
+  // Only long rows were measured: they answer for short ones.
+  profile.sweeps = {curve(SweepKind::kNorm, 1025)};
+  CHECK(choose_sweep(profile, SweepKind::kNorm, 100)->curve->row_from == 1025);
+}
+
+TEST_CASE("sweep time: doublings outside what was measured") {
+  hardware::CurveReport report;
+  report.hull = {{"bytes", 1000, 8000}};
+  CHECK(doublings_outside(report, "bytes", 4000) == 0.0);
+  CHECK(doublings_outside(report, "bytes", 32000) == Approx(2.0));
+  CHECK(doublings_outside(report, "bytes", 500) == Approx(1.0));
+  CHECK(doublings_outside(report, "row", 500) == 0.0);
+}
