@@ -43,8 +43,8 @@ class KernelTimes {
   [[nodiscard]] KernelTime sweep(SweepKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
-  template <typename Curve>
-  std::pair<const Curve*, double> curve(const std::vector<Curve>& curves) const;
+  template <typename Find>
+  auto curve(Find find) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
   [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
   [[nodiscard]] double lent() const { return calibration_.lent ? kLent : 0; }
@@ -63,15 +63,15 @@ std::vector<Precision> served_by(Precision precision) {
   return {precision};
 }
 
-/// The curve for this precision and how far it is from a measurement of it; null: none.
-template <typename Curve>
-std::pair<const Curve*, double> KernelTimes::curve(const std::vector<Curve>& curves) const {
+/// The curve for this precision, as `find` knows it, and how far it is from a measurement of it; null: none.
+template <typename Find>
+auto KernelTimes::curve(Find find) const {
+  std::pair<decltype(find(precision_)), double> found{nullptr, 0};
   for (const Precision precision : served_by(precision_)) {
-    for (const Curve& candidate : curves) {
-      if (candidate.precision == precision) return {&candidate, lent() + (precision == precision_ ? 0 : kLent)};
-    }
+    found = {find(precision), lent() + (precision == precision_ ? 0 : kLent)};
+    if (found.first != nullptr) break;
   }
-  return {nullptr, 0};
+  return found;
 }
 
 KernelTime KernelTimes::roofline(Work work, DataSize size) const {
@@ -86,7 +86,9 @@ KernelTime KernelTimes::operator()(const Product& product) const {
   (product.grows == Grows::kProducts ? size.products : product.grows == Grows::kM ? size.m : size.k) *= batch_;
   const Work work = flops(2 * size.products * size.m * size.n * size.k);
   const DataSize touched = element_ * (size.products * (size.m * size.k + size.k * size.n + size.m * size.n));
-  const auto [found, far] = curve(calibration_.profile->products);
+  const auto [found, far] = curve([&](Precision precision) {
+    return product_curve(calibration_.profile->products, precision, size.products);
+  });
   if (found == nullptr) return roofline(work, touched);
   return {product_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
           far + outside(found->report, size)};
@@ -100,7 +102,8 @@ KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
   const Work work = flops(2 * weights * output);
   const DataSize touched =
       element_ * (weights + output * static_cast<double>(shape.out) + input * static_cast<double>(shape.in));
-  const auto [found, far] = curve(calibration_.profile->convolutions);
+  const auto [found, far] =
+      curve([&](Precision precision) { return convolution_curve(calibration_.profile->convolutions, precision); });
   if (found == nullptr) return roofline(work, touched);
   return {convolution_time(*found, spec_, shape, batch_, element_), compute_bound(work, touched), &found->report,
           far + outside(found->report, shape, batch_)};
