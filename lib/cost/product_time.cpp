@@ -38,12 +38,17 @@ struct Shared {
   double move_part = 0;  // more per part of a split k
 };
 
-double time_of(const ProductCurve& curve, const Shared& shared, const ProductCurve::Tile& tile, double tiles,
-               double parts) {
-  const double x = tiles * parts / shared.multiprocessors;
-  const double row = curve.quantised * std::max(ceiling(x), tile.resident) +
-                     (1 - curve.quantised) * std::max(x, tile.resident);
-  const double step = 2 * tile.m * tile.n / (tile.efficiency * shared.rate) * shared.far;
+struct Place {
+  double step = 0;      // one step of k of one tile
+  double tiles = 1;     // per multiprocessor, before k is split
+  double resident = 1;
+};
+
+double time_of(const ProductCurve& curve, const Shared& shared, const Place& place, double parts) {
+  const double x = place.tiles * parts;
+  const double row = curve.quantised * std::max(ceiling(x), place.resident) +
+                     (1 - curve.quantised) * std::max(x, place.resident);
+  const double step = place.step;
   const double steps = (parts > 1 ? ceiling(shared.k / parts) : shared.k) + curve.k_start;
   double compute = row * step * steps;
   const double settle = curve.settle.in(seconds);
@@ -54,8 +59,11 @@ double time_of(const ProductCurve& curve, const Shared& shared, const ProductCur
 }
 
 double best_of(const ProductCurve& curve, const Shared& shared, const ProductCurve::Tile& tile, double tiles) {
-  double best = time_of(curve, shared, tile, tiles, 1);
-  if (tiles > shared.multiprocessors || shared.most_parts < 2 || curve.batched) return best;
+  const Place place{.step = 2 * tile.m * tile.n / (tile.efficiency * shared.rate) * shared.far,
+                    .tiles = tiles / shared.multiprocessors,
+                    .resident = tile.resident};
+  double best = time_of(curve, shared, place, 1);
+  if (tiles > shared.multiprocessors || shared.most_parts < 2) return best;
   const double full = whole(shared.multiprocessors / tiles);
   const std::array<double, 4> tried{whole(full / 4), whole(full / 2), full, whole(2 * shared.multiprocessors / tiles)};
   double before = 1;
@@ -63,7 +71,7 @@ double best_of(const ProductCurve& curve, const Shared& shared, const ProductCur
     const double parts = std::min(wanted, shared.most_parts);
     if (parts <= before) continue;
     before = parts;
-    best = std::min(best, time_of(curve, shared, tile, tiles, parts));
+    best = std::min(best, time_of(curve, shared, place, parts));
   }
   return best;
 }
@@ -80,20 +88,24 @@ double feature(const ProductSize& size, const std::string& name) {
 }  // namespace
 
 Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const ProductSize& size, DataSize element) {
+  return product_time(curve, spec, size, element,
+                      element * (size.products * ((size.m + size.n) * size.k + size.m * size.n)));
+}
+
+Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const ProductSize& size, DataSize element,
+                  DataSize moved) {
   const double peak = spec.peak.in(flops_per_second);
-  const double per_element = element / (spec.memory * curve.memory) / seconds(1);
+  const double bandwidth = spec.memory.in(bytes_per_second) * curve.memory;
   const double output = size.products * size.m * size.n;
-  const double move = per_element * (size.products * (size.m + size.n) * size.k + output);
-  if (curve.tiles.empty()) {
-    return seconds(std::max({2 * output * size.k / peak, move, kLeastTime}));
-  }
+  const double move = moved.in(bytes) / bandwidth;
+  if (curve.tiles.empty()) return seconds(std::max({2 * output * size.k / peak, move, kLeastTime}));
   Shared shared{.k = size.k,
                 .far = 1,
                 .rate = peak / spec.multiprocessors,
                 .multiprocessors = spec.multiprocessors,
-                .most_parts = std::min(kMostParts, whole(size.k / kShortestPart)),
+                .most_parts = curve.batched ? 1 : std::min(kMostParts, whole(size.k / kShortestPart)),
                 .move = move,
-                .move_part = per_element * output * curve.split_passes};
+                .move_part = element.in(bytes) * output * curve.split_passes / bandwidth};
   if (curve.far > 0 && size.k > curve.far_k) shared.far += curve.far * portable_log2(size.k / curve.far_k);
   double best = Time::infinity().in(seconds);
   for (const ProductCurve::Tile& tile : curve.tiles) {

@@ -36,6 +36,11 @@ namespace ddlsim::cost {
 [[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
                                 const hardware::ProductSize& size, DataSize element);
 
+/// As above, of a product whose operands and result are together `moved` to and from memory: less than all of them
+/// where operands are made on the fly (implicit products of convolutions).
+[[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                                const hardware::ProductSize& size, DataSize element, DataSize moved);
+
 /// The curve for a product of this precision: one of batched products for many, where there is one. Null without any.
 [[nodiscard]] const hardware::ProductCurve* product_curve(std::span<const hardware::ProductCurve> curves,
                                                           Precision precision, double products);
