@@ -20,6 +20,7 @@ using hardware::CurveReport;
 using hardware::DeviceSpec;
 using hardware::ProductSize;
 
+constexpr double kScale = 0.15;  // of residuals: the choice among algorithms is not the model's to know
 constexpr double kLeastQuantile = 0.005;  // the very least time may be a fault of the clock
 
 std::uint64_t shape_hash(const ConvolutionShape& shape, std::int64_t batch, std::uint64_t salt) {
@@ -56,10 +57,14 @@ Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spe
 /// Of the two Winograd algorithms, after the product's.
 std::vector<Parameter> parameters_of(double least_time) {
   std::vector<Parameter> all = product_parameters(least_time);
+  // A library that chooses an algorithm takes its time, so that most rows have more overhead than the fastest.
+  all[0] = in_logarithm(least_time * 1e-2, least_time, least_time * 1.5);
+  // k runs over channels or over pixels, never along one long row.
+  all[10] = in_logarithm(1e-6, 1e-6, 1e-6);
   for (int algorithm = 0; algorithm < 2; ++algorithm) {
     all.push_back(in_logarithm(0.3, 1, 5));        // rate
-    all.push_back(in_logarithm(0.1, 1, 4));        // moved
-    all.push_back(in_logarithm(1e-7, 3e-6, 1e-4));  // start
+    all.push_back(in_logarithm(0.1, 1, 8));        // moved
+    all.push_back(in_logarithm(1e-7, 5e-6, 2e-5));  // start: of up to three kernels
   }
   return all;
 }
@@ -163,6 +168,7 @@ Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows
   TileProblem problem;
   problem.shared = parameters_of(quantile(times, kLeastQuantile));
   problem.rows = seen.size();
+  problem.scale = kScale;
   problem.residuals = [&](const std::vector<double>& x, const std::vector<Tile>& tiles, std::vector<double>& out) {
     const ConvolutionCurve tried = curve_at(x, tiles, precision);
     for (std::size_t i = 0; i < out.size(); ++i) {

@@ -36,6 +36,7 @@ SearchResult fit(const TileProblem& problem, const std::vector<Tile>& tiles, con
   };
   SearchOptions options;
   options.most_steps = steps;
+  options.scale = problem.scale;
   options.pull = kPull * std::sqrt(static_cast<double>(rows) / kPullRows);
   return search(residuals, parameters, std::move(start), options);
 }

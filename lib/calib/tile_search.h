@@ -34,6 +34,7 @@ void put_parameters(const std::vector<double>& x, std::size_t tiles_at, const st
 struct TileProblem {
   std::vector<Parameter> shared;
   std::size_t rows = 0;
+  double scale = 0.05;  // of residuals that are not outliers
   /// Residuals of the first out.size() rows at x: the shared parameters, then efficiency and resident of every tile.
   std::function<void(const std::vector<double>& x, const std::vector<Tile>& tiles, std::vector<double>& out)> residuals;
 };

@@ -43,8 +43,7 @@ Elements elements_of(const ConvolutionShape& shape, double batch) {
 bool minimal_filtering(const ConvolutionShape& shape) {
   constexpr std::array<std::int64_t, 2> kOne{1, 1};
   constexpr std::array<std::int64_t, 2> kThree{3, 3};
-  return shape.kernel == kThree && shape.stride == kOne && shape.dilation == kOne && shape.groups == 1 &&
-         shape.pass != ConvolutionPass::kWeightGradient;
+  return shape.kernel == kThree && shape.stride == kOne && shape.dilation == kOne && shape.groups == 1;
 }
 
 /// F(side x side, 3 x 3) in (side + 2)^2 products. `fused`: only the weights' transform is a kernel of its own.
@@ -53,18 +52,20 @@ Time winograd_time(const ConvolutionCurve& curve, const ConvolutionCurve::Winogr
   const bool fused = &winograd == &curve.winograd2;
   const std::int64_t side = fused ? 2 : 4;
   const auto products = static_cast<double>((side + 2) * (side + 2));
-  const bool forward = shape.pass == ConvolutionPass::kForward;
+  const bool forward = shape.pass != ConvolutionPass::kInputGradient;
   // The input's gradient is the convolution of the output's gradient with the weights turned around.
   const auto& produced = forward ? shape.output : shape.input;
   const auto from = static_cast<double>(forward ? shape.in : shape.out);
   const auto to = static_cast<double>(forward ? shape.out : shape.in);
   const Elements elements = elements_of(shape, batch);
-  const ProductSize size{.products = products, .m = batch * blocks(produced, side), .n = to, .k = from};
+  const double places = batch * blocks(produced, side);
+  ProductSize size{.products = products, .m = places, .n = to, .k = from};
+  if (shape.pass == ConvolutionPass::kWeightGradient) size = {.products = products, .m = to, .n = from, .k = places};
   double transformed = elements.weights + products * from * to;
   double read = elements.all() - elements.weights + products * from * to;
   if (!fused) {
-    transformed += elements.input + elements.output + products * size.m * (from + to);
-    read = products * (size.m * (from + to) + from * to);
+    transformed += elements.input + elements.output + products * places * (from + to);
+    read = products * (places * (from + to) + from * to);
   }
   const Time product = product_time(curve.product, spec, size, element, element * read);
   return winograd.rate * product + winograd.moved * transformed * element / (spec.memory * curve.product.memory) +

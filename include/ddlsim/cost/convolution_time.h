@@ -10,7 +10,8 @@
 //   F(4 x 4, 3 x 3)   36 products m = N ceil(P / 4) ceil(Q / 4) likewise, plus winograd4.moved of all that its kernels
 //                     move: weights (9 + 36) C K, inputs N C H W + 36 C m, outputs 36 K m + N K P Q; 1 / 4 of it
 //   depthwise         (C / g or K / g at most 4) twice the time of moving everything once
-// Winograd: 3 x 3, stride 1, dilation 1, one group; forward and input's gradient (the transposed roles).
+// Winograd: 3 x 3, stride 1, dilation 1, one group. The input's gradient swaps C and K, the weights' gradient makes
+// products of m = K, n = C, k = places.
 // An exact shape and batch that was measured is taken as measured; of the same shape at another batch the nearest (in
 // its ratio) is scaled by the closed form. A 1 x 1 convolution of stride 1 is a plain product.
 // Sources: Chetlur et al., cuDNN, arXiv:1410.0759 (implicit products); Lavin and Gray, CVPR 2016 (Winograd; fused and
