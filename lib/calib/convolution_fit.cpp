@@ -20,7 +20,7 @@ using hardware::CurveReport;
 using hardware::DeviceSpec;
 using hardware::ProductSize;
 
-constexpr double kScale = 0.15;  // of residuals: the choice among algorithms is not the model's to know
+constexpr double kScale = 0.15;           // of residuals: the choice among algorithms is not the model's to know
 constexpr double kLeastQuantile = 0.005;  // the very least time may be a fault of the clock
 
 std::uint64_t shape_hash(const ConvolutionShape& shape, std::int64_t batch, std::uint64_t salt) {
@@ -38,9 +38,8 @@ Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spe
   std::size_t forward = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const ConvolutionShape& s = rows[i].shape;
-    for (const std::int64_t x :
-         {rows[i].batch, s.in, s.out, s.groups, s.input[0], s.input[1], s.output[0], s.output[1], s.kernel[0],
-          s.kernel[1], s.stride[0], s.stride[1], s.dilation[0], s.dilation[1]}) {
+    for (const std::int64_t x : {rows[i].batch, s.in, s.out, s.groups, s.input[0], s.input[1], s.output[0], s.output[1],
+                                 s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.dilation[0], s.dilation[1]}) {
       if (x < 1) return bad("row " + std::to_string(i + 1) + ": a size is not at least 1");
     }
     const double time = rows[i].time.in(seconds);
@@ -62,8 +61,8 @@ std::vector<Parameter> parameters_of(double least_time) {
   // k runs over channels or over pixels, never along one long row.
   all[10] = in_logarithm(1e-6, 1e-6, 1e-6);
   for (int algorithm = 0; algorithm < 2; ++algorithm) {
-    all.push_back(in_logarithm(0.3, 1, 5));        // rate
-    all.push_back(in_logarithm(0.1, 1, 8));        // moved
+    all.push_back(in_logarithm(0.3, 1, 5));         // rate
+    all.push_back(in_logarithm(0.1, 1, 8));         // moved
     all.push_back(in_logarithm(1e-7, 5e-6, 2e-5));  // start: of up to three kernels
   }
   return all;
@@ -116,8 +115,8 @@ bool held_out(const ConvolutionShape& shape, std::int64_t batch) { return shape_
 
 Time as_measured(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionShape& shape,
                  std::int64_t batch) {
-  const Time net = cost::convolution_time(curve, spec, shape, static_cast<double>(batch),
-                                          activation_size(curve.precision));
+  const Time net =
+      cost::convolution_time(curve, spec, shape, static_cast<double>(batch), activation_size(curve.precision));
   return max(curve.product.floor, curve.product.overhead + net);
 }
 

@@ -167,8 +167,8 @@ Expected<void> check_spec(const hardware::DeviceSpec& spec) {
 
 Expected<void> check_count(std::size_t rows, const std::string& of) {
   if (rows >= kFewestRows) return {};
-  return fail(ErrorCode::kInvalidArgument, std::to_string(rows) + " rows of " + of + "; a curve needs at least " +
-                                               std::to_string(kFewestRows));
+  return fail(ErrorCode::kInvalidArgument,
+              std::to_string(rows) + " rows of " + of + "; a curve needs at least " + std::to_string(kFewestRows));
 }
 
 }  // namespace ddlsim::calib

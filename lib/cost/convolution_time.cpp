@@ -14,7 +14,7 @@ using hardware::DeviceSpec;
 using hardware::MeasuredConvolution;
 using hardware::ProductSize;
 
-constexpr double kDepthwise = 4;           // channels per group, at most
+constexpr double kDepthwise = 4;             // channels per group, at most
 constexpr double kDepthwiseBandwidth = 0.5;  // assumed: share of the memory's bandwidth that such kernels reach
 
 double area(const std::array<std::int64_t, 2>& size) {

@@ -64,12 +64,12 @@ struct ProductCurve {
     double resident = 1;      // tiles a multiprocessor needs to be full
   };
   Precision precision = Precision::kFp32;
-  bool batched = false;  // of products that come many at once: libraries choose among other tiles for them
-  Time overhead{};       // of the measurement: in every measured row, in no prediction of a step
-  Time floor{};          // of the measurement likewise: no row is measured below it
-  double memory = 0.8;   // share of the memory's bandwidth
-  double exposed = 0.2;  // share of the shorter of computing and moving that the longer does not hide
-  double k_start = 8;    // what filling and emptying a tile takes, in steps of k
+  bool batched = false;     // of products that come many at once: libraries choose among other tiles for them
+  Time overhead{};          // of the measurement: in every measured row, in no prediction of a step
+  Time floor{};             // of the measurement likewise: no row is measured below it
+  double memory = 0.8;      // share of the memory's bandwidth
+  double exposed = 0.2;     // share of the shorter of computing and moving that the longer does not hide
+  double k_start = 8;       // what filling and emptying a tile takes, in steps of k
   double quantised = 0.7;   // share of a last wave's empty places that costs like full ones
   Time split_start{};       // of the kernel that sums the parts of a split k
   double split_passes = 2;  // of the parts through memory
