@@ -30,42 +30,61 @@ double ceiling(double x) {
 /// What all tiles share, in seconds and steps of k.
 struct Shared {
   double k = 1;
-  double far = 1;
-  double rate = 1;  // of a multiprocessor, FLOP/s
   double multiprocessors = 1;
   double most_parts = 1;
+  double step = 0;  // of a tile of one element at efficiency 1
   double move = 0;
   double move_part = 0;  // more per part of a split k
 };
 
-double time_of(const ProductCurve& curve, const Shared& shared, const ProductCurve::Tile& tile, double tiles,
-               double parts) {
-  const double x = tiles * parts / shared.multiprocessors;
-  const double row = curve.quantised * std::max(ceiling(x), tile.resident) +
-                     (1 - curve.quantised) * std::max(x, tile.resident);
-  const double step = 2 * tile.m * tile.n / (tile.efficiency * shared.rate) * shared.far;
-  const double steps = (parts > 1 ? ceiling(shared.k / parts) : shared.k) + curve.k_start;
-  double compute = row * step * steps;
-  const double settle = curve.settle.in(seconds);
-  if (curve.slowdown > 0) compute *= 1 + curve.slowdown * compute / (compute + settle);
-  const double move = parts > 1 ? shared.move + parts * shared.move_part : shared.move;
-  const double time = std::max(compute, move) + curve.exposed * std::min(compute, move);
-  return parts > 1 ? time + curve.split_start.in(seconds) : time;
+struct Place {
+  double step = 0;   // one step of k of one tile
+  double tiles = 1;  // per multiprocessor, before k is split
+  double resident = 1;
+};
+
+/// Before clocks fall.
+double compute_time(const ProductCurve& curve, const Shared& shared, const Place& place, double parts) {
+  const double x = place.tiles * parts;
+  const double row =
+      curve.quantised * std::max(ceiling(x), place.resident) + (1 - curve.quantised) * std::max(x, place.resident);
+  const double steps = parts > 1 ? ceiling(shared.k / parts) : shared.k;
+  return row * place.step * (steps + curve.k_start);
 }
 
-double best_of(const ProductCurve& curve, const Shared& shared, const ProductCurve::Tile& tile, double tiles) {
-  double best = time_of(curve, shared, tile, tiles, 1);
-  if (tiles > shared.multiprocessors || shared.most_parts < 2 || curve.batched) return best;
-  const double full = whole(shared.multiprocessors / tiles);
-  const std::array<double, 4> tried{whole(full / 4), whole(full / 2), full, whole(2 * shared.multiprocessors / tiles)};
+double time_of(const ProductCurve& curve, double compute, double move) {
+  if (curve.slowdown > 0) compute *= 1 + curve.slowdown * compute / (compute + curve.settle.in(seconds));
+  return std::max(compute, move) + curve.exposed * std::min(compute, move);
+}
+
+double best_split(const ProductCurve& curve, const Shared& shared, const Place& place) {
+  double best = Time::infinity().in(seconds);
+  const double full = 1 / place.tiles;
+  const std::array<double, 4> tried{whole(full / 4), whole(full / 2), whole(full), whole(2 * full)};
   double before = 1;
   for (const double wanted : tried) {
     const double parts = std::min(wanted, shared.most_parts);
     if (parts <= before) continue;
     before = parts;
-    best = std::min(best, time_of(curve, shared, tile, tiles, parts));
+    const double compute = compute_time(curve, shared, place, parts);
+    best = std::min(best, time_of(curve, compute, shared.move + parts * shared.move_part));
   }
-  return best;
+  return best + curve.split_start.in(seconds);
+}
+
+/// Of whole k only the fastest tile matters, because what follows grows with it; splits also move more.
+double best_of(const ProductCurve& curve, const Shared& shared, const ProductSize& size) {
+  double compute = Time::infinity().in(seconds);
+  double split = compute;
+  for (const ProductCurve::Tile& tile : curve.tiles) {
+    const double tiles = size.products * ceiling(size.m / tile.m) * ceiling(size.n / tile.n);
+    const Place place{.step = shared.step * tile.m * tile.n / tile.efficiency,
+                      .tiles = tiles / shared.multiprocessors,
+                      .resident = tile.resident};
+    compute = std::min(compute, compute_time(curve, shared, place, 1));
+    if (place.tiles <= 1 && shared.most_parts > 1) split = std::min(split, best_split(curve, shared, place));
+  }
+  return std::min(time_of(curve, compute, shared.move), split);
 }
 
 double feature(const ProductSize& size, const std::string& name) {
@@ -80,27 +99,26 @@ double feature(const ProductSize& size, const std::string& name) {
 }  // namespace
 
 Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const ProductSize& size, DataSize element) {
+  return product_time(curve, spec, size, element,
+                      element * (size.products * ((size.m + size.n) * size.k + size.m * size.n)));
+}
+
+Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const ProductSize& size, DataSize element,
+                  DataSize moved) {
   const double peak = spec.peak.in(flops_per_second);
-  const double per_element = element / (spec.memory * curve.memory) / seconds(1);
+  const double bandwidth = spec.memory.in(bytes_per_second)*curve.memory;
   const double output = size.products * size.m * size.n;
-  const double move = per_element * (size.products * (size.m + size.n) * size.k + output);
-  if (curve.tiles.empty()) {
-    return seconds(std::max({2 * output * size.k / peak, move, kLeastTime}));
-  }
-  Shared shared{.k = size.k,
-                .far = 1,
-                .rate = peak / spec.multiprocessors,
-                .multiprocessors = spec.multiprocessors,
-                .most_parts = std::min(kMostParts, whole(size.k / kShortestPart)),
-                .move = move,
-                .move_part = per_element * output * curve.split_passes};
-  if (curve.far > 0 && size.k > curve.far_k) shared.far += curve.far * portable_log2(size.k / curve.far_k);
-  double best = Time::infinity().in(seconds);
-  for (const ProductCurve::Tile& tile : curve.tiles) {
-    const double tiles = size.products * ceiling(size.m / tile.m) * ceiling(size.n / tile.n);
-    best = std::min(best, best_of(curve, shared, tile, tiles));
-  }
-  return seconds(std::max(best, kLeastTime));
+  const double move = moved.in(bytes) / bandwidth;
+  if (curve.tiles.empty()) return seconds(std::max({2 * output * size.k / peak, move, kLeastTime}));
+  const bool far = curve.far > 0 && size.k > curve.far_k;
+  const double slower = far ? 1 + curve.far * portable_log2(size.k / curve.far_k) : 1;
+  const Shared shared{.k = size.k,
+                      .multiprocessors = spec.multiprocessors,
+                      .most_parts = curve.batched ? 1 : std::min(kMostParts, whole(size.k / kShortestPart)),
+                      .step = 2 * slower * spec.multiprocessors / peak,
+                      .move = move,
+                      .move_part = element.in(bytes)*output * curve.split_passes / bandwidth};
+  return seconds(std::max(best_of(curve, shared, size), kLeastTime));
 }
 
 const ProductCurve* product_curve(std::span<const ProductCurve> curves, Precision precision, double products) {

@@ -1,7 +1,7 @@
 // Matrix products on a GPU: tiles, waves, split k, memory.
 //
-// C[m, n] = A[m, k] B[k, n] is cut into tiles, a multiprocessor computes tiles one after another, and k may be split in s
-// parts that are summed at the end. The library takes the tile and the split that are fastest:
+// C[m, n] = A[m, k] B[k, n] is cut into tiles, a multiprocessor computes tiles one after another, and k may be split in
+// s parts that are summed at the end. The library takes the tile and the split that are fastest:
 //   time     = min over tiles (M, N) and splits s of
 //              max(compute, move) + exposed min(compute, move) + (s > 1) split_start
 //   compute  = slow(f w (ceil(k / s) + k_start) (1 + far max(0, log2(k / far_k))))
@@ -21,7 +21,7 @@
 //
 // Worked example: m = 256, n = 256, k = 1000, fp32, one tile 128 x 128 of efficiency 1, k_start 0, quantised 1, r = 1,
 // exposed 0.5, memory 1, nothing else; 2 multiprocessors, 2 TFLOP/s, 1 GB/s. x = 4 / 2, f = 2, w = 32768 / 1e12 s,
-// compute = 2 * 1000 w = 65.536 us; move = 4 * 577536 / 1e9 s... = 2310.144 us; time = 2310.144 + 32.768 us.
+// compute = 2 * 1000 w = 65.536 us; move = 4 * 577,536 B / (1 GB/s) = 2310.144 us; time = 2310.144 + 32.768 us.
 #pragma once
 
 #include <span>
@@ -35,6 +35,11 @@ namespace ddlsim::cost {
 /// without any takes the peak for granted.
 [[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
                                 const hardware::ProductSize& size, DataSize element);
+
+/// As above, of a product whose operands and result are together `moved` to and from memory: less than all of them
+/// where operands are made on the fly (implicit products of convolutions).
+[[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                                const hardware::ProductSize& size, DataSize element, DataSize moved);
 
 /// The curve for a product of this precision: one of batched products for many, where there is one. Null without any.
 [[nodiscard]] const hardware::ProductCurve* product_curve(std::span<const hardware::ProductCurve> curves,
