@@ -17,11 +17,14 @@ struct Refusal {
   std::string key;  // whose second place is the fault
 };
 
-/// Watches the parser: levels, and the keys of every open object.
+/// Watches the parser: levels, values, and the keys of every open object.
 class Watch {
  public:
   bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
     using Event = Json::parse_event_t;
+    if (event != Event::key && ++values_ > kMaxJsonValues) {
+      throw Refusal{fmt::format("has over {} values", kMaxJsonValues), {}};
+    }
     if (event == Event::object_start || event == Event::array_start) {
       if (depth >= kMaxJsonDepth) throw Refusal{fmt::format("is nested over {} levels deep", kMaxJsonDepth), {}};
       if (event == Event::object_start) keys_.emplace_back();
@@ -38,6 +41,7 @@ class Watch {
 
  private:
   std::vector<std::set<std::string>> keys_;
+  std::size_t values_ = 0;  // starts and ends of objects and lists count each
 };
 
 /// Where `key` stands for the second time, as written; the first line where it is written another way.
