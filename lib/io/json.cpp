@@ -11,33 +11,64 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What this reader refuses and the parser would take; thrown through the parser, caught below.
-struct Refusal {
-  std::string message;
-  std::string key;  // whose second place is the fault
-};
-
-/// Watches the parser: levels, and the keys of every open object.
-class Watch {
+/// Goes over a text before a document is made of it: levels, values, the keys of every open object. (The parser's own
+/// callback, which could do this on the way, looks at all of a list again at the end of each object in it.)
+class Watch : public nlohmann::json_sax<Json> {
  public:
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMaxJsonDepth) throw Refusal{fmt::format("is nested over {} levels deep", kMaxJsonDepth), {}};
-      if (event == Event::object_start) keys_.emplace_back();
-    } else if (event == Event::object_end) {
-      keys_.pop_back();
-    } else if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) {
-        throw Refusal{fmt::format("the key '{}' stands twice in an object", key.substr(0, 60)), key};
-      }
-    }
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_unsigned(number_unsigned_t) override { return value(); }
+  bool number_float(number_float_t, const string_t&) override { return value(); }
+  bool string(string_t&) override { return value(); }
+  bool binary(binary_t&) override { return value(); }
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return value() && open();
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
     return true;
   }
+  bool start_array(std::size_t) override { return value() && open(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool key(string_t& key) override {
+    if (keys_.back().insert(key).second) return true;
+    message_ = fmt::format("the key '{}' stands twice in an object", key.substr(0, 60));
+    key_ = key;
+    return false;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    byte_ = position;
+    return false;
+  }
+
+  [[nodiscard]] const std::string& message() const { return message_; }  // empty: not JSON
+  [[nodiscard]] const std::string& twice() const { return key_; }        // empty: no key
+  [[nodiscard]] std::size_t byte() const { return byte_; }               // of the first fault, from 1
 
  private:
+  bool value() {
+    if (++values_ <= kMaxJsonValues) return true;
+    message_ = fmt::format("has over {} values", kMaxJsonValues);
+    return false;
+  }
+  bool open() {
+    if (++depth_ <= kMaxJsonDepth) return true;
+    message_ = fmt::format("is nested over {} levels deep", kMaxJsonDepth);
+    return false;
+  }
+
   std::vector<std::set<std::string>> keys_;
+  int depth_ = 0;
+  std::size_t values_ = 0;
+  std::string message_;
+  std::string key_;
+  std::size_t byte_ = 0;
 };
 
 /// Where `key` stands for the second time, as written; the first line where it is written another way.
@@ -62,18 +93,19 @@ Expected<Json> parse_json_object(std::string_view text, const std::string& file)
   if (text.size() > kMaxJson) return fail(ErrorCode::kIo, "is over 16 MiB", {file, 0, 0});
   try {
     Watch watch;
-    Json document = Json::parse(text, [&watch](int depth, Json::parse_event_t event, const Json& parsed) {
-      return watch(depth, event, parsed);
-    });
+    if (!Json::sax_parse(text, &watch)) {
+      if (!watch.message().empty()) {
+        const std::size_t place = watch.twice().empty() ? 0 : second_place(text, watch.twice());
+        return fail(ErrorCode::kParse, watch.message(), place_in(text, file, place));
+      }
+      const bool short_cut = watch.byte() >= text.size();
+      return fail(ErrorCode::kParse,
+                  short_cut ? "the JSON ends before it is complete: it was cut short" : "is not JSON",
+                  place_in(text, file, watch.byte() == 0 ? 0 : watch.byte() - 1));
+    }
+    Json document = Json::parse(text);
     if (!document.is_object()) return fail(ErrorCode::kParse, "is no JSON object", {file, 1, 1});
     return document;
-  } catch (const Refusal& refusal) {
-    const std::size_t place = refusal.key.empty() ? 0 : second_place(text, refusal.key);
-    return fail(ErrorCode::kParse, refusal.message, place_in(text, file, place));
-  } catch (const Json::parse_error& problem) {
-    const bool short_cut = problem.byte >= text.size();
-    return fail(ErrorCode::kParse, short_cut ? "the JSON ends before it is complete: it was cut short" : "is not JSON",
-                place_in(text, file, problem.byte == 0 ? 0 : problem.byte - 1));
   } catch (const Json::exception& problem) {
     return fail(ErrorCode::kParse, fmt::format("cannot be read as JSON ({})", problem.what()), {file, 1, 1});
   }

@@ -44,6 +44,12 @@ TEST_CASE("zoo: gradient tensors as the frameworks list them", "[unit][workload]
   CHECK(tensors("efficientnet_b0") == 213);  // 49 convolutions and norms of 2, 16 blocks of 2 linear layers, the head
   CHECK(tensors("vit_base") == 152);  // 12 layers of 12, and 2 each of patches, last norm and head, token, positions
   CHECK(tensors("gpt2_xl") == 580);   // 48 layers of 12, 2 embeddings, a norm
+  CHECK(tensors("llama_3_1_8b") == 291);   // 32 blocks of 9, embedding, norm and head
+  CHECK(tensors("llama_3_1_70b") == 723);  // 80 blocks of 9
+  CHECK(tensors("qwen3_8b") == 399);       // 36 blocks of 11
+  CHECK(tensors("mixtral_8x7b") == 995);   // 32 blocks of 4 + 2 + router + 8 experts of 3
+  // 61 blocks of 9, 3 MLPs of 3, 58 routers with bias, shared experts of 3 and 256 experts of 3
+  CHECK(tensors("deepseek_v3") == 61 * 9 + 9 + 58 * (2 + 3 + 768) + 3);
   CHECK(tensors("nasnet_large") == 1018);  // as Keras counts its trainable weights
 }
 
