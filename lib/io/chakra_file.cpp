@@ -114,7 +114,8 @@ Expected<ChakraTrace> read_wire(std::string_view bytes, const SourceLocation& wh
     const auto length = take_varint(bytes, at);
     if (!length || *length > bytes.size() - at) {
       return fail(ErrorCode::kParse,
-                  fmt::format("at byte {}: the file ends within a message: cut short, or no Chakra trace", start), where);
+                  fmt::format("at byte {}: the file ends within a message: cut short, or no Chakra trace", start),
+                  where);
     }
     WireFault fault;
     WireReader message(bytes.substr(at, *length), fault);
@@ -130,8 +131,8 @@ Expected<ChakraTrace> read_wire(std::string_view bytes, const SourceLocation& wh
                   where);
     }
     if (trace.nodes.size() > kMaxNodes || dependencies > kMaxDependencies) {
-      return fail(ErrorCode::kParse,
-                  fmt::format("more than {} nodes or {} dependencies", kMaxNodes, kMaxDependencies), where);
+      return fail(ErrorCode::kParse, fmt::format("more than {} nodes or {} dependencies", kMaxNodes, kMaxDependencies),
+                  where);
     }
     at += *length;
   }
@@ -167,7 +168,8 @@ class Sorter {
     after_.resize(trace_.nodes.size());
     for (std::size_t i = 0; i < trace_.nodes.size(); ++i) {
       for (auto* list : {&trace_.nodes[i].control, &trace_.nodes[i].data}) {
-        trace_.dangling += static_cast<std::int64_t>(std::erase_if(*list, [&](auto id) { return !index_.contains(id); }));
+        trace_.dangling +=
+            static_cast<std::int64_t>(std::erase_if(*list, [&](auto id) { return !index_.contains(id); }));
         for (const std::int64_t id : *list) after_[index_.at(id)].push_back(i);
         waiting_[i] += list->size();
       }

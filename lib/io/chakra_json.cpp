@@ -152,7 +152,8 @@ Expected<ChakraTrace> read_json(const std::string& text, const SourceLocation& w
     return fail(ErrorCode::kParse, fmt::format("{}: {}", place(), refusal.message), where);
   } catch (const simdjson::simdjson_error& problem) {
     return fail(ErrorCode::kParse,
-                fmt::format("{}: not the JSON of a trace: {}", place(), simdjson::error_message(problem.error())), where);
+                fmt::format("{}: not the JSON of a trace: {}", place(), simdjson::error_message(problem.error())),
+                where);
   }
   return trace;
 }

@@ -264,6 +264,7 @@ class Reader {
     if (event.category == Category::kKernel && trace_.device < 0) {
       trace_.device = integer_of(place.first).value_or(kNone);
     }
+    trace_.origin = trace_.events.empty() ? event.start : std::min(trace_.origin, event.start);
     trace_.events.push_back(event);
   }
 
