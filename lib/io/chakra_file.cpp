@@ -152,8 +152,10 @@ class Sorter {
                               onnx::printable(trace_.nodes[i].name)),
                   where_);
     }
-    count_dependencies();
-    const std::vector<std::size_t> order = in_order();
+    drop_dangling();
+    std::vector<std::size_t> order = in_order(true);
+    // PyTorch's callers come after their callees' data; a replay then goes by data, as ASTRA-sim's feeder does.
+    if (order.size() < trace_.nodes.size()) order = in_order(false);
     if (order.size() < trace_.nodes.size()) return cycle();
     std::vector<ChakraNode> sorted;
     sorted.reserve(order.size());
@@ -163,20 +165,27 @@ class Sorter {
   }
 
  private:
-  void count_dependencies() {
-    waiting_.assign(trace_.nodes.size(), 0);
-    after_.resize(trace_.nodes.size());
-    for (std::size_t i = 0; i < trace_.nodes.size(); ++i) {
-      for (auto* list : {&trace_.nodes[i].control, &trace_.nodes[i].data}) {
-        trace_.dangling +=
-            static_cast<std::int64_t>(std::erase_if(*list, [&](auto id) { return !index_.contains(id); }));
-        for (const std::int64_t id : *list) after_[index_.at(id)].push_back(i);
-        waiting_[i] += list->size();
+  void drop_dangling() {
+    const auto missing = [&](std::int64_t id) { return !index_.contains(id); };
+    for (ChakraNode& node : trace_.nodes) {
+      for (auto* list : {&node.control, &node.data}) {
+        trace_.dangling += static_cast<std::int64_t>(std::erase_if(*list, missing));
       }
     }
   }
 
-  std::vector<std::size_t> in_order() {
+  /// Kahn; fewer than all nodes where there is a cycle.
+  std::vector<std::size_t> in_order(bool with_control) {
+    waiting_.assign(trace_.nodes.size(), 0);
+    std::vector<std::vector<std::size_t>> after(trace_.nodes.size());
+    for (std::size_t i = 0; i < trace_.nodes.size(); ++i) {
+      const ChakraNode& node = trace_.nodes[i];
+      for (const std::int64_t id : node.data) after[index_.at(id)].push_back(i);
+      waiting_[i] += node.data.size();
+      if (!with_control) continue;
+      for (const std::int64_t id : node.control) after[index_.at(id)].push_back(i);
+      waiting_[i] += node.control.size();
+    }
     using Ready = std::pair<std::int64_t, std::size_t>;  // the id, the index
     std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -188,7 +197,7 @@ class Sorter {
       const std::size_t i = ready.top().second;
       ready.pop();
       order.push_back(i);
-      for (const std::size_t next : after_[i]) {
+      for (const std::size_t next : after[i]) {
         if (--waiting_[next] == 0) ready.emplace(trace_.nodes[next].id, next);
       }
     }
@@ -202,9 +211,7 @@ class Sorter {
     while (waiting_[at] == 0) ++at;
     for (std::size_t steps = 0; steps < trace_.nodes.size(); ++steps) {
       const ChakraNode& node = trace_.nodes[at];
-      auto before = std::find_if(node.data.begin(), node.data.end(), waits);
-      if (before == node.data.end()) before = std::find_if(node.control.begin(), node.control.end(), waits);
-      at = index_.at(*before);
+      at = index_.at(*std::find_if(node.data.begin(), node.data.end(), waits));
     }
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the dependencies of the node {} '{}' lead back to it", trace_.nodes[at].id,
@@ -215,8 +222,7 @@ class Sorter {
   ChakraTrace& trace_;
   const SourceLocation& where_;
   std::unordered_map<std::int64_t, std::size_t> index_;
-  std::vector<std::size_t> waiting_;             // for how many, by index
-  std::vector<std::vector<std::size_t>> after_;  // by index
+  std::vector<std::size_t> waiting_;  // for how many, by index
 };
 
 /// Appends fields of a message.

@@ -89,7 +89,9 @@ void read(ondemand::document& document, ChakraTrace& trace) {
     }
   }
   if (!found) {
-    throw Refusal{"has no workload_graph: no Chakra trace. A trace of the PyTorch profiler is read by `import kineto`"};
+    throw Refusal{
+        "has no workload_graph: no Chakra trace. PyTorch's profiler traces are read by `import kineto`, "
+        "its execution traces converted by chakra_converter"};
   }
 }
 

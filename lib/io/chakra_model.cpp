@@ -26,12 +26,8 @@ class ChakraBuilder {
   ChakraBuilder(const ChakraTrace& trace, const hardware::Gpu& gpu) : trace_(trace), gpu_(gpu) {
     const auto runs = [](const ChakraNode& node) { return node.duration.has_value() && !node.on_cpu; };
     timed_ = std::any_of(trace.nodes.begin(), trace.nodes.end(), runs);
-    for (const ChakraNode& node : trace.nodes) {
-      // Callers come first in the order.
-      backward_[node.id] = node.name.starts_with("autograd::engine::evaluate_function") ||
-                           std::any_of(node.control.begin(), node.control.end(),
-                                       [&](std::int64_t id) { return backward_.contains(id) && backward_.at(id); });
-    }
+    for (const ChakraNode& node : trace.nodes) by_id_.emplace(node.id, &node);
+    for (const ChakraNode& node : trace.nodes) find_backward(node);
   }
 
   Expected<void> build() {
@@ -72,6 +68,26 @@ class ChakraBuilder {
   }
 
  private:
+  /// Whether the node or who called it is autograd's. Callers may lead in a circle.
+  void find_backward(const ChakraNode& node) {
+    std::vector<std::int64_t> path;
+    bool back = false;
+    for (const ChakraNode* at = &node; at != nullptr;) {
+      if (const auto known = backward_.find(at->id); known != backward_.end()) {
+        back = known->second;
+        break;
+      }
+      path.push_back(at->id);
+      backward_.emplace(at->id, false);
+      if (at->name.starts_with("autograd::engine::evaluate_function")) {
+        back = true;
+        break;
+      }
+      at = at->control.empty() ? nullptr : by_id_.at(at->control.front());
+    }
+    for (const std::int64_t id : path) backward_[id] = back;
+  }
+
   Expected<void> place(const ChakraNode& node) {
     const bool sends =
         node.type == ChakraType::kSend || node.type == ChakraType::kReceive || node.type == ChakraType::kCollective;
@@ -115,6 +131,7 @@ class ChakraBuilder {
   const ChakraTrace& trace_;
   const hardware::Gpu& gpu_;
   bool timed_ = false;
+  std::unordered_map<std::int64_t, const ChakraNode*> by_id_;
   std::unordered_map<std::int64_t, bool> backward_;
   std::vector<DescribedLayer> forward_;
   std::vector<DescribedLayer> back_;

@@ -21,7 +21,7 @@ Examples:
   ddlsim predict --model models/mine.yaml --node dgx1-v100
   ddlsim import onnx bert.onnx --dim sequence=128 --unknown assumed)";
 
-constexpr std::string_view kFormats = "formats: onnx, kineto";
+constexpr std::string_view kFormats = "formats: onnx, kineto, chakra";
 
 struct ImportFlags {
   std::string file;
@@ -99,11 +99,14 @@ int run_import(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "kineto") {
     return import_kineto({arguments.begin() + 1, arguments.end()});
   }
+  if (!arguments.empty() && arguments.front() == "chakra") {
+    return import_chakra({arguments.begin() + 1, arguments.end()});
+  }
   if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
         "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n"
-        "  ddlsim import kineto TRACE... [-o OUT.yaml]\n\n"
+        "  ddlsim import kineto TRACE... [-o OUT.yaml]\n  ddlsim import chakra TRACE.et [-o OUT.yaml]\n\n"
         "`ddlsim import onnx --help` explains it\n"};
   }
   throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};

@@ -9,7 +9,9 @@
 //   AttributeProto {name = 1, one of int32 7, int64 9, uint32 11, uint64 13, bool 27, string 29, ...}
 // Source: schema/protobuf/et_def.proto of github.com/mlcommons/chakra. Any integer arm of an attribute is read: writers
 // differ. Durations are whole microseconds, the format's unit.
-// The graph is put in an order in which dependencies come first, of those ready the lowest id (Kahn, no recursion).
+// The graph is put in an order in which dependencies come first, of those ready the lowest id (Kahn, no recursion). Where
+// control dependencies and data dependencies together are a circle (PyTorch's converter writes callers as the former),
+// data alone decides.
 // Dependencies on nodes that the file leaves out are dropped and counted, as converters cut traces.
 //
 // Limits: 2 million nodes, 20 million dependencies; tensors and storages are not read.
