@@ -68,6 +68,14 @@ class ChakraBuilder {
   }
 
  private:
+  /// Who called an operator or launched a kernel: the converter writes the latter as the first of its data.
+  [[nodiscard]] const ChakraNode* caller_of(const ChakraNode& node) const {
+    if (!node.control.empty()) return by_id_.at(node.control.front());
+    if (node.on_cpu || node.data.empty()) return nullptr;
+    const ChakraNode* first = by_id_.at(node.data.front());
+    return first->on_cpu ? first : nullptr;
+  }
+
   /// Whether the node or who called it is autograd's. Callers may lead in a circle.
   void find_backward(const ChakraNode& node) {
     std::vector<std::int64_t> path;
@@ -79,11 +87,11 @@ class ChakraBuilder {
       }
       path.push_back(at->id);
       backward_.emplace(at->id, false);
-      if (at->name.starts_with("autograd::engine::evaluate_function")) {
+      if (at->name.starts_with("autograd::engine") || at->name.find("ackward") != std::string::npos) {
         back = true;
         break;
       }
-      at = at->control.empty() ? nullptr : by_id_.at(at->control.front());
+      at = caller_of(*at);
     }
     for (const std::int64_t id : path) backward_[id] = back;
   }
@@ -93,7 +101,8 @@ class ChakraBuilder {
         node.type == ChakraType::kSend || node.type == ChakraType::kReceive || node.type == ChakraType::kCollective;
     const bool back = backward_.at(node.id);
     const double elements = std::round(node.sent.in(bytes) / 4.0);
-    if (node.collective == CollectiveOp::kAllReduce && elements >= 1 && elements < 1e15 && (back || !timed_)) {
+    if (node.collective == CollectiveOp::kAllReduce && elements >= 1 && elements < 1e15 &&
+        (back || !timed_ || !back_.empty())) {
       gradients_.emplace_back(static_cast<std::int64_t>(elements), back_.size());
       return {};
     }

@@ -9,10 +9,10 @@
 //   AttributeProto {name = 1, one of int32 7, int64 9, uint32 11, uint64 13, bool 27, string 29, ...}
 // Source: schema/protobuf/et_def.proto of github.com/mlcommons/chakra. Any integer arm of an attribute is read: writers
 // differ. Durations are whole microseconds, the format's unit.
-// The graph is put in an order in which dependencies come first, of those ready the lowest id (Kahn, no recursion). Where
-// control dependencies and data dependencies together are a circle (PyTorch's converter writes callers as the former),
-// data alone decides.
-// Dependencies on nodes that the file leaves out are dropped and counted, as converters cut traces.
+// The graph is put in an order in which dependencies come first, of those ready the lowest id (Kahn, no recursion).
+// Where control dependencies and data dependencies together are a circle (PyTorch's converter writes callers as the
+// former), data alone decides. Dependencies on nodes that the file leaves out are dropped and counted, as converters
+// cut traces.
 //
 // Limits: 2 million nodes, 20 million dependencies; tensors and storages are not read.
 // Example: the node {id: 1, name: "all_reduce", type: 7, comm_type: 0, comm_size: 1048576} is a 1 MiB all-reduce.
@@ -86,8 +86,9 @@ struct ChakraTrace {
 /// The bytes of a file that `read_chakra` reads back.
 [[nodiscard]] std::string write_chakra(const ChakraTrace& trace);
 
-/// The model file of a trace, its GPU nodes as operators `measured`. Nodes called from autograd's are backward. An
-/// all-reduce of backward, or of a trace without durations, is a gradient message; other collectives keep their time.
+/// The model file of a trace, its GPU nodes as operators `measured`. Nodes called from autograd's, or from
+/// an operator with "backward" in its name, are backward. An all-reduce after backward began, or of a trace without
+/// durations, is a gradient message; other collectives keep their time.
 /// A compute node without a duration takes what `gpu` needs at its peak.
 /// Errors: kUnsupported for communication that has neither duration nor model, naming the node.
 [[nodiscard]] Expected<ModelDescription> describe(const ChakraTrace& trace, const hardware::Gpu& gpu,
