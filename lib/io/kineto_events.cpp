@@ -253,6 +253,8 @@ class Reader {
   void keep(Event event, Details details, std::string_view name, std::pair<std::string_view, std::string_view> place) {
     event.name = interned(name);
     event.thread = thread_of(place);
+    // PyTorch's own span around a collective, before its kernels' args named it.
+    if (details.collective.empty() && name.starts_with("nccl:")) details.collective = name.substr(5);
     const bool gpu = event.category != Category::kRuntime && event.category != Category::kOp &&
                      event.category != Category::kAnnotation;
     if (gpu || details.elements > 0 || !details.collective.empty()) {
@@ -262,6 +264,7 @@ class Reader {
     if (event.category == Category::kKernel && trace_.device < 0) {
       trace_.device = integer_of(place.first).value_or(kNone);
     }
+    trace_.origin = trace_.events.empty() ? event.start : std::min(trace_.origin, event.start);
     trace_.events.push_back(event);
   }
 

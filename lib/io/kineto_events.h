@@ -50,6 +50,7 @@ struct Trace {
   std::vector<Details> details;
   std::vector<Event> events;  // with a duration and a category other than kOther, as the file has them
   std::int64_t device = -1;   // of the first kernel
+  std::int64_t origin = 0;    // the start of the earliest event
 
   [[nodiscard]] const std::string& name(const Event& event) const { return names[event.name]; }
   [[nodiscard]] const Details* of(const Event& event) const {

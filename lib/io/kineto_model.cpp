@@ -8,6 +8,7 @@
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "kineto_names.h"
 #include "onnx_graph.h"
 
 namespace ddlsim::io {
@@ -17,16 +18,6 @@ using workload::Bound;
 
 /// Exact when written in microseconds.
 Time whole_nanoseconds(Time time) { return microseconds(std::round(time.in(nanoseconds)) / 1000.0); }
-
-/// "ampere_sgemm_128x64_nn", without arguments, template arguments and namespaces.
-std::string short_name(std::string_view name) {
-  name = name.substr(0, name.find_first_of("<("));
-  while (name.ends_with(' ')) name.remove_suffix(1);
-  if (name.starts_with("void ")) name.remove_prefix(5);
-  const std::size_t colons = name.rfind("::");
-  if (colons != std::string_view::npos) name.remove_prefix(colons + 2);
-  return onnx::printable(name.empty() ? "kernel" : name);
-}
 
 /// The precision of the matrix products, by the names of the kernels that take most of their time.
 Precision precision_of(const std::vector<TracedKernel>& kernels) {
@@ -123,7 +114,7 @@ class Replay {
     const bool back = kernel.phase == StepPhase::kBackward;
     (back ? op.time.backward : op.time.forward) = time;
     std::vector<Placed>& part = back ? backward_ : (kernel.phase == StepPhase::kUpdate ? update_ : forward_);
-    part.push_back({index, {"measured", std::move(op), short_name(kernel.name), {}}});
+    part.push_back({index, {"measured", std::move(op), kineto::short_name(kernel.name), {}}});
   }
 
   /// Each goes to the last kernel of backward launched before it.

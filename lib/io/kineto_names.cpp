@@ -1,3 +1,5 @@
+#include "kineto_names.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -6,6 +8,7 @@
 #include <utility>
 
 #include "ddlsim/io/kineto_file.h"
+#include "onnx_graph.h"
 
 namespace ddlsim::io {
 namespace {
@@ -41,6 +44,15 @@ constexpr auto kTypes = std::to_array<std::string_view>({
 constexpr auto kReductions = std::to_array<std::string_view>({"sum_", "prod_", "max_", "min_", "avg_", "sumpostdiv_"});
 
 }  // namespace
+
+std::string kineto::short_name(std::string_view name) {
+  name = name.substr(0, name.find_first_of("<("));
+  while (name.ends_with(' ')) name.remove_suffix(1);
+  if (name.starts_with("void ")) name.remove_prefix(5);
+  const std::size_t colons = name.rfind("::");
+  if (colons != std::string_view::npos) name.remove_prefix(colons + 2);
+  return onnx::printable(name.empty() ? "kernel" : name);
+}
 
 workload::Bound bound_of_kernel(std::string_view name) {
   // cuBLAS, CUTLASS, cuDNN, Tensile (Cijk), MIOpen and attention kernels. "elementwise" and "reduce" win over template

@@ -160,7 +160,7 @@ TracedKernel kernel_of(const Trace& trace, const Host& host, const Event& event,
   kernel.work = work_of(event, kernel.name);
   kernel.phase = host.phase_of(launch);
   kernel.correlation = event.correlation;
-  kernel.start = time_of(event.start);
+  kernel.start = time_of(event.start - trace.origin);
   kernel.duration = time_of(event.duration);
   const Details* details = trace.of(event);
   if (details != nullptr) {

@@ -30,7 +30,7 @@ Examples:
   ddlsim import hf config.json -o models/mine.yaml --sequence 8192
   ddlsim predict --model models/mine.yaml --node dgx-h100 --set model.sequence=4096)";
 
-constexpr std::string_view kFormats = "formats: onnx, hf, kineto";
+constexpr std::string_view kFormats = "formats: onnx, hf, kineto, chakra";
 
 struct ImportFlags {
   std::string file;
@@ -140,12 +140,16 @@ int run_import(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "kineto") {
     return import_kineto({arguments.begin() + 1, arguments.end()});
   }
+  if (!arguments.empty() && arguments.front() == "chakra") {
+    return import_chakra({arguments.begin() + 1, arguments.end()});
+  }
   if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
         "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n"
         "  ddlsim import hf CONFIG.json [-o OUT.yaml]\n"
-        "  ddlsim import kineto TRACE... [-o OUT.yaml]\n\n`ddlsim import onnx --help` explains it\n"};
+        "  ddlsim import kineto TRACE... [-o OUT.yaml]\n"
+        "  ddlsim import chakra TRACE.et [-o OUT.yaml]\n\n`ddlsim import onnx --help` explains it\n"};
   }
   throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};
 }

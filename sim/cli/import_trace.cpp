@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "ddlsim/io/chakra_file.h"
 #include "ddlsim/io/kineto_file.h"
 #include "ddlsim/io/onnx_file.h"
 #include "ddlsim/report/measured.h"
@@ -75,7 +76,54 @@ TraceFlags read_flags(const std::vector<std::string>& arguments) {
   return flags;
 }
 
+Expected<io::ModelDescription> describe_chakra(const TraceFlags& flags, const std::string& id) {
+  const auto trace = io::read_chakra(flags.files.front());
+  if (!trace) return tl::unexpected<Error>(trace.error());
+  const auto catalog = open_catalog(flags.data);
+  if (!catalog) return tl::unexpected<Error>(catalog.error());
+  const auto gpu = catalog->gpu(flags.gpu);
+  if (!gpu) return tl::unexpected<Error>(gpu.error());
+  auto description = io::describe(*trace, *gpu, {.id = id, .batch = flags.batch});
+  if (!description) description.error().where.file = flags.files.front();
+  return description;
+}
+
+constexpr std::string_view kChakraExamples = R"(
+A trace is one rank's .et (Protocol Buffers) or its JSON, with gzip or without. It does not name the GPU its durations
+are from: --gpu does. Nodes without a duration take what that GPU needs at its peak.
+
+Examples:
+  ddlsim import chakra chakra.0.et --gpu v100-sxm2-32gb -o models/mine.yaml
+  ddlsim predict --model models/mine.yaml --node dgx1-v100-32gb --nodes 4 --network "25 Gb/s")";
+
 }  // namespace
+
+int import_chakra(const std::vector<std::string>& arguments) {
+  CLI::App app("Turn a Chakra execution trace into a model of measured kernels.", "ddlsim import chakra");
+  app.footer(std::string(kChakraExamples));
+  TraceFlags flags;
+  app.add_option("file", flags.files, "the trace of one rank")->required()->expected(1)->type_name("TRACE.et");
+  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
+  app.add_option("--name", flags.name, "the model's id (the file's name)")->type_name("ID");
+  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say (1)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+      ->type_name("N");
+  app.add_option("--gpu", flags.gpu, "the GPU it ran on")->required()->type_name("ID");
+  app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
+  parse(app, arguments);
+  const std::string id = id_of(flags);
+  const auto description = describe_chakra(flags, id);
+  if (!description) return print(description.error());
+  const auto text = io::write_model(*description);
+  if (!text) return print(text.error());
+  if (!flags.out.empty()) {
+    if (auto written = write_file(flags.out, *text); !written) return print(written.error());
+  } else if (const int status = print(*text); status != kDone) {
+    return status;
+  }
+  std::fputs(fmt::format("{}: {} layers; {}\n", id, description->layers.size(), description->notes).c_str(), stderr);
+  return kDone;
+}
 
 int import_kineto(const std::vector<std::string>& arguments) {
   const TraceFlags flags = read_flags(arguments);

@@ -82,6 +82,7 @@ int run_fleet(const std::vector<std::string>& arguments);
 int run_import(const std::vector<std::string>& arguments);
 /// A format of `import` each.
 int import_kineto(const std::vector<std::string>& arguments);
+int import_chakra(const std::vector<std::string>& arguments);
 int run_calibrate(const std::vector<std::string>& arguments);
 
 }  // namespace ddlsim::cli

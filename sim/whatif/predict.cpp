@@ -314,8 +314,9 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
   if (question.calibrated) notes.push_back(calibration_note(question));
   if (const auto& on = model.measured) {
     notes.push_back(measured_elsewhere(scenario)
-                        ? fmt::format("kernels' times scaled from {}, {} {}s, {} (cost/wave_scaling.h)", on->gpu,
-                                      to_text(model.batch), model.sample, name_of(kPrecisions, on->precision))
+                        ? fmt::format("kernels' times scaled from {}, {} {}{}, {} (cost/wave_scaling.h)", on->gpu,
+                                      to_text(model.batch), model.sample, model.batch == 1 ? "" : "s",
+                                      name_of(kPrecisions, on->precision))
                         : fmt::format("kernels' times as measured on {}", on->gpu));
   }
   if (!model.recalled.empty()) {

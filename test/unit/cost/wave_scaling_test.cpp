@@ -1,0 +1,49 @@
+// Times of kernels, from one GPU to another.
+#include "ddlsim/cost/wave_scaling.h"
+
+#include <catch2/catch.hpp>
+
+#include "ddlsim/cost/layer_time.h"
+
+using namespace ddlsim;
+using namespace ddlsim::cost;
+using workload::Bound;
+
+namespace {
+
+constexpr WaveScaling kV100ToA100{.memory = 900.0 / 1555.0, .compute = 15.7 / 19.5, .batch = 1};
+
+}  // namespace
+
+TEST_CASE("wave scaling: the example of the header") {
+  const Time timed = microseconds(100);
+  CHECK(wave_scaled(timed, 1.0, kV100ToA100).in(microseconds) == Approx(57.88).epsilon(1e-4));
+  CHECK(wave_scaled(timed, 0.0, kV100ToA100).in(microseconds) == Approx(80.51).epsilon(1e-4));
+  CHECK(wave_scaled(timed, 0.5, kV100ToA100).in(microseconds) == Approx(68.26).epsilon(1e-4));
+  CHECK(wave_scaled(timed, Bound::kMemory, kV100ToA100) == wave_scaled(timed, 1.0, kV100ToA100));
+  CHECK(wave_scaled(timed, Bound::kCompute, kV100ToA100) == wave_scaled(timed, 0.0, kV100ToA100));
+}
+
+TEST_CASE("wave scaling: the same GPU takes the same time, twice the batch twice") {
+  for (const double share : {0.0, 0.3, 1.0}) {
+    CHECK(wave_scaled(microseconds(7), share, {}) == microseconds(7));
+    CHECK(wave_scaled(microseconds(7), share, {.batch = 2}) == microseconds(14));
+  }
+}
+
+TEST_CASE("wave scaling: what the GPU does not bound stays") {
+  CHECK(wave_scaled(microseconds(9), Bound::kFixed, {.memory = 0.5, .compute = 3, .batch = 4}) == microseconds(9));
+}
+
+TEST_CASE("a measured layer takes its measured time, on the side that bounds it") {
+  workload::Layer layer;
+  layer.measured = workload::MeasuredTime{microseconds(10), microseconds(30), Bound::kCompute};
+  DeviceRates device{teraflops_per_second(1), gigabytes_per_second(1), kV100ToA100};
+  const LayerTime forward = layer_time(layer, Pass::kForward, 64, bytes(4), device);
+  CHECK(forward.compute.in(microseconds) == Approx(8.051).epsilon(1e-4));
+  CHECK(forward.memory == Time::zero());
+  layer.measured->bound = Bound::kMemory;
+  const LayerTime backward = layer_time(layer, Pass::kBackward, 64, bytes(4), device);
+  CHECK(backward.compute == Time::zero());
+  CHECK(backward.memory.in(microseconds) == Approx(30 * 0.57878).epsilon(1e-4));
+}
