@@ -80,5 +80,6 @@ int run_list(const std::vector<std::string>& arguments);
 int run_validate(const std::vector<std::string>& arguments);
 int run_fleet(const std::vector<std::string>& arguments);
 int run_import(const std::vector<std::string>& arguments);
+int run_measure(const std::vector<std::string>& arguments);  // a step of `calibrate`
 
 }  // namespace ddlsim::cli
