@@ -9,6 +9,8 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ddlsim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/models ${PROJECT_SOURCE_DIR}/hardware
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ddlsim)
+# `ddlsim calibrate measure` builds it where the GPU is.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/calibrate DESTINATION ${CMAKE_INSTALL_DATADIR}/ddlsim/bench)
 install(EXPORT ddlsimTargets NAMESPACE ddlsim:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/ddlsim)
 
 configure_package_config_file(

@@ -84,5 +84,6 @@ int run_import(const std::vector<std::string>& arguments);
 int import_kineto(const std::vector<std::string>& arguments);
 int import_chakra(const std::vector<std::string>& arguments);
 int run_calibrate(const std::vector<std::string>& arguments);
+int run_measure(const std::vector<std::string>& arguments);  // a step of `calibrate`
 
 }  // namespace ddlsim::cli

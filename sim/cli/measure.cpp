@@ -1,0 +1,245 @@
+// `ddlsim calibrate measure`: builds the measuring program (bench/calibrate) with nvcc, once, and runs it.
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHelp = R"(Time this machine's GPU, for `ddlsim calibrate fit`.
+
+  ddlsim calibrate measure [--nvcc PATH] [--arch ARCH] [--data FOLDER] [FLAG...]
+
+  --nvcc PATH     the CUDA compiler ($CUDACXX, $CUDA_HOME, PATH, /usr/local/cuda)
+  --arch ARCH     the GPU's architecture, as sm_90 (this machine's GPU)
+  --data FOLDER   where bench/calibrate is
+
+The program is built once, into ~/.cache/ddlsim. The other flags are its own:
+  --out FILE, --resume FILE, --quick, --only BENCH,..., --budget SECONDS, --list, --device N, --seed N,
+  --libraries DIRS, --force
+
+Examples:
+  ddlsim calibrate measure --out h200.jsonl
+  ddlsim calibrate fit h200.jsonl --gpu h200-sxm5-141gb -o hardware/calibration/h200-sxm5-141gb.yaml
+)";
+
+struct MeasureFlags {
+  std::string nvcc;
+  std::string architecture;
+  std::string data;
+  bool list = false;
+  std::vector<std::string> others;
+};
+
+MeasureFlags read_flags(const std::vector<std::string>& arguments) {
+  MeasureFlags flags;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& whole = arguments[i];
+    const std::size_t equals = std::min(whole.find('='), whole.size());
+    const std::string flag = whole.substr(0, equals);
+    std::string* own = flag == "--nvcc" ? &flags.nvcc : nullptr;
+    if (flag == "--arch") own = &flags.architecture;
+    if (flag == "--data") own = &flags.data;
+    if (whole == "--help" || whole == "-h") throw HelpRequest{std::string(kHelp)};
+    if (own == nullptr) {
+      flags.list = flags.list || whole == "--list";
+      flags.others.push_back(whole);
+      continue;
+    }
+    const bool inside = equals < whole.size();
+    if (!inside) ++i;
+    *own = inside ? whole.substr(equals + 1) : i < arguments.size() ? arguments[i] : "";
+    if (own->empty()) throw UsageError{flag + " needs a value", "ddlsim calibrate measure --help"};
+  }
+  const bool plain = std::all_of(flags.architecture.begin(), flags.architecture.end(),
+                                 [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  if (!plain)
+    throw UsageError{"--arch '" + flags.architecture.substr(0, 60) + "' is no architecture", "as --arch sm_90"};
+  return flags;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool runnable(const fs::path& path) {
+  std::error_code status;
+  return fs::is_regular_file(path, status) && ::access(path.c_str(), X_OK) == 0;
+}
+
+/// Empty if there is none.
+fs::path find_nvcc(const std::string& wanted) {
+  if (!wanted.empty()) return runnable(wanted) ? fs::path(wanted) : fs::path();
+  std::vector<fs::path> places{variable("CUDACXX")};
+  for (const char* home : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (!variable(home).empty()) places.push_back(fs::path(variable(home)) / "bin" / "nvcc");
+  }
+  std::istringstream folders(variable("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (!folder.empty()) places.push_back(fs::path(folder) / "nvcc");
+  }
+  places.emplace_back("/usr/local/cuda/bin/nvcc");
+  const auto found = std::find_if(places.begin(), places.end(), runnable);
+  return found == places.end() ? fs::path() : *found;
+}
+
+/// "sm_90", asked of the driver; empty without a GPU.
+std::string gpu_architecture() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == nullptr) return {};
+  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+  const auto attribute = reinterpret_cast<int (*)(int*, int, int)>(::dlsym(driver, "cuDeviceGetAttribute"));
+  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR of cuda.h
+  int major = 0;
+  int minor = 0;
+  const bool known = init != nullptr && attribute != nullptr && init(0) == 0 && attribute(&major, 75, 0) == 0 &&
+                     attribute(&minor, 76, 0) == 0;
+  return known ? fmt::format("sm_{}{}", major, minor) : "";
+}
+
+struct Sources {
+  fs::path folder;
+  std::vector<fs::path> units;  // .cu, in order
+  std::uint64_t hash = 14695981039346656037U;
+};
+
+void add_to_hash(std::uint64_t& hash, const std::string& text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;  // FNV-1a
+}
+
+Expected<Sources> find_sources(const fs::path& root) {
+  Sources sources;
+  sources.folder = root / "bench" / "calibrate";
+  std::error_code status;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(sources.folder, status)) {
+    const fs::path extension = entry.path().extension();
+    if (extension == ".cu" || extension == ".h") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    std::ifstream stream(file, std::ios::binary);
+    std::stringstream text;
+    text << stream.rdbuf();
+    add_to_hash(sources.hash, file.filename().string() + text.str());
+    if (file.extension() == ".cu") sources.units.push_back(file);
+  }
+  if (!sources.units.empty()) return sources;
+  return fail(ErrorCode::kIo, "the measuring program's sources (.cu) are not there", {sources.folder.string(), 0, 0});
+}
+
+std::vector<std::string> compiler_command(const std::string& nvcc, const std::string& architecture,
+                                          const std::string& out, const Sources& sources) {
+  std::vector<std::string> command{nvcc, "-O3", "-std=c++17", "-arch=" + architecture, "-t", "0", "-o", out};
+  for (const fs::path& unit : sources.units) command.push_back(unit.string());
+  return command;
+}
+
+/// Where there is no GPU or no compiler: how to measure on the machine that has them.
+int elsewhere(const std::string& what, const Sources& sources, const std::string& architecture) {
+  const std::string target = architecture.empty() ? "sm_90" : architecture;
+  const std::string text = fmt::format(
+      "error: {}\n  copy {} to the GPU's machine; there, in that folder, with CUDA alone (sm_90: its architecture):\n"
+      "    nvcc -O3 -std=c++17 -arch={} -t 0 -o measure *.cu && ./measure --out gpu.jsonl\n",
+      what, sources.folder.string(), target);
+  std::fputs(text.c_str(), stderr);
+  return kNoAnswer;
+}
+
+/// The program's exit status; 128 and its signal if it was killed. Ctrl-C is for the program, which keeps its rows.
+Expected<int> run_program(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &interrupt);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  pid_t child = 0;
+  const int problem = ::posix_spawn(&child, command.front().c_str(), nullptr, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  int status = 0;
+  while (problem == 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::signal(SIGINT, before);
+  if (problem != 0) return fail(ErrorCode::kIo, std::strerror(problem), {command.front(), 0, 0});
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+fs::path cache_folder() {
+  const std::string cache = variable("XDG_CACHE_HOME");
+  if (!cache.empty()) return fs::path(cache) / "ddlsim";
+  const std::string home = variable("HOME");
+  return home.empty() ? fs::temp_directory_path() / fmt::format("ddlsim-{}", ::getuid())
+                      : fs::path(home) / ".cache" / "ddlsim";
+}
+
+/// The built program; it is built under another name first, so that what stands there is whole.
+Expected<std::string> build(const std::string& nvcc, const std::string& architecture, const Sources& sources) {
+  std::uint64_t hash = sources.hash;
+  add_to_hash(hash, nvcc + '\n' + architecture);
+  const fs::path program = cache_folder() / fmt::format("measure-{}-{:016x}", architecture, hash);
+  if (runnable(program)) return program.string();
+  std::error_code status;
+  fs::create_directories(program.parent_path(), status);
+  if (status) return fail(ErrorCode::kIo, "could not be made", {program.parent_path().string(), 0, 0});
+  std::fputs(fmt::format("building the measuring program for {} (a minute or two) ...\n", architecture).c_str(),
+             stderr);
+  const std::string partial = fmt::format("{}.{}.partial", program.string(), ::getpid());
+  const auto built = run_program(compiler_command(nvcc, architecture, partial, sources));
+  if (!built) return tl::unexpected(built.error());
+  if (*built == 0) fs::rename(partial, program, status);
+  if (*built == 0 && !status) return program.string();
+  std::error_code ignored;
+  fs::remove(partial, ignored);
+  return fail(ErrorCode::kIo, fmt::format("the measuring program could not be built (status {})", *built),
+              {nvcc, 0, 0});
+}
+
+}  // namespace
+
+int run_measure(const std::vector<std::string>& arguments) {
+  const MeasureFlags flags = read_flags(arguments);
+  const auto catalog = open_catalog(flags.data);
+  if (!catalog) return print(catalog.error());
+  const auto sources = find_sources(catalog->root());
+  if (!sources) return print(sources.error());
+  const std::string found = gpu_architecture();
+  const std::string architecture = flags.architecture.empty() ? found : flags.architecture;
+  const fs::path nvcc = find_nvcc(flags.nvcc);
+  if (nvcc.empty()) {
+    const std::string where = flags.nvcc.empty() ? "is not on this machine (--nvcc PATH)" : "is not " + flags.nvcc;
+    return elsewhere("CUDA's compiler, nvcc, " + where, *sources, architecture);
+  }
+  if (found.empty() && !flags.list)
+    return elsewhere("no GPU that CUDA can use on this machine", *sources, architecture);
+  const auto program = build(nvcc.string(), architecture.empty() ? "sm_90" : architecture, *sources);
+  if (!program) return print(program.error());
+  std::vector<std::string> command{*program};
+  command.insert(command.end(), flags.others.begin(), flags.others.end());
+  const auto status = run_program(command);
+  return status ? *status : print(status.error());
+}
+
+}  // namespace ddlsim::cli
