@@ -77,10 +77,10 @@ std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, co
   const double rows = cost::rows_of(sweep->traffic, sweep->row, activation_size(row.precision));
   std::string name(name_of(kSweepKinds, sweep->kind));
   if (curve.row_from > 0) name += " of rows from " + std::to_string(curve.row_from);
-  return RowPrediction{
-      std::move(name), &curve.report,
-      cost::sweep_time(curve, device_spec(gpu, row.precision), {sweep->traffic, curve.per_row > Time{} ? rows : 0.0}),
-      cost::overhead_of(curve, row.series)};
+  return RowPrediction{std::move(name), &curve.report,
+                       cost::sweep_time(curve, hardware::device_spec(gpu, row.precision),
+                                        {sweep->traffic, curve.per_row > Time{} ? rows : 0.0}),
+                       cost::overhead_of(curve, row.series)};
 }
 
 ProfileCheck check_profile(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,

@@ -8,18 +8,13 @@
 
 namespace ddlsim::calib {
 
-hardware::DeviceSpec device_spec(const hardware::Gpu& gpu, Precision precision) {
-  return {static_cast<double>(gpu.sm_count), gpu.peak.at(precision).value_or(ComputeRate{}), gpu.memory_bandwidth,
-          gpu.l2.value_or(DataSize{})};
-}
-
 Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,
                                            const FitOptions& options) {
   hardware::GpuProfile profile;
   profile.id = options.id.empty() ? gpu.id : options.id;
   profile.gpu = gpu.id;
   profile.date = options.date;
-  auto sweeps = fit_sweeps(rows, device_spec(gpu, Precision::kFp32), {options.measured});
+  auto sweeps = fit_sweeps(rows, hardware::device_spec(gpu, Precision::kFp32), {options.measured});
   if (!sweeps) return tl::unexpected<Error>(sweeps.error());
   profile.sweeps = std::move(*sweeps);
   // Products and convolutions: here, as the sweeps above.

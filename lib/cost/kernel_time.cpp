@@ -12,6 +12,9 @@
 namespace ddlsim::cost {
 namespace {
 
+/// A table without a curve: nothing was held out.
+const hardware::CurveReport kTable{.interval = {0.9, 1.1}};
+
 /// A curve of another GPU or precision: as much again as an octave outside the hull.
 constexpr double kLent = 1;
 
@@ -29,9 +32,7 @@ class KernelTimes {
       : calibration_(calibration),
         batch_(batch),
         element_(activation_size(precision)),
-        spec_{static_cast<double>(calibration.gpu.sm_count),
-              calibration.gpu.peak.at(precision).value_or(calibration.gpu.peak.fp32), calibration.gpu.memory_bandwidth,
-              calibration.gpu.l2.value_or(DataSize::zero())},
+        spec_(hardware::device_spec(calibration.gpu, precision)),
         precision_(precision) {}
 
   KernelTime operator()(const Product& product) const;
@@ -86,9 +87,8 @@ KernelTime KernelTimes::operator()(const Product& product) const {
   (product.grows == Grows::kProducts ? size.products : product.grows == Grows::kM ? size.m : size.k) *= batch_;
   const Work work = flops(2 * size.products * size.m * size.n * size.k);
   const DataSize touched = element_ * (size.products * (size.m * size.k + size.k * size.n + size.m * size.n));
-  const auto [found, far] = curve([&](Precision precision) {
-    return product_curve(calibration_.profile->products, precision, size.products);
-  });
+  const auto [found, far] = curve(
+      [&](Precision precision) { return product_curve(calibration_.profile->products, precision, size.products); });
   if (found == nullptr) return roofline(work, touched);
   return {product_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
           far + outside(found->report, size)};
@@ -102,11 +102,18 @@ KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
   const Work work = flops(2 * weights * output);
   const DataSize touched =
       element_ * (weights + output * static_cast<double>(shape.out) + input * static_cast<double>(shape.in));
-  const auto [found, far] =
-      curve([&](Precision precision) { return convolution_curve(calibration_.profile->convolutions, precision); });
+  const std::vector<hardware::ConvolutionCurve>& curves = calibration_.profile->convolutions;
+  const auto [found, far] = curve([&](Precision precision) {
+    const auto of = std::find_if(curves.begin(), curves.end(), [&](const auto& c) { return c.precision == precision; });
+    return of == curves.end() ? nullptr : &*of;
+  });
+  const bool compute = compute_bound(work, touched);
+  const auto table =
+      measured_convolution(calibration_.profile->measured_convolutions, found, spec_, precision_, shape, batch_);
+  if (table) return {table->time, compute, found == nullptr ? &kTable : &found->report, lent()};
   if (found == nullptr) return roofline(work, touched);
-  return {convolution_time(*found, spec_, shape, batch_, element_), compute_bound(work, touched), &found->report,
-          far + outside(found->report, shape, batch_)};
+  return {convolution_time(*found, spec_, shape, batch_, element_), compute, &found->report,
+          far + outside(found->report, implicit_product(shape, batch_))};
 }
 
 KernelTime KernelTimes::operator()(const Sweep& sweep) const {

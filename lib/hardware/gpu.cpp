@@ -1,5 +1,7 @@
 #include "ddlsim/hardware/gpu.h"
 
+#include "ddlsim/hardware/gpu_profile.h"
+
 namespace ddlsim::hardware {
 
 std::optional<ComputeRate> PeakRates::at(Precision precision) const {
@@ -21,6 +23,11 @@ void PeakRates::set(Precision precision, ComputeRate rate) {
     case Precision::kBf16: bf16 = rate; return;
     case Precision::kFp8: fp8 = rate; return;
   }
+}
+
+DeviceSpec device_spec(const Gpu& gpu, Precision precision) {
+  return {static_cast<double>(gpu.sm_count), gpu.peak.at(precision).value_or(ComputeRate{}), gpu.memory_bandwidth,
+          gpu.l2.value_or(DataSize{})};
 }
 
 }  // namespace ddlsim::hardware

@@ -24,9 +24,6 @@ struct FitOptions {
   std::string measured;  // where the rows come from
 };
 
-/// The datasheet's part of the curves; the peak of a precision the GPU does not have is 0.
-[[nodiscard]] hardware::DeviceSpec device_spec(const hardware::Gpu& gpu, Precision precision);
-
 /// Rows that were left out (throttled, cold) are passed over. Fails without a row that a curve can use.
 [[nodiscard]] Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> rows,
                                                          const hardware::Gpu& gpu, const FitOptions& options = {});

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/hardware/gpu.h"
 #include "ddlsim/support/kernel.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/units.h"
@@ -26,6 +27,9 @@ struct DeviceSpec {
   Bandwidth memory{};
   DataSize l2{};
 };
+
+/// The peak of a precision the GPU does not have is 0.
+[[nodiscard]] DeviceSpec device_spec(const Gpu& gpu, Precision precision);
 
 /// How a curve did on rows its fit never saw, and what it may be asked. Errors compare whole measurements: what the
 /// measurement itself adds is in both.
