@@ -6,7 +6,7 @@
 
 namespace ddlsim::calib {
 
-Part part_of(std::span<const std::int64_t> shape) {
+int fold_of(std::span<const std::int64_t> shape) {
   // splitmix64's mixing step (Steele et al. 2014), over the integers in turn.
   std::uint64_t hash = 0x9e3779b97f4a7c15ULL;
   for (const std::int64_t value : shape) {
@@ -15,8 +15,7 @@ Part part_of(std::span<const std::int64_t> shape) {
     hash = (hash ^ (hash >> 27U)) * 0x94d049bb133111ebULL;
     hash ^= hash >> 31U;
   }
-  const std::uint64_t turn = hash % 5;
-  return turn == 0 ? Part::kReport : turn == 1 ? Part::kSelect : Part::kFit;
+  return static_cast<int>(hash % kFolds);
 }
 
 double mean_error(std::span<const Judged> rows) {

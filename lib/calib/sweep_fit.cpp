@@ -49,7 +49,7 @@ SweepPoint point_of(const KernelMeasurement& row, const TimedSweep& sweep, std::
   if (known == series.end()) series.push_back(row.series);
   // Shapes, not rows: the same size in another series is still the same shape.
   const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(point.traffic), sweep.row};
-  point.part = part_of(shape);
+  point.fold = fold_of(shape);
   return point;
 }
 
@@ -89,12 +89,22 @@ std::vector<Group> groups_of(std::span<const KernelMeasurement> rows) {
   return sorted;
 }
 
-std::vector<SweepPoint> points_of(const Group& group, std::initializer_list<Part> parts) {
+template <typename Wanted>
+std::vector<SweepPoint> points_of(const Group& group, Wanted wanted) {
   std::vector<SweepPoint> points;
   for (const SweepPoint& point : group.points) {
-    if (std::find(parts.begin(), parts.end(), point.part) != parts.end()) points.push_back(point);
+    if (wanted(point.fold)) points.push_back(point);
   }
   return points;
+}
+
+std::vector<SweepPoint> in_fold(const Group& group, int wanted) {
+  return points_of(group, [&](int fold) { return fold == wanted; });
+}
+
+/// All but the report's fold and one more.
+std::vector<SweepPoint> all_but(const Group& group, int unwanted) {
+  return points_of(group, [&](int fold) { return fold != kReportFold && fold != unwanted; });
 }
 
 /// Error on rows that rise above the floor of their series: the others tell models little apart.
@@ -108,8 +118,8 @@ double selection_error(const SweepModel& model, const SweepSystem& system, std::
 
 /// Drops hinges, then per_row, as long as the rows set aside fare no more than 10 % worse.
 SweepSystem chosen(const Group& group, SweepSystem system) {
-  const auto fitted = points_of(group, {Part::kFit});
-  const auto aside = points_of(group, {Part::kSelect});
+  const auto fitted = all_but(group, kSelectFold);
+  const auto aside = in_fold(group, kSelectFold);
   if (fitted.empty() || aside.empty()) return system.simplest();
   const auto error_of = [&](const SweepSystem& candidate) {
     return selection_error(fit_model(candidate, fitted), candidate, aside);
@@ -160,8 +170,8 @@ std::vector<double> kernel_ratios(const SweepModel& model, const SweepSystem& sy
 
 void fill_report(const Group& group, const SweepSystem& system, const SweepModel& model,
                  hardware::CurveReport& report) {
-  const auto used = points_of(group, {Part::kFit, Part::kSelect});
-  const auto held_out = points_of(group, {Part::kReport});
+  const auto used = all_but(group, kReportFold);
+  const auto held_out = in_fold(group, kReportFold);
   report.fitted = static_cast<std::int64_t>(used.size());
   std::vector<Judged> judged;
   std::vector<Judged> above;
@@ -172,11 +182,13 @@ void fill_report(const Group& group, const SweepSystem& system, const SweepModel
   judge(judged, report);
   report.above_floor = static_cast<std::int64_t>(above.size());
   report.above_floor_mean = mean_error(above);
-  // The rows that chose the model set the interval, by a fit that did not see them.
-  const auto fitted = points_of(group, {Part::kFit});
-  const auto aside = points_of(group, {Part::kSelect});
   std::vector<double> ratios;
-  if (!fitted.empty()) ratios = kernel_ratios(fit_model(system, fitted), system, aside);
+  for (int fold = 0; fold < kFolds; ++fold) {
+    const auto rest = all_but(group, fold);
+    if (fold == kReportFold || rest.empty()) continue;
+    const auto found = kernel_ratios(fit_model(system, rest), system, in_fold(group, fold));
+    ratios.insert(ratios.end(), found.begin(), found.end());
+  }
   if (ratios.empty()) ratios = kernel_ratios(model, system, used);
   report.interval = conformal_interval(std::move(ratios));
   // What the overhead swallows may leave nothing of a kernel, but never less.
@@ -239,7 +251,7 @@ Expected<hardware::SweepCurve> fit_group(const Group& group, const hardware::Dev
   system.series = group.series.size();
   if (!(spec.l2 > DataSize::zero())) system.knots = {0};
   system = chosen(group, system);
-  const SweepModel model = fit_model(system, points_of(group, {Part::kFit, Part::kSelect}));
+  const SweepModel model = fit_model(system, all_but(group, kReportFold));
   hardware::SweepCurve curve = curve_of(group, system, model);
   fill_report(group, system, model, curve.report);
   curve.report.measured = options.measured;

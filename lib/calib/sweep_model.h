@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "ddlsim/calib/holdout.h"
 #include "ddlsim/hardware/gpu_profile.h"
 
 namespace ddlsim::calib {
@@ -14,7 +13,7 @@ struct SweepPoint {
   double rows = 0;
   double time = 0;  // seconds
   std::size_t series = 0;
-  Part part = Part::kFit;
+  int fold = 0;
 };
 
 /// What may vary.

@@ -1,12 +1,13 @@
 // Which rows a fit may see, and what it is worth on those it may not.
 //
-// Rows are dealt by a hash of their shape, so that repetitions of a shape stay together and a row's part does not
-// depend on the other rows: of every five shapes one is kept for the report, one chooses between models and sets the
-// interval, three are fitted for that choice. The parameters in a profile are fitted to all but the report's rows.
-// Interval: split-conformal. Of the n ratios measured / predicted of rows that were not fitted, those with ranks
-// floor(0.05 (n + 1)) and ceil(0.95 (n + 1)); with fewer than 19 ratios no rank holds 90 %, and the extremes are moved
-// out by half. Its coverage is counted on the report's rows. Source: Lei et al., "Distribution-free predictive
-// inference for regression" (2018).
+// Rows are dealt by a hash of their shape, so that repetitions of a shape stay together and a row's fold does not
+// depend on the other rows. Of five folds the first is kept for the report; the second chooses between models that the
+// other three were fitted to. The parameters in a profile are fitted to all but the report's rows.
+// Interval: cross-conformal over the four other folds. Each is predicted by a fit to the other three; of the n ratios
+// measured / predicted, those with ranks floor(0.05 (n + 1)) and ceil(0.95 (n + 1)) are the ends. With fewer than 19
+// ratios no rank holds 90 %, and the extremes are moved out by half. Its coverage is counted on the report's rows.
+// Sources: Vovk, "Cross-conformal predictors" (2015); Lei et al., "Distribution-free predictive inference for
+// regression" (2018).
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,12 @@
 
 namespace ddlsim::calib {
 
-enum class Part { kFit, kSelect, kReport };
+inline constexpr int kFolds = 5;
+inline constexpr int kReportFold = 0;
+inline constexpr int kSelectFold = 1;
 
-/// The part of a shape, by all the integers that make it.
-[[nodiscard]] Part part_of(std::span<const std::int64_t> shape);
+/// The fold of a shape, by all the integers that make it.
+[[nodiscard]] int fold_of(std::span<const std::int64_t> shape);
 
 struct Judged {
   double predicted = 0;

@@ -10,7 +10,7 @@
 // Steps: rows are parted into those at the floor and those above it, starting from 1.15 x the 5 % quantile of a series;
 // slopes and overheads follow from the rows above by non-negative robust least squares (calib/robust.h), floors are
 // medians of the rows below; the parting is renewed until it rests. Hinges start at {0, 1/2, 1, 2, 8} x L2 and one is
-// kept only if the rows set aside (calib/holdout.h) fare more than 10 % worse without it; the same for per_row. The
+// kept only if the fold set aside (calib/holdout.h) fares more than 10 % worse without it; the same for per_row. The
 // first slope is at least 1/5: no L2 moves more than 5 times what the memory does (NVIDIA A100 white paper: 5,120 bytes
 // per clock against 1,555 GB/s are 4.6 times). The interval is that of kernels: (measured - overhead) / T of rows above
 // the floor whose kernel makes at least half of what was measured. Softmax and norm: one curve for rows below 1024
