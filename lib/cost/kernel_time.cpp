@@ -13,7 +13,11 @@ namespace ddlsim::cost {
 namespace {
 
 /// A table without a curve: nothing was held out.
-const hardware::CurveReport kTable{.interval = {0.9, 1.1}};
+const hardware::CurveReport kTable = [] {
+  hardware::CurveReport report;
+  report.interval = {0.9, 1.1};
+  return report;
+}();
 
 /// A curve of another GPU or precision: as much again as an octave outside the hull.
 constexpr double kLent = 1;

@@ -388,7 +388,8 @@ Expected<StepQuestion> ask(const Scenario& scenario) {
                         .efficiency = scenario.efficiency,
                         .launch_interval = scenario.launch_interval,
                         .gpu_time_factor = scenario.gpu_time_factor,
-                        .messages = {}};
+                        .messages = {},
+                        .calibrated = nullptr};
   if (auto prepared = prepare(question); !prepared) return tl::unexpected<Error>(prepared.error());
   return question;
 }

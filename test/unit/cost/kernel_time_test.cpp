@@ -1,0 +1,129 @@
+#include "ddlsim/cost/kernel_time.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ddlsim;
+using namespace ddlsim::cost;
+
+namespace {
+
+hardware::Gpu gpu() {
+  hardware::Gpu gpu;
+  gpu.sm_count = 10;
+  gpu.peak.fp32 = teraflops_per_second(10);
+  gpu.peak.set(Precision::kFp16, teraflops_per_second(40));
+  gpu.peak.set(Precision::kBf16, teraflops_per_second(40));
+  gpu.memory_bandwidth = gigabytes_per_second(100);
+  return gpu;
+}
+
+/// Element-wise kernels reach the datasheet's bandwidth and err from 0.9 to 1.2.
+hardware::GpuProfile profile() {
+  hardware::GpuProfile profile;
+  hardware::SweepCurve curve;
+  curve.hinges = {{0, 1}};
+  curve.report.interval = {0.9, 1.2};
+  curve.report.hull = {{"bytes", 1e3, 1e9}};
+  profile.sweeps.push_back(curve);
+  return profile;
+}
+
+Calibration calibration(const hardware::GpuProfile& profile) {
+  return {.profile = &profile,
+          .gpu = gpu(),
+          .assumed = {teraflops_per_second(7), gigabytes_per_second(70)},
+          .assumed_interval = {0.5, 2}};
+}
+
+workload::Model model_of(const workload::Op& op, const workload::Shape& in) {
+  workload::Model model;
+  model.layers.push_back(workload::place(op, in, "layer").value().layer);
+  model.totals = workload::total(model.layers).value();
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("kernel time: a sweep within its hull", "[unit][cost]") {
+  const hardware::GpuProfile known = profile();
+  const auto relu = model_of(workload::Pointwise{.inverts_output = true}, {1000});
+  // 2 x 1000 elements of 4 B, 1000 samples: 8 MB at 100 GB/s; backward 12 MB. The update: 10 MB.
+  const CalibratedTimes times = calibrated_times(relu, calibration(known), 1000, Precision::kFp32, megabytes(10));
+  REQUIRE(times.layers.size() == 1);
+  CHECK(times.layers[0].forward.memory.in(microseconds) == Approx(80));
+  CHECK(times.layers[0].backward.memory.in(microseconds) == Approx(120));
+  CHECK(times.layers[0].forward.compute == Time::zero());
+  CHECK(times.update.in(microseconds) == Approx(100));
+  // The update has no curve of its own; the element-wise one stands in for it, which doubles the logarithm.
+  CHECK(times.measured.in(microseconds) == Approx(200));
+  CHECK(times.extrapolated.in(microseconds) == Approx(100));
+  CHECK(times.low.in(microseconds) == Approx(200 * 0.9 + 100 * 0.81));
+  CHECK(times.high.in(microseconds) == Approx(200 * 1.2 + 100 * 1.44));
+}
+
+TEST_CASE("kernel time: outside the hull the interval widens per octave", "[unit][cost]") {
+  const hardware::GpuProfile known = profile();
+  const auto relu = model_of(workload::Pointwise{}, {1000});
+  // 8 GB forward and backward, three octaves above the most: 0.9^8 and 1.2^8 are beyond what is assumed of anything.
+  const CalibratedTimes times = calibrated_times(relu, calibration(known), 1e6, Precision::kFp32, DataSize::zero());
+  CHECK(times.extrapolated.in(milliseconds) == Approx(160));
+  CHECK(times.low / times.extrapolated == Approx(0.5));
+  CHECK(times.high / times.extrapolated == Approx(2));
+}
+
+TEST_CASE("kernel time: what no curve covers is assumed", "[unit][cost]") {
+  const hardware::GpuProfile known = profile();
+  const auto linear = model_of(workload::Linear{.out = 1000, .bias = false}, {1000});
+  const CalibratedTimes times =
+      calibrated_times(linear, calibration(known), 10'000, Precision::kFp32, DataSize::zero());
+  // 2 x 1e10 FLOPs at 7 TFLOP/s, three times.
+  CHECK(times.layers[0].forward.compute.in(milliseconds) == Approx(20.0 / 7));
+  CHECK(times.layers[0].backward.compute.in(milliseconds) == Approx(40.0 / 7));
+  CHECK(times.assumed.in(milliseconds) == Approx(60.0 / 7));
+  CHECK(times.measured == Time::zero());
+  CHECK(times.high.in(milliseconds) == Approx(120.0 / 7));
+}
+
+TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::ProductCurve curve;
+  curve.precision = Precision::kBf16;
+  curve.tiles = {{}};
+  curve.report.interval = {0.9, 1.1};
+  known.products.push_back(curve);
+  const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
+  const auto measured = [&](Precision precision) {
+    return calibrated_times(linear, calibration(known), 1024, precision, DataSize::zero());
+  };
+  CHECK(measured(Precision::kBf16).measured > Time::zero());
+  CHECK(measured(Precision::kFp16).measured == Time::zero());
+  CHECK(measured(Precision::kFp16).extrapolated == measured(Precision::kBf16).measured);
+  CHECK(measured(Precision::kFp32).assumed > Time::zero());
+}
+
+TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  const workload::Convolution op{.out = 64, .kernel = {3, 3}, .pad = {1, 1}};
+  const auto model = model_of(op, {64, 56, 56});
+  known.measured_convolutions.push_back(
+      {Precision::kFp32, std::get<ConvolutionShape>(model.layers[0].forward[0].shape), 32, microseconds(777)});
+  const CalibratedTimes times = calibrated_times(model, calibration(known), 32, Precision::kFp32, DataSize::zero());
+  CHECK(times.layers[0].forward.total().in(microseconds) == Approx(777));
+}
+
+TEST_CASE("kernel time: twice every rate halves every time", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::ProductCurve curve;
+  curve.tiles = {{}};
+  known.products.push_back(curve);
+  const auto model = model_of(workload::Attention{.heads = 16}, {512, 1024});
+  Calibration slow = calibration(known);
+  Calibration fast = slow;
+  fast.gpu.peak.fp32 = fast.gpu.peak.fp32 * 2;
+  fast.gpu.memory_bandwidth = fast.gpu.memory_bandwidth * 2;
+  fast.assumed = {slow.assumed.compute * 2, slow.assumed.memory * 2};
+  const auto at = [&](const Calibration& c) {
+    return calibrated_times(model, c, 8, Precision::kFp32, DataSize::zero()).layers[0].forward.total();
+  };
+  CHECK(at(slow) / at(fast) == Approx(2).epsilon(1e-6));
+}
