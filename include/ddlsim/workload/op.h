@@ -53,6 +53,7 @@ struct LayerNorm {};
 /// One tensor in, one out.
 struct Pointwise {
   bool inverts_output = false;  // backward reads the saved output as well (relu, gelu, tanh, softmax, ...)
+  bool over_rows = false;       // softmax: the last size is reduced
 };
 /// Two tensors in, one out.
 struct Combine {
