@@ -9,6 +9,7 @@ namespace wl = ddlsim::workload;
 
 constexpr wl::Pointwise kCopy{.inverts_output = false};
 constexpr wl::Pointwise kActivation{.inverts_output = true};
+constexpr wl::Pointwise kSoftmax{.inverts_output = true, .over_rows = true};
 
 /// The hidden size, which the heads must divide.
 std::int64_t divided(ConfigReader& config, const char* hidden_key, const char* heads_key) {
@@ -71,7 +72,7 @@ Family of_text(Stack& stack, std::string task) {
 
 void add_head(Stack& stack, std::int64_t vocabulary, bool tied) {
   stack.add("linear", wl::Linear{.out = vocabulary, .bias = false, .tied = tied}, "lm_head");
-  stack.add("softmax", kActivation, "loss");
+  stack.add("softmax", kSoftmax, "loss");
 }
 
 /// relu, gelu or silu by the config's name of it; gelu for its many variants.
@@ -98,7 +99,7 @@ void add_bert_head(Stack& stack, ConfigReader& config, const Request& request, s
   if (classifies) {
     const std::int64_t labels = std::max<std::int64_t>(1, config.members("id2label").value_or(2));
     stack.add("linear", wl::Linear{.out = labels}, "classifier");
-    stack.add("softmax", kActivation, "loss");
+    stack.add("softmax", kSoftmax, "loss");
   }
   if (!pretraining && request.head != "ForMaskedLM") return;
   stack.add_on({hidden}, "linear", wl::Linear{.out = hidden}, "mlm_transform");
@@ -106,10 +107,10 @@ void add_bert_head(Stack& stack, ConfigReader& config, const Request& request, s
   stack.add("layernorm", wl::LayerNorm{}, "mlm_norm");
   const bool tied = config.flag_or("tie_word_embeddings", true);
   stack.add("linear", wl::Linear{.out = vocabulary, .bias = true, .tied = tied}, "mlm_decoder");
-  stack.add("softmax", kActivation, "mlm_loss");
+  stack.add("softmax", kSoftmax, "mlm_loss");
   if (!pretraining) return;
   stack.add_apart({hidden}, "linear", wl::Linear{.out = 2}, "nsp");
-  stack.add("softmax", kActivation, "nsp_loss");
+  stack.add("softmax", kSoftmax, "nsp_loss");
 }
 
 }  // namespace
@@ -264,7 +265,7 @@ Family vit_family(ConfigReader& config, const Request& request) {
   const std::int64_t labels = std::max<std::int64_t>(1, config.members("id2label").value_or(2));
   stack.add_apart({width}, "linear", wl::Linear{.out = classifies ? labels : width},
                   classifies ? "classifier" : "pooler");
-  stack.add(classifies ? "softmax" : "tanh", kActivation, "last");
+  stack.add(classifies ? "softmax" : "tanh", classifies ? kSoftmax : kActivation, "last");
   Family family = of_text(stack, "image classification");
   family.sample = "image";
   family.rows_name.clear();

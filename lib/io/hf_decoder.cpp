@@ -11,6 +11,7 @@ namespace {
 namespace wl = ddlsim::workload;
 
 constexpr wl::Pointwise kCopy{.inverts_output = false};
+constexpr wl::Pointwise kSoftmax{.inverts_output = true, .over_rows = true};
 constexpr wl::Combine kProduct{.product = true};
 
 /// What sets the members of the family apart (transformers, modeling_<model_type>.py).
@@ -80,7 +81,7 @@ class Decoder {
     for (std::int64_t block = 0; block < blocks_ && !config_.failed(); ++block) add_block(block);
     stack_.add("rmsnorm", wl::RmsNorm{}, "norm");
     stack_.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "lm_head");
-    stack_.add("softmax", wl::Pointwise{.inverts_output = true}, "loss");
+    stack_.add("softmax", kSoftmax, "loss");
     Family family;
     family.input_shape = {stack_.rows()};
     // Token ids and labels of 8 bytes each.
@@ -259,7 +260,7 @@ class Decoder {
 
   void add_mixture() {
     stack_.add("linear", wl::Linear{.out = mixture_.experts.experts, .bias = mixture_.router_bias}, "router");
-    stack_.add("softmax", wl::Pointwise{.inverts_output = true}, "routing");
+    stack_.add("softmax", kSoftmax, "routing");
     stack_.add_on({hidden_}, "experts", mixture_.experts, "experts");
     if (mixture_.shared_width == 0) return;
     add_mlp(mixture_.shared_width, "shared_");
