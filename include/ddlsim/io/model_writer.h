@@ -39,8 +39,8 @@ struct ModelDescription {
   workload::Shape input_shape{};  // of one sample
   DataSize input_per_sample{};    // whole bytes
   std::vector<DescribedLayer> layers;
-  std::optional<workload::MeasuredOn> measured;  // of measured layers
-  Sources sources;                               // of layers, input, batch and optimizer
+  std::optional<workload::MeasuredOn> measured{};  // of measured layers
+  Sources sources;                                 // of layers, input, batch and optimizer
   std::string notes;
 };
 
