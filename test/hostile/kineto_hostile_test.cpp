@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "ddlsim/io/chakra_file.h"
 #include "hostile/run_program.h"
 #include "unit/io/trace_text.h"
 
@@ -164,4 +165,42 @@ TEST_CASE("import kineto: the model replays the step it was made of") {
       run_program({"predict", "--model", out, "--node", "dgx1-v100", "--set", "fidelity=aggregate"});
   CHECK(aggregate.status == 1);
   CHECK_THAT(aggregate.err, Contains("known by measured times"));
+}
+
+TEST_CASE("hostile: Chakra traces") {
+  using ddlsim::io::ChakraNode;
+  using ddlsim::io::ChakraTrace;
+  const TempFolder folder;
+  const auto chakra = [&](const std::string& file, const Words& more = {"--gpu", "v100"}) {
+    return run_program(plus({"import", "chakra", file}, more));
+  };
+  const auto refused_as = [&](const std::string& bytes) {
+    const Outcome outcome = chakra(folder.file("t.et", bytes));
+    CHECK(outcome.status == 1);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.cpu_seconds < kMostSeconds);
+    CHECK(outcome.peak_bytes < kMostBytes);
+    CHECK_THAT(outcome.err, Contains("t.et"));
+    return outcome.err;
+  };
+  // A chain so long that recursion would fall over; then closed to a circle.
+  ChakraTrace trace;
+  for (std::int64_t i = 0; i < 90'000; ++i) {
+    ChakraNode node;
+    node.id = i;
+    node.duration = ddlsim::microseconds(1);
+    if (i > 0) node.data = {i - 1};
+    trace.nodes.push_back(node);
+  }
+  const Outcome chain = chakra(folder.file("chain.et", ddlsim::io::write_chakra(trace)));
+  CHECK(chain.status == 0);
+  CHECK(chain.cpu_seconds < kMostSeconds);
+  trace.nodes.front().data = {89'999};
+  CHECK_THAT(refused_as(ddlsim::io::write_chakra(trace)), Contains("lead back to it"));
+  CHECK_THAT(refused_as(""), Contains("the file is empty"));
+  CHECK_THAT(refused_as("version https://git-lfs.github.com/spec/v1\n"), Contains("Git LFS pointer"));
+  CHECK_THAT(refused_as(std::string(1000, '\xFF')), Contains("at byte 0"));
+  CHECK_THAT(refused_as(small_trace().text()), Contains("import kineto"));
+  CHECK(chakra(folder.file("t.et", ""), {}).status == 2);
+  CHECK_THAT(chakra(folder.file("t.et", ""), {"--gpu", "v1000"}).err, Contains("error: "));
 }

@@ -86,8 +86,8 @@ struct MeasuredOn {
   Precision precision = Precision::kFp32;  // of the matrix products
   ComputeRate peak{};                      // at that precision
   Bandwidth memory{};
-  std::optional<Time> launch_interval;  // between two kernels that the CPU issued
-  bool update = false;                  // whether the weights' update is among the layers
+  std::optional<Time> launch_interval{};  // between two kernels that the CPU issued
+  bool update = false;                    // whether the weights' update is among the layers
 };
 
 /// A validated model. Exactly one of `layers` (not empty) and `features` describes it.
@@ -104,7 +104,7 @@ struct Model {
   Totals totals;
   std::optional<StepFeatures> features;  // at `batch`
   std::optional<Architecture> architecture;
-  std::optional<MeasuredOn> measured;  // when a layer is a measured one
+  std::optional<MeasuredOn> measured{};  // when a layer is a measured one
   Published published;
   Sources sources;
   std::vector<std::string> recalled;  // feature keys whose figure nobody checked against the paper's text

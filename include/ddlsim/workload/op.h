@@ -134,8 +134,8 @@ struct MeasuredTime {
 /// Kernels as a profiler saw them. Its shape is that of its input.
 struct Measured {
   MeasuredTime time{};
-  std::int64_t kernels = 1;             // of each pass that takes time
-  std::vector<std::int64_t> gradients;  // elements of the gradient tensors ready with its backward
+  std::int64_t kernels = 1;               // of each pass that takes time
+  std::vector<std::int64_t> gradients{};  // elements of the gradient tensors ready with its backward
 };
 
 using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
@@ -159,8 +159,8 @@ struct Layer {
   std::vector<Kernel> backward;
   std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
   bool sparse_gradient = false;
-  std::int64_t sparse_elements = 0;      // of the gradient, per sample, when it is sparse
-  std::optional<MeasuredTime> measured;  // instead of the counts above
+  std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse
+  std::optional<MeasuredTime> measured{};  // instead of the counts above
 };
 
 struct Placed {
