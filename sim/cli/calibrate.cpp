@@ -32,7 +32,7 @@ Examples:
   ddlsim calibrate check t4 today.csv
   ddlsim calibrate check hardware/calibration/t4.yaml today.csv --anchor 20)";
 
-constexpr std::string_view kSteps = "steps: fit, check";
+constexpr std::string_view kSteps = "steps: measure, fit, check";
 
 struct CalibrateFlags {
   std::string data;
@@ -160,9 +160,11 @@ int run_calibrate(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (arguments.front() == "fit") return calibrate_fit(rest);
   if (arguments.front() == "check") return calibrate_check(rest);
+  if (arguments.front() == "measure") return run_measure(rest);
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
-        "Curves of a GPU's kernels, from measurements.\n\n  ddlsim calibrate fit ROWS... --gpu ID [-o OUT.yaml]\n"
+        "Curves of a GPU's kernels, from measurements.\n\n  ddlsim calibrate measure [--out FILE]\n"
+        "  ddlsim calibrate fit ROWS... --gpu ID [-o OUT.yaml]\n"
         "  ddlsim calibrate check PROFILE ROWS...\n\n`ddlsim calibrate fit --help` explains one\n"};
   }
   throw UsageError{fmt::format("unknown step '{}'", arguments.front().substr(0, 60)), std::string(kSteps)};
