@@ -69,12 +69,23 @@ struct ProductCurve {
   struct Tile {
     double m = 128;
     double n = 128;
-    double efficiency = 0.7;  // of a multiprocessor's peak, k_start apart
+    double efficiency = 0.8;  // of a multiprocessor's peak once it is full, k_start apart
+    double resident = 1;      // tiles a multiprocessor needs to be full
   };
   Precision precision = Precision::kFp32;
-  Time overhead{};      // of the measurement: in every measured row, in no prediction of a step
-  double memory = 0.8;  // share of the memory's bandwidth
-  double k_start = 0;   // what filling and emptying a tile takes, in steps of k
+  bool batched = false;     // of products that come many at once: libraries choose among other tiles for them
+  Time overhead{};          // of the measurement: in every measured row, in no prediction of a step
+  Time floor{};             // of the measurement likewise: no row is measured below it
+  double memory = 0.8;      // share of the memory's bandwidth
+  double exposed = 0.2;     // share of the shorter of computing and moving that the longer does not hide
+  double k_start = 8;       // what filling and emptying a tile takes, in steps of k
+  double quantised = 0.7;   // share of a last wave's empty places that costs like full ones
+  Time split_start{};       // of the kernel that sums the parts of a split k
+  double split_passes = 2;  // of the parts through memory
+  double slowdown = 0;      // how much longer work takes once clocks have settled under load
+  Time settle{};            // the length of kernel at which half of that is reached
+  double far_k = 8192;      // rows of k longer than this slow tiles down,
+  double far = 0;           // by this share per doubling
   std::vector<Tile> tiles;
   CurveReport report;
 };
@@ -99,10 +110,18 @@ struct SweepCurve {
 
 /// cost/convolution_time.h
 struct ConvolutionCurve {
+  /// An algorithm of Winograd's minimal filtering for 3 x 3 kernels of stride 1.
+  struct Winograd {
+    double rate = 0;   // its products' time relative to the curve's; 0: not used
+    double moved = 1;  // what its transforms move, relative to reading and writing everything once
+    Time start{};      // of its further kernels
+  };
   Precision precision = Precision::kFp32;
-  Time overhead{};
-  ProductCurve product{};  // the implicit matrix product
-  double winograd = 1;     // how much less time 3 x 3 kernels of stride 1 take; 1: not at all
+  ProductCurve product{};      // the implicit matrix product; its overhead and floor are those of the rows
+  Winograd winograd2{};        // F(2 x 2, 3 x 3), fused
+  Winograd winograd4{};        // F(4 x 4, 3 x 3), in kernels of its own
+  double input_gradient = 1;   // time of the input's gradient relative to the same products forward
+  double weight_gradient = 1;  // likewise of the weights' gradient
   CurveReport report;
 };
 

@@ -1,0 +1,57 @@
+// Fits the curve of matrix products (cost/product_time.h) to measured rows of one GPU and precision.
+//
+//   minimised  sum of rho(log(predicted / measured)) + a weak pull towards the defaults, rho = soft-L1 of scale 5 %
+//   predicted  max(floor, overhead + product_time)
+// All parameters are positive, bounded and fitted in their logarithms by Levenberg-Marquardt with rows reweighted at
+// every step. Tiles are added one at a time, the one that helps most, until none lowers the cost by 1 %; the fit from
+// all candidates at once is the other start; the better one is kept, less the tiles it can do without.
+// Every fifth distinct shape (by a hash of the shape, so that repeats of a row stay together) is held out; the report
+// is about those. Of more rows than `most_rows`, that many are fitted, chosen by another hash; the same rows give the
+// same curve. The 90 % interval holds the middle 90 % of measured / predicted over the rows held out; its coverage is
+// cross-conformal: each half of them is judged by the quantiles of the other.
+// Sources: Huber, Robust Statistics, 1981; Vovk, Cross-conformal predictors, 2015.
+// Limits: a fit knows nothing of clocks; another session is re-anchored by one factor (`anchor`).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/support/error.h"
+
+namespace ddlsim::calib {
+
+struct ProductRow {
+  hardware::ProductSize size;
+  Time time{};
+};
+
+struct ProductFitOptions {
+  std::vector<hardware::ProductCurve::Tile> tiles;  // candidates; empty: those of the precision
+  std::int64_t most_rows = 1200;                    // that the nonlinear search sees
+  std::string measured;                             // for the report
+};
+
+/// Fails for fewer than 12 rows, sizes or times that are not positive and finite, rows of one shape.
+[[nodiscard]] Expected<hardware::ProductCurve> fit_products(std::span<const ProductRow> rows,
+                                                            const hardware::DeviceSpec& spec, Precision precision,
+                                                            const ProductFitOptions& options = {});
+
+/// What a measurement of this product would show: the curve's time with the overhead of its rows.
+[[nodiscard]] Time as_measured(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                               const hardware::ProductSize& size);
+
+/// How a curve does on rows: the figures of the report, without what concerns the fit. Requires valid rows.
+[[nodiscard]] hardware::CurveReport judge(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                                          std::span<const ProductRow> rows);
+
+/// The factor that brings a curve to another session's rows: the median of measured / predicted. 1 without rows.
+[[nodiscard]] double anchor(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                            std::span<const ProductRow> rows);
+
+/// Of this shape, whether a fit holds it out.
+[[nodiscard]] bool held_out(const hardware::ProductSize& size);
+
+}  // namespace ddlsim::calib

@@ -1,0 +1,52 @@
+// Matrix products on a GPU: tiles, waves, split k, memory.
+//
+// C[m, n] = A[m, k] B[k, n] is cut into tiles, a multiprocessor computes tiles one after another, and k may be split in
+// s parts that are summed at the end. The library takes the tile and the split that are fastest:
+//   time     = min over tiles (M, N) and splits s of
+//              max(compute, move) + exposed min(compute, move) + (s > 1) split_start
+//   compute  = slow(f w (ceil(k / s) + k_start) (1 + far max(0, log2(k / far_k))))
+//   w        = 2 M N / (efficiency P / S)                 one step of k of one tile; P peak, S multiprocessors
+//   f        = quantised max(ceil(x), r) + (1 - quantised) max(x, r)   tiles in a row; r = resident
+//   x        = s products ceil(m / M) ceil(n / N) / S     tiles per multiprocessor
+//   slow(t)  = t (1 + slowdown t / (t + settle))          clocks fall under lasting load
+//   move     = element products (m k + k n + m n + (s > 1) split_passes s m n) / (memory B)
+// Splits tried: such that the tiles fill a quarter, half, all or twice the multiprocessors; at most 64 parts, none
+// shorter than 64.
+// Sources: tiles and waves: NVIDIA, Matrix Multiplication Background User's Guide (tile and wave quantisation); Yu et
+// al., Habitat, ATC 2021; Lee et al., NeuSight, ASPLOS 2025; split k: Osama et al., Stream-K, PPoPP 2023. The constants
+// are fitted per GPU and precision (calib/product_fit.h) and kept in hardware/calibration.
+// Limits: the library's heuristics are taken to be right; layouts (NN, NT, TN) and alignment are those of the rows
+// fitted; one product at a time on an otherwise idle GPU; time jumps where a new wave begins, so a slightly larger
+// product may be faster than a smaller one by up to a wave.
+//
+// Worked example: m = 256, n = 256, k = 1000, fp32, one tile 128 x 128 of efficiency 1, k_start 0, quantised 1, r = 1,
+// exposed 0.5, memory 1, nothing else; 2 multiprocessors, 2 TFLOP/s, 1 GB/s. x = 4 / 2, f = 2, w = 32768 / 1e12 s,
+// compute = 2 * 1000 w = 65.536 us; move = 4 * 577,536 B / (1 GB/s) = 2310.144 us; time = 2310.144 + 32.768 us.
+#pragma once
+
+#include <span>
+
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::cost {
+
+/// The GPU's time, the overhead of measurements apart. Requires sizes of at least 1 and a curve with tiles; a curve
+/// without any takes the peak for granted.
+[[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                                const hardware::ProductSize& size, DataSize element);
+
+/// As above, of a product whose operands and result are together `moved` to and from memory: less than all of them
+/// where operands are made on the fly (implicit products of convolutions).
+[[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                                const hardware::ProductSize& size, DataSize element, DataSize moved);
+
+/// The curve for a product of this precision: one of batched products for many, where there is one. Null without any.
+[[nodiscard]] const hardware::ProductCurve* product_curve(std::span<const hardware::ProductCurve> curves,
+                                                          Precision precision, double products);
+
+/// How many octaves a size lies outside the rows that a curve was fitted to, in the feature that is farthest outside:
+/// 0 inside, 1 at twice the most or half the least.
+[[nodiscard]] double outside(const hardware::CurveReport& report, const hardware::ProductSize& size);
+
+}  // namespace ddlsim::cost

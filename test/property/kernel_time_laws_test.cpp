@@ -1,0 +1,138 @@
+// Laws of the kernels' cost models, on random curves and sizes.
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "ddlsim/cost/convolution_time.h"
+#include "ddlsim/cost/product_time.h"
+
+using namespace ddlsim;
+using namespace ddlsim::cost;
+using hardware::ConvolutionCurve;
+using hardware::DeviceSpec;
+using hardware::ProductCurve;
+using hardware::ProductSize;
+
+namespace {
+
+double between(double least, double most) { return least + (most - least) * *rc::gen::inRange(0, 1001) / 1000.0; }
+
+/// 1 to 2^20, evenly in its logarithm.
+double size() { return std::floor(std::exp2(between(0, 20))); }
+
+ProductCurve random_curve() {
+  ProductCurve curve;
+  curve.memory = between(0.2, 1.1);
+  curve.exposed = between(0, 1);
+  curve.k_start = between(0, 200);
+  curve.quantised = between(0, 1);
+  curve.split_passes = between(0.1, 8);
+  curve.far = between(0, 0.3);
+  for (int t = *rc::gen::inRange(1, 5); t > 0; --t) {
+    curve.tiles.push_back({.m = std::exp2(*rc::gen::inRange(4, 9)),
+                           .n = std::exp2(*rc::gen::inRange(4, 9)),
+                           .efficiency = between(0.1, 1.2),
+                           .resident = between(0.2, 8)});
+  }
+  return curve;
+}
+
+DeviceSpec random_spec() {
+  return {static_cast<double>(*rc::gen::inRange(1, 200)), teraflops_per_second(between(1, 1000)),
+          gigabytes_per_second(between(50, 5000)), megabytes(6)};
+}
+
+ProductSize random_size() { return {std::floor(std::exp2(between(0, 10))), size(), size(), size()}; }
+
+}  // namespace
+
+TEST_CASE("kernel time laws: a product takes positive, finite time", "[property]") {
+  CHECK(rc::check([] {
+    ProductCurve curve = random_curve();
+    curve.slowdown = between(0, 3);
+    curve.settle = microseconds(between(1, 1e5));
+    curve.split_start = microseconds(between(0, 30));
+    const double time = product_time(curve, random_spec(), random_size(), bytes(2)).in(seconds);
+    RC_ASSERT(std::isfinite(time));
+    RC_ASSERT(time > 0);
+  }));
+}
+
+TEST_CASE("kernel time laws: twice the peak and bandwidth halve a product's time", "[property]") {
+  CHECK(rc::check([] {
+    const ProductCurve curve = random_curve();
+    const DeviceSpec spec = random_spec();
+    DeviceSpec twice = spec;
+    twice.peak = 2 * spec.peak;
+    twice.memory = 2 * spec.memory;
+    const ProductSize asked = random_size();
+    const double time = product_time(curve, spec, asked, bytes(4)).in(seconds);
+    RC_PRE(time > 1e-11);  // above the least time there is
+    RC_ASSERT(product_time(curve, twice, asked, bytes(4)).in(seconds)*2 == time);
+  }));
+}
+
+TEST_CASE("kernel time laws: more of either rate is never slower", "[property]") {
+  CHECK(rc::check([] {
+    ProductCurve curve = random_curve();
+    curve.slowdown = between(0, 3);
+    curve.settle = microseconds(between(1, 1e5));
+    const DeviceSpec spec = random_spec();
+    DeviceSpec better = spec;
+    better.peak = between(1, 3) * spec.peak;
+    better.memory = between(1, 3) * spec.memory;
+    const ProductSize asked = random_size();
+    RC_ASSERT(product_time(curve, better, asked, bytes(4)).in(seconds) <=
+              product_time(curve, spec, asked, bytes(4)).in(seconds) * (1 + 1e-12));
+  }));
+}
+
+TEST_CASE("kernel time laws: a larger m, n or number of unsplit products is never faster", "[property]") {
+  CHECK(rc::check([] {
+    ProductCurve curve = random_curve();
+    curve.batched = true;  // parts of a split k are chosen from few: there a larger product may meet a better split
+    const DeviceSpec spec = random_spec();
+    const ProductSize asked = random_size();
+    ProductSize larger = asked;
+    larger.m += size();
+    larger.n += size();
+    larger.k += size();
+    larger.products += size();
+    RC_ASSERT(product_time(curve, spec, asked, bytes(4)).in(seconds) <=
+              product_time(curve, spec, larger, bytes(4)).in(seconds) * (1 + 1e-12));
+  }));
+}
+
+TEST_CASE("kernel time laws: splitting k never hurts", "[property]") {
+  CHECK(rc::check([] {
+    const ProductCurve curve = random_curve();
+    ProductCurve whole = curve;
+    whole.batched = true;
+    const DeviceSpec spec = random_spec();
+    const ProductSize asked = random_size();
+    RC_ASSERT(product_time(curve, spec, asked, bytes(4)) <= product_time(whole, spec, asked, bytes(4)));
+  }));
+}
+
+TEST_CASE("kernel time laws: an algorithm more never makes a convolution slower", "[property]") {
+  CHECK(rc::check([] {
+    ConvolutionCurve curve;
+    curve.product = random_curve();
+    const std::int64_t side = *rc::gen::inRange<std::int64_t>(1, 200);
+    const ConvolutionShape shape{.pass = static_cast<ConvolutionPass>(*rc::gen::inRange(0, 3)),
+                                 .in = *rc::gen::inRange<std::int64_t>(1, 2000),
+                                 .out = *rc::gen::inRange<std::int64_t>(1, 2000),
+                                 .input = {side, side},
+                                 .output = {side, side},
+                                 .kernel = {3, 3}};
+    const DeviceSpec spec = random_spec();
+    const double batch = static_cast<double>(*rc::gen::inRange(1, 512));
+    const Time without = convolution_time(curve, spec, shape, batch, bytes(4));
+    RC_ASSERT(std::isfinite(without.in(seconds)));
+    RC_ASSERT(without > Time::zero());
+    curve.winograd2.rate = between(0.3, 3);
+    curve.winograd4.rate = between(0.3, 3);
+    RC_ASSERT(convolution_time(curve, spec, shape, batch, bytes(4)) <= without);
+  }));
+}

@@ -1,0 +1,84 @@
+#include "ddlsim/calib/convolution_fit.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ddlsim/cost/convolution_time.h"
+
+using namespace ddlsim;
+using namespace ddlsim::calib;
+using hardware::ConvolutionCurve;
+using hardware::DeviceSpec;
+
+namespace {
+
+const DeviceSpec kV100{80, teraflops_per_second(14), gigabytes_per_second(900), megabytes(6)};
+
+ConvolutionCurve planted() {
+  ConvolutionCurve curve;
+  curve.product.overhead = microseconds(50);
+  curve.product.floor = microseconds(60);
+  curve.product.memory = 0.7;
+  curve.product.tiles = {{.m = 128, .n = 64, .efficiency = 0.8, .resident = 1}};
+  curve.winograd2 = {.rate = 1.2, .moved = 1, .start = microseconds(5)};
+  curve.winograd4 = {.rate = 1.1, .moved = 1, .start = microseconds(10)};
+  curve.input_gradient = 1.3;
+  curve.weight_gradient = 0.8;
+  return curve;
+}
+
+std::vector<ConvolutionRow> rows_of(const ConvolutionCurve& curve) {
+  std::vector<ConvolutionRow> rows;
+  for (const auto pass :
+       {ConvolutionPass::kForward, ConvolutionPass::kInputGradient, ConvolutionPass::kWeightGradient}) {
+    for (const std::int64_t kernel : {1, 3}) {
+      for (const std::int64_t channels : {16, 64, 200, 512}) {
+        for (const std::int64_t size : {7, 14, 28, 56}) {
+          for (const std::int64_t batch : {4, 16, 64}) {
+            const ConvolutionShape shape{.pass = pass,
+                                         .in = channels,
+                                         .out = channels + 32,
+                                         .input = {size, size},
+                                         .output = {size, size},
+                                         .kernel = {kernel, kernel}};
+            rows.push_back({shape, batch, as_measured(curve, kV100, shape, batch)});
+          }
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("convolution fit: planted parameters come back", "[unit][calib]") {
+  const auto rows = rows_of(planted());
+  const auto curve = fit_convolutions(rows, kV100, Precision::kFp32);
+  REQUIRE(curve);
+  CHECK(curve->report.fitted + curve->report.held_out == static_cast<std::int64_t>(rows.size()));
+  CHECK(curve->report.mean < 0.05);
+  CHECK(curve->input_gradient == Approx(1.3).epsilon(0.05));
+  CHECK(curve->weight_gradient == Approx(0.8).epsilon(0.05));
+  CHECK(anchor(*curve, kV100, rows) == Approx(1).epsilon(0.03));
+}
+
+TEST_CASE("convolution fit: rows that make no curve", "[unit][calib]") {
+  const auto good = rows_of(planted());
+  const auto failure = [](const std::vector<ConvolutionRow>& rows) {
+    const auto curve = fit_convolutions(rows, kV100, Precision::kFp32);
+    return curve ? std::string() : curve.error().message;
+  };
+  CHECK(failure({}) == "0 rows of forward convolutions; a curve needs at least 12");
+  // Gradients alone say nothing of what runs forward.
+  CHECK(failure({good.end() - 40, good.end()}) == "0 rows of forward convolutions; a curve needs at least 12");
+  CHECK(failure(std::vector<ConvolutionRow>(20, good[0])).find("one-point curve") != std::string::npos);
+  auto rows = good;
+  rows[1].time = seconds(std::nan(""));
+  CHECK(failure(rows) == "row 2: the time is not positive");
+  rows = good;
+  rows[2].shape.stride = {0, 1};
+  CHECK(failure(rows) == "row 3: a size is not at least 1");
+}

@@ -1,0 +1,123 @@
+#include "ddlsim/cost/convolution_time.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "ddlsim/cost/product_time.h"
+
+using namespace ddlsim;
+using namespace ddlsim::cost;
+using hardware::ConvolutionCurve;
+using hardware::DeviceSpec;
+using hardware::MeasuredConvolution;
+
+namespace {
+
+ConvolutionShape three_by_three(ConvolutionPass pass = ConvolutionPass::kForward) {
+  return {.pass = pass, .in = 64, .out = 32, .input = {4, 4}, .output = {4, 4}, .kernel = {3, 3}};
+}
+
+/// One tile of one element at the peak: time is arithmetic alone.
+ConvolutionCurve arithmetic() {
+  ConvolutionCurve curve;
+  curve.product.memory = 1;
+  curve.product.exposed = 0;
+  curve.product.k_start = 0;
+  curve.product.quantised = 0;
+  curve.product.batched = true;
+  curve.product.tiles = {{.m = 1, .n = 1, .efficiency = 1, .resident = 1e-9}};
+  return curve;
+}
+
+const DeviceSpec kDevice{1, teraflops_per_second(2), gigabytes_per_second(1e9), megabytes(6)};
+
+double us(const ConvolutionCurve& curve, const ConvolutionShape& shape, double batch) {
+  return convolution_time(curve, kDevice, shape, batch, bytes(4)).in(microseconds);
+}
+
+}  // namespace
+
+TEST_CASE("convolution time: the products of the header's worked example", "[unit][cost]") {
+  const auto forward = implicit_product(three_by_three(), 2);
+  CHECK(forward.products == 1);
+  CHECK(forward.m == 32);
+  CHECK(forward.n == 32);
+  CHECK(forward.k == 576);
+  const auto input = implicit_product(three_by_three(ConvolutionPass::kInputGradient), 2);
+  CHECK(input.m == 32);
+  CHECK(input.n == 64);
+  CHECK(input.k == 288);
+  const auto weights = implicit_product(three_by_three(ConvolutionPass::kWeightGradient), 2);
+  CHECK(weights.m == 32);
+  CHECK(weights.n == 576);
+  CHECK(weights.k == 32);
+  // With a stride of 2 an input is reached by a quarter of the taps: the same arithmetic as forward.
+  const ConvolutionShape strided{.pass = ConvolutionPass::kInputGradient,
+                                 .in = 8,
+                                 .out = 16,
+                                 .input = {8, 8},
+                                 .output = {4, 4},
+                                 .kernel = {3, 3},
+                                 .stride = {2, 2}};
+  CHECK(implicit_product(strided, 1).k == 36);
+  ConvolutionShape grouped = three_by_three();
+  grouped.groups = 4;
+  CHECK(implicit_product(grouped, 1).products == 4);
+  CHECK(implicit_product(grouped, 1).n == 8);
+  CHECK(implicit_product(grouped, 1).k == 144);
+}
+
+TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit][cost]") {
+  ConvolutionCurve curve = arithmetic();
+  // 589,824 multiply-adds at 1e12 a second
+  CHECK(us(curve, three_by_three(), 2) == Approx(0.589824));
+  curve.winograd2.rate = 1;
+  CHECK(us(curve, three_by_three(), 2) == Approx(0.262144));
+  CHECK(us(curve, three_by_three(ConvolutionPass::kInputGradient), 2) == Approx(0.262144));
+  CHECK(us(curve, three_by_three(ConvolutionPass::kWeightGradient), 2) == Approx(0.262144));
+  curve.winograd4.rate = 1;  // 36 products of 2 x 32 x 64
+  CHECK(us(curve, three_by_three(), 2) == Approx(0.147456));
+  curve.winograd4.start = microseconds(1);
+  CHECK(us(curve, three_by_three(), 2) == Approx(0.262144));
+  ConvolutionShape other = three_by_three();
+  other.dilation = {2, 2};
+  CHECK(us(curve, other, 2) == Approx(0.589824));
+  other = three_by_three();
+  other.kernel = {1, 1};
+  CHECK(us(curve, other, 2) == Approx(0.065536));
+}
+
+TEST_CASE("convolution time: passes have their ratios, depthwise moves only", "[unit][cost]") {
+  ConvolutionCurve curve = arithmetic();
+  curve.input_gradient = 1.5;
+  curve.weight_gradient = 2;
+  CHECK(us(curve, three_by_three(ConvolutionPass::kInputGradient), 2) == Approx(1.5 * 0.589824));
+  CHECK(us(curve, three_by_three(ConvolutionPass::kWeightGradient), 2) == Approx(2 * 0.589824));
+  curve.product.tiles = {{.m = 128, .n = 128, .efficiency = 1, .resident = 1}};
+  const DeviceSpec device{1, teraflops_per_second(2), gigabytes_per_second(1), megabytes(6)};
+  const ConvolutionShape depthwise{
+      .in = 32, .out = 32, .groups = 32, .input = {4, 4}, .output = {4, 4}, .kernel = {3, 3}};
+  // 512 in, 512 out, 288 weights; 4 bytes each at half of 1 GB/s
+  CHECK(convolution_time(curve, device, depthwise, 1, bytes(4)).in(microseconds) == Approx(10.496));
+}
+
+TEST_CASE("convolution time: what was measured wins, the nearest batch is scaled", "[unit][cost]") {
+  const std::vector<MeasuredConvolution> table{
+      {Precision::kFp32, three_by_three(), 2, microseconds(10)},
+      {Precision::kFp32, three_by_three(), 32, microseconds(100)},
+      {Precision::kFp16, three_by_three(), 4, microseconds(1)},
+  };
+  const ConvolutionCurve curve = arithmetic();
+  const auto ask = [&](const ConvolutionShape& shape, double batch, const ConvolutionCurve* by) {
+    return measured_convolution(table, by, kDevice, Precision::kFp32, shape, batch);
+  };
+  CHECK(ask(three_by_three(), 32, &curve)->time.in(microseconds) == Approx(100));
+  CHECK(ask(three_by_three(), 32, &curve)->provenance == Provenance::kMeasured);
+  // 4 is nearer to 2 than to 32; arithmetic doubles.
+  CHECK(ask(three_by_three(), 4, &curve)->time.in(microseconds) == Approx(20));
+  CHECK(ask(three_by_three(), 4, &curve)->provenance == Provenance::kInterpolated);
+  CHECK(ask(three_by_three(), 64, nullptr)->time.in(microseconds) == Approx(200));
+  ConvolutionShape other = three_by_three();
+  other.stride = {2, 2};
+  CHECK_FALSE(ask(other, 32, &curve));
+}
