@@ -1,10 +1,14 @@
 #include "ddlsim/calib/check.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ddlsim/calib/fit.h"
 #include "ddlsim/calib/holdout.h"
 #include "ddlsim/calib/robust.h"
+#include "ddlsim/cost/convolution_time.h"
+#include "ddlsim/cost/product_time.h"
 #include "ddlsim/cost/sweep_time.h"
 
 namespace ddlsim::calib {
@@ -64,23 +68,66 @@ CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
   return checked;
 }
 
+RowPrediction of_product(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
+                         const Product& product) {
+  const hardware::ProductSize size{static_cast<double>(product.products), static_cast<double>(product.m),
+                                   static_cast<double>(product.n), static_cast<double>(product.k)};
+  return {name_of_curve(curve),
+          &curve.report,
+          cost::product_time(curve, spec, size, activation_size(curve.precision)),
+          {{}, curve.overhead, curve.floor}};
+}
+
+RowPrediction of_convolution(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
+                             const TimedConvolution& row) {
+  return {
+      name_of_curve(curve),
+      &curve.report,
+      cost::convolution_time(curve, spec, row.shape, static_cast<double>(row.batch), activation_size(curve.precision)),
+      {{}, curve.product.overhead, curve.product.floor}};
+}
+
+RowPrediction of_sweep(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec, const TimedSweep& sweep,
+                       const KernelMeasurement& row) {
+  const double rows =
+      curve.per_row > Time::zero() ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
+  return {name_of_curve(curve), &curve.report, cost::sweep_time(curve, spec, {sweep.traffic, rows}),
+          cost::overhead_of(curve, row.series)};
+}
+
 }  // namespace
+
+std::string name_of_curve(const hardware::ProductCurve& curve) {
+  return fmt::format("product {}{}", name_of(kPrecisions, curve.precision), curve.batched ? " batched" : "");
+}
+
+std::string name_of_curve(const hardware::ConvolutionCurve& curve) {
+  return fmt::format("convolution {}", name_of(kPrecisions, curve.precision));
+}
+
+std::string name_of_curve(const hardware::SweepCurve& curve) {
+  std::string name(name_of(kSweepKinds, curve.kind));
+  if (curve.row_from > 0) name += fmt::format(" of rows from {}", curve.row_from);
+  return name;
+}
 
 std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,
                                          const KernelMeasurement& row) {
-  // Products and convolutions: here, as the sweeps below.
-  const auto* sweep = std::get_if<TimedSweep>(&row.what);
-  if (sweep == nullptr) return std::nullopt;
-  const auto chosen = cost::choose_sweep(profile, sweep->kind, sweep->row);
-  if (!chosen) return std::nullopt;
-  const hardware::SweepCurve& curve = *chosen->curve;
-  const double rows = cost::rows_of(sweep->traffic, sweep->row, activation_size(row.precision));
-  std::string name(name_of(kSweepKinds, sweep->kind));
-  if (curve.row_from > 0) name += " of rows from " + std::to_string(curve.row_from);
-  return RowPrediction{std::move(name), &curve.report,
-                       cost::sweep_time(curve, hardware::device_spec(gpu, row.precision),
-                                        {sweep->traffic, curve.per_row > Time{} ? rows : 0.0}),
-                       cost::overhead_of(curve, row.series)};
+  const hardware::DeviceSpec spec = hardware::device_spec(gpu, row.precision);
+  if (const auto* product = std::get_if<Product>(&row.what)) {
+    const auto* curve = cost::product_curve(profile.products, row.precision, static_cast<double>(product->products));
+    if (curve != nullptr) return of_product(*curve, spec, *product);
+  }
+  if (const auto* convolution = std::get_if<TimedConvolution>(&row.what)) {
+    for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
+      if (curve.precision == row.precision) return of_convolution(curve, spec, *convolution);
+    }
+  }
+  if (const auto* sweep = std::get_if<TimedSweep>(&row.what)) {
+    const auto chosen = cost::choose_sweep(profile, sweep->kind, sweep->row);
+    if (chosen) return of_sweep(*chosen->curve, spec, *sweep, row);
+  }
+  return std::nullopt;
 }
 
 ProfileCheck check_profile(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,

@@ -1,12 +1,81 @@
 #include "ddlsim/calib/fit.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "ddlsim/calib/convolution_fit.h"
+#include "ddlsim/calib/product_fit.h"
 #include "ddlsim/calib/robust.h"
 #include "ddlsim/calib/sweep_fit.h"
 
 namespace ddlsim::calib {
+
+namespace {
+
+/// A table of more is no longer a model's own shapes, but a study.
+constexpr std::size_t kMostKept = 500;
+
+tl::unexpected<Error> named(Error error, const std::string& curve) {
+  error.message = curve + ": " + error.message;
+  return tl::unexpected<Error>(std::move(error));
+}
+
+Expected<void> fit_all_products(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,
+                                const FitOptions& options, hardware::GpuProfile& profile) {
+  std::map<std::pair<Precision, bool>, std::vector<ProductRow>> groups;
+  for (const KernelMeasurement& row : rows) {
+    const auto* product = std::get_if<Product>(&row.what);
+    if (product == nullptr || row.left_out) continue;
+    groups[{row.precision, product->products > 1}].push_back(
+        {{static_cast<double>(product->products), static_cast<double>(product->m), static_cast<double>(product->n),
+          static_cast<double>(product->k)},
+         row.time});
+  }
+  for (const auto& [key, group] : groups) {
+    ProductFitOptions fit;
+    fit.measured = options.measured;
+    auto curve = fit_products(group, hardware::device_spec(gpu, key.first), key.first, fit);
+    if (!curve) {
+      return named(curve.error(), "products in " + std::string(name_of(kPrecisions, key.first)));
+    }
+    curve->batched = key.second;
+    profile.products.push_back(std::move(*curve));
+  }
+  return {};
+}
+
+/// The convolutions as they were measured, less what measuring added; those at the floor say nothing.
+void keep_measured(const std::vector<ConvolutionRow>& rows, const hardware::ConvolutionCurve& curve,
+                   hardware::GpuProfile& profile) {
+  if (rows.size() > kMostKept) return;
+  for (const ConvolutionRow& row : rows) {
+    const Time kernel = row.time - curve.product.overhead;
+    if (row.time <= curve.product.floor || !(kernel > Time::zero())) continue;
+    profile.measured_convolutions.push_back({curve.precision, row.shape, row.batch, kernel});
+  }
+}
+
+Expected<void> fit_all_convolutions(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,
+                                    const FitOptions& options, hardware::GpuProfile& profile) {
+  std::map<Precision, std::vector<ConvolutionRow>> groups;
+  for (const KernelMeasurement& row : rows) {
+    const auto* convolution = std::get_if<TimedConvolution>(&row.what);
+    if (convolution == nullptr || row.left_out) continue;
+    groups[row.precision].push_back({convolution->shape, convolution->batch, row.time});
+  }
+  for (const auto& [precision, group] : groups) {
+    ProductFitOptions fit;
+    fit.measured = options.measured;
+    auto curve = fit_convolutions(group, hardware::device_spec(gpu, precision), precision, fit);
+    if (!curve) return named(curve.error(), "convolutions in " + std::string(name_of(kPrecisions, precision)));
+    keep_measured(group, *curve, profile);
+    profile.convolutions.push_back(std::move(*curve));
+  }
+  return {};
+}
+
+}  // namespace
 
 Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,
                                            const FitOptions& options) {
@@ -17,7 +86,12 @@ Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> ro
   auto sweeps = fit_sweeps(rows, hardware::device_spec(gpu, Precision::kFp32), {options.measured});
   if (!sweeps) return tl::unexpected<Error>(sweeps.error());
   profile.sweeps = std::move(*sweeps);
-  // Products and convolutions: here, as the sweeps above.
+  if (auto fitted = fit_all_products(rows, gpu, options, profile); !fitted) {
+    return tl::unexpected<Error>(fitted.error());
+  }
+  if (auto fitted = fit_all_convolutions(rows, gpu, options, profile); !fitted) {
+    return tl::unexpected<Error>(fitted.error());
+  }
   std::vector<double> launches;
   for (const KernelMeasurement& row : rows) {
     if (!row.left_out && std::holds_alternative<TimedLaunch>(row.what)) launches.push_back(row.time.in(seconds));

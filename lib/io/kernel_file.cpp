@@ -61,7 +61,9 @@ class Lines {
   }
 
   [[nodiscard]] const std::string& text() const { return line_; }
-  [[nodiscard]] SourceLocation at(std::size_t offset) const { return {file_, number_, static_cast<int>(offset) + 1}; }
+  [[nodiscard]] SourceLocation at(std::size_t offset) const {
+    return {file_, std::max(number_, 1), static_cast<int>(offset) + 1};
+  }
 
  private:
   std::istream& stream_;
@@ -90,6 +92,7 @@ Expected<Json> parse_object(const Lines& lines) {
     if (!object.is_object()) return fail(ErrorCode::kParse, "a line of JSON must be an object: {...}", lines.at(0));
     return object;
   } catch (const Json::parse_error& broken) {
+    if (!problem.empty()) return fail(ErrorCode::kParse, std::move(problem), lines.at(0));
     const std::size_t offset = std::min(std::max<std::size_t>(broken.byte, 1) - 1, lines.text().size());
     const bool cut = offset + 1 >= lines.text().size();
     return fail(ErrorCode::kParse, cut ? "the line is cut short" : "not JSON", lines.at(offset));

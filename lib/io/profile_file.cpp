@@ -114,14 +114,27 @@ void read_report_into(MapReader& reader, CurveReport& report, std::vector<Error>
   if (const Node* node = reader.require("report")) report = read_report(*node, errors);
 }
 
+/// What products and the implicit products of convolutions share.
 void read_tiles(MapReader& reader, ProductCurve& curve, std::vector<Error>& errors) {
+  curve.batched = reader.flag_or("batched", false);
+  curve.overhead = time_or_zero(reader, "overhead");
+  curve.floor = time_or_zero(reader, "floor");
   curve.memory = number(reader, "memory", {1e-6, 10});
+  curve.exposed = number(reader, "exposed", {0, 10});
   curve.k_start = number(reader, "k_start");
+  curve.quantised = number(reader, "quantised", {0, 10});
+  curve.split_start = time_or_zero(reader, "split_start");
+  curve.split_passes = number(reader, "split_passes");
+  curve.slowdown = number(reader, "slowdown");
+  curve.settle = time_or_zero(reader, "settle");
+  curve.far_k = number(reader, "far_k", {1e-6, kMost});
+  curve.far = number(reader, "far");
   const Node* tiles = reader.require("tiles");
   if (tiles == nullptr) return;
   for (const Node& item : items_of(reader, *tiles)) {
     MapReader tile(item, "a tile", errors);
-    curve.tiles.push_back({number(tile, "m", {1}), number(tile, "n", {1}), number(tile, "efficiency", {1e-6, 10})});
+    curve.tiles.push_back({number(tile, "m", {1, kMost}), number(tile, "n", {1, kMost}),
+                           number(tile, "efficiency", {1e-6, 10}), number(tile, "resident", {1e-6, kMost})});
     tile.finish();
   }
   if (curve.tiles.empty()) reader.report(*tiles, ErrorCode::kInvalidArgument, "no tile");
@@ -131,11 +144,22 @@ ProductCurve read_product(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of products", errors);
   ProductCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
-  curve.overhead = time_or_zero(reader, "overhead");
   read_tiles(reader, curve, errors);
   read_report_into(reader, curve.report, errors);
   reader.finish();
   return curve;
+}
+
+ConvolutionCurve::Winograd read_winograd(MapReader& reader, std::string_view key, std::vector<Error>& errors) {
+  ConvolutionCurve::Winograd winograd;
+  const Node* node = reader.find(key);
+  if (node == nullptr) return winograd;
+  MapReader parts(*node, "a Winograd algorithm", errors);
+  winograd.rate = number(parts, "rate");
+  winograd.moved = number(parts, "moved");
+  winograd.start = time_or_zero(parts, "start");
+  parts.finish();
+  return winograd;
 }
 
 ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) {
@@ -143,9 +167,11 @@ ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) 
   ConvolutionCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
   curve.product.precision = curve.precision;
-  curve.overhead = time_or_zero(reader, "overhead");
-  curve.winograd = number_or(reader, "winograd", 1, {1e-6, 100});
   read_tiles(reader, curve.product, errors);
+  curve.winograd2 = read_winograd(reader, "winograd2", errors);
+  curve.winograd4 = read_winograd(reader, "winograd4", errors);
+  curve.input_gradient = number_or(reader, "input_gradient", 1, {1e-6, 1000});
+  curve.weight_gradient = number_or(reader, "weight_gradient", 1, {1e-6, 1000});
   read_report_into(reader, curve.report, errors);
   reader.finish();
   return curve;
@@ -238,7 +264,9 @@ Expected<GpuProfile> read_profile(const Node& document) {
   profile.date = reader.text_or("date", {});
   profile.launch_interval = reader.optional_quantity<dimension::kTime>("launch_interval");
   const auto precision_of = [](const auto& curve) { return curve.precision; };
-  profile.products = read_curves<ProductCurve>(reader, "products", errors, read_product, precision_of);
+  profile.products = read_curves<ProductCurve>(reader, "products", errors, read_product, [](const ProductCurve& curve) {
+    return std::pair{curve.precision, curve.batched};
+  });
   profile.convolutions = read_curves<ConvolutionCurve>(reader, "convolutions", errors, read_convolution, precision_of);
   if (const Node* list = reader.find("measured_convolutions")) {
     for (const Node& item : items_of(reader, *list)) {

@@ -32,7 +32,7 @@ std::string in_quotes(std::string_view text) {
 std::string report_text(const CurveReport& report) {
   std::string text = "    report:\n";
   const auto line = [&](std::string_view key, const std::string& value) {
-    text += fmt::format("      {}: {}\n", key, value);
+    text += fmt::format("      {}:{}{}\n", key, value.empty() ? "" : " ", value);
   };
   line("measured", in_quotes(report.measured.empty() ? "not said" : report.measured));
   line("fitted", std::to_string(report.fitted));
@@ -60,24 +60,47 @@ std::string report_text(const CurveReport& report) {
 }
 
 std::string tiles_text(const hardware::ProductCurve& curve) {
-  std::string text =
-      fmt::format("    memory: {}\n    k_start: {}\n    tiles:\n", number(curve.memory), number(curve.k_start));
+  std::string text;
+  const auto line = [&](std::string_view key, const std::string& value) {
+    text += fmt::format("    {}: {}\n", key, value);
+  };
+  if (curve.batched) line("batched", "true");
+  line("overhead", time(curve.overhead));
+  line("floor", time(curve.floor));
+  line("memory", number(curve.memory));
+  line("exposed", number(curve.exposed));
+  line("k_start", number(curve.k_start));
+  line("quantised", number(curve.quantised));
+  line("split_start", time(curve.split_start));
+  line("split_passes", number(curve.split_passes));
+  line("slowdown", number(curve.slowdown));
+  line("settle", time(curve.settle));
+  line("far_k", number(curve.far_k));
+  line("far", number(curve.far));
+  line("tiles", "");
   for (const auto& tile : curve.tiles) {
-    text += fmt::format("      - {{m: {}, n: {}, efficiency: {}}}\n", number(tile.m), number(tile.n),
-                        number(tile.efficiency));
+    text += fmt::format("      - {{m: {}, n: {}, efficiency: {}, resident: {}}}\n", number(tile.m), number(tile.n),
+                        number(tile.efficiency), number(tile.resident));
   }
   return text;
 }
 
 std::string product_text(const hardware::ProductCurve& curve) {
-  return fmt::format("  - precision: {}\n    overhead: {}\n{}{}", name_of(kPrecisions, curve.precision),
-                     time(curve.overhead), tiles_text(curve), report_text(curve.report));
+  return fmt::format("  - precision: {}\n{}{}", name_of(kPrecisions, curve.precision), tiles_text(curve),
+                     report_text(curve.report));
+}
+
+std::string winograd_text(std::string_view key, const hardware::ConvolutionCurve::Winograd& winograd) {
+  if (!(winograd.rate > 0)) return {};
+  return fmt::format("    {}: {{rate: {}, moved: {}, start: {}}}\n", key, number(winograd.rate), number(winograd.moved),
+                     time(winograd.start));
 }
 
 std::string convolution_text(const hardware::ConvolutionCurve& curve) {
-  return fmt::format("  - precision: {}\n    overhead: {}\n    winograd: {}\n{}{}",
-                     name_of(kPrecisions, curve.precision), time(curve.overhead), number(curve.winograd),
-                     tiles_text(curve.product), report_text(curve.report));
+  return fmt::format("  - precision: {}\n{}{}{}    input_gradient: {}\n    weight_gradient: {}\n{}",
+                     name_of(kPrecisions, curve.precision), tiles_text(curve.product),
+                     winograd_text("winograd2", curve.winograd2), winograd_text("winograd4", curve.winograd4),
+                     number(curve.input_gradient), number(curve.weight_gradient), report_text(curve.report));
 }
 
 std::string measured_text(const hardware::MeasuredConvolution& measured) {

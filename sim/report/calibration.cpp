@@ -28,8 +28,14 @@ class Parameters {
   }
 
   void add_product(const hardware::ProductCurve& product) {
+    add("overhead", fmt::format("{}, floor {}", to_text(product.overhead), to_text(product.floor)));
     add("memory", significant(product.memory));
+    add("exposed", significant(product.exposed));
     add("k_start", significant(product.k_start));
+    add("quantised", significant(product.quantised));
+    if (product.slowdown > 0) {
+      add("slowdown", fmt::format("{}, half of it at {}", percent(product.slowdown), to_text(product.settle)));
+    }
     for (const auto& tile : product.tiles) {
       add(fmt::format("tile {} x {}", significant(tile.m), significant(tile.n)), significant(tile.efficiency));
     }
@@ -40,8 +46,7 @@ class Parameters {
 };
 
 CurveSummary summary_of(const hardware::SweepCurve& curve) {
-  CurveSummary summary{std::string(name_of(kSweepKinds, curve.kind)), &curve.report, {}};
-  if (curve.row_from > 0) summary.name += fmt::format(" of rows from {}", curve.row_from);
+  CurveSummary summary{calib::name_of_curve(curve), &curve.report, {}};
   Parameters parameters(summary);
   for (const auto& [at, slope] : curve.hinges) {
     parameters.add(fmt::format("slope at {} L2", significant(at)), significant(slope) + " / bandwidth");
@@ -177,17 +182,16 @@ Json check_json(const calib::ProfileCheck& check, const std::string& title) {
 std::vector<CurveSummary> curves_of(const GpuProfile& profile) {
   std::vector<CurveSummary> curves;
   for (const hardware::ProductCurve& curve : profile.products) {
-    curves.push_back({fmt::format("product {}", name_of(kPrecisions, curve.precision)), &curve.report, {}});
-    Parameters parameters(curves.back());
-    parameters.add("overhead", to_text(curve.overhead));
-    parameters.add_product(curve);
+    curves.push_back({calib::name_of_curve(curve), &curve.report, {}});
+    Parameters(curves.back()).add_product(curve);
   }
   for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
-    curves.push_back({fmt::format("convolution {}", name_of(kPrecisions, curve.precision)), &curve.report, {}});
+    curves.push_back({calib::name_of_curve(curve), &curve.report, {}});
     Parameters parameters(curves.back());
-    parameters.add("overhead", to_text(curve.overhead));
-    parameters.add("winograd", significant(curve.winograd));
     parameters.add_product(curve.product);
+    for (const auto& [name, winograd] : {std::pair{"Winograd 2", curve.winograd2}, {"Winograd 4", curve.winograd4}}) {
+      if (winograd.rate > 0) parameters.add(name, significant(winograd.rate) + " of the time");
+    }
   }
   for (const hardware::SweepCurve& curve : profile.sweeps) curves.push_back(summary_of(curve));
   return curves;

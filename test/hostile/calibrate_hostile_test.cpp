@@ -49,7 +49,7 @@ TEST_CASE("hostile: measurements that are none say what they are") {
   CHECK_THAT(fit(folder.file("c.csv", std::string(3, '\0'))), Contains("error: "));
   CHECK_THAT(fit("/dev/zero"), Contains("a line of over"));
   CHECK_THAT(fit(folder.file("d.csv", "op,gpu,bytes,time\n")),
-             Contains("d.csv:1:15: error: unknown column 'time'") && Contains("time_us, time_ms or time_s"));
+             Contains("d.csv:1:14: error: unknown column 'time'") && Contains("time_us, time_ms or time_s"));
   CHECK_THAT(fit(folder.file("e.csv", kHeader)), Contains("no rows"));
   CHECK_THAT(fit(folder.file("f.csv", kHeader + "v100,sweep,copy,1,,1\n")),
              Contains("f.csv:2:1: error: measured on") && Contains("which is not t4"));
@@ -62,7 +62,7 @@ TEST_CASE("hostile: JSON lines that are cut, deep or endless") {
   const TempFolder folder;
   const std::string row = R"({"op":"launch","time_us":2})";
   CHECK_THAT(fit(folder.file("a.jsonl", kContext + row.substr(0, 13))),
-             Contains("a.jsonl:2:13: error: the line is cut"));
+             Contains("a.jsonl:2:14: error: the line is cut"));
   CHECK_THAT(fit(folder.file("b.jsonl", kContext, "[", 60'000)), Contains("nested deeper"));
   CHECK_THAT(fit(folder.file("c.jsonl", kContext, "x", 5'000'000)), Contains("c.jsonl:2:1: error: a line of over"));
   CHECK_THAT(fit(folder.file("d.jsonl", "{}\n")), Contains("ddlsim/measurement/1"));

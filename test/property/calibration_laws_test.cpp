@@ -64,9 +64,12 @@ ProductCurve random_product(Precision precision) {
   curve.precision = precision;
   curve.overhead = microseconds(positive());
   curve.memory = 0.1 + *rc::gen::inRange(0, 100) / 100.0;
+  curve.batched = *rc::gen::arbitrary<bool>();
+  curve.floor = microseconds(positive());
   curve.k_start = positive();
+  curve.settle = microseconds(positive());
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i) {
-    curve.tiles.push_back({std::ldexp(16.0, i), 64, 0.1 + *rc::gen::inRange(0, 90) / 100.0});
+    curve.tiles.push_back({std::ldexp(16.0, i), 64, 0.1 + *rc::gen::inRange(0, 90) / 100.0, positive()});
   }
   curve.report = random_report();
   return curve;
@@ -83,8 +86,9 @@ GpuProfile random_profile() {
   if (*rc::gen::arbitrary<bool>()) {
     ConvolutionCurve curve;
     curve.precision = Precision::kFp16;
-    curve.overhead = microseconds(positive());
-    curve.winograd = 1 + *rc::gen::inRange(0, 100) / 100.0;
+    curve.winograd2 = {positive(), positive(), microseconds(positive())};
+    if (*rc::gen::arbitrary<bool>()) curve.winograd4 = {positive(), positive(), microseconds(positive())};
+    curve.input_gradient = positive();
     curve.product = random_product(curve.precision);
     curve.report = random_report();
     profile.convolutions.push_back(curve);

@@ -21,6 +21,11 @@
 
 namespace ddlsim::calib {
 
+/// What reports call a curve: "product fp16 batched", "convolution fp32", "softmax of rows from 1025".
+[[nodiscard]] std::string name_of_curve(const hardware::ProductCurve& curve);
+[[nodiscard]] std::string name_of_curve(const hardware::ConvolutionCurve& curve);
+[[nodiscard]] std::string name_of_curve(const hardware::SweepCurve& curve);
+
 /// What a profile says of one measured row.
 struct RowPrediction {
   std::string curve;

@@ -125,7 +125,7 @@ TEST_CASE("kernel file: faults of JSON lines have a place") {
   CHECK(fault(json("", "{\"schema\":\"ddlsim/measurement/1\",\"context\":{\"gpu\":\"H100\"}}\n")) ==
         "1:45 measured on 'H100', which is not t4");
   CHECK(fault(json(good + "\n" + good.substr(0, 20))) == "3:21 the line is cut short");
-  CHECK(fault(json("{\"op\" \"launch\"}\n" + good)) == "2:7 not JSON");
+  CHECK(fault(json("{\"op\" \"launch\"}\n" + good)) == "2:14 not JSON");
   CHECK(fault(json("[1]\n")) == "2:1 a line of JSON must be an object: {...}");
   CHECK(fault(json(R"({"op":"launch","time":2})")) == "2:16 unknown key 'time'");
   CHECK(fault(json(R"({"op":"launch"})")) == "2:2 the row has no time");

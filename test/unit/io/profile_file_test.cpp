@@ -35,11 +35,14 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }  // namespace
 
 TEST_CASE("profile file: every value arrives") {
-  const auto profile = read(kHead +
-                            "launch_interval: 2.3 us\n"
-                            "products:\n  - precision: fp16\n    overhead: 20 us\n    memory: 0.8\n"
-                            "    k_start: 17\n    tiles: [{m: 128, n: 64, efficiency: 0.9}]\n" +
-                            kReport +
+  const std::string product =
+      "    overhead: 20 us\n    floor: 30 us\n    memory: 0.8\n    exposed: 0.2\n    k_start: 17\n    quantised: 0.7\n"
+      "    split_start: 2 us\n    split_passes: 2\n    slowdown: 0.1\n    settle: 9 ms\n    far_k: 8192\n    far: "
+      "0.01\n"
+      "    tiles: [{m: 128, n: 64, efficiency: 0.9, resident: 1.5}]\n";
+  const auto profile = read(kHead + "launch_interval: 2.3 us\nproducts:\n  - precision: fp16\n    batched: true\n" +
+                            product + kReport + "convolutions:\n  - precision: fp32\n" + product +
+                            "    winograd4: {rate: 0.4, moved: 2, start: 3 us}\n    weight_gradient: 1.2\n" + kReport +
                             "measured_convolutions:\n  - {precision: fp32, pass: weight-gradient, batch: 8, in: 3, "
                             "out: 64, input: [224, 224], output: [112, 112], kernel: [7, 7], stride: [2, 2], "
                             "time: 90 us}\n" +
@@ -53,7 +56,17 @@ TEST_CASE("profile file: every value arrives") {
   CHECK(profile->products[0].precision == Precision::kFp16);
   CHECK(profile->products[0].overhead.in(microseconds) == Approx(20));
   CHECK(profile->products[0].k_start == 17);
+  CHECK(profile->products[0].batched);
+  CHECK(profile->products[0].floor.in(microseconds) == Approx(30));
+  CHECK(profile->products[0].settle.in(milliseconds) == Approx(9));
+  CHECK(profile->products[0].far == 0.01);
   CHECK(profile->products[0].tiles.at(0).n == 64);
+  CHECK(profile->products[0].tiles.at(0).resident == 1.5);
+  REQUIRE(profile->convolutions.size() == 1);
+  CHECK(profile->convolutions[0].product.k_start == 17);
+  CHECK(profile->convolutions[0].winograd2.rate == 0.0);
+  CHECK(profile->convolutions[0].winograd4.start.in(microseconds) == Approx(3));
+  CHECK(profile->convolutions[0].weight_gradient == 1.2);
   REQUIRE(profile->measured_convolutions.size() == 1);
   const auto& measured = profile->measured_convolutions[0];
   CHECK(measured.shape.pass == ConvolutionPass::kWeightGradient);
