@@ -57,13 +57,11 @@ Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spe
 std::vector<Parameter> parameters_of(double least_time) {
   std::vector<Parameter> all = product_parameters(least_time);
   // A library that chooses an algorithm takes its time, so that most rows have more overhead than the fastest.
-  all[0] = in_logarithm(least_time * 1e-2, least_time, least_time * 1.5);
-  // k runs over channels or over pixels, never along one long row.
-  all[10] = in_logarithm(1e-6, 1e-6, 1e-6);
+  all.front() = in_logarithm({least_time * 1e-2, least_time, least_time * 1.5});
   for (int algorithm = 0; algorithm < 2; ++algorithm) {
-    all.push_back(in_logarithm(0.3, 1, 5));         // rate
-    all.push_back(in_logarithm(0.1, 1, 8));         // moved
-    all.push_back(in_logarithm(1e-7, 5e-6, 2e-5));  // start: of up to three kernels
+    all.push_back(in_logarithm({0.3, 1, 5}));         // rate
+    all.push_back(in_logarithm({0.1, 1, 8}));         // moved
+    all.push_back(in_logarithm({1e-7, 5e-6, 2e-5}));  // start: of up to three kernels
   }
   return all;
 }
@@ -74,6 +72,7 @@ ConvolutionCurve curve_at(const std::vector<double>& x, const std::vector<Tile>&
   curve.product.precision = precision;
   const std::size_t shared = parameters_of(1).size();
   put_parameters(x, shared, tiles, curve.product);
+  curve.product.far = 0;  // k runs over channels or over pixels, never along one long row
   std::size_t i = shared - 6;
   for (auto* winograd : {&curve.winograd2, &curve.winograd4}) {
     winograd->rate = e_to(x[i++]);

@@ -23,8 +23,8 @@ SearchResult fit(const TileProblem& problem, const std::vector<Tile>& tiles, con
                  std::size_t rows, int steps) {
   std::vector<Parameter> parameters = problem.shared;
   for (const Tile& tile : tiles) {
-    parameters.push_back(in_logarithm(0.02, tile.efficiency, 1.3));
-    parameters.push_back(in_logarithm(0.2, tile.resident, 8));
+    parameters.push_back(in_logarithm({0.02, tile.efficiency, 1.3}));
+    parameters.push_back(in_logarithm({0.2, tile.resident, 8}));
   }
   std::vector<double> start;
   for (const Parameter& parameter : parameters) start.push_back(parameter.home);
@@ -88,24 +88,24 @@ TileFit pruned(const TileProblem& problem, TileFit fitted) {
 double ln(double x) { return portable_log2(x) * kLn2; }
 double e_to(double x) { return portable_exp2(x / kLn2); }
 
-Parameter in_logarithm(double least, double home, double most) {
-  return {ln(least), ln(std::clamp(home, least, most)), ln(most)};
+Parameter in_logarithm(const Parameter& p) {
+  return {ln(p.least), ln(std::clamp(p.home, p.least, p.most)), ln(p.most)};
 }
 
 std::vector<Parameter> product_parameters(double least_time) {
   const double t = least_time;
-  return {in_logarithm(t * 1e-2, t * 0.8, t),  // overhead
-          in_logarithm(t * 0.5, t, t * 1.1),   // floor
-          in_logarithm(0.2, 0.8, 1.15),        // memory; above 1 where the L2 helps
-          in_logarithm(0.001, 0.2, 1),         // exposed
-          in_logarithm(0.1, 8, 2000),          // k_start
-          in_logarithm(0.01, 0.6, 1),          // quantised
-          in_logarithm(1e-8, 1e-6, 3e-5),      // split_start
-          in_logarithm(0.05, 2, 8),            // split_passes
-          in_logarithm(1e-4, 0.03, 3),         // slowdown
-          in_logarithm(1e-5, 1e-3, 0.1),       // settle
-          in_logarithm(1e-4, 0.01, 1),         // far
-          in_logarithm(512, 8192, 32768)};     // far_k
+  return {in_logarithm({t * 1e-2, t * 0.8, t}),  // overhead
+          in_logarithm({t * 0.5, t, t * 1.1}),   // floor
+          in_logarithm({0.2, 0.8, 1.15}),        // memory; above 1 where the L2 helps
+          in_logarithm({0.001, 0.2, 1}),         // exposed
+          in_logarithm({0.1, 8, 2000}),          // k_start
+          in_logarithm({0.01, 0.6, 1}),          // quantised
+          in_logarithm({1e-8, 1e-6, 3e-5}),      // split_start
+          in_logarithm({0.05, 2, 8}),            // split_passes
+          in_logarithm({1e-4, 0.03, 3}),         // slowdown
+          in_logarithm({1e-5, 1e-3, 0.1}),       // settle
+          in_logarithm({1e-4, 0.01, 1}),         // far
+          in_logarithm({512, 8192, 32768})};     // far_k
 }
 
 void put_parameters(const std::vector<double>& x, std::size_t tiles_at, const std::vector<Tile>& tiles,

@@ -17,8 +17,8 @@ using Tile = hardware::ProductCurve::Tile;
 [[nodiscard]] double ln(double x);
 [[nodiscard]] double e_to(double x);
 
-/// A parameter fitted in its logarithm.
-[[nodiscard]] Parameter in_logarithm(double least, double home, double most);
+/// The same parameter, to be fitted in its logarithm.
+[[nodiscard]] Parameter in_logarithm(const Parameter& p);
 
 /// Of a product's curve, tiles apart; `least_time` in seconds is that of the rows.
 [[nodiscard]] std::vector<Parameter> product_parameters(double least_time);

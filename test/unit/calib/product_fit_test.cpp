@@ -67,13 +67,13 @@ std::string failure(const std::vector<ProductRow>& rows, const DeviceSpec& spec 
 }  // namespace
 
 TEST_CASE("product fit: planted parameters come back", "[unit][calib]") {
-  const auto rows = rows_of(planted(), 600, 0.0);
+  const auto rows = rows_of(planted(), 400, 0.0);
   const auto curve = fit_products(rows, kV100, Precision::kFp32);
   REQUIRE(curve);
   CHECK(curve->report.mean < 0.02);
-  CHECK(curve->report.fitted + curve->report.held_out == 600);
-  CHECK(curve->report.held_out > 80);
-  CHECK(curve->report.held_out < 160);
+  CHECK(curve->report.fitted + curve->report.held_out == 400);
+  CHECK(curve->report.held_out > 50);
+  CHECK(curve->report.held_out < 110);
   CHECK(curve->overhead.in(microseconds) == Approx(30).epsilon(0.1));
   CHECK(curve->floor.in(microseconds) == Approx(40).epsilon(0.02));
   // What a large product reaches, and what a thin one that only moves data.
@@ -91,7 +91,7 @@ TEST_CASE("product fit: planted parameters come back", "[unit][calib]") {
 }
 
 TEST_CASE("product fit: noise shows in the interval, whose coverage is measured on other rows", "[unit][calib]") {
-  const auto curve = fit_products(rows_of(planted(), 900, 0.1), kV100, Precision::kFp32);
+  const auto curve = fit_products(rows_of(planted(), 600, 0.1), kV100, Precision::kFp32);
   REQUIRE(curve);
   // 90 % of rows spread evenly by 10 % lie within 9 %.
   CHECK(curve->report.interval.first == Approx(0.91).margin(0.03));

@@ -94,7 +94,7 @@ TEST_CASE("convolution time: passes have their ratios, depthwise moves only", "[
   CHECK(us(curve, three_by_three(ConvolutionPass::kInputGradient), 2) == Approx(1.5 * 0.589824));
   CHECK(us(curve, three_by_three(ConvolutionPass::kWeightGradient), 2) == Approx(2 * 0.589824));
   curve.product.tiles = {{.m = 128, .n = 128, .efficiency = 1, .resident = 1}};
-  const DeviceSpec device{1, teraflops_per_second(2), gigabytes_per_second(1), megabytes(6)};
+  const DeviceSpec device{1, teraflops_per_second(0.2), gigabytes_per_second(1), megabytes(6)};
   const ConvolutionShape depthwise{
       .in = 32, .out = 32, .groups = 32, .input = {4, 4}, .output = {4, 4}, .kernel = {3, 3}};
   // 512 in, 512 out, 288 weights; 4 bytes each at half of 1 GB/s
