@@ -43,8 +43,8 @@ struct ModelDescription {
   DataSize input_per_sample{};    // whole bytes
   std::vector<DescribedLayer> layers;
   std::optional<workload::MeasuredOn> measured{};  // of measured layers
-  Sources sources;        // of layers, input, batch and optimizer; of dimensions with `rows_name`
-  std::string rows_name;  // of the first size of `input_shape`, where it can be changed: "sequence"; empty: a number
+  Sources sources;          // of layers, input, batch and optimizer; of dimensions with `rows_name`
+  std::string rows_name{};  // of the first size of `input_shape`, where it can be changed: "sequence"; empty: a number
   std::string notes;
 };
 
