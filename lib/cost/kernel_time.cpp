@@ -1,6 +1,7 @@
 #include "ddlsim/cost/kernel_time.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -13,11 +14,14 @@ namespace ddlsim::cost {
 namespace {
 
 /// A table without a curve: nothing was held out.
-const hardware::CurveReport kTable = [] {
-  hardware::CurveReport report;
-  report.interval = {0.9, 1.1};
+const hardware::CurveReport& table_report() {
+  static const hardware::CurveReport report = [] {
+    hardware::CurveReport made;
+    made.interval = {0.9, 1.1};
+    return made;
+  }();
   return report;
-}();
+}
 
 /// A curve of another GPU or precision: as much again as an octave outside the hull.
 constexpr double kLent = 1;
@@ -52,7 +56,6 @@ class KernelTimes {
   auto curve(Find find) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
   [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
-  [[nodiscard]] double lent() const { return calibration_.lent ? kLent : 0; }
 
   const Calibration& calibration_;
   double batch_;
@@ -68,15 +71,19 @@ std::vector<Precision> served_by(Precision precision) {
   return {precision};
 }
 
-/// The curve for this precision, as `find` knows it, and how far it is from a measurement of it; null: none.
+/// The curve for this precision, as `find` gives it of a profile, and how far it is from a measurement of it; null:
+/// none.
 template <typename Find>
 auto KernelTimes::curve(Find find) const {
-  std::pair<decltype(find(precision_)), double> found{nullptr, 0};
+  using Curve = decltype(find(*calibration_.profiles.front().profile, precision_));
   for (const Precision precision : served_by(precision_)) {
-    found = {find(precision), lent() + (precision == precision_ ? 0 : kLent)};
-    if (found.first != nullptr) break;
+    for (const ProfileInUse& use : calibration_.profiles) {
+      const Curve found = find(*use.profile, precision);
+      if (found == nullptr) continue;
+      return std::pair<Curve, double>{found, (use.lent ? kLent : 0) + (precision == precision_ ? 0 : kLent)};
+    }
   }
-  return found;
+  return std::pair<Curve, double>{nullptr, 0};
 }
 
 KernelTime KernelTimes::roofline(Work work, DataSize size) const {
@@ -91,8 +98,9 @@ KernelTime KernelTimes::operator()(const Product& product) const {
   (product.grows == Grows::kProducts ? size.products : product.grows == Grows::kM ? size.m : size.k) *= batch_;
   const Work work = flops(2 * size.products * size.m * size.n * size.k);
   const DataSize touched = element_ * (size.products * (size.m * size.k + size.k * size.n + size.m * size.n));
-  const auto [found, far] = curve(
-      [&](Precision precision) { return product_curve(calibration_.profile->products, precision, size.products); });
+  const auto [found, far] = curve([&](const hardware::GpuProfile& profile, Precision precision) {
+    return product_curve(profile.products, precision, size.products);
+  });
   if (found == nullptr) return roofline(work, touched);
   return {product_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
           far + outside(found->report, size)};
@@ -106,15 +114,19 @@ KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
   const Work work = flops(2 * weights * output);
   const DataSize touched =
       element_ * (weights + output * static_cast<double>(shape.out) + input * static_cast<double>(shape.in));
-  const std::vector<hardware::ConvolutionCurve>& curves = calibration_.profile->convolutions;
-  const auto [found, far] = curve([&](Precision precision) {
-    const auto of = std::find_if(curves.begin(), curves.end(), [&](const auto& c) { return c.precision == precision; });
-    return of == curves.end() ? nullptr : &*of;
-  });
+  const auto [found, far] =
+      curve([](const hardware::GpuProfile& profile, Precision precision) -> const hardware::ConvolutionCurve* {
+        const auto of = std::find_if(profile.convolutions.begin(), profile.convolutions.end(),
+                                     [&](const auto& one) { return one.precision == precision; });
+        return of == profile.convolutions.end() ? nullptr : &*of;
+      });
   const bool compute = compute_bound(work, touched);
-  const auto table =
-      measured_convolution(calibration_.profile->measured_convolutions, found, spec_, precision_, shape, batch_);
-  if (table) return {table->time, compute, found == nullptr ? &kTable : &found->report, lent()};
+  for (const ProfileInUse& use : calibration_.profiles) {
+    if (use.lent) continue;
+    const auto table =
+        measured_convolution(use.profile->measured_convolutions, found, spec_, precision_, shape, batch_);
+    if (table) return {table->time, compute, found == nullptr ? &table_report() : &found->report};
+  }
   if (found == nullptr) return roofline(work, touched);
   return {convolution_time(*found, spec_, shape, batch_, element_), compute, &found->report,
           far + outside(found->report, implicit_product(shape, batch_))};
@@ -126,7 +138,15 @@ KernelTime KernelTimes::operator()(const Sweep& sweep) const {
 }
 
 KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic) const {
-  const auto chosen = choose_sweep(*calibration_.profile, kind, row);
+  std::optional<ChosenSweep> chosen;
+  bool lent = false;
+  for (const ProfileInUse& use : calibration_.profiles) {
+    const auto found = choose_sweep(*use.profile, kind, row);
+    if (!found || (chosen && found->stand_in)) continue;
+    chosen = found;
+    lent = use.lent;
+    if (!chosen->stand_in) break;
+  }
   if (!chosen) {
     KernelTime assumed = roofline(Work::zero(), traffic);
     assumed.compute = false;
@@ -136,7 +156,7 @@ KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
   return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_)}), false, &report,
-          lent() + (chosen->stand_in ? kLent : 0) + outside};
+          (lent ? kLent : 0) + (chosen->stand_in ? kLent : 0) + outside};
 }
 
 /// Adds kernels up.

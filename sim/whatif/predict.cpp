@@ -269,12 +269,14 @@ std::string calibration_note(const StepQuestion& question) {
   const cost::CalibratedTimes& times = *question.calibrated;
   const Time all = times.measured + times.extrapolated + times.assumed;
   const auto percent = [&](Time part) { return all > Time::zero() ? 100 * (part / all) : 0; };
-  const hardware::GpuProfile& profile = *question.scenario.profile;
-  std::string note = fmt::format(
-      "kernels by the profile {}{}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
+  std::vector<std::string> names;
+  for (const ChosenProfile& chosen : question.scenario.profiles) {
+    names.push_back(chosen.profile->id + (chosen.lent ? " (lent)" : ""));
+  }
+  const std::string note = fmt::format(
+      "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
       "assumed",
-      profile.id, question.scenario.profile_lent ? fmt::format(", measured on {}", profile.gpu) : "",
-      percent(times.measured), percent(times.extrapolated), percent(times.assumed));
+      join(names), percent(times.measured), percent(times.extrapolated), percent(times.assumed));
   return note;
 }
 

@@ -23,44 +23,57 @@ bool is_stated(const Scenario& scenario, std::string_view path) {
   return std::find(scenario.stated.begin(), scenario.stated.end(), path) != scenario.stated.end();
 }
 
-using ProfilePointer = std::shared_ptr<const hardware::GpuProfile>;
+bool changed(const Scenario& scenario) {
+  return std::any_of(scenario.stated.begin(), scenario.stated.end(), [](const std::string& path) {
+    return path.starts_with("gpu.peak.") || path == "gpu.memory_bandwidth";
+  });
+}
 
-/// Nothing when no profile is near.
-Expected<ProfilePointer> nearest_profile(const hardware::Gpu& gpu, const io::Catalog& catalog) {
-  ProfilePointer best;
-  double least = kFarthest;
+/// A profile and how far its GPU is from the one in question.
+struct Candidate {
+  ChosenProfile chosen;
+  double far = 0;
+};
+
+Expected<std::vector<Candidate>> near_profiles(const hardware::Gpu& gpu, const io::Catalog& catalog) {
+  std::vector<Candidate> near;
   for (const std::string& id : catalog.ids(io::Kind::kCalibrations)) {
     auto profile = catalog.profile(id);
     if (!profile) return tl::unexpected<Error>(profile.error());
-    if ((*profile)->gpu == gpu.id) return *profile;
     const auto other = catalog.gpu((*profile)->gpu);
     if (!other) return tl::unexpected<Error>(other.error());
-    if (other->architecture != gpu.architecture) continue;
-    if (const double far = distance(gpu, *other); far < least) {
-      least = far;
-      best = *profile;
+    const bool own = other->id == gpu.id;
+    const double far = own ? -1 : distance(gpu, *other);
+    if (own || (other->architecture == gpu.architecture && far < kFarthest)) {
+      near.push_back({{std::move(*profile), !own}, far});
     }
   }
-  return best;
+  std::stable_sort(near.begin(), near.end(), [](const Candidate& a, const Candidate& b) { return a.far < b.far; });
+  return near;
 }
 
 }  // namespace
 
-Expected<void> set_profile(Scenario& scenario, const io::Catalog& catalog) {
+Expected<void> set_profiles(Scenario& scenario, const io::Catalog& catalog) {
   const hardware::Gpu& gpu = scenario.cluster.node.gpu;
   if (scenario.calibration == "none" || !scenario.model->has_layers() || scenario.model->measured) return {};
-  const bool automatic = scenario.calibration == "auto";
-  const bool stated = is_stated(scenario, "efficiency") || is_stated(scenario, "efficiency.compute") ||
-                      is_stated(scenario, "efficiency.memory");
-  if (automatic && stated) return {};
-  auto found = automatic ? nearest_profile(gpu, catalog) : catalog.profile(scenario.calibration);
-  if (!found) return tl::unexpected<Error>(found.error());
-  scenario.profile = std::move(*found);
-  scenario.profile_lent =
-      scenario.profile && (scenario.profile->gpu != gpu.id ||
-                           std::any_of(scenario.stated.begin(), scenario.stated.end(), [](const std::string& path) {
-                             return path.starts_with("gpu.peak.") || path == "gpu.memory_bandwidth";
-                           }));
+  if (scenario.calibration != "auto") {
+    auto named = catalog.profile(scenario.calibration);
+    if (!named) return tl::unexpected<Error>(named.error());
+    const bool lent = (*named)->gpu != gpu.id || changed(scenario);
+    scenario.profiles.push_back({std::move(*named), lent});
+    return {};
+  }
+  if (is_stated(scenario, "efficiency") || is_stated(scenario, "efficiency.compute") ||
+      is_stated(scenario, "efficiency.memory")) {
+    return {};
+  }
+  auto near = near_profiles(gpu, catalog);
+  if (!near) return tl::unexpected<Error>(near.error());
+  for (Candidate& candidate : *near) {
+    candidate.chosen.lent = candidate.chosen.lent || changed(scenario);
+    scenario.profiles.push_back(std::move(candidate.chosen));
+  }
   return {};
 }
 

@@ -185,7 +185,7 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
     return tl::unexpected<Error>(placed.error());
   }
   if (auto fused = fuse(scenario); !fused) return tl::unexpected<Error>(fused.error());
-  if (auto calibrated = set_profile(scenario, catalog); !calibrated) {
+  if (auto calibrated = set_profiles(scenario, catalog); !calibrated) {
     const Override* setting = last_of(overrides, "gpu.calibration");
     return setting == nullptr ? tl::unexpected<Error>(calibrated.error()) : at(calibrated.error(), *setting);
   }

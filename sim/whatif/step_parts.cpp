@@ -485,11 +485,13 @@ StepParts aggregate_step(const StepQuestion& question, Detail detail) {
 void calibrate(StepQuestion& question) {
   const Scenario& scenario = question.scenario;
   const Reached rates = reached(question);
-  const cost::Calibration calibration{.profile = scenario.profile.get(),
-                                      .gpu = scenario.cluster.node.gpu,
-                                      .lent = scenario.profile_lent,
-                                      .assumed = rates.device,
-                                      .assumed_interval = {kInterval90Low, kInterval90High}};
+  cost::Calibration calibration{.profiles = {},
+                                .gpu = scenario.cluster.node.gpu,
+                                .assumed = rates.device,
+                                .assumed_interval = {kInterval90Low, kInterval90High}};
+  for (const ChosenProfile& chosen : scenario.profiles) {
+    calibration.profiles.push_back({chosen.profile.get(), chosen.lent});
+  }
   question.calibrated = std::make_shared<const cost::CalibratedTimes>(cost::calibrated_times(
       *scenario.model, calibration, static_cast<double>(scenario.batch), scenario.precision, updated_bytes(question)));
 }
@@ -498,7 +500,7 @@ void calibrate(StepQuestion& question) {
 
 Expected<void> prepare(StepQuestion& question) {
   question.messages.clear();
-  if (question.scenario.profile && question.fidelity != answer::Fidelity::kAggregate) calibrate(question);
+  if (!question.scenario.profiles.empty() && question.fidelity != answer::Fidelity::kAggregate) calibrate(question);
   if (question.fidelity == answer::Fidelity::kAggregate || question.gpus() == 1) return {};
   const Scenario& scenario = question.scenario;
   question.messages =

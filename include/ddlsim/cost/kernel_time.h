@@ -29,11 +29,16 @@
 
 namespace ddlsim::cost {
 
-/// A profile on the GPU it is asked for, which may be another than the one measured.
-struct Calibration {
+/// What was measured on the GPU in question, or lent by another.
+struct ProfileInUse {
   const hardware::GpuProfile* profile = nullptr;  // not owned
+  bool lent = false;
+};
+
+/// Of several profiles the first that has a curve answers.
+struct Calibration {
+  std::vector<ProfileInUse> profiles;
   hardware::Gpu gpu;
-  bool lent = false;      // measured on another GPU
   DeviceRates assumed{};  // where no curve is, efficiency included
   std::pair<double, double> assumed_interval{1, 1};
 };

@@ -44,6 +44,12 @@ inline constexpr Bandwidth kDefaultServerMemory = gigabytes_per_second(60);
 /// 229.8 images/s per GPU fall to 227.5 while E(n) of cost/straggler.h grows from 0.59 to 1.78.
 inline constexpr double kDefaultJitter = 0.01;
 
+/// A profile that may answer for the scenario's GPU.
+struct ChosenProfile {
+  std::shared_ptr<const hardware::GpuProfile> profile;
+  bool lent = false;  // measured on another GPU, or on another datasheet than stated
+};
+
 struct Scenario {
   std::shared_ptr<const workload::Model> model;
   hardware::Cluster cluster;
@@ -58,9 +64,8 @@ struct Scenario {
   std::int64_t stragglers = 1;               // how many are
   std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
   cost::Efficiency efficiency;
-  std::string calibration = "auto";                     // which profile was asked for
-  std::shared_ptr<const hardware::GpuProfile> profile;  // of the GPU's kernels; null: the shares of `efficiency`
-  bool profile_lent = false;                            // measured on another GPU, or on another datasheet than stated
+  std::string calibration = "auto";     // which profile was asked for
+  std::vector<ChosenProfile> profiles;  // of the GPU's kernels, the nearest first; none: the shares of `efficiency`
   cost::CollectiveLibrary collective;
   std::shared_ptr<const cost::CollectiveTable> collective_table;  // measured, may be null
   std::optional<cost::NetworkTransport> transport;                // nothing: as the link's name says
@@ -72,7 +77,7 @@ struct Scenario {
   std::string framework;           // whose way the strategy is; empty: no framework named
   Time launch_interval = kDefaultLaunchInterval;
   workload::Fusion fusion;
-  bool cuda_graphs = false;  // kernels are launched together: the GPU waits for no launch
+  bool cuda_graphs = false;         // kernels are launched together: the GPU waits for no launch
   std::vector<std::string> stated;  // paths of the settings that made it
 };
 

@@ -155,8 +155,8 @@ struct Layer {
   std::int64_t backward_weight_elements = 0;
   int forward_kernels = 1;
   int backward_kernels = 1;
-  std::vector<Kernel> forward;
-  std::vector<Kernel> backward;
+  std::vector<Kernel> forward{};
+  std::vector<Kernel> backward{};
   std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse

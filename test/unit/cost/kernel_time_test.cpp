@@ -29,7 +29,7 @@ hardware::GpuProfile profile() {
 }
 
 Calibration calibration(const hardware::GpuProfile& profile) {
-  return {.profile = &profile,
+  return {.profiles = {{&profile, false}},
           .gpu = gpu(),
           .assumed = {teraflops_per_second(7), gigabytes_per_second(70)},
           .assumed_interval = {0.5, 2}};
