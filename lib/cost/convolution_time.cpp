@@ -72,6 +72,20 @@ Time winograd_time(const ConvolutionCurve& curve, const ConvolutionCurve::Winogr
          winograd.start;
 }
 
+/// The weights' gradient splits its long k as plain products do, which forward rows cannot tell.
+hardware::ProductCurve splitting(const hardware::ProductCurve& fitted) {
+  hardware::ProductCurve curve;
+  curve.memory = fitted.memory;
+  curve.exposed = fitted.exposed;
+  curve.k_start = fitted.k_start;
+  curve.quantised = fitted.quantised;
+  curve.slowdown = fitted.slowdown;
+  curve.settle = fitted.settle;
+  curve.tiles = fitted.tiles;
+  for (auto& tile : curve.tiles) tile.resident = 1;
+  return curve;
+}
+
 Time pass_ratio(const ConvolutionCurve& curve, ConvolutionPass pass, Time forward) {
   switch (pass) {
     case ConvolutionPass::kForward: return forward;
@@ -111,7 +125,9 @@ Time convolution_time(const ConvolutionCurve& curve, const DeviceSpec& spec, con
   const Elements elements = elements_of(shape, batch);
   const ProductSize size = implicit_product(shape, batch);
   const DataSize moved = element * elements.all();
-  Time best = product_time(curve.product, spec, size, element, moved);
+  const bool weights = shape.pass == ConvolutionPass::kWeightGradient;
+  Time best = weights ? product_time(splitting(curve.product), spec, size, element, moved)
+                      : product_time(curve.product, spec, size, element, moved);
   if (minimal_filtering(shape)) {
     for (const auto* winograd : {&curve.winograd2, &curve.winograd4}) {
       if (winograd->rate > 0) best = min(best, winograd_time(curve, *winograd, spec, shape, batch, element));

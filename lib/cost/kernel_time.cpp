@@ -185,6 +185,15 @@ class Sum {
   CalibratedTimes& times_;
 };
 
+/// Nobody asks for the gradient of the model's input.
+std::vector<Kernel> without_input_gradient(std::vector<Kernel> kernels) {
+  std::erase_if(kernels, [](const Kernel& kernel) {
+    const auto* shape = std::get_if<ConvolutionShape>(&kernel.shape);
+    return shape != nullptr && shape->pass == ConvolutionPass::kInputGradient;
+  });
+  return kernels;
+}
+
 }  // namespace
 
 CalibratedTimes calibrated_times(const workload::Model& model, const Calibration& calibration, double batch,
@@ -202,7 +211,11 @@ CalibratedTimes calibrated_times(const workload::Model& model, const Calibration
     }
     return whole;
   };
-  for (const workload::Layer& layer : model.layers) times.layers.push_back({pass(layer.forward), pass(layer.backward)});
+  for (const workload::Layer& layer : model.layers) {
+    const LayerTime forward = pass(layer.forward);
+    const bool first = times.layers.empty();
+    times.layers.push_back({forward, pass(first ? without_input_gradient(layer.backward) : layer.backward)});
+  }
   times.update = sum.add(time.sweep(SweepKind::kUpdate, 0, updated), 1).total();
   return times;
 }

@@ -4,7 +4,8 @@
 //   implicit product  products = g (cost/product_time.h), which reads the input once instead of R S times
 //     forward            m = N P Q    n = K / g        k = C R S / g
 //     input's gradient   m = N H W    n = C / g        k = K R S P Q / (g H W)      (times input_gradient)
-//     weights' gradient  m = K / g    n = C R S / g    k = N P Q                    (times weight_gradient)
+//     weights' gradient  m = K / g    n = C R S / g    k = N P Q                    (times weight_gradient); its long
+//                        k is split as that of a plain product, at the default costs of ProductCurve
 //   F(2 x 2, 3 x 3)   16 products m = N ceil(P / 2) ceil(Q / 2), n = K, k = C, times winograd2.rate, plus its start and
 //                     winograd2.moved (9 + 16) C K elements of weights transformed; fused, so 4 / 9 of the arithmetic
 //   F(4 x 4, 3 x 3)   36 products m = N ceil(P / 4) ceil(Q / 4) likewise, plus winograd4.moved of all that its kernels

@@ -6,6 +6,7 @@
 //     Sweep             cost/sweep_time.h        with the curve of the kind, else the element-wise one
 //     FusedAttention    nobody's data yet: as what no curve covers
 // A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
+// The input's gradient of a convolution that is the model's first layer is not computed.
 // tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 lend each other their curve.
 //
 // Trust. The curve's 90 % interval of measured / predicted holds for each kernel; a step's kernels err together (one
