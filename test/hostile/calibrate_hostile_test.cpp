@@ -117,7 +117,7 @@ TEST_CASE("hostile: fit, write, check; and a GPU that has changed is told") {
 }
 
 TEST_CASE("hostile: calibrate's wrong usage") {
-  CHECK_THAT(refused({}, 2), Contains("steps: fit, check"));
+  CHECK_THAT(refused({}, 2), Contains("steps: measure, fit, check"));
   CHECK_THAT(refused({"fits"}, 2), Contains("unknown step 'fits'"));
   CHECK_THAT(refused({"fit", "a.csv"}, 2), Contains("--gpu"));
   CHECK_THAT(refused({"fit", "a.csv", "--gpu", "t4", "-o", "x.json"}, 2), Contains(".yaml"));

@@ -61,7 +61,8 @@ void check_prediction(const json& p, bool several_gpus) {
   CHECK(number(p, "scaling_efficiency") > 0);
   CHECK(number(p, "memory_bytes_per_gpu") > 0);
   CHECK(number(p, "mfu") > 0);
-  CHECK(number(p, "mfu") <= 1);
+  // Winograd makes 3 x 3 convolutions of up to a quarter of the FLOPs that are counted.
+  CHECK(number(p, "mfu") <= 4);
   check_text(p, "bottleneck");
   for (const auto& [key, values] :
        {std::pair<std::string, Words>{"fidelity", {"aggregate", "analytic", "event"}},

@@ -88,7 +88,7 @@ GpuProfile random_profile() {
     curve.precision = Precision::kFp16;
     curve.winograd2 = {positive(), positive(), microseconds(positive())};
     if (*rc::gen::arbitrary<bool>()) curve.winograd4 = {positive(), positive(), microseconds(positive())};
-    curve.input_gradient = positive();
+    curve.input_gradient = std::min(900.0, positive());
     curve.product = random_product(curve.precision);
     curve.report = random_report();
     profile.convolutions.push_back(curve);

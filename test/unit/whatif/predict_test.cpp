@@ -30,6 +30,7 @@ TEST_CASE("predict: the compute of a VGG-16 head, by hand", "[unit][whatif]") {
   const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "vgg16", {}},
                                                                   {"node", "dgx1-v100", {}},
                                                                   {"gpus_per_node", "1", {}},
+                                                                  {"gpu.calibration", "none", {}},
                                                                   {"batch", "64", {}}})
                              .value())
                      .value();
@@ -93,14 +94,15 @@ TEST_CASE("predict: what cannot be answered is an error, not a guess", "[unit][w
 }
 
 TEST_CASE("predict: the default efficiency is an assumption, a stated one is not", "[unit][whatif]") {
-  CHECK(predicted().provenance == Provenance::kAssumed);
-  CHECK_FALSE(predicted().notes.empty());
+  const Override uncalibrated{"gpu.calibration", "none", {}};
+  CHECK(predicted({uncalibrated}).provenance == Provenance::kAssumed);
+  CHECK_FALSE(predicted({uncalibrated}).notes.empty());
   const auto stated = predicted({{"efficiency", "70 %", {}}});
   CHECK(stated.provenance == Provenance::kAnalytic);
   // One GPU: the same number, said with less doubt. Between GPUs 70 % replaces what the library reaches by itself.
-  const auto alone = predicted({{"gpus_per_node", "1", {}}});
+  const auto alone = predicted({{"gpus_per_node", "1", {}}, uncalibrated});
   CHECK(predicted({{"gpus_per_node", "1", {}}, {"efficiency", "70 %", {}}}).step_time == alone.step_time);
-  CHECK(stated.step_time >= predicted().step_time);
+  CHECK(stated.step_time >= predicted({uncalibrated}).step_time);
 }
 
 TEST_CASE("predict: a model that does not fit says so", "[unit][whatif]") {
@@ -160,7 +162,8 @@ TEST_CASE("predict: the bottleneck is what helps most when it gets faster", "[un
 }
 
 TEST_CASE("predict: provenance is assumed as long as one share is", "[unit][whatif]") {
-  CHECK(predicted({{"efficiency.pcie", "70 %", {}}}).provenance == Provenance::kAssumed);
+  CHECK(predicted({{"efficiency.pcie", "70 %", {}}, {"gpu.calibration", "none", {}}}).provenance ==
+        Provenance::kAssumed);
   CHECK(predicted({{"efficiency.pcie", "70 %", {}},
                    {"efficiency.compute", "70 %", {}},
                    {"efficiency.memory", "70 %", {}},
@@ -248,7 +251,7 @@ TEST_CASE("what-if: twice the PCIe is twice of both its links", "[unit][whatif]"
 }
 
 TEST_CASE("predict: the weight update, by hand", "[unit][whatif]") {
-  const auto p = predicted({{"gpus_per_node", "1", {}}});
+  const auto p = predicted({{"gpus_per_node", "1", {}}, {"gpu.calibration", "none", {}}});
   // 25,557,032 parameters, momentum: five values of 4 bytes each at 70 % of 900 GB/s
   CHECK(p.critical_path[3].name == "weight update");
   CHECK(p.critical_path[3].time.in(seconds) == Approx(25'557'032.0 * 5 * 4 / (0.7 * 900e9)));

@@ -1,0 +1,88 @@
+// Which profile answers for a GPU, and what that says of the prediction.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+Expected<Scenario> scenario(std::vector<Override> more) {
+  std::vector<Override> settings{{"model", "bert_large", {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", "1", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return resolve(catalog(), settings);
+}
+
+bool noted(const answer::Prediction& prediction, std::string_view text) {
+  return std::any_of(prediction.notes.begin(), prediction.notes.end(),
+                     [&](const std::string& note) { return note.find(text) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("profile: a GPU's own comes first, its architecture's help out", "[unit][whatif]") {
+  const auto own = scenario({{"gpu", "v100-pcie-32gb", {}}}).value();
+  REQUIRE(own.profiles.size() >= 2);
+  CHECK(own.profiles.front().profile->gpu == "v100-pcie-32gb");
+  CHECK_FALSE(own.profiles.front().lent);
+  CHECK(own.profiles[1].lent);
+  const auto other = scenario({{"gpu", "v100s-pcie-32gb", {}}}).value();
+  REQUIRE_FALSE(other.profiles.empty());
+  CHECK(other.profiles.front().lent);
+  CHECK(scenario({{"gpu", "k80", {}}}).value().profiles.empty());
+}
+
+TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
+  const auto faster = scenario({{"gpu", "v100-pcie-32gb", {}}, {"gpu.peak.fp32", "28 TFLOP/s", {}}}).value();
+  REQUIRE_FALSE(faster.profiles.empty());
+  CHECK(faster.profiles.front().lent);
+}
+
+TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
+  CHECK(scenario({{"gpu.calibration", "none", {}}}).value().profiles.empty());
+  CHECK(scenario({{"efficiency.compute", "45 %", {}}}).value().profiles.empty());
+  CHECK(scenario({{"efficiency.network", "90 %", {}}}).value().profiles.size() >= 1);
+  const auto named = scenario({{"gpu.calibration", "t4", {}}}).value();
+  REQUIRE(named.profiles.size() == 1);
+  CHECK(named.profiles.front().profile->gpu == "t4");
+  CHECK(named.profiles.front().lent);
+  const auto unknown = scenario({{"gpu.calibration", "v100-pice-32gb", {}}});
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().code == ErrorCode::kNotFound);
+}
+
+TEST_CASE("profile: provenance and interval follow from what was measured", "[unit][whatif]") {
+  const auto ratio = [](const answer::Prediction& p) { return p.interval_90.second / p.interval_90.first; };
+  const auto own = predict(scenario({{"gpu", "v100-pcie-32gb", {}}}).value()).value();
+  const auto lent = predict(scenario({{"gpu", "v100s-pcie-32gb", {}}}).value()).value();
+  const auto none = predict(scenario({{"gpu.calibration", "none", {}}}).value()).value();
+  CHECK(own.provenance == Provenance::kExtrapolated);  // the weight update has no curve of its own
+  CHECK(lent.provenance == Provenance::kExtrapolated);
+  CHECK(none.provenance == Provenance::kAssumed);
+  CHECK(ratio(own) < ratio(lent));
+  CHECK(ratio(lent) < ratio(none));
+  CHECK(noted(own, "within what was measured"));
+  CHECK(noted(lent, "(lent)"));
+  CHECK_FALSE(noted(own, "assumed: 70 %"));
+}
+
+TEST_CASE("profile: a precision without a curve is assumed", "[unit][whatif]") {
+  const auto p = predict(scenario({{"gpu", "a100-pcie-40gb", {}}, {"precision", "tf32", {}}}).value()).value();
+  CHECK(p.provenance == Provenance::kAssumed);
+}
+
+TEST_CASE("fusion: fewer bytes, fewer launches, the same FLOPs", "[unit][whatif]") {
+  const auto plain = predict(scenario({}).value()).value();
+  const auto fused = predict(scenario({{"fusion", "all", {}}}).value()).value();
+  CHECK(fused.step_time < plain.step_time);
+  CHECK(fused.memory_per_gpu < plain.memory_per_gpu);
+  const auto slow = scenario({{"batch", "1", {}}, {"launch_interval", "50 us", {}}}).value();
+  const auto graphs =
+      scenario({{"batch", "1", {}}, {"launch_interval", "50 us", {}}, {"cuda_graphs", "yes", {}}}).value();
+  CHECK(predict(graphs).value().breakdown.launch == Time::zero());
+  CHECK(predict(slow).value().breakdown.launch > Time::zero());
+}
