@@ -49,7 +49,7 @@ Eigen::VectorXd solve_passive(const Reduced& system, const std::vector<bool>& pa
 /// Walks from x towards the solution of the passive columns, dropping those that would turn negative on the way.
 Eigen::VectorXd walk(const Reduced& system, Eigen::VectorXd x, std::vector<bool>& passive) {
   for (std::size_t i = 0; i <= passive.size(); ++i) {
-    const Eigen::VectorXd target = solve_passive(system, passive);
+    Eigen::VectorXd target = solve_passive(system, passive);
     double step = 1;
     for (const Index j : members(passive)) {
       if (target(j) <= 0) step = std::min(step, x(j) / (x(j) - target(j)));

@@ -22,7 +22,9 @@ double area(const std::array<std::int64_t, 2>& size) {
 }
 
 double blocks(const std::array<std::int64_t, 2>& size, std::int64_t of) {
-  return static_cast<double>((size[0] + of - 1) / of) * static_cast<double>((size[1] + of - 1) / of);
+  const std::int64_t high = (size[0] + of - 1) / of;
+  const std::int64_t wide = (size[1] + of - 1) / of;
+  return static_cast<double>(high * wide);
 }
 
 struct Elements {

@@ -35,8 +35,8 @@ void join(Layer& into, Layer& layer) {
 
 void fuse_attention(Layer& layer) {
   const std::int64_t scores = layer.scores;
-  layer.forward_elements -= 6 * scores;
-  layer.backward_elements -= 12 * scores;
+  layer.forward_elements -= 10 * scores;
+  layer.backward_elements -= 11 * scores;
   layer.saved_elements -= 2 * scores;
   layer.backward_work = layer.forward_work * 2.5;
   layer.forward_kernels = 1;

@@ -40,6 +40,13 @@ void set_kernels(Layer& layer, std::int64_t rows, std::int64_t in, std::int64_t 
                     {Product{.m = out, .n = in, .k = rows, .grows = Grows::kK}}};
 }
 
+/// The output's gradient summed over rows.
+void add_bias_gradient(Layer& layer, std::int64_t output, Counter& count) {
+  layer.backward.push_back({Sweep{.elements = output}});
+  layer.backward_elements = count.sum({layer.backward_elements, output});
+  ++layer.backward_kernels;
+}
+
 /// A product of two activations, and the gradients of both.
 void add_kernels(Layer& layer, const MatMul& op) {
   const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -126,6 +133,7 @@ struct Placer {
     if (!op.tied) placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
     set_kernels(placed.layer, input / in.back(), in.back(), op.out);
+    if (op.bias) add_bias_gradient(placed.layer, count.elements(placed.out), count);
     return {};
   }
 
@@ -230,18 +238,23 @@ struct Placer {
     layer.scores = scores;
     layer.forward_work = work(count.product({4, queries, keys}));
     layer.backward_work = work(count.product({8, queries, keys}));
-    // Scores: written by Q.K, read and written by softmax and by dropout, read by the product with V.
-    layer.forward_elements = count.sum({count.product({6, scores}), count.product({2, queries}), pairs});
-    layer.backward_elements = count.product({2, layer.forward_elements});
+    // Scores: written by Q.K, read and written by scale, mask, softmax and dropout, read by the product with V.
+    // Backward: read for V's gradient, written as their own, dropout 2, softmax 3, scale 2, and read twice.
+    const std::int64_t others = count.sum({count.product({2, queries}), pairs});
+    layer.forward_elements = count.sum({count.product({10, scores}), others});
+    layer.backward_elements = count.sum({count.product({11, scores}), count.product({2, others})});
     layer.saved_elements = count.sum({count.product({2, scores}), queries});
-    layer.forward_kernels = 4;
-    layer.backward_kernels = 8;
+    layer.forward_kernels = 6;
+    layer.backward_kernels = 7;
     const std::int64_t width = std::max<std::int64_t>(in[1] / op.heads, 1);
     add_kernels(layer, {.rows = in[0], .inner = width, .columns = keys, .products = op.heads});
+    const Kernel pointwise{Sweep{SweepKind::kElementwise, count.product({2, scores})}};
+    layer.forward.insert(layer.forward.end(), 2, pointwise);
     layer.forward.push_back({Sweep{SweepKind::kSoftmax, count.product({2, scores}), 0, keys}});
-    layer.forward.push_back({Sweep{SweepKind::kElementwise, count.product({2, scores})}});
-    layer.backward.push_back({Sweep{SweepKind::kElementwise, count.product({2, scores})}});
+    layer.forward.push_back(pointwise);
+    layer.backward.push_back(pointwise);
     layer.backward.push_back({Sweep{SweepKind::kSoftmax, count.product({3, scores}), 0, keys}});
+    layer.backward.push_back(pointwise);
     add_kernels(layer, {.rows = in[0], .inner = keys, .columns = width, .products = op.heads});
     return {};
   }

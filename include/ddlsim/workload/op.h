@@ -7,7 +7,9 @@
 // Backward FLOPs are twice the forward ones: one product for the input's gradient, one for the weights'.
 // Elements (E = input, O = output): each operator reads its input and writes its output once, except
 //   batchnorm     forward 3E (statistics, then normalise), backward 5E: x and dy are read twice, dx written
-//   attention     unfused: scores S = heads * rows * keys are written, read by softmax and dropout, and read again
+//   attention     unfused: scores S = heads * rows * keys are written, read and written by scale, mask, softmax and
+//                 dropout, and read again: 10S; backward 11S
+//   linear        with a bias, backward reads the output's gradient once more
 //   add/multiply  two inputs; the gradient of a fork is summed, 3E
 // Transformers of today (lib/workload/op_transformer.cpp; heads h of width w, values of width v, pairs of query and key
 // p):

@@ -83,6 +83,6 @@ TEST_CASE("fusion: fewer bytes, fewer launches, the same FLOPs", "[unit][whatif]
   const auto slow = scenario({{"batch", "1", {}}, {"launch_interval", "50 us", {}}}).value();
   const auto graphs =
       scenario({{"batch", "1", {}}, {"launch_interval", "50 us", {}}, {"cuda_graphs", "yes", {}}}).value();
-  CHECK(predict(graphs).value().breakdown.launch == Time::zero());
-  CHECK(predict(slow).value().breakdown.launch > Time::zero());
+  CHECK(predict(graphs).value().breakdown.launch < microseconds(1));
+  CHECK(predict(slow).value().breakdown.launch > milliseconds(1));
 }

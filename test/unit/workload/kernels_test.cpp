@@ -36,7 +36,7 @@ double flops_of(const std::vector<Kernel>& kernels) {
 }  // namespace
 
 TEST_CASE("kernels: a linear layer is three products", "[unit][workload]") {
-  const Layer layer = layer_of(Linear{.out = 3072}, {128, 768});
+  const Layer layer = layer_of(Linear{.out = 3072, .bias = false}, {128, 768});
   REQUIRE(layer.forward.size() == 1);
   const Product& forward = product(layer.forward[0]);
   CHECK(forward.m == 128);  // and the batch
@@ -54,17 +54,25 @@ TEST_CASE("kernels: a linear layer is three products", "[unit][workload]") {
   CHECK(weights.grows == Grows::kK);
 }
 
-TEST_CASE("kernels: attention is two batched products, a softmax and a dropout", "[unit][workload]") {
+TEST_CASE("kernels: a bias has its gradient summed over rows", "[unit][workload]") {
+  const Layer layer = layer_of(Linear{.out = 3072}, {128, 768});
+  REQUIRE(layer.backward.size() == 3);
+  CHECK(sweep(layer.backward[2]).elements == 128 * 3072);
+  CHECK(layer.backward_kernels == 3);
+}
+
+TEST_CASE("kernels: attention is two batched products, and four passes over scores", "[unit][workload]") {
   const Layer layer = layer_of(Attention{.heads = 12}, {128, 768});
-  REQUIRE(layer.forward.size() == 4);
+  REQUIRE(layer.forward.size() == 6);
   const Product& scores = product(layer.forward[0]);
   CHECK(scores.products == 12);
   CHECK(scores.k == 64);
   CHECK(scores.grows == Grows::kProducts);
-  CHECK(sweep(layer.forward[1]).kind == SweepKind::kSoftmax);
-  CHECK(sweep(layer.forward[1]).row == 128);
-  CHECK(sweep(layer.forward[1]).elements == 2 * 12 * 128 * 128);
-  CHECK(layer.backward.size() == 6);
+  CHECK(sweep(layer.forward[1]).kind == SweepKind::kElementwise);  // scale, then mask
+  CHECK(sweep(layer.forward[3]).kind == SweepKind::kSoftmax);
+  CHECK(sweep(layer.forward[3]).row == 128);
+  CHECK(sweep(layer.forward[3]).elements == 2 * 12 * 128 * 128);
+  CHECK(layer.backward.size() == 7);
 }
 
 TEST_CASE("kernels: an LSTM multiplies its input at once and its state step by step", "[unit][workload]") {

@@ -50,8 +50,8 @@ TEST_CASE("op: attention counts scores and context", "[unit][workload]") {
   const Placed attention = placed(Attention{.heads = 12}, {128, 768});
   CHECK(mflop(attention.layer.forward_work) == Approx(50.331648));  // 4 * 128 * 128 * 768
   CHECK(attention.layer.parameters.empty());
-  // 6 * 12 * 128 * 128 of scores, Q and output 2 * 128 * 768, K and V as much again.
-  CHECK(attention.layer.forward_elements == 6 * 12 * 128 * 128 + 4 * 128 * 768);
+  // 10 * 12 * 128 * 128 of scores, Q and output 2 * 128 * 768, K and V as much again.
+  CHECK(attention.layer.forward_elements == 10 * 12 * 128 * 128 + 4 * 128 * 768);
   const Placed cross = placed(Attention{.heads = 12, .keys = 64}, {128, 768});
   CHECK(cross.layer.forward_work / attention.layer.forward_work == Approx(0.5));
 }
