@@ -62,8 +62,9 @@ class ChakraBuilder {
                       "hidden",
                       to_text(fixed_)));
     }
-    if (peaked_ > 0)
+    if (peaked_ > 0) {
       notes.push_back(fmt::format("assumed: {} nodes without a duration run at the GPU's peak", peaked_));
+    }
     return join(notes, "; ");
   }
 
