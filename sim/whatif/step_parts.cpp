@@ -15,7 +15,7 @@
 #include "ddlsim/sim/event_step.h"
 #include "ddlsim/sim/step.h"
 #include "ddlsim/whatif/collective.h"
-#include "ddlsim/whatif/predict.h"
+#include "gpu_time.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -212,14 +212,6 @@ std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, 
   return traffic.take();
 }
 
-/// What the optimizer reads and writes.
-DataSize updated_bytes(const StepQuestion& question) {
-  const Scenario& scenario = question.scenario;
-  const workload::Model& model = *scenario.model;
-  return bytes(4) * workload::gradient_elements(model, scenario.batch * scenario.strategy.accumulation) *
-         update_accesses(model.optimizer);
-}
-
 sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, sim::Fabric fabric) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
@@ -287,19 +279,6 @@ cost::PsFabric alone_at(const cost::PsFabric& fabric) {
   return alone;
 }
 
-/// The layers' times by a profile, at the rates that the question varies.
-std::vector<cost::LayerTimes> varied_times(const StepQuestion& question, double compute, double memory) {
-  std::vector<cost::LayerTimes> layers = question.calibrated->layers;
-  if (compute == 1 && memory == 1) return layers;
-  for (cost::LayerTimes& times : layers) {
-    for (cost::LayerTime* pass : {&times.forward, &times.backward}) {
-      pass->compute = pass->compute * compute;
-      pass->memory = pass->memory * memory;
-    }
-  }
-  return layers;
-}
-
 /// What run_step takes. Stays where it is: the setting points into it.
 struct StepInput {
   StepInput(const StepQuestion& question, Detail detail) : rates(reached(question)) {
@@ -315,7 +294,7 @@ struct StepInput {
     if (question.calibrated) {
       const cost::Efficiency& usual = question.scenario.efficiency;
       const double memory = usual.memory / question.efficiency.memory;
-      layers = varied_times(question, usual.compute / question.efficiency.compute, memory);
+      layers = varied_times(*question.calibrated, usual.compute / question.efficiency.compute, memory);
       setting.layers = layers;
       if (setting.update > Time::zero()) setting.update = question.calibrated->update * memory;
     }
@@ -481,26 +460,12 @@ StepParts aggregate_step(const StepQuestion& question, Detail detail) {
   return step;
 }
 
-/// The layers' times by the scenario's profile.
-void calibrate(StepQuestion& question) {
-  const Scenario& scenario = question.scenario;
-  const Reached rates = reached(question);
-  cost::Calibration calibration{.profiles = {},
-                                .gpu = scenario.cluster.node.gpu,
-                                .assumed = rates.device,
-                                .assumed_interval = {kInterval90Low, kInterval90High}};
-  for (const ChosenProfile& chosen : scenario.profiles) {
-    calibration.profiles.push_back({chosen.profile.get(), chosen.lent});
-  }
-  question.calibrated = std::make_shared<const cost::CalibratedTimes>(cost::calibrated_times(
-      *scenario.model, calibration, static_cast<double>(scenario.batch), scenario.precision, updated_bytes(question)));
-}
-
 }  // namespace
 
 Expected<void> prepare(StepQuestion& question) {
   question.messages.clear();
-  if (!question.scenario.profiles.empty() && question.fidelity != answer::Fidelity::kAggregate) calibrate(question);
+  if (!question.scenario.profiles.empty() && question.fidelity != answer::Fidelity::kAggregate)
+    question.calibrated = calibrate(question, reached(question).device);
   if (question.fidelity == answer::Fidelity::kAggregate || question.gpus() == 1) return {};
   const Scenario& scenario = question.scenario;
   question.messages =

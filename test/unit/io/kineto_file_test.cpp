@@ -336,7 +336,8 @@ TEST_CASE("kineto: other collectives keep the time they took") {
 }
 
 TEST_CASE("kineto: a DLRM on eight V100s") {
-  const std::filesystem::path packed = "/work/shared/data/samples/kineto/dlrm_kineto.tar.gz";
+  const std::filesystem::path packed =
+      std::filesystem::path(DDLSIM_SOURCE_DATA) / "../shared/data/samples/kineto/dlrm_kineto.tar.gz";
   if (!std::filesystem::exists(packed)) {
     WARN("the sample traces are not here: skipped");
     return;
