@@ -21,8 +21,9 @@ std::string shown(const Json& value) {
 /// A whole number in 64 bits; nothing for anything else.
 std::optional<std::int64_t> whole(const Json& value) {
   if (!value.is_number_integer()) return std::nullopt;
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
     return INT64_MAX;
+  }
   return value.get<std::int64_t>();
 }
 
