@@ -1,6 +1,8 @@
 #include "ddlsim/cost/kernel_time.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -159,30 +161,85 @@ KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic
           (lent ? kLent : 0) + (chosen->stand_in ? kLent : 0) + outside};
 }
 
-/// Adds kernels up.
+/// A kernel's time with its 90 % ends, as factors.
+struct Timed {
+  KernelTime kernel;
+  double low = 1;
+  double high = 1;
+};
+
+Timed with_ends(const KernelTime& kernel, std::pair<double, double> assumed) {
+  if (kernel.report == nullptr) return {kernel, assumed.first, assumed.second};
+  const auto [low, high] = kernel.report->interval;
+  if (kernel.outside == 0) return {kernel, low, high};
+  // An interval's logarithm doubles per octave; no wider than what is assumed when nothing is known.
+  const double wider = portable_exp2(std::min(kernel.outside, 8.0));
+  const auto widened = [&](double end, double widest) {
+    const double power = portable_exp2(wider * portable_log2(end));
+    return end < 1 ? std::max(power, std::min(widest, end)) : std::min(power, std::max(widest, end));
+  };
+  return {kernel, widened(low, assumed.first), widened(high, assumed.second)};
+}
+
+/// A kernel's sizes, to know it again: models repeat their blocks.
+using Key = std::array<std::int64_t, 14>;
+
+struct KeyOf {
+  Key operator()(const Product& p) const { return {1, p.products, p.m, p.n, p.k, static_cast<int>(p.grows)}; }
+  Key operator()(const ConvolutionShape& c) const {
+    return {2,
+            c.in,
+            c.out,
+            c.groups,
+            c.input[0],
+            c.input[1],
+            c.output[0],
+            c.output[1],
+            c.kernel[0],
+            c.kernel[1],
+            c.stride[0],
+            c.stride[1],
+            c.dilation[0] * 4 + static_cast<int>(c.pass),
+            c.dilation[1]};
+  }
+  Key operator()(const Sweep& w) const { return {3, static_cast<int>(w.kind), w.elements, w.weights, w.row}; }
+  Key operator()(const FusedAttention& a) const {
+    return {4, a.elements, static_cast<std::int64_t>(a.work.in(flops))};  // whole numbers below 2^53
+  }
+};
+
+/// Times kernels, each shape once, and adds them up.
 class Sum {
  public:
-  Sum(const Calibration& calibration, CalibratedTimes& times) : calibration_(calibration), times_(times) {}
+  Sum(const KernelTimes& time, const Calibration& calibration, CalibratedTimes& times)
+      : time_(time), calibration_(calibration), times_(times) {}
 
-  LayerTime add(const KernelTime& kernel, double count) {
+  LayerTime add(const Kernel& kernel) {
+    const Key key = std::visit(KeyOf{}, kernel.shape);
+    std::uint64_t hash = 0;
+    for (const std::int64_t part : key) hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
+    auto& [known, timed] = seen_[hash >> 55U];
+    if (known != key) {
+      known = key;
+      timed = with_ends(std::visit(time_, kernel.shape), calibration_.assumed_interval);
+    }
+    return add(timed, static_cast<double>(kernel.times));
+  }
+
+  LayerTime add(const Timed& timed, double count) {
+    const KernelTime& kernel = timed.kernel;
     const Time time = kernel.time * count;
-    const bool known = kernel.report != nullptr;
-    const auto [low, high] = known ? kernel.report->interval : calibration_.assumed_interval;
-    // An interval's logarithm doubles per octave; no wider than what is assumed when nothing is known.
-    const double wider = known ? portable_exp2(std::min(kernel.outside, 8.0)) : 1.0;
-    const auto widened = [&](double end, double widest) {
-      const double power = portable_exp2(wider * portable_log2(end));
-      return end < 1 ? std::max(power, std::min(widest, end)) : std::min(power, std::max(widest, end));
-    };
-    times_.low += time * widened(low, calibration_.assumed_interval.first);
-    times_.high += time * widened(high, calibration_.assumed_interval.second);
-    (known ? kernel.outside > 0 ? times_.extrapolated : times_.measured : times_.assumed) += time;
+    times_.low += time * timed.low;
+    times_.high += time * timed.high;
+    (kernel.report == nullptr ? times_.assumed : kernel.outside > 0 ? times_.extrapolated : times_.measured) += time;
     return kernel.compute ? LayerTime{time, Time::zero()} : LayerTime{Time::zero(), time};
   }
 
  private:
+  const KernelTimes& time_;
   const Calibration& calibration_;
   CalibratedTimes& times_;
+  std::vector<std::pair<Key, Timed>> seen_{512};  // the last of each hash; the key of none is all zeros
 };
 
 /// Nobody asks for the gradient of the model's input.
@@ -201,11 +258,11 @@ CalibratedTimes calibrated_times(const workload::Model& model, const Calibration
   const KernelTimes time(calibration, batch, precision);
   CalibratedTimes times;
   times.layers.reserve(model.layers.size());
-  Sum sum(calibration, times);
+  Sum sum(time, calibration, times);
   const auto pass = [&](const std::vector<Kernel>& kernels) {
     LayerTime whole;
     for (const Kernel& kernel : kernels) {
-      const LayerTime part = sum.add(std::visit(time, kernel.shape), static_cast<double>(kernel.times));
+      const LayerTime part = sum.add(kernel);
       whole.compute += part.compute;
       whole.memory += part.memory;
     }
@@ -216,7 +273,8 @@ CalibratedTimes calibrated_times(const workload::Model& model, const Calibration
     const bool first = times.layers.empty();
     times.layers.push_back({forward, pass(first ? without_input_gradient(layer.backward) : layer.backward)});
   }
-  times.update = sum.add(time.sweep(SweepKind::kUpdate, 0, updated), 1).total();
+  const Timed update = with_ends(time.sweep(SweepKind::kUpdate, 0, updated), calibration.assumed_interval);
+  times.update = sum.add(update, 1).total();
   return times;
 }
 
