@@ -33,11 +33,11 @@ void set_product(Layer& layer, Counter& count, const Multiplication& product) {
   layer.backward_kernels = 2;
 }
 
-/// The three products of rows with a weight matrix.
-void set_kernels(Layer& layer, std::int64_t rows, std::int64_t in, std::int64_t out) {
-  layer.forward = {{Product{.m = rows, .n = out, .k = in}}};
-  layer.backward = {{Product{.m = rows, .n = in, .k = out}},
-                    {Product{.m = out, .n = in, .k = rows, .grows = Grows::kK}}};
+/// A product of rows with a weight matrix, and the gradients of both.
+void set_kernels(Layer& layer, const Product& forward) {
+  layer.forward = {{forward}};
+  layer.backward = {{Product{.m = forward.m, .n = forward.k, .k = forward.n}},
+                    {Product{.m = forward.n, .n = forward.k, .k = forward.m, .grows = Grows::kK}}};
 }
 
 /// The output's gradient summed over rows.
@@ -49,12 +49,10 @@ void add_bias_gradient(Layer& layer, std::int64_t output, Counter& count) {
 
 /// A product of two activations, and the gradients of both.
 void add_kernels(Layer& layer, const MatMul& op) {
-  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    return Kernel{Product{op.products, m, n, k, Grows::kProducts}};
-  };
-  layer.forward.push_back(product(op.rows, op.columns, op.inner));
-  layer.backward.push_back(product(op.rows, op.inner, op.columns));
-  layer.backward.push_back(product(op.inner, op.columns, op.rows));
+  constexpr Grows kGrows = Grows::kProducts;
+  layer.forward.push_back({Product{op.products, op.rows, op.columns, op.inner, kGrows}});
+  layer.backward.push_back({Product{op.products, op.rows, op.inner, op.columns, kGrows}});
+  layer.backward.push_back({Product{op.products, op.inner, op.columns, op.rows, kGrows}});
 }
 
 /// Output height and width of a sliding window; nothing when the window does not fit.
@@ -132,7 +130,7 @@ struct Placer {
                  .weights = weights});
     if (!op.tied) placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
-    set_kernels(placed.layer, input / in.back(), in.back(), op.out);
+    set_kernels(placed.layer, {.m = input / in.back(), .n = op.out, .k = in.back()});
     if (op.bias) add_bias_gradient(placed.layer, count.elements(placed.out), count);
     return {};
   }
@@ -338,7 +336,7 @@ struct Placer {
     // The gates of a step: read from both products, cell and output written, and kept.
     const Kernel cell{Sweep{SweepKind::kElementwise, count.product({10, op.hidden})}};
     Layer& layer = placed.layer;
-    set_kernels(layer, steps, in[1], gates);
+    set_kernels(layer, {.m = steps, .n = gates, .k = in[1]});
     for (Kernel& kernel : layer.forward) kernel = times(kernel, 1);
     for (Kernel& kernel : layer.backward) kernel = times(kernel, 1);
     layer.forward.push_back(times({Product{.m = 1, .n = gates, .k = op.hidden}}, steps));

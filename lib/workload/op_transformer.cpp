@@ -26,16 +26,16 @@ void set_kernels(Layer& layer, const Experts& op, std::int64_t width, const Rout
   const std::int64_t experts = std::max<std::int64_t>(std::min(op.experts, routed.rows), 1);
   const std::int64_t rows = std::max<std::int64_t>(routed.rows / experts, 1);
   const std::int64_t first = op.gated ? 2 : 1;
-  const auto add = [&](std::int64_t in, std::int64_t out, std::int64_t times) {
-    layer.forward.push_back({Product{experts, rows, out, in, Grows::kM}, times});
-    layer.backward.push_back({Product{experts, rows, in, out, Grows::kM}, times});
-    layer.backward.push_back({Product{experts, in, out, rows, Grows::kK}, times});
+  const auto add = [&](const Product& forward, std::int64_t times) {
+    layer.forward.push_back({forward, times});
+    layer.backward.push_back({Product{experts, rows, forward.k, forward.n, Grows::kM}, times});
+    layer.backward.push_back({Product{experts, forward.k, forward.n, rows, Grows::kK}, times});
   };
   const std::int64_t swept = 3 * routed.outside + (first + 1) * routed.inside;
   layer.forward.push_back({Sweep{.elements = swept}});
   layer.backward.push_back({Sweep{.elements = 2 * swept}});
-  add(width, op.width, first);
-  add(op.width, width, 1);
+  add({experts, rows, op.width, width, Grows::kM}, first);
+  add({experts, rows, width, op.width, Grows::kM}, 1);
 }
 
 }  // namespace

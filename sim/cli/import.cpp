@@ -47,7 +47,7 @@ std::string id_of(const ImportFlags& flags) {
   // Look-up by path refuses a model whose file has another name.
   const std::filesystem::path out(flags.out);
   if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
-  const std::string stem = out.stem().string();
+  std::string stem = out.stem().string();
   if (flags.name.empty() || flags.name == stem) return stem;
   throw UsageError{fmt::format("--name {} and -o {}", flags.name, flags.out),
                    "a model file is named after its id: leave --name out, or make them the same"};
