@@ -68,8 +68,9 @@ MeasureFlags read_flags(const std::vector<std::string>& arguments) {
   }
   const bool plain = std::all_of(flags.architecture.begin(), flags.architecture.end(),
                                  [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-  if (!plain)
+  if (!plain) {
     throw UsageError{"--arch '" + flags.architecture.substr(0, 60) + "' is no architecture", "as --arch sm_90"};
+  }
   return flags;
 }
 
@@ -144,9 +145,15 @@ Expected<Sources> find_sources(const fs::path& root) {
   return fail(ErrorCode::kIo, "the measuring program's sources (.cu) are not there", {sources.folder.string(), 0, 0});
 }
 
-std::vector<std::string> compiler_command(const std::string& nvcc, const std::string& architecture,
-                                          const std::string& out, const Sources& sources) {
-  std::vector<std::string> command{nvcc, "-O3", "-std=c++17", "-arch=" + architecture, "-t", "0", "-o", out};
+struct Compilation {
+  std::string nvcc;
+  std::string architecture;
+  std::string out;
+};
+
+std::vector<std::string> compiler_command(const Compilation& how, const Sources& sources) {
+  std::vector<std::string> command{how.nvcc, "-O3", "-std=c++17", "-arch=" + how.architecture,
+                                   "-t",     "0",   "-o",         how.out};
   for (const fs::path& unit : sources.units) command.push_back(unit.string());
   return command;
 }
@@ -163,10 +170,10 @@ int elsewhere(const std::string& what, const Sources& sources, const std::string
 }
 
 /// The program's exit status; 128 and its signal if it was killed. Ctrl-C is for the program, which keeps its rows.
-Expected<int> run_program(const std::vector<std::string>& command) {
+Expected<int> run_program(std::vector<std::string> command) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   sigset_t interrupt;
   sigemptyset(&interrupt);
@@ -207,7 +214,7 @@ Expected<std::string> build(const std::string& nvcc, const std::string& architec
   std::fputs(fmt::format("building the measuring program for {} (a minute or two) ...\n", architecture).c_str(),
              stderr);
   const std::string partial = fmt::format("{}.{}.partial", program.string(), ::getpid());
-  const auto built = run_program(compiler_command(nvcc, architecture, partial, sources));
+  const auto built = run_program(compiler_command({nvcc, architecture, partial}, sources));
   if (!built) return tl::unexpected(built.error());
   if (*built == 0) fs::rename(partial, program, status);
   if (*built == 0 && !status) return program.string();
@@ -232,8 +239,9 @@ int run_measure(const std::vector<std::string>& arguments) {
     const std::string where = flags.nvcc.empty() ? "is not on this machine (--nvcc PATH)" : "is not " + flags.nvcc;
     return elsewhere("CUDA's compiler, nvcc, " + where, *sources, architecture);
   }
-  if (found.empty() && !flags.list)
+  if (found.empty() && !flags.list) {
     return elsewhere("no GPU that CUDA can use on this machine", *sources, architecture);
+  }
   const auto program = build(nvcc.string(), architecture.empty() ? "sm_90" : architecture, *sources);
   if (!program) return print(program.error());
   std::vector<std::string> command{*program};

@@ -208,7 +208,7 @@ std::string render(const GpuProfile& profile, const std::string& title, Format f
     for (const CurveSummary& curve : curves_of(profile)) json["curves"].push_back(curve_json(curve));
     return dump(json);
   }
-  const std::string curves = curve_table(profile).render(format);
+  std::string curves = curve_table(profile).render(format);
   if (format == Format::kCsv) return curves;
   std::string text = fmt::format("{}\n\n{}\n{}", title, curves, parameter_table(profile).render(format));
   if (profile.launch_interval) text += fmt::format("\nlaunch interval: {}\n", to_text(*profile.launch_interval));
@@ -217,12 +217,13 @@ std::string render(const GpuProfile& profile, const std::string& title, Format f
 
 std::string render(const calib::ProfileCheck& check, const std::string& title, Format format) {
   if (format == Format::kJson) return dump(check_json(check, title));
-  const std::string table = check_table(check).render(format);
+  std::string table = check_table(check).render(format);
   if (format == Format::kCsv) return table;
   std::string text = fmt::format("{}\n\n{}", title, table);
   if (check.without_curve > 0) text += fmt::format("\n{} rows have no curve\n", to_text(check.without_curve));
-  if (check.left_out > 0)
+  if (check.left_out > 0) {
     text += fmt::format("\n{} rows left out: throttled, or a cold cache\n", to_text(check.left_out));
+  }
   return text;
 }
 

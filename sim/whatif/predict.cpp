@@ -273,7 +273,7 @@ std::string calibration_note(const StepQuestion& question) {
   for (const ChosenProfile& chosen : question.scenario.profiles) {
     names.push_back(chosen.profile->id + (chosen.lent ? " (lent)" : ""));
   }
-  const std::string note = fmt::format(
+  std::string note = fmt::format(
       "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
       "assumed",
       join(names), percent(times.measured), percent(times.extrapolated), percent(times.assumed));

@@ -464,8 +464,9 @@ StepParts aggregate_step(const StepQuestion& question, Detail detail) {
 
 Expected<void> prepare(StepQuestion& question) {
   question.messages.clear();
-  if (!question.scenario.profiles.empty() && question.fidelity != answer::Fidelity::kAggregate)
+  if (!question.scenario.profiles.empty() && question.fidelity != answer::Fidelity::kAggregate) {
     question.calibrated = calibrate(question, reached(question).device);
+  }
   if (question.fidelity == answer::Fidelity::kAggregate || question.gpus() == 1) return {};
   const Scenario& scenario = question.scenario;
   question.messages =

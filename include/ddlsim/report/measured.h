@@ -9,9 +9,9 @@
 namespace ddlsim::report {
 
 /// A few lines: the step, what it was spent on, and what the ranks differ in.
-[[nodiscard]] std::string text_of(const io::MeasuredStep& step);
+[[nodiscard]] std::string text_of(const io::MeasuredStep& measured);
 
 /// `{"schema": "ddlsim/measured-step/1", "step_time_s", "split_s": {...}, "ranks": [...], "kernels": [...], ...}`.
-[[nodiscard]] std::string json_of(const io::MeasuredStep& step);
+[[nodiscard]] std::string json_of(const io::MeasuredStep& measured);
 
 }  // namespace ddlsim::report
