@@ -4,7 +4,8 @@
 // precision's activation size). All-reduce and one GPU hold all of it; with parameter servers the optimizer's state and
 // the sparse embeddings live on the servers; PEARL splits the embeddings evenly over the GPUs.
 // Not counted: framework and CUDA context (0.5-1 GB), workspaces, fragmentation, communication buffers.
-// A model known by its features alone, or by measured times, has no activation count: `complete` is false and the size is a lower bound.
+// A model known by its features alone, or by measured times, has no activation count: `complete` is false and the size
+// is a lower bound.
 #pragma once
 
 #include <cstdint>

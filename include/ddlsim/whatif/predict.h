@@ -4,15 +4,15 @@
 // (answer/prediction.h); a model known by its features, and the PEARL strategy, only have the aggregate one. Slower
 // GPUs and several jobs need the event fidelity, and choose it.
 //
-// What it assumes, and says so in the notes: kernels take what a profile of the GPU says (cost/kernel_time.h), else 70 %
-// of every peak (Wang et al. 2019) unless the scenario states a share; collectives reach what their library's model says
-// (cost/collective.h).
-// The 90 % interval. Without a profile its ends are the 5th and 95th percentile of measured / predicted time, as
+// What it assumes, and says so in the notes: kernels take what a profile of the GPU says (cost/kernel_time.h), else 70
+// % of every peak (Wang et al. 2019) unless the scenario states a share; collectives reach what their library's model
+// says (cost/collective.h). The 90 % interval. Without a profile its ends are the 5th and 95th percentile of measured /
+// predicted time, as
 //   ddlsim validate bench/accuracy/cases/{deep*,piz*,tens*}.csv ddp_deep_learning_examples.csv
-// printed them before GPUs had profiles: 0.60 and 2.23. Where a measured step of the same model on the same GPU sets the
-// GPU's speed (Scenario::gpu_time_measured; --anchor first) 0.96 and 1.18, and exposed communication may besides be half
-// or twice what is predicted. With a profile, those ends and on top of them what its curves err by; never below 0.60.
-// On published steps that were not used for it, README.md says what it covers.
+// printed them before GPUs had profiles: 0.60 and 2.23. Where a measured step of the same model on the same GPU sets
+// the GPU's speed (Scenario::gpu_time_measured; --anchor first) 0.96 and 1.18, and exposed communication may besides be
+// half or twice what is predicted. With a profile, those ends and on top of them what its curves err by; never below
+// 0.60. On published steps that were not used for it, README.md says what it covers.
 //
 // The bottleneck is the resource that shortens the step most when it gets 10 % faster, all else being equal.
 //
