@@ -10,14 +10,7 @@ using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 
 std::string refused(const std::string& file, const Words& more = {}, int status = 1) {
-  const Outcome outcome = run_program(plus({"import", "hf", file}, more));
-  CAPTURE(file, outcome.err);
-  CHECK(outcome.status == status);
-  CHECK(outcome.out.empty());
-  CHECK(outcome.cpu_seconds < kMostSeconds);
-  CHECK(outcome.peak_bytes < kMostBytes);
-  CHECK_THAT(outcome.err, Contains("error: "));
-  return outcome.err;
+  return refused_import("hf", file, more, status);
 }
 
 std::string llama(const std::string& hidden, const std::string& blocks, const std::string& more = {}) {

@@ -11,16 +11,8 @@ namespace {
 using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 
-/// Runs `ddlsim import onnx FILE more...` and checks that it fails with `status`, in time, with a word on stderr only.
 std::string refused(const std::string& file, const Words& more = {}, int status = 1) {
-  const Outcome outcome = run_program(plus({"import", "onnx", file}, more));
-  CAPTURE(file, outcome.err);
-  CHECK(outcome.status == status);
-  CHECK(outcome.out.empty());
-  CHECK(outcome.cpu_seconds < kMostSeconds);
-  CHECK(outcome.peak_bytes < kMostBytes);
-  CHECK_THAT(outcome.err, Contains("error: "));
-  return outcome.err;
+  return refused_import("onnx", file, more, status);
 }
 
 std::string small_model() {

@@ -1,5 +1,7 @@
 #include "hostile/run_program.h"
 
+#include <catch2/catch.hpp>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -178,6 +180,17 @@ Words TempFolder::names() const {
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::string refused_import(const std::string& format, const std::string& file, const Words& more, int status) {
+  const Outcome outcome = run_program(plus({"import", format, file}, more));
+  CAPTURE(file, outcome.err);
+  CHECK(outcome.status == status);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.cpu_seconds < kMostSeconds);
+  CHECK(outcome.peak_bytes < kMostBytes);
+  CHECK_THAT(outcome.err, Catch::Matchers::Contains("error: "));
+  return outcome.err;
 }
 
 }  // namespace ddlsim::test

@@ -64,4 +64,8 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
+/// Runs `ddlsim import FORMAT FILE more...` and checks that it fails with `status`, in time, with a word on stderr
+/// only; returns that word.
+std::string refused_import(const std::string& format, const std::string& file, const Words& more, int status);
+
 }  // namespace ddlsim::test
