@@ -121,3 +121,16 @@ TEST_CASE("convolution time: what was measured wins, the nearest batch is scaled
   other.stride = {2, 2};
   CHECK_FALSE(ask(other, 32, &curve));
 }
+
+TEST_CASE("convolution time: the weights' gradient splits its long k, whatever forward rows fitted", "[unit][cost]") {
+  hardware::ConvolutionCurve curve;
+  curve.product.tiles = {{.m = 32, .n = 32, .efficiency = 0.8, .resident = 8}};
+  curve.product.split_start = microseconds(30);
+  curve.product.split_passes = 8;
+  const hardware::DeviceSpec spec{80, teraflops_per_second(14), gigabytes_per_second(900), mebibytes(6)};
+  ConvolutionShape shape{.in = 64, .out = 256, .input = {56, 56}, .output = {56, 56}};
+  const Time forward = cost::convolution_time(curve, spec, shape, 64, bytes(4));
+  shape.pass = ConvolutionPass::kWeightGradient;
+  // 16 tiles for 80 multiprocessors: without splitting, or with 8 tiles to fill one, over three times as long.
+  CHECK(cost::convolution_time(curve, spec, shape, 64, bytes(4)) < forward * 1.5);
+}
