@@ -150,15 +150,12 @@ KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic
     lent = use.lent;
     if (!chosen->stand_in) break;
   }
-  if (!chosen) {
-    KernelTime assumed = roofline(Work::zero(), traffic);
-    assumed.compute = false;
-    return assumed;
-  }
+  const Time chain = kind == SweepKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain : Time::zero();
+  if (!chosen) return {roofline(Work::zero(), traffic).time + chain, false};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
-  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_)}), false, &report,
+  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_)}) + chain, false, &report,
           (lent ? kLent : 0) + (chosen->stand_in ? kLent : 0) + outside};
 }
 
