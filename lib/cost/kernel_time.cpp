@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -212,18 +213,24 @@ struct KeyOf {
 class Sum {
  public:
   Sum(const KernelTimes& time, const Calibration& calibration, CalibratedTimes& times)
-      : time_(time), calibration_(calibration), times_(times) {}
+      : time_(time), calibration_(calibration), times_(times) {
+    known_.reserve(256);
+  }
 
   LayerTime add(const Kernel& kernel) {
     const Key key = std::visit(KeyOf{}, kernel.shape);
     std::uint64_t hash = 0;
     for (const std::int64_t part : key) hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
-    auto& [known, timed] = seen_[hash >> 55U];
-    if (known != key) {
-      known = key;
-      timed = with_ends(std::visit(time_, kernel.shape), calibration_.assumed_interval);
+    std::uint16_t& slot = last_[hash >> 55U];
+    if (slot == 0 || known_[slot - 1U].first != key) {
+      if (known_.size() == std::numeric_limits<std::uint16_t>::max()) {
+        known_.clear();
+        last_.fill(0);
+      }
+      known_.emplace_back(key, with_ends(std::visit(time_, kernel.shape), calibration_.assumed_interval));
+      slot = static_cast<std::uint16_t>(known_.size());
     }
-    return add(timed, static_cast<double>(kernel.times));
+    return add(known_[slot - 1U].second, static_cast<double>(kernel.times));
   }
 
   LayerTime add(const Timed& timed, double count) {
@@ -239,7 +246,8 @@ class Sum {
   const KernelTimes& time_;
   const Calibration& calibration_;
   CalibratedTimes& times_;
-  std::vector<std::pair<Key, Timed>> seen_{512};  // the last of each hash; the key of none is all zeros
+  std::vector<std::pair<Key, Timed>> known_;
+  std::array<std::uint16_t, 512> last_{};  // of each hash, as its place in `known_` from 1; 0: none
 };
 
 /// Nobody asks for the gradient of the model's input.
