@@ -100,7 +100,7 @@ class ResNet50 {
  public:
   ResNet50() {
     graph_.inputs.push_back(value_info("x", {-1, 3, 224, 224}));
-    std::string at = relu(convolution("x", 3, 64, 7, 2));
+    std::string at = relu(convolution("x", {3, 64, 7, 2}));
     at = add("MaxPool", {at}, {ints("kernel_shape", {3, 3}), ints("strides", {2, 2}), ints("pads", {1, 1, 1, 1})});
     std::int64_t in = 64;
     constexpr std::array<int, 4> kBlocks{3, 4, 6, 3};
@@ -108,10 +108,10 @@ class ResNet50 {
       const std::int64_t width = std::int64_t{64} << stage;
       for (int block = 0; block < kBlocks[stage]; ++block) {
         const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
-        std::string branch = relu(convolution(at, in, width, 1, 1));
-        branch = relu(convolution(branch, width, width, 3, stride));
-        branch = convolution(branch, width, 4 * width, 1, 1);
-        const std::string shortcut = block == 0 ? convolution(at, in, 4 * width, 1, stride) : at;
+        std::string branch = relu(convolution(at, {in, width, 1, 1}));
+        branch = relu(convolution(branch, {width, width, 3, stride}));
+        branch = convolution(branch, {width, 4 * width, 1, 1});
+        const std::string shortcut = block == 0 ? convolution(at, {in, 4 * width, 1, stride}) : at;
         at = relu(add("Add", {branch, shortcut}));
         in = 4 * width;
       }
@@ -123,25 +123,32 @@ class ResNet50 {
 
  private:
   std::string add(const std::string& op, const Names& inputs, const Names& attributes = {}) {
-    const std::string out = "t" + std::to_string(++names_);
+    std::string out = "t" + std::to_string(++names_);
     graph_.nodes.push_back(node(op, inputs, {out}, attributes));
     return out;
   }
   std::string relu(const std::string& in) { return add("Relu", {in}); }
   std::string tensor(const Sizes& dims) {
-    const std::string name = "w" + std::to_string(++names_);
+    std::string name = "w" + std::to_string(++names_);
     std::size_t bytes = 4;
     for (const std::int64_t size : dims) bytes *= static_cast<std::size_t>(size);
     graph_.initializers.push_back(weight(name, dims) + field(9, std::string(bytes, '\0')));  // raw_data
     return name;
   }
-  std::string convolution(const std::string& in, std::int64_t from, std::int64_t to, std::int64_t kernel,
-                          std::int64_t stride) {
-    const std::int64_t pad = kernel / 2;
-    const std::string out = add("Conv", {in, tensor({to, from, kernel, kernel})},
-                                {ints("kernel_shape", {kernel, kernel}), ints("strides", {stride, stride}),
+  struct Convolution {
+    std::int64_t in = 1;  // channels
+    std::int64_t out = 1;
+    std::int64_t kernel = 1;
+    std::int64_t stride = 1;
+  };
+  std::string convolution(const std::string& x, const Convolution& what) {
+    const std::int64_t side = what.kernel;
+    const std::int64_t pad = side / 2;
+    const std::string out = add("Conv", {x, tensor({what.out, what.in, side, side})},
+                                {ints("kernel_shape", {side, side}), ints("strides", {what.stride, what.stride}),
                                  ints("pads", {pad, pad, pad, pad})});
-    return add("BatchNormalization", {out, tensor({to}), tensor({to}), tensor({to}), tensor({to})});
+    const Sizes channels{what.out};
+    return add("BatchNormalization", {out, tensor(channels), tensor(channels), tensor(channels), tensor(channels)});
   }
 
   OnnxGraph graph_;
@@ -176,9 +183,9 @@ class Rows {
   std::int64_t octaves(double least, double most) {
     return std::llround(std::exp2(std::uniform_real_distribution(std::log2(least), std::log2(most))(random_)));
   }
-  void add(decltype(KernelMeasurement::what) what, Precision precision, Time time, std::string series = {}) {
+  void add(const decltype(KernelMeasurement::what)& what, Precision precision, Time time, std::string series = {}) {
     time = time * std::uniform_real_distribution(0.97, 1.03)(random_);
-    rows_.push_back({std::move(what), precision, time, std::move(series), static_cast<int>(rows_.size()) + 2, false});
+    rows_.push_back({what, precision, time, std::move(series), static_cast<int>(rows_.size()) + 2, false});
   }
   void product(const hardware::ProductCurve& curve, const hardware::Gpu& gpu) {
     const Product what{1, octaves(16, 8192), octaves(16, 8192), octaves(16, 8192), Grows::kM};
