@@ -1,9 +1,10 @@
-// Tables: published cases, measured collectives, and what nccl-tests prints.
+// Tables: published cases, measured collectives, what nccl-tests prints, and kernels' times.
 #include <sstream>
 #include <string>
 
 #include "ddlsim/io/case_file.h"
 #include "ddlsim/io/collective_file.h"
+#include "ddlsim/io/kernel_file.h"
 #include "input.h"
 
 using namespace ddlsim;
@@ -16,5 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require_answer(io::read_collective_csv(collectives, "fuzz.csv"));
   std::istringstream printed(text);
   fuzz::require_answer(io::read_nccl_tests_text(printed, "fuzz.txt"));
+  std::istringstream kernels(text);
+  fuzz::require_answer(io::read_kernels_csv(kernels, "fuzz.csv", {}));
   return 0;
 }

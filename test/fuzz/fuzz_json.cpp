@@ -1,5 +1,9 @@
-// nccl-tests' JSON, with and without what the caller knows.
+// nccl-tests' JSON, with and without what the caller knows; kernels' times as JSON lines.
+#include <sstream>
+#include <string>
+
 #include "ddlsim/io/collective_file.h"
+#include "ddlsim/io/kernel_file.h"
 #include "input.h"
 
 using namespace ddlsim;
@@ -9,5 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require_answer(io::read_nccl_tests_json(text, "fuzz.json"));
   const io::CollectiveFileDefaults known{.op = CollectiveOp::kAllReduce, .gpus = 8, .nodes = 1, .in_place = true};
   fuzz::require_answer(io::read_nccl_tests_json(text, "fuzz.json", known));
+  std::istringstream kernels{std::string(text)};
+  fuzz::require_answer(io::read_kernels_json(kernels, "fuzz.jsonl", {}));
   return 0;
 }

@@ -1,7 +1,8 @@
-// Model, hardware and population files: the same text goes to every reader of YAML.
+// Model, hardware, profile and population files: the same text goes to every reader of YAML.
 #include "ddlsim/io/hardware_files.h"
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/io/population_file.h"
+#include "ddlsim/io/profile_file.h"
 #include "ddlsim/io/yaml.h"
 #include "input.h"
 
@@ -17,5 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require_answer(io::read_node(*document));
   fuzz::require_answer(io::read_setting(*document));
   fuzz::require_answer(io::read_population(*document));
+  fuzz::require_answer(io::read_profile(*document));
   return 0;
 }
