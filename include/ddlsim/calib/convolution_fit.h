@@ -20,6 +20,7 @@ struct ConvolutionRow {
   ConvolutionShape shape;
   std::int64_t batch = 1;
   Time time{};
+  std::int64_t order = 0;  // rows that the session measured before
 };
 
 /// Fails for fewer than 12 forward rows, sizes or times that are not positive, rows of one shape.
@@ -30,7 +31,10 @@ struct ConvolutionRow {
 
 /// What a measurement of this convolution would show: the curve's time with the overhead of its rows.
 [[nodiscard]] Time as_measured(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                               const ConvolutionShape& shape, std::int64_t batch);
+                               const ConvolutionRow& row);
+
+/// What the measurement adds to the row that `order` rows were measured before.
+[[nodiscard]] Time overhead_of(const hardware::ConvolutionCurve& curve, std::int64_t order);
 
 /// How a curve does on rows: the figures of the report, without what concerns the fit. Requires valid rows.
 [[nodiscard]] hardware::CurveReport judge(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
