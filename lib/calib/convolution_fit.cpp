@@ -21,8 +21,8 @@ using hardware::CurveReport;
 using hardware::DeviceSpec;
 using hardware::ProductSize;
 
-constexpr double kScale = 0.1;            // of residuals: the choice among algorithms is not the model's to know
-constexpr double kPull = 0.03;            // per unit of a logarithm, of kPullRows rows
+constexpr double kScale = 0.1;  // of residuals: the choice among algorithms is not the model's to know
+constexpr double kPull = 0.03;  // per unit of a logarithm, of kPullRows rows
 constexpr double kPullRows = 1200;
 constexpr double kLeastQuantile = 0.005;  // the very least time may be a fault of the clock
 constexpr double kWorthAPart = 0.0025;    // of the cost
@@ -97,7 +97,7 @@ std::vector<Parameter> parameters_of(const Parts& parts, double least_time, doub
   all[kExposed] = in_logarithm({0.01, 0.8, 1});
   all[kStart] = in_logarithm({0.1, 8, 2000});
   all[kQuantised] = in_logarithm({0.01, 0.8, 1});
-  all[kSlowdown] = in_logarithm({1e-4, 0.01, 3});
+  all[kSlowdown] = in_logarithm({1e-4, 0.01, 1});  // clocks do not fall below half
   all[kSettle] = in_logarithm({1e-5, 1e-3, 0.1});
   all[kFusedEfficiency] = in_logarithm({0.05, 0.8, 1.3});
   all[kFusedStart] = in_logarithm({0.1, 20, 2000});
@@ -155,7 +155,11 @@ Parts all_parts(Precision precision, const std::vector<Tile>& given) {
   Parts parts;
   parts.implicit = tiles({{128, 128}, {128, 64}, {128, 32}});
   parts.transformed = tiles({{128, 128}, {128, 64}, {64, 64}, {32, 128}, {128, 32}});
-  if (precision != Precision::kFp32) parts.implicit = tiles({{256, 128}, {256, 64}, {128, 128}, {128, 64}, {64, 64}});
+  if (precision != Precision::kFp32) {
+    // On tensor cores all of DeepBench's forward rows ran as implicit products.
+    parts = {
+        .implicit = tiles({{256, 128}, {256, 64}, {128, 128}, {128, 64}, {64, 64}}), .transformed = {}, .fused = false};
+  }
   if (!given.empty()) parts.implicit = given;
   return parts;
 }
@@ -188,7 +192,8 @@ class ForwardFit {
     const Residuals residuals = [&](const std::vector<double>& x, std::vector<double>& out) {
       tried = curve_at(x, parts);
       out.resize(rows_.size());
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = ln(as_measured(tried, spec_, rows_[i]).in(seconds)) - logs_[i];
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = ln(as_measured(tried, spec_, rows_[i]).in(seconds)) - logs_[i];
     };
     SearchOptions options;
     options.most_steps = steps;
@@ -209,7 +214,11 @@ class ForwardFit {
   /// Leaves out what the curve can do without: the fused algorithm, then tiles from the last on.
   [[nodiscard]] Fitted best(const Parts& all) const {
     Fitted best{all, fit(all, {}, 60)};
-    if (Parts without = best.parts; (without.fused = false, true)) try_without(best, std::move(without), {});
+    if (best.parts.fused) {
+      Parts without = best.parts;
+      without.fused = false;
+      try_without(best, std::move(without), {});
+    }
     for (std::size_t t = best.parts.transformed.size(); t-- > 0;) {
       Parts without = best.parts;
       without.transformed.erase(without.transformed.begin() + static_cast<std::ptrdiff_t>(t));
@@ -365,6 +374,9 @@ Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows
   curve.input_gradient = input_ratio(curve, spec, fitted, false, curve.input_gradient);
   curve.strided_gradient = input_ratio(curve, spec, fitted, true, curve.strided_gradient);
   fit_weight_gradients(curve, spec, fitted);
+  curve.gradient_rows = std::count_if(fitted.begin(), fitted.end(), [](const ConvolutionRow& row) {
+    return row.shape.pass != ConvolutionPass::kForward;
+  });
   curve.report = judge(curve, spec, judged);
   curve.report.fitted = static_cast<std::int64_t>(fitted.size());
   curve.report.hull = hull_of(fitted);

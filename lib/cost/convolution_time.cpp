@@ -18,6 +18,9 @@ constexpr double kDepthwise = 4;             // channels per group, at most
 constexpr double kDepthwiseBandwidth = 0.5;  // assumed: share of the memory's bandwidth that such kernels reach
 constexpr double kMostParts = 256;           // of the long k of a weights' gradient
 
+constexpr std::int64_t kTensorChannels = 8;  // tensor cores take channels by so many
+constexpr double kTensorBytes = 4;           // of elements narrower than this
+
 // F(2 x 2, 3 x 3) in one kernel: a block makes 8 x 16 outputs of 32 channels, so that its 32 places are multiplied in
 // 16 products of 32 x 32.
 constexpr std::array<std::int64_t, 2> kBlock{8, 16};
@@ -90,7 +93,8 @@ Time fused_time(const Asked& asked) {
   const auto& fused = asked.curve.winograd2;
   const hardware::ProductCurve::Tile tile{
       .m = kBlockRows, .n = kBlockChannels, .efficiency = fused.efficiency, .resident = 1};
-  const ProductSize size{.m = kBlockRows * asked.batch * blocks(asked.produced, kBlock), .n = asked.to, .k = asked.from};
+  const ProductSize size{
+      .m = kBlockRows * asked.batch * blocks(asked.produced, kBlock), .n = asked.to, .k = asked.from};
   const double weights = asked.from * asked.to;
   const Time product = product_time(asked.curve.product, {.tiles = {&tile, 1}, .k_start = fused.k_start}, asked.spec,
                                     size, asked.element * (asked.elements.ends() + 16 * weights));
@@ -110,20 +114,32 @@ Time transformed_time(const Asked& asked, std::int64_t taps) {
   const Time product = product_time(asked.curve.product, {.tiles = way.tiles, .k_start = way.k_start}, asked.spec, size,
                                     asked.element * (ends + 36 * weights));
   const double taps_and_products = static_cast<double>(taps * taps + 36);
-  const Time time = product + way.start +
-                    asked.moving(way.moved * (asked.elements.ends() + ends) + way.weights * taps_and_products * weights);
+  const Time time =
+      product + way.start +
+      asked.moving(way.moved * (asked.elements.ends() + ends) + way.weights * taps_and_products * weights);
   return weights_gradient ? asked.curve.weight_winograd * time : time;
+}
+
+/// How many more input channels the arithmetic sees than there are.
+double padding(const Asked& asked) {
+  if (asked.element.in(bytes) >= kTensorBytes) return 1;
+  const std::int64_t channels = asked.shape.in / asked.shape.groups;
+  const std::int64_t padded = (channels + kTensorChannels - 1) / kTensorChannels * kTensorChannels;
+  return static_cast<double>(padded) / static_cast<double>(std::max<std::int64_t>(channels, 1));
 }
 
 Time implicit_time(const Asked& asked) {
   const ConvolutionCurve& curve = asked.curve;
-  const ProductSize size = implicit_product(asked.shape, asked.batch);
-  const DataSize moved = asked.element * asked.elements.all();
+  const double padded = padding(asked);
+  ProductSize size = implicit_product(asked.shape, asked.batch);
+  const DataSize moved =
+      asked.element * (padded * (asked.elements.input + asked.elements.weights) + asked.elements.output);
   ProductWay way{.tiles = curve.product.tiles, .k_start = curve.product.k_start};
   switch (asked.shape.pass) {
-    case ConvolutionPass::kForward:
+    case ConvolutionPass::kForward: size.k *= padded; break;
     case ConvolutionPass::kInputGradient: break;
     case ConvolutionPass::kWeightGradient:
+      size.n *= padded;
       way.k_start = curve.product.k_start + curve.weight_start;
       way.most_parts = kMostParts;
       way.turned = true;

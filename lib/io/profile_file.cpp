@@ -178,6 +178,7 @@ void read_gradients(MapReader& reader, ConvolutionCurve& curve, std::vector<Erro
   if (node == nullptr) return;
   constexpr Bounds kRatio{1e-6, 1000};
   MapReader parts(*node, "the gradients", errors);
+  curve.gradient_rows = parts.count("rows", {0, kMaxSize});
   curve.input_gradient = number(parts, "input", kRatio);
   curve.strided_gradient = number(parts, "strided", kRatio);
   curve.weight_gradient = number(parts, "weight", kRatio);

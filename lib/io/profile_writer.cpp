@@ -110,10 +110,10 @@ std::string convolution_text(const hardware::ConvolutionCurve& curve) {
   return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) + shared_text(curve.product, false) +
          (curve.drift > Time::zero() ? line("drift", time(curve.drift)) : std::string()) + tiles_text(curve.product) +
          winograd_text(curve) +
-         line("gradients", fmt::format("{{input: {}, strided: {}, weight: {}, weight_start: {}, weight_winograd: {}}}",
-                                       number(curve.input_gradient), number(curve.strided_gradient),
-                                       number(curve.weight_gradient), number(curve.weight_start),
-                                       number(curve.weight_winograd))) +
+         line("gradients",
+              fmt::format("{{rows: {}, input: {}, strided: {}, weight: {}, weight_start: {}, weight_winograd: {}}}",
+                          curve.gradient_rows, number(curve.input_gradient), number(curve.strided_gradient),
+                          number(curve.weight_gradient), number(curve.weight_start), number(curve.weight_winograd))) +
          report_text(curve.report);
 }
 

@@ -123,22 +123,23 @@ struct ConvolutionCurve {
   /// The same as products between kernels that transform.
   struct Transformed {
     double k_start = 8;
-    double moved = 2;    // passes over inputs and outputs, before and after their transforms
-    double weights = 4;  // likewise over the weights
-    Time start{};        // of its further kernels
+    double moved = 2;                       // passes over inputs and outputs, before and after their transforms
+    double weights = 4;                     // likewise over the weights
+    Time start{};                           // of its further kernels
     std::vector<ProductCurve::Tile> tiles;  // none: not used
   };
   Precision precision = Precision::kFp32;
-  ProductCurve product{};     // the implicit matrix product; its overhead and floor are those of the rows
-  Time drift{};               // of the overhead: times order^1.5, the rows that were measured before
-  Fused winograd2{};          // F(2 x 2, 3 x 3)
-  Transformed winograd4{};    // F(4 x 4, 3 x 3), F(2 x 2, 5 x 5)
+  ProductCurve product{};   // the implicit matrix product; its overhead and floor are those of the rows
+  Time drift{};             // of the overhead: times order^1.5, the rows that were measured before
+  Fused winograd2{};        // F(2 x 2, 3 x 3)
+  Transformed winograd4{};  // F(4 x 4, 3 x 3), F(2 x 2, 5 x 5)
   // Times relative to the products' of cost/convolution_time.h. Where a fit saw no gradients these stand: the geometric
   // means of what the fp32 rows of DeepBench's T4 and V100 ask for.
+  std::int64_t gradient_rows = 0;  // that a fit saw
   double input_gradient = 1;
-  double strided_gradient = 1.7;   // the input's, of strides
+  double strided_gradient = 1.7;  // the input's, of strides
   double weight_gradient = 1.1;
-  double weight_start = 330;       // steps of k that a part of the weights' gradient takes to be added up
+  double weight_start = 330;  // steps of k that a part of the weights' gradient takes to be added up
   double weight_winograd = 0.72;
   CurveReport report;
 };
