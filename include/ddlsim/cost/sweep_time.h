@@ -8,7 +8,7 @@
 //
 // What a step adds between kernels (launches) is not in T, and neither is what a measurement added. Softmax and norm
 // have a curve below rows of 1024 elements and one from there on, where frameworks change the kernel. Kinds nobody
-// measured (pool, copy, lookup, batchnorm, update) take the element-wise curve, and the answer says so.
+// measured (pool, copy, lookup, batchnorm, update, recurrent) take the element-wise curve, and the answer says so.
 // Source: hinges at multiples of the L2 as the microbenchmarks of Jia et al., "Dissecting the NVIDIA Volta GPU
 // Architecture via Microbenchmarking" (2018) suggest; fitted by calib/sweep_fit.h. Where the measurement's floor hides
 // small kernels, one hinge at 0 is all that data can tell, and small Q are extrapolated from large ones.
