@@ -192,8 +192,9 @@ class ForwardFit {
     const Residuals residuals = [&](const std::vector<double>& x, std::vector<double>& out) {
       tried = curve_at(x, parts);
       out.resize(rows_.size());
-      for (std::size_t i = 0; i < out.size(); ++i)
+      for (std::size_t i = 0; i < out.size(); ++i) {
         out[i] = ln(as_measured(tried, spec_, rows_[i]).in(seconds)) - logs_[i];
+      }
     };
     SearchOptions options;
     options.most_steps = steps;
