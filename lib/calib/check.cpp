@@ -7,6 +7,7 @@
 #include "ddlsim/calib/fit.h"
 #include "ddlsim/calib/holdout.h"
 #include "ddlsim/calib/robust.h"
+#include "ddlsim/calib/convolution_fit.h"
 #include "ddlsim/cost/convolution_time.h"
 #include "ddlsim/cost/product_time.h"
 #include "ddlsim/cost/sweep_time.h"
@@ -79,12 +80,12 @@ RowPrediction of_product(const hardware::ProductCurve& curve, const hardware::De
 }
 
 RowPrediction of_convolution(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                             const TimedConvolution& row) {
+                             const TimedConvolution& row, std::int64_t order) {
   return {
       name_of_curve(curve),
       &curve.report,
       cost::convolution_time(curve, spec, row.shape, static_cast<double>(row.batch), activation_size(curve.precision)),
-      {{}, curve.product.overhead, curve.product.floor}};
+      {{}, overhead_of(curve, order), curve.product.floor}};
 }
 
 RowPrediction of_sweep(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec, const TimedSweep& sweep,
@@ -120,7 +121,7 @@ std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, co
   }
   if (const auto* convolution = std::get_if<TimedConvolution>(&row.what)) {
     for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
-      if (curve.precision == row.precision) return of_convolution(curve, spec, *convolution);
+      if (curve.precision == row.precision) return of_convolution(curve, spec, *convolution, row.order);
     }
   }
   if (const auto* sweep = std::get_if<TimedSweep>(&row.what)) {

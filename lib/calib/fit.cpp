@@ -50,7 +50,7 @@ void keep_measured(const std::vector<ConvolutionRow>& rows, const hardware::Conv
                    hardware::GpuProfile& profile) {
   if (rows.size() > kMostKept) return;
   for (const ConvolutionRow& row : rows) {
-    const Time kernel = row.time - curve.product.overhead;
+    const Time kernel = row.time - overhead_of(curve, row.order);
     if (row.time <= curve.product.floor || !(kernel > Time::zero())) continue;
     profile.measured_convolutions.push_back({curve.precision, row.shape, row.batch, kernel});
   }
@@ -62,7 +62,7 @@ Expected<void> fit_all_convolutions(std::span<const KernelMeasurement> rows, con
   for (const KernelMeasurement& row : rows) {
     const auto* convolution = std::get_if<TimedConvolution>(&row.what);
     if (convolution == nullptr || row.left_out) continue;
-    groups[row.precision].push_back({convolution->shape, convolution->batch, row.time});
+    groups[row.precision].push_back({convolution->shape, convolution->batch, row.time, row.order});
   }
   for (const auto& [precision, group] : groups) {
     ProductFitOptions fit;

@@ -16,14 +16,24 @@ using hardware::ProductSize;
 
 constexpr double kDepthwise = 4;             // channels per group, at most
 constexpr double kDepthwiseBandwidth = 0.5;  // assumed: share of the memory's bandwidth that such kernels reach
+constexpr double kMostParts = 256;           // of the long k of a weights' gradient
+
+constexpr std::int64_t kTensorChannels = 8;  // tensor cores take channels by so many
+constexpr double kTensorBytes = 4;           // of elements narrower than this
+
+// F(2 x 2, 3 x 3) in one kernel: a block makes 8 x 16 outputs of 32 channels, so that its 32 places are multiplied in
+// 16 products of 32 x 32.
+constexpr std::array<std::int64_t, 2> kBlock{8, 16};
+constexpr double kBlockChannels = 32;
+constexpr double kBlockRows = 512;
 
 double area(const std::array<std::int64_t, 2>& size) {
   return static_cast<double>(size[0]) * static_cast<double>(size[1]);
 }
 
-double blocks(const std::array<std::int64_t, 2>& size, std::int64_t of) {
-  const std::int64_t high = (size[0] + of - 1) / of;
-  const std::int64_t wide = (size[1] + of - 1) / of;
+double blocks(const std::array<std::int64_t, 2>& size, const std::array<std::int64_t, 2>& of) {
+  const std::int64_t high = (size[0] + of[0] - 1) / of[0];
+  const std::int64_t wide = (size[1] + of[1] - 1) / of[1];
   return static_cast<double>(high * wide);
 }
 
@@ -31,70 +41,111 @@ struct Elements {
   double input = 0;
   double output = 0;
   double weights = 0;
-  [[nodiscard]] double all() const { return input + output + weights; }
+  [[nodiscard]] double ends() const { return input + output; }
+  [[nodiscard]] double all() const { return ends() + weights; }
 };
 
-Elements elements_of(const ConvolutionShape& shape, double batch) {
+/// A convolution with what all of its algorithms ask for.
+struct Asked {
+  const ConvolutionCurve& curve;
+  const DeviceSpec& spec;
+  const ConvolutionShape& shape;
+  double batch = 1;
+  DataSize element{};
+  Elements elements{};
+  // The input's gradient is the convolution of the output's gradient with the weights turned around.
+  double from = 1;
+  double to = 1;
+  std::array<std::int64_t, 2> produced{};
+
+  [[nodiscard]] Time moving(double moved) const { return moved * element / (spec.memory * curve.product.memory); }
+};
+
+Asked asked_of(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionShape& shape, double batch,
+               DataSize element) {
+  const bool back = shape.pass == ConvolutionPass::kInputGradient;
   const auto in = static_cast<double>(shape.in);
   const auto out = static_cast<double>(shape.out);
-  return {.input = batch * in * area(shape.input),
-          .output = batch * out * area(shape.output),
-          .weights = in / static_cast<double>(shape.groups) * out * area(shape.kernel)};
+  return {.curve = curve,
+          .spec = spec,
+          .shape = shape,
+          .batch = batch,
+          .element = element,
+          .elements = {.input = batch * in * area(shape.input),
+                       .output = batch * out * area(shape.output),
+                       .weights = in / static_cast<double>(shape.groups) * out * area(shape.kernel)},
+          .from = back ? out : in,
+          .to = back ? in : out,
+          .produced = back ? shape.input : shape.output};
 }
 
-bool minimal_filtering(const ConvolutionShape& shape) {
-  constexpr std::array<std::int64_t, 2> kOne{1, 1};
-  constexpr std::array<std::int64_t, 2> kThree{3, 3};
-  return shape.kernel == kThree && shape.stride == kOne && shape.dilation == kOne && shape.groups == 1;
+bool stepping(const ConvolutionShape& shape) { return shape.stride != std::array<std::int64_t, 2>{1, 1}; }
+
+/// Whether Winograd's algorithms know this kernel: 0, 3 or 5.
+std::int64_t minimal_filtering(const ConvolutionShape& shape) {
+  const bool dilated = shape.dilation != std::array<std::int64_t, 2>{1, 1};
+  const std::int64_t taps = shape.kernel[0];
+  const bool known = (taps == 3 || taps == 5) && shape.kernel[1] == taps;
+  return known && !stepping(shape) && !dilated && shape.groups == 1 ? taps : 0;
 }
 
-/// F(side x side, 3 x 3) in (side + 2)^2 products. `fused`: only the weights' transform is a kernel of its own.
-Time winograd_time(const ConvolutionCurve& curve, const ConvolutionCurve::Winograd& winograd, const DeviceSpec& spec,
-                   const ConvolutionShape& shape, double batch, DataSize element) {
-  const bool fused = &winograd == &curve.winograd2;
-  const std::int64_t side = fused ? 2 : 4;
-  const auto products = static_cast<double>((side + 2) * (side + 2));
-  const bool forward = shape.pass != ConvolutionPass::kInputGradient;
-  // The input's gradient is the convolution of the output's gradient with the weights turned around.
-  const auto& produced = forward ? shape.output : shape.input;
-  const auto from = static_cast<double>(forward ? shape.in : shape.out);
-  const auto to = static_cast<double>(forward ? shape.out : shape.in);
-  const Elements elements = elements_of(shape, batch);
-  const double places = batch * blocks(produced, side);
-  ProductSize size{.products = products, .m = places, .n = to, .k = from};
-  if (shape.pass == ConvolutionPass::kWeightGradient) size = {.products = products, .m = to, .n = from, .k = places};
-  double transformed = elements.weights + products * from * to;
-  double read = elements.all() - elements.weights + products * from * to;
-  if (!fused) {
-    transformed += elements.input + elements.output + products * places * (from + to);
-    read = products * (places * (from + to) + from * to);
+Time fused_time(const Asked& asked) {
+  const auto& fused = asked.curve.winograd2;
+  const hardware::ProductCurve::Tile tile{
+      .m = kBlockRows, .n = kBlockChannels, .efficiency = fused.efficiency, .resident = 1};
+  const ProductSize size{
+      .m = kBlockRows * asked.batch * blocks(asked.produced, kBlock), .n = asked.to, .k = asked.from};
+  const double weights = asked.from * asked.to;
+  const Time product = product_time(asked.curve.product, {.tiles = {&tile, 1}, .k_start = fused.k_start}, asked.spec,
+                                    size, asked.element * (asked.elements.ends() + 16 * weights));
+  return product + asked.moving(fused.moved * (9 + 16) * weights);
+}
+
+/// 36 products of the transformed places.
+Time transformed_time(const Asked& asked, std::int64_t taps) {
+  const auto& way = asked.curve.winograd4;
+  const std::int64_t side = 7 - taps;
+  const double places = asked.batch * blocks(asked.produced, {side, side});
+  const bool weights_gradient = asked.shape.pass == ConvolutionPass::kWeightGradient;
+  ProductSize size{.products = 36, .m = places, .n = asked.to, .k = asked.from};
+  if (weights_gradient) size = {.products = 36, .m = asked.to, .n = asked.from, .k = places};
+  const double ends = 36 * places * (asked.from + asked.to);
+  const double weights = asked.from * asked.to;
+  const Time product = product_time(asked.curve.product, {.tiles = way.tiles, .k_start = way.k_start}, asked.spec, size,
+                                    asked.element * (ends + 36 * weights));
+  const double taps_and_products = static_cast<double>(taps * taps + 36);
+  const Time time =
+      product + way.start +
+      asked.moving(way.moved * (asked.elements.ends() + ends) + way.weights * taps_and_products * weights);
+  return weights_gradient ? asked.curve.weight_winograd * time : time;
+}
+
+/// How many more input channels the arithmetic sees than there are.
+double padding(const Asked& asked) {
+  if (asked.element.in(bytes) >= kTensorBytes) return 1;
+  const std::int64_t channels = asked.shape.in / asked.shape.groups;
+  const std::int64_t padded = (channels + kTensorChannels - 1) / kTensorChannels * kTensorChannels;
+  return static_cast<double>(padded) / static_cast<double>(std::max<std::int64_t>(channels, 1));
+}
+
+Time implicit_time(const Asked& asked) {
+  const ConvolutionCurve& curve = asked.curve;
+  const double padded = padding(asked);
+  ProductSize size = implicit_product(asked.shape, asked.batch);
+  const DataSize moved =
+      asked.element * (padded * (asked.elements.input + asked.elements.weights) + asked.elements.output);
+  ProductWay way{.tiles = curve.product.tiles, .k_start = curve.product.k_start};
+  switch (asked.shape.pass) {
+    case ConvolutionPass::kForward: size.k *= padded; break;
+    case ConvolutionPass::kInputGradient: break;
+    case ConvolutionPass::kWeightGradient:
+      size.n *= padded;
+      way.k_start = curve.product.k_start + curve.weight_start;
+      way.most_parts = kMostParts;
+      way.turned = true;
+      return product_time(curve.product, way, asked.spec, size, moved) * curve.weight_gradient;
   }
-  const Time product = product_time(curve.product, spec, size, element, element * read);
-  return winograd.rate * product + winograd.moved * transformed * element / (spec.memory * curve.product.memory) +
-         winograd.start;
-}
-
-/// The weights' gradient splits its long k as plain products do, which forward rows cannot tell.
-hardware::ProductCurve splitting(const hardware::ProductCurve& fitted) {
-  hardware::ProductCurve curve;
-  curve.memory = fitted.memory;
-  curve.exposed = fitted.exposed;
-  curve.k_start = fitted.k_start;
-  curve.quantised = fitted.quantised;
-  curve.slowdown = fitted.slowdown;
-  curve.settle = fitted.settle;
-  curve.tiles = fitted.tiles;
-  for (auto& tile : curve.tiles) tile.resident = 1;
-  return curve;
-}
-
-Time pass_ratio(const ConvolutionCurve& curve, ConvolutionPass pass, Time forward) {
-  switch (pass) {
-    case ConvolutionPass::kForward: return forward;
-    case ConvolutionPass::kInputGradient: return forward * curve.input_gradient;
-    case ConvolutionPass::kWeightGradient: return forward * curve.weight_gradient;
-  }
-  return forward;
+  return product_time(curve.product, way, asked.spec, size, moved);
 }
 
 bool same(const ConvolutionShape& a, const ConvolutionShape& b) {
@@ -112,11 +163,12 @@ ProductSize implicit_product(const ConvolutionShape& shape, double batch) {
   const double produced = batch * area(shape.output);
   switch (shape.pass) {
     case ConvolutionPass::kForward: return {.products = groups, .m = produced, .n = out, .k = in * taps};
-    case ConvolutionPass::kInputGradient: {
-      // Every output reaches `taps` inputs: with strides an input is reached by fewer.
-      const double reached = std::max(1.0, out * taps * area(shape.output) / area(shape.input));
-      return {.products = groups, .m = batch * area(shape.input), .n = in, .k = reached};
-    }
+    case ConvolutionPass::kInputGradient:
+      if (!stepping(shape)) {
+        return {.products = groups, .m = batch * area(shape.input), .n = in, .k = out * taps};
+      }
+      // Every output is sent to the inputs it came from.
+      return {.products = groups, .m = produced, .n = in * taps, .k = out};
     case ConvolutionPass::kWeightGradient: return {.products = groups, .m = out, .n = in * taps, .k = produced};
   }
   return {};
@@ -124,20 +176,19 @@ ProductSize implicit_product(const ConvolutionShape& shape, double batch) {
 
 Time convolution_time(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionShape& shape,
                       double batch, DataSize element) {
-  const Elements elements = elements_of(shape, batch);
-  const ProductSize size = implicit_product(shape, batch);
-  const DataSize moved = element * elements.all();
-  const bool weights = shape.pass == ConvolutionPass::kWeightGradient;
-  Time best = weights ? product_time(splitting(curve.product), spec, size, element, moved)
-                      : product_time(curve.product, spec, size, element, moved);
-  if (minimal_filtering(shape)) {
-    for (const auto* winograd : {&curve.winograd2, &curve.winograd4}) {
-      if (winograd->rate > 0) best = min(best, winograd_time(curve, *winograd, spec, shape, batch, element));
-    }
+  const Asked asked = asked_of(curve, spec, shape, batch, element);
+  Time best = implicit_time(asked);
+  if (const std::int64_t taps = minimal_filtering(shape); taps > 0) {
+    const bool fused = curve.winograd2.efficiency > 0 && taps == 3 && shape.pass != ConvolutionPass::kWeightGradient;
+    if (fused) best = min(best, fused_time(asked));
+    if (!curve.winograd4.tiles.empty()) best = min(best, transformed_time(asked, taps));
   }
   const auto narrow = static_cast<double>(std::min(shape.in, shape.out)) / static_cast<double>(shape.groups);
-  if (shape.groups > 1 && narrow <= kDepthwise) best = min(best, moved / (spec.memory * kDepthwiseBandwidth));
-  return pass_ratio(curve, shape.pass, best);
+  if (shape.groups > 1 && narrow <= kDepthwise) {
+    best = min(best, element * asked.elements.all() / (spec.memory * kDepthwiseBandwidth));
+  }
+  if (shape.pass != ConvolutionPass::kInputGradient) return best;
+  return best * (stepping(shape) ? curve.strided_gradient : curve.input_gradient);
 }
 
 std::optional<ConvolutionAnswer> measured_convolution(std::span<const MeasuredConvolution> table,

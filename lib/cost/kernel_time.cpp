@@ -26,7 +26,8 @@ const hardware::CurveReport& table_report() {
   return report;
 }
 
-/// A curve of another GPU or precision: as much again as an octave outside the hull.
+/// A curve of another GPU or precision, constants of other GPUs' gradients: as much again as an octave outside the
+/// hull.
 constexpr double kLent = 1;
 
 /// A kernel's time, what it is bound by, and what the time rests on.
@@ -131,8 +132,9 @@ KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
     if (table) return {table->time, compute, found == nullptr ? &table_report() : &found->report};
   }
   if (found == nullptr) return roofline(work, touched);
+  const double unseen = shape.pass != ConvolutionPass::kForward && found->gradient_rows == 0 ? kLent : 0;
   return {convolution_time(*found, spec_, shape, batch_, element_), compute, &found->report,
-          far + outside(found->report, implicit_product(shape, batch_))};
+          far + unseen + outside(found->report, implicit_product(shape, batch_))};
 }
 
 KernelTime KernelTimes::operator()(const Sweep& sweep) const {

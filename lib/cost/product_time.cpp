@@ -31,7 +31,9 @@ double ceiling(double x) {
 struct Shared {
   double k = 1;
   double multiprocessors = 1;
+  double k_start = 0;
   double most_parts = 1;
+  double split_start = 0;
   double step = 0;  // of a tile of one element at efficiency 1
   double move = 0;
   double move_part = 0;  // more per part of a split k
@@ -49,7 +51,7 @@ double compute_time(const ProductCurve& curve, const Shared& shared, const Place
   const double row =
       curve.quantised * std::max(ceiling(x), place.resident) + (1 - curve.quantised) * std::max(x, place.resident);
   const double steps = parts > 1 ? ceiling(shared.k / parts) : shared.k;
-  return row * place.step * (steps + curve.k_start);
+  return row * place.step * (steps + shared.k_start);
 }
 
 double time_of(const ProductCurve& curve, double compute, double move) {
@@ -69,14 +71,15 @@ double best_split(const ProductCurve& curve, const Shared& shared, const Place& 
     const double compute = compute_time(curve, shared, place, parts);
     best = std::min(best, time_of(curve, compute, shared.move + parts * shared.move_part));
   }
-  return best + curve.split_start.in(seconds);
+  return best + shared.split_start;
 }
 
 /// Of whole k only the fastest tile matters, because what follows grows with it; splits also move more.
-double best_of(const ProductCurve& curve, const Shared& shared, const ProductSize& size) {
+double best_of(const ProductCurve& curve, std::span<const ProductCurve::Tile> tiles_of, const Shared& shared,
+               const ProductSize& size) {
   double compute = Time::infinity().in(seconds);
   double split = compute;
-  for (const ProductCurve::Tile& tile : curve.tiles) {
+  for (const ProductCurve::Tile& tile : tiles_of) {
     const double tiles = size.products * ceiling(size.m / tile.m) * ceiling(size.n / tile.n);
     const Place place{.step = shared.step * tile.m * tile.n / tile.efficiency,
                       .tiles = tiles / shared.multiprocessors,
@@ -114,11 +117,30 @@ Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const Produ
   const double slower = far ? 1 + curve.far * portable_log2(size.k / curve.far_k) : 1;
   const Shared shared{.k = size.k,
                       .multiprocessors = spec.multiprocessors,
+                      .k_start = curve.k_start,
                       .most_parts = curve.batched ? 1 : std::min(kMostParts, whole(size.k / kShortestPart)),
+                      .split_start = curve.split_start.in(seconds),
                       .step = 2 * slower * spec.multiprocessors / peak,
                       .move = move,
                       .move_part = element.in(bytes)*output * curve.split_passes / bandwidth};
-  return seconds(std::max(best_of(curve, shared, size), kLeastTime));
+  return seconds(std::max(best_of(curve, curve.tiles, shared, size), kLeastTime));
+}
+
+Time product_time(const ProductCurve& curve, const ProductWay& way, const DeviceSpec& spec, const ProductSize& size,
+                  DataSize moved) {
+  const double peak = spec.peak.in(flops_per_second);
+  const Shared shared{.k = size.k,
+                      .multiprocessors = spec.multiprocessors,
+                      .k_start = way.k_start,
+                      .most_parts = std::min(way.most_parts, whole(size.k / kShortestPart)),
+                      .step = 2 * spec.multiprocessors / peak,
+                      .move = moved.in(bytes) / (spec.memory.in(bytes_per_second) * curve.memory)};
+  double time = best_of(curve, way.tiles, shared, size);
+  if (way.turned) {
+    const ProductSize turned{.products = size.products, .m = size.n, .n = size.m, .k = size.k};
+    time = std::min(time, best_of(curve, way.tiles, shared, turned));
+  }
+  return seconds(std::max(time, kLeastTime));
 }
 
 const ProductCurve* product_curve(std::span<const ProductCurve> curves, Precision precision, double products) {

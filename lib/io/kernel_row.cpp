@@ -179,6 +179,7 @@ Expected<KernelMeasurement> read_kernel_row(const KernelRowText& row) {
   const bool multiplies = op == Op::kProduct || op == Op::kConvolution;
   if (multiplies || reader.has(Field::kPrecision)) measured.precision = reader.choice(Field::kPrecision, kPrecisions);
   measured.series = row.text(Field::kSeries);
+  measured.order = reader.size_or(Field::kOrder, 0, 0);
   measured.time = reader.time();
   measured.line = row.where(Field::kOp).line;
   const bool throttled = reader.flag(Field::kThrottled);

@@ -114,52 +114,77 @@ void read_report_into(MapReader& reader, CurveReport& report, std::vector<Error>
   if (const Node* node = reader.require("report")) report = read_report(*node, errors);
 }
 
+void read_tiles(MapReader& reader, std::vector<ProductCurve::Tile>& into, std::vector<Error>& errors) {
+  const Node* tiles = reader.require("tiles");
+  if (tiles == nullptr) return;
+  for (const Node& item : items_of(reader, *tiles)) {
+    MapReader tile(item, "a tile", errors);
+    into.push_back({number(tile, "m", {1, kMost}), number(tile, "n", {1, kMost}),
+                    number(tile, "efficiency", {1e-6, 10}), number(tile, "resident", {1e-6, kMost})});
+    tile.finish();
+  }
+  if (into.empty()) reader.report(*tiles, ErrorCode::kInvalidArgument, "no tile");
+}
+
 /// What products and the implicit products of convolutions share.
-void read_tiles(MapReader& reader, ProductCurve& curve, std::vector<Error>& errors) {
-  curve.batched = reader.flag_or("batched", false);
+void read_shared(MapReader& reader, ProductCurve& curve, std::vector<Error>& errors) {
   curve.overhead = time_or_zero(reader, "overhead");
   curve.floor = time_or_zero(reader, "floor");
   curve.memory = number(reader, "memory", {1e-6, 10});
   curve.exposed = number(reader, "exposed", {0, 10});
   curve.k_start = number(reader, "k_start");
   curve.quantised = number(reader, "quantised", {0, 10});
-  curve.split_start = time_or_zero(reader, "split_start");
-  curve.split_passes = number(reader, "split_passes");
   curve.slowdown = number(reader, "slowdown");
   curve.settle = time_or_zero(reader, "settle");
-  curve.far_k = number(reader, "far_k", {1e-6, kMost});
-  curve.far = number(reader, "far");
-  const Node* tiles = reader.require("tiles");
-  if (tiles == nullptr) return;
-  for (const Node& item : items_of(reader, *tiles)) {
-    MapReader tile(item, "a tile", errors);
-    curve.tiles.push_back({number(tile, "m", {1, kMost}), number(tile, "n", {1, kMost}),
-                           number(tile, "efficiency", {1e-6, 10}), number(tile, "resident", {1e-6, kMost})});
-    tile.finish();
-  }
-  if (curve.tiles.empty()) reader.report(*tiles, ErrorCode::kInvalidArgument, "no tile");
+  read_tiles(reader, curve.tiles, errors);
 }
 
 ProductCurve read_product(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of products", errors);
   ProductCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
-  read_tiles(reader, curve, errors);
+  curve.batched = reader.flag_or("batched", false);
+  curve.split_start = time_or_zero(reader, "split_start");
+  curve.split_passes = number(reader, "split_passes");
+  curve.far_k = number(reader, "far_k", {1e-6, kMost});
+  curve.far = number(reader, "far");
+  read_shared(reader, curve, errors);
   read_report_into(reader, curve.report, errors);
   reader.finish();
   return curve;
 }
 
-ConvolutionCurve::Winograd read_winograd(MapReader& reader, std::string_view key, std::vector<Error>& errors) {
-  ConvolutionCurve::Winograd winograd;
-  const Node* node = reader.find(key);
-  if (node == nullptr) return winograd;
-  MapReader parts(*node, "a Winograd algorithm", errors);
-  winograd.rate = number(parts, "rate");
-  winograd.moved = number(parts, "moved");
-  winograd.start = time_or_zero(parts, "start");
+void read_winograds(MapReader& reader, ConvolutionCurve& curve, std::vector<Error>& errors) {
+  if (const Node* node = reader.find("winograd2")) {
+    MapReader parts(*node, "a fused Winograd algorithm", errors);
+    curve.winograd2.efficiency = number(parts, "efficiency", {1e-6, 10});
+    curve.winograd2.k_start = number(parts, "k_start");
+    curve.winograd2.moved = number(parts, "moved");
+    parts.finish();
+  }
+  if (const Node* node = reader.find("winograd4")) {
+    MapReader parts(*node, "a Winograd algorithm", errors);
+    curve.winograd4.k_start = number(parts, "k_start");
+    curve.winograd4.moved = number(parts, "moved");
+    curve.winograd4.weights = number(parts, "weights");
+    curve.winograd4.start = time_or_zero(parts, "start");
+    read_tiles(parts, curve.winograd4.tiles, errors);
+    parts.finish();
+  }
+}
+
+void read_gradients(MapReader& reader, ConvolutionCurve& curve, std::vector<Error>& errors) {
+  const Node* node = reader.require("gradients");
+  if (node == nullptr) return;
+  constexpr Bounds kRatio{1e-6, 1000};
+  MapReader parts(*node, "the gradients", errors);
+  curve.gradient_rows = parts.count("rows", {0, kMaxSize});
+  curve.input_gradient = number(parts, "input", kRatio);
+  curve.strided_gradient = number(parts, "strided", kRatio);
+  curve.weight_gradient = number(parts, "weight", kRatio);
+  curve.weight_start = number(parts, "weight_start", {0, 1e9});
+  curve.weight_winograd = number(parts, "weight_winograd", kRatio);
   parts.finish();
-  return winograd;
 }
 
 ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) {
@@ -167,11 +192,10 @@ ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) 
   ConvolutionCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
   curve.product.precision = curve.precision;
-  read_tiles(reader, curve.product, errors);
-  curve.winograd2 = read_winograd(reader, "winograd2", errors);
-  curve.winograd4 = read_winograd(reader, "winograd4", errors);
-  curve.input_gradient = number_or(reader, "input_gradient", 1, {1e-6, 1000});
-  curve.weight_gradient = number_or(reader, "weight_gradient", 1, {1e-6, 1000});
+  curve.drift = time_or_zero(reader, "drift");
+  read_shared(reader, curve.product, errors);
+  read_winograds(reader, curve, errors);
+  read_gradients(reader, curve, errors);
   read_report_into(reader, curve.report, errors);
   reader.finish();
   return curve;

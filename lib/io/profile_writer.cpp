@@ -59,48 +59,62 @@ std::string report_text(const CurveReport& report) {
   return text;
 }
 
+std::string line(std::string_view key, const std::string& value) { return fmt::format("    {}: {}\n", key, value); }
+
+std::string tile_text(const hardware::ProductCurve::Tile& tile) {
+  return fmt::format("{{m: {}, n: {}, efficiency: {}, resident: {}}}", number(tile.m), number(tile.n),
+                     number(tile.efficiency), number(tile.resident));
+}
+
 std::string tiles_text(const hardware::ProductCurve& curve) {
-  std::string text;
-  const auto line = [&](std::string_view key, const std::string& value) {
-    text += fmt::format("    {}: {}\n", key, value);
-  };
-  if (curve.batched) line("batched", "true");
-  line("overhead", time(curve.overhead));
-  line("floor", time(curve.floor));
-  line("memory", number(curve.memory));
-  line("exposed", number(curve.exposed));
-  line("k_start", number(curve.k_start));
-  line("quantised", number(curve.quantised));
-  line("split_start", time(curve.split_start));
-  line("split_passes", number(curve.split_passes));
-  line("slowdown", number(curve.slowdown));
-  line("settle", time(curve.settle));
-  line("far_k", number(curve.far_k));
-  line("far", number(curve.far));
-  line("tiles", "");
-  for (const auto& tile : curve.tiles) {
-    text += fmt::format("      - {{m: {}, n: {}, efficiency: {}, resident: {}}}\n", number(tile.m), number(tile.n),
-                        number(tile.efficiency), number(tile.resident));
-  }
+  std::string text = line("tiles", "");
+  for (const auto& tile : curve.tiles) text += fmt::format("      - {}\n", tile_text(tile));
   return text;
 }
 
-std::string product_text(const hardware::ProductCurve& curve) {
-  return fmt::format("  - precision: {}\n{}{}", name_of(kPrecisions, curve.precision), tiles_text(curve),
-                     report_text(curve.report));
+/// What products and the implicit products of convolutions share, tiles apart; those do not split.
+std::string shared_text(const hardware::ProductCurve& curve, bool splits) {
+  std::string text = line("overhead", time(curve.overhead)) + line("floor", time(curve.floor)) +
+                     line("memory", number(curve.memory)) + line("exposed", number(curve.exposed)) +
+                     line("k_start", number(curve.k_start)) + line("quantised", number(curve.quantised));
+  if (splits) {
+    text += line("split_start", time(curve.split_start)) + line("split_passes", number(curve.split_passes));
+  }
+  return text + line("slowdown", number(curve.slowdown)) + line("settle", time(curve.settle));
 }
 
-std::string winograd_text(std::string_view key, const hardware::ConvolutionCurve::Winograd& winograd) {
-  if (!(winograd.rate > 0)) return {};
-  return fmt::format("    {}: {{rate: {}, moved: {}, start: {}}}\n", key, number(winograd.rate), number(winograd.moved),
-                     time(winograd.start));
+std::string product_text(const hardware::ProductCurve& curve) {
+  return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) +
+         (curve.batched ? line("batched", "true") : std::string()) + shared_text(curve, true) +
+         line("far_k", number(curve.far_k)) + line("far", number(curve.far)) + tiles_text(curve) +
+         report_text(curve.report);
+}
+
+std::string winograd_text(const hardware::ConvolutionCurve& curve) {
+  std::string text;
+  const auto& [efficiency, k_start, moved] = curve.winograd2;
+  if (efficiency > 0) {
+    text += line("winograd2", fmt::format("{{efficiency: {}, k_start: {}, moved: {}}}", number(efficiency),
+                                          number(k_start), number(moved)));
+  }
+  const hardware::ConvolutionCurve::Transformed& apart = curve.winograd4;
+  if (apart.tiles.empty()) return text;
+  std::string tiles;
+  for (const auto& tile : apart.tiles) tiles += (tiles.empty() ? "" : ", ") + tile_text(tile);
+  return text + line("winograd4", fmt::format("{{k_start: {}, moved: {}, weights: {}, start: {}, tiles: [{}]}}",
+                                              number(apart.k_start), number(apart.moved), number(apart.weights),
+                                              time(apart.start), tiles));
 }
 
 std::string convolution_text(const hardware::ConvolutionCurve& curve) {
-  return fmt::format("  - precision: {}\n{}{}{}    input_gradient: {}\n    weight_gradient: {}\n{}",
-                     name_of(kPrecisions, curve.precision), tiles_text(curve.product),
-                     winograd_text("winograd2", curve.winograd2), winograd_text("winograd4", curve.winograd4),
-                     number(curve.input_gradient), number(curve.weight_gradient), report_text(curve.report));
+  return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) + shared_text(curve.product, false) +
+         (curve.drift > Time::zero() ? line("drift", time(curve.drift)) : std::string()) + tiles_text(curve.product) +
+         winograd_text(curve) +
+         line("gradients",
+              fmt::format("{{rows: {}, input: {}, strided: {}, weight: {}, weight_start: {}, weight_winograd: {}}}",
+                          curve.gradient_rows, number(curve.input_gradient), number(curve.strided_gradient),
+                          number(curve.weight_gradient), number(curve.weight_start), number(curve.weight_winograd))) +
+         report_text(curve.report);
 }
 
 std::string measured_text(const hardware::MeasuredConvolution& measured) {

@@ -36,9 +36,11 @@ class Parameters {
     if (product.slowdown > 0) {
       add("slowdown", fmt::format("{}, half of it at {}", percent(product.slowdown), to_text(product.settle)));
     }
-    for (const auto& tile : product.tiles) {
-      add(fmt::format("tile {} x {}", significant(tile.m), significant(tile.n)), significant(tile.efficiency));
-    }
+    for (const auto& tile : product.tiles) add_tile("tile", tile);
+  }
+
+  void add_tile(std::string_view name, const hardware::ProductCurve::Tile& tile) {
+    add(fmt::format("{} {} x {}", name, significant(tile.m), significant(tile.n)), significant(tile.efficiency));
   }
 
  private:
@@ -189,9 +191,10 @@ std::vector<CurveSummary> curves_of(const GpuProfile& profile) {
     curves.push_back({calib::name_of_curve(curve), &curve.report, {}});
     Parameters parameters(curves.back());
     parameters.add_product(curve.product);
-    for (const auto& [name, winograd] : {std::pair{"Winograd 2", curve.winograd2}, {"Winograd 4", curve.winograd4}}) {
-      if (winograd.rate > 0) parameters.add(name, significant(winograd.rate) + " of the time");
+    if (curve.winograd2.efficiency > 0) {
+      parameters.add("Winograd 2", significant(curve.winograd2.efficiency) + " of the peak");
     }
+    for (const auto& tile : curve.winograd4.tiles) parameters.add_tile("Winograd 4, tile", tile);
   }
   for (const hardware::SweepCurve& curve : profile.sweeps) curves.push_back(summary_of(curve));
   return curves;

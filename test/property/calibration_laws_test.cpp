@@ -86,10 +86,18 @@ GpuProfile random_profile() {
   if (*rc::gen::arbitrary<bool>()) {
     ConvolutionCurve curve;
     curve.precision = Precision::kFp16;
-    curve.winograd2 = {positive(), positive(), microseconds(positive())};
-    if (*rc::gen::arbitrary<bool>()) curve.winograd4 = {positive(), positive(), microseconds(positive())};
-    curve.input_gradient = std::min(900.0, positive());
     curve.product = random_product(curve.precision);
+    curve.winograd2 = {std::min(9.0, positive()), positive(), positive()};
+    if (*rc::gen::arbitrary<bool>()) {
+      curve.winograd4 = {positive(), positive(), positive(), microseconds(positive()), curve.product.tiles};
+    }
+    curve.drift = microseconds(positive());
+    curve.gradient_rows = *rc::gen::inRange<std::int64_t>(0, 1000);
+    curve.input_gradient = std::min(900.0, positive());
+    curve.strided_gradient = std::min(900.0, positive());
+    curve.weight_gradient = std::min(900.0, positive());
+    curve.weight_start = positive();
+    curve.weight_winograd = std::min(900.0, positive());
     curve.report = random_report();
     profile.convolutions.push_back(curve);
   }

@@ -131,8 +131,8 @@ TEST_CASE("kernel time laws: an algorithm more never makes a convolution slower"
     const Time without = convolution_time(curve, spec, shape, batch, bytes(4));
     RC_ASSERT(std::isfinite(without.in(seconds)));
     RC_ASSERT(without > Time::zero());
-    curve.winograd2.rate = between(0.3, 3);
-    curve.winograd4.rate = between(0.3, 3);
+    curve.winograd2.efficiency = between(0.3, 1);
+    curve.winograd4.tiles = {{.m = 64, .n = 64, .efficiency = between(0.3, 1), .resident = 1}};
     RC_ASSERT(convolution_time(curve, spec, shape, batch, bytes(4)) <= without);
   }));
 }

@@ -1,9 +1,18 @@
 // Fits the curve of convolutions (cost/convolution_time.h) to measured rows of one GPU and precision.
 //
-// As products are fitted (calib/product_fit.h), on the forward rows: the implicit product's curve and the two Winograd
-// algorithms together, since no row says which of them ran. The ratios of the gradients are medians over their rows,
-// 1 where there are none. Held out is every fifth distinct shape and batch, of all passes.
-// Limits: an algorithm that no row asks for keeps its default; where no row could use Winograd, none is fitted.
+// Forward rows first, all algorithms together, since no row says which of them ran: all that cuDNN's kernel names know,
+// by Levenberg-Marquardt in logarithms (calib/product_fit.h), then less what the curve can do without (0.25 % of the
+// cost). The gradients' constants follow on their rows: input and strided by medians, the three of the weights by least
+// squares; where there are none, what hardware/gpu_profile.h says stands. Held out is every fifth distinct shape and
+// batch, of all passes.
+// A measurement adds
+//   max(floor, overhead + drift order^1.5 + the kernel)    order: rows that the session measured before
+// because the public rows' overhead grows while they are measured, on all five GPUs alike (V100: from 55 us to 310 us
+// over 5,000 rows of shapes in random order); without it 18 to 22 % of error that is no convolution's. Rows without an
+// order have no drift.
+// Worked example: overhead 50 us, drift 0.001 us, order 2500: 50 + 0.001 x 125,000 = 175 us are added.
+// Source: the power is that of the five GPUs' shortest rows against their order (1.4 to 1.6).
+// Limits: an algorithm that no row asks for keeps its default; on tensor cores no Winograd is fitted.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +29,7 @@ struct ConvolutionRow {
   ConvolutionShape shape;
   std::int64_t batch = 1;
   Time time{};
+  std::int64_t order = 0;  // rows that the session measured before
 };
 
 /// Fails for fewer than 12 forward rows, sizes or times that are not positive, rows of one shape.
@@ -30,7 +40,10 @@ struct ConvolutionRow {
 
 /// What a measurement of this convolution would show: the curve's time with the overhead of its rows.
 [[nodiscard]] Time as_measured(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                               const ConvolutionShape& shape, std::int64_t batch);
+                               const ConvolutionRow& row);
+
+/// What the measurement adds to the row that `order` rows were measured before.
+[[nodiscard]] Time overhead_of(const hardware::ConvolutionCurve& curve, std::int64_t order);
 
 /// How a curve does on rows: the figures of the report, without what concerns the fit. Requires valid rows.
 [[nodiscard]] hardware::CurveReport judge(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,

@@ -1,28 +1,38 @@
 // Convolutions on a GPU: implicit products, Winograd, or what was measured.
 //
 // N images, C -> K channels in g groups, input H x W, output P x Q, kernel R x S. The library takes the fastest of
-//   implicit product  products = g (cost/product_time.h), which reads the input once instead of R S times
+//   implicit product  products = g (cost/product_time.h, k not split), which reads the input once instead of R S times
 //     forward            m = N P Q    n = K / g        k = C R S / g
-//     input's gradient   m = N H W    n = C / g        k = K R S P Q / (g H W)      (times input_gradient)
-//     weights' gradient  m = K / g    n = C R S / g    k = N P Q                    (times weight_gradient); its long
-//                        k is split as that of a plain product, at the default costs of ProductCurve
-//   F(2 x 2, 3 x 3)   16 products m = N ceil(P / 2) ceil(Q / 2), n = K, k = C, times winograd2.rate, plus its start and
-//                     winograd2.moved (9 + 16) C K elements of weights transformed; fused, so 4 / 9 of the arithmetic
-//   F(4 x 4, 3 x 3)   36 products m = N ceil(P / 4) ceil(Q / 4) likewise, plus winograd4.moved of all that its kernels
-//                     move: weights (9 + 36) C K, inputs N C H W + 36 C m, outputs 36 K m + N K P Q; 1 / 4 of it
+//     input's gradient   m = N H W    n = C / g        k = K R S / g      times input_gradient; of strides
+//                        m = N P Q    n = C R S / g    k = K / g          times strided_gradient: sent to where they
+//                        add
+//     weights' gradient  m = K / g    n = C R S / g    k = N P Q          times weight_gradient; tiles either way
+//     round,
+//                        k in up to 256 parts, each weight_start steps longer: parts are added where they meet
+//     C is a multiple of 8 where elements are narrower than 4 bytes: tensor cores pad.
+//   F(2 x 2, 3 x 3)   winograd2, one kernel: a block makes 8 x 16 outputs of one image for 32 channels in 16 products
+//   of
+//                     32 x 32, k = C: 4 / 9 of the arithmetic where blocks are full; plus winograd2.moved (9 + 16) C K
+//                     elements of weights
+//   F(4 x 4, 3 x 3)   winograd4, in kernels of its own, and F(2 x 2, 5 x 5): 36 products m = N ceil(P / side)
+//                     ceil(Q / side), n = K, k = C in tiles of its own; plus its start, winograd4.moved of inputs,
+//                     outputs and 36 m (C + K) transformed, winograd4.weights (R S + 36) C K
 //   depthwise         (C / g or K / g at most 4) twice the time of moving everything once
-// Winograd: 3 x 3, stride 1, dilation 1, one group. The input's gradient swaps C and K, the weights' gradient makes
-// products of m = K, n = C, k = places.
-// An exact shape and batch that was measured is taken as measured; of the same shape at another batch the nearest (in
-// its ratio) is scaled by the closed form. A 1 x 1 convolution of stride 1 is a plain product.
-// Sources: Chetlur et al., cuDNN, arXiv:1410.0759 (implicit products); Lavin and Gray, CVPR 2016 (Winograd; fused and
-// in kernels of its own). Which algorithms run, and that Winograd's products are batches of 16 and 36: kernel names and
-// grids of sitar-lab/NeuSight's measurements. Depthwise: assumed, nobody's measurement.
-// Limits: heuristics of a library are taken to be right; FFT algorithms, layout conversions between NCHW and NHWC and
-// workspace limits are left out.
+// Winograd: stride 1, dilation 1, one group. The input's gradient swaps C and K; the weights' gradient (winograd4
+// alone) makes products of m = K, n = C, k = places, times weight_winograd. An exact shape and batch that was measured
+// is taken as measured; of the same shape at another batch the nearest (in its ratio) is scaled by the closed form.
+// Sources: Chetlur et al., cuDNN, arXiv:1410.0759 (implicit products); Lavin and Gray, CVPR 2016 (Winograd). Which
+// algorithms run, their tiles and blocks: kernel names and grids of sitar-lab/NeuSight's measurements (a fused block is
+// ceil(P / 8) by ceil(Q / 16) by N ceil(K / 32) of every grid on V100). 5 x 5, gradients and padding: DeepBench's rows.
+// Depthwise: assumed, nobody's measurement.
+// A 1 x 1 convolution is no faster than its implicit product: to take the plain product's curve where that is faster
+// was tried, and doubles the error on DeepBench's 1 x 1 rows of V100 in fp32, which no fit saw (25 % for 12 %).
+// Limits: heuristics of a library are taken to be right; its version matters (gradients of strides and of 3 x 3 took up
+// to twice as long before cuDNN 7); FFT algorithms, layout conversions between NCHW and NHWC and workspace limits are
+// left out.
 //
-// Worked example: N 2, C 64, K 32, 4 x 4, 3 x 3, stride 1: forward m = 32, n = 32, k = 576; F(2 x 2): 16 products of
-// m = 8, n = 32, k = 64: 262,144 multiply-adds for 589,824.
+// Worked example: N 2, C 64, K 32, 16 x 16, 3 x 3, stride 1: forward m = 512, n = 32, k = 576: 9,437,184 multiply-adds;
+// F(2 x 2): 4 blocks of 16 x 32 x 32 x 64, 4,194,304; F(4 x 4): 36 products of m = 32, n = 32, k = 64, 2,359,296.
 #pragma once
 
 #include <optional>

@@ -41,6 +41,18 @@ namespace ddlsim::cost {
 [[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
                                 const hardware::ProductSize& size, DataSize element, DataSize moved);
 
+/// Another way to compute than the curve's own.
+struct ProductWay {
+  std::span<const hardware::ProductCurve::Tile> tiles;  // at least one
+  double k_start = 0;
+  double most_parts = 1;  // of k; parts are added up where they meet, which k_start pays for
+  bool turned = false;    // every tile may also lie on its side
+};
+
+/// As above, that way: the curve gives memory, exposed, quantised and clocks.
+[[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const ProductWay& way,
+                                const hardware::DeviceSpec& spec, const hardware::ProductSize& size, DataSize moved);
+
 /// The curve for a product of this precision: one of batched products for many, where there is one. Null without any.
 [[nodiscard]] const hardware::ProductCurve* product_curve(std::span<const hardware::ProductCurve> curves,
                                                           Precision precision, double products);

@@ -114,18 +114,33 @@ struct SweepCurve {
 
 /// cost/convolution_time.h
 struct ConvolutionCurve {
-  /// An algorithm of Winograd's minimal filtering for 3 x 3 kernels of stride 1.
-  struct Winograd {
-    double rate = 0;   // its products' time relative to the curve's; 0: not used
-    double moved = 1;  // what its transforms move, relative to reading and writing everything once
-    Time start{};      // of its further kernels
+  /// Winograd's minimal filtering in one kernel.
+  struct Fused {
+    double efficiency = 0;  // of a multiprocessor's peak, in the arithmetic that is left; 0: not used
+    double k_start = 20;    // what filling and emptying a block takes, in channels
+    double moved = 1.5;     // passes over the weights before and after their transform
+  };
+  /// The same as products between kernels that transform.
+  struct Transformed {
+    double k_start = 8;
+    double moved = 2;                       // passes over inputs and outputs, before and after their transforms
+    double weights = 4;                     // likewise over the weights
+    Time start{};                           // of its further kernels
+    std::vector<ProductCurve::Tile> tiles;  // none: not used
   };
   Precision precision = Precision::kFp32;
-  ProductCurve product{};      // the implicit matrix product; its overhead and floor are those of the rows
-  Winograd winograd2{};        // F(2 x 2, 3 x 3), fused
-  Winograd winograd4{};        // F(4 x 4, 3 x 3), in kernels of its own
-  double input_gradient = 1;   // time of the input's gradient relative to the same products forward
-  double weight_gradient = 1;  // likewise of the weights' gradient
+  ProductCurve product{};   // the implicit matrix product; its overhead and floor are those of the rows
+  Time drift{};             // of the overhead: times order^1.5, the rows that were measured before
+  Fused winograd2{};        // F(2 x 2, 3 x 3)
+  Transformed winograd4{};  // F(4 x 4, 3 x 3), F(2 x 2, 5 x 5)
+  // Times relative to the products' of cost/convolution_time.h. Where a fit saw no gradients these stand: the geometric
+  // means of what the fp32 rows of DeepBench's T4 and V100 ask for.
+  std::int64_t gradient_rows = 0;  // that a fit saw
+  double input_gradient = 1;
+  double strided_gradient = 1.7;  // the input's, of strides
+  double weight_gradient = 1.1;
+  double weight_start = 330;  // steps of k that a part of the weights' gradient takes to be added up
+  double weight_winograd = 0.72;
   CurveReport report;
 };
 

@@ -135,6 +135,7 @@ struct KernelMeasurement {
   Precision precision = Precision::kFp32;
   Time time{};
   std::string series;
+  std::int64_t order = 0;  // rows that the session measured before, where what it adds grows with them
   int line = 0;           // of the file it came from
   bool left_out = false;  // throttled, or with a cold cache: shown, not fitted
 };

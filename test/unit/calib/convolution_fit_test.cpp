@@ -22,15 +22,17 @@ ConvolutionCurve planted() {
   curve.product.floor = microseconds(60);
   curve.product.memory = 0.7;
   curve.product.tiles = {{.m = 128, .n = 64, .efficiency = 0.8, .resident = 1}};
-  curve.winograd2 = {.rate = 1.2, .moved = 1, .start = microseconds(5)};
-  curve.winograd4 = {.rate = 1.1, .moved = 1, .start = microseconds(10)};
+  curve.winograd2 = {.efficiency = 0.9, .k_start = 20, .moved = 1.5};
+  curve.winograd4.start = microseconds(10);
+  curve.winograd4.tiles = {{.m = 64, .n = 64, .efficiency = 0.9, .resident = 1}};
   curve.input_gradient = 1.3;
-  curve.weight_gradient = 0.8;
+  curve.weight_gradient = 1.6;
   return curve;
 }
 
 std::vector<ConvolutionRow> rows_of(const ConvolutionCurve& curve) {
   std::vector<ConvolutionRow> rows;
+  std::int64_t order = 0;
   for (const auto pass :
        {ConvolutionPass::kForward, ConvolutionPass::kInputGradient, ConvolutionPass::kWeightGradient}) {
     for (const std::int64_t kernel : {1, 3}) {
@@ -43,7 +45,9 @@ std::vector<ConvolutionRow> rows_of(const ConvolutionCurve& curve) {
                                          .input = {size, size},
                                          .output = {size, size},
                                          .kernel = {kernel, kernel}};
-            rows.push_back({shape, batch, as_measured(curve, kV100, shape, batch)});
+            rows.push_back({.shape = shape, .batch = batch, .time = {}, .order = order});
+            rows.back().time = as_measured(curve, kV100, rows.back());
+            if (curve.drift > Time::zero()) order = (order + 577) % 3000;
           }
         }
       }
@@ -61,8 +65,38 @@ TEST_CASE("convolution fit: planted parameters come back", "[unit][calib]") {
   CHECK(curve->report.fitted + curve->report.held_out == static_cast<std::int64_t>(rows.size()));
   CHECK(curve->report.mean < 0.05);
   CHECK(curve->input_gradient == Approx(1.3).epsilon(0.05));
-  CHECK(curve->weight_gradient == Approx(0.8).epsilon(0.05));
+  CHECK(curve->weight_gradient == Approx(1.6).epsilon(0.1));
+  CHECK(curve->gradient_rows > 100);
+  CHECK(curve->drift == Time::zero());
   CHECK(anchor(*curve, kV100, rows) == Approx(1).epsilon(0.03));
+}
+
+TEST_CASE("convolution fit: an overhead that grows while it is measured", "[unit][calib]") {
+  ConvolutionCurve grows = planted();
+  grows.drift = microseconds(0.001);
+  grows.product.overhead = microseconds(50);
+  CHECK(overhead_of(grows, 0).in(microseconds) == Approx(50));
+  CHECK(overhead_of(grows, 2500).in(microseconds) == Approx(175));
+  const auto rows = rows_of(grows);
+  const auto curve = fit_convolutions(rows, kV100, Precision::kFp32);
+  REQUIRE(curve);
+  CHECK(curve->drift.in(microseconds) == Approx(0.001).epsilon(0.05));
+  CHECK(curve->report.mean < 0.05);
+  auto unordered = rows;
+  for (ConvolutionRow& row : unordered) row.order = 0;
+  const auto blind = fit_convolutions(unordered, kV100, Precision::kFp32);
+  REQUIRE(blind);
+  CHECK(blind->report.mean > 2 * curve->report.mean);
+}
+
+TEST_CASE("convolution fit: without gradients other GPUs' constants stand", "[unit][calib]") {
+  auto rows = rows_of(planted());
+  std::erase_if(rows, [](const ConvolutionRow& row) { return row.shape.pass != ConvolutionPass::kForward; });
+  const auto curve = fit_convolutions(rows, kV100, Precision::kFp32);
+  REQUIRE(curve);
+  CHECK(curve->gradient_rows == 0);
+  CHECK(curve->strided_gradient == ConvolutionCurve{}.strided_gradient);
+  CHECK(curve->weight_start == ConvolutionCurve{}.weight_start);
 }
 
 TEST_CASE("convolution fit: rows that make no curve", "[unit][calib]") {

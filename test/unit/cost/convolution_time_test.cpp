@@ -51,7 +51,7 @@ TEST_CASE("convolution time: the products of the header's worked example", "[uni
   CHECK(weights.m == 32);
   CHECK(weights.n == 576);
   CHECK(weights.k == 32);
-  // With a stride of 2 an input is reached by a quarter of the taps: the same arithmetic as forward.
+  // With a stride of 2 every output is sent to nine inputs: the same arithmetic as forward.
   const ConvolutionShape strided{.pass = ConvolutionPass::kInputGradient,
                                  .in = 8,
                                  .out = 16,
@@ -59,7 +59,9 @@ TEST_CASE("convolution time: the products of the header's worked example", "[uni
                                  .output = {4, 4},
                                  .kernel = {3, 3},
                                  .stride = {2, 2}};
-  CHECK(implicit_product(strided, 1).k == 36);
+  CHECK(implicit_product(strided, 1).m == 16);
+  CHECK(implicit_product(strided, 1).n == 72);
+  CHECK(implicit_product(strided, 1).k == 16);
   ConvolutionShape grouped = three_by_three();
   grouped.groups = 4;
   CHECK(implicit_product(grouped, 1).products == 4);
@@ -69,30 +71,65 @@ TEST_CASE("convolution time: the products of the header's worked example", "[uni
 
 TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit][cost]") {
   ConvolutionCurve curve = arithmetic();
-  // 589,824 multiply-adds at 1e12 a second
-  CHECK(us(curve, three_by_three(), 2) == Approx(0.589824));
-  curve.winograd2.rate = 1;
-  CHECK(us(curve, three_by_three(), 2) == Approx(0.262144));
-  CHECK(us(curve, three_by_three(ConvolutionPass::kInputGradient), 2) == Approx(0.262144));
-  CHECK(us(curve, three_by_three(ConvolutionPass::kWeightGradient), 2) == Approx(0.262144));
-  curve.winograd4.rate = 1;  // 36 products of 2 x 32 x 64
-  CHECK(us(curve, three_by_three(), 2) == Approx(0.147456));
-  curve.winograd4.start = microseconds(1);
-  CHECK(us(curve, three_by_three(), 2) == Approx(0.262144));
-  ConvolutionShape other = three_by_three();
+  curve.weight_gradient = 1;
+  curve.weight_start = 0;
+  const auto shape = [](ConvolutionPass pass) {
+    return ConvolutionShape{.pass = pass, .in = 64, .out = 32, .input = {16, 16}, .output = {16, 16}, .kernel = {3, 3}};
+  };
+  const ConvolutionShape forward = shape(ConvolutionPass::kForward);
+  // 9,437,184 multiply-adds at 1e12 a second
+  CHECK(us(curve, forward, 2) == Approx(9.437184));
+  curve.winograd2 = {.efficiency = 1, .k_start = 0, .moved = 0};
+  CHECK(us(curve, forward, 2) == Approx(4.194304));
+  // Blocks of 17 columns are half empty: 2 (17 x 16) outputs cost what 32 columns do.
+  ConvolutionShape wide = forward;
+  wide.input = wide.output = {16, 17};
+  CHECK(us(curve, wide, 2) == Approx(8.388608));
+  CHECK(us(curve, shape(ConvolutionPass::kInputGradient), 2) == Approx(2 * 4 * 16 * 32 * 32 * 32 * 1e-6));
+  CHECK(us(curve, shape(ConvolutionPass::kWeightGradient), 2) == Approx(9.437184));
+  curve.winograd4 = {.k_start = 0, .moved = 0, .weights = 0, .start = {}, .tiles = curve.product.tiles};
+  CHECK(us(curve, forward, 2) == Approx(2.359296));
+  curve.weight_winograd = 0.5;
+  CHECK(us(curve, shape(ConvolutionPass::kWeightGradient), 2) == Approx(0.5 * 2.359296));
+  curve.winograd4.start = microseconds(2);
+  CHECK(us(curve, forward, 2) == Approx(4.194304));
+  ConvolutionShape other = forward;
   other.dilation = {2, 2};
-  CHECK(us(curve, other, 2) == Approx(0.589824));
-  other = three_by_three();
+  CHECK(us(curve, other, 2) == Approx(9.437184));
+  other = forward;
   other.kernel = {1, 1};
-  CHECK(us(curve, other, 2) == Approx(0.065536));
+  CHECK(us(curve, other, 2) == Approx(1.048576));
+  other.kernel = {5, 5};  // 36 products of 128 x 32 x 64, where 26.2144 us are asked of the implicit one
+  CHECK(us(curve, other, 2) == Approx(2 + 9.437184));
+}
+
+TEST_CASE("convolution time: tensor cores see channels by eight", "[unit][cost]") {
+  const ConvolutionCurve curve = arithmetic();
+  ConvolutionShape shape = three_by_three();
+  const auto half = [&] { return convolution_time(curve, kDevice, shape, 2, bytes(2)).in(microseconds); };
+  shape.in = 8;
+  const double eight = half();
+  CHECK(eight == Approx(2 * 16 * 32 * 72 * 1e-6));
+  shape.in = 3;
+  CHECK(half() == Approx(eight));
+  CHECK(us(curve, shape, 2) == Approx(2 * 16 * 32 * 27 * 1e-6));
+  shape.in = 9;
+  CHECK(half() == Approx(2 * eight));
 }
 
 TEST_CASE("convolution time: passes have their ratios, depthwise moves only", "[unit][cost]") {
   ConvolutionCurve curve = arithmetic();
   curve.input_gradient = 1.5;
-  curve.weight_gradient = 2;
+  curve.strided_gradient = 3;
   CHECK(us(curve, three_by_three(ConvolutionPass::kInputGradient), 2) == Approx(1.5 * 0.589824));
-  CHECK(us(curve, three_by_three(ConvolutionPass::kWeightGradient), 2) == Approx(2 * 0.589824));
+  ConvolutionShape strided = three_by_three(ConvolutionPass::kInputGradient);
+  strided.input = {8, 8};
+  strided.stride = {2, 2};
+  CHECK(us(curve, strided, 2) == Approx(3 * 0.589824));
+  // k = 32 places are too few to be split: 32 + 68 steps of 32 x 576.
+  curve.weight_gradient = 2;
+  curve.weight_start = 68;
+  CHECK(us(curve, three_by_three(ConvolutionPass::kWeightGradient), 2) == Approx(2 * 100 * 32 * 576 * 1e-6));
   curve.product.tiles = {{.m = 128, .n = 128, .efficiency = 1, .resident = 1}};
   const DeviceSpec device{1, teraflops_per_second(0.2), gigabytes_per_second(1), megabytes(6)};
   const ConvolutionShape depthwise{
@@ -122,15 +159,13 @@ TEST_CASE("convolution time: what was measured wins, the nearest batch is scaled
   CHECK_FALSE(ask(other, 32, &curve));
 }
 
-TEST_CASE("convolution time: the weights' gradient splits its long k, whatever forward rows fitted", "[unit][cost]") {
+TEST_CASE("convolution time: the weights' gradient splits its long k, into parts that fill the GPU", "[unit][cost]") {
   hardware::ConvolutionCurve curve;
-  curve.product.tiles = {{.m = 32, .n = 32, .efficiency = 0.8, .resident = 8}};
-  curve.product.split_start = microseconds(30);
-  curve.product.split_passes = 8;
+  curve.product.tiles = {{.m = 64, .n = 32, .efficiency = 0.8, .resident = 1}};
   const hardware::DeviceSpec spec{80, teraflops_per_second(14), gigabytes_per_second(900), mebibytes(6)};
   ConvolutionShape shape{.in = 64, .out = 256, .input = {56, 56}, .output = {56, 56}};
   const Time forward = cost::convolution_time(curve, spec, shape, 64, bytes(4));
   shape.pass = ConvolutionPass::kWeightGradient;
-  // 16 tiles for 80 multiprocessors: without splitting, or with 8 tiles to fill one, over three times as long.
+  // 8 tiles for 80 multiprocessors: without splitting ten times as long.
   CHECK(cost::convolution_time(curve, spec, shape, 64, bytes(4)) < forward * 1.5);
 }

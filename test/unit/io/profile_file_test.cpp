@@ -35,18 +35,21 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }  // namespace
 
 TEST_CASE("profile file: every value arrives") {
-  const std::string product =
+  const std::string shared =
       "    overhead: 20 us\n    floor: 30 us\n    memory: 0.8\n    exposed: 0.2\n    k_start: 17\n    quantised: 0.7\n"
-      "    split_start: 2 us\n    split_passes: 2\n    slowdown: 0.1\n    settle: 9 ms\n    far_k: 8192\n    far: "
-      "0.01\n"
-      "    tiles: [{m: 128, n: 64, efficiency: 0.9, resident: 1.5}]\n";
-  const auto profile = read(kHead + "launch_interval: 2.3 us\nproducts:\n  - precision: fp16\n    batched: true\n" +
-                            product + kReport + "convolutions:\n  - precision: fp32\n" + product +
-                            "    winograd4: {rate: 0.4, moved: 2, start: 3 us}\n    weight_gradient: 1.2\n" + kReport +
-                            "measured_convolutions:\n  - {precision: fp32, pass: weight-gradient, batch: 8, in: 3, "
-                            "out: 64, input: [224, 224], output: [112, 112], kernel: [7, 7], stride: [2, 2], "
-                            "time: 90 us}\n" +
-                            kSweep + "notes: some\n");
+      "    slowdown: 0.1\n    settle: 9 ms\n    tiles: [{m: 128, n: 64, efficiency: 0.9, resident: 1.5}]\n";
+  const std::string product = shared + "    split_start: 2 us\n    split_passes: 2\n    far_k: 8192\n    far: 0.01\n";
+  const auto profile =
+      read(kHead + "launch_interval: 2.3 us\nproducts:\n  - precision: fp16\n    batched: true\n" + product + kReport +
+           "convolutions:\n  - precision: fp32\n" + shared +
+           "    drift: 2 ns\n    winograd4: {k_start: 5, moved: 2, weights: 3, start: 3 us, tiles: [{m: 64, n: 64, "
+           "efficiency: 0.9, resident: 1}]}\n    gradients: {rows: 7, input: 1.1, strided: 1.7, "
+           "weight: 1.2, weight_start: 330, weight_winograd: 0.7}\n" +
+           kReport +
+           "measured_convolutions:\n  - {precision: fp32, pass: weight-gradient, batch: 8, in: 3, "
+           "out: 64, input: [224, 224], output: [112, 112], kernel: [7, 7], stride: [2, 2], "
+           "time: 90 us}\n" +
+           kSweep + "notes: some\n");
   REQUIRE(profile.has_value());
   CHECK(profile->id == "t4");
   CHECK(profile->gpu == "t4");
@@ -64,9 +67,16 @@ TEST_CASE("profile file: every value arrives") {
   CHECK(profile->products[0].tiles.at(0).resident == 1.5);
   REQUIRE(profile->convolutions.size() == 1);
   CHECK(profile->convolutions[0].product.k_start == 17);
-  CHECK(profile->convolutions[0].winograd2.rate == 0.0);
+  CHECK(profile->convolutions[0].winograd2.efficiency == 0.0);
+  CHECK(profile->convolutions[0].drift.in(nanoseconds) == Approx(2));
+  CHECK(profile->convolutions[0].winograd4.weights == 3);
+  CHECK(profile->convolutions[0].winograd4.tiles.at(0).m == 64);
   CHECK(profile->convolutions[0].winograd4.start.in(microseconds) == Approx(3));
+  CHECK(profile->convolutions[0].gradient_rows == 7);
+  CHECK(profile->convolutions[0].strided_gradient == 1.7);
   CHECK(profile->convolutions[0].weight_gradient == 1.2);
+  CHECK(profile->convolutions[0].weight_start == 330);
+  CHECK(profile->convolutions[0].weight_winograd == 0.7);
   REQUIRE(profile->measured_convolutions.size() == 1);
   const auto& measured = profile->measured_convolutions[0];
   CHECK(measured.shape.pass == ConvolutionPass::kWeightGradient);
