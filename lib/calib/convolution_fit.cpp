@@ -3,33 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ddlsim/cost/convolution_time.h"
-#include "judgement.h"
+#include "row_fit.h"
 #include "tile_search.h"
 
 namespace ddlsim::calib {
 namespace {
 
 using hardware::ConvolutionCurve;
-using hardware::CurveReport;
 using hardware::DeviceSpec;
 using hardware::ProductSize;
 
-constexpr double kScale = 0.15;           // of residuals: the choice among algorithms is not the model's to know
-constexpr double kLeastQuantile = 0.005;  // the very least time may be a fault of the clock
-
-std::uint64_t shape_hash(const ConvolutionShape& shape, std::int64_t batch, std::uint64_t salt) {
-  const auto word = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
-  return stable_hash({salt, static_cast<std::uint64_t>(shape.pass), word(batch), word(shape.in), word(shape.out),
-                      word(shape.groups), word(shape.input[0]), word(shape.input[1]), word(shape.output[0]),
-                      word(shape.output[1]), word(shape.kernel[0]), word(shape.kernel[1]), word(shape.stride[0]),
-                      word(shape.stride[1]), word(shape.dilation[0]), word(shape.dilation[1])});
-}
+constexpr double kScale = 0.15;  // of residuals: the choice among algorithms is not the model's to know
 
 Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spec) {
   const auto bad = [](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what)); };
@@ -46,7 +37,7 @@ Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spe
     if (!std::isfinite(time) || time <= 0) return bad("row " + std::to_string(i + 1) + ": the time is not positive");
     if (s.pass != ConvolutionPass::kForward) continue;
     ++forward;
-    shapes.insert(shape_hash(s, rows[i].batch, 0));
+    shapes.insert(shape_hash(shape_of(rows[i], 0)));
   }
   if (auto enough = check_count(forward, "forward convolutions"); !enough) return enough;
   if (shapes.size() < 2) return bad("all forward rows have one shape: a one-point curve; a fit needs several");
@@ -82,18 +73,7 @@ ConvolutionCurve curve_at(const std::vector<double>& x, const std::vector<Tile>&
   return curve;
 }
 
-std::vector<CurveReport::Range> hull_of(const std::vector<ConvolutionRow>& rows) {
-  std::vector<CurveReport::Range> hull{{"products", 0, 0}, {"m", 0, 0}, {"n", 0, 0}, {"k", 0, 0}, {"flop", 0, 0}};
-  for (const ConvolutionRow& row : rows) {
-    const ProductSize size = cost::implicit_product(row.shape, static_cast<double>(row.batch));
-    const double features[]{size.products, size.m, size.n, size.k, 2 * size.products * size.m * size.n * size.k};
-    for (std::size_t f = 0; f < hull.size(); ++f) {
-      hull[f].least = hull[f].least > 0 ? std::min(hull[f].least, features[f]) : features[f];
-      hull[f].most = std::max(hull[f].most, features[f]);
-    }
-  }
-  return hull;
-}
+bool is_forward(const ConvolutionRow& row) { return row.shape.pass == ConvolutionPass::kForward; }
 
 /// The median of what rows of this pass took, overhead apart, relative to the curve.
 double ratio_of(const ConvolutionCurve& curve, const DeviceSpec& spec, const std::vector<ConvolutionRow>& rows,
@@ -108,9 +88,66 @@ double ratio_of(const ConvolutionCurve& curve, const DeviceSpec& spec, const std
   return ratios.empty() ? 1 : quantile(std::move(ratios), 0.5);
 }
 
+struct Fitted {
+  ConvolutionCurve curve;
+  TileFit tiles;
+};
+
+/// Fits to rows, which have an order by now: with tiles of the options, or with those of `from` where there. Requires
+/// a forward row.
+Fitted fit_to(const std::vector<ConvolutionRow>& rows, const DeviceSpec& spec, Precision precision,
+              const ProductFitOptions& options, const TileFit* from) {
+  std::vector<ConvolutionRow> seen = rows_where(std::span<const ConvolutionRow>(rows), is_forward);
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(options.most_rows, 1));
+  if (seen.size() > most) seen.resize(most);
+  const LogTimes times = log_times(seen);
+  TileProblem problem;
+  problem.shared = parameters_of(times.least);
+  problem.rows = seen.size();
+  problem.scale = kScale;
+  problem.residuals = [&](const std::vector<double>& x, const std::vector<Tile>& tiles, std::vector<double>& out) {
+    const ConvolutionCurve tried = curve_at(x, tiles, precision);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = ln(as_measured(tried, spec, seen[i].shape, seen[i].batch).in(seconds)) - times.logs[i];
+    }
+  };
+  Fitted fitted;
+  fitted.tiles = from != nullptr ? refitted(problem, *from) : best_tiles(problem, options.tiles);
+  fitted.curve = curve_at(fitted.tiles.result.x, fitted.tiles.tiles, precision);
+  fitted.curve.input_gradient = ratio_of(fitted.curve, spec, rows, ConvolutionPass::kInputGradient);
+  fitted.curve.weight_gradient = ratio_of(fitted.curve, spec, rows, ConvolutionPass::kWeightGradient);
+  return fitted;
+}
+
 }  // namespace
 
-bool held_out(const ConvolutionShape& shape, std::int64_t batch) { return shape_hash(shape, batch, 1) % 5 == 0; }
+std::vector<std::int64_t> shape_of(const ConvolutionRow& row, std::int64_t salt) {
+  const ConvolutionShape& shape = row.shape;
+  return {salt,
+          static_cast<std::int64_t>(shape.pass),
+          row.batch,
+          shape.in,
+          shape.out,
+          shape.groups,
+          shape.input[0],
+          shape.input[1],
+          shape.output[0],
+          shape.output[1],
+          shape.kernel[0],
+          shape.kernel[1],
+          shape.stride[0],
+          shape.stride[1],
+          shape.dilation[0],
+          shape.dilation[1]};
+}
+
+ProductSize size_of(const ConvolutionRow& row) {
+  return cost::implicit_product(row.shape, static_cast<double>(row.batch));
+}
+
+bool held_out(const ConvolutionShape& shape, std::int64_t batch) {
+  return fold_of_row(ConvolutionRow{shape, batch, {}}) == kReportFold;
+}
 
 Time as_measured(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionShape& shape,
                  std::int64_t batch) {
@@ -119,70 +156,33 @@ Time as_measured(const ConvolutionCurve& curve, const DeviceSpec& spec, const Co
   return max(curve.product.floor, curve.product.overhead + net);
 }
 
-CurveReport judge(const ConvolutionCurve& curve, const DeviceSpec& spec, std::span<const ConvolutionRow> rows) {
-  std::vector<double> ratios;
-  std::vector<bool> half;
-  for (const ConvolutionRow& row : rows) {
-    ratios.push_back(as_measured(curve, spec, row.shape, row.batch) / row.time);
-    half.push_back(shape_hash(row.shape, row.batch, 2) % 2 == 0);
-  }
-  CurveReport report;
-  judge_ratios(ratios, half, report);
-  return report;
-}
-
-double anchor(const ConvolutionCurve& curve, const DeviceSpec& spec, std::span<const ConvolutionRow> rows) {
-  std::vector<double> ratios;
-  for (const ConvolutionRow& row : rows) {
-    ratios.push_back(row.time / as_measured(curve, spec, row.shape, row.batch));
-  }
-  return ratios.empty() ? 1 : quantile(std::move(ratios), 0.5);
-}
-
 Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows, const DeviceSpec& spec,
                                             Precision precision, const ProductFitOptions& options) {
   if (auto sound = check(rows, spec); !sound) return tl::unexpected<Error>(sound.error());
-  std::vector<ConvolutionRow> fitted;
-  std::vector<ConvolutionRow> judged;
-  for (const ConvolutionRow& row : rows) (held_out(row.shape, row.batch) ? judged : fitted).push_back(row);
-  std::vector<ConvolutionRow> seen;
-  std::copy_if(fitted.begin(), fitted.end(), std::back_inserter(seen),
-               [](const ConvolutionRow& row) { return row.shape.pass == ConvolutionPass::kForward; });
-  if (seen.empty()) {
+  ProductFitOptions search = options;
+  if (search.tiles.empty()) search.tiles = candidate_tiles(precision);
+  const auto out = [](const ConvolutionRow& row) { return held_out(row.shape, row.batch); };
+  const std::vector<ConvolutionRow> judged = rows_where(rows, out);
+  const auto fitted = shuffled<ConvolutionRow>(rows_where(rows, std::not_fn(out)));
+  if (std::none_of(fitted.begin(), fitted.end(), is_forward)) {
     return fail(ErrorCode::kInvalidArgument, "all forward rows are held out; a fit needs more shapes");
   }
-  std::stable_sort(seen.begin(), seen.end(), [](const ConvolutionRow& a, const ConvolutionRow& b) {
-    return shape_hash(a.shape, a.batch, 3) < shape_hash(b.shape, b.batch, 3);
-  });
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(options.most_rows, 1));
-  if (seen.size() > most) seen.resize(most);
-
-  std::vector<double> times;
-  std::vector<double> log_times;
-  for (const ConvolutionRow& row : seen) {
-    times.push_back(row.time.in(seconds));
-    log_times.push_back(ln(row.time.in(seconds)));
-  }
-  TileProblem problem;
-  problem.shared = parameters_of(quantile(times, kLeastQuantile));
-  problem.rows = seen.size();
-  problem.scale = kScale;
-  problem.residuals = [&](const std::vector<double>& x, const std::vector<Tile>& tiles, std::vector<double>& out) {
-    const ConvolutionCurve tried = curve_at(x, tiles, precision);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      out[i] = ln(as_measured(tried, spec, seen[i].shape, seen[i].batch).in(seconds)) - log_times[i];
-    }
-  };
-  const TileFit best = best_tiles(problem, options.tiles.empty() ? candidate_tiles(precision) : options.tiles);
-
-  ConvolutionCurve curve = curve_at(best.result.x, best.tiles, precision);
-  curve.input_gradient = ratio_of(curve, spec, fitted, ConvolutionPass::kInputGradient);
-  curve.weight_gradient = ratio_of(curve, spec, fitted, ConvolutionPass::kWeightGradient);
-  curve.report = judge(curve, spec, judged);
-  curve.report.fitted = static_cast<std::int64_t>(fitted.size());
-  curve.report.hull = hull_of(fitted);
-  curve.report.measured = options.measured;
-  return curve;
+  Fitted best = fit_to(fitted, spec, precision, search, nullptr);
+  const bool anew = fitted.size() < kFewRows;
+  best.curve.report = report_of(
+      best.curve, fitted, judged,
+      [&](const std::vector<ConvolutionRow>& some) {
+        const bool forward = std::any_of(some.begin(), some.end(), is_forward);
+        return forward ? fit_to(some, spec, precision, search, anew ? nullptr : &best.tiles).curve : best.curve;
+      },
+      [&](const ConvolutionCurve& curve, const ConvolutionRow& row) {
+        const Time kernel =
+            cost::convolution_time(curve, spec, row.shape, static_cast<double>(row.batch), activation_size(precision));
+        return Judged{kernel.in(seconds), row.time.in(seconds), curve.product.overhead.in(seconds),
+                      curve.product.floor.in(seconds)};
+      });
+  best.curve.report.measured = options.measured;
+  return best.curve;
 }
 
 }  // namespace ddlsim::calib

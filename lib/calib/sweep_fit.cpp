@@ -107,12 +107,21 @@ std::vector<SweepPoint> all_but(const Group& group, int unwanted) {
   return points_of(group, [&](int fold) { return fold != kReportFold && fold != unwanted; });
 }
 
+/// The points beside what a model says of them.
+std::vector<Judged> judged_by(const SweepModel& model, const SweepSystem& system, std::span<const SweepPoint> points) {
+  std::vector<Judged> judged;
+  judged.reserve(points.size());
+  for (const SweepPoint& point : points) {
+    judged.push_back(
+        {model.kernel(system, point), point.time, model.overheads[point.series], model.floors[point.series]});
+  }
+  return judged;
+}
+
 /// Error on rows that rise above the floor of their series: the others tell models little apart.
 double selection_error(const SweepModel& model, const SweepSystem& system, std::span<const SweepPoint> points) {
-  std::vector<Judged> judged;
-  for (const SweepPoint& point : points) {
-    if (point.time > 1.1 * model.floors[point.series]) judged.push_back({model.measured(system, point), point.time});
-  }
+  std::vector<Judged> judged = judged_by(model, system, points);
+  std::erase_if(judged, [](const Judged& row) { return row.measured <= 1.1 * row.floor; });
   return mean_error(judged);
 }
 
@@ -151,51 +160,21 @@ SweepSystem chosen(const Group& group, SweepSystem system) {
   return system;
 }
 
-/// (measured - overhead) / kernel where the kernel makes most of the measurement; where no row is so, of all above the
-/// floor.
-std::vector<double> kernel_ratios(const SweepModel& model, const SweepSystem& system,
-                                  std::span<const SweepPoint> points) {
-  std::vector<double> most;
-  std::vector<double> all;
-  for (const SweepPoint& point : points) {
-    const double kernel = model.kernel(system, point);
-    const double shown = model.measured(system, point);
-    if (!(kernel > 0) || shown <= model.floors[point.series]) continue;
-    const double ratio = (point.time - model.overheads[point.series]) / kernel;
-    all.push_back(ratio);
-    if (kernel >= 0.5 * shown) most.push_back(ratio);
-  }
-  return most.empty() ? all : most;
-}
-
 void fill_report(const Group& group, const SweepSystem& system, const SweepModel& model,
                  hardware::CurveReport& report) {
   const auto used = all_but(group, kReportFold);
-  const auto held_out = in_fold(group, kReportFold);
+  const std::vector<Judged> held_out = judged_by(model, system, in_fold(group, kReportFold));
   report.fitted = static_cast<std::int64_t>(used.size());
-  std::vector<Judged> judged;
-  std::vector<Judged> above;
-  for (const SweepPoint& point : held_out) {
-    judged.push_back({model.measured(system, point), point.time});
-    if (judged.back().predicted > model.floors[point.series]) above.push_back(judged.back());
-  }
-  judge(judged, report);
-  report.above_floor = static_cast<std::int64_t>(above.size());
-  report.above_floor_mean = mean_error(above);
-  std::vector<double> ratios;
+  judge(held_out, report);
+  std::vector<Judged> crossed;
   for (int fold = 0; fold < kFolds; ++fold) {
     const auto rest = all_but(group, fold);
     if (fold == kReportFold || rest.empty()) continue;
-    const auto found = kernel_ratios(fit_model(system, rest), system, in_fold(group, fold));
-    ratios.insert(ratios.end(), found.begin(), found.end());
+    const auto found = judged_by(fit_model(system, rest), system, in_fold(group, fold));
+    crossed.insert(crossed.end(), found.begin(), found.end());
   }
-  if (ratios.empty()) ratios = kernel_ratios(model, system, used);
-  report.interval = conformal_interval(std::move(ratios));
-  // Two passes of one benchmark differ by 0.1 % (nccl-tests' and MLPerf's logs); what the overhead swallows may leave
-  // nothing of a kernel, but never less.
-  report.interval.first = std::max(report.interval.first * 0.999, 0.0);
-  report.interval.second *= 1.001;
-  report.coverage = coverage_of(report.interval, kernel_ratios(model, system, held_out));
+  if (kernel_ratios(crossed).empty()) crossed = judged_by(model, system, used);
+  judge_interval(crossed, held_out, report);
   hardware::CurveReport::Range traffic{"bytes", 0, 0};
   for (const SweepPoint& point : used) {
     if (model.measured(system, point) <= model.floors[point.series]) continue;
