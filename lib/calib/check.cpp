@@ -70,7 +70,7 @@ RowPrediction of_sweep(const hardware::SweepCurve& curve, const hardware::Device
                        const KernelMeasurement& row) {
   const double rows =
       curve.per_row > Time::zero() ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
-  return {name_of_curve(curve), &curve.report, cost::sweep_time(curve, spec, {sweep.traffic, rows}),
+  return {name_of_curve(curve), &curve.report, cost::sweep_time(curve, spec, {sweep.traffic, rows, sweep.row}),
           cost::overhead_of(curve, row.series)};
 }
 

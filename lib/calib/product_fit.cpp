@@ -39,6 +39,14 @@ Expected<void> check(std::span<const ProductRow> rows, const DeviceSpec& spec) {
   return {};
 }
 
+ProductCurve curve_at(const std::vector<double>& x, std::size_t tiles_at, const std::vector<Tile>& tiles,
+                      ProductCurve curve) {
+  put_parameters(x, tiles_at, tiles, curve);
+  // Rows of one product at a time tell it badly from the memory's share.
+  if (curve.batched) curve.left = e_to(x[tiles_at - 1]);
+  return curve;
+}
+
 struct Fitted {
   ProductCurve curve;
   TileFit tiles;
@@ -52,17 +60,17 @@ Fitted fit_to(std::vector<ProductRow> rows, const DeviceSpec& spec, const Produc
   const LogTimes times = log_times(rows);
   TileProblem problem;
   problem.shared = product_parameters(times.least);
+  if (start.batched) problem.shared.push_back(in_logarithm({0.3, 1, 8}));  // left
   problem.rows = rows.size();
   const std::size_t tiles_at = problem.shared.size();
   problem.residuals = [&](const std::vector<double>& x, const std::vector<Tile>& tiles, std::vector<double>& out) {
-    ProductCurve tried = start;
-    put_parameters(x, tiles_at, tiles, tried);
+    const ProductCurve tried = curve_at(x, tiles_at, tiles, start);
     for (std::size_t i = 0; i < out.size(); ++i) {
       out[i] = ln(as_measured(tried, spec, rows[i].size).in(seconds)) - times.logs[i];
     }
   };
-  Fitted fitted{start, from != nullptr ? refitted(problem, *from) : best_tiles(problem, options.tiles)};
-  put_parameters(fitted.tiles.result.x, tiles_at, fitted.tiles.tiles, fitted.curve);
+  Fitted fitted{{}, from != nullptr ? refitted(problem, *from) : best_tiles(problem, options.tiles)};
+  fitted.curve = curve_at(fitted.tiles.result.x, tiles_at, fitted.tiles.tiles, start);
   return fitted;
 }
 

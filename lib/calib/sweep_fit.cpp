@@ -20,6 +20,8 @@ constexpr std::int64_t kLongRow = 1025;  // frameworks' softmax and norm change 
 constexpr std::size_t kLeastShapes = 10;
 constexpr std::size_t kLeastSizes = 3;
 constexpr double kWorthIt = 1.1;
+constexpr double kWorthALength = 0.97;  // of the error without it
+constexpr std::size_t kMostLengths = 5;
 
 bool reduces(SweepKind kind) { return kind == SweepKind::kSoftmax || kind == SweepKind::kNorm; }
 
@@ -43,6 +45,7 @@ SweepPoint point_of(const KernelMeasurement& row, const TimedSweep& sweep, std::
   SweepPoint point;
   point.traffic = sweep.traffic.in(bytes);
   point.rows = reduces(sweep.kind) ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
+  point.row = sweep.row;
   point.time = row.time.in(seconds);
   const auto known = std::find(series.begin(), series.end(), row.series);
   point.series = static_cast<std::size_t>(known - series.begin());
@@ -160,12 +163,8 @@ SweepSystem chosen(const Group& group, SweepSystem system) {
   return system;
 }
 
-void fill_report(const Group& group, const SweepSystem& system, const SweepModel& model,
-                 hardware::CurveReport& report) {
-  const auto used = all_but(group, kReportFold);
-  const std::vector<Judged> held_out = judged_by(model, system, in_fold(group, kReportFold));
-  report.fitted = static_cast<std::int64_t>(used.size());
-  judge(held_out, report);
+/// Each fold but the report's, by a fit to the others.
+std::vector<Judged> crossed_by(const Group& group, const SweepSystem& system) {
   std::vector<Judged> crossed;
   for (int fold = 0; fold < kFolds; ++fold) {
     const auto rest = all_but(group, fold);
@@ -173,6 +172,52 @@ void fill_report(const Group& group, const SweepSystem& system, const SweepModel
     const auto found = judged_by(fit_model(system, rest), system, in_fold(group, fold));
     crossed.insert(crossed.end(), found.begin(), found.end());
   }
+  return crossed;
+}
+
+/// Powers of two and the eighths between them, of which either side has rows enough.
+std::vector<std::int64_t> candidate_lengths(const Group& group) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t power = 64; power <= group.row_most; power *= 2) {
+    for (std::int64_t eighth = 8; eighth < 16; ++eighth) {
+      const std::int64_t from = power * eighth / 8 + 1;
+      const auto shorter = static_cast<std::size_t>(std::count_if(
+          group.points.begin(), group.points.end(), [&](const SweepPoint& point) { return point.row < from; }));
+      if (std::min(shorter, group.points.size() - shorter) >= 3 * kLeastShapes) lengths.push_back(from);
+    }
+  }
+  return lengths;
+}
+
+/// Adds the length that helps most as long as the folds, each by a fit to the others, fare 3 % better.
+SweepSystem with_lengths(const Group& group, SweepSystem system) {
+  if (!reduces(group.kind)) return system;
+  const std::vector<std::int64_t> candidates = candidate_lengths(group);
+  double error = mean_error(crossed_by(group, system));
+  while (system.lengths.size() < kMostLengths) {
+    double least = error * kWorthALength;
+    std::int64_t best = 0;
+    for (const std::int64_t length : candidates) {
+      if (std::find(system.lengths.begin(), system.lengths.end(), length) != system.lengths.end()) continue;
+      const double tried = mean_error(crossed_by(group, system.with(length)));
+      if (tried >= least) continue;
+      least = tried;
+      best = length;
+    }
+    if (best == 0) break;
+    system = system.with(best);
+    error = least;
+  }
+  return system;
+}
+
+void fill_report(const Group& group, const SweepSystem& system, const SweepModel& model,
+                 hardware::CurveReport& report) {
+  const auto used = all_but(group, kReportFold);
+  const std::vector<Judged> held_out = judged_by(model, system, in_fold(group, kReportFold));
+  report.fitted = static_cast<std::int64_t>(used.size());
+  judge(held_out, report);
+  std::vector<Judged> crossed = crossed_by(group, system);
   if (kernel_ratios(crossed).empty()) crossed = judged_by(model, system, used);
   judge_interval(crossed, held_out, report);
   hardware::CurveReport::Range traffic{"bytes", 0, 0};
@@ -194,10 +239,14 @@ hardware::SweepCurve curve_of(const Group& group, const SweepSystem& system, con
   const auto error = [&](std::string name, double value, double standard_error) {
     if (value > 0) curve.report.standard_errors.push_back({std::move(name), standard_error / value});
   };
+  double before = 0;
   for (std::size_t i = 0; i < system.knots.size(); ++i) {
-    if (i > 0 && !(model.slopes[i] > 0)) continue;
-    curve.hinges.emplace_back(system.knots[i], model.slopes[i]);
-    error(fmt::format("slope at {} L2", significant(system.knots[i])), model.slopes[i], model.errors[i]);
+    curve.hinges.emplace_back(system.knots[i], model.slopes[i] - before);
+    error(fmt::format("slope from {} L2", significant(system.knots[i])), model.slopes[i], model.errors[i]);
+    before = model.slopes[i];
+  }
+  for (std::size_t i = 0; i < system.lengths.size(); ++i) {
+    curve.lengths.emplace_back(system.lengths[i], model.factors[i + 1]);
   }
   std::size_t next = system.knots.size();
   if (system.per_row) {
@@ -253,7 +302,7 @@ Expected<hardware::SweepCurve> fit_group(const Group& group, const hardware::Dev
   system.per_row = reduces(group.kind) && group.row_most > group.row_least;
   system.series = group.series.size();
   if (!(spec.l2 > DataSize::zero())) system.knots = {0};
-  system = chosen(group, system);
+  system = with_lengths(group, chosen(group, system));
   const SweepModel model = fit_model(system, all_but(group, kReportFold));
   hardware::SweepCurve curve = curve_of(group, system, model);
   fill_report(group, system, model, curve.report);

@@ -68,6 +68,7 @@ std::string tiles_text(const hardware::ProductCurve& curve) {
   line("overhead", time(curve.overhead));
   line("floor", time(curve.floor));
   line("memory", number(curve.memory));
+  if (curve.left != 1) line("left", number(curve.left));
   line("exposed", number(curve.exposed));
   line("k_start", number(curve.k_start));
   line("quantised", number(curve.quantised));
@@ -119,6 +120,10 @@ std::string sweep_text(const hardware::SweepCurve& curve) {
   text += "    hinges:\n";
   for (const auto& [at, slope] : curve.hinges) {
     text += fmt::format("      - {{at_l2: {}, slope: {}}}\n", number(at), number(slope));
+  }
+  if (!curve.lengths.empty()) text += "    lengths:\n";
+  for (const auto& [from, factor] : curve.lengths) {
+    text += fmt::format("      - {{from: {}, factor: {}}}\n", from, number(factor));
   }
   if (curve.per_row > Time::zero()) text += fmt::format("    per_row: {}\n", time(curve.per_row));
   if (!curve.overheads.empty()) text += "    overheads:\n";

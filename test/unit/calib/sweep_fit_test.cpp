@@ -83,7 +83,7 @@ TEST_CASE("sweep fit: what was planted is found, floors and overheads apart") {
   CHECK(report.coverage > 0.8);
   CHECK(report.fitted + report.held_out == 800);
   // Three standard errors hold the truth.
-  REQUIRE(report.standard_errors.front().parameter == "slope at 0 L2");
+  REQUIRE(report.standard_errors.front().parameter == "slope from 0 L2");
   CHECK(std::abs(curve.hinges[0].second / 1.1 - 1) < 3 * report.standard_errors.front().relative);
 }
 
@@ -98,6 +98,46 @@ TEST_CASE("sweep fit: a knot that is there stays") {
     const Time fitted = cost::sweep_time(curve, kSpec, {mebibytes(mib), 0});
     CHECK(fitted.in(microseconds) == Approx(planted_kernel_us(plant, mib * 1048576, 0)).epsilon(0.05));
   }
+}
+
+TEST_CASE("sweep fit: a slope that falls again once data have outgrown the L2 is found") {
+  Plant plant;
+  plant.hinges = {{0, 0.5}, {0.5, 1.7}, {2, -1.2}};
+  plant.series = {{"", {3, 3}}};
+  const auto curves = fit_sweeps(measure(plant, 800, 2), kSpec);
+  REQUIRE(curves.has_value());
+  const hardware::SweepCurve& curve = curves->front();
+  for (const double mib : {2.0, 5.0, 12.0, 20.0, 100.0}) {
+    const Time fitted = cost::sweep_time(curve, kSpec, {mebibytes(mib), 0});
+    CHECK(fitted.in(microseconds) == Approx(planted_kernel_us(plant, mib * 1048576, 0)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("sweep fit: the length from which on rows take longer is found, and none where there is none") {
+  Plant plant;
+  plant.kind = SweepKind::kSoftmax;
+  plant.noise = 0;
+  plant.series = {{"softmax", {20, 41}}};
+  auto rows = measure(plant, 800, 5);
+  std::mt19937_64 random(6);
+  std::uniform_int_distribution<std::int64_t> length(200, 1000);
+  for (KernelMeasurement& row : rows) {
+    auto& sweep = std::get<TimedSweep>(row.what);
+    sweep.row = length(random);
+    const double kernel = (sweep.row > 512 ? 1.25 : 1.0) * planted_kernel_us(plant, sweep.traffic.in(bytes), 0);
+    row.time = microseconds(std::max(41.0, 20.0 + kernel));
+  }
+  const auto curves = fit_sweeps(rows, kSpec);
+  REQUIRE(curves.has_value());
+  REQUIRE(curves->front().lengths.size() == 1);
+  CHECK(curves->front().lengths[0].first == 513);
+  CHECK(curves->front().lengths[0].second == Approx(1.25).epsilon(0.01));
+  CHECK(curves->front().report.mean < 0.005);
+  for (KernelMeasurement& row : rows) {
+    const double kernel = planted_kernel_us(plant, std::get<TimedSweep>(row.what).traffic.in(bytes), 0);
+    row.time = microseconds(std::max(41.0, 20.0 + kernel));
+  }
+  CHECK(fit_sweeps(rows, kSpec)->front().lengths.empty());
 }
 
 TEST_CASE("sweep fit: time by the row is found, and left out where it is nothing") {
