@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -149,15 +150,12 @@ KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic
     lent = use.lent;
     if (!chosen->stand_in) break;
   }
-  if (!chosen) {
-    KernelTime assumed = roofline(Work::zero(), traffic);
-    assumed.compute = false;
-    return assumed;
-  }
+  const Time chain = kind == SweepKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain : Time::zero();
+  if (!chosen) return {roofline(Work::zero(), traffic).time + chain, false};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
-  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row}), false, &report,
+  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row}) + chain, false, &report,
           (lent ? kLent : 0) + (chosen->stand_in ? kLent : 0) + outside};
 }
 
@@ -212,18 +210,24 @@ struct KeyOf {
 class Sum {
  public:
   Sum(const KernelTimes& time, const Calibration& calibration, CalibratedTimes& times)
-      : time_(time), calibration_(calibration), times_(times) {}
+      : time_(time), calibration_(calibration), times_(times) {
+    known_.reserve(256);
+  }
 
   LayerTime add(const Kernel& kernel) {
     const Key key = std::visit(KeyOf{}, kernel.shape);
     std::uint64_t hash = 0;
     for (const std::int64_t part : key) hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
-    auto& [known, timed] = seen_[hash >> 55U];
-    if (known != key) {
-      known = key;
-      timed = with_ends(std::visit(time_, kernel.shape), calibration_.assumed_interval);
+    std::uint16_t& slot = last_[hash >> 55U];
+    if (slot == 0 || known_[slot - 1U].first != key) {
+      if (known_.size() == std::numeric_limits<std::uint16_t>::max()) {
+        known_.clear();
+        last_.fill(0);
+      }
+      known_.emplace_back(key, with_ends(std::visit(time_, kernel.shape), calibration_.assumed_interval));
+      slot = static_cast<std::uint16_t>(known_.size());
     }
-    return add(timed, static_cast<double>(kernel.times));
+    return add(known_[slot - 1U].second, static_cast<double>(kernel.times));
   }
 
   LayerTime add(const Timed& timed, double count) {
@@ -239,7 +243,8 @@ class Sum {
   const KernelTimes& time_;
   const Calibration& calibration_;
   CalibratedTimes& times_;
-  std::vector<std::pair<Key, Timed>> seen_{512};  // the last of each hash; the key of none is all zeros
+  std::vector<std::pair<Key, Timed>> known_;
+  std::array<std::uint16_t, 512> last_{};  // of each hash, as its place in `known_` from 1; 0: none
 };
 
 /// Nobody asks for the gradient of the model's input.

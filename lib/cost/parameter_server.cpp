@@ -79,6 +79,14 @@ Time PsPipeline::pass(std::size_t from, std::size_t to, Time ready, const PsLoad
     serve[i] = path.per_byte[i] * size + path.per_message[i];
     was_free[i] = free(i, load.server);
   }
+  if (load.count == 1) {  // P without its last term: what a piece waits for at a station is the later of two times
+    Time leave = ready;
+    for (std::size_t i = from; i < to; ++i) {
+      leave = max(leave + path.travel[i], was_free[i]) + serve[i];
+      free(i, load.server) = leave;
+    }
+    return leave;
+  }
   Time leave = ready;
   for (std::size_t last = from; last < to; ++last) {
     // P(first) of the header, built from station `last` backwards.

@@ -38,7 +38,8 @@ bool has_stand_in(SweepKind kind) {
     case SweepKind::kPool:
     case SweepKind::kCopy:
     case SweepKind::kLookup:
-    case SweepKind::kUpdate: return true;
+    case SweepKind::kUpdate:
+    case SweepKind::kRecurrent: return true;
   }
   return false;
 }

@@ -250,7 +250,7 @@ class WireWriter {
     for (const std::int64_t value : values) packed.varint(static_cast<std::uint64_t>(value));
     text(field, packed.bytes_);
   }
-  /// A node's attribute, as int64; is_cpu_op as bool.
+  /// A node's attribute, in that arm of its oneof.
   void attribute(std::string_view name, std::uint64_t arm, std::int64_t value) {
     WireWriter attribute;
     attribute.text(1, name);
@@ -264,7 +264,9 @@ class WireWriter {
 };
 
 std::string bytes_of(const ChakraNode& node) {
+  // The arms that Chakra's own feeder (src/feeder/et_feeder_node.cpp) looks into; another's value it takes for 0.
   constexpr std::uint64_t kInt64 = 9;
+  constexpr std::uint64_t kUint64 = 13;
   constexpr std::uint64_t kBool = 27;
   WireWriter out;
   out.number(1, node.id);
@@ -277,7 +279,9 @@ std::string bytes_of(const ChakraNode& node) {
   if (node.collective) out.attribute("comm_type", kInt64, chakra::number_of(*node.collective));
   if (node.sent > DataSize::zero()) out.attribute("comm_size", kInt64, std::llround(node.sent.in(ddlsim::bytes)));
   if (node.work > Work::zero()) out.attribute("num_ops", kInt64, std::llround(node.work.in(flops)));
-  if (node.tensor > DataSize::zero()) out.attribute("tensor_size", kInt64, std::llround(node.tensor.in(ddlsim::bytes)));
+  if (node.tensor > DataSize::zero()) {
+    out.attribute("tensor_size", kUint64, std::llround(node.tensor.in(ddlsim::bytes)));
+  }
   return out.bytes();
 }
 

@@ -293,6 +293,9 @@ std::string_view what_it_is(std::string_view text) {
     return "a Git LFS pointer, not the file it stands for: `git lfs pull` fetches that";
   }
   if (text.front() == '[') return "a bare list of events: no trace of torch.profiler, which names the device";
+  if (text.size() >= 262 && text.substr(257, 5) == "ustar") {
+    return "a tar archive: unpack it (tar xf) and name the traces in it, one per rank";
+  }
   return "not JSON";
 }
 
@@ -311,7 +314,7 @@ Expected<Trace> read_trace(const std::filesystem::path& path) {
   auto text = read_text(path, simdjson::SIMDJSON_PADDING);
   if (!text) return tl::unexpected<Error>(text.error());
   const SourceLocation where{path.string(), 0, 0};
-  const std::string_view begin = trimmed(std::string_view(*text).substr(0, 200));
+  const std::string_view begin = trimmed(std::string_view(*text).substr(0, 512));
   if (!begin.starts_with('{')) return fail(ErrorCode::kParse, std::string(what_it_is(begin)), where);
   Trace trace;
   trace.file = path.string();

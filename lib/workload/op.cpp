@@ -334,7 +334,7 @@ struct Placer {
       return kernel;
     };
     // The gates of a step: read from both products, cell and output written, and kept.
-    const Kernel cell{Sweep{SweepKind::kElementwise, count.product({10, op.hidden})}};
+    const Kernel cell{Sweep{SweepKind::kRecurrent, count.product({10, op.hidden})}};
     Layer& layer = placed.layer;
     set_kernels(layer, {.m = steps, .n = gates, .k = in[1]});
     for (Kernel& kernel : layer.forward) kernel = times(kernel, 1);

@@ -30,7 +30,10 @@ constexpr std::string_view kPredictExamples = R"(
 Examples:
   ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
   ddlsim predict --model bert_large --node dgx-h100 --set model.sequence=512 --set efficiency=50% --json
-  ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --set straggler=1.3 --trace trace.json)";
+  ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --set straggler=1.3 --trace trace.json
+  ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --chakra traces/resnet50
+
+--chakra writes what ASTRA-sim takes as --workload-configuration: traces/resnet50.0.et, traces/resnet50.1.et, ...)";
 
 /// A scenario without a model or a node is wrong usage, not bad data.
 void require_model_and_node(const std::vector<Override>& settings, const io::Catalog& catalog) {
@@ -136,12 +139,18 @@ int run_predict(const std::vector<std::string>& arguments) {
   FormatFlags format;
   std::string data;
   std::string trace;
+  std::string chakra;
   flags.add_to(app);
   format.add_to(app);
   app.add_option("--trace", trace, "write what is simulated as a Chrome trace (fidelity event)")->type_name("FILE");
+  app.add_option("--chakra", chakra, "write the step as Chakra traces, PREFIX.RANK.et of every GPU")
+      ->type_name("PREFIX");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (trace.empty() && app.count("--trace") > 0) throw UsageError{"--trace has an empty value", "name a file"};
+  if (app.count("--chakra") > 0 && (chakra.empty() || chakra.ends_with('/'))) {
+    throw UsageError{"--chakra '" + chakra + "' names no file", "as --chakra traces/job, for traces/job.0.et and on"};
+  }
   const report::Format shape = format.get();
   const std::vector<Override> sets = flags.sets();
   const auto catalog = open_catalog(data);
@@ -157,6 +166,9 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!prediction) return print(prediction.error());
   if (!trace.empty()) {
     if (auto written = write_trace(*scenario, trace); !written) return print(written.error());
+  }
+  if (!chakra.empty()) {
+    if (auto written = write_chakra(*scenario, chakra); !written) return print(written.error());
   }
   return print(report::render(*prediction, whatif::describe(*scenario), shape));
 }

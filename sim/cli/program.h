@@ -69,6 +69,9 @@ int print(const Error& error);
 /// Writes a file whole or not at all.
 [[nodiscard]] Expected<void> write_file(const std::string& path, const std::string& text);
 
+/// Writes the step as Chakra traces, PREFIX.RANK.et, and says on stderr what they hold.
+[[nodiscard]] Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string& prefix);
+
 /// Parses `arguments` (without the program's name) with `app`. Throws HelpRequest or UsageError.
 void parse(CLI::App& app, std::vector<std::string> arguments);
 

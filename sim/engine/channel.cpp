@@ -52,6 +52,7 @@ Time Channel::send_now(Time ready, const plan::Message& message, double count, T
     record(message, count, once * count + around, around);
     back = start + once * count + around;
     free_ = back;
+    moving_ += back - start;
     const DataSize wire = message.gathered ? message.size * (gpus - 1.0) : message.size * (2.0 * (gpus - 1.0) / gpus);
     const Time memory = setting_.held_memory * (wire.in(bytes)*count);
     const double held = back > start ? setting_.held + memory / (back - start) : 0.0;

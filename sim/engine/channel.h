@@ -25,6 +25,8 @@ class Channel {
   void finish();
   /// When everything that was sent is back (with pull_at_start: when the servers have all of it).
   [[nodiscard]] Time last() const { return last_; }
+  /// How long collectives ran, in the groups that were sent.
+  [[nodiscard]] Time moving() const { return moving_; }
   /// When work of `duration` that starts at `start` ends, if running collectives slow it.
   [[nodiscard]] Time stretched(Time start, Time duration);
 
@@ -58,6 +60,7 @@ class Channel {
   Time next_wake_;
   Time free_;
   Time last_;
+  Time moving_;
   /// A running collective, and the pace it leaves to kernels.
   struct Busy {
     Time from;

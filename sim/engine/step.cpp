@@ -157,6 +157,8 @@ void StepRun::send_in_backward() {
   }
   while (next != messages_.end()) offer(clocks.now());
   channel.finish();
+  // What is fused in backward is fused in smaller groups than what is all ready at once, and takes longer.
+  if (setting_.cycle) line_.communication = max(line_.communication, channel.moving());
   backward_end_ = clocks.now();
   const Time longer = max(backward_end_ - start - line_.backward, Time::zero());
   line_.copying = min(line_.copying, longer);

@@ -1,8 +1,10 @@
 #include "ddlsim/report/chakra.h"
 
 #include <cmath>
-#include <optional>
 #include <utility>
+#include <vector>
+
+#include "ddlsim/cost/layer_time.h"
 
 namespace ddlsim::report {
 namespace {
@@ -10,20 +12,29 @@ namespace {
 /// Appends nodes, numbered in their order.
 class Graph {
  public:
-  std::int64_t compute(std::string name, Time time, std::vector<std::int64_t> after) {
+  /// The next work of the GPU, after its last and after `others`.
+  void compute(std::string name, Time time, Work work, DataSize traffic, std::vector<std::int64_t> others = {}) {
     io::ChakraNode node;
     node.name = std::move(name);
-    node.data = std::move(after);
-    if (time > Time::zero()) node.duration = microseconds(std::fmax(1.0, std::round(time.in(microseconds))));
-    return add(std::move(node));
+    if (last_ >= 0) node.data.push_back(last_);
+    node.data.insert(node.data.end(), others.begin(), others.end());
+    if (time > Time::zero()) {
+      node.tensor = bytes(std::round(traffic.in(bytes)));
+      node.work = flops(std::fmax(std::round(work.in(flops)), node.tensor > DataSize::zero() ? 1 : 0));
+      const double exact = time.in(microseconds) + owed_;
+      node.duration = microseconds(std::fmax(1.0, std::round(exact)));
+      owed_ = exact - node.duration->in(microseconds);
+    }
+    last_ = add(std::move(node));
   }
-  std::int64_t collective(const plan::Message& message, std::vector<std::int64_t> after) {
+  std::int64_t collective(const plan::Message& message, Time alone) {
     io::ChakraNode node;
     node.name = message.gathered ? "all_gather" : "all_reduce";
     node.type = io::ChakraType::kCollective;
     node.collective = message.gathered ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
     node.sent = bytes(std::round(message.size.in(bytes)));
-    node.data = std::move(after);
+    node.data = {last_};
+    if (alone > Time::zero()) node.duration = microseconds(std::fmax(1.0, std::round(alone.in(microseconds))));
     return add(std::move(node));
   }
   io::ChakraTrace take() { return std::move(trace_); }
@@ -35,30 +46,74 @@ class Graph {
     return trace_.nodes.back().id;
   }
   io::ChakraTrace trace_{.version = "0.0.4", .nodes = {}};
+  std::int64_t last_ = -1;  // of the GPU's work
+  double owed_ = 0;         // microseconds that rounding took
+};
+
+class Writer {
+ public:
+  Writer(const workload::Model& model, const sim::StepRecord& record, const ChakraOptions& options)
+      : model_(model), record_(record), options_(options), ends_with_(record.ready.size()) {
+    for (const sim::StepRecord::Sent& sent : record.sent) ends_with_[sent.last].push_back(&sent);
+  }
+
+  io::ChakraTrace write() {
+    for (std::int64_t pass = 1; pass <= options_.passes; ++pass) {
+      for (std::size_t i = 0; i < model_.layers.size(); ++i) layer(i, cost::Pass::kForward);
+      for (std::size_t i = model_.layers.size(); i-- > 0;) {
+        layer(i, cost::Pass::kBackward);
+        if (pass == options_.passes) send_ready(model_.layers.size() - i);
+      }
+    }
+    graph_.compute("weight update", record_.update * options_.slowness, Work::zero(), options_.updated,
+                   std::move(sent_));
+    return graph_.take();
+  }
+
+ private:
+  void layer(std::size_t i, cost::Pass pass) {
+    const bool forward = pass == cost::Pass::kForward;
+    const workload::Layer& what = model_.layers[i];
+    const Time time = forward ? record_.forward[i].duration : record_.backward[model_.layers.size() - 1 - i].duration;
+    graph_.compute(what.name + (forward ? " forward" : " backward"), time * options_.slowness,
+                   cost::layer_work(what, pass, options_.batch),
+                   cost::layer_traffic(what, pass, options_.batch, options_.activation));
+  }
+  /// The messages that `layers` of backward have made.
+  void send_ready(std::size_t layers) {
+    for (; next_ < record_.ready.size() && record_.ready[next_].layers == layers; ++next_) {
+      const Time coding = record_.ready[next_].coding;
+      if (coding > Time::zero()) {
+        graph_.compute("gradient copies, backward", coding * options_.slowness, Work::zero(), DataSize::zero());
+      }
+      for (const sim::StepRecord::Sent* sent : ends_with_[next_]) {
+        for (double n = 0; n < sent->count; ++n) {
+          sent_.push_back(graph_.collective(sent->message, sent->alone / sent->count));
+        }
+      }
+    }
+  }
+
+  const workload::Model& model_;
+  const sim::StepRecord& record_;
+  const ChakraOptions& options_;
+  std::vector<std::vector<const sim::StepRecord::Sent*>> ends_with_;  // by the message that is their last
+  Graph graph_;
+  std::size_t next_ = 0;
+  std::vector<std::int64_t> sent_;
 };
 
 }  // namespace
 
-io::ChakraTrace chakra_of(const workload::Model& model, std::span<const plan::Message> messages,
-                          const sim::StepRecord& record) {
-  Graph graph;
-  std::optional<std::int64_t> last;
-  const auto after_last = [&] { return last ? std::vector{*last} : std::vector<std::int64_t>{}; };
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    last = graph.compute(model.layers[i].name + " forward", record.forward[i].duration, after_last());
-  }
-  std::vector<std::int64_t> sent;
-  auto next = messages.begin();
-  for (std::size_t i = model.layers.size(); i-- > 0;) {
-    const Time duration = record.backward[model.layers.size() - 1 - i].duration;
-    last = graph.compute(model.layers[i].name + " backward", duration, after_last());
-    for (; next != messages.end() && next->after == i; ++next) {
-      for (std::int64_t n = 0; n < next->count; ++n) sent.push_back(graph.collective(*next, {*last}));
-    }
-  }
-  if (last) sent.insert(sent.begin(), *last);
-  graph.compute("weight update", record.update, std::move(sent));
-  return graph.take();
+io::ChakraTrace chakra_of(const workload::Model& model, const sim::StepRecord& record, const ChakraOptions& options) {
+  return Writer(model, record, options).write();
+}
+
+double chakra_nodes(const sim::StepRecord& record, std::int64_t passes) {
+  double nodes = static_cast<double>(record.forward.size() + record.backward.size()) * static_cast<double>(passes);
+  for (const sim::StepRecord::Ready& ready : record.ready) nodes += ready.coding > Time::zero() ? 1 : 0;
+  for (const sim::StepRecord::Sent& sent : record.sent) nodes += sent.count;
+  return nodes + 1;
 }
 
 }  // namespace ddlsim::report

@@ -10,6 +10,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
+#include "gpu_time.h"
 #include "step_parts.h"
 
 namespace ddlsim::whatif {
@@ -434,6 +435,29 @@ Expected<sim::EventStep> simulate(const Scenario& scenario) {
                 {"use fidelity event"});
   }
   return simulate(*question);
+}
+
+Expected<RecordedStep> record(const Scenario& scenario) {
+  const auto question = ask(scenario);
+  if (!question) return tl::unexpected<Error>(question.error());
+  if (question->fidelity == Fidelity::kAggregate) {
+    return fail(ErrorCode::kUnsupported, "the aggregate fidelity has no layers to make a graph of", {},
+                {"use fidelity analytic"});
+  }
+  if (scenario.strategy.kind == StrategyKind::kPs && question->gpus() > 1) {
+    return fail(ErrorCode::kUnsupported, "parameter servers have no node in a graph of kernels and collectives", {},
+                {"use strategy allreduce"});
+  }
+  if (scenario.overlap == plan::Overlap::kIdeal) {
+    return fail(ErrorCode::kUnsupported, "ideal overlap is a bound, and no schedule", {}, {"use overlap backward"});
+  }
+  if (scenario.jobs > 1) {
+    return fail(ErrorCode::kUnsupported, fmt::format("one graph for {} jobs", to_text(scenario.jobs)), {},
+                {"leave jobs out"});
+  }
+  RecordedStep step{.record = record(*question)};
+  if (step.record.update > Time::zero()) step.updated = updated_bytes(*question);
+  return step;
 }
 
 Expected<Prediction> predict(const Scenario& scenario) {

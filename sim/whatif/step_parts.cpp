@@ -485,6 +485,13 @@ Expected<StepParts> step_parts(const StepQuestion& question, Detail detail) {
   return analytic_step(question, detail);
 }
 
+sim::StepRecord record(const StepQuestion& question) {
+  const StepInput input(question, Detail::kTime);
+  sim::StepRecord record;
+  static_cast<void>(sim::run_step(*question.scenario.model, question.messages, input.setting, &record));
+  return record;
+}
+
 Expected<sim::EventStep> simulate(const StepQuestion& question) {
   const StepInput input(question, Detail::kTime);
   sim::EventSetting event = event_setting_of(question, input);

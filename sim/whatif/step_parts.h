@@ -54,6 +54,9 @@ enum class Detail { kTime, kAll };
 /// Fails in the event fidelity alone: where it cannot simulate a schedule, or not in time.
 [[nodiscard]] Expected<StepParts> step_parts(const StepQuestion& question, Detail detail);
 
+/// The step's work, one by one; not of the aggregate fidelity.
+[[nodiscard]] sim::StepRecord record(const StepQuestion& question);
+
 /// What the event fidelity simulated, its tasks named after the model's layers.
 [[nodiscard]] Expected<sim::EventStep> simulate(const StepQuestion& question);
 

@@ -42,6 +42,8 @@ TEST_CASE("hostile: files that are no trace say what they are") {
   CHECK_THAT(refused(folder.file("b.json", "")), Contains("the file is empty"));
   CHECK_THAT(refused(folder.file("c.json", "   \n")), Contains("the file is empty"));
   CHECK_THAT(refused(folder.file("d.json", "model: resnet50\n")), Contains("not JSON"));
+  CHECK_THAT(refused(folder.file("tar.json", "worker0.json" + std::string(245, '\0') + "ustar")),
+             Contains("tar archive"));
   CHECK_THAT(refused(folder.file("e.json", "[{\"ph\": \"X\"}]")), Contains("a bare list of events"));
   CHECK_THAT(refused(folder.file("f.json", "{\"schema\": \"1.0.1\", \"nodes\": []}")), Contains("has no traceEvents"));
   CHECK_THAT(refused(folder.file("g.json", "{\"traceEvents\": 7}")), Contains("not the JSON of a trace"));

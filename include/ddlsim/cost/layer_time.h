@@ -39,7 +39,19 @@ struct LayerTimes {
   LayerTime backward{};
 };
 
-/// `activation` is the size of one element.
+[[nodiscard]] inline Work layer_work(const workload::Layer& layer, Pass pass, double batch) {
+  return (pass == Pass::kForward ? layer.forward_work : layer.backward_work) * batch;
+}
+
+/// What it reads and writes. `activation` is the size of one element.
+[[nodiscard]] inline DataSize layer_traffic(const workload::Layer& layer, Pass pass, double batch,
+                                            DataSize activation) {
+  const bool forward = pass == Pass::kForward;
+  const auto elements = static_cast<double>(forward ? layer.forward_elements : layer.backward_elements);
+  const auto weights = static_cast<double>(forward ? layer.forward_weight_elements : layer.backward_weight_elements);
+  return activation * (elements * batch + weights);
+}
+
 [[nodiscard]] inline LayerTime layer_time(const workload::Layer& layer, Pass pass, double batch, DataSize activation,
                                           const DeviceRates& device) {
   const bool forward = pass == Pass::kForward;
@@ -48,11 +60,8 @@ struct LayerTimes {
     const Time time = wave_scaled(forward ? timed.forward : timed.backward, timed.bound, device.measured);
     return timed.bound == workload::Bound::kMemory ? LayerTime{Time::zero(), time} : LayerTime{time, Time::zero()};
   }
-  const Work work = (forward ? layer.forward_work : layer.backward_work) * batch;
-  const auto elements = static_cast<double>(forward ? layer.forward_elements : layer.backward_elements);
-  const auto weights = static_cast<double>(forward ? layer.forward_weight_elements : layer.backward_weight_elements);
-  const Time compute = work / device.compute;
-  const Time memory = activation * (elements * batch + weights) / device.memory;
+  const Time compute = layer_work(layer, pass, batch) / device.compute;
+  const Time memory = layer_traffic(layer, pass, batch, activation) / device.memory;
   return compute > memory ? LayerTime{compute, Time::zero()} : LayerTime{Time::zero(), memory};
 }
 

@@ -5,21 +5,22 @@
 //   Q      bytes read and written                   B, L2, SMs   the datasheet's (hardware::DeviceSpec)
 //   r      rows that are reduced, 0 where none are  h_i, s_i     the curve's hinges: from Q = h_i L2 on, time grows by
 //   t_row  of one multiprocessor                                 s_i / B more for each byte (less where negative)
-//   n      elements of a row                        f(n)         the curve's lengths: 1, and from a length on its
-//   factor
+//   n      elements of a row                        f(n)         1, and from each of the curve's lengths on
+//                                                              its factor
 //
 // Slopes: a kernel whose data are still in the L2 from before reads them there. As they outgrow it (from 1/2 L2, where
 // what is read is half of Q, to 2 L2) every further byte also drives one out, which then comes from memory: the slope
 // rises beyond that of large kernels, and falls back to it. The slopes up to any hinge never add up to less than 0.
 // Lengths: frameworks choose a kernel's block by its row's length (PyTorch: powers of two, threads of four elements),
-// so that rows just past a threshold leave most of a block idle; the steps are where the rows show them. What a step
-// adds between kernels (launches) is not in T, and neither is what a measurement added. Softmax and norm have a curve
-// below rows of 1024 elements and one from there on, where frameworks change the kernel. Kinds nobody measured (pool,
-// copy, lookup, batchnorm, update) take the element-wise curve, and the answer says so. Source: hinges at multiples of
-// the L2 as the microbenchmarks of Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking"
-// (2018) suggest; fitted by calib/sweep_fit.h. Where the measurement's floor hides small kernels, one hinge at 0 is all
-// that data can tell, and small Q are extrapolated from large ones. Limits: contiguous access; no word on cold caches,
-// on several kernels at once, or on arithmetic (pow).
+// so that rows just past a threshold leave most of a block idle; the steps are where the rows show them.
+//
+// What a step adds between kernels (launches) is not in T, and neither is what a measurement added. Softmax and norm
+// have a curve below rows of 1024 elements and one from there on, where frameworks change the kernel. Kinds nobody
+// measured (pool, copy, lookup, batchnorm, update, recurrent) take the element-wise curve, and the answer says so.
+// Source: hinges at multiples of the L2 as the microbenchmarks of Jia et al., "Dissecting the NVIDIA Volta GPU
+// Architecture via Microbenchmarking" (2018) suggest; fitted by calib/sweep_fit.h. Where the measurement's floor hides
+// small kernels, one hinge at 0 is all that data can tell, and small Q are extrapolated from large ones.
+// Limits: contiguous access; no word on cold caches, on several kernels at once, or on arithmetic (pow).
 //
 // Worked example: V100, 900 GB/s, one hinge {0, 1.1}: 90 MB read and written take 1.1 x 90 MB / 900 GB/s = 110 us. With
 // t_row = 80 ns and 80 multiprocessors, 1000 rows add 1 us. With lengths {1537, 1.2}, rows of 2048 take 132 us + 1 us.

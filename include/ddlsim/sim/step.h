@@ -83,7 +83,7 @@ struct StepTimeline {
   Time compute{};                // kernels bound by FLOPs
   Time memory{};                 // kernels bound by memory, copying and the update included
   Time launch{};                 // the GPU waiting for the CPU
-  Time communication{};          // by itself, nothing overlapped
+  Time communication{};          // by itself, nothing overlapped, in the groups that are sent
   Time communication_exposed{};  // after backward, or before a layer's forward
   Time copying{};                // gradients into buckets and back, encoding and decoding
   Time contention{};             // what collectives took from kernels

@@ -55,9 +55,9 @@ struct ConvolutionShape {
 };
 
 /// Kinds of kernels that are bound by memory; each has a curve of its own in a GPU's profile.
-enum class SweepKind { kElementwise, kSoftmax, kNorm, kBatchNorm, kPool, kCopy, kLookup, kUpdate };
+enum class SweepKind { kElementwise, kSoftmax, kNorm, kBatchNorm, kPool, kCopy, kLookup, kUpdate, kRecurrent };
 
-inline constexpr Choices<SweepKind, 8> kSweepKinds{{
+inline constexpr Choices<SweepKind, 9> kSweepKinds{{
     {"elementwise", SweepKind::kElementwise},
     {"softmax", SweepKind::kSoftmax},
     {"norm", SweepKind::kNorm},
@@ -66,6 +66,7 @@ inline constexpr Choices<SweepKind, 8> kSweepKinds{{
     {"copy", SweepKind::kCopy},
     {"lookup", SweepKind::kLookup},
     {"update", SweepKind::kUpdate},
+    {"recurrent", SweepKind::kRecurrent},  // the gates of one step of a recurrent layer
 }};
 
 struct Sweep {

@@ -38,6 +38,16 @@ inline constexpr double kMeasuredInterval90High = 1.18;
 /// as predict; kUnsupported when another fidelity answers for it.
 [[nodiscard]] Expected<sim::EventStep> simulate(const Scenario& scenario);
 
+/// One GPU's step as the recurrence took it apart, for a graph of its work (report/chakra.h).
+struct RecordedStep {
+  sim::StepRecord record;
+  DataSize updated{};  // what the optimizer reads and writes on the GPU
+};
+
+/// Of a GPU that is no straggler. Errors: as predict; kUnsupported for what is no graph of one job's kernels and
+/// collectives: parameter servers, the aggregate fidelity, ideal overlap, several jobs.
+[[nodiscard]] Expected<RecordedStep> record(const Scenario& scenario);
+
 /// The factor on all GPU time (Scenario::gpu_time_factor) under which a scenario's step takes `measured`, to 1e-9; what
 /// takes no GPU time is left as it is. Errors: as predict; kInfeasible when communication alone takes longer.
 [[nodiscard]] Expected<double> fit_gpu_time(const Scenario& scenario, Time measured);

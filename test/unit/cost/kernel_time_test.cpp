@@ -101,6 +101,22 @@ TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost
   CHECK(measured(Precision::kFp32).assumed > Time::zero());
 }
 
+TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  const auto lstm = model_of(workload::Lstm{.hidden = 100}, {50, 100});
+  const auto memory = [&] {
+    return calibrated_times(lstm, calibration(known), 10, Precision::kFp32, DataSize::zero()).layers[0].forward.memory;
+  };
+  // 50 steps of 10 x 100 elements of 4 B and 10 samples, 40 kB at 100 GB/s, and the chain. No curve covers products:
+  // they take their memory's time at 70 GB/s, the state's 180 kB per step and the input's 1.16 MB.
+  const Time products = memory() - 50 * (microseconds(0.4) + kRecurrentChain);
+  CHECK(products.in(microseconds) == Approx((50 * 180e3 + 1.16e6) / 70e3));
+  hardware::SweepCurve measured = known.sweeps.front();
+  measured.kind = SweepKind::kRecurrent;
+  known.sweeps.push_back(measured);
+  CHECK((memory() - products).in(microseconds) == Approx(50 * 0.4));  // a measured curve knows its chain
+}
+
 TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]") {
   hardware::GpuProfile known = profile();
   const workload::Convolution op{.out = 64, .kernel = {3, 3}, .pad = {1, 1}};

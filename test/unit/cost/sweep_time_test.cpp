@@ -69,8 +69,8 @@ TEST_CASE("sweep time: the curve of a kind and length of row") {
   profile.sweeps = {curve(SweepKind::kElementwise), curve(SweepKind::kSoftmax), curve(SweepKind::kSoftmax, 1025)};
   CHECK(choose_sweep(profile, SweepKind::kSoftmax, 1024)->curve->row_from == 0);
   CHECK(choose_sweep(profile, SweepKind::kSoftmax, 1025)->curve->row_from == 1025);
-  for (const SweepKind kind :
-       {SweepKind::kPool, SweepKind::kCopy, SweepKind::kLookup, SweepKind::kBatchNorm, SweepKind::kUpdate}) {
+  for (const SweepKind kind : {SweepKind::kPool, SweepKind::kCopy, SweepKind::kLookup, SweepKind::kBatchNorm,
+                               SweepKind::kUpdate, SweepKind::kRecurrent}) {
     const auto chosen = choose_sweep(profile, kind, 0);
     REQUIRE(chosen.has_value());
     CHECK(chosen->stand_in);

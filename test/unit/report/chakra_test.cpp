@@ -2,6 +2,7 @@
 #include "ddlsim/report/chakra.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
 #include "catalog.h"
@@ -10,29 +11,56 @@
 using namespace ddlsim;
 using ddlsim::test::catalog;
 
-TEST_CASE("chakra: a step of two layers, written and read back") {
+namespace {
+
+io::ChakraTrace written_and_read(const io::ChakraTrace& trace) {
+  const test::TraceFile file(io::write_chakra(trace), "step.et");
+  auto read = io::read_chakra(file.path());
+  if (!read) FAIL(to_string(read.error()));
+  return std::move(*read);
+}
+
+/// Two layers, a and b: forward 10 and 20 us, backward 0.2 and 40; a message after each.
+workload::Model two_layers() {
   workload::Model model;
-  model.layers = {{.name = "a", .parameters = {100}}, {.name = "b", .parameters = {50}}};
+  model.layers = {{.name = "a", .forward_work = flops(7), .forward_elements = 3, .parameters = {100}},
+                  {.name = "b", .parameters = {50}}};
+  return model;
+}
+sim::StepRecord record_of_two() {
   sim::StepRecord record;
   record.forward = {{microseconds(10), Time::zero(), 1}, {microseconds(20), Time::zero(), 1}};
   record.backward = {{microseconds(40), Time::zero(), 1}, {microseconds(0.2), Time::zero(), 1}};  // b, then a
   record.update = microseconds(5);
-  const std::vector<plan::Message> messages{{.size = bytes(200), .after = 1}, {.size = bytes(400), .after = 0}};
-  const io::ChakraTrace trace = report::chakra_of(model, messages, record);
+  record.ready = {{1, Time::zero()}, {2, Time::zero()}};
+  record.sent = {{.last = 0, .alone = microseconds(7), .message = {.size = bytes(200), .after = 1}},
+                 {.last = 1, .alone = microseconds(9), .message = {.size = bytes(400), .after = 0}}};
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("chakra: a step of two layers, written and read back") {
+  const io::ChakraTrace trace = report::chakra_of(two_layers(), record_of_two(), {.batch = 2, .updated = bytes(64)});
   REQUIRE(trace.nodes.size() == 7);
+  CHECK(report::chakra_nodes(record_of_two(), 1) == 7);
+  CHECK(trace.nodes[0].work == flops(14));
+  CHECK(trace.nodes[0].tensor == bytes(24));  // 3 elements of 4 bytes, twice
   CHECK(trace.nodes[2].name == "b backward");
   CHECK(trace.nodes[3].collective == CollectiveOp::kAllReduce);
   CHECK(trace.nodes[3].sent == bytes(200));
+  CHECK(trace.nodes[3].duration == microseconds(7));
   CHECK(trace.nodes[3].data == std::vector<std::int64_t>{2});
   CHECK(trace.nodes[4].duration == microseconds(1));  // 0.2 us: some time
   CHECK(trace.nodes[4].data == std::vector<std::int64_t>{2});
   CHECK(trace.nodes[6].data == std::vector<std::int64_t>{4, 3, 5});
+  CHECK(trace.nodes[6].duration == microseconds(4));  // 5 us less 0.8 us that came early
+  CHECK(trace.nodes[6].work == flops(1));             // none, but no division by it
+  CHECK(trace.nodes[6].tensor == bytes(64));
 
-  const test::TraceFile file(io::write_chakra(trace), "step.et");
-  const auto read = io::read_chakra(file.path());
-  REQUIRE(read);
-  CHECK(*read == trace);
-  const auto description = io::describe(*read, catalog().gpu("v100-sxm2-16gb").value(), {.id = "m"});
+  const io::ChakraTrace read = written_and_read(trace);
+  CHECK(read == trace);
+  const auto description = io::describe(read, catalog().gpu("v100-sxm2-16gb").value(), {.id = "m"});
   REQUIRE(description);
   const auto again = io::build_model(*description);
   REQUIRE(again);
@@ -42,4 +70,38 @@ TEST_CASE("chakra: a step of two layers, written and read back") {
   CHECK(again->layers[3].parameters == std::vector<std::int64_t>{100});
   CHECK(again->layers[4].parameters == std::vector<std::int64_t>{50});
   CHECK(again->layers[4].measured->backward == microseconds(40));
+}
+
+TEST_CASE("chakra: messages fused, in pieces, gathered, and copied first") {
+  sim::StepRecord record = record_of_two();
+  record.ready[1].coding = microseconds(3);
+  // Both messages leave as one, after the second; a gather of two pieces follows.
+  record.sent = {{.last = 1, .alone = microseconds(15), .message = {.size = bytes(600)}},
+                 {.last = 1, .alone = microseconds(8), .count = 2, .message = {.size = bytes(40), .gathered = true}}};
+  const io::ChakraTrace trace = report::chakra_of(two_layers(), record);
+  REQUIRE(trace.nodes.size() == 9);
+  CHECK(report::chakra_nodes(record, 1) == 9);
+  CHECK(trace.nodes[4].name == "gradient copies, backward");
+  CHECK(trace.nodes[4].data == std::vector<std::int64_t>{3});
+  CHECK(trace.nodes[5].data == std::vector<std::int64_t>{4});
+  CHECK(trace.nodes[5].sent == bytes(600));
+  CHECK(trace.nodes[7].collective == CollectiveOp::kAllGather);
+  CHECK(trace.nodes[7].duration == microseconds(4));
+  CHECK(trace.nodes[8].data == std::vector<std::int64_t>{4, 5, 6, 7});
+  CHECK(written_and_read(trace) == trace);
+}
+
+TEST_CASE("chakra: several passes, on a slow GPU") {
+  const io::ChakraTrace trace = report::chakra_of(two_layers(), record_of_two(), {.passes = 3, .slowness = 2});
+  REQUIRE(trace.nodes.size() == 3 * 4 + 2 + 1);
+  CHECK(report::chakra_nodes(record_of_two(), 3) == 15);
+  Time compute;
+  for (const io::ChakraNode& node : trace.nodes) {
+    if (node.type == io::ChakraType::kCompute) compute += *node.duration;
+  }
+  // (3 * 70.2 + 5) * 2 = 431.2 us, though every 0.4 us was written as 1.
+  CHECK(std::round(compute.in(nanoseconds)) == 431'000);
+  CHECK(trace.nodes[4].name == "a forward");
+  CHECK(trace.nodes[4].data == std::vector<std::int64_t>{3});
+  CHECK(trace.nodes[11].duration == microseconds(7));  // the network is no slower
 }

@@ -82,6 +82,8 @@ TEST_CASE("kernels: an LSTM multiplies its input at once and its state step by s
   CHECK(product(layer.forward[0]).n == 4096);
   CHECK(layer.forward[1].times == 100);
   CHECK(product(layer.forward[1]).m == 1);
+  CHECK(sweep(layer.forward[2]).kind == SweepKind::kRecurrent);
+  CHECK(layer.forward[2].times == 100);
 }
 
 TEST_CASE("kernels: their FLOPs are the layer's, forward and backward", "[unit][workload]") {

@@ -1,0 +1,80 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "ddlsim/report/chakra.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/predict.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+constexpr std::int64_t kMostRanks = 4096;  // each is a file
+constexpr double kMostNodes = 1e6;         // of one rank
+constexpr double kMostBytes = 4e9;         // of all files
+
+std::string path_of(const std::string& prefix, std::int64_t rank) { return fmt::format("{}.{}.et", prefix, rank); }
+
+std::string summary(const io::ChakraTrace& trace, const std::string& prefix, std::int64_t ranks) {
+  Time compute;
+  DataSize sent;
+  std::int64_t collectives = 0;
+  for (const io::ChakraNode& node : trace.nodes) {
+    if (node.type == io::ChakraType::kCollective) {
+      ++collectives;
+      sent += node.sent;
+    } else {
+      compute += node.duration.value_or(Time::zero());
+    }
+  }
+  const std::string files = ranks == 1 ? path_of(prefix, 0) : path_of(prefix, 0) + " to " + path_of(prefix, ranks - 1);
+  return fmt::format("{}: {} nodes each; compute {}, {} collectives of {} in all\n", files, trace.nodes.size(),
+                     to_text(compute), collectives, to_text(sent));
+}
+
+}  // namespace
+
+Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string& prefix) {
+  const std::int64_t ranks = scenario.cluster.gpus();
+  if (ranks > kMostRanks) {
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("--chakra: {} ranks, but at most {} files are written", to_text(ranks), kMostRanks), {},
+                {"ask for fewer --nodes or --gpus-per-node"});
+  }
+  const auto step = whatif::record(scenario);
+  if (!step) return tl::unexpected<Error>(step.error());
+  report::ChakraOptions options{.batch = static_cast<double>(scenario.batch),
+                                .activation = activation_size(scenario.precision),
+                                .updated = step->updated,
+                                .passes = scenario.strategy.accumulation};
+  if (const double nodes = report::chakra_nodes(step->record, options.passes); nodes > kMostNodes) {
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("--chakra: {:.3g} nodes a rank, more than {:.0e}", nodes, kMostNodes), {},
+                {"a larger strategy.partition or a smaller strategy.accumulation makes fewer"});
+  }
+  const io::ChakraTrace trace = report::chakra_of(*scenario.model, step->record, options);
+  const std::string nominal = io::write_chakra(trace);
+  options.slowness = scenario.straggler;
+  const std::string slow =
+      scenario.straggler > 1 ? io::write_chakra(report::chakra_of(*scenario.model, step->record, options)) : nominal;
+  if (const double all = static_cast<double>(nominal.size()) * static_cast<double>(ranks); all > kMostBytes) {
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("--chakra: {} of files, more than {}", to_text(bytes(all)), to_text(bytes(kMostBytes))), {},
+                {"ask for fewer --nodes or --gpus-per-node"});
+  }
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    auto written = write_file(path_of(prefix, rank), rank >= ranks - scenario.stragglers ? slow : nominal);
+    if (written) continue;
+    // Some of a job's ranks are no use.
+    std::error_code status;
+    for (std::int64_t done = 0; done < rank; ++done) std::filesystem::remove(path_of(prefix, done), status);
+    return written;
+  }
+  std::fputs(summary(trace, prefix, ranks).c_str(), stderr);
+  return {};
+}
+
+}  // namespace ddlsim::cli
