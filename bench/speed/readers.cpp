@@ -204,7 +204,7 @@ class Rows {
                                  .output = {side, side},
                                  .kernel = {kernel, kernel}};
     const std::int64_t batch = octaves(1, 128);
-    const Time time = calib::as_measured(curve, hardware::device_spec(gpu, curve.precision), shape, batch);
+    const Time time = calib::as_measured(curve, hardware::device_spec(gpu, curve.precision), {shape, batch, {}, {}});
     add(TimedConvolution{shape, batch}, curve.precision, time);
   }
   void sweep(const hardware::SweepCurve& curve, const hardware::Gpu& gpu) {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "ddlsim/calib/convolution_fit.h"
 #include "ddlsim/calib/fit.h"
 #include "ddlsim/calib/holdout.h"
 #include "ddlsim/calib/robust.h"
-#include "ddlsim/calib/convolution_fit.h"
 #include "ddlsim/cost/convolution_time.h"
 #include "ddlsim/cost/product_time.h"
 #include "ddlsim/cost/sweep_time.h"
@@ -15,39 +15,19 @@
 namespace ddlsim::calib {
 namespace {
 
-struct CheckedRow {
-  RowPrediction prediction;
-  Time measured{};
-};
-
 struct CurveRows {
   std::string curve;
-  std::vector<CheckedRow> rows;
+  const hardware::CurveReport* report = nullptr;  // of the profile
+  std::vector<Judged> rows;
 };
-
-/// (measured - overhead) / kernel, where the row shows the kernel.
-std::optional<double> kernel_ratio(const CheckedRow& row) {
-  const hardware::MeasuringOverhead& added = row.prediction.added;
-  const Time kernel = row.prediction.kernel;
-  const Time shown = cost::measured_time(added, kernel);
-  if (shown <= added.floor || kernel < shown * 0.5) return std::nullopt;
-  return (row.measured - added.overhead) / kernel;
-}
-
-Judged judged(const CheckedRow& row, double scale) {
-  return {cost::measured_time(row.prediction.added, row.prediction.kernel * scale).in(seconds),
-          row.measured.in(seconds)};
-}
 
 CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
   CheckedCurve checked;
   checked.curve = curve.curve;
-  checked.interval = curve.rows.front().prediction.report->interval;
-  std::vector<Judged> all;
+  checked.interval = curve.report->interval;
   std::vector<double> anchors;
-  std::vector<const CheckedRow*> others;
-  for (const CheckedRow& row : curve.rows) {
-    all.push_back(judged(row, 1.0));
+  std::vector<Judged> others;
+  for (const Judged& row : curve.rows) {
     const auto ratio = kernel_ratio(row);
     if (ratio) {
       ++checked.asked;
@@ -56,16 +36,15 @@ CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
     if (ratio && static_cast<std::int64_t>(anchors.size()) < anchor) {
       anchors.push_back(*ratio);
     } else {
-      others.push_back(&row);
+      others.push_back(row);
     }
   }
-  judge(all, checked.errors);
+  judge(curve.rows, checked.errors);
   if (anchors.empty()) return checked;
   checked.scale = median(std::move(anchors));
-  std::vector<Judged> scaled;
-  for (const CheckedRow* row : others) scaled.push_back(judged(*row, checked.scale));
+  for (Judged& row : others) row.kernel *= checked.scale;
   checked.anchored.emplace();
-  judge(scaled, *checked.anchored);
+  judge(others, *checked.anchored);
   return checked;
 }
 
@@ -92,7 +71,7 @@ RowPrediction of_sweep(const hardware::SweepCurve& curve, const hardware::Device
                        const KernelMeasurement& row) {
   const double rows =
       curve.per_row > Time::zero() ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
-  return {name_of_curve(curve), &curve.report, cost::sweep_time(curve, spec, {sweep.traffic, rows}),
+  return {name_of_curve(curve), &curve.report, cost::sweep_time(curve, spec, {sweep.traffic, rows, sweep.row}),
           cost::overhead_of(curve, row.series)};
 }
 
@@ -148,8 +127,9 @@ ProfileCheck check_profile(const hardware::GpuProfile& profile, const hardware::
     }
     auto curve = std::find_if(curves.begin(), curves.end(),
                               [&](const CurveRows& known) { return known.curve == prediction->curve; });
-    if (curve == curves.end()) curve = curves.insert(curve, {prediction->curve, {}});
-    curve->rows.push_back({std::move(*prediction), row.time});
+    if (curve == curves.end()) curve = curves.insert(curve, {prediction->curve, prediction->report, {}});
+    curve->rows.push_back({prediction->kernel.in(seconds), row.time.in(seconds), prediction->added.overhead.in(seconds),
+                           prediction->added.floor.in(seconds)});
   }
   for (const CurveRows& curve : curves) check.curves.push_back(check_curve(curve, anchor));
   return check;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,31 +11,22 @@
 #include <vector>
 
 #include "ddlsim/cost/convolution_time.h"
-#include "judgement.h"
+#include "row_fit.h"
 #include "tile_search.h"
 
 namespace ddlsim::calib {
 namespace {
 
 using hardware::ConvolutionCurve;
-using hardware::CurveReport;
 using hardware::DeviceSpec;
 using hardware::ProductSize;
 
 constexpr double kScale = 0.1;  // of residuals: the choice among algorithms is not the model's to know
 constexpr double kPull = 0.03;  // per unit of a logarithm, of kPullRows rows
 constexpr double kPullRows = 1200;
-constexpr double kLeastQuantile = 0.005;  // the very least time may be a fault of the clock
-constexpr double kWorthAPart = 0.0025;    // of the cost
+constexpr double kWorthAPart = 0.0025;  // of the cost
 constexpr std::size_t kFewestGradients = 12;
-
-std::uint64_t shape_hash(const ConvolutionShape& shape, std::int64_t batch, std::uint64_t salt) {
-  const auto word = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
-  return stable_hash({salt, static_cast<std::uint64_t>(shape.pass), word(batch), word(shape.in), word(shape.out),
-                      word(shape.groups), word(shape.input[0]), word(shape.input[1]), word(shape.output[0]),
-                      word(shape.output[1]), word(shape.kernel[0]), word(shape.kernel[1]), word(shape.stride[0]),
-                      word(shape.stride[1]), word(shape.dilation[0]), word(shape.dilation[1])});
-}
+constexpr int kRefitSteps = 15;
 
 Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spec) {
   const auto bad = [](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what)); };
@@ -51,7 +43,7 @@ Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spe
     if (!std::isfinite(time) || time <= 0) return bad("row " + std::to_string(i + 1) + ": the time is not positive");
     if (s.pass != ConvolutionPass::kForward) continue;
     ++forward;
-    shapes.insert(shape_hash(s, rows[i].batch, 0));
+    shapes.insert(shape_hash(shape_of(rows[i], 0)));
   }
   if (auto enough = check_count(forward, "forward convolutions"); !enough) return enough;
   if (shapes.size() < 2) return bad("all forward rows have one shape: a one-point curve; a fit needs several");
@@ -164,7 +156,7 @@ Parts all_parts(Precision precision, const std::vector<Tile>& given) {
   return parts;
 }
 
-struct Fitted {
+struct FittedForward {
   Parts parts;
   SearchResult result;
 };
@@ -173,18 +165,12 @@ struct Fitted {
 class ForwardFit {
  public:
   ForwardFit(std::vector<ConvolutionRow> rows, const DeviceSpec& spec, Precision precision)
-      : rows_(std::move(rows)), spec_(spec), precision_(precision) {
-    std::vector<double> times;
-    for (const ConvolutionRow& row : rows_) {
-      times.push_back(row.time.in(seconds));
-      logs_.push_back(ln(times.back()));
-      most_order_ = std::max(most_order_, static_cast<double>(row.order));
-    }
-    least_ = quantile(std::move(times), kLeastQuantile);
+      : rows_(std::move(rows)), spec_(spec), precision_(precision), times_(log_times(rows_)) {
+    for (const ConvolutionRow& row : rows_) most_order_ = std::max(most_order_, static_cast<double>(row.order));
   }
 
   [[nodiscard]] SearchResult fit(const Parts& parts, std::vector<double> from, int steps) const {
-    const std::vector<Parameter> parameters = parameters_of(parts, least_, most_order_);
+    const std::vector<Parameter> parameters = parameters_of(parts, times_.least, most_order_);
     if (from.empty()) {
       for (const Parameter& parameter : parameters) from.push_back(parameter.home);
     }
@@ -193,7 +179,7 @@ class ForwardFit {
       tried = curve_at(x, parts);
       out.resize(rows_.size());
       for (std::size_t i = 0; i < out.size(); ++i) {
-        out[i] = ln(as_measured(tried, spec_, rows_[i]).in(seconds)) - logs_[i];
+        out[i] = ln(as_measured(tried, spec_, rows_[i]).in(seconds)) - times_.logs[i];
       }
     };
     SearchOptions options;
@@ -213,8 +199,8 @@ class ForwardFit {
   }
 
   /// Leaves out what the curve can do without: the fused algorithm, then tiles from the last on.
-  [[nodiscard]] Fitted best(const Parts& all) const {
-    Fitted best{all, fit(all, {}, 60)};
+  [[nodiscard]] FittedForward best(const Parts& all) const {
+    FittedForward best{all, fit(all, {}, 60)};
     if (best.parts.fused) {
       Parts without = best.parts;
       without.fused = false;
@@ -235,7 +221,7 @@ class ForwardFit {
   }
 
  private:
-  void try_without(Fitted& best, Parts parts, std::optional<std::size_t> tile) const {
+  void try_without(FittedForward& best, Parts parts, std::optional<std::size_t> tile) const {
     std::vector<double> x = best.result.x;
     if (tile) {
       const auto at = x.begin() + static_cast<std::ptrdiff_t>(kSharedCount + 2 * *tile);
@@ -248,23 +234,11 @@ class ForwardFit {
   std::vector<ConvolutionRow> rows_;
   const DeviceSpec& spec_;
   Precision precision_;
-  std::vector<double> logs_;
-  double least_ = 0;
+  LogTimes times_;
   double most_order_ = 0;
 };
 
-std::vector<CurveReport::Range> hull_of(const std::vector<ConvolutionRow>& rows) {
-  std::vector<CurveReport::Range> hull{{"products", 0, 0}, {"m", 0, 0}, {"n", 0, 0}, {"k", 0, 0}, {"flop", 0, 0}};
-  for (const ConvolutionRow& row : rows) {
-    const ProductSize size = cost::implicit_product(row.shape, static_cast<double>(row.batch));
-    const double features[]{size.products, size.m, size.n, size.k, 2 * size.products * size.m * size.n * size.k};
-    for (std::size_t f = 0; f < hull.size(); ++f) {
-      hull[f].least = hull[f].least > 0 ? std::min(hull[f].least, features[f]) : features[f];
-      hull[f].most = std::max(hull[f].most, features[f]);
-    }
-  }
-  return hull;
-}
+bool is_forward(const ConvolutionRow& row) { return row.shape.pass == ConvolutionPass::kForward; }
 
 /// What a row took without the measurement's part; nothing where that hides it.
 std::optional<Time> net_time(const ConvolutionCurve& curve, const ConvolutionRow& row) {
@@ -318,6 +292,30 @@ void fit_weight_gradients(ConvolutionCurve& curve, const DeviceSpec& spec, const
   take(search(residuals, parameters, {parameters[0].home, parameters[1].home, parameters[2].home}, options).x);
 }
 
+struct Fitted {
+  ConvolutionCurve curve;
+  FittedForward forward;
+};
+
+/// Fits to rows, which have an order by now: anew, or with the parts of `from` where there. Requires a forward row.
+Fitted fit_to(const std::vector<ConvolutionRow>& rows, const DeviceSpec& spec, Precision precision,
+              const ProductFitOptions& options, const FittedForward* from) {
+  std::vector<ConvolutionRow> seen = rows_where(std::span<const ConvolutionRow>(rows), is_forward);
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(options.most_rows, 1));
+  if (seen.size() > most) seen.resize(most);
+  const ForwardFit forward(std::move(seen), spec, precision);
+  Fitted fitted;
+  fitted.forward = from != nullptr ? FittedForward{from->parts, forward.fit(from->parts, from->result.x, kRefitSteps)}
+                                   : forward.best(all_parts(precision, options.tiles));
+  ConvolutionCurve& curve = fitted.curve;
+  curve = forward.curve_at(fitted.forward.result.x, fitted.forward.parts);
+  curve.input_gradient = input_ratio(curve, spec, rows, false, curve.input_gradient);
+  curve.strided_gradient = input_ratio(curve, spec, rows, true, curve.strided_gradient);
+  fit_weight_gradients(curve, spec, rows);
+  curve.gradient_rows = std::count_if(rows.begin(), rows.end(), std::not_fn(is_forward));
+  return fitted;
+}
+
 }  // namespace
 
 Time overhead_of(const ConvolutionCurve& curve, std::int64_t order) {
@@ -325,64 +323,61 @@ Time overhead_of(const ConvolutionCurve& curve, std::int64_t order) {
   return curve.product.overhead + curve.drift * (before * std::sqrt(before));
 }
 
-bool held_out(const ConvolutionShape& shape, std::int64_t batch) { return shape_hash(shape, batch, 1) % 5 == 0; }
+std::vector<std::int64_t> shape_of(const ConvolutionRow& row, std::int64_t salt) {
+  const ConvolutionShape& shape = row.shape;
+  return {salt,
+          static_cast<std::int64_t>(shape.pass),
+          row.batch,
+          shape.in,
+          shape.out,
+          shape.groups,
+          shape.input[0],
+          shape.input[1],
+          shape.output[0],
+          shape.output[1],
+          shape.kernel[0],
+          shape.kernel[1],
+          shape.stride[0],
+          shape.stride[1],
+          shape.dilation[0],
+          shape.dilation[1]};
+}
+
+ProductSize size_of(const ConvolutionRow& row) {
+  return cost::implicit_product(row.shape, static_cast<double>(row.batch));
+}
+
+bool held_out(const ConvolutionShape& shape, std::int64_t batch) {
+  return fold_of_row(ConvolutionRow{shape, batch, {}}) == kReportFold;
+}
 
 Time as_measured(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionRow& row) {
   return max(curve.product.floor, overhead_of(curve, row.order) + predicted(curve, spec, row));
 }
 
-CurveReport judge(const ConvolutionCurve& curve, const DeviceSpec& spec, std::span<const ConvolutionRow> rows) {
-  std::vector<double> ratios;
-  std::vector<bool> half;
-  for (const ConvolutionRow& row : rows) {
-    ratios.push_back(as_measured(curve, spec, row) / row.time);
-    half.push_back(shape_hash(row.shape, row.batch, 2) % 2 == 0);
-  }
-  CurveReport report;
-  judge_ratios(ratios, half, report);
-  return report;
-}
-
-double anchor(const ConvolutionCurve& curve, const DeviceSpec& spec, std::span<const ConvolutionRow> rows) {
-  std::vector<double> ratios;
-  for (const ConvolutionRow& row : rows) {
-    ratios.push_back(row.time / as_measured(curve, spec, row));
-  }
-  return ratios.empty() ? 1 : quantile(std::move(ratios), 0.5);
-}
-
 Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows, const DeviceSpec& spec,
                                             Precision precision, const ProductFitOptions& options) {
   if (auto sound = check(rows, spec); !sound) return tl::unexpected<Error>(sound.error());
-  std::vector<ConvolutionRow> fitted;
-  std::vector<ConvolutionRow> judged;
-  for (const ConvolutionRow& row : rows) (held_out(row.shape, row.batch) ? judged : fitted).push_back(row);
-  std::vector<ConvolutionRow> seen;
-  std::copy_if(fitted.begin(), fitted.end(), std::back_inserter(seen),
-               [](const ConvolutionRow& row) { return row.shape.pass == ConvolutionPass::kForward; });
-  if (seen.empty()) {
+  const auto out = [](const ConvolutionRow& row) { return held_out(row.shape, row.batch); };
+  const std::vector<ConvolutionRow> judged = rows_where(rows, out);
+  const auto fitted = shuffled<ConvolutionRow>(rows_where(rows, std::not_fn(out)));
+  if (std::none_of(fitted.begin(), fitted.end(), is_forward)) {
     return fail(ErrorCode::kInvalidArgument, "all forward rows are held out; a fit needs more shapes");
   }
-  std::stable_sort(seen.begin(), seen.end(), [](const ConvolutionRow& a, const ConvolutionRow& b) {
-    return shape_hash(a.shape, a.batch, 3) < shape_hash(b.shape, b.batch, 3);
-  });
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(options.most_rows, 1));
-  if (seen.size() > most) seen.resize(most);
-
-  const ForwardFit forward(std::move(seen), spec, precision);
-  const Fitted best = forward.best(all_parts(precision, options.tiles));
-  ConvolutionCurve curve = forward.curve_at(best.result.x, best.parts);
-  curve.input_gradient = input_ratio(curve, spec, fitted, false, curve.input_gradient);
-  curve.strided_gradient = input_ratio(curve, spec, fitted, true, curve.strided_gradient);
-  fit_weight_gradients(curve, spec, fitted);
-  curve.gradient_rows = std::count_if(fitted.begin(), fitted.end(), [](const ConvolutionRow& row) {
-    return row.shape.pass != ConvolutionPass::kForward;
-  });
-  curve.report = judge(curve, spec, judged);
-  curve.report.fitted = static_cast<std::int64_t>(fitted.size());
-  curve.report.hull = hull_of(fitted);
-  curve.report.measured = options.measured;
-  return curve;
+  Fitted best = fit_to(fitted, spec, precision, options, nullptr);
+  const bool anew = fitted.size() < kFewRows;
+  best.curve.report = report_of(
+      best.curve, fitted, judged,
+      [&](const std::vector<ConvolutionRow>& some) {
+        const bool forward = std::any_of(some.begin(), some.end(), is_forward);
+        return forward ? fit_to(some, spec, precision, options, anew ? nullptr : &best.forward).curve : best.curve;
+      },
+      [&](const ConvolutionCurve& curve, const ConvolutionRow& row) {
+        return Judged{predicted(curve, spec, row).in(seconds), row.time.in(seconds),
+                      overhead_of(curve, row.order).in(seconds), curve.product.floor.in(seconds)};
+      });
+  best.curve.report.measured = options.measured;
+  return best.curve;
 }
 
 }  // namespace ddlsim::calib

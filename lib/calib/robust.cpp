@@ -24,6 +24,14 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  if (below + 1 >= values.size()) return values.back();
+  return values[below] + (place - static_cast<double>(below)) * (values[below + 1] - values[below]);
+}
+
 RobustFit fit_relative(const LeastSquares& system, const std::vector<double>& measured, int sweeps) {
   RobustFit fit;
   std::vector<double> weights(system.rows());

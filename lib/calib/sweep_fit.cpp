@@ -20,6 +20,9 @@ constexpr std::int64_t kLongRow = 1025;  // frameworks' softmax and norm change 
 constexpr std::size_t kLeastShapes = 10;
 constexpr std::size_t kLeastSizes = 3;
 constexpr double kWorthIt = 1.1;
+constexpr double kWorthALength = 0.97;  // of the error without it
+constexpr std::size_t kMostLengths = 5;
+constexpr double kNoError = 5e-4;  // what is off by less is as good as exact
 
 bool reduces(SweepKind kind) { return kind == SweepKind::kSoftmax || kind == SweepKind::kNorm; }
 
@@ -43,6 +46,7 @@ SweepPoint point_of(const KernelMeasurement& row, const TimedSweep& sweep, std::
   SweepPoint point;
   point.traffic = sweep.traffic.in(bytes);
   point.rows = reduces(sweep.kind) ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
+  point.row = sweep.row;
   point.time = row.time.in(seconds);
   const auto known = std::find(series.begin(), series.end(), row.series);
   point.series = static_cast<std::size_t>(known - series.begin());
@@ -107,13 +111,22 @@ std::vector<SweepPoint> all_but(const Group& group, int unwanted) {
   return points_of(group, [&](int fold) { return fold != kReportFold && fold != unwanted; });
 }
 
+/// The points beside what a model says of them.
+std::vector<Judged> judged_by(const SweepModel& model, const SweepSystem& system, std::span<const SweepPoint> points) {
+  std::vector<Judged> judged;
+  judged.reserve(points.size());
+  for (const SweepPoint& point : points) {
+    judged.push_back(
+        {model.kernel(system, point), point.time, model.overheads[point.series], model.floors[point.series]});
+  }
+  return judged;
+}
+
 /// Error on rows that rise above the floor of their series: the others tell models little apart.
 double selection_error(const SweepModel& model, const SweepSystem& system, std::span<const SweepPoint> points) {
-  std::vector<Judged> judged;
-  for (const SweepPoint& point : points) {
-    if (point.time > 1.1 * model.floors[point.series]) judged.push_back({model.measured(system, point), point.time});
-  }
-  return mean_error(judged);
+  std::vector<Judged> judged = judged_by(model, system, points);
+  std::erase_if(judged, [](const Judged& row) { return row.measured <= 1.1 * row.floor; });
+  return std::max(mean_error(judged), kNoError);
 }
 
 /// Drops hinges, then per_row, as long as the rows set aside fare no more than 10 % worse.
@@ -151,51 +164,66 @@ SweepSystem chosen(const Group& group, SweepSystem system) {
   return system;
 }
 
-/// (measured - overhead) / kernel where the kernel makes most of the measurement; where no row is so, of all above the
-/// floor.
-std::vector<double> kernel_ratios(const SweepModel& model, const SweepSystem& system,
-                                  std::span<const SweepPoint> points) {
-  std::vector<double> most;
-  std::vector<double> all;
-  for (const SweepPoint& point : points) {
-    const double kernel = model.kernel(system, point);
-    const double shown = model.measured(system, point);
-    if (!(kernel > 0) || shown <= model.floors[point.series]) continue;
-    const double ratio = (point.time - model.overheads[point.series]) / kernel;
-    all.push_back(ratio);
-    if (kernel >= 0.5 * shown) most.push_back(ratio);
+/// Each fold but the report's, by a fit to the others.
+std::vector<Judged> crossed_by(const Group& group, const SweepSystem& system) {
+  std::vector<Judged> crossed;
+  for (int fold = 0; fold < kFolds; ++fold) {
+    const auto rest = all_but(group, fold);
+    if (fold == kReportFold || rest.empty()) continue;
+    const auto found = judged_by(fit_model(system, rest), system, in_fold(group, fold));
+    crossed.insert(crossed.end(), found.begin(), found.end());
   }
-  return most.empty() ? all : most;
+  return crossed;
+}
+
+/// Powers of two and the eighths between them, of which either side has rows enough.
+std::vector<std::int64_t> candidate_lengths(const Group& group) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t power = 64; power <= group.row_most; power *= 2) {
+    for (std::int64_t eighth = 8; eighth < 16; ++eighth) {
+      const std::int64_t from = power * eighth / 8 + 1;
+      const auto shorter = static_cast<std::size_t>(std::count_if(
+          group.points.begin(), group.points.end(), [&](const SweepPoint& point) { return point.row < from; }));
+      if (std::min(shorter, group.points.size() - shorter) >= 3 * kLeastShapes) lengths.push_back(from);
+    }
+  }
+  return lengths;
+}
+
+/// Adds the length that helps most as long as the folds, each by a fit to the others, fare 3 % better.
+SweepSystem with_lengths(const Group& group, SweepSystem system) {
+  if (!reduces(group.kind)) return system;
+  const std::vector<std::int64_t> candidates = candidate_lengths(group);
+  const auto error_of = [&](const SweepSystem& candidate) {
+    return std::max(mean_error(crossed_by(group, candidate)), kNoError);
+  };
+  double error = error_of(system);
+  while (system.lengths.size() < kMostLengths) {
+    double least = error * kWorthALength;
+    std::int64_t best = 0;
+    for (const std::int64_t length : candidates) {
+      if (std::find(system.lengths.begin(), system.lengths.end(), length) != system.lengths.end()) continue;
+      const double tried = error_of(system.with(length));
+      if (tried >= least) continue;
+      least = tried;
+      best = length;
+    }
+    if (best == 0) break;
+    system = system.with(best);
+    error = least;
+  }
+  return system;
 }
 
 void fill_report(const Group& group, const SweepSystem& system, const SweepModel& model,
                  hardware::CurveReport& report) {
   const auto used = all_but(group, kReportFold);
-  const auto held_out = in_fold(group, kReportFold);
+  const std::vector<Judged> held_out = judged_by(model, system, in_fold(group, kReportFold));
   report.fitted = static_cast<std::int64_t>(used.size());
-  std::vector<Judged> judged;
-  std::vector<Judged> above;
-  for (const SweepPoint& point : held_out) {
-    judged.push_back({model.measured(system, point), point.time});
-    if (judged.back().predicted > model.floors[point.series]) above.push_back(judged.back());
-  }
-  judge(judged, report);
-  report.above_floor = static_cast<std::int64_t>(above.size());
-  report.above_floor_mean = mean_error(above);
-  std::vector<double> ratios;
-  for (int fold = 0; fold < kFolds; ++fold) {
-    const auto rest = all_but(group, fold);
-    if (fold == kReportFold || rest.empty()) continue;
-    const auto found = kernel_ratios(fit_model(system, rest), system, in_fold(group, fold));
-    ratios.insert(ratios.end(), found.begin(), found.end());
-  }
-  if (ratios.empty()) ratios = kernel_ratios(model, system, used);
-  report.interval = conformal_interval(std::move(ratios));
-  // Two passes of one benchmark differ by 0.1 % (nccl-tests' and MLPerf's logs); what the overhead swallows may leave
-  // nothing of a kernel, but never less.
-  report.interval.first = std::max(report.interval.first * 0.999, 0.0);
-  report.interval.second *= 1.001;
-  report.coverage = coverage_of(report.interval, kernel_ratios(model, system, held_out));
+  judge(held_out, report);
+  std::vector<Judged> crossed = crossed_by(group, system);
+  if (kernel_ratios(crossed).empty()) crossed = judged_by(model, system, used);
+  judge_interval(crossed, held_out, report);
   hardware::CurveReport::Range traffic{"bytes", 0, 0};
   for (const SweepPoint& point : used) {
     if (model.measured(system, point) <= model.floors[point.series]) continue;
@@ -215,10 +243,14 @@ hardware::SweepCurve curve_of(const Group& group, const SweepSystem& system, con
   const auto error = [&](std::string name, double value, double standard_error) {
     if (value > 0) curve.report.standard_errors.push_back({std::move(name), standard_error / value});
   };
+  double before = 0;
   for (std::size_t i = 0; i < system.knots.size(); ++i) {
-    if (i > 0 && !(model.slopes[i] > 0)) continue;
-    curve.hinges.emplace_back(system.knots[i], model.slopes[i]);
-    error(fmt::format("slope at {} L2", significant(system.knots[i])), model.slopes[i], model.errors[i]);
+    curve.hinges.emplace_back(system.knots[i], model.slopes[i] - before);
+    error(fmt::format("slope from {} L2", significant(system.knots[i])), model.slopes[i], model.errors[i]);
+    before = model.slopes[i];
+  }
+  for (std::size_t i = 0; i < system.lengths.size(); ++i) {
+    curve.lengths.emplace_back(system.lengths[i], model.factors[i + 1]);
   }
   std::size_t next = system.knots.size();
   if (system.per_row) {
@@ -274,7 +306,7 @@ Expected<hardware::SweepCurve> fit_group(const Group& group, const hardware::Dev
   system.per_row = reduces(group.kind) && group.row_most > group.row_least;
   system.series = group.series.size();
   if (!(spec.l2 > DataSize::zero())) system.knots = {0};
-  system = chosen(group, system);
+  system = with_lengths(group, chosen(group, system));
   const SweepModel model = fit_model(system, all_but(group, kReportFold));
   hardware::SweepCurve curve = curve_of(group, system, model);
   fill_report(group, system, model, curve.report);

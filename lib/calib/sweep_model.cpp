@@ -10,11 +10,27 @@ namespace {
 constexpr double kLeastSlope = 0.2;  // NVIDIA A100 white paper: the L2 moves up to 4.6 times what the memory does
 constexpr double kNearFloor = 1.15;
 constexpr int kMostPartings = 30;
+constexpr double kFairPart = 0.3;  // of a measurement, for a kernel to have a say in its length's factor
+constexpr int kTurns = 3;          // between factors and slopes
 
-/// Bytes beyond a knot, in seconds at the datasheet's bandwidth.
-double beyond(const SweepSystem& system, const SweepPoint& point, double knot) {
-  const double excess = point.traffic - knot * system.spec.l2.in(bytes);
-  return std::max(0.0, excess) / system.spec.memory.in(bytes_per_second);
+/// Bytes between a knot and the next, in seconds at the datasheet's bandwidth.
+double between(const SweepSystem& system, const SweepPoint& point, std::size_t knot) {
+  const double l2 = system.spec.l2.in(bytes);
+  double within = point.traffic - system.knots[knot] * l2;
+  if (knot + 1 < system.knots.size()) within = std::min(within, (system.knots[knot + 1] - system.knots[knot]) * l2);
+  return std::max(0.0, within) / system.spec.memory.in(bytes_per_second);
+}
+
+std::size_t length_of(const SweepSystem& system, const SweepPoint& point) {
+  const auto above = std::upper_bound(system.lengths.begin(), system.lengths.end(), point.row);
+  return static_cast<std::size_t>(above - system.lengths.begin());
+}
+
+/// What a kernel moves takes, its length's factor apart.
+double moving(const SweepSystem& system, const SweepModel& model, const SweepPoint& point) {
+  double time = 0;
+  for (std::size_t i = 0; i < system.knots.size(); ++i) time += model.slopes[i] * between(system, point, i);
+  return time;
 }
 
 std::vector<double> low_quantiles(const SweepSystem& system, std::span<const SweepPoint> points) {
@@ -28,9 +44,9 @@ std::vector<double> low_quantiles(const SweepSystem& system, std::span<const Swe
   return floors;
 }
 
-/// Slopes, per_row and overheads by the rows above the floor.
-void fit_above(const SweepSystem& system, std::span<const SweepPoint> points, const std::vector<bool>& at_floor,
-               SweepModel& model) {
+/// Slopes, per_row and overheads by the rows above the floor, factors given.
+void fit_slopes(const SweepSystem& system, std::span<const SweepPoint> points, const std::vector<bool>& at_floor,
+                SweepModel& model) {
   LeastSquares equations;
   const std::size_t first_series = system.knots.size() + (system.per_row ? 1 : 0);
   equations.columns = first_series + system.series;
@@ -38,19 +54,51 @@ void fit_above(const SweepSystem& system, std::span<const SweepPoint> points, co
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (at_floor[i]) continue;
     const SweepPoint& point = points[i];
-    for (const double knot : system.knots) equations.a.push_back(beyond(system, point, knot));
+    const double factor = model.factors[length_of(system, point)];
+    double least = 0;
+    for (std::size_t knot = 0; knot < system.knots.size(); ++knot) {
+      equations.a.push_back(factor * between(system, point, knot));
+      least += kLeastSlope * equations.a.back();
+    }
     if (system.per_row) equations.a.push_back(point.rows / system.spec.multiprocessors);
     for (std::size_t s = 0; s < system.series; ++s) equations.a.push_back(s == point.series ? 1.0 : 0.0);
-    equations.b.push_back(point.time - kLeastSlope * beyond(system, point, 0));
+    equations.b.push_back(point.time - least);
     measured.push_back(point.time);
   }
   RobustFit fit = fit_relative(equations, measured, 6);
-  fit.x.front() += kLeastSlope;
   const auto knots = static_cast<std::ptrdiff_t>(system.knots.size());
   model.slopes.assign(fit.x.begin(), fit.x.begin() + knots);
+  for (double& slope : model.slopes) slope += kLeastSlope;
   model.per_row = system.per_row ? fit.x[system.knots.size()] : 0.0;
   model.overheads.assign(fit.x.begin() + static_cast<std::ptrdiff_t>(first_series), fit.x.end());
   model.errors = std::move(fit.standard_errors);
+}
+
+/// Each length's factor: the median over rows of which the kernel is a fair part.
+void fit_factors(const SweepSystem& system, std::span<const SweepPoint> points, const std::vector<bool>& at_floor,
+                 SweepModel& model) {
+  std::vector<std::vector<double>> ratios(model.factors.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const SweepPoint& point = points[i];
+    const double moved = moving(system, model, point);
+    if (at_floor[i] || moved < kFairPart * point.time) continue;
+    const double rest = model.overheads[point.series] + model.per_row * point.rows / system.spec.multiprocessors;
+    if (point.time > rest) ratios[length_of(system, point)].push_back((point.time - rest) / moved);
+  }
+  if (ratios.front().empty()) return;
+  const double first = median(std::move(ratios.front()));
+  for (std::size_t i = 1; i < ratios.size(); ++i) {
+    if (!ratios[i].empty()) model.factors[i] = median(std::move(ratios[i])) / first;
+  }
+}
+
+void fit_above(const SweepSystem& system, std::span<const SweepPoint> points, const std::vector<bool>& at_floor,
+               SweepModel& model) {
+  fit_slopes(system, points, at_floor, model);
+  for (int turn = 0; turn < kTurns && !system.lengths.empty(); ++turn) {
+    fit_factors(system, points, at_floor, model);
+    fit_slopes(system, points, at_floor, model);
+  }
 }
 
 }  // namespace
@@ -61,17 +109,23 @@ SweepSystem SweepSystem::without(std::size_t knot) const {
   return simpler;
 }
 
+SweepSystem SweepSystem::with(std::int64_t length) const {
+  SweepSystem richer = *this;
+  richer.lengths.insert(std::lower_bound(richer.lengths.begin(), richer.lengths.end(), length), length);
+  return richer;
+}
+
 SweepSystem SweepSystem::simplest() const {
   SweepSystem simple = *this;
   simple.knots = {0};
+  simple.lengths.clear();
   simple.per_row = false;
   return simple;
 }
 
 double SweepModel::kernel(const SweepSystem& system, const SweepPoint& point) const {
-  double time = per_row * point.rows / system.spec.multiprocessors;
-  for (std::size_t i = 0; i < system.knots.size(); ++i) time += slopes[i] * beyond(system, point, system.knots[i]);
-  return time;
+  return moving(system, *this, point) * factors[length_of(system, point)] +
+         per_row * point.rows / system.spec.multiprocessors;
 }
 
 double SweepModel::measured(const SweepSystem& system, const SweepPoint& point) const {
@@ -81,6 +135,7 @@ double SweepModel::measured(const SweepSystem& system, const SweepPoint& point) 
 SweepModel fit_model(const SweepSystem& system, std::span<const SweepPoint> points) {
   SweepModel model;
   model.floors = low_quantiles(system, points);
+  model.factors.assign(system.lengths.size() + 1, 1.0);
   std::vector<bool> at_floor;
   for (const SweepPoint& point : points) at_floor.push_back(point.time < kNearFloor * model.floors[point.series]);
   for (int parting = 0; parting < kMostPartings; ++parting) {

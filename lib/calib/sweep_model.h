@@ -1,6 +1,7 @@
 // The model of one curve and its fit, shared by the steps of fit_sweeps.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace ddlsim::calib {
 struct SweepPoint {
   double traffic = 0;  // bytes
   double rows = 0;
-  double time = 0;  // seconds
+  std::int64_t row = 0;  // elements of one
+  double time = 0;       // seconds
   std::size_t series = 0;
   int fold = 0;
 };
@@ -20,16 +22,19 @@ struct SweepPoint {
 struct SweepSystem {
   hardware::DeviceSpec spec;
   std::vector<double> knots{0, 0.5, 1, 2, 8};  // of the L2
+  std::vector<std::int64_t> lengths;           // of rows, from which on kernels may take another factor
   bool per_row = false;
   std::size_t series = 1;
 
   [[nodiscard]] SweepSystem without(std::size_t knot) const;
+  [[nodiscard]] SweepSystem with(std::int64_t length) const;
   [[nodiscard]] SweepSystem simplest() const;
 };
 
 struct SweepModel {
-  std::vector<double> slopes;  // by knot, of 1 / bandwidth
-  double per_row = 0;          // seconds, of one multiprocessor
+  std::vector<double> slopes;   // from a knot to the next, of 1 / bandwidth
+  std::vector<double> factors;  // by lengths; the first, of rows shorter than all, is 1
+  double per_row = 0;           // seconds, of one multiprocessor
   std::vector<double> overheads;
   std::vector<double> floors;
   std::vector<double> errors;  // of slopes, per_row if it is there, overheads

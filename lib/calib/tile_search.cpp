@@ -155,6 +155,10 @@ TileFit best_tiles(const TileProblem& problem, const std::vector<Tile>& candidat
   return all.result.cost < best.result.cost ? all : best;
 }
 
+TileFit refitted(const TileProblem& problem, const TileFit& from) {
+  return {from.tiles, fit(problem, from.tiles, from.result.x, problem.rows, 12)};
+}
+
 Expected<void> check_spec(const hardware::DeviceSpec& spec) {
   const auto positive = [](double x) { return std::isfinite(x) && x > 0; };
   if (!positive(spec.multiprocessors) || !positive(spec.peak.in(flops_per_second)) ||

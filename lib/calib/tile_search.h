@@ -46,6 +46,9 @@ struct TileFit {
 
 [[nodiscard]] TileFit best_tiles(const TileProblem& problem, const std::vector<Tile>& candidates);
 
+/// With the tiles of another fit and from where it ended.
+[[nodiscard]] TileFit refitted(const TileProblem& problem, const TileFit& from);
+
 /// Whether the datasheet has what a fit needs.
 [[nodiscard]] Expected<void> check_spec(const hardware::DeviceSpec& spec);
 

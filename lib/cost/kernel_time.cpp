@@ -157,7 +157,7 @@ KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
-  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_)}) + chain, false, &report,
+  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row}) + chain, false, &report,
           (lent ? kLent : 0) + (chosen->stand_in ? kLent : 0) + outside};
 }
 

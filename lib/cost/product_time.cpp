@@ -103,7 +103,7 @@ double feature(const ProductSize& size, const std::string& name) {
 
 Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const ProductSize& size, DataSize element) {
   return product_time(curve, spec, size, element,
-                      element * (size.products * ((size.m + size.n) * size.k + size.m * size.n)));
+                      element * (size.products * ((curve.left * size.m + size.n) * size.k + size.m * size.n)));
 }
 
 Time product_time(const ProductCurve& curve, const DeviceSpec& spec, const ProductSize& size, DataSize element,

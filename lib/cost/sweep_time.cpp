@@ -21,6 +21,14 @@ const hardware::SweepCurve* curve_of(const hardware::GpuProfile& profile, SweepK
   return best;
 }
 
+double factor_of(const hardware::SweepCurve& curve, std::int64_t row) {
+  double factor = 1;
+  for (const auto& [from, of] : curve.lengths) {
+    if (row >= from) factor = of;
+  }
+  return factor;
+}
+
 bool has_stand_in(SweepKind kind) {
   switch (kind) {
     case SweepKind::kElementwise:
@@ -43,12 +51,12 @@ double rows_of(DataSize traffic, std::int64_t row, DataSize element) {
 }
 
 Time sweep_time(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec, SweepSize size) {
-  Time time = curve.per_row * (size.rows / spec.multiprocessors);
+  Time time{};
   for (const auto& [at, share] : curve.hinges) {
     const DataSize beyond = size.traffic - spec.l2 * at;
     if (beyond > DataSize::zero()) time += beyond / spec.memory * share;
   }
-  return time;
+  return time * factor_of(curve, size.row) + curve.per_row * (size.rows / spec.multiprocessors);
 }
 
 Time measured_time(const hardware::MeasuringOverhead& overhead, Time kernel) {

@@ -1,5 +1,6 @@
 #include "ddlsim/io/profile_file.h"
 
+#include <algorithm>
 #include <fmt/core.h>
 
 #include <limits>
@@ -132,6 +133,7 @@ void read_shared(MapReader& reader, ProductCurve& curve, std::vector<Error>& err
   curve.floor = time_or_zero(reader, "floor");
   curve.memory = number(reader, "memory", {1e-6, 10});
   curve.exposed = number(reader, "exposed", {0, 10});
+  curve.left = number_or(reader, "left", 1, {0.01, 100});
   curve.k_start = number(reader, "k_start");
   curve.quantised = number(reader, "quantised", {0, 10});
   curve.slowdown = number(reader, "slowdown");
@@ -224,17 +226,40 @@ hardware::MeasuredConvolution read_measured(const Node& node, std::vector<Error>
 void read_hinges(MapReader& reader, SweepCurve& curve, std::vector<Error>& errors) {
   const Node* hinges = reader.require("hinges");
   if (hinges == nullptr) return;
+  double total = 0;
+  double total_least = 0;
   for (const Node& item : items_of(reader, *hinges)) {
     MapReader hinge(item, "a hinge", errors);
     const double at = number(hinge, "at_l2");
-    const double slope = number(hinge, "slope", {0, 1000});
+    const double slope = number(hinge, "slope", {-1000, 1000});
+    total += slope;
     hinge.finish();
     if (curve.hinges.empty() ? at != 0 : at <= curve.hinges.back().first) {
       reader.report(item, ErrorCode::kInvalidArgument, "hinges start at 0 and rise");
     }
+    total_least = std::min(total_least, total);
     curve.hinges.emplace_back(at, slope);
   }
+  if (!curve.hinges.empty() && total_least < 0) {
+    reader.report(*hinges, ErrorCode::kInvalidArgument,
+                  "more bytes would take less time: slopes add up to less than 0");
+  }
   if (curve.hinges.empty()) reader.report(*hinges, ErrorCode::kInvalidArgument, "no hinge");
+}
+
+void read_lengths(MapReader& reader, SweepCurve& curve, std::vector<Error>& errors) {
+  const Node* lengths = reader.find("lengths");
+  if (lengths == nullptr) return;
+  for (const Node& item : items_of(reader, *lengths)) {
+    MapReader length(item, "a length", errors);
+    const std::int64_t from = length.count("from", {1, kMaxSize});
+    const double factor = number(length, "factor", {0.01, 100});
+    length.finish();
+    if (!curve.lengths.empty() && from <= curve.lengths.back().first) {
+      reader.report(item, ErrorCode::kInvalidArgument, "lengths rise");
+    }
+    curve.lengths.emplace_back(from, factor);
+  }
 }
 
 SweepCurve read_sweep(const Node& node, std::vector<Error>& errors) {
@@ -243,6 +268,7 @@ SweepCurve read_sweep(const Node& node, std::vector<Error>& errors) {
   curve.kind = reader.choice("kind", kSweepKinds);
   curve.row_from = reader.count_or("row_from", 0, {0, kMaxSize});
   read_hinges(reader, curve, errors);
+  read_lengths(reader, curve, errors);
   curve.per_row = time_or_zero(reader, "per_row");
   if (const Node* overheads = reader.find("overheads")) {
     for (const Node& item : items_of(reader, *overheads)) {

@@ -86,8 +86,8 @@ std::string shared_text(const hardware::ProductCurve& curve, bool splits) {
 std::string product_text(const hardware::ProductCurve& curve) {
   return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) +
          (curve.batched ? line("batched", "true") : std::string()) + shared_text(curve, true) +
-         line("far_k", number(curve.far_k)) + line("far", number(curve.far)) + tiles_text(curve) +
-         report_text(curve.report);
+         (curve.left != 1 ? line("left", number(curve.left)) : std::string()) + line("far_k", number(curve.far_k)) +
+         line("far", number(curve.far)) + tiles_text(curve) + report_text(curve.report);
 }
 
 std::string winograd_text(const hardware::ConvolutionCurve& curve) {
@@ -133,6 +133,10 @@ std::string sweep_text(const hardware::SweepCurve& curve) {
   text += "    hinges:\n";
   for (const auto& [at, slope] : curve.hinges) {
     text += fmt::format("      - {{at_l2: {}, slope: {}}}\n", number(at), number(slope));
+  }
+  if (!curve.lengths.empty()) text += "    lengths:\n";
+  for (const auto& [from, factor] : curve.lengths) {
+    text += fmt::format("      - {{from: {}, factor: {}}}\n", from, number(factor));
   }
   if (curve.per_row > Time::zero()) text += fmt::format("    per_row: {}\n", time(curve.per_row));
   if (!curve.overheads.empty()) text += "    overheads:\n";

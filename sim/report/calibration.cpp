@@ -31,6 +31,7 @@ class Parameters {
     add("overhead", fmt::format("{}, floor {}", to_text(product.overhead), to_text(product.floor)));
     add("memory", significant(product.memory));
     add("exposed", significant(product.exposed));
+    add("left operand", significant(product.left) + " of the time");
     add("k_start", significant(product.k_start));
     add("quantised", significant(product.quantised));
     if (product.slowdown > 0) {
@@ -52,6 +53,9 @@ CurveSummary summary_of(const hardware::SweepCurve& curve) {
   Parameters parameters(summary);
   for (const auto& [at, slope] : curve.hinges) {
     parameters.add(fmt::format("slope at {} L2", significant(at)), significant(slope) + " / bandwidth");
+  }
+  for (const auto& [from, factor] : curve.lengths) {
+    parameters.add(fmt::format("rows from {}", from), fmt::format("{:.4g} of the time", factor));
   }
   if (curve.per_row > Time::zero()) parameters.add("per row", to_text(curve.per_row));
   for (const hardware::MeasuringOverhead& one : curve.overheads) {

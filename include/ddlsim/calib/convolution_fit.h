@@ -45,14 +45,6 @@ struct ConvolutionRow {
 /// What the measurement adds to the row that `order` rows were measured before.
 [[nodiscard]] Time overhead_of(const hardware::ConvolutionCurve& curve, std::int64_t order);
 
-/// How a curve does on rows: the figures of the report, without what concerns the fit. Requires valid rows.
-[[nodiscard]] hardware::CurveReport judge(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                                          std::span<const ConvolutionRow> rows);
-
-/// The factor that brings a curve to another session's rows: the median of measured / predicted. 1 without rows.
-[[nodiscard]] double anchor(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                            std::span<const ConvolutionRow> rows);
-
 /// Of this shape and batch, whether a fit holds it out.
 [[nodiscard]] bool held_out(const ConvolutionShape& shape, std::int64_t batch);
 

@@ -5,12 +5,11 @@
 // All parameters are positive, bounded and fitted in their logarithms by Levenberg-Marquardt with rows reweighted at
 // every step. Tiles are added one at a time, the one that helps most, until none lowers the cost by 1 %; the fit from
 // all candidates at once is the other start; the better one is kept, less the tiles it can do without.
-// Every fifth distinct shape (by a hash of the shape, so that repeats of a row stay together) is held out; the report
-// is about those. Of more rows than `most_rows`, that many are fitted, chosen by another hash; the same rows give the
-// same curve. The 90 % interval holds the middle 90 % of measured / predicted over the rows held out; its coverage is
-// cross-conformal: each half of them is judged by the quantiles of the other.
-// Sources: Huber, Robust Statistics, 1981; Vovk, Cross-conformal predictors, 2015.
-// Limits: a fit knows nothing of clocks; another session is re-anchored by one factor (`anchor`).
+// Every fifth distinct shape is held out for the report (calib/holdout.h). Of more rows than `most_rows`, that many are
+// fitted, chosen by another hash; the same rows give the same curve. The refits behind the 90 % interval keep the tiles
+// and start from the curve; of fewer than 300 rows they choose their own.
+// Source: Huber, Robust Statistics, 1981.
+// Limits: a fit knows nothing of clocks; another session is re-anchored by one factor (calib/check.h).
 #pragma once
 
 #include <cstdint>
@@ -42,14 +41,6 @@ struct ProductFitOptions {
 /// What a measurement of this product would show: the curve's time with the overhead of its rows.
 [[nodiscard]] Time as_measured(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
                                const hardware::ProductSize& size);
-
-/// How a curve does on rows: the figures of the report, without what concerns the fit. Requires valid rows.
-[[nodiscard]] hardware::CurveReport judge(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
-                                          std::span<const ProductRow> rows);
-
-/// The factor that brings a curve to another session's rows: the median of measured / predicted. 1 without rows.
-[[nodiscard]] double anchor(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
-                            std::span<const ProductRow> rows);
 
 /// Of this shape, whether a fit holds it out.
 [[nodiscard]] bool held_out(const hardware::ProductSize& size);

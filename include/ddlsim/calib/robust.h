@@ -25,4 +25,7 @@ struct RobustFit {
 /// The lower of the middle two where there are two. Requires at least one value.
 [[nodiscard]] double median(std::vector<double> values);
 
+/// The q-quantile, by linear interpolation between the two nearest. Requires at least one value.
+[[nodiscard]] double quantile(std::vector<double> values, double q);
+
 }  // namespace ddlsim::calib

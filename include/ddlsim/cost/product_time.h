@@ -9,7 +9,10 @@
 //   f        = quantised max(ceil(x), r) + (1 - quantised) max(x, r)   tiles in a row; r = resident
 //   x        = s products ceil(m / M) ceil(n / N) / S     tiles per multiprocessor
 //   slow(t)  = t (1 + slowdown t / (t + settle))          clocks fall under lasting load
-//   move     = element products (m k + k n + m n + (s > 1) split_passes s m n) / (memory B)
+//   move     = element products (left m k + k n + m n + (s > 1) split_passes s m n) / (memory B)
+// left: a tile reads a few elements of each of A's rows, k apart, at less than the memory's rate; where n is a tile or two
+// wide nothing reads them again from the L2, and the product is bound by it (V100's batched products of n <= 32 reach 5
+// TFLOP/s instead of 11, 340 GB/s of A).
 // Splits tried: such that the tiles fill a quarter, half, all or twice the multiprocessors; at most 64 parts, none
 // shorter than 64.
 // Sources: tiles and waves: NVIDIA, Matrix Multiplication Background User's Guide (tile and wave quantisation); Yu et
@@ -22,6 +25,7 @@
 // Worked example: m = 256, n = 256, k = 1000, fp32, one tile 128 x 128 of efficiency 1, k_start 0, quantised 1, r = 1,
 // exposed 0.5, memory 1, nothing else; 2 multiprocessors, 2 TFLOP/s, 1 GB/s. x = 4 / 2, f = 2, w = 32768 / 1e12 s,
 // compute = 2 * 1000 w = 65.536 us; move = 4 * 577,536 B / (1 GB/s) = 2310.144 us; time = 2310.144 + 32.768 us.
+// With left 2, move = 4 * 833,536 B / (1 GB/s) = 3334.144 us.
 #pragma once
 
 #include <span>
@@ -37,7 +41,7 @@ namespace ddlsim::cost {
                                 const hardware::ProductSize& size, DataSize element);
 
 /// As above, of a product whose operands and result are together `moved` to and from memory: less than all of them
-/// where operands are made on the fly (implicit products of convolutions).
+/// (`left` has no say) where operands are made on the fly (implicit products of convolutions).
 [[nodiscard]] Time product_time(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
                                 const hardware::ProductSize& size, DataSize element, DataSize moved);
 

@@ -1,10 +1,18 @@
 // How long a kernel takes that is bound by memory: element-wise operations, softmax, normalisation, pooling, copies.
 //
-//   T(Q, r) = sum_i s_i max(0, Q - h_i L2) / B  +  r t_row / SMs
+//   T(Q, r, n) = f(n) sum_i s_i max(0, Q - h_i L2) / B  +  r t_row / SMs
 //
 //   Q      bytes read and written                   B, L2, SMs   the datasheet's (hardware::DeviceSpec)
 //   r      rows that are reduced, 0 where none are  h_i, s_i     the curve's hinges: from Q = h_i L2 on, time grows by
-//   t_row  of one multiprocessor                                 s_i / B more for each byte
+//   t_row  of one multiprocessor                                 s_i / B more for each byte (less where negative)
+//   n      elements of a row                        f(n)         1, and from each of the curve's lengths on
+//                                                              its factor
+//
+// Slopes: a kernel whose data are still in the L2 from before reads them there. As they outgrow it (from 1/2 L2, where
+// what is read is half of Q, to 2 L2) every further byte also drives one out, which then comes from memory: the slope
+// rises beyond that of large kernels, and falls back to it. The slopes up to any hinge never add up to less than 0.
+// Lengths: frameworks choose a kernel's block by its row's length (PyTorch: powers of two, threads of four elements),
+// so that rows just past a threshold leave most of a block idle; the steps are where the rows show them.
 //
 // What a step adds between kernels (launches) is not in T, and neither is what a measurement added. Softmax and norm
 // have a curve below rows of 1024 elements and one from there on, where frameworks change the kernel. Kinds nobody
@@ -15,7 +23,7 @@
 // Limits: contiguous access; no word on cold caches, on several kernels at once, or on arithmetic (pow).
 //
 // Worked example: V100, 900 GB/s, one hinge {0, 1.1}: 90 MB read and written take 1.1 x 90 MB / 900 GB/s = 110 us. With
-// t_row = 80 ns and 80 multiprocessors, 1000 rows add 1 us.
+// t_row = 80 ns and 80 multiprocessors, 1000 rows add 1 us. With lengths {1537, 1.2}, rows of 2048 take 132 us + 1 us.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +37,9 @@
 namespace ddlsim::cost {
 
 struct SweepSize {
-  DataSize traffic{};  // read and written
-  double rows = 0;     // that are reduced
+  DataSize traffic{};    // read and written
+  double rows = 0;       // that are reduced
+  std::int64_t row = 0;  // elements of one
 };
 
 /// Rows in a sweep that reads and writes every element once. 0 for row = 0: no reduction.

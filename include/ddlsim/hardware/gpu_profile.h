@@ -81,6 +81,7 @@ struct ProductCurve {
   Time overhead{};          // of the measurement: in every measured row, in no prediction of a step
   Time floor{};             // of the measurement likewise: no row is measured below it
   double memory = 0.8;      // share of the memory's bandwidth
+  double left = 1;          // how many times as long the left operand's bytes take
   double exposed = 0.2;     // share of the shorter of computing and moving that the longer does not hide
   double k_start = 8;       // what filling and emptying a tile takes, in steps of k
   double quantised = 0.7;   // share of a last wave's empty places that costs like full ones
@@ -106,9 +107,10 @@ struct SweepCurve {
   SweepKind kind = SweepKind::kElementwise;
   std::int64_t row_from = 0;                      // rows of this length and longer, up to the next curve of the kind
   std::vector<std::pair<double, double>> hinges;  // from this multiple of the L2, time grows by this share of
-                                                  // 1/bandwidth more
-  Time per_row{};                                 // of one multiprocessor, for every row
-  std::vector<MeasuringOverhead> overheads;       // in every measured row, in no prediction of a step
+                                                  // 1/bandwidth more (less: negative)
+  std::vector<std::pair<std::int64_t, double>> lengths;  // rows of this length and longer take this many times as long
+  Time per_row{};                                        // of one multiprocessor, for every row
+  std::vector<MeasuringOverhead> overheads;              // in every measured row, in no prediction of a step
   CurveReport report;
 };
 

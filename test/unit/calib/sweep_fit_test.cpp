@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -81,7 +83,7 @@ TEST_CASE("sweep fit: what was planted is found, floors and overheads apart") {
   CHECK(report.coverage > 0.8);
   CHECK(report.fitted + report.held_out == 800);
   // Three standard errors hold the truth.
-  REQUIRE(report.standard_errors.front().parameter == "slope at 0 L2");
+  REQUIRE(report.standard_errors.front().parameter == "slope from 0 L2");
   CHECK(std::abs(curve.hinges[0].second / 1.1 - 1) < 3 * report.standard_errors.front().relative);
 }
 
@@ -96,6 +98,46 @@ TEST_CASE("sweep fit: a knot that is there stays") {
     const Time fitted = cost::sweep_time(curve, kSpec, {mebibytes(mib), 0});
     CHECK(fitted.in(microseconds) == Approx(planted_kernel_us(plant, mib * 1048576, 0)).epsilon(0.05));
   }
+}
+
+TEST_CASE("sweep fit: a slope that falls again once data have outgrown the L2 is found") {
+  Plant plant;
+  plant.hinges = {{0, 0.5}, {0.5, 1.7}, {2, -1.2}};
+  plant.series = {{"", {3, 3}}};
+  const auto curves = fit_sweeps(measure(plant, 800, 2), kSpec);
+  REQUIRE(curves.has_value());
+  const hardware::SweepCurve& curve = curves->front();
+  for (const double mib : {2.0, 5.0, 12.0, 20.0, 100.0}) {
+    const Time fitted = cost::sweep_time(curve, kSpec, {mebibytes(mib), 0});
+    CHECK(fitted.in(microseconds) == Approx(planted_kernel_us(plant, mib * 1048576, 0)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("sweep fit: the length from which on rows take longer is found, and none where there is none") {
+  Plant plant;
+  plant.kind = SweepKind::kSoftmax;
+  plant.noise = 0;
+  plant.series = {{"softmax", {20, 41}}};
+  auto rows = measure(plant, 800, 5);
+  std::mt19937_64 random(6);
+  std::uniform_int_distribution<std::int64_t> length(200, 1000);
+  for (KernelMeasurement& row : rows) {
+    auto& sweep = std::get<TimedSweep>(row.what);
+    sweep.row = length(random);
+    const double kernel = (sweep.row > 512 ? 1.25 : 1.0) * planted_kernel_us(plant, sweep.traffic.in(bytes), 0);
+    row.time = microseconds(std::max(41.0, 20.0 + kernel));
+  }
+  const auto curves = fit_sweeps(rows, kSpec);
+  REQUIRE(curves.has_value());
+  REQUIRE(curves->front().lengths.size() == 1);
+  CHECK(curves->front().lengths[0].first == 513);
+  CHECK(curves->front().lengths[0].second == Approx(1.25).epsilon(0.01));
+  CHECK(curves->front().report.mean < 0.005);
+  for (KernelMeasurement& row : rows) {
+    const double kernel = planted_kernel_us(plant, std::get<TimedSweep>(row.what).traffic.in(bytes), 0);
+    row.time = microseconds(std::max(41.0, 20.0 + kernel));
+  }
+  CHECK(fit_sweeps(rows, kSpec)->front().lengths.empty());
 }
 
 TEST_CASE("sweep fit: time by the row is found, and left out where it is nothing") {
@@ -179,7 +221,61 @@ TEST_CASE("hold-out: figures by hand") {
   const auto interval = conformal_interval(ratios);
   CHECK(interval == std::pair{2.0, 38.0});
   CHECK(coverage_of(interval, ratios) == Approx(37.0 / 39.0));
-  CHECK(conformal_interval({2.0, 3.0}) == std::pair{2.0 / 1.5, 4.5});
+}
+
+TEST_CASE("hold-out: of few rows the ends are as far apart as 90 % needs") {
+  // The header's example: ten ratios, rank ceil(0.9 * 11) = 10, the largest.
+  std::vector<double> ten{0.93, 0.95, 0.97, 0.99, 1, 1.02, 1.04, 1.06, std::exp(0.09), std::exp(-0.1)};
+  CHECK(conformal_interval(ten).first == Approx(std::exp(-0.1)));
+  CHECK(conformal_interval(ten).second == Approx(std::exp(0.1)));
+  // Eighteen: rank ceil(17.1) = 18; nineteen tell the ends apart: ranks 1 and 19.
+  std::vector<double> many(17, 1.0);
+  many.push_back(2.0);
+  CHECK(conformal_interval(many) == std::pair{0.5, 2.0});
+  many.push_back(0.8);
+  CHECK(conformal_interval(many) == std::pair{0.8, 2.0});
+  // Two tell less than 90 %: ln 4 and half as much again.
+  CHECK(conformal_interval({2.0, 4.0}).second == Approx(8));
+  CHECK(conformal_interval({2.0, 4.0}).first == Approx(0.125));
+  CHECK(conformal_interval({2.0, -1.0}) == std::pair{0.0, std::numeric_limits<double>::infinity()});
+}
+
+TEST_CASE("hold-out: an interval's ends hold nine of ten rows that had no part in them, however few set them") {
+  // Normal errors of 10 % by the sum of twelve: what a fresh row does in the interval of n others.
+  std::uint64_t state = 1;
+  const auto ratio = [&] {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      sum += static_cast<double>(state >> 11U) / 9007199254740992.0;
+    }
+    return std::exp(0.1 * sum);
+  };
+  for (const int n : {5, 9, 15, 19, 40, 100}) {
+    int inside = 0;
+    for (int trial = 0; trial < 4000; ++trial) {
+      std::vector<double> ratios;
+      for (int i = 0; i < n; ++i) ratios.push_back(ratio());
+      const auto [low, high] = conformal_interval(ratios);
+      const double fresh = ratio();
+      inside += low <= fresh && fresh <= high ? 1 : 0;
+    }
+    INFO(n << " rows: " << inside << " of 4000 inside");
+    CHECK(inside > 3530);  // 90 % less four standard deviations
+    CHECK(inside < 3920);  // nobody is served by all
+  }
+}
+
+TEST_CASE("hold-out: coverage is asked of rows that did not set the interval, and that show their kernel") {
+  // Nineteen rows at 1.00 to 1.18 set the ends; of three others one lies outside, and one is all overhead.
+  std::vector<Judged> crossed;
+  for (int i = 0; i < 19; ++i) crossed.push_back({10, 12 + 0.1 * i, 2, 5});
+  const std::vector<Judged> held_out{{10, 12.5, 2, 5}, {10, 20, 2, 5}, {1, 99, 20, 5}};
+  hardware::CurveReport report;
+  judge_interval(crossed, held_out, report);
+  CHECK(report.interval.first == Approx(1.0 * 0.999));
+  CHECK(report.interval.second == Approx(1.18 * 1.001));
+  CHECK(report.coverage == 0.5);
 }
 
 TEST_CASE("check: a slower GPU is one number away") {

@@ -36,6 +36,9 @@ TEST_CASE("product time: the header's worked example", "[unit][cost]") {
   CHECK(us(plain(), spec(2, 2, 1), {1, 256, 256, 1000}) == Approx(2310.144 + 32.768));
   // The same bytes in a tenth of the time: computing is the longer part.
   CHECK(us(plain(), spec(2, 2, 100), {1, 256, 256, 1000}) == Approx(65.536 + 0.5 * 23.10144));
+  ProductCurve slow = plain();
+  slow.left = 2;
+  CHECK(us(slow, spec(2, 2, 1), {1, 256, 256, 1000}) == Approx(3334.144 + 32.768));
 }
 
 TEST_CASE("product time: waves", "[unit][cost]") {

@@ -25,6 +25,18 @@ TEST_CASE("sweep time: the header's example") {
   CHECK(sweep_time(one, kV100, {megabytes(90), 1000}).in(microseconds) == Approx(110));
   one.per_row = nanoseconds(80);
   CHECK(sweep_time(one, kV100, {megabytes(90), 1000}).in(microseconds) == Approx(111));
+  one.lengths = {{1537, 1.2}};
+  CHECK(sweep_time(one, kV100, {megabytes(90), 1000, 1536}).in(microseconds) == Approx(111));
+  CHECK(sweep_time(one, kV100, {megabytes(90), 1000, 1537}).in(microseconds) == Approx(133));
+  one.lengths = {{1537, 1.2}, {2049, 0.5}};
+  CHECK(sweep_time(one, kV100, {megabytes(90), 1000, 4096}).in(microseconds) == Approx(56));
+}
+
+TEST_CASE("sweep time: data that outgrow the L2 take longer per byte than those far beyond it") {
+  hardware::SweepCurve one = curve(SweepKind::kSoftmax);
+  one.hinges = {{0, 0.4}, {0.5, 1.6}, {2, -1}};
+  // 3 MiB at 0.4, 9 MiB at 2, 12 MiB at 1 of 1 / (900 GB/s).
+  CHECK(sweep_time(one, kV100, {mebibytes(24), 0}).in(microseconds) == Approx((1.2 + 18 + 12) * 1.048576 / 0.9));
 }
 
 TEST_CASE("sweep time: beyond a hinge every byte takes more") {

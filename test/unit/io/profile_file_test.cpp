@@ -15,7 +15,8 @@ const std::string kReport =
 const std::string kHead = "calibration: t4\ngpu: t4\ndate: 2025-01-31\n";
 const std::string kSweep =
     "sweeps:\n  - kind: softmax\n    row_from: 1025\n"
-    "    hinges: [{at_l2: 0, slope: 1.1}, {at_l2: 2, slope: 0.2}]\n    per_row: 80 ns\n"
+    "    hinges: [{at_l2: 0, slope: 1.1}, {at_l2: 2, slope: -0.2}]\n    per_row: 80 ns\n"
+    "    lengths: [{from: 1537, factor: 1.2}, {from: 2049, factor: 0.9}]\n"
     "    overheads: [{series: a, overhead: 24 us, floor: 41 us}]\n" +
     kReport;
 
@@ -87,7 +88,8 @@ TEST_CASE("profile file: every value arrives") {
   const auto& sweep = profile->sweeps[0];
   CHECK(sweep.kind == SweepKind::kSoftmax);
   CHECK(sweep.row_from == 1025);
-  CHECK(sweep.hinges == std::vector<std::pair<double, double>>{{0, 1.1}, {2, 0.2}});
+  CHECK(sweep.hinges == std::vector<std::pair<double, double>>{{0, 1.1}, {2, -0.2}});
+  CHECK(sweep.lengths == std::vector<std::pair<std::int64_t, double>>{{1537, 1.2}, {2049, 0.9}});
   CHECK(sweep.per_row.in(nanoseconds) == Approx(80));
   CHECK(sweep.overheads.at(0).floor.in(microseconds) == Approx(41));
   const auto& report = sweep.report;
@@ -109,10 +111,14 @@ TEST_CASE("profile file: faults have a place") {
   CHECK(fault(kHead + replaced(kSweep, "slope: 1.1", "slope: .nan")).substr(0, 2) == "7:");
   CHECK(fault(kHead + replaced(kSweep, "slope: 1.1", "slope: -1")).substr(0, 2) == "7:");
   CHECK(fault(kHead + replaced(kSweep, "at_l2: 2", "at_l2: 0")) == "7:38 hinges start at 0 and rise");
-  CHECK(fault(kHead + replaced(kSweep, "{at_l2: 0, slope: 1.1}, {at_l2: 2, slope: 0.2}", "")) == "7:13 no hinge");
+  CHECK(fault(kHead + replaced(kSweep, "{at_l2: 0, slope: 1.1}, {at_l2: 2, slope: -0.2}", "")) == "7:13 no hinge");
+  CHECK(fault(kHead + replaced(kSweep, "slope: -0.2", "slope: -1.2")) ==
+        "7:13 more bytes would take less time: slopes add up to less than 0");
+  CHECK(fault(kHead + replaced(kSweep, "from: 2049", "from: 1537")) == "9:42 lengths rise");
+  CHECK(fault(kHead + replaced(kSweep, "factor: 1.2", "factor: 0")).substr(0, 2) == "9:");
   CHECK(fault(kHead + replaced(kSweep, "softmax", "soft")) == "5:11 unknown kind 'soft'");
-  CHECK(fault(kHead + replaced(kSweep, "[0.9, 1.1]", "[1.1, 0.9]")).substr(0, 3) == "10:");
-  CHECK(fault(kHead + replaced(kSweep, "[0.9, 1.1]", "[1.1]")).substr(0, 3) == "10:");
-  CHECK(fault(kHead + replaced(kSweep, "coverage: 0.5", "coverage: 2")).substr(0, 3) == "10:");
-  CHECK(fault(kHead + kSweep + kSweep.substr(kSweep.find("  - "))) == "11:5 a second curve for the same thing");
+  CHECK(fault(kHead + replaced(kSweep, "[0.9, 1.1]", "[1.1, 0.9]")).substr(0, 3) == "11:");
+  CHECK(fault(kHead + replaced(kSweep, "[0.9, 1.1]", "[1.1]")).substr(0, 3) == "11:");
+  CHECK(fault(kHead + replaced(kSweep, "coverage: 0.5", "coverage: 2")).substr(0, 3) == "11:");
+  CHECK(fault(kHead + kSweep + kSweep.substr(kSweep.find("  - "))) == "12:5 a second curve for the same thing");
 }
