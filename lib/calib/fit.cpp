@@ -54,6 +54,7 @@ void keep_measured(const std::vector<ConvolutionRow>& rows, const hardware::Conv
     if (row.time <= curve.product.floor || !(kernel > Time::zero())) continue;
     profile.measured_convolutions.push_back({curve.precision, row.shape, row.batch, kernel});
   }
+  std::stable_sort(profile.measured_convolutions.begin(), profile.measured_convolutions.end(), hardware::ByShape{});
 }
 
 Expected<void> fit_all_convolutions(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,

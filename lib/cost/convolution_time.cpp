@@ -148,11 +148,6 @@ Time implicit_time(const Asked& asked) {
   return product_time(curve.product, way, asked.spec, size, moved);
 }
 
-bool same(const ConvolutionShape& a, const ConvolutionShape& b) {
-  return a.pass == b.pass && a.in == b.in && a.out == b.out && a.groups == b.groups && a.input == b.input &&
-         a.output == b.output && a.kernel == b.kernel && a.stride == b.stride && a.dilation == b.dilation;
-}
-
 }  // namespace
 
 ProductSize implicit_product(const ConvolutionShape& shape, double batch) {
@@ -197,12 +192,13 @@ std::optional<ConvolutionAnswer> measured_convolution(std::span<const MeasuredCo
                                                       double batch) {
   const MeasuredConvolution* nearest = nullptr;
   double least = 0;
-  for (const MeasuredConvolution& row : table) {
-    if (row.precision != precision || !same(row.shape, shape)) continue;
-    const auto measured = static_cast<double>(row.batch);
+  const auto [from, to] =
+      std::equal_range(table.begin(), table.end(), MeasuredConvolution{precision, shape, 1, {}}, hardware::ByShape{});
+  for (auto row = from; row != to; ++row) {
+    const auto measured = static_cast<double>(row->batch);
     const double away = std::max(measured / batch, batch / measured);
     if (nearest == nullptr || away < least) {
-      nearest = &row;
+      nearest = &*row;
       least = away;
     }
   }

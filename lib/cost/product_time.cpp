@@ -134,7 +134,7 @@ Time product_time(const ProductCurve& curve, const ProductWay& way, const Device
                       .k_start = way.k_start,
                       .most_parts = std::min(way.most_parts, whole(size.k / kShortestPart)),
                       .step = 2 * spec.multiprocessors / peak,
-                      .move = moved.in(bytes) / (spec.memory.in(bytes_per_second) * curve.memory)};
+                      .move = moved.in(bytes) / (spec.memory.in(bytes_per_second)*curve.memory)};
   double time = best_of(curve, way.tiles, shared, size);
   if (way.turned) {
     const ProductSize turned{.products = size.products, .m = size.n, .n = size.m, .k = size.k};

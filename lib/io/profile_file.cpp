@@ -1,7 +1,7 @@
 #include "ddlsim/io/profile_file.h"
 
-#include <algorithm>
 #include <fmt/core.h>
+#include <algorithm>
 
 #include <limits>
 #include <utility>
@@ -322,6 +322,7 @@ Expected<GpuProfile> read_profile(const Node& document) {
     for (const Node& item : items_of(reader, *list)) {
       profile.measured_convolutions.push_back(read_measured(item, errors));
     }
+    std::stable_sort(profile.measured_convolutions.begin(), profile.measured_convolutions.end(), hardware::ByShape{});
   }
   profile.sweeps = read_curves<SweepCurve>(reader, "sweeps", errors, read_sweep, [](const SweepCurve& curve) {
     return std::pair{curve.kind, curve.row_from};

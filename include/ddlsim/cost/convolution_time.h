@@ -56,8 +56,8 @@ struct ConvolutionAnswer {
   Provenance provenance = Provenance::kAnalytic;
 };
 
-/// From the measured table where the shape is in it; nothing otherwise. `curve` scales between batches; null: in
-/// proportion to the batch.
+/// From the measured table, which is in the order ByShape, where the shape is in it; nothing otherwise. `curve` scales
+/// between batches; null: in proportion to the batch.
 [[nodiscard]] std::optional<ConvolutionAnswer> measured_convolution(
     std::span<const hardware::MeasuredConvolution> table, const hardware::ConvolutionCurve* curve,
     const hardware::DeviceSpec& spec, Precision precision, const ConvolutionShape& shape, double batch);

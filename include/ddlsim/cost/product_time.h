@@ -10,17 +10,15 @@
 //   x        = s products ceil(m / M) ceil(n / N) / S     tiles per multiprocessor
 //   slow(t)  = t (1 + slowdown t / (t + settle))          clocks fall under lasting load
 //   move     = element products (left m k + k n + m n + (s > 1) split_passes s m n) / (memory B)
-// left: a tile reads a few elements of each of A's rows, k apart, at less than the memory's rate; where n is a tile or two
-// wide nothing reads them again from the L2, and the product is bound by it (V100's batched products of n <= 32 reach 5
-// TFLOP/s instead of 11, 340 GB/s of A).
-// Splits tried: such that the tiles fill a quarter, half, all or twice the multiprocessors; at most 64 parts, none
-// shorter than 64.
-// Sources: tiles and waves: NVIDIA, Matrix Multiplication Background User's Guide (tile and wave quantisation); Yu et
-// al., Habitat, ATC 2021; Lee et al., NeuSight, ASPLOS 2025; split k: Osama et al., Stream-K, PPoPP 2023. The constants
-// are fitted per GPU and precision (calib/product_fit.h) and kept in hardware/calibration.
-// Limits: the library's heuristics are taken to be right; layouts (NN, NT, TN) and alignment are those of the rows
-// fitted; one product at a time on an otherwise idle GPU; time jumps where a new wave begins, so a slightly larger
-// product may be faster than a smaller one by up to a wave.
+// left: a tile reads a few elements of each of A's rows, k apart, at less than the memory's rate; where n is a tile or
+// two wide nothing reads them again from the L2, and the product is bound by it (V100's batched products of n <= 32
+// reach 5 TFLOP/s instead of 11, 340 GB/s of A). Splits tried: such that the tiles fill a quarter, half, all or twice
+// the multiprocessors; at most 64 parts, none shorter than 64. Sources: tiles and waves: NVIDIA, Matrix Multiplication
+// Background User's Guide (tile and wave quantisation); Yu et al., Habitat, ATC 2021; Lee et al., NeuSight, ASPLOS
+// 2025; split k: Osama et al., Stream-K, PPoPP 2023. The constants are fitted per GPU and precision
+// (calib/product_fit.h) and kept in hardware/calibration. Limits: the library's heuristics are taken to be right;
+// layouts (NN, NT, TN) and alignment are those of the rows fitted; one product at a time on an otherwise idle GPU; time
+// jumps where a new wave begins, so a slightly larger product may be faster than a smaller one by up to a wave.
 //
 // Worked example: m = 256, n = 256, k = 1000, fp32, one tile 128 x 128 of efficiency 1, k_start 0, quantised 1, r = 1,
 // exposed 0.5, memory 1, nothing else; 2 multiprocessors, 2 TFLOP/s, 1 GB/s. x = 4 / 2, f = 2, w = 32768 / 1e12 s,

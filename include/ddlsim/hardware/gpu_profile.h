@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -154,14 +155,21 @@ struct MeasuredConvolution {
   Time time{};
 };
 
+/// The order of a profile's table, in which a shape is found by halving.
+struct ByShape {
+  bool operator()(const MeasuredConvolution& a, const MeasuredConvolution& b) const {
+    return std::tie(a.precision, a.shape) < std::tie(b.precision, b.shape);
+  }
+};
+
 struct GpuProfile {
-  std::string id;                              // the file's name
-  std::string gpu;                             // of hardware/gpus
-  std::string date;                            // of the fit
-  std::vector<ProductCurve> products;          // by precision
-  std::vector<ConvolutionCurve> convolutions;  // by precision
-  std::vector<MeasuredConvolution> measured_convolutions;
-  std::vector<SweepCurve> sweeps;  // by kind, then row_from
+  std::string id;                                          // the file's name
+  std::string gpu;                                         // of hardware/gpus
+  std::string date;                                        // of the fit
+  std::vector<ProductCurve> products;                      // by precision
+  std::vector<ConvolutionCurve> convolutions;              // by precision
+  std::vector<MeasuredConvolution> measured_convolutions;  // ByShape
+  std::vector<SweepCurve> sweeps;                          // by kind, then row_from
   std::optional<Time> launch_interval;
   std::string notes;
 };

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -52,6 +53,8 @@ struct ConvolutionShape {
   std::array<std::int64_t, 2> kernel{1, 1};
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> dilation{1, 1};
+
+  auto operator<=>(const ConvolutionShape&) const = default;
 };
 
 /// Kinds of kernels that are bound by memory; each has a curve of its own in a GPU's profile.
@@ -136,8 +139,8 @@ struct KernelMeasurement {
   Time time{};
   std::string series;
   std::int64_t order = 0;  // rows that the session measured before, where what it adds grows with them
-  int line = 0;           // of the file it came from
-  bool left_out = false;  // throttled, or with a cold cache: shown, not fitted
+  int line = 0;            // of the file it came from
+  bool left_out = false;   // throttled, or with a cold cache: shown, not fitted
 };
 
 }  // namespace ddlsim
