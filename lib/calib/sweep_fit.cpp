@@ -22,6 +22,7 @@ constexpr std::size_t kLeastSizes = 3;
 constexpr double kWorthIt = 1.1;
 constexpr double kWorthALength = 0.97;  // of the error without it
 constexpr std::size_t kMostLengths = 5;
+constexpr double kNothing = 1e-4;  // of error, against the noise of what has none
 
 bool reduces(SweepKind kind) { return kind == SweepKind::kSoftmax || kind == SweepKind::kNorm; }
 
@@ -139,7 +140,7 @@ SweepSystem chosen(const Group& group, SweepSystem system) {
   double best = error_of(system);
   const auto take_if_good = [&](const SweepSystem& simpler) {
     const double error = error_of(simpler);
-    if (error > kWorthIt * best) return false;
+    if (error > kWorthIt * best + kNothing) return false;
     best = std::min(best, error);
     system = simpler;
     return true;
@@ -195,7 +196,7 @@ SweepSystem with_lengths(const Group& group, SweepSystem system) {
   const std::vector<std::int64_t> candidates = candidate_lengths(group);
   double error = mean_error(crossed_by(group, system));
   while (system.lengths.size() < kMostLengths) {
-    double least = error * kWorthALength;
+    double least = error * kWorthALength - kNothing;
     std::int64_t best = 0;
     for (const std::int64_t length : candidates) {
       if (std::find(system.lengths.begin(), system.lengths.end(), length) != system.lengths.end()) continue;

@@ -108,7 +108,7 @@ TEST_CASE("profile file: faults have a place") {
   CHECK(fault(kHead + replaced(kSweep, "factor: 1.2", "factor: 0")).substr(0, 2) == "9:");
   CHECK(fault(kHead + replaced(kSweep, "softmax", "soft")) == "5:11 unknown kind 'soft'");
   CHECK(fault(kHead + replaced(kSweep, "[0.9, 1.1]", "[1.1, 0.9]")).substr(0, 3) == "11:");
-  CHECK(fault(kHead + replaced(kSweep, "[0.9, 1.1]", "[1.1]")).substr(0, 3) == "10:");
-  CHECK(fault(kHead + replaced(kSweep, "coverage: 0.5", "coverage: 2")).substr(0, 3) == "10:");
-  CHECK(fault(kHead + kSweep + kSweep.substr(kSweep.find("  - "))) == "11:5 a second curve for the same thing");
+  CHECK(fault(kHead + replaced(kSweep, "[0.9, 1.1]", "[1.1]")).substr(0, 3) == "11:");
+  CHECK(fault(kHead + replaced(kSweep, "coverage: 0.5", "coverage: 2")).substr(0, 3) == "11:");
+  CHECK(fault(kHead + kSweep + kSweep.substr(kSweep.find("  - "))) == "12:5 a second curve for the same thing");
 }
