@@ -55,20 +55,23 @@ void fit_slopes(const SweepSystem& system, std::span<const SweepPoint> points, c
     if (at_floor[i]) continue;
     const SweepPoint& point = points[i];
     const double factor = model.factors[length_of(system, point)];
-    double least = 0;
-    for (std::size_t knot = 0; knot < system.knots.size(); ++knot) {
+    // The first column is all bytes, the others what a byte takes more: what the L2 holds never takes longer than the
+    // rest.
+    const double all = factor * point.traffic / system.spec.memory.in(bytes_per_second);
+    equations.a.push_back(all);
+    for (std::size_t knot = 1; knot < system.knots.size(); ++knot) {
       equations.a.push_back(factor * between(system, point, knot));
-      least += kLeastSlope * equations.a.back();
     }
     if (system.per_row) equations.a.push_back(point.rows / system.spec.multiprocessors);
     for (std::size_t s = 0; s < system.series; ++s) equations.a.push_back(s == point.series ? 1.0 : 0.0);
-    equations.b.push_back(point.time - least);
+    equations.b.push_back(point.time - kLeastSlope * all);
     measured.push_back(point.time);
   }
   RobustFit fit = fit_relative(equations, measured, 6);
   const auto knots = static_cast<std::ptrdiff_t>(system.knots.size());
   model.slopes.assign(fit.x.begin(), fit.x.begin() + knots);
-  for (double& slope : model.slopes) slope += kLeastSlope;
+  model.slopes.front() += kLeastSlope;
+  for (std::size_t i = 1; i < model.slopes.size(); ++i) model.slopes[i] += model.slopes.front();
   model.per_row = system.per_row ? fit.x[system.knots.size()] : 0.0;
   model.overheads.assign(fit.x.begin() + static_cast<std::ptrdiff_t>(first_series), fit.x.end());
   model.errors = std::move(fit.standard_errors);

@@ -12,12 +12,13 @@
 // medians of the rows below; the parting is renewed until it rests. Hinges start at {0, 1/2, 1, 2, 8} x L2 and one is
 // kept only if the fold set aside (calib/holdout.h) fares more than 10 % worse without it; the same for per_row.
 // Between hinges any slope is at least 1/5: no L2 moves more than 5 times what the memory does (NVIDIA A100 white
-// paper: 5,120 bytes per clock against 1,555 GB/s are 4.6 times). The interval is that of kernels. Softmax and norm:
-// one curve for rows below 1024 elements and one from 1025 on, where both have enough rows; within each, lengths
-// (powers of two and the eighths between them, at most five) are added, the best first, as long as each brings the four
-// folds, every one by a fit to the others, 3 % closer; a length's factor is the median over its rows of (measured -
-// rest) / moving, renewed in turn with the slopes. Limits: what the overhead holds of the kernel itself (its start, 1
-// to 3 us) is lost to the prediction.
+// paper: 5,120 bytes per clock against 1,555 GB/s are 4.6 times), and the first is the least: a floor that hides small
+// kernels would let it take any part of the overhead. The interval is that of kernels. Softmax and norm: one curve for
+// rows below 1024 elements and one from 1025 on, where both have enough rows; within each, lengths (powers of two and
+// the eighths between them, at most five) are added, the best first, as long as each brings the four folds, every one
+// by a fit to the others, 3 % closer; a length's factor is the median over its rows of (measured - rest) / moving,
+// renewed in turn with the slopes. Limits: what the overhead holds of the kernel itself (its start, 1 to 3 us) is lost
+// to the prediction.
 #pragma once
 
 #include <span>
