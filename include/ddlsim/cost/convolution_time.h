@@ -3,17 +3,15 @@
 // N images, C -> K channels in g groups, input H x W, output P x Q, kernel R x S. The library takes the fastest of
 //   implicit product  products = g (cost/product_time.h, k not split), which reads the input once instead of R S times
 //     forward            m = N P Q    n = K / g        k = C R S / g
-//     input's gradient   m = N H W    n = C / g        k = K R S / g      times input_gradient; of strides
-//                        m = N P Q    n = C R S / g    k = K / g          times strided_gradient: sent to where they
-//                        add
-//     weights' gradient  m = K / g    n = C R S / g    k = N P Q          times weight_gradient; tiles either way
-//     round,
-//                        k in up to 256 parts, each weight_start steps longer: parts are added where they meet
+//     input's gradient   m = N H W    n = C / g        k = K R S / g      times input_gradient
+//       of strides       m = N P Q    n = C R S / g    k = K / g          times strided_gradient
+//     weights' gradient  m = K / g    n = C R S / g    k = N P Q          times weight_gradient
+//     Products of a strided input's gradient are sent to where they add. The weights' gradient takes tiles either way
+//     round and k in up to 256 parts, each weight_start steps longer: parts are added where they meet.
 //     C is a multiple of 8 where elements are narrower than 4 bytes: tensor cores pad.
 //   F(2 x 2, 3 x 3)   winograd2, one kernel: a block makes 8 x 16 outputs of one image for 32 channels in 16 products
-//   of
-//                     32 x 32, k = C: 4 / 9 of the arithmetic where blocks are full; plus winograd2.moved (9 + 16) C K
-//                     elements of weights
+//                     of 32 x 32, k = C: 4 / 9 of the arithmetic where blocks are full; plus winograd2.moved
+//                     (9 + 16) C K elements of weights
 //   F(4 x 4, 3 x 3)   winograd4, in kernels of its own, and F(2 x 2, 5 x 5): 36 products m = N ceil(P / side)
 //                     ceil(Q / side), n = K, k = C in tiles of its own; plus its start, winograd4.moved of inputs,
 //                     outputs and 36 m (C + K) transformed, winograd4.weights (R S + 36) C K
