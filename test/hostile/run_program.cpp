@@ -182,6 +182,18 @@ Words TempFolder::names() const {
   return names;
 }
 
+void refused(int status, const Words& arguments, const Words& says) {
+  const Outcome outcome = run_program(arguments);
+  CAPTURE(arguments);
+  CHECK(outcome.status == status);
+  CHECK(outcome.out.substr(0, 80) == "");
+  const std::string err = outcome.err.substr(0, 2000);
+  for (const std::string& part : says) CHECK_THAT(err, Catch::Matchers::Contains(part));
+  CHECK_THAT(err, !Catch::Matchers::Contains("fault of ddlsim itself"));
+  CHECK(outcome.cpu_seconds < kMostSeconds);
+  CHECK(outcome.peak_bytes < kMostBytes);
+}
+
 std::string refused_import(const std::string& format, const std::string& file, const Words& more, int status) {
   const Outcome outcome = run_program(plus({"import", format, file}, more));
   CAPTURE(file, outcome.err);

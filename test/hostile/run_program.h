@@ -64,6 +64,10 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
+/// Runs the program and checks that it fails with `status`, in time, with all of `says` on stderr and nothing on
+/// stdout.
+void refused(int status, const Words& arguments, const Words& says);
+
 /// Runs `ddlsim import FORMAT FILE more...` and checks that it fails with `status`, in time, with a word on stderr
 /// only; returns that word.
 std::string refused_import(const std::string& format, const std::string& file, const Words& more, int status);

@@ -169,3 +169,15 @@ TEST_CASE("convolution time: the weights' gradient splits its long k, into parts
   // 8 tiles for 80 multiprocessors: without splitting ten times as long.
   CHECK(cost::convolution_time(curve, spec, shape, 64, bytes(4)) < forward * 1.5);
 }
+
+TEST_CASE("convolution time: the weights' gradient has 256 parts at most", "[unit][cost]") {
+  ConvolutionCurve curve = arithmetic();
+  curve.product.tiles = {{.m = 64, .n = 64, .efficiency = 1, .resident = 1}};
+  curve.weight_gradient = 1;
+  curve.weight_start = 0;
+  // One tile for 400 multiprocessors of 10 GFLOP/s: k = 64 x 56 x 56 in 256 parts of 784 steps, 8192 FLOP each.
+  const DeviceSpec wide{400, teraflops_per_second(4), gigabytes_per_second(1e9), megabytes(6)};
+  const ConvolutionShape shape{
+      .pass = ConvolutionPass::kWeightGradient, .in = 64, .out = 64, .input = {56, 56}, .output = {56, 56}};
+  CHECK(convolution_time(curve, wide, shape, 64, bytes(4)).in(microseconds) == Approx(784 * 0.8192).epsilon(1e-3));
+}
