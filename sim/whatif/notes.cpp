@@ -1,0 +1,232 @@
+#include "notes.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/collective.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::Fidelity;
+using answer::Prediction;
+using plan::StrategyKind;
+
+/// Where a setting of the strategy, the collectives or the servers has an effect.
+struct Use {
+  std::string_view path;
+  bool (*used)(const StepQuestion&);
+};
+
+bool by_servers(const StepQuestion& q) { return q.scenario.strategy.kind == StrategyKind::kPs && q.gpus() > 1; }
+bool by_collectives(const StepQuestion& q) { return !by_servers(q) && q.gpus() > 1; }
+bool by_grouping(const StepQuestion& q, plan::Grouping a, plan::Grouping b) {
+  const plan::Grouping grouping = plan::grouping_of(q.scenario.strategy);
+  return q.gpus() > 1 && (grouping == a || grouping == b);
+}
+bool by_several_nodes(const StepQuestion& q) { return q.nodes > 1; }
+bool by_remote_servers(const StepQuestion& q) { return by_servers(q) && q.nodes > 1; }
+bool by_several_gpus(const StepQuestion& q) { return q.gpus() > 1; }
+template <plan::Compression kKind>
+bool by_compression(const StepQuestion& q) {
+  return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
+}
+
+/// What is not listed always has one, in the analytic fidelity.
+constexpr auto kUses = std::to_array<Use>({
+    {"strategy.grouping", by_several_gpus},
+    {"strategy.first_bucket",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kBuckets); }},
+    {"strategy.bucket",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kFusion); }},
+    {"strategy.cycle",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kFusion, plan::Grouping::kFusion); }},
+    {"strategy.partition",
+     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kPartitions, plan::Grouping::kPartitions); }},
+    {"strategy.priority", by_several_gpus},
+    {"strategy.gradients", by_several_gpus},
+    {"strategy.compression", by_several_gpus},
+    {"strategy.density", by_compression<plan::Compression::kTopK>},
+    {"strategy.rank", by_compression<plan::Compression::kPowerSgd>},
+    {"strategy.accumulation", [](const StepQuestion&) { return true; }},
+    {"strategy.servers", by_remote_servers},
+    {"strategy.colocated", by_remote_servers},
+    {"strategy.placement", by_remote_servers},
+    {"strategy.local_aggregation", by_servers},
+    {"strategy.pull_at_start", by_servers},
+    {"strategy.consistency", by_servers},
+    {"strategy.staleness",
+     [](const StepQuestion& q) {
+       return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale;
+     }},
+    {"collective.library", by_collectives},
+    {"collective.algorithm", by_collectives},
+    {"collective.table", by_collectives},
+    {"ps.transport", by_remote_servers},
+    {"ps.memory_bandwidth", by_servers},
+    {"network.transport", [](const StepQuestion& q) { return by_collectives(q) && q.nodes > 1; }},
+    {"network.latency", by_several_nodes},
+    {"nvlink.latency", by_collectives},
+    {"pcie.latency", by_collectives},
+    {"jitter", by_several_gpus},
+    {"launch_interval", [](const StepQuestion&) { return true; }},
+    {"gpu.time_factor", [](const StepQuestion&) { return true; }},
+    {"jobs", by_several_nodes},
+    {"jobs.offset", [](const StepQuestion& q) { return q.nodes > 1 && q.scenario.jobs > 1; }},
+    {"straggler.gpus", [](const StepQuestion& q) { return q.scenario.straggler > 1; }},
+});
+
+/// Settings that somebody stated and that this prediction had no use for. The aggregate fidelity has for none above.
+std::string unused_settings(const StepQuestion& question) {
+  std::string unused;
+  for (const std::string& path : question.scenario.stated) {
+    const auto use = std::find_if(kUses.begin(), kUses.end(), [&](const Use& u) { return u.path == path; });
+    if (use == kUses.end()) continue;
+    if (question.fidelity != Fidelity::kAggregate && use->used(question)) continue;
+    unused += (unused.empty() ? "" : ", ") + path;
+  }
+  return unused;
+}
+
+/// Shares of peak rates that this prediction used and nobody stated.
+std::vector<std::string> assumed_shares(const StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  std::vector<std::string> used{"compute", "memory", "pcie"};
+  if (scenario.model->measured) used = {"pcie"};
+  // A profile knows what its kernels reach; the host link then matters to servers alone.
+  if (question.calibrated) {
+    used.clear();
+    if (question.calibrated->assumed > Time::zero()) used = {"compute", "memory"};
+    if (by_servers(question)) used.emplace_back("pcie");
+  }
+  // A collective library knows what it reaches.
+  if (question.fidelity == Fidelity::kAggregate || by_servers(question)) used.insert(used.end(), {"nvlink", "network"});
+  std::erase_if(used, [&](const std::string& name) {
+    return scenario.efficiency.assumed == 0 ||
+           std::find(scenario.stated.begin(), scenario.stated.end(), "efficiency." + name) != scenario.stated.end();
+  });
+  return used;
+}
+
+/// Whether the model's times were measured on another GPU, or at another batch or precision.
+bool measured_elsewhere(const Scenario& scenario) {
+  const auto& on = scenario.model->measured;
+  return on && (on->gpu != scenario.cluster.node.gpu.id || scenario.batch != scenario.model->batch ||
+                on->precision != scenario.precision);
+}
+
+std::string calibration_note(const StepQuestion& question) {
+  const cost::CalibratedTimes& times = *question.calibrated;
+  const Time all = times.measured + times.extrapolated + times.assumed;
+  const auto percent = [&](Time part) { return all > Time::zero() ? 100 * (part / all) : 0; };
+  std::vector<std::string> names;
+  for (const ChosenProfile& chosen : question.scenario.profiles) {
+    names.push_back(chosen.profile->id + (chosen.lent ? " (lent)" : ""));
+  }
+  std::string note = fmt::format(
+      "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
+      "assumed",
+      join(names), percent(times.measured), percent(times.extrapolated), percent(times.assumed));
+  return note;
+}
+
+void add_server_notes(const StepQuestion& question, std::vector<std::string>& notes) {
+  const Scenario& scenario = question.scenario;
+  const plan::Strategy& strategy = scenario.strategy;
+  if (question.nodes > 1 && !strategy.colocated) {
+    notes.emplace_back("parameter servers: their own machines are not in the price");
+  }
+  if (scenario.server_memory == kDefaultServerMemory) {
+    notes.push_back(fmt::format("assumed: a server's host memory moves {} (--set ps.memory_bandwidth=...)",
+                                to_text(scenario.server_memory)));
+  }
+  if (scenario.ps_transport && question.nodes > 1 && cost::transport_cost(*scenario.ps_transport).assumed) {
+    notes.push_back(fmt::format("assumed: costs of the transport {} (cost/parameter_server.h)",
+                                name_of(cost::kPsTransports, *scenario.ps_transport)));
+  }
+  if (strategy.consistency == plan::Consistency::kAsync) {
+    notes.push_back(fmt::format("asynchronous: a gradient is {} updates old when it is applied, on average",
+                                to_text(question.gpus() - 1)));
+  } else if (strategy.consistency == plan::Consistency::kStale) {
+    notes.push_back(
+        fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest", to_text(strategy.staleness)));
+  }
+}
+
+}  // namespace
+
+/// What rests on nothing better than an assumption. A measured step says what the GPU reaches.
+Provenance provenance_of(const StepQuestion& question) {
+  const Scenario& scenario = question.scenario;
+  std::vector<std::string> shares = assumed_shares(question);
+  if (scenario.gpu_time_measured || scenario.model->measured) {
+    std::erase_if(shares, [](const std::string& s) { return s == "compute" || s == "memory"; });
+  }
+  const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
+  const bool guessed = servers && (scenario.server_memory == kDefaultServerMemory ||
+                                   (scenario.ps_transport && cost::transport_cost(*scenario.ps_transport).assumed));
+  if (!shares.empty() || guessed) return Provenance::kAssumed;
+  if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
+  if (!question.calibrated || scenario.gpu_time_measured) return Provenance::kAnalytic;
+  if (question.calibrated->extrapolated > Time::zero()) return Provenance::kExtrapolated;
+  // Nothing but kernels between measured ones, or formulas beside them as well.
+  return question.gpus() == 1 ? Provenance::kInterpolated : Provenance::kAnalytic;
+}
+
+void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
+  const Scenario& scenario = question.scenario;
+  const workload::Model& model = *scenario.model;
+  std::vector<std::string>& notes = prediction.notes;
+  if (const auto shares = assumed_shares(question); !shares.empty()) {
+    notes.push_back(
+        fmt::format("assumed: 70 % of the peak rate of {} (Wang et al. 2019); state measured shares with "
+                    "--set efficiency.{}=...",
+                    join(shares), shares.front()));
+  }
+  if (question.calibrated) notes.push_back(calibration_note(question));
+  if (const auto& on = model.measured) {
+    notes.push_back(measured_elsewhere(scenario)
+                        ? fmt::format("kernels' times scaled from {}, {} {}{}, {} (cost/wave_scaling.h)", on->gpu,
+                                      to_text(model.batch), model.sample, model.batch == 1 ? "" : "s",
+                                      name_of(kPrecisions, on->precision))
+                        : fmt::format("kernels' times as measured on {}", on->gpu));
+  }
+  if (!model.recalled.empty()) {
+    std::string keys;
+    for (const std::string& key : model.recalled) keys += (keys.empty() ? "" : ", ") + key;
+    notes.push_back("recalled, not checked against the paper's text: " + keys);
+  }
+  if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
+  if (prediction.fits == false) {
+    notes.push_back(fmt::format("does not fit: {} needed, {} has {}", to_text(footprint.total()),
+                                scenario.cluster.node.gpu.name, to_text(scenario.cluster.node.gpu.memory_size)));
+  }
+  if (!footprint.complete) notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
+  const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
+  if (analytic && by_servers(question)) add_server_notes(question, notes);
+  if (analytic && by_collectives(question) && question.nodes > 1 && !scenario.transport) {
+    notes.push_back(
+        fmt::format("network driven by {}, as its link's name says; --set network.transport=... says otherwise",
+                    name_of(cost::kNetworkTransports, communicator_of(scenario).transport)));
+  }
+  if (analytic && scenario.strategy.kind == StrategyKind::kAllReduce && !model.totals.sparse_tables.empty()) {
+    notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
+  }
+  if (scenario.straggler > 1) {
+    notes.push_back(fmt::format("{} of {} GPUs: all their work takes {:.6g} times as long",
+                                to_text(scenario.stragglers), to_text(question.gpus()), scenario.straggler));
+  }
+  if (scenario.jobs > 1) {
+    notes.push_back(
+        fmt::format("{} alike jobs share the servers' network ports; this is one of them", to_text(scenario.jobs)));
+  }
+  if (const std::string unused = unused_settings(question); !unused.empty()) {
+    notes.push_back("stated, but without effect here: " + unused);
+  }
+}
+
+}  // namespace ddlsim::whatif
