@@ -25,26 +25,30 @@ target_compile_options(
             $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
             $<$<BOOL:${DDLSIM_WERROR}>:-Werror>)
 
-# ddlsim_room(NAME FOLDER source... [USES room...]): sources live in FOLDER/NAME, or in FOLDER itself if it names a
-# simulator room (sim/...). Public headers are include/ddlsim/NAME/*.h.
-function(ddlsim_room name folder)
+# ddlsim_room(NAME ROOT source... [USES room...]): sources live in ROOT/NAME, ROOT being lib or sim; public headers are
+# include/ddlsim/NAME/*.h. A room without sources is headers alone.
+function(ddlsim_room name root)
   cmake_parse_arguments(ROOM "" "" "USES" ${ARGN})
-  set(base ${folder})
-  if(folder STREQUAL "lib")
-    set(base lib/${name})
+  list(TRANSFORM ROOM_UNPARSED_ARGUMENTS PREPEND ${PROJECT_SOURCE_DIR}/${root}/${name}/)
+  set(public INTERFACE)
+  if(ROOM_UNPARSED_ARGUMENTS)
+    set(public PUBLIC)
+    add_library(ddlsim_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
+    set_target_properties(ddlsim_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    # The same bits whatever the compiler thinks of fused multiply-add.
+    target_compile_options(ddlsim_${name} PRIVATE -ffp-contract=off)
+    target_link_libraries(ddlsim_${name} PRIVATE $<BUILD_INTERFACE:ddlsim_warnings> fmt::fmt)
+  else()
+    add_library(ddlsim_${name} INTERFACE)
   endif()
-  list(TRANSFORM ROOM_UNPARSED_ARGUMENTS PREPEND ${PROJECT_SOURCE_DIR}/${base}/)
-  add_library(ddlsim_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
   add_library(ddlsim::${name} ALIAS ddlsim_${name})
-  set_target_properties(ddlsim_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
-  target_compile_features(ddlsim_${name} PUBLIC cxx_std_20)
-  # The same bits whatever the compiler thinks of fused multiply-add.
-  target_compile_options(ddlsim_${name} PRIVATE -ffp-contract=off)
-  target_include_directories(ddlsim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(ddlsim_${name} PUBLIC tl::expected PRIVATE $<BUILD_INTERFACE:ddlsim_warnings> fmt::fmt)
+  set_target_properties(ddlsim_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(ddlsim_${name} ${public} cxx_std_20)
+  target_include_directories(ddlsim_${name} ${public} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(ddlsim_${name} ${public} tl::expected)
   foreach(used ${ROOM_USES})
-    target_link_libraries(ddlsim_${name} PUBLIC ddlsim_${used})
+    target_link_libraries(ddlsim_${name} ${public} ddlsim_${used})
   endforeach()
   set_property(GLOBAL APPEND PROPERTY DDLSIM_ROOMS ddlsim_${name})
 endfunction()

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/sim/collective_programs.h"
-#include "ddlsim/sim/engine.h"
+#include "ddlsim/events/collective_programs.h"
+#include "ddlsim/events/engine.h"
 
 #ifdef DDLSIM_HAVE_SIMGRID
 #include <sys/mman.h>
@@ -21,7 +21,7 @@
 namespace {
 
 using namespace ddlsim;
-using namespace ddlsim::sim;
+using namespace ddlsim::events;
 
 /// Every GPU runs kernels of random length one after another: the event queue at its fullest.
 void uncontended(benchmark::State& state) {

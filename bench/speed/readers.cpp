@@ -15,10 +15,10 @@
 #include "ddlsim/calib/fit.h"
 #include "ddlsim/calib/product_fit.h"
 #include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/importers/kineto_file.h"
+#include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/io/catalog.h"
-#include "ddlsim/io/kineto_file.h"
-#include "ddlsim/io/onnx_file.h"
-#include "unit/io/onnx_bytes.h"
+#include "unit/importers/onnx_bytes.h"
 
 namespace {
 
@@ -81,7 +81,7 @@ void import_kineto(benchmark::State& state) {
   const auto size = std::filesystem::file_size(file.path());
   if (size < 50'000'000) state.SkipWithError("the trace is smaller than 50 MB");
   for (auto _ : state) {
-    const auto step = io::read_kineto(paths);
+    const auto step = importers::read_kineto(paths);
     if (!step || step->rank().typical.kernels.size() != 6500) {
       state.SkipWithError(step ? "kernels are missing" : to_string(step.error()).c_str());
       break;
@@ -158,7 +158,7 @@ class ResNet50 {
 void import_onnx(benchmark::State& state) {
   const OnnxFile file(ResNet50().bytes(), "resnet50.onnx");
   for (auto _ : state) {
-    const auto imported = io::import_onnx(file.path(), {});
+    const auto imported = importers::import_onnx(file.path(), {});
     if (!imported || imported->model.parameters() != 25'557'032) {
       state.SkipWithError(imported ? "not ResNet-50's parameters" : to_string(imported.error()).c_str());
       break;
@@ -177,18 +177,19 @@ class Rows {
     for (int i = 0; i < 4'000; ++i) convolution(profile.convolutions.front(), gpu);
     for (int i = 0; i < 10'000; ++i) sweep(profile.sweeps[static_cast<std::size_t>(i) % profile.sweeps.size()], gpu);
   }
-  std::vector<KernelMeasurement> take() { return std::move(rows_); }
+  std::vector<primitives::KernelMeasurement> take() { return std::move(rows_); }
 
  private:
   std::int64_t octaves(double least, double most) {
     return std::llround(std::exp2(std::uniform_real_distribution(std::log2(least), std::log2(most))(random_)));
   }
-  void add(const decltype(KernelMeasurement::what)& what, Precision precision, Time time, std::string series = {}) {
+  void add(const decltype(primitives::KernelMeasurement::what)& what, Precision precision, Time time,
+           std::string series = {}) {
     time = time * std::uniform_real_distribution(0.97, 1.03)(random_);
     rows_.push_back({what, precision, time, std::move(series), static_cast<int>(rows_.size()) + 2, false});
   }
   void product(const hardware::ProductCurve& curve, const hardware::Gpu& gpu) {
-    const Product what{1, octaves(16, 8192), octaves(16, 8192), octaves(16, 8192), Grows::kM};
+    const primitives::Product what{1, octaves(16, 8192), octaves(16, 8192), octaves(16, 8192), primitives::Grows::kM};
     const hardware::ProductSize size{1, static_cast<double>(what.m), static_cast<double>(what.n),
                                      static_cast<double>(what.k)};
     add(what, curve.precision, calib::as_measured(curve, hardware::device_spec(gpu, curve.precision), size));
@@ -196,37 +197,38 @@ class Rows {
   void convolution(const hardware::ConvolutionCurve& curve, const hardware::Gpu& gpu) {
     const std::int64_t side = octaves(7, 112);
     const std::int64_t kernel = random_() % 2 == 0 ? 1 : 3;
-    const auto pass = kConvolutionPasses[random_() % kConvolutionPasses.size()].second;
-    const ConvolutionShape shape{.pass = pass,
-                                 .in = octaves(16, 1024),
-                                 .out = octaves(16, 1024),
-                                 .input = {side, side},
-                                 .output = {side, side},
-                                 .kernel = {kernel, kernel}};
+    const auto pass = primitives::kConvolutionPasses[random_() % primitives::kConvolutionPasses.size()].second;
+    const primitives::ConvolutionShape shape{.pass = pass,
+                                             .in = octaves(16, 1024),
+                                             .out = octaves(16, 1024),
+                                             .input = {side, side},
+                                             .output = {side, side},
+                                             .kernel = {kernel, kernel}};
     const std::int64_t batch = octaves(1, 128);
     const Time time = calib::as_measured(curve, hardware::device_spec(gpu, curve.precision), {shape, batch, {}, {}});
-    add(TimedConvolution{shape, batch}, curve.precision, time);
+    add(primitives::TimedConvolution{shape, batch}, curve.precision, time);
   }
   void sweep(const hardware::SweepCurve& curve, const hardware::Gpu& gpu) {
-    const std::int64_t row = curve.kind == SweepKind::kElementwise ? 0
-                             : curve.row_from > 0                  ? octaves(1100, 8192)
-                                                                   : octaves(32, 1000);
+    const std::int64_t row = curve.kind == primitives::SweepKind::kElementwise ? 0
+                             : curve.row_from > 0                              ? octaves(1100, 8192)
+                                                                               : octaves(32, 1000);
     const DataSize traffic = bytes(static_cast<double>(octaves(1e5, 1e9)));
     const Time kernel = cost::sweep_time(curve, hardware::device_spec(gpu, Precision::kFp32),
                                          {traffic, cost::rows_of(traffic, row, bytes(4))});
     const hardware::MeasuringOverhead& overhead = curve.overheads.front();
-    add(TimedSweep{curve.kind, traffic, row}, Precision::kFp32, cost::measured_time(overhead, kernel), overhead.series);
+    add(primitives::TimedSweep{curve.kind, traffic, row}, Precision::kFp32, cost::measured_time(overhead, kernel),
+        overhead.series);
   }
 
   std::mt19937_64 random_{4};
-  std::vector<KernelMeasurement> rows_;
+  std::vector<primitives::KernelMeasurement> rows_;
 };
 
 void fit(benchmark::State& state) {
   const io::Catalog catalog = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
   const auto profile = catalog.profile("p100-pcie-16gb").value();
   const hardware::Gpu gpu = catalog.gpu(profile->gpu).value();
-  const std::vector<KernelMeasurement> rows = Rows(*profile, gpu).take();
+  const std::vector<primitives::KernelMeasurement> rows = Rows(*profile, gpu).take();
   double error = 0;
   for (auto _ : state) {
     const auto fitted = calib::fit_profile(rows, gpu);

@@ -69,7 +69,7 @@ void collective(benchmark::State& state) {
   const auto model = cost::CollectiveModel::create(whatif::communicator_of(cluster)).value();
   double size = 8;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(model.cost(CollectiveOp::kAllReduce, bytes(size)));
+    benchmark::DoNotOptimize(model.cost(primitives::CollectiveOp::kAllReduce, bytes(size)));
     size = size < 1e9 ? size * 2 : 8;
   }
   state.SetItemsProcessed(state.iterations());

@@ -49,7 +49,7 @@ CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
 }
 
 RowPrediction of_product(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
-                         const Product& product) {
+                         const primitives::Product& product) {
   const hardware::ProductSize size{static_cast<double>(product.products), static_cast<double>(product.m),
                                    static_cast<double>(product.n), static_cast<double>(product.k)};
   return {name_of_curve(curve),
@@ -59,7 +59,7 @@ RowPrediction of_product(const hardware::ProductCurve& curve, const hardware::De
 }
 
 RowPrediction of_convolution(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                             const TimedConvolution& row, std::int64_t order) {
+                             const primitives::TimedConvolution& row, std::int64_t order) {
   return {
       name_of_curve(curve),
       &curve.report,
@@ -67,8 +67,8 @@ RowPrediction of_convolution(const hardware::ConvolutionCurve& curve, const hard
       {{}, overhead_of(curve, order), curve.product.floor}};
 }
 
-RowPrediction of_sweep(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec, const TimedSweep& sweep,
-                       const KernelMeasurement& row) {
+RowPrediction of_sweep(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec,
+                       const primitives::TimedSweep& sweep, const primitives::KernelMeasurement& row) {
   const double rows =
       curve.per_row > Time::zero() ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
   return {name_of_curve(curve), &curve.report, cost::sweep_time(curve, spec, {sweep.traffic, rows, sweep.row}),
@@ -86,24 +86,24 @@ std::string name_of_curve(const hardware::ConvolutionCurve& curve) {
 }
 
 std::string name_of_curve(const hardware::SweepCurve& curve) {
-  std::string name(name_of(kSweepKinds, curve.kind));
+  std::string name(name_of(primitives::kSweepKinds, curve.kind));
   if (curve.row_from > 0) name += fmt::format(" of rows from {}", curve.row_from);
   return name;
 }
 
 std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,
-                                         const KernelMeasurement& row) {
+                                         const primitives::KernelMeasurement& row) {
   const hardware::DeviceSpec spec = hardware::device_spec(gpu, row.precision);
-  if (const auto* product = std::get_if<Product>(&row.what)) {
+  if (const auto* product = std::get_if<primitives::Product>(&row.what)) {
     const auto* curve = cost::product_curve(profile.products, row.precision, static_cast<double>(product->products));
     if (curve != nullptr) return of_product(*curve, spec, *product);
   }
-  if (const auto* convolution = std::get_if<TimedConvolution>(&row.what)) {
+  if (const auto* convolution = std::get_if<primitives::TimedConvolution>(&row.what)) {
     for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
       if (curve.precision == row.precision) return of_convolution(curve, spec, *convolution, row.order);
     }
   }
-  if (const auto* sweep = std::get_if<TimedSweep>(&row.what)) {
+  if (const auto* sweep = std::get_if<primitives::TimedSweep>(&row.what)) {
     const auto chosen = cost::choose_sweep(profile, sweep->kind, sweep->row);
     if (chosen) return of_sweep(*chosen->curve, spec, *sweep, row);
   }
@@ -111,11 +111,11 @@ std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, co
 }
 
 ProfileCheck check_profile(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,
-                           std::span<const KernelMeasurement> rows, std::int64_t anchor) {
+                           std::span<const primitives::KernelMeasurement> rows, std::int64_t anchor) {
   ProfileCheck check;
   check.profile = profile.id;
   std::vector<CurveRows> curves;
-  for (const KernelMeasurement& row : rows) {
+  for (const primitives::KernelMeasurement& row : rows) {
     if (row.left_out) {
       ++check.left_out;
       continue;

@@ -34,14 +34,14 @@ Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spe
   std::set<std::uint64_t> shapes;
   std::size_t forward = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const ConvolutionShape& s = rows[i].shape;
+    const primitives::ConvolutionShape& s = rows[i].shape;
     for (const std::int64_t x : {rows[i].batch, s.in, s.out, s.groups, s.input[0], s.input[1], s.output[0], s.output[1],
                                  s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.dilation[0], s.dilation[1]}) {
       if (x < 1) return bad("row " + std::to_string(i + 1) + ": a size is not at least 1");
     }
     const double time = rows[i].time.in(seconds);
     if (!std::isfinite(time) || time <= 0) return bad("row " + std::to_string(i + 1) + ": the time is not positive");
-    if (s.pass != ConvolutionPass::kForward) continue;
+    if (s.pass != primitives::ConvolutionPass::kForward) continue;
     ++forward;
     shapes.insert(shape_hash(shape_of(rows[i], 0)));
   }
@@ -238,7 +238,7 @@ class ForwardFit {
   double most_order_ = 0;
 };
 
-bool is_forward(const ConvolutionRow& row) { return row.shape.pass == ConvolutionPass::kForward; }
+bool is_forward(const ConvolutionRow& row) { return row.shape.pass == primitives::ConvolutionPass::kForward; }
 
 /// What a row took without the measurement's part; nothing where that hides it.
 std::optional<Time> net_time(const ConvolutionCurve& curve, const ConvolutionRow& row) {
@@ -258,7 +258,7 @@ double input_ratio(const ConvolutionCurve& curve, const DeviceSpec& spec, const 
   std::vector<double> ratios;
   for (const ConvolutionRow& row : rows) {
     const bool steps = row.shape.stride != std::array<std::int64_t, 2>{1, 1};
-    if (row.shape.pass != ConvolutionPass::kInputGradient || steps != strided) continue;
+    if (row.shape.pass != primitives::ConvolutionPass::kInputGradient || steps != strided) continue;
     if (const auto net = net_time(curve, row)) ratios.push_back(*net / predicted(curve, spec, row));
   }
   return ratios.empty() ? otherwise : quantile(std::move(ratios), 0.5) * otherwise;
@@ -268,7 +268,7 @@ double input_ratio(const ConvolutionCurve& curve, const DeviceSpec& spec, const 
 void fit_weight_gradients(ConvolutionCurve& curve, const DeviceSpec& spec, const std::vector<ConvolutionRow>& rows) {
   std::vector<const ConvolutionRow*> seen;
   for (const ConvolutionRow& row : rows) {
-    if (row.shape.pass == ConvolutionPass::kWeightGradient && net_time(curve, row)) seen.push_back(&row);
+    if (row.shape.pass == primitives::ConvolutionPass::kWeightGradient && net_time(curve, row)) seen.push_back(&row);
   }
   if (seen.size() < kFewestGradients) return;
   const std::vector<Parameter> parameters{in_logarithm({0.2, curve.weight_gradient, 10}),
@@ -324,7 +324,7 @@ Time overhead_of(const ConvolutionCurve& curve, std::int64_t order) {
 }
 
 std::vector<std::int64_t> shape_of(const ConvolutionRow& row, std::int64_t salt) {
-  const ConvolutionShape& shape = row.shape;
+  const primitives::ConvolutionShape& shape = row.shape;
   return {salt,
           static_cast<std::int64_t>(shape.pass),
           row.batch,
@@ -347,7 +347,7 @@ ProductSize size_of(const ConvolutionRow& row) {
   return cost::implicit_product(row.shape, static_cast<double>(row.batch));
 }
 
-bool held_out(const ConvolutionShape& shape, std::int64_t batch) {
+bool held_out(const primitives::ConvolutionShape& shape, std::int64_t batch) {
   return fold_of_row(ConvolutionRow{shape, batch, {}}) == kReportFold;
 }
 

@@ -21,11 +21,11 @@ tl::unexpected<Error> named(Error error, const std::string& curve) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-Expected<void> fit_all_products(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,
+Expected<void> fit_all_products(std::span<const primitives::KernelMeasurement> rows, const hardware::Gpu& gpu,
                                 const FitOptions& options, hardware::GpuProfile& profile) {
   std::map<std::pair<Precision, bool>, std::vector<ProductRow>> groups;
-  for (const KernelMeasurement& row : rows) {
-    const auto* product = std::get_if<Product>(&row.what);
+  for (const primitives::KernelMeasurement& row : rows) {
+    const auto* product = std::get_if<primitives::Product>(&row.what);
     if (product == nullptr || row.left_out) continue;
     groups[{row.precision, product->products > 1}].push_back(
         {{static_cast<double>(product->products), static_cast<double>(product->m), static_cast<double>(product->n),
@@ -57,11 +57,11 @@ void keep_measured(const std::vector<ConvolutionRow>& rows, const hardware::Conv
   std::stable_sort(profile.measured_convolutions.begin(), profile.measured_convolutions.end(), hardware::ByShape{});
 }
 
-Expected<void> fit_all_convolutions(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,
+Expected<void> fit_all_convolutions(std::span<const primitives::KernelMeasurement> rows, const hardware::Gpu& gpu,
                                     const FitOptions& options, hardware::GpuProfile& profile) {
   std::map<Precision, std::vector<ConvolutionRow>> groups;
-  for (const KernelMeasurement& row : rows) {
-    const auto* convolution = std::get_if<TimedConvolution>(&row.what);
+  for (const primitives::KernelMeasurement& row : rows) {
+    const auto* convolution = std::get_if<primitives::TimedConvolution>(&row.what);
     if (convolution == nullptr || row.left_out) continue;
     groups[row.precision].push_back({convolution->shape, convolution->batch, row.time, row.order});
   }
@@ -78,8 +78,8 @@ Expected<void> fit_all_convolutions(std::span<const KernelMeasurement> rows, con
 
 }  // namespace
 
-Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> rows, const hardware::Gpu& gpu,
-                                           const FitOptions& options) {
+Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMeasurement> rows,
+                                           const hardware::Gpu& gpu, const FitOptions& options) {
   hardware::GpuProfile profile;
   profile.id = options.id.empty() ? gpu.id : options.id;
   profile.gpu = gpu.id;
@@ -94,8 +94,9 @@ Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> ro
     return tl::unexpected<Error>(fitted.error());
   }
   std::vector<double> launches;
-  for (const KernelMeasurement& row : rows) {
-    if (!row.left_out && std::holds_alternative<TimedLaunch>(row.what)) launches.push_back(row.time.in(seconds));
+  for (const primitives::KernelMeasurement& row : rows) {
+    if (!row.left_out && std::holds_alternative<primitives::TimedLaunch>(row.what))
+      launches.push_back(row.time.in(seconds));
   }
   if (!launches.empty()) profile.launch_interval = seconds(median(std::move(launches)));
   if (profile.sweeps.empty() && profile.products.empty() && profile.convolutions.empty() && !profile.launch_interval) {

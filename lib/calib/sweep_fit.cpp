@@ -24,17 +24,19 @@ constexpr double kWorthALength = 0.97;  // of the error without it
 constexpr std::size_t kMostLengths = 5;
 constexpr double kNoError = 5e-4;  // what is off by less is as good as exact
 
-bool reduces(SweepKind kind) { return kind == SweepKind::kSoftmax || kind == SweepKind::kNorm; }
+bool reduces(primitives::SweepKind kind) {
+  return kind == primitives::SweepKind::kSoftmax || kind == primitives::SweepKind::kNorm;
+}
 
-std::string name_of_curve(SweepKind kind, std::int64_t row_from) {
-  std::string name(name_of(kSweepKinds, kind));
+std::string name_of_curve(primitives::SweepKind kind, std::int64_t row_from) {
+  std::string name(name_of(primitives::kSweepKinds, kind));
   if (row_from > 0) name += fmt::format(" of rows from {}", row_from);
   return name;
 }
 
 /// Rows of one curve.
 struct Group {
-  SweepKind kind = SweepKind::kElementwise;
+  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
   std::int64_t row_from = 0;
   std::vector<SweepPoint> points;
   std::vector<std::string> series;
@@ -42,7 +44,8 @@ struct Group {
   std::int64_t row_most = 0;
 };
 
-SweepPoint point_of(const KernelMeasurement& row, const TimedSweep& sweep, std::vector<std::string>& series) {
+SweepPoint point_of(const primitives::KernelMeasurement& row, const primitives::TimedSweep& sweep,
+                    std::vector<std::string>& series) {
   SweepPoint point;
   point.traffic = sweep.traffic.in(bytes);
   point.rows = reduces(sweep.kind) ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
@@ -57,26 +60,26 @@ SweepPoint point_of(const KernelMeasurement& row, const TimedSweep& sweep, std::
   return point;
 }
 
-std::vector<Group> groups_of(std::span<const KernelMeasurement> rows) {
-  const auto key = [](const TimedSweep& sweep) {
+std::vector<Group> groups_of(std::span<const primitives::KernelMeasurement> rows) {
+  const auto key = [](const primitives::TimedSweep& sweep) {
     return std::pair{sweep.kind, reduces(sweep.kind) && sweep.row >= kLongRow ? kLongRow : std::int64_t{0}};
   };
-  std::map<std::pair<SweepKind, std::int64_t>, std::set<std::pair<double, std::int64_t>>> seen;
-  for (const KernelMeasurement& row : rows) {
-    const auto* sweep = std::get_if<TimedSweep>(&row.what);
+  std::map<std::pair<primitives::SweepKind, std::int64_t>, std::set<std::pair<double, std::int64_t>>> seen;
+  for (const primitives::KernelMeasurement& row : rows) {
+    const auto* sweep = std::get_if<primitives::TimedSweep>(&row.what);
     if (sweep != nullptr && !row.left_out) seen[key(*sweep)].insert({sweep->traffic.in(bytes), sweep->row});
   }
   // Both lengths need rows of their own, or share one curve.
-  const auto shared = [&](SweepKind kind) {
+  const auto shared = [&](primitives::SweepKind kind) {
     const auto enough = [&](std::int64_t from) {
       const auto found = seen.find({kind, from});
       return found != seen.end() && found->second.size() >= 3 * kLeastShapes;
     };
     return !enough(0) || !enough(kLongRow);
   };
-  std::map<std::pair<SweepKind, std::int64_t>, Group> groups;
-  for (const KernelMeasurement& row : rows) {
-    const auto* sweep = std::get_if<TimedSweep>(&row.what);
+  std::map<std::pair<primitives::SweepKind, std::int64_t>, Group> groups;
+  for (const primitives::KernelMeasurement& row : rows) {
+    const auto* sweep = std::get_if<primitives::TimedSweep>(&row.what);
     if (sweep == nullptr || row.left_out) continue;
     auto place = key(*sweep);
     if (shared(place.first)) place.second = 0;
@@ -317,7 +320,7 @@ Expected<hardware::SweepCurve> fit_group(const Group& group, const hardware::Dev
 
 }  // namespace
 
-Expected<std::vector<hardware::SweepCurve>> fit_sweeps(std::span<const KernelMeasurement> rows,
+Expected<std::vector<hardware::SweepCurve>> fit_sweeps(std::span<const primitives::KernelMeasurement> rows,
                                                        const hardware::DeviceSpec& spec,
                                                        const SweepFitOptions& options) {
   std::vector<hardware::SweepCurve> curves;

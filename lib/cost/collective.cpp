@@ -76,13 +76,16 @@ Expected<void> check(const Communicator& c, const CollectiveLibrary& library) {
   return {};
 }
 
-std::vector<CollectiveLine> lines_of(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op) {
+std::vector<CollectiveLine> lines_of(const Communicator& c, const CollectiveLibrary& library,
+                                     primitives::CollectiveOp op) {
   return library.kind == CollectiveLibraryKind::kNccl ? nccl_lines(c, library, op) : mpi_lines(c, library, op);
 }
 
-constexpr std::array<CollectiveOp, kCollectiveOpCount> kAllOps{
-    CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll,
-    CollectiveOp::kBroadcast, CollectiveOp::kReduce,    CollectiveOp::kSendRecv};
+constexpr std::array<primitives::CollectiveOp, primitives::kCollectiveOpCount> kAllOps{
+    primitives::CollectiveOp::kAllReduce,     primitives::CollectiveOp::kAllGather,
+    primitives::CollectiveOp::kReduceScatter, primitives::CollectiveOp::kAllToAll,
+    primitives::CollectiveOp::kBroadcast,     primitives::CollectiveOp::kReduce,
+    primitives::CollectiveOp::kSendRecv};
 
 /// What a library could be asked for on this communicator, in reading order.
 std::vector<std::string> algorithms_of(const Communicator& c, CollectiveLibrary library) {
@@ -90,8 +93,8 @@ std::vector<std::string> algorithms_of(const Communicator& c, CollectiveLibrary 
   library.protocol.reset();
   for (const auto& [name, algorithm] : kCollectiveAlgorithms) {
     library.algorithm = algorithm;
-    const bool known =
-        std::any_of(kAllOps.begin(), kAllOps.end(), [&](CollectiveOp op) { return !lines_of(c, library, op).empty(); });
+    const bool known = std::any_of(kAllOps.begin(), kAllOps.end(),
+                                   [&](primitives::CollectiveOp op) { return !lines_of(c, library, op).empty(); });
     if (known) names.emplace_back(name);
   }
   return names;
@@ -139,7 +142,7 @@ Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicat
   model.table_ = std::move(table);
   if (communicator.gpus == 1) return model;
   bool any = false;
-  for (const CollectiveOp op : kAllOps) {
+  for (const primitives::CollectiveOp op : kAllOps) {
     auto& lines = model.lines_[static_cast<std::size_t>(op)];
     lines = lines_of(communicator, library, op);
     any = any || !lines.empty();
@@ -158,7 +161,7 @@ Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicat
               {"algorithms: " + join(algorithms_of(communicator, library))});
 }
 
-CollectiveCost CollectiveModel::cost(CollectiveOp op, DataSize size) const {
+CollectiveCost CollectiveModel::cost(primitives::CollectiveOp op, DataSize size) const {
   if (communicator_.gpus == 1) return {};
   if (table_ != nullptr) {
     if (const auto measured = table_->time(op, communicator_.gpus, communicator_.nodes, size)) {
@@ -176,11 +179,11 @@ CollectiveCost CollectiveModel::cost(CollectiveOp op, DataSize size) const {
   return best;
 }
 
-DataSize CollectiveModel::network_bytes(CollectiveOp op, DataSize size) const {
+DataSize CollectiveModel::network_bytes(primitives::CollectiveOp op, DataSize size) const {
   const auto n = static_cast<double>(communicator_.gpus);
   const auto nodes = static_cast<double>(communicator_.nodes);
   if (communicator_.nodes <= 1) return DataSize::zero();
-  if (op != CollectiveOp::kAllReduce) return size * ((n - 1.0) / n);
+  if (op != primitives::CollectiveOp::kAllReduce) return size * ((n - 1.0) / n);
   switch (cost(op, size).algorithm) {
     case CollectiveAlgorithm::kDoubleTree:
     case CollectiveAlgorithm::kTree:
@@ -203,12 +206,13 @@ DataSize CollectiveModel::network_bytes(CollectiveOp op, DataSize size) const {
   return size;
 }
 
-Bandwidth CollectiveModel::bus_bandwidth_limit(CollectiveOp op) const {
+Bandwidth CollectiveModel::bus_bandwidth_limit(primitives::CollectiveOp op) const {
   Bandwidth limit{};
   for (const CollectiveLine& candidate : candidates(op)) {
     if (candidate.up_to < DataSize::infinity()) continue;
     const double bend = candidate.bends ? tree_correction(candidate.protocol, terabytes(1)) : 1.0;
-    limit = max(limit, bytes(1) / candidate.per_byte * (bend * bus_bandwidth_factor(op, communicator_.gpus)));
+    limit =
+        max(limit, bytes(1) / candidate.per_byte * (bend * primitives::bus_bandwidth_factor(op, communicator_.gpus)));
   }
   return limit;
 }

@@ -12,14 +12,14 @@ namespace {
 
 bool positive(double value) { return std::isfinite(value) && value > 0.0; }
 
-auto key(const CollectiveMeasurement& p) { return std::tuple(p.op, p.gpus, p.nodes); }
+auto key(const primitives::CollectiveMeasurement& p) { return std::tuple(p.op, p.gpus, p.nodes); }
 
-std::string series_name(const CollectiveMeasurement& p) {
-  return std::string(name_of(kCollectiveOps, p.op)) + " of " + std::to_string(p.gpus) + " GPUs on " +
+std::string series_name(const primitives::CollectiveMeasurement& p) {
+  return std::string(name_of(primitives::kCollectiveOps, p.op)) + " of " + std::to_string(p.gpus) + " GPUs on " +
          std::to_string(p.nodes) + (p.nodes == 1 ? " node" : " nodes");
 }
 
-Expected<void> check(const CollectiveMeasurement& p) {
+Expected<void> check(const primitives::CollectiveMeasurement& p) {
   const auto bad = [&](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what), p.where); };
   if (p.gpus < 1 || p.nodes < 1) return bad("a measurement needs at least one GPU and one node");
   if (p.gpus % p.nodes != 0) {
@@ -32,13 +32,13 @@ Expected<void> check(const CollectiveMeasurement& p) {
 
 }  // namespace
 
-Expected<CollectiveTable> CollectiveTable::create(std::span<const CollectiveMeasurement> points) {
+Expected<CollectiveTable> CollectiveTable::create(std::span<const primitives::CollectiveMeasurement> points) {
   if (points.empty()) return fail(ErrorCode::kInvalidArgument, "a table without measurements");
-  std::vector<CollectiveMeasurement> sorted(points.begin(), points.end());
+  std::vector<primitives::CollectiveMeasurement> sorted(points.begin(), points.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return key(a) < key(b); });
   CollectiveTable table;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
-    const CollectiveMeasurement& p = sorted[i];
+    const primitives::CollectiveMeasurement& p = sorted[i];
     if (auto sound = check(p); !sound) return tl::unexpected<Error>(sound.error());
     const bool first = i == 0 || key(sorted[i - 1]) != key(p);
     if (!first && !(sorted[i - 1].size < p.size)) {
@@ -66,8 +66,8 @@ Expected<CollectiveTable> CollectiveTable::create(std::span<const CollectiveMeas
   return table;
 }
 
-std::optional<CollectiveTable::Answer> CollectiveTable::time(CollectiveOp op, std::int64_t gpus, std::int64_t nodes,
-                                                             DataSize size) const {
+std::optional<CollectiveTable::Answer> CollectiveTable::time(primitives::CollectiveOp op, std::int64_t gpus,
+                                                             std::int64_t nodes, DataSize size) const {
   for (const Series& series : series_) {
     if (series.op == op && series.gpus == gpus && series.nodes == nodes) return ask(series, size.in(bytes));
   }

@@ -49,7 +49,7 @@ struct Elements {
 struct Asked {
   const ConvolutionCurve& curve;
   const DeviceSpec& spec;
-  const ConvolutionShape& shape;
+  const primitives::ConvolutionShape& shape;
   double batch = 1;
   DataSize element{};
   Elements elements{};
@@ -61,9 +61,9 @@ struct Asked {
   [[nodiscard]] Time moving(double moved) const { return moved * element / (spec.memory * curve.product.memory); }
 };
 
-Asked asked_of(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionShape& shape, double batch,
-               DataSize element) {
-  const bool back = shape.pass == ConvolutionPass::kInputGradient;
+Asked asked_of(const ConvolutionCurve& curve, const DeviceSpec& spec, const primitives::ConvolutionShape& shape,
+               double batch, DataSize element) {
+  const bool back = shape.pass == primitives::ConvolutionPass::kInputGradient;
   const auto in = static_cast<double>(shape.in);
   const auto out = static_cast<double>(shape.out);
   return {.curve = curve,
@@ -79,10 +79,10 @@ Asked asked_of(const ConvolutionCurve& curve, const DeviceSpec& spec, const Conv
           .produced = back ? shape.input : shape.output};
 }
 
-bool stepping(const ConvolutionShape& shape) { return shape.stride != std::array<std::int64_t, 2>{1, 1}; }
+bool stepping(const primitives::ConvolutionShape& shape) { return shape.stride != std::array<std::int64_t, 2>{1, 1}; }
 
 /// Whether Winograd's algorithms know this kernel: 0, 3 or 5.
-std::int64_t minimal_filtering(const ConvolutionShape& shape) {
+std::int64_t minimal_filtering(const primitives::ConvolutionShape& shape) {
   const bool dilated = shape.dilation != std::array<std::int64_t, 2>{1, 1};
   const std::int64_t taps = shape.kernel[0];
   const bool known = (taps == 3 || taps == 5) && shape.kernel[1] == taps;
@@ -106,7 +106,7 @@ Time transformed_time(const Asked& asked, std::int64_t taps) {
   const auto& way = asked.curve.winograd4;
   const std::int64_t side = 7 - taps;
   const double places = asked.batch * blocks(asked.produced, {side, side});
-  const bool weights_gradient = asked.shape.pass == ConvolutionPass::kWeightGradient;
+  const bool weights_gradient = asked.shape.pass == primitives::ConvolutionPass::kWeightGradient;
   ProductSize size{.products = 36, .m = places, .n = asked.to, .k = asked.from};
   if (weights_gradient) size = {.products = 36, .m = asked.to, .n = asked.from, .k = places};
   const double ends = 36 * places * (asked.from + asked.to);
@@ -136,9 +136,9 @@ Time implicit_time(const Asked& asked) {
       asked.element * (padded * (asked.elements.input + asked.elements.weights) + asked.elements.output);
   ProductWay way{.tiles = curve.product.tiles, .k_start = curve.product.k_start};
   switch (asked.shape.pass) {
-    case ConvolutionPass::kForward: size.k *= padded; break;
-    case ConvolutionPass::kInputGradient: break;
-    case ConvolutionPass::kWeightGradient:
+    case primitives::ConvolutionPass::kForward: size.k *= padded; break;
+    case primitives::ConvolutionPass::kInputGradient: break;
+    case primitives::ConvolutionPass::kWeightGradient:
       size.n *= padded;
       way.k_start = curve.product.k_start + curve.weight_start;
       way.most_parts = kMostParts;
@@ -150,31 +150,33 @@ Time implicit_time(const Asked& asked) {
 
 }  // namespace
 
-ProductSize implicit_product(const ConvolutionShape& shape, double batch) {
+ProductSize implicit_product(const primitives::ConvolutionShape& shape, double batch) {
   const auto groups = static_cast<double>(shape.groups);
   const double in = static_cast<double>(shape.in) / groups;
   const double out = static_cast<double>(shape.out) / groups;
   const double taps = area(shape.kernel);
   const double produced = batch * area(shape.output);
   switch (shape.pass) {
-    case ConvolutionPass::kForward: return {.products = groups, .m = produced, .n = out, .k = in * taps};
-    case ConvolutionPass::kInputGradient:
+    case primitives::ConvolutionPass::kForward: return {.products = groups, .m = produced, .n = out, .k = in * taps};
+    case primitives::ConvolutionPass::kInputGradient:
       if (!stepping(shape)) {
         return {.products = groups, .m = batch * area(shape.input), .n = in, .k = out * taps};
       }
       // Every output is sent to the inputs it came from.
       return {.products = groups, .m = produced, .n = in * taps, .k = out};
-    case ConvolutionPass::kWeightGradient: return {.products = groups, .m = out, .n = in * taps, .k = produced};
+    case primitives::ConvolutionPass::kWeightGradient:
+      return {.products = groups, .m = out, .n = in * taps, .k = produced};
   }
   return {};
 }
 
-Time convolution_time(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionShape& shape,
+Time convolution_time(const ConvolutionCurve& curve, const DeviceSpec& spec, const primitives::ConvolutionShape& shape,
                       double batch, DataSize element) {
   const Asked asked = asked_of(curve, spec, shape, batch, element);
   Time best = implicit_time(asked);
   if (const std::int64_t taps = minimal_filtering(shape); taps > 0) {
-    const bool fused = curve.winograd2.efficiency > 0 && taps == 3 && shape.pass != ConvolutionPass::kWeightGradient;
+    const bool fused =
+        curve.winograd2.efficiency > 0 && taps == 3 && shape.pass != primitives::ConvolutionPass::kWeightGradient;
     if (fused) best = min(best, fused_time(asked));
     if (!curve.winograd4.tiles.empty()) best = min(best, transformed_time(asked, taps));
   }
@@ -182,13 +184,13 @@ Time convolution_time(const ConvolutionCurve& curve, const DeviceSpec& spec, con
   if (shape.groups > 1 && narrow <= kDepthwise) {
     best = min(best, element * asked.elements.all() / (spec.memory * kDepthwiseBandwidth));
   }
-  if (shape.pass != ConvolutionPass::kInputGradient) return best;
+  if (shape.pass != primitives::ConvolutionPass::kInputGradient) return best;
   return best * (stepping(shape) ? curve.strided_gradient : curve.input_gradient);
 }
 
 std::optional<ConvolutionAnswer> measured_convolution(std::span<const MeasuredConvolution> table,
                                                       const ConvolutionCurve* curve, const DeviceSpec& spec,
-                                                      Precision precision, const ConvolutionShape& shape,
+                                                      Precision precision, const primitives::ConvolutionShape& shape,
                                                       double batch) {
   const MeasuredConvolution* nearest = nullptr;
   double least = 0;

@@ -47,13 +47,13 @@ class KernelTimes {
         spec_(hardware::device_spec(calibration.gpu, precision)),
         precision_(precision) {}
 
-  KernelTime operator()(const Product& product) const;
-  KernelTime operator()(const ConvolutionShape& shape) const;
-  KernelTime operator()(const Sweep& sweep) const;
-  KernelTime operator()(const FusedAttention& attention) const {
+  KernelTime operator()(const primitives::Product& product) const;
+  KernelTime operator()(const primitives::ConvolutionShape& shape) const;
+  KernelTime operator()(const primitives::Sweep& sweep) const;
+  KernelTime operator()(const primitives::FusedAttention& attention) const {
     return roofline(attention.work * batch_, element_ * (static_cast<double>(attention.elements) * batch_));
   }
-  [[nodiscard]] KernelTime sweep(SweepKind kind, std::int64_t row, DataSize traffic) const;
+  [[nodiscard]] KernelTime sweep(primitives::SweepKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
   template <typename Find>
@@ -96,10 +96,12 @@ KernelTime KernelTimes::roofline(Work work, DataSize size) const {
   return {max(compute, memory), compute > memory};
 }
 
-KernelTime KernelTimes::operator()(const Product& product) const {
+KernelTime KernelTimes::operator()(const primitives::Product& product) const {
   hardware::ProductSize size{static_cast<double>(product.products), static_cast<double>(product.m),
                              static_cast<double>(product.n), static_cast<double>(product.k)};
-  (product.grows == Grows::kProducts ? size.products : product.grows == Grows::kM ? size.m : size.k) *= batch_;
+  (product.grows == primitives::Grows::kProducts ? size.products
+   : product.grows == primitives::Grows::kM      ? size.m
+                                                 : size.k) *= batch_;
   const Work work = flops(2 * size.products * size.m * size.n * size.k);
   const DataSize touched = element_ * (size.products * (size.m * size.k + size.k * size.n + size.m * size.n));
   const auto [found, far] = curve([&](const hardware::GpuProfile& profile, Precision precision) {
@@ -110,7 +112,7 @@ KernelTime KernelTimes::operator()(const Product& product) const {
           far + outside(found->report, size)};
 }
 
-KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
+KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) const {
   const auto count = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
   const double weights = count(shape.in / shape.groups, shape.out) * count(shape.kernel[0], shape.kernel[1]);
   const double output = count(shape.output[0], shape.output[1]) * batch_;
@@ -132,17 +134,17 @@ KernelTime KernelTimes::operator()(const ConvolutionShape& shape) const {
     if (table) return {table->time, compute, found == nullptr ? &table_report() : &found->report};
   }
   if (found == nullptr) return roofline(work, touched);
-  const double unseen = shape.pass != ConvolutionPass::kForward && found->gradient_rows == 0 ? kLent : 0;
+  const double unseen = shape.pass != primitives::ConvolutionPass::kForward && found->gradient_rows == 0 ? kLent : 0;
   return {convolution_time(*found, spec_, shape, batch_, element_), compute, &found->report,
           far + unseen + outside(found->report, implicit_product(shape, batch_))};
 }
 
-KernelTime KernelTimes::operator()(const Sweep& sweep) const {
+KernelTime KernelTimes::operator()(const primitives::Sweep& sweep) const {
   const double elements = static_cast<double>(sweep.elements) * batch_ + static_cast<double>(sweep.weights);
   return this->sweep(sweep.kind, sweep.row, element_ * elements);
 }
 
-KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic) const {
+KernelTime KernelTimes::sweep(primitives::SweepKind kind, std::int64_t row, DataSize traffic) const {
   std::optional<ChosenSweep> chosen;
   bool lent = false;
   for (const ProfileInUse& use : calibration_.profiles) {
@@ -152,7 +154,8 @@ KernelTime KernelTimes::sweep(SweepKind kind, std::int64_t row, DataSize traffic
     lent = use.lent;
     if (!chosen->stand_in) break;
   }
-  const Time chain = kind == SweepKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain : Time::zero();
+  const Time chain =
+      kind == primitives::SweepKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain : Time::zero();
   if (!chosen) return {roofline(Work::zero(), traffic).time + chain, false};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
@@ -185,8 +188,10 @@ Timed with_ends(const KernelTime& kernel, std::pair<double, double> assumed) {
 using Key = std::array<std::int64_t, 14>;
 
 struct KeyOf {
-  Key operator()(const Product& p) const { return {1, p.products, p.m, p.n, p.k, static_cast<int>(p.grows)}; }
-  Key operator()(const ConvolutionShape& c) const {
+  Key operator()(const primitives::Product& p) const {
+    return {1, p.products, p.m, p.n, p.k, static_cast<int>(p.grows)};
+  }
+  Key operator()(const primitives::ConvolutionShape& c) const {
     return {2,
             c.in,
             c.out,
@@ -202,8 +207,10 @@ struct KeyOf {
             c.dilation[0] * 4 + static_cast<int>(c.pass),
             c.dilation[1]};
   }
-  Key operator()(const Sweep& w) const { return {3, static_cast<int>(w.kind), w.elements, w.weights, w.row}; }
-  Key operator()(const FusedAttention& a) const {
+  Key operator()(const primitives::Sweep& w) const {
+    return {3, static_cast<int>(w.kind), w.elements, w.weights, w.row};
+  }
+  Key operator()(const primitives::FusedAttention& a) const {
     return {4, a.elements, static_cast<std::int64_t>(a.work.in(flops))};  // whole numbers below 2^53
   }
 };
@@ -216,7 +223,7 @@ class Sum {
     known_.reserve(256);
   }
 
-  LayerTime add(const Kernel& kernel) {
+  LayerTime add(const primitives::Kernel& kernel) {
     const Key key = std::visit(KeyOf{}, kernel.shape);
     std::uint64_t hash = 0;
     for (const std::int64_t part : key) hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
@@ -250,10 +257,10 @@ class Sum {
 };
 
 /// Nobody asks for the gradient of the model's input.
-std::vector<Kernel> without_input_gradient(std::vector<Kernel> kernels) {
-  std::erase_if(kernels, [](const Kernel& kernel) {
-    const auto* shape = std::get_if<ConvolutionShape>(&kernel.shape);
-    return shape != nullptr && shape->pass == ConvolutionPass::kInputGradient;
+std::vector<primitives::Kernel> without_input_gradient(std::vector<primitives::Kernel> kernels) {
+  std::erase_if(kernels, [](const primitives::Kernel& kernel) {
+    const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
+    return shape != nullptr && shape->pass == primitives::ConvolutionPass::kInputGradient;
   });
   return kernels;
 }
@@ -266,9 +273,9 @@ CalibratedTimes calibrated_times(const workload::Model& model, const Calibration
   CalibratedTimes times;
   times.layers.reserve(model.layers.size());
   Sum sum(time, calibration, times);
-  const auto pass = [&](const std::vector<Kernel>& kernels) {
+  const auto pass = [&](const std::vector<primitives::Kernel>& kernels) {
     LayerTime whole;
-    for (const Kernel& kernel : kernels) {
+    for (const primitives::Kernel& kernel : kernels) {
       const LayerTime part = sum.add(kernel);
       whole.compute += part.compute;
       whole.memory += part.memory;
@@ -280,7 +287,7 @@ CalibratedTimes calibrated_times(const workload::Model& model, const Calibration
     const bool first = times.layers.empty();
     times.layers.push_back({forward, pass(first ? without_input_gradient(layer.backward) : layer.backward)});
   }
-  const Timed update = with_ends(time.sweep(SweepKind::kUpdate, 0, updated), calibration.assumed_interval);
+  const Timed update = with_ends(time.sweep(primitives::SweepKind::kUpdate, 0, updated), calibration.assumed_interval);
   times.update = sum.add(update, 1).total();
   return times;
 }

@@ -216,19 +216,20 @@ void add_all_reduce(std::vector<CollectiveLine>& lines, const Costs& k, const Co
   add_pair(lines, library, recursive_doubling(k), rabenseifner(k), kShortReduce);
 }
 
-void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const CollectiveLibrary& library, CollectiveOp op) {
+void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const CollectiveLibrary& library,
+                primitives::CollectiveOp op) {
   const double rest = (k.n - 1.0) / k.n;
   const double gathered = 1.0 + 1.0 / k.n;  // one share one way, everything the other
   switch (op) {
-    case CollectiveOp::kAllReduce: return add_all_reduce(lines, k, library);
-    case CollectiveOp::kAllGather:
+    case primitives::CollectiveOp::kAllReduce: return add_all_reduce(lines, k, library);
+    case primitives::CollectiveOp::kAllGather:
       return add_pair(
           lines, library,
           line(k, Algorithm::kRecursiveDoubling,
                {.latency = k.tree_latency(), .sent = k.halving(), .copied = gathered}),
           line(k, Algorithm::kRing, {.latency = k.ring_latency(), .sent = k.slowest_hop() * rest, .copied = gathered}),
           kLongGather);
-    case CollectiveOp::kReduceScatter:
+    case primitives::CollectiveOp::kReduceScatter:
       return add_pair(
           lines, library,
           line(k, Algorithm::kRabenseifner,
@@ -240,13 +241,13 @@ void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const Collec
                 .reduced = rest,
                 .copied = gathered}),
           kLongScatter);
-    case CollectiveOp::kAllToAll:
+    case primitives::CollectiveOp::kAllToAll:
       return add_pair(
           lines, library, line(k, Algorithm::kBruck, {.latency = k.tree_latency(), .sent = k.whole_exchanges() * 0.5}),
           line(k, Algorithm::kPairwise,
                {.latency = k.ring_latency(), .sent = k.slowest_hop() * (rest * (k.nodes > 1 ? k.local : 1.0))}),
           kShortAllToAll * k.n);
-    case CollectiveOp::kBroadcast:
+    case primitives::CollectiveOp::kBroadcast:
       return add_pair(
           lines, library,
           line(k, Algorithm::kBinomial,
@@ -256,7 +257,7 @@ void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const Collec
                 .sent = k.halving() + k.slowest_hop() * rest,
                 .copied = 1}),
           kShortBroadcast);
-    case CollectiveOp::kReduce:
+    case primitives::CollectiveOp::kReduce:
       return add_pair(lines, library,
                       line(k, Algorithm::kBinomial,
                            {.latency = k.tree_latency(),
@@ -271,7 +272,7 @@ void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const Collec
                             .reduced = rest,
                             .copied = 1}),
                       kShortReduce);
-    case CollectiveOp::kSendRecv:
+    case primitives::CollectiveOp::kSendRecv:
       if (library.algorithm && *library.algorithm != Algorithm::kDirect) return;
       return lines.push_back(
           line(k, Algorithm::kDirect,
@@ -293,12 +294,13 @@ void add_optimised(std::vector<CollectiveLine>& lines, const Communicator& c, co
 
 }  // namespace
 
-std::vector<CollectiveLine> mpi_lines(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op) {
+std::vector<CollectiveLine> mpi_lines(const Communicator& c, const CollectiveLibrary& library,
+                                      primitives::CollectiveOp op) {
   std::vector<CollectiveLine> lines;
   if (library.protocol) return lines;
   if (library.kind == Kind::kMpi) {
     add_others(lines, host_costs(c, library), library, op);
-  } else if (op != CollectiveOp::kAllReduce) {
+  } else if (op != primitives::CollectiveOp::kAllReduce) {
     add_others(lines, device_costs(c, library), library, op);
   } else if (library.kind == Kind::kMpiOpt) {
     add_optimised(lines, c, library);

@@ -177,11 +177,11 @@ Bandwidth protocol_rate(const Context& x, Protocol protocol, Bandwidth rate) {
   return protocol == Protocol::kLl128 ? rate * kLl128Share : rate;
 }
 
-CollectiveLine ring(const Context& x, CollectiveOp op, std::size_t p) {
+CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Protocol protocol = kProtocols[p];
   const Latencies hop = latencies(x.c, p);
-  const bool twice = op == CollectiveOp::kAllReduce;
-  const bool pipelined = op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+  const bool twice = op == primitives::CollectiveOp::kAllReduce;
+  const bool pipelined = op == primitives::CollectiveOp::kBroadcast || op == primitives::CollectiveOp::kReduce;
   const double steps = twice ? 2.0 * (x.n - 1.0) : x.n - 1.0;
   const double across = twice ? 2.0 * (x.nodes - 1.0) : x.nodes - 1.0;
   const Time intra = x.c.nodes == 1 ? hop.intra_ring : max(hop.intra_ring, hop.overhead);
@@ -247,13 +247,13 @@ CollectiveLine hierarchical(const Context& x) {
   return line(x, Algorithm::kHierarchical, Protocol::kSimple, latency, sent);
 }
 
-CollectiveLine point_to_point(const Context& x, CollectiveOp op, std::size_t p) {
+CollectiveLine point_to_point(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Protocol protocol = kProtocols[p];
   const Latencies hop = latencies(x.c, p);
   Time inside{};
   Time outside{};
   Time latency = x.c.nodes == 1 ? hop.intra_ring : hop.inter_ring;
-  if (op == CollectiveOp::kSendRecv) {
+  if (op == primitives::CollectiveOp::kSendRecv) {
     if (x.per_node > 1.0) inside = per_byte(protocol_rate(x, protocol, x.rates.intra));
     if (x.c.nodes > 1) outside = per_byte(protocol_rate(x, protocol, x.rates.port));
   } else {
@@ -321,7 +321,8 @@ double tree_correction(CollectiveProtocol protocol, DataSize size) {
   return table[k] + (table[k + 1] - table[k]) * (2.0 * mantissa - 1.0);
 }
 
-std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op) {
+std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLibrary& library,
+                                       primitives::CollectiveOp op) {
   const auto n = static_cast<double>(c.gpus);
   Context x{.c = c,
             .library = library,
@@ -336,22 +337,22 @@ std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLi
   for (std::size_t p = 0; p < kProtocols.size(); ++p) {
     if (kProtocols[p] == Protocol::kLl128 && (!by_nvlink(c.fabric) || c.generation < GpuGeneration::kVolta)) continue;
     switch (op) {
-      case CollectiveOp::kAllReduce:
+      case primitives::CollectiveOp::kAllReduce:
         add(lines, library, ring(x, op, p));
         add(lines, library, double_tree(x, p));
         if (library.algorithm == Algorithm::kTree) add(lines, library, single_tree(x, p));
         break;
-      case CollectiveOp::kAllGather:
-      case CollectiveOp::kReduceScatter:
-      case CollectiveOp::kBroadcast:
-      case CollectiveOp::kReduce: add(lines, library, ring(x, op, p)); break;
-      case CollectiveOp::kAllToAll:
-      case CollectiveOp::kSendRecv:
+      case primitives::CollectiveOp::kAllGather:
+      case primitives::CollectiveOp::kReduceScatter:
+      case primitives::CollectiveOp::kBroadcast:
+      case primitives::CollectiveOp::kReduce: add(lines, library, ring(x, op, p)); break;
+      case primitives::CollectiveOp::kAllToAll:
+      case primitives::CollectiveOp::kSendRecv:
         if (kProtocols[p] != Protocol::kLl128) add(lines, library, point_to_point(x, op, p));
         break;
     }
   }
-  if (op == CollectiveOp::kAllReduce) {
+  if (op == primitives::CollectiveOp::kAllReduce) {
     if (has_nvls(x)) add(lines, library, nvls(x));
     // Nobody chooses it for NCCL; frameworks build it from NCCL's parts when asked.
     if (library.algorithm == Algorithm::kHierarchical) add(lines, library, hierarchical(x));

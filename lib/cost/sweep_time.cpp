@@ -8,7 +8,8 @@ namespace ddlsim::cost {
 namespace {
 
 /// The curve of the kind with the longest row_from that is not over `row`; the shortest where all are.
-const hardware::SweepCurve* curve_of(const hardware::GpuProfile& profile, SweepKind kind, std::int64_t row) {
+const hardware::SweepCurve* curve_of(const hardware::GpuProfile& profile, primitives::SweepKind kind,
+                                     std::int64_t row) {
   const hardware::SweepCurve* best = nullptr;
   for (const hardware::SweepCurve& curve : profile.sweeps) {
     if (curve.kind != kind) continue;
@@ -29,17 +30,17 @@ double factor_of(const hardware::SweepCurve& curve, std::int64_t row) {
   return factor;
 }
 
-bool has_stand_in(SweepKind kind) {
+bool has_stand_in(primitives::SweepKind kind) {
   switch (kind) {
-    case SweepKind::kElementwise:
-    case SweepKind::kSoftmax:
-    case SweepKind::kNorm: return false;
-    case SweepKind::kBatchNorm:
-    case SweepKind::kPool:
-    case SweepKind::kCopy:
-    case SweepKind::kLookup:
-    case SweepKind::kUpdate:
-    case SweepKind::kRecurrent: return true;
+    case primitives::SweepKind::kElementwise:
+    case primitives::SweepKind::kSoftmax:
+    case primitives::SweepKind::kNorm: return false;
+    case primitives::SweepKind::kBatchNorm:
+    case primitives::SweepKind::kPool:
+    case primitives::SweepKind::kCopy:
+    case primitives::SweepKind::kLookup:
+    case primitives::SweepKind::kUpdate:
+    case primitives::SweepKind::kRecurrent: return true;
   }
   return false;
 }
@@ -70,10 +71,11 @@ hardware::MeasuringOverhead overhead_of(const hardware::SweepCurve& curve, std::
   return {std::string(series), {}, {}};
 }
 
-std::optional<ChosenSweep> choose_sweep(const hardware::GpuProfile& profile, SweepKind kind, std::int64_t row) {
+std::optional<ChosenSweep> choose_sweep(const hardware::GpuProfile& profile, primitives::SweepKind kind,
+                                        std::int64_t row) {
   if (const auto* own = curve_of(profile, kind, row)) return ChosenSweep{own, false};
   if (!has_stand_in(kind)) return std::nullopt;
-  if (const auto* other = curve_of(profile, SweepKind::kElementwise, 0)) return ChosenSweep{other, true};
+  if (const auto* other = curve_of(profile, primitives::SweepKind::kElementwise, 0)) return ChosenSweep{other, true};
   return std::nullopt;
 }
 

@@ -29,7 +29,7 @@ constexpr auto kRemarks =
 
 std::size_t index_of(KernelField field) { return static_cast<std::size_t>(field); }
 
-Expected<void> take_row(Expected<KernelMeasurement> row, KernelFile& file, const SourceLocation& where) {
+Expected<void> take_row(Expected<primitives::KernelMeasurement> row, KernelFile& file, const SourceLocation& where) {
   if (!row) return tl::unexpected<Error>(row.error());
   if (static_cast<std::int64_t>(file.rows.size()) == kMaxKernelRows) {
     return fail(ErrorCode::kParse, fmt::format("more than {} rows", kMaxKernelRows), where);
@@ -166,7 +166,7 @@ class JsonReader {
     file_.context += fmt::format("{}{} {}", file_.context.empty() ? "" : "; ", key, text);
   }
 
-  Expected<KernelMeasurement> read_row(const Json& object) {
+  Expected<primitives::KernelMeasurement> read_row(const Json& object) {
     std::array<std::string, kKernelFields.size()> texts;
     for (const auto& [key, value] : object.items()) {
       const auto* const field = std::find(kKernelFields.begin(), kKernelFields.end(), key);

@@ -123,10 +123,10 @@ class Reader {
   std::optional<Error> error_;
 };
 
-TimedConvolution read_convolution(Reader& reader) {
-  TimedConvolution convolution;
-  ConvolutionShape& shape = convolution.shape;
-  shape.pass = reader.choice(Field::kPass, kConvolutionPasses);
+primitives::TimedConvolution read_convolution(Reader& reader) {
+  primitives::TimedConvolution convolution;
+  primitives::ConvolutionShape& shape = convolution.shape;
+  shape.pass = reader.choice(Field::kPass, primitives::kConvolutionPasses);
   convolution.batch = reader.size(Field::kBatch);
   shape.in = reader.size(Field::kIn);
   shape.out = reader.size(Field::kOut);
@@ -139,18 +139,18 @@ TimedConvolution read_convolution(Reader& reader) {
   return convolution;
 }
 
-TimedSweep read_sweep(Reader& reader) {
-  TimedSweep sweep;
-  sweep.kind = reader.choice(Field::kKind, kSweepKinds);
+primitives::TimedSweep read_sweep(Reader& reader) {
+  primitives::TimedSweep sweep;
+  sweep.kind = reader.choice(Field::kKind, primitives::kSweepKinds);
   sweep.traffic = bytes(reader.positive(Field::kBytes));
-  const bool reduces = sweep.kind == SweepKind::kSoftmax || sweep.kind == SweepKind::kNorm;
+  const bool reduces = sweep.kind == primitives::SweepKind::kSoftmax || sweep.kind == primitives::SweepKind::kNorm;
   sweep.row = reduces ? reader.size(Field::kRow) : reader.size_or(Field::kRow, 0, 0);
   return sweep;
 }
 
-TimedOverlap read_overlap(Reader& reader) {
-  TimedOverlap overlap;
-  overlap.kind = reader.choice(Field::kKind, kOverlapKinds);
+primitives::TimedOverlap read_overlap(Reader& reader) {
+  primitives::TimedOverlap overlap;
+  overlap.kind = reader.choice(Field::kKind, primitives::kOverlapKinds);
   overlap.taken = reader.size_or(Field::kTaken, 0, 0);
   overlap.slowdown = reader.positive(Field::kSlowdown);
   return overlap;
@@ -158,21 +158,22 @@ TimedOverlap read_overlap(Reader& reader) {
 
 }  // namespace
 
-Expected<KernelMeasurement> read_kernel_row(const KernelRowText& row) {
+Expected<primitives::KernelMeasurement> read_kernel_row(const KernelRowText& row) {
   Reader reader(row);
-  KernelMeasurement measured;
+  primitives::KernelMeasurement measured;
   const Op op = reader.choice(Field::kOp, kOps);
   if (reader.error()) return tl::unexpected<Error>(*reader.error());
   switch (op) {
     case Op::kProduct:
-      measured.what = Product{reader.size_or(Field::kProducts, 1), reader.size(Field::kM), reader.size(Field::kN),
-                              reader.size(Field::kK), Grows::kM};
+      measured.what = primitives::Product{reader.size_or(Field::kProducts, 1), reader.size(Field::kM),
+                                          reader.size(Field::kN), reader.size(Field::kK), primitives::Grows::kM};
       break;
     case Op::kConvolution: measured.what = read_convolution(reader); break;
     case Op::kSweep: measured.what = read_sweep(reader); break;
-    case Op::kLaunch: measured.what = TimedLaunch{}; break;
+    case Op::kLaunch: measured.what = primitives::TimedLaunch{}; break;
     case Op::kCopy:
-      measured.what = TimedCopy{reader.choice(Field::kKind, kCopyKinds), bytes(reader.positive(Field::kBytes))};
+      measured.what = primitives::TimedCopy{reader.choice(Field::kKind, primitives::kCopyKinds),
+                                            bytes(reader.positive(Field::kBytes))};
       break;
     case Op::kOverlap: measured.what = read_overlap(reader); break;
   }

@@ -91,7 +91,7 @@ struct KernelRowText {
 };
 
 /// The row; its gpu is not looked at.
-[[nodiscard]] Expected<KernelMeasurement> read_kernel_row(const KernelRowText& row);
+[[nodiscard]] Expected<primitives::KernelMeasurement> read_kernel_row(const KernelRowText& row);
 
 /// Fails where the name does not mean the GPU asked for.
 [[nodiscard]] Expected<void> check_gpu(std::string_view name, const KernelFileOptions& options, SourceLocation where);

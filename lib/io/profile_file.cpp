@@ -206,9 +206,9 @@ ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) 
 hardware::MeasuredConvolution read_measured(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a measured convolution", errors);
   hardware::MeasuredConvolution measured;
-  ConvolutionShape& shape = measured.shape;
+  primitives::ConvolutionShape& shape = measured.shape;
   measured.precision = reader.choice("precision", kPrecisions);
-  shape.pass = reader.choice("pass", kConvolutionPasses);
+  shape.pass = reader.choice("pass", primitives::kConvolutionPasses);
   measured.batch = reader.count("batch", {1, kMaxSize});
   shape.in = reader.count("in", {1, kMaxSize});
   shape.out = reader.count("out", {1, kMaxSize});
@@ -265,7 +265,7 @@ void read_lengths(MapReader& reader, SweepCurve& curve, std::vector<Error>& erro
 SweepCurve read_sweep(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of sweeps", errors);
   SweepCurve curve;
-  curve.kind = reader.choice("kind", kSweepKinds);
+  curve.kind = reader.choice("kind", primitives::kSweepKinds);
   curve.row_from = reader.count_or("row_from", 0, {0, kMaxSize});
   read_hinges(reader, curve, errors);
   read_lengths(reader, curve, errors);

@@ -118,17 +118,17 @@ std::string convolution_text(const hardware::ConvolutionCurve& curve) {
 }
 
 std::string measured_text(const hardware::MeasuredConvolution& measured) {
-  const ConvolutionShape& shape = measured.shape;
+  const primitives::ConvolutionShape& shape = measured.shape;
   return fmt::format(
       "  - {{precision: {}, pass: {}, batch: {}, in: {}, out: {}, groups: {}, input: {}, output: {}, kernel: {}, "
       "stride: {}, dilation: {}, time: {}}}\n",
-      name_of(kPrecisions, measured.precision), name_of(kConvolutionPasses, shape.pass), measured.batch, shape.in,
-      shape.out, shape.groups, pair(shape.input), pair(shape.output), pair(shape.kernel), pair(shape.stride),
+      name_of(kPrecisions, measured.precision), name_of(primitives::kConvolutionPasses, shape.pass), measured.batch,
+      shape.in, shape.out, shape.groups, pair(shape.input), pair(shape.output), pair(shape.kernel), pair(shape.stride),
       pair(shape.dilation), time(measured.time));
 }
 
 std::string sweep_text(const hardware::SweepCurve& curve) {
-  std::string text = fmt::format("  - kind: {}\n", name_of(kSweepKinds, curve.kind));
+  std::string text = fmt::format("  - kind: {}\n", name_of(primitives::kSweepKinds, curve.kind));
   if (curve.row_from > 0) text += fmt::format("    row_from: {}\n", curve.row_from);
   text += "    hinges:\n";
   for (const auto& [at, slope] : curve.hinges) {

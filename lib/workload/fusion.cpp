@@ -8,13 +8,13 @@ namespace {
 
 bool is_pointwise(const Layer& layer) {
   if (layer.forward.size() != 1 || layer.output_elements == 0) return false;
-  const auto* sweep = std::get_if<Sweep>(&layer.forward.front().shape);
-  return sweep != nullptr && sweep->kind == SweepKind::kElementwise && layer.parameters.empty();
+  const auto* sweep = std::get_if<primitives::Sweep>(&layer.forward.front().shape);
+  return sweep != nullptr && sweep->kind == primitives::SweepKind::kElementwise && layer.parameters.empty();
 }
 
 /// What is left of a sweep goes to the kernel it joined.
-void join(std::vector<Kernel>& into, std::int64_t elements) {
-  if (elements > 0) into.push_back({Sweep{.elements = elements}});
+void join(std::vector<primitives::Kernel>& into, std::int64_t elements) {
+  if (elements > 0) into.push_back({primitives::Sweep{.elements = elements}});
 }
 
 void join(Layer& into, Layer& layer) {
@@ -41,8 +41,8 @@ void fuse_attention(Layer& layer) {
   layer.backward_work = layer.forward_work * 2.5;
   layer.forward_kernels = 1;
   layer.backward_kernels = 1;
-  layer.forward = {{FusedAttention{layer.forward_work, layer.forward_elements}}};
-  layer.backward = {{FusedAttention{layer.backward_work, layer.backward_elements}}};
+  layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements}}};
+  layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements}}};
 }
 
 }  // namespace

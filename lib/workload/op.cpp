@@ -34,25 +34,26 @@ void set_product(Layer& layer, Counter& count, const Multiplication& product) {
 }
 
 /// A product of rows with a weight matrix, and the gradients of both.
-void set_kernels(Layer& layer, const Product& forward) {
+void set_kernels(Layer& layer, const primitives::Product& forward) {
   layer.forward = {{forward}};
-  layer.backward = {{Product{.m = forward.m, .n = forward.k, .k = forward.n}},
-                    {Product{.m = forward.n, .n = forward.k, .k = forward.m, .grows = Grows::kK}}};
+  layer.backward = {
+      {primitives::Product{.m = forward.m, .n = forward.k, .k = forward.n}},
+      {primitives::Product{.m = forward.n, .n = forward.k, .k = forward.m, .grows = primitives::Grows::kK}}};
 }
 
 /// The output's gradient summed over rows.
 void add_bias_gradient(Layer& layer, std::int64_t output, Counter& count) {
-  layer.backward.push_back({Sweep{.elements = output}});
+  layer.backward.push_back({primitives::Sweep{.elements = output}});
   layer.backward_elements = count.sum({layer.backward_elements, output});
   ++layer.backward_kernels;
 }
 
 /// A product of two activations, and the gradients of both.
 void add_kernels(Layer& layer, const MatMul& op) {
-  constexpr Grows kGrows = Grows::kProducts;
-  layer.forward.push_back({Product{op.products, op.rows, op.columns, op.inner, kGrows}});
-  layer.backward.push_back({Product{op.products, op.rows, op.inner, op.columns, kGrows}});
-  layer.backward.push_back({Product{op.products, op.inner, op.columns, op.rows, kGrows}});
+  constexpr primitives::Grows kGrows = primitives::Grows::kProducts;
+  layer.forward.push_back({primitives::Product{op.products, op.rows, op.columns, op.inner, kGrows}});
+  layer.backward.push_back({primitives::Product{op.products, op.rows, op.inner, op.columns, kGrows}});
+  layer.backward.push_back({primitives::Product{op.products, op.inner, op.columns, op.rows, kGrows}});
 }
 
 /// Output height and width of a sliding window; nothing when the window does not fit.
@@ -70,7 +71,7 @@ std::optional<Pair> slide(const Shape& in, const Pool& window) {
 
 /// Elements that an operator without FLOPs reads and writes, and keeps.
 struct Traffic {
-  SweepKind kind = SweepKind::kElementwise;
+  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
   std::int64_t forward = 0;
   std::int64_t backward = 0;
   std::int64_t saved = 0;
@@ -101,18 +102,18 @@ struct Placer {
                  .weights = weights});
     if (!op.tied) placed.layer.parameters.push_back(weights);
     if (op.bias) placed.layer.parameters.push_back(op.out);
-    ConvolutionShape shape{.in = in[0],
-                           .out = op.out,
-                           .groups = op.groups,
-                           .input = {in[1], in[2]},
-                           .output = *size,
-                           .kernel = op.kernel,
-                           .stride = op.stride,
-                           .dilation = op.dilation};
+    primitives::ConvolutionShape shape{.in = in[0],
+                                       .out = op.out,
+                                       .groups = op.groups,
+                                       .input = {in[1], in[2]},
+                                       .output = *size,
+                                       .kernel = op.kernel,
+                                       .stride = op.stride,
+                                       .dilation = op.dilation};
     placed.layer.forward = {{shape}};
-    shape.pass = ConvolutionPass::kInputGradient;
+    shape.pass = primitives::ConvolutionPass::kInputGradient;
     placed.layer.backward.push_back({shape});
-    shape.pass = ConvolutionPass::kWeightGradient;
+    shape.pass = primitives::ConvolutionPass::kWeightGradient;
     placed.layer.backward.push_back({shape});
     return {};
   }
@@ -140,7 +141,7 @@ struct Placer {
     const std::int64_t elements = count.elements(in);
     // Its output is overwritten by the activation that follows, so the input is what stays.
     return memory_bound(in,
-                        {.kind = SweepKind::kBatchNorm,
+                        {.kind = primitives::SweepKind::kBatchNorm,
                          .forward = count.product({3, elements}),
                          .backward = count.product({5, elements})},
                         {in[0], in[0]});
@@ -150,7 +151,7 @@ struct Placer {
     if (in.empty()) return misfit("layernorm", in, "it needs [..., width]");
     const std::int64_t elements = count.elements(in);
     return memory_bound(in,
-                        {.kind = SweepKind::kNorm,
+                        {.kind = primitives::SweepKind::kNorm,
                          .forward = count.product({2, elements}),
                          .backward = count.product({3, elements}),
                          .saved = elements,
@@ -161,11 +162,12 @@ struct Placer {
   Expected<void> operator()(const Pointwise& op) {
     const std::int64_t elements = count.elements(in);
     const std::int64_t backward = count.product({op.inverts_output ? 3 : 2, elements});
-    return memory_bound(in, {.kind = op.over_rows ? SweepKind::kSoftmax : SweepKind::kElementwise,
-                             .forward = count.product({2, elements}),
-                             .backward = backward,
-                             .saved = elements,
-                             .row = op.over_rows && !in.empty() ? in.back() : 0});
+    return memory_bound(in,
+                        {.kind = op.over_rows ? primitives::SweepKind::kSoftmax : primitives::SweepKind::kElementwise,
+                         .forward = count.product({2, elements}),
+                         .backward = backward,
+                         .saved = elements,
+                         .row = op.over_rows && !in.empty() ? in.back() : 0});
   }
 
   Expected<void> operator()(const Combine& op) {
@@ -182,15 +184,17 @@ struct Placer {
     Shape out{in[0], (*size)[0], (*size)[1]};
     const std::int64_t output = count.elements(out);
     const std::int64_t both = count.sum({count.elements(in), output});
-    return memory_bound(
-        std::move(out),
-        {.kind = SweepKind::kPool, .forward = both, .backward = count.sum({both, output}), .saved = output});
+    return memory_bound(std::move(out), {.kind = primitives::SweepKind::kPool,
+                                         .forward = both,
+                                         .backward = count.sum({both, output}),
+                                         .saved = output});
   }
 
   Expected<void> operator()(const GlobalPool&) {
     if (in.size() < 2) return misfit("global_avgpool", in, "it needs [channels, ...]");
     const std::int64_t both = count.sum({count.elements(in), in[0]});
-    return memory_bound({in[0]}, {.kind = SweepKind::kPool, .forward = both, .backward = both, .saved = in[0]});
+    return memory_bound({in[0]},
+                        {.kind = primitives::SweepKind::kPool, .forward = both, .backward = both, .saved = in[0]});
   }
 
   Expected<void> operator()(const Flatten&) {
@@ -202,14 +206,15 @@ struct Placer {
 
   Expected<void> operator()(const Concat& op) {
     const std::int64_t copied = count.product({2, count.elements(op.out)});
-    return memory_bound(op.out, {.kind = SweepKind::kCopy, .forward = copied, .backward = copied, .saved = copied / 2});
+    return memory_bound(
+        op.out, {.kind = primitives::SweepKind::kCopy, .forward = copied, .backward = copied, .saved = copied / 2});
   }
 
   Expected<void> operator()(const Embedding& op) {
     Shape out = op.out.empty() ? Shape{op.lookups, op.width} : op.out;
     const std::int64_t read = count.product({op.lookups, op.width});
     auto done = memory_bound(std::move(out),
-                             {.kind = SweepKind::kLookup,
+                             {.kind = primitives::SweepKind::kLookup,
                               .forward = count.product({2, read}),
                               .backward = count.product({3, read}),
                               .saved = read},
@@ -220,7 +225,7 @@ struct Placer {
     } else {
       // A dense gradient is zeroed before the scatter.
       placed.layer.backward_weight_elements = placed.layer.parameters.front();
-      std::get<Sweep>(placed.layer.backward.front().shape).weights = placed.layer.parameters.front();
+      std::get<primitives::Sweep>(placed.layer.backward.front().shape).weights = placed.layer.parameters.front();
     }
     return done;
   }
@@ -246,12 +251,13 @@ struct Placer {
     layer.backward_kernels = 7;
     const std::int64_t width = std::max<std::int64_t>(in[1] / op.heads, 1);
     add_kernels(layer, {.rows = in[0], .inner = width, .columns = keys, .products = op.heads});
-    const Kernel pointwise{Sweep{SweepKind::kElementwise, count.product({2, scores})}};
+    const primitives::Kernel pointwise{
+        primitives::Sweep{primitives::SweepKind::kElementwise, count.product({2, scores})}};
     layer.forward.insert(layer.forward.end(), 2, pointwise);
-    layer.forward.push_back({Sweep{SweepKind::kSoftmax, count.product({2, scores}), 0, keys}});
+    layer.forward.push_back({primitives::Sweep{primitives::SweepKind::kSoftmax, count.product({2, scores}), 0, keys}});
     layer.forward.push_back(pointwise);
     layer.backward.push_back(pointwise);
-    layer.backward.push_back({Sweep{SweepKind::kSoftmax, count.product({3, scores}), 0, keys}});
+    layer.backward.push_back({primitives::Sweep{primitives::SweepKind::kSoftmax, count.product({3, scores}), 0, keys}});
     layer.backward.push_back(pointwise);
     add_kernels(layer, {.rows = in[0], .inner = keys, .columns = width, .products = op.heads});
     return {};
@@ -320,8 +326,8 @@ struct Placer {
     placed.layer.backward_elements = traffic.backward;
     placed.layer.saved_elements = traffic.saved;
     placed.layer.parameters = std::move(parameters);
-    placed.layer.forward = {{Sweep{traffic.kind, traffic.forward, 0, traffic.row}}};
-    placed.layer.backward = {{Sweep{traffic.kind, traffic.backward, 0, traffic.row}}};
+    placed.layer.forward = {{primitives::Sweep{traffic.kind, traffic.forward, 0, traffic.row}}};
+    placed.layer.backward = {{primitives::Sweep{traffic.kind, traffic.backward, 0, traffic.row}}};
     return {};
   }
 
@@ -329,20 +335,21 @@ struct Placer {
   void set_lstm_kernels(const Lstm& op) {
     const std::int64_t steps = in[0];
     const std::int64_t gates = count.product({4, op.hidden});
-    const auto times = [&](Kernel kernel, std::int64_t more) {
+    const auto times = [&](primitives::Kernel kernel, std::int64_t more) {
       kernel.times = count.product({op.directions, more});
       return kernel;
     };
     // The gates of a step: read from both products, cell and output written, and kept.
-    const Kernel cell{Sweep{SweepKind::kRecurrent, count.product({10, op.hidden})}};
+    const primitives::Kernel cell{primitives::Sweep{primitives::SweepKind::kRecurrent, count.product({10, op.hidden})}};
     Layer& layer = placed.layer;
     set_kernels(layer, {.m = steps, .n = gates, .k = in[1]});
-    for (Kernel& kernel : layer.forward) kernel = times(kernel, 1);
-    for (Kernel& kernel : layer.backward) kernel = times(kernel, 1);
-    layer.forward.push_back(times({Product{.m = 1, .n = gates, .k = op.hidden}}, steps));
+    for (primitives::Kernel& kernel : layer.forward) kernel = times(kernel, 1);
+    for (primitives::Kernel& kernel : layer.backward) kernel = times(kernel, 1);
+    layer.forward.push_back(times({primitives::Product{.m = 1, .n = gates, .k = op.hidden}}, steps));
     layer.forward.push_back(times(cell, steps));
-    layer.backward.push_back(times({Product{.m = 1, .n = op.hidden, .k = gates}}, steps));
-    layer.backward.push_back(times({Product{.m = gates, .n = op.hidden, .k = steps, .grows = Grows::kK}}, 1));
+    layer.backward.push_back(times({primitives::Product{.m = 1, .n = op.hidden, .k = gates}}, steps));
+    layer.backward.push_back(
+        times({primitives::Product{.m = gates, .n = op.hidden, .k = steps, .grows = primitives::Grows::kK}}, 1));
     layer.backward.push_back(times(cell, steps));
   }
 };

@@ -26,16 +26,16 @@ void set_kernels(Layer& layer, const Experts& op, std::int64_t width, const Rout
   const std::int64_t experts = std::max<std::int64_t>(std::min(op.experts, routed.rows), 1);
   const std::int64_t rows = std::max<std::int64_t>(routed.rows / experts, 1);
   const std::int64_t first = op.gated ? 2 : 1;
-  const auto add = [&](const Product& forward, std::int64_t times) {
+  const auto add = [&](const primitives::Product& forward, std::int64_t times) {
     layer.forward.push_back({forward, times});
-    layer.backward.push_back({Product{experts, rows, forward.k, forward.n, Grows::kM}, times});
-    layer.backward.push_back({Product{experts, forward.k, forward.n, rows, Grows::kK}, times});
+    layer.backward.push_back({primitives::Product{experts, rows, forward.k, forward.n, primitives::Grows::kM}, times});
+    layer.backward.push_back({primitives::Product{experts, forward.k, forward.n, rows, primitives::Grows::kK}, times});
   };
   const std::int64_t swept = 3 * routed.outside + (first + 1) * routed.inside;
-  layer.forward.push_back({Sweep{.elements = swept}});
-  layer.backward.push_back({Sweep{.elements = 2 * swept}});
-  add({experts, rows, op.width, width, Grows::kM}, first);
-  add({experts, rows, width, op.width, Grows::kM}, 1);
+  layer.forward.push_back({primitives::Sweep{.elements = swept}});
+  layer.backward.push_back({primitives::Sweep{.elements = 2 * swept}});
+  add({experts, rows, op.width, width, primitives::Grows::kM}, first);
+  add({experts, rows, width, op.width, primitives::Grows::kM}, 1);
 }
 
 }  // namespace
@@ -48,8 +48,10 @@ Expected<void> place_rms_norm(const Shape& in, Placed& placed, Counter& count) {
   placed.layer.backward_elements = count.product({3, elements});
   placed.layer.saved_elements = elements;
   placed.layer.parameters = {in.back()};
-  placed.layer.forward = {{Sweep{SweepKind::kNorm, placed.layer.forward_elements, 0, in.back()}}};
-  placed.layer.backward = {{Sweep{SweepKind::kNorm, placed.layer.backward_elements, 0, in.back()}}};
+  placed.layer.forward = {
+      {primitives::Sweep{primitives::SweepKind::kNorm, placed.layer.forward_elements, 0, in.back()}}};
+  placed.layer.backward = {
+      {primitives::Sweep{primitives::SweepKind::kNorm, placed.layer.backward_elements, 0, in.back()}}};
   return {};
 }
 
@@ -80,8 +82,8 @@ Expected<void> place_attention(const GroupedAttention& op, const Shape& in, Plac
   layer.saved_elements = count.product({rows, count.sum({values, op.heads})});
   layer.forward_kernels = 1;
   layer.backward_kernels = 3;
-  layer.forward = {{FusedAttention{layer.forward_work, layer.forward_elements}}};
-  layer.backward = {{FusedAttention{layer.backward_work, layer.backward_elements}}};
+  layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements}}};
+  layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements}}};
   return {};
 }
 

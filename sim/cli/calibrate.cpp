@@ -52,7 +52,7 @@ std::string today() {
 }
 
 struct Rows {
-  std::vector<KernelMeasurement> rows;
+  std::vector<primitives::KernelMeasurement> rows;
   std::string origin;  // files and what they say of themselves
 };
 
@@ -107,8 +107,8 @@ int calibrate_fit(const std::vector<std::string>& arguments) {
   if (!out.empty()) {
     if (auto written = write_file(out, io::write_profile(*profile)); !written) return print(written.error());
   }
-  const auto left_out =
-      std::count_if(rows->rows.begin(), rows->rows.end(), [](const KernelMeasurement& row) { return row.left_out; });
+  const auto left_out = std::count_if(rows->rows.begin(), rows->rows.end(),
+                                      [](const primitives::KernelMeasurement& row) { return row.left_out; });
   return print(
       report::render(*profile,
                      fmt::format("{}: {} rows, {} of them left out; from {}", gpu->name,

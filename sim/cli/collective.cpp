@@ -128,7 +128,7 @@ std::vector<whatif::ComparedLibrary> parse_libraries(const std::string& text) {
 
 whatif::CollectiveQuestion read_question(const CollectiveFlags& flags) {
   whatif::CollectiveQuestion question;
-  question.op = or_usage_error(parse_choice(kCollectiveOps, flags.op, "operation"), "--op");
+  question.op = or_usage_error(parse_choice(primitives::kCollectiveOps, flags.op, "operation"), "--op");
   question.smallest = parse_size(flags.smallest, "--min");
   question.largest = parse_size(flags.largest, "--max");
   if (question.largest < question.smallest) throw UsageError{"--max is below --min", "as --min 8 --max 1G"};
@@ -166,7 +166,7 @@ int run_collective(const std::vector<std::string>& arguments) {
   auto scenario = whatif::resolve_cluster(*catalog, *settings);
   if (!scenario) return print(scenario.error());
   if (!flags.table.empty()) {
-    const io::CollectiveFileDefaults defaults{
+    const importers::CollectiveFileDefaults defaults{
         .op = question.op, .gpus = scenario->cluster.gpus(), .nodes = scenario->cluster.nodes};
     auto table = whatif::load_collective_table(flags.table, defaults);
     if (!table) return print(table.error());

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "ddlsim/io/hf_config.h"
-#include "ddlsim/io/onnx_file.h"
+#include "ddlsim/importers/hf_config.h"
+#include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "program.h"
@@ -53,8 +53,8 @@ std::string id_of(const ImportFlags& flags) {
                    "a model file is named after its id: leave --name out, or make them the same"};
 }
 
-io::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
-  io::OnnxOptions options;
+importers::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
+  importers::OnnxOptions options;
   options.id = id_of(flags);
   if (with_batch) options.batch = flags.batch;
   for (const std::string& text : flags.dimensions) {
@@ -65,7 +65,7 @@ io::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
     }
     options.dimensions.emplace_back(text.substr(0, equals), *value);
   }
-  const auto unknown = parse_choice(io::kUnknownOperators, flags.unknown, "choice");
+  const auto unknown = parse_choice(importers::kUnknownOperators, flags.unknown, "choice");
   if (!unknown) throw UsageError{"--unknown: " + unknown.error().message, unknown.error().notes.front()};
   options.unknown = *unknown;
   return options;
@@ -103,8 +103,8 @@ int import_onnx(const std::vector<std::string>& arguments) {
       ->allow_extra_args(false);
   app.add_option("--unknown", flags.unknown, "operators without a rule: error, assumed (error)")->type_name("X");
   parse(app, arguments);
-  const io::OnnxOptions options = read_options(flags, app.count("--batch") > 0);
-  const auto imported = io::import_onnx(flags.file, options);
+  const importers::OnnxOptions options = read_options(flags, app.count("--batch") > 0);
+  const auto imported = importers::import_onnx(flags.file, options);
   if (!imported) return print(imported.error());
   return finish(flags.out, imported->description, imported->model);
 }
@@ -113,7 +113,7 @@ int import_hf(const std::vector<std::string>& arguments) {
   CLI::App app("Turn a Hugging Face config.json into a model that predict and what-if take.", "ddlsim import hf");
   app.footer(std::string(kHfExamples));
   ImportFlags flags;
-  io::HfOptions options;
+  importers::HfOptions options;
   std::int64_t sequence = 0;
   app.add_option("file", flags.file, "the config.json")->required()->type_name("FILE");
   app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
@@ -127,7 +127,7 @@ int import_hf(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   options.id = id_of(flags);
   if (app.count("--sequence") > 0) options.sequence = sequence;
-  const auto imported = io::import_hf_config(flags.file, options);
+  const auto imported = importers::import_hf_config(flags.file, options);
   if (!imported) return print(imported.error());
   return finish(flags.out, imported->description, imported->model);
 }

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "ddlsim/io/chakra_file.h"
-#include "ddlsim/io/kineto_file.h"
-#include "ddlsim/io/onnx_file.h"
+#include "ddlsim/importers/chakra_file.h"
+#include "ddlsim/importers/kineto_file.h"
+#include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/report/measured.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -40,18 +40,18 @@ struct TraceFlags {
 /// The model's id: --name, else -o's, else the trace's. Look-up by path refuses a model whose file has another name.
 std::string id_of(const TraceFlags& flags) {
   const std::filesystem::path out(flags.out);
-  if (flags.out.empty()) return flags.name.empty() ? io::id_from_file(flags.files.front()) : flags.name;
+  if (flags.out.empty()) return flags.name.empty() ? importers::id_from_file(flags.files.front()) : flags.name;
   if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
   if (flags.name.empty() || flags.name == out.stem().string()) return out.stem().string();
   throw UsageError{fmt::format("--name {} and -o {}", flags.name, flags.out),
                    "a model file is named after its id: leave --name out, or make them the same"};
 }
 
-Expected<hardware::Gpu> gpu_of(const TraceFlags& flags, const io::MeasuredStep& step) {
+Expected<hardware::Gpu> gpu_of(const TraceFlags& flags, const importers::MeasuredStep& step) {
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return tl::unexpected<Error>(catalog.error());
   if (!flags.gpu.empty()) return catalog->gpu(flags.gpu);
-  const io::TracedRank& rank = step.rank();
+  const importers::TracedRank& rank = step.rank();
   if (!rank.gpu.empty() && catalog->knows(io::Kind::kGpus, rank.gpu)) return catalog->gpu(rank.gpu);
   return fail(ErrorCode::kNotFound,
               rank.gpu.empty() ? "the trace does not name its GPU" : fmt::format("no GPU '{}' is known", rank.gpu),
@@ -77,13 +77,13 @@ TraceFlags read_flags(const std::vector<std::string>& arguments) {
 }
 
 Expected<io::ModelDescription> describe_chakra(const TraceFlags& flags, const std::string& id) {
-  const auto trace = io::read_chakra(flags.files.front());
+  const auto trace = importers::read_chakra(flags.files.front());
   if (!trace) return tl::unexpected<Error>(trace.error());
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return tl::unexpected<Error>(catalog.error());
   const auto gpu = catalog->gpu(flags.gpu);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
-  auto description = io::describe(*trace, *gpu, {.id = id, .batch = flags.batch});
+  auto description = importers::describe(*trace, *gpu, {.id = id, .batch = flags.batch});
   if (!description) description.error().where.file = flags.files.front();
   return description;
 }
@@ -129,12 +129,12 @@ int import_kineto(const std::vector<std::string>& arguments) {
   const TraceFlags flags = read_flags(arguments);
   const std::string id = id_of(flags);
   const std::vector<std::filesystem::path> files(flags.files.begin(), flags.files.end());
-  const auto step = io::read_kineto(files, {.whole = flags.whole});
+  const auto step = importers::read_kineto(files, {.whole = flags.whole});
   if (!step) return print(step.error());
   if (flags.json && flags.out.empty()) return print(report::json_of(*step));
   const auto gpu = gpu_of(flags, *step);
   if (!gpu) return print(gpu.error());
-  const auto description = io::describe(*step, *gpu, {.id = id, .batch = flags.batch});
+  const auto description = importers::describe(*step, *gpu, {.id = id, .batch = flags.batch});
   if (!description) return print(description.error());
   const auto text = io::write_model(*description);
   if (!text) return print(text.error());

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ddlsim/hardware/topology.h"
-#include "ddlsim/io/topology_file.h"
+#include "ddlsim/importers/topology_file.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "program.h"
@@ -118,7 +118,7 @@ Expected<Source> from_nvidia_smi(const io::Catalog& catalog, const std::vector<O
   }
   const auto pcie_link = catalog.link(pcie);
   if (!pcie_link) return tl::unexpected<Error>(pcie_link.error());
-  io::NvidiaSmiOptions options{
+  importers::NvidiaSmiOptions options{
       .pcie = *pcie_link, .nvlink = {}, .network = {}, .socket_link = options_of(flags).socket_link};
   if (!nvlink.empty()) {
     auto link = catalog.link(nvlink);
@@ -134,14 +134,14 @@ Expected<Source> from_nvidia_smi(const io::Catalog& catalog, const std::vector<O
     title.notes.push_back(fmt::format("assumed: {} between sockets, NCCL's rate of Intel Skylake (--socket-link)",
                                       to_text(options.socket_link)));
   }
-  auto file = io::load_nvidia_smi_topology(flags.nvidia_smi, options);
+  auto file = importers::load_nvidia_smi_topology(flags.nvidia_smi, options);
   if (!file) return tl::unexpected<Error>(file.error());
   title.notes.insert(title.notes.end(), file->notes.begin(), file->notes.end());
   return Source{std::move(file->topology), std::move(title)};
 }
 
 Expected<Source> from_nccl(const TopologyFlags& flags) {
-  auto file = io::load_nccl_topology(flags.nccl);
+  auto file = importers::load_nccl_topology(flags.nccl);
   if (!file) return tl::unexpected<Error>(file.error());
   return Source{std::move(file->topology), {flags.nccl, std::move(file->notes)}};
 }

@@ -18,12 +18,12 @@ constexpr double kMostBytes = 4e9;         // of all files
 
 std::string path_of(const std::string& prefix, std::int64_t rank) { return fmt::format("{}.{}.et", prefix, rank); }
 
-std::string summary(const io::ChakraTrace& trace, const std::string& prefix, std::int64_t ranks) {
+std::string summary(const importers::ChakraTrace& trace, const std::string& prefix, std::int64_t ranks) {
   Time compute;
   DataSize sent;
   std::int64_t collectives = 0;
-  for (const io::ChakraNode& node : trace.nodes) {
-    if (node.type == io::ChakraType::kCollective) {
+  for (const importers::ChakraNode& node : trace.nodes) {
+    if (node.type == importers::ChakraType::kCollective) {
       ++collectives;
       sent += node.sent;
     } else {
@@ -55,11 +55,12 @@ Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string&
                 fmt::format("--chakra: {:.3g} nodes a rank, more than {:.0e}", nodes, kMostNodes), {},
                 {"a larger strategy.partition or a smaller strategy.accumulation makes fewer"});
   }
-  const io::ChakraTrace trace = report::chakra_of(*scenario.model, step->record, options);
-  const std::string nominal = io::write_chakra(trace);
+  const importers::ChakraTrace trace = report::chakra_of(*scenario.model, step->record, options);
+  const std::string nominal = importers::write_chakra(trace);
   options.slowness = scenario.straggler;
-  const std::string slow =
-      scenario.straggler > 1 ? io::write_chakra(report::chakra_of(*scenario.model, step->record, options)) : nominal;
+  const std::string slow = scenario.straggler > 1
+                               ? importers::write_chakra(report::chakra_of(*scenario.model, step->record, options))
+                               : nominal;
   if (const double all = static_cast<double>(nominal.size()) * static_cast<double>(ranks); all > kMostBytes) {
     return fail(ErrorCode::kInfeasible,
                 fmt::format("--chakra: {} of files, more than {}", to_text(bytes(all)), to_text(bytes(kMostBytes))), {},

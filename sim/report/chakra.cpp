@@ -14,7 +14,7 @@ class Graph {
  public:
   /// The next work of the GPU, after its last and after `others`.
   void compute(std::string name, Time time, Work work, DataSize traffic, std::vector<std::int64_t> others = {}) {
-    io::ChakraNode node;
+    importers::ChakraNode node;
     node.name = std::move(name);
     if (last_ >= 0) node.data.push_back(last_);
     node.data.insert(node.data.end(), others.begin(), others.end());
@@ -28,36 +28,36 @@ class Graph {
     last_ = add(std::move(node));
   }
   std::int64_t collective(const plan::Message& message, Time alone) {
-    io::ChakraNode node;
+    importers::ChakraNode node;
     node.name = message.gathered ? "all_gather" : "all_reduce";
-    node.type = io::ChakraType::kCollective;
-    node.collective = message.gathered ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
+    node.type = importers::ChakraType::kCollective;
+    node.collective = message.gathered ? primitives::CollectiveOp::kAllGather : primitives::CollectiveOp::kAllReduce;
     node.sent = bytes(std::round(message.size.in(bytes)));
     node.data = {last_};
     if (alone > Time::zero()) node.duration = microseconds(std::fmax(1.0, std::round(alone.in(microseconds))));
     return add(std::move(node));
   }
-  io::ChakraTrace take() { return std::move(trace_); }
+  importers::ChakraTrace take() { return std::move(trace_); }
 
  private:
-  std::int64_t add(io::ChakraNode node) {
+  std::int64_t add(importers::ChakraNode node) {
     node.id = static_cast<std::int64_t>(trace_.nodes.size());
     trace_.nodes.push_back(std::move(node));
     return trace_.nodes.back().id;
   }
-  io::ChakraTrace trace_{.version = "0.0.4", .nodes = {}};
+  importers::ChakraTrace trace_{.version = "0.0.4", .nodes = {}};
   std::int64_t last_ = -1;  // of the GPU's work
   double owed_ = 0;         // microseconds that rounding took
 };
 
 class Writer {
  public:
-  Writer(const workload::Model& model, const sim::StepRecord& record, const ChakraOptions& options)
+  Writer(const workload::Model& model, const step::StepRecord& record, const ChakraOptions& options)
       : model_(model), record_(record), options_(options), ends_with_(record.ready.size()) {
-    for (const sim::StepRecord::Sent& sent : record.sent) ends_with_[sent.last].push_back(&sent);
+    for (const step::StepRecord::Sent& sent : record.sent) ends_with_[sent.last].push_back(&sent);
   }
 
-  io::ChakraTrace write() {
+  importers::ChakraTrace write() {
     for (std::int64_t pass = 1; pass <= options_.passes; ++pass) {
       for (std::size_t i = 0; i < model_.layers.size(); ++i) layer(i, cost::Pass::kForward);
       for (std::size_t i = model_.layers.size(); i-- > 0;) {
@@ -86,7 +86,7 @@ class Writer {
       if (coding > Time::zero()) {
         graph_.compute("gradient copies, backward", coding * options_.slowness, Work::zero(), DataSize::zero());
       }
-      for (const sim::StepRecord::Sent* sent : ends_with_[next_]) {
+      for (const step::StepRecord::Sent* sent : ends_with_[next_]) {
         for (double n = 0; n < sent->count; ++n) {
           sent_.push_back(graph_.collective(sent->message, sent->alone / sent->count));
         }
@@ -95,9 +95,9 @@ class Writer {
   }
 
   const workload::Model& model_;
-  const sim::StepRecord& record_;
+  const step::StepRecord& record_;
   const ChakraOptions& options_;
-  std::vector<std::vector<const sim::StepRecord::Sent*>> ends_with_;  // by the message that is their last
+  std::vector<std::vector<const step::StepRecord::Sent*>> ends_with_;  // by the message that is their last
   Graph graph_;
   std::size_t next_ = 0;
   std::vector<std::int64_t> sent_;
@@ -105,14 +105,15 @@ class Writer {
 
 }  // namespace
 
-io::ChakraTrace chakra_of(const workload::Model& model, const sim::StepRecord& record, const ChakraOptions& options) {
+importers::ChakraTrace chakra_of(const workload::Model& model, const step::StepRecord& record,
+                                 const ChakraOptions& options) {
   return Writer(model, record, options).write();
 }
 
-double chakra_nodes(const sim::StepRecord& record, std::int64_t passes) {
+double chakra_nodes(const step::StepRecord& record, std::int64_t passes) {
   double nodes = static_cast<double>(record.forward.size() + record.backward.size()) * static_cast<double>(passes);
-  for (const sim::StepRecord::Ready& ready : record.ready) nodes += ready.coding > Time::zero() ? 1 : 0;
-  for (const sim::StepRecord::Sent& sent : record.sent) nodes += sent.count;
+  for (const step::StepRecord::Ready& ready : record.ready) nodes += ready.coding > Time::zero() ? 1 : 0;
+  for (const step::StepRecord::Sent& sent : record.sent) nodes += sent.count;
   return nodes + 1;
 }
 

@@ -88,7 +88,7 @@ Json rows_of(const answer::CollectiveSweep& sweep) {
 std::string json_of(const answer::CollectiveReport& report) {
   Json json;
   json["schema"] = "ddlsim/collective/1";
-  json["op"] = name_of(kCollectiveOps, report.op);
+  json["op"] = name_of(primitives::kCollectiveOps, report.op);
   json["gpus"] = report.gpus;
   json["nodes"] = report.nodes;
   json["library"] = report.sweeps.front().library;

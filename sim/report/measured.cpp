@@ -12,14 +12,14 @@ std::string share(Time part, Time whole) {
   return fmt::format("{} ({:.0f} %)", to_text(part), whole > Time::zero() ? 100.0 * (part / whole) : 0.0);
 }
 
-Json split_of(const io::StepSplit& split) {
+Json split_of(const importers::StepSplit& split) {
   return {{"compute", split.compute.in(seconds)},
           {"copies", split.copies.in(seconds)},
           {"collectives_exposed", split.collectives.in(seconds)},
           {"idle", split.idle.in(seconds)}};
 }
 
-Json collectives_of(const io::StepSplit& split) {
+Json collectives_of(const importers::StepSplit& split) {
   return {{"all", split.collectives_all.in(seconds)},
           {"beside_compute", split.collectives_beside.in(seconds)},
           {"waiting_for_ranks", split.collectives_waiting.in(seconds)}};
@@ -30,10 +30,10 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json to_json(const io::TracedKernel& kernel) {
+Json to_json(const importers::TracedKernel& kernel) {
   Json json{{"name", kernel.name},
-            {"work", name_of(io::kGpuWorks, kernel.work)},
-            {"phase", name_of(io::kStepPhases, kernel.phase)},
+            {"work", name_of(importers::kGpuWorks, kernel.work)},
+            {"phase", name_of(importers::kStepPhases, kernel.phase)},
             {"stream", kernel.stream},
             {"correlation", kernel.correlation},
             {"start_s", kernel.start.in(seconds)},
@@ -43,9 +43,9 @@ Json to_json(const io::TracedKernel& kernel) {
   if (kernel.block[0] > 0) json["block"] = kernel.block;
   if (kernel.bytes > DataSize::zero()) json["bytes"] = kernel.bytes.in(bytes);
   if (kernel.collective) {
-    const io::TracedCollective& collective = *kernel.collective;
+    const importers::TracedCollective& collective = *kernel.collective;
     json["collective"] = {
-        {"op", collective.op ? Json(std::string(name_of(kCollectiveOps, *collective.op))) : Json(nullptr)},
+        {"op", collective.op ? Json(std::string(name_of(primitives::kCollectiveOps, *collective.op))) : Json(nullptr)},
         {"type", collective.type},
         {"elements", or_null(collective.elements)},
         {"group", or_null(collective.group)},
@@ -54,7 +54,7 @@ Json to_json(const io::TracedKernel& kernel) {
   return json;
 }
 
-Json to_json(const io::TracedRank& rank) {
+Json to_json(const importers::TracedRank& rank) {
   Json json{{"file", rank.file},
             {"rank", or_null(rank.rank)},
             {"gpu", rank.gpu},
@@ -62,16 +62,16 @@ Json to_json(const io::TracedRank& rank) {
             {"step_time_s", rank.typical.duration.in(seconds)},
             {"split_s", split_of(rank.typical.split)},
             {"collectives_s", collectives_of(rank.typical.split)}};
-  for (const io::TracedStep& step : rank.steps) json["steps_s"].push_back(step.duration.in(seconds));
+  for (const importers::TracedStep& step : rank.steps) json["steps_s"].push_back(step.duration.in(seconds));
   return json;
 }
 
 }  // namespace
 
-std::string text_of(const io::MeasuredStep& measured) {
-  const io::TracedRank& rank = measured.rank();
-  const io::TracedStep& step = rank.typical;
-  const io::StepSplit& split = step.split;
+std::string text_of(const importers::MeasuredStep& measured) {
+  const importers::TracedRank& rank = measured.rank();
+  const importers::TracedStep& step = rank.typical;
+  const importers::StepSplit& split = step.split;
   std::string text = fmt::format("measured step {} ({}, {}): compute {}, copies {}, collectives {}, idle {}\n",
                                  to_text(step.duration), step.name, rank.gpu.empty() ? "device not named" : rank.gpu,
                                  share(split.compute, step.duration), share(split.copies, step.duration),
@@ -88,9 +88,9 @@ std::string text_of(const io::MeasuredStep& measured) {
   return text;
 }
 
-std::string json_of(const io::MeasuredStep& measured) {
-  const io::TracedRank& rank = measured.rank();
-  const io::TracedStep& step = rank.typical;
+std::string json_of(const importers::MeasuredStep& measured) {
+  const importers::TracedRank& rank = measured.rank();
+  const importers::TracedStep& step = rank.typical;
   Json json{{"schema", "ddlsim/measured-step/1"},
             {"step_time_s", step.duration.in(seconds)},
             {"step", step.name},
@@ -108,9 +108,9 @@ std::string json_of(const io::MeasuredStep& measured) {
             {"kernels", Json::array()},
             {"gradients", Json::array()},
             {"notes", measured.notes}};
-  for (const io::TracedRank& one : measured.ranks) json["ranks"].push_back(to_json(one));
-  for (const io::TracedKernel& kernel : step.kernels) json["kernels"].push_back(to_json(kernel));
-  for (const io::TracedGradient& gradient : step.gradients) {
+  for (const importers::TracedRank& one : measured.ranks) json["ranks"].push_back(to_json(one));
+  for (const importers::TracedKernel& kernel : step.kernels) json["kernels"].push_back(to_json(kernel));
+  for (const importers::TracedGradient& gradient : step.gradients) {
     json["gradients"].push_back({{"elements", gradient.elements}, {"after", gradient.after}});
   }
   return dump(json);

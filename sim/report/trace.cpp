@@ -14,8 +14,8 @@
 namespace ddlsim::report {
 namespace {
 
-using sim::Picoseconds;
-using sim::TaskId;
+using events::Picoseconds;
+using events::TaskId;
 
 std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -26,15 +26,15 @@ std::string in_microseconds(Picoseconds time) {
   return fmt::format("{}.{:06}", time.count() / 1'000'000, time.count() % 1'000'000);
 }
 
-TraceSlice slice_of(const sim::Program& program, const sim::Run& run, TaskId task) {
+TraceSlice slice_of(const events::Program& program, const events::Run& run, TaskId task) {
   const auto [start, end] = run[task];
   TraceSlice slice{0, program.name(task), start, end - start, {}};
-  if (slice.name.empty()) slice.name = fmt::format("task {}", sim::index_of(task));
+  if (slice.name.empty()) slice.name = fmt::format("task {}", events::index_of(task));
   const auto hops = program.hops(task);
   if (hops.empty()) return slice;
   std::string links;
-  for (const sim::Hop& hop : hops) {
-    const std::string& name = program.links()[sim::index_of(hop.link)].name;
+  for (const events::Hop& hop : hops) {
+    const std::string& name = program.links()[events::index_of(hop.link)].name;
     links += fmt::format("{}{}", links.empty() ? "" : ", ", name);
     if (hop.times > 1) links += fmt::format(" x {}", hop.times);
   }
@@ -44,16 +44,16 @@ TraceSlice slice_of(const sim::Program& program, const sim::Run& run, TaskId tas
 
 }  // namespace
 
-Trace trace_of(const sim::Program& program, const sim::Run& run) {
+Trace trace_of(const events::Program& program, const events::Run& run) {
   Trace trace;
-  for (const sim::Stream& stream : program.streams()) trace.tracks.push_back({"streams", stream.name});
+  for (const events::Stream& stream : program.streams()) trace.tracks.push_back({"streams", stream.name});
   std::vector<TaskId> loose;
   for (std::uint32_t i = 0; i < program.tasks(); ++i) {
     const TaskId task{i};
     if (run[task].start == run[task].end) continue;
     if (const auto stream = program.stream(task)) {
       trace.slices.push_back(slice_of(program, run, task));
-      trace.slices.back().track = sim::index_of(*stream);
+      trace.slices.back().track = events::index_of(*stream);
     } else {
       loose.push_back(task);
     }

@@ -291,7 +291,7 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
 
 Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int64_t widest) const {
   CollectiveCase result;
-  const auto op = parse_choice(kCollectiveOps, one.model, "operation");
+  const auto op = parse_choice(primitives::kCollectiveOps, one.model, "operation");
   if (!op) return tl::unexpected<Error>(op.error());
   result.op = *op;
   const auto size = parse_number(one.said("size_bytes").value_or(""));

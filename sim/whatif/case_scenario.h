@@ -7,7 +7,7 @@
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/io/case_file.h"
 #include "ddlsim/io/catalog.h"
-#include "ddlsim/support/collective_op.h"
+#include "ddlsim/primitives/collective_op.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/whatif/scenario.h"
@@ -17,7 +17,7 @@ namespace ddlsim::whatif {
 /// A collective that was measured by itself.
 struct CollectiveCase {
   std::vector<Override> settings;  // of the cluster
-  CollectiveOp op = CollectiveOp::kAllReduce;
+  primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
   DataSize size{};
 };
 

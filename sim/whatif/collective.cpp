@@ -36,14 +36,14 @@ Expected<std::vector<DataSize>> sizes_of(const CollectiveQuestion& question) {
   return sizes;
 }
 
-answer::CollectiveRow row_of(const cost::CollectiveModel& model, CollectiveOp op, DataSize size) {
+answer::CollectiveRow row_of(const cost::CollectiveModel& model, primitives::CollectiveOp op, DataSize size) {
   const cost::CollectiveCost cost = model.cost(op, size);
   answer::CollectiveRow row;
   row.size = size;
   row.time = cost.time;
   if (cost.time > Time::zero()) {
     row.algorithm_bandwidth = size / cost.time;
-    row.bus_bandwidth = row.algorithm_bandwidth * bus_bandwidth_factor(op, model.communicator().gpus);
+    row.bus_bandwidth = row.algorithm_bandwidth * primitives::bus_bandwidth_factor(op, model.communicator().gpus);
   }
   row.algorithm = name_of(cost::kCollectiveAlgorithms, cost.algorithm);
   row.protocol = name_of(cost::kCollectiveProtocols, cost.protocol);
@@ -53,7 +53,7 @@ answer::CollectiveRow row_of(const cost::CollectiveModel& model, CollectiveOp op
 
 std::string title_of(const Scenario& scenario, const CollectiveQuestion& question, const cost::Communicator& c) {
   const hardware::Node& node = scenario.cluster.node;
-  std::string text = fmt::format("{} of {} GPU{} ({}) on {} x {}", name_of(kCollectiveOps, question.op),
+  std::string text = fmt::format("{} of {} GPU{} ({}) on {} x {}", name_of(primitives::kCollectiveOps, question.op),
                                  to_text(c.gpus), c.gpus == 1 ? "" : "s", node.gpu.name, to_text(c.nodes), node.name);
   if (c.nodes > 1) {
     text += fmt::format(", network {} per server over {}", to_text_in_bits(node.network_bandwidth()),
@@ -123,14 +123,15 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
   if (table != nullptr && libraries.size() == 1 &&
       !table->time(question.op, communicator.gpus, communicator.nodes, question.smallest)) {
     report.notes.push_back(fmt::format("the table does not hold {} of {} GPUs on {} nodes: the formulas answer",
-                                       name_of(kCollectiveOps, question.op), communicator.gpus, communicator.nodes));
+                                       name_of(primitives::kCollectiveOps, question.op), communicator.gpus,
+                                       communicator.nodes));
   }
   return report;
 }
 
 Expected<std::shared_ptr<const cost::CollectiveTable>> load_collective_table(
-    const std::filesystem::path& path, const io::CollectiveFileDefaults& defaults) {
-  const auto rows = io::load_collectives(path, defaults);
+    const std::filesystem::path& path, const importers::CollectiveFileDefaults& defaults) {
+  const auto rows = importers::load_collectives(path, defaults);
   if (!rows) return tl::unexpected<Error>(rows.error());
   auto table = cost::CollectiveTable::create(*rows);
   if (table) return std::make_shared<const cost::CollectiveTable>(std::move(*table));

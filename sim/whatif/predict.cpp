@@ -212,7 +212,7 @@ Expected<double> fit_gpu_time(const Scenario& scenario, Time measured) {
   return 0.5 * (low + high);
 }
 
-Expected<sim::EventStep> simulate(const Scenario& scenario) {
+Expected<events::EventStep> simulate(const Scenario& scenario) {
   const auto question = ask(scenario);
   if (!question) return tl::unexpected<Error>(question.error());
   if (question->fidelity != Fidelity::kEvent) {

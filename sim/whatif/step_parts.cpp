@@ -12,8 +12,8 @@
 #include "ddlsim/cost/pai.h"
 #include "ddlsim/cost/parameter_server.h"
 #include "ddlsim/cost/straggler.h"
-#include "ddlsim/sim/event_step.h"
-#include "ddlsim/sim/step.h"
+#include "ddlsim/events/event_step.h"
+#include "ddlsim/step/step.h"
 #include "ddlsim/whatif/collective.h"
 #include "gpu_time.h"
 
@@ -178,7 +178,8 @@ DataSize collective_network_bytes(const std::vector<plan::Message>& messages, co
   DataSize sum;
   const auto gpus = static_cast<double>(model.communicator().gpus);
   for (const plan::Message& message : messages) {
-    const CollectiveOp op = message.gathered ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
+    const primitives::CollectiveOp op =
+        message.gathered ? primitives::CollectiveOp::kAllGather : primitives::CollectiveOp::kAllReduce;
     const DataSize size = message.gathered ? message.size * gpus : message.size;
     sum += model.network_bytes(op, size) * static_cast<double>(message.count);
   }
@@ -186,12 +187,12 @@ DataSize collective_network_bytes(const std::vector<plan::Message>& messages, co
 }
 
 std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, const Reached& rates,
-                                                  const sim::Fabric& fabric, DataSize input) {
+                                                  const step::Fabric& fabric, DataSize input) {
   Traffic traffic;
   const DataSize summed = total_of(question.messages, false);
   const DataSize gathered = total_of(question.messages, true);
   DataSize over_pcie = input * rates.on_one_uplink;
-  if (const auto* collectives = std::get_if<sim::CollectiveFabric>(&fabric)) {
+  if (const auto* collectives = std::get_if<step::CollectiveFabric>(&fabric)) {
     const cost::EffectiveRates reach =
         cost::effective_rates(collectives->model->communicator(), collectives->model->library());
     const auto n = static_cast<double>(question.gpus());
@@ -212,19 +213,19 @@ std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, 
   return traffic.take();
 }
 
-sim::StepSetting setting_of(const StepQuestion& question, const Reached& rates, sim::Fabric fabric) {
+step::StepSetting setting_of(const StepQuestion& question, const Reached& rates, step::Fabric fabric) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
   const plan::Strategy& strategy = scenario.strategy;
   const bool servers = std::holds_alternative<cost::PsFabric>(fabric);
-  const bool collective = std::holds_alternative<sim::CollectiveFabric>(fabric);
+  const bool collective = std::holds_alternative<step::CollectiveFabric>(fabric);
   const bool among_layers = model.measured && model.measured->update;
   const bool synchronous = !servers || strategy.consistency == plan::Consistency::kSync;
   const auto batch = static_cast<double>(scenario.batch);
   const auto* by = std::get_if<cost::PsFabric>(&fabric);
   const DataSize all = total_of(question.messages, false) + total_of(question.messages, true);
   const DataSize pulled = by == nullptr ? DataSize::zero() : over_host_link(*by, all);
-  sim::StepSetting setting{
+  step::StepSetting setting{
       .device = rates.device,
       .launch_interval = question.launch_interval,
       .gpu_time_factor = question.gpu_time_factor,
@@ -257,7 +258,7 @@ std::vector<cost::PsLoad> loads_of(const std::vector<plan::Message>& messages) {
 }
 
 /// Workers that wait for nobody, or for those far behind alone.
-void relax(const StepQuestion& question, const sim::Fabric& fabric, sim::StepTimeline& line) {
+void relax(const StepQuestion& question, const step::Fabric& fabric, step::StepTimeline& line) {
   const plan::Strategy& strategy = question.scenario.strategy;
   const auto* servers = std::get_if<cost::PsFabric>(&fabric);
   if (servers == nullptr || strategy.consistency == plan::Consistency::kSync) return;
@@ -287,7 +288,7 @@ struct StepInput {
       fabric = servers_of(question, rates, strategy);
     } else if (question.gpus() > 1) {
       collectives = std::move(*collectives_of(question));  // prepare() saw that it can be made
-      fabric = sim::CollectiveFabric{&*collectives};
+      fabric = step::CollectiveFabric{&*collectives};
     }
     setting = setting_of(question, rates, fabric);
     setting.communication_alone = detail == Detail::kAll;
@@ -307,13 +308,13 @@ struct StepInput {
 
   Reached rates;
   std::optional<cost::CollectiveModel> collectives;
-  sim::Fabric fabric;
+  step::Fabric fabric;
   std::vector<cost::LayerTimes> layers;
-  sim::StepSetting setting;
+  step::StepSetting setting;
   bool synchronous = true;
 };
 
-StepParts parts_of(const StepQuestion& question, const StepInput& input, sim::StepTimeline line, Detail detail) {
+StepParts parts_of(const StepQuestion& question, const StepInput& input, step::StepTimeline line, Detail detail) {
   const Scenario& scenario = question.scenario;
   const plan::Strategy& strategy = scenario.strategy;
   const bool servers = std::holds_alternative<cost::PsFabric>(input.fabric);
@@ -348,12 +349,12 @@ StepParts parts_of(const StepQuestion& question, const StepInput& input, sim::St
 
 StepParts analytic_step(const StepQuestion& question, Detail detail) {
   const StepInput input(question, detail);
-  return parts_of(question, input, sim::run_step(*question.scenario.model, question.messages, input.setting), detail);
+  return parts_of(question, input, step::run_step(*question.scenario.model, question.messages, input.setting), detail);
 }
 
-sim::EventSetting event_setting_of(const StepQuestion& question, const StepInput& input) {
+events::EventSetting event_setting_of(const StepQuestion& question, const StepInput& input) {
   const Scenario& scenario = question.scenario;
-  sim::EventSetting event{
+  events::EventSetting event{
       .jobs = scenario.jobs, .offset = scenario.jobs_offset, .workers = {}, .synchronous = input.synchronous};
   const std::int64_t slow = scenario.straggler > 1 ? std::min(scenario.stragglers, question.gpus()) : 0;
   if (slow < question.gpus()) event.workers.push_back({1, question.gpus() - slow});
@@ -362,9 +363,9 @@ sim::EventSetting event_setting_of(const StepQuestion& question, const StepInput
 }
 
 /// The step of a simulation, with what servers that do not wait add to it.
-Time step_of(const StepQuestion& question, const StepInput& input, const sim::EventStep& run) {
+Time step_of(const StepQuestion& question, const StepInput& input, const events::EventStep& run) {
   const bool stale = question.scenario.strategy.consistency == plan::Consistency::kStale;
-  sim::StepTimeline line = run.analytic;
+  step::StepTimeline line = run.analytic;
   // Who may be a few steps ahead is held by the slowest in the end.
   line.step = stale ? run.slowest : run.step;
   relax(question, input.fabric, line);
@@ -395,9 +396,9 @@ void add_found(const StepQuestion& question, Time total, Time unshared, StepPart
 
 Expected<StepParts> event_step(const StepQuestion& question, Detail detail) {
   const StepInput input(question, detail);
-  sim::EventSetting event = event_setting_of(question, input);
+  events::EventSetting event = event_setting_of(question, input);
   const workload::Model& model = *question.scenario.model;
-  const auto run = sim::run_event_step(model, question.messages, input.setting, event);
+  const auto run = events::run_event_step(model, question.messages, input.setting, event);
   if (!run) return tl::unexpected<Error>(run.error());
   const Time total = step_of(question, input, *run);
   StepParts step = parts_of(question, input, run->analytic, detail);
@@ -405,7 +406,7 @@ Expected<StepParts> event_step(const StepQuestion& question, Detail detail) {
     Time unshared = event.jobs > 1 ? step.time : total;
     if (event.jobs > 1 && question.scenario.straggler > 1) {
       event.jobs = 1;
-      const auto alone = sim::run_event_step(model, question.messages, input.setting, event);
+      const auto alone = events::run_event_step(model, question.messages, input.setting, event);
       if (!alone) return tl::unexpected<Error>(alone.error());
       unshared = step_of(question, input, *alone);
     }
@@ -485,18 +486,18 @@ Expected<StepParts> step_parts(const StepQuestion& question, Detail detail) {
   return analytic_step(question, detail);
 }
 
-sim::StepRecord record(const StepQuestion& question) {
+step::StepRecord record(const StepQuestion& question) {
   const StepInput input(question, Detail::kTime);
-  sim::StepRecord record;
-  static_cast<void>(sim::run_step(*question.scenario.model, question.messages, input.setting, &record));
+  step::StepRecord record;
+  static_cast<void>(step::run_step(*question.scenario.model, question.messages, input.setting, &record));
   return record;
 }
 
-Expected<sim::EventStep> simulate(const StepQuestion& question) {
+Expected<events::EventStep> simulate(const StepQuestion& question) {
   const StepInput input(question, Detail::kTime);
-  sim::EventSetting event = event_setting_of(question, input);
+  events::EventSetting event = event_setting_of(question, input);
   event.named = true;
-  return sim::run_event_step(*question.scenario.model, question.messages, input.setting, event);
+  return events::run_event_step(*question.scenario.model, question.messages, input.setting, event);
 }
 
 }  // namespace ddlsim::whatif

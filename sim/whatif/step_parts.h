@@ -9,8 +9,8 @@
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/cost/efficiency.h"
 #include "ddlsim/cost/kernel_time.h"
+#include "ddlsim/events/event_step.h"
 #include "ddlsim/plan/messages.h"
-#include "ddlsim/sim/event_step.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/whatif/scenario.h"
@@ -55,9 +55,9 @@ enum class Detail { kTime, kAll };
 [[nodiscard]] Expected<StepParts> step_parts(const StepQuestion& question, Detail detail);
 
 /// The step's work, one by one; not of the aggregate fidelity.
-[[nodiscard]] sim::StepRecord record(const StepQuestion& question);
+[[nodiscard]] step::StepRecord record(const StepQuestion& question);
 
 /// What the event fidelity simulated, its tasks named after the model's layers.
-[[nodiscard]] Expected<sim::EventStep> simulate(const StepQuestion& question);
+[[nodiscard]] Expected<events::EventStep> simulate(const StepQuestion& question);
 
 }  // namespace ddlsim::whatif

@@ -222,7 +222,7 @@ class Validator {
     const auto value_of = [&](Time time) {
       if (one.metric == CaseMetric::kLatencyMicroseconds) return time.in(microseconds);
       return (question->size / time)
-          .in(gigabytes_per_second)*bus_bandwidth_factor(question->op, scenario->cluster.gpus());
+          .in(gigabytes_per_second)*primitives::bus_bandwidth_factor(question->op, scenario->cluster.gpus());
     };
     const double value = value_of(cost.time);
     const double slow = value_of(cost.time * kCollectiveIntervalHigh);

@@ -2,8 +2,8 @@
 #include <sstream>
 #include <string>
 
+#include "ddlsim/importers/collective_file.h"
 #include "ddlsim/io/case_file.h"
-#include "ddlsim/io/collective_file.h"
 #include "ddlsim/io/kernel_file.h"
 #include "input.h"
 
@@ -14,9 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::istringstream cases(text);
   fuzz::require_answer(io::read_cases(cases, "fuzz.csv"));
   std::istringstream collectives(text);
-  fuzz::require_answer(io::read_collective_csv(collectives, "fuzz.csv"));
+  fuzz::require_answer(importers::read_collective_csv(collectives, "fuzz.csv"));
   std::istringstream printed(text);
-  fuzz::require_answer(io::read_nccl_tests_text(printed, "fuzz.txt"));
+  fuzz::require_answer(importers::read_nccl_tests_text(printed, "fuzz.txt"));
   std::istringstream kernels(text);
   fuzz::require_answer(io::read_kernels_csv(kernels, "fuzz.csv", {}));
   return 0;

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/io/model_file.h"
-#include "ddlsim/io/onnx_file.h"
 #include "input.h"
 
 using namespace ddlsim;
@@ -14,10 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const int file = ::memfd_create("fuzz", 0);
   fuzz::require(file >= 0 && ::ftruncate(file, 0) == 0);
   fuzz::require(::pwrite(file, data, size, 0) == static_cast<ssize_t>(size));
-  io::OnnxOptions options;
+  importers::OnnxOptions options;
   options.id = "fuzz";
-  options.unknown = io::UnknownOperator::kAssumed;
-  const auto imported = io::import_onnx("/proc/self/fd/" + std::to_string(file), options);
+  options.unknown = importers::UnknownOperator::kAssumed;
+  const auto imported = importers::import_onnx("/proc/self/fd/" + std::to_string(file), options);
   fuzz::require_answer(imported);
   if (!imported) return 0;
   const auto text = io::write_model(imported->description);

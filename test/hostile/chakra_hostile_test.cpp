@@ -6,7 +6,7 @@
 #include <string>
 
 #include "catalog.h"
-#include "ddlsim/io/chakra_file.h"
+#include "ddlsim/importers/chakra_file.h"
 #include "ddlsim/io/model_file.h"
 #include "hostile/run_program.h"
 
@@ -35,12 +35,12 @@ struct Totals {
 };
 
 Totals totals_of(const std::string& path) {
-  const auto trace = io::read_chakra(path);
+  const auto trace = importers::read_chakra(path);
   if (!trace) FAIL(to_string(trace.error()));
   CHECK(trace->dangling == 0);
   Totals totals;
-  for (const io::ChakraNode& node : trace->nodes) {
-    const bool collective = node.type == io::ChakraType::kCollective;
+  for (const importers::ChakraNode& node : trace->nodes) {
+    const bool collective = node.type == importers::ChakraType::kCollective;
     ++(collective ? totals.collectives : totals.compute_nodes);
     totals.sent += node.sent;
     if (!collective) totals.compute += node.duration.value_or(Time::zero());

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <string>
 
-#include "ddlsim/io/chakra_file.h"
+#include "ddlsim/importers/chakra_file.h"
 #include "hostile/run_program.h"
-#include "unit/io/trace_text.h"
+#include "unit/importers/trace_text.h"
 
 namespace {
 
@@ -161,8 +161,8 @@ TEST_CASE("import kineto: the model replays the step it was made of") {
 }
 
 TEST_CASE("hostile: Chakra traces") {
-  using ddlsim::io::ChakraNode;
-  using ddlsim::io::ChakraTrace;
+  using ddlsim::importers::ChakraNode;
+  using ddlsim::importers::ChakraTrace;
   const TempFolder folder;
   const auto chakra = [&](const std::string& file, const Words& more = {"--gpu", "v100"}) {
     return run_program(plus({"import", "chakra", file}, more));
@@ -185,11 +185,11 @@ TEST_CASE("hostile: Chakra traces") {
     if (i > 0) node.data = {i - 1};
     trace.nodes.push_back(node);
   }
-  const Outcome chain = chakra(folder.file("chain.et", ddlsim::io::write_chakra(trace)));
+  const Outcome chain = chakra(folder.file("chain.et", ddlsim::importers::write_chakra(trace)));
   CHECK(chain.status == 0);
   CHECK(chain.cpu_seconds < kMostSeconds);
   trace.nodes.front().data = {89'999};
-  CHECK_THAT(refused_as(ddlsim::io::write_chakra(trace)), Contains("lead back to it"));
+  CHECK_THAT(refused_as(ddlsim::importers::write_chakra(trace)), Contains("lead back to it"));
   CHECK_THAT(refused_as(""), Contains("the file is empty"));
   CHECK_THAT(refused_as("version https://git-lfs.github.com/spec/v1\n"), Contains("Git LFS pointer"));
   CHECK_THAT(refused_as(std::string(1000, '\xFF')), Contains("at byte 0"));

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "hostile/run_program.h"
-#include "unit/io/onnx_bytes.h"
+#include "unit/importers/onnx_bytes.h"
 
 namespace {
 

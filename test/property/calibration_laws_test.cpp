@@ -42,7 +42,7 @@ CurveReport random_report() {
   return report;
 }
 
-SweepCurve random_sweep(SweepKind kind) {
+SweepCurve random_sweep(primitives::SweepKind kind) {
   SweepCurve curve;
   curve.kind = kind;
   curve.row_from = *rc::gen::inRange<std::int64_t>(0, 5000);
@@ -116,7 +116,7 @@ GpuProfile random_profile() {
     measured.time = microseconds(positive());
     profile.measured_convolutions.push_back(measured);
   }
-  for (const auto& [name, kind] : kSweepKinds) {
+  for (const auto& [name, kind] : primitives::kSweepKinds) {
     if (*rc::gen::arbitrary<bool>()) profile.sweeps.push_back(random_sweep(kind));
   }
   profile.notes = text();
@@ -167,7 +167,7 @@ TEST_CASE("calibration laws: non-negative least squares end where no step helps"
 
 TEST_CASE("calibration laws: more bytes or rows are never faster, twice the bandwidth halves the time") {
   CHECK(rc::check([] {
-    SweepCurve curve = random_sweep(SweepKind::kNorm);
+    SweepCurve curve = random_sweep(primitives::SweepKind::kNorm);
     const DeviceSpec spec{80, {}, gigabytes_per_second(positive()), mebibytes(positive())};
     const cost::SweepSize size{kilobytes(positive()), positive(), *rc::gen::inRange<std::int64_t>(0, 8000)};
     const cost::SweepSize more{size.traffic * (1 + positive()), size.rows * (1 + positive()), size.row};

@@ -45,10 +45,12 @@ CollectiveLibrary random_library() {
   return library;
 }
 
-CollectiveOp random_op() { return any<CollectiveOp>(static_cast<int>(kCollectiveOpCount)); }
+primitives::CollectiveOp random_op() {
+  return any<primitives::CollectiveOp>(static_cast<int>(primitives::kCollectiveOpCount));
+}
 DataSize random_size() { return bytes(std::exp(*rc::gen::inRange(0, 29000) / 1000.0)); }
 
-Time time_of(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op, DataSize size) {
+Time time_of(const Communicator& c, const CollectiveLibrary& library, primitives::CollectiveOp op, DataSize size) {
   return CollectiveModel::create(c, library).value().cost(op, size).time;
 }
 
@@ -70,7 +72,7 @@ TEST_CASE("law: every algorithm takes longer for more bytes", "[property]") {
 TEST_CASE("law: NCCL as a whole takes longer for more bytes", "[property]") {
   CHECK(rc::check("choice", [] {
     const CollectiveModel model = CollectiveModel::create(random_communicator()).value();
-    const CollectiveOp op = random_op();
+    const primitives::CollectiveOp op = random_op();
     const DataSize size = random_size();
     RC_ASSERT(model.cost(op, size).time <= model.cost(op, size * (1 + positive())).time * kRounding);
   }));
@@ -80,7 +82,7 @@ TEST_CASE("law: faster links, memory and shorter latencies never cost time", "[p
   CHECK(rc::check("rates", [] {
     const Communicator base = random_communicator();
     const CollectiveLibrary library = random_library();
-    const CollectiveOp op = random_op();
+    const primitives::CollectiveOp op = random_op();
     const DataSize size = random_size();
     const double factor = 1 + positive();
     Communicator better = base;
@@ -103,7 +105,8 @@ TEST_CASE("law: a library's own choice is no worse than one forced upon NCCL", "
     const DataSize size = random_size();
     CollectiveLibrary forced;
     forced.algorithm = CollectiveAlgorithm::kRing;
-    RC_ASSERT(time_of(c, {}, CollectiveOp::kAllReduce, size) <= time_of(c, forced, CollectiveOp::kAllReduce, size));
+    RC_ASSERT(time_of(c, {}, primitives::CollectiveOp::kAllReduce, size) <=
+              time_of(c, forced, primitives::CollectiveOp::kAllReduce, size));
   }));
 }
 
@@ -112,30 +115,30 @@ TEST_CASE("law: bus bandwidth never passes its limit", "[property]") {
     const Communicator c = random_communicator();
     RC_PRE(c.gpus > 1);
     const CollectiveModel model = CollectiveModel::create(c).value();
-    const CollectiveOp op = random_op();
+    const primitives::CollectiveOp op = random_op();
     const DataSize size = random_size() * 1e3;
-    RC_ASSERT(size / model.cost(op, size).time * bus_bandwidth_factor(op, c.gpus) <=
+    RC_ASSERT(size / model.cost(op, size).time * primitives::bus_bandwidth_factor(op, c.gpus) <=
               model.bus_bandwidth_limit(op) * (1 / 0.9));  // a tree's correction peaks 1/0.9 above its limit
   }));
 }
 
 TEST_CASE("law: a table stays between its neighbouring measurements", "[property]") {
   CHECK(rc::check("table", [] {
-    std::vector<CollectiveMeasurement> points;
+    std::vector<primitives::CollectiveMeasurement> points;
     DataSize size = random_size();
     const int count = *rc::gen::inRange(2, 12);
     for (int i = 0; i < count; ++i) {
-      points.push_back({CollectiveOp::kAllReduce, 8, 1, size, microseconds(positive()), {}});
+      points.push_back({primitives::CollectiveOp::kAllReduce, 8, 1, size, microseconds(positive()), {}});
       size = size * (1.001 + positive());
     }
     const CollectiveTable table = CollectiveTable::create(points).value();
     const auto k = static_cast<std::size_t>(*rc::gen::inRange(0, count - 1));
     const double share = *rc::gen::inRange(0, 1001) / 1000.0;
     const DataSize between = points[k].size + (points[k + 1].size - points[k].size) * share;
-    const Time time = table.time(CollectiveOp::kAllReduce, 8, 1, between)->time;
+    const Time time = table.time(primitives::CollectiveOp::kAllReduce, 8, 1, between)->time;
     RC_ASSERT(time >= min(points[k].time, points[k + 1].time) * (1 - 1e-12));
     RC_ASSERT(time <= max(points[k].time, points[k + 1].time) * kRounding);
-    const Time beyond = table.time(CollectiveOp::kAllReduce, 8, 1, points.back().size * 2)->time;
+    const Time beyond = table.time(primitives::CollectiveOp::kAllReduce, 8, 1, points.back().size * 2)->time;
     RC_ASSERT(beyond > points.back().time);
   }));
 }

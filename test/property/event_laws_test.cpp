@@ -75,7 +75,7 @@ answer::Prediction with_events(Scenario s) {
   s.fidelity = answer::Fidelity::kEvent;
   return predict(s).value();
 }
-Time step(const Scenario& s) { return with_events(s).step_time; }
+Time step_of(const Scenario& s) { return with_events(s).step_time; }
 
 /// Rounding to picoseconds.
 double tolerance(Time time) { return 1e-9 * time.in(seconds) + 1e-11; }
@@ -87,7 +87,7 @@ TEST_CASE("law: undisturbed, events take as long as the recurrence says", "[prop
   CHECK(rc::check("event = analytic", [&] {
     Scenario s = random_scenario();
     RC_LOG(words(s));
-    const double by_events = step(s).in(seconds);
+    const double by_events = step_of(s).in(seconds);
     s.fidelity = answer::Fidelity::kAnalytic;
     const double by_recurrence = predict(s).value().step_time.in(seconds);
     RC_LOG(fmt::format("{} {} {}", by_events, by_recurrence, by_events - by_recurrence));
@@ -109,9 +109,9 @@ TEST_CASE("law: a straggler never makes a step shorter", "[property]") {
     Scenario slower = s;
     slower.straggler *= 1.5;
     RC_LOG(words(s));
-    const Time without = step(nominal);
-    const Time with = step(s);
-    const Time more = step(slower);
+    const Time without = step_of(nominal);
+    const Time with = step_of(s);
+    const Time more = step_of(slower);
     RC_LOG(fmt::format("{} {} {}", without.in(seconds), with.in(seconds), more.in(seconds)));
     RC_ASSERT(at_most(without, with));
     RC_ASSERT(at_most(with, more));
@@ -127,7 +127,7 @@ TEST_CASE("law: other jobs never make a step shorter, nor by more than their com
     s.jobs = *rc::gen::inRange<std::int64_t>(2, 4);
     if (*rc::gen::arbitrary<bool>()) s.jobs_offset = alone.step_time * (*rc::gen::inRange(0, 3000) / 1000.0);
     RC_LOG(words(s));
-    const Time shared = step(s);
+    const Time shared = step_of(s);
     const auto others = static_cast<double>(s.jobs - 1);
     RC_LOG(fmt::format("{} {} {}", alone.step_time.in(seconds), shared.in(seconds),
                        alone.breakdown.communication.in(seconds)));
@@ -139,7 +139,7 @@ TEST_CASE("law: other jobs never make a step shorter, nor by more than their com
     if (s.jobs_offset == Time::zero()) {
       Scenario more = s;
       ++more.jobs;
-      RC_ASSERT(at_most(shared, step(more)));
+      RC_ASSERT(at_most(shared, step_of(more)));
     }
   }));
 }
@@ -162,7 +162,7 @@ TEST_CASE("law: groups fused in backward count as they are sent", "[property]") 
   const answer::Prediction alone = with_events(s);
   CHECK(alone.breakdown.communication_exposed <= alone.breakdown.communication);
   s.jobs = 2;
-  CHECK(at_most(step(s), alone.step_time + alone.breakdown.communication));
+  CHECK(at_most(step_of(s), alone.step_time + alone.breakdown.communication));
 }
 
 TEST_CASE("law: what events found adds up, and comes out the same again", "[property]") {

@@ -7,12 +7,12 @@
 #include <limits>
 #include <random>
 
-#include "ddlsim/sim/collective_programs.h"
-#include "ddlsim/sim/engine.h"
-#include "ddlsim/sim/flow_network.h"
+#include "ddlsim/events/collective_programs.h"
+#include "ddlsim/events/engine.h"
+#include "ddlsim/events/flow_network.h"
 
 using namespace ddlsim;
-using namespace ddlsim::sim;
+using namespace ddlsim::events;
 
 namespace {
 

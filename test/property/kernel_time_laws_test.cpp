@@ -120,12 +120,12 @@ TEST_CASE("kernel time laws: an algorithm more never makes a convolution slower"
     ConvolutionCurve curve;
     curve.product = random_curve();
     const std::int64_t side = *rc::gen::inRange<std::int64_t>(1, 200);
-    const ConvolutionShape shape{.pass = static_cast<ConvolutionPass>(*rc::gen::inRange(0, 3)),
-                                 .in = *rc::gen::inRange<std::int64_t>(1, 2000),
-                                 .out = *rc::gen::inRange<std::int64_t>(1, 2000),
-                                 .input = {side, side},
-                                 .output = {side, side},
-                                 .kernel = {3, 3}};
+    const primitives::ConvolutionShape shape{.pass = static_cast<primitives::ConvolutionPass>(*rc::gen::inRange(0, 3)),
+                                             .in = *rc::gen::inRange<std::int64_t>(1, 2000),
+                                             .out = *rc::gen::inRange<std::int64_t>(1, 2000),
+                                             .input = {side, side},
+                                             .output = {side, side},
+                                             .kernel = {3, 3}};
     const DeviceSpec spec = random_spec();
     const double batch = static_cast<double>(*rc::gen::inRange(1, 512));
     const Time without = convolution_time(curve, spec, shape, batch, bytes(4));

@@ -7,12 +7,13 @@
 #include <string>
 
 #include "catalog.h"
-#include "ddlsim/io/kineto_file.h"
+#include "ddlsim/importers/kineto_file.h"
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/whatif/predict.h"
-#include "unit/io/trace_text.h"
+#include "unit/importers/trace_text.h"
 
 using namespace ddlsim;
+using namespace ddlsim::importers;
 using namespace ddlsim::io;
 using namespace ddlsim::test;
 

@@ -4,11 +4,12 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/io/model_file.h"
-#include "ddlsim/io/onnx_file.h"
-#include "unit/io/onnx_bytes.h"
+#include "unit/importers/onnx_bytes.h"
 
 using namespace ddlsim;
+using namespace ddlsim::importers;
 using namespace ddlsim::io;
 using namespace ddlsim::test;
 

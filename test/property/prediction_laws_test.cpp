@@ -69,7 +69,7 @@ Scenario random_scenario() {
   return s;
 }
 
-Time step(const Scenario& s) { return predict(s).value().step_time; }
+Time step_of(const Scenario& s) { return predict(s).value().step_time; }
 
 /// What a shrunk counterexample needs beside rapidcheck's numbers.
 std::string words(const Scenario& s) {
@@ -96,8 +96,8 @@ void check_monotone(const std::string& name, SpeedUp speed_up) {
     Scenario fast = slow;
     speed_up(fast, 1.0 + std::abs(log_uniform()));
     RC_LOG(words(slow));
-    RC_LOG(fmt::format("{} -> {}", step(slow).in(seconds), step(fast).in(seconds)));
-    RC_ASSERT(at_most(step(fast), step(slow) * (1 + slack(slow))));
+    RC_LOG(fmt::format("{} -> {}", step_of(slow).in(seconds), step_of(fast).in(seconds)));
+    RC_ASSERT(at_most(step_of(fast), step_of(slow) * (1 + slack(slow))));
   }));
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("law: twice every rate and half every latency is exactly half the time
     node.gpu.peak.fp32 = node.gpu.peak.fp32 * 2.0;
     node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * 2.0;
     fast.launch_interval = fast.launch_interval / 2.0;
-    RC_ASSERT(step(fast) * 2.0 == step(slow));  // to the last bit: factors of two are exact
+    RC_ASSERT(step_of(fast) * 2.0 == step_of(slow));  // to the last bit: factors of two are exact
   }));
 }
 
@@ -187,14 +187,14 @@ TEST_CASE("law: overlap lies between its bounds", "[property]") {
     const bool layers = s.model->has_layers() && s.strategy.kind != plan::StrategyKind::kPearl;
     s.overlap = plan::Overlap::kNone;
     RC_LOG(words(s));
-    const Time none = step(s);
+    const Time none = step_of(s);
     s.overlap = plan::Overlap::kIdeal;
-    const Time ideal = step(s);
+    const Time ideal = step_of(s);
     RC_ASSERT(at_most(ideal, none));
     if (!layers) return;
     s.overlap = plan::Overlap::kBackward;
-    RC_ASSERT(at_most(step(s), none));
-    RC_ASSERT(at_most(ideal, step(s)));
+    RC_ASSERT(at_most(step_of(s), none));
+    RC_ASSERT(at_most(ideal, step_of(s)));
   }));
 }
 

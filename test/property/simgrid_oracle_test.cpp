@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/sim/engine.h"
+#include "ddlsim/events/engine.h"
 
 using namespace ddlsim;
-using namespace ddlsim::sim;
+using namespace ddlsim::events;
 
 namespace {
 

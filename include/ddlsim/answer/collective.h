@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/support/collective_op.h"
+#include "ddlsim/primitives/collective_op.h"
 #include "ddlsim/support/provenance.h"
 #include "ddlsim/support/units.h"
 
@@ -29,7 +29,7 @@ struct CollectiveSweep {
 
 struct CollectiveReport {
   std::string title;
-  CollectiveOp op = CollectiveOp::kAllReduce;
+  primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
   std::int64_t gpus = 1;
   std::int64_t nodes = 1;
   std::vector<CollectiveSweep> sweeps;

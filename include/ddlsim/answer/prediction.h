@@ -16,8 +16,8 @@ namespace ddlsim::answer {
 /// How a prediction was made; each is a documented approximation of the next.
 enum class Fidelity {
   kAggregate,  // closed form on whole-step totals (cost/pai.h)
-  kAnalytic,   // per layer and per gradient tensor (sim/step.h)
-  kEvent,      // the same as discrete events, with slower GPUs and other jobs beside it (sim/event_step.h)
+  kAnalytic,   // per layer and per gradient tensor (step/step.h)
+  kEvent,      // the same as discrete events, with slower GPUs and other jobs beside it (events/event_step.h)
 };
 
 inline constexpr Choices<Fidelity, 3> kFidelities{{

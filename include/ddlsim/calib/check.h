@@ -17,7 +17,7 @@
 
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/gpu_profile.h"
-#include "ddlsim/support/kernel.h"
+#include "ddlsim/primitives/kernel.h"
 
 namespace ddlsim::calib {
 
@@ -36,7 +36,7 @@ struct RowPrediction {
 
 /// Nothing where the profile has no curve for the row.
 [[nodiscard]] std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,
-                                                       const KernelMeasurement& row);
+                                                       const primitives::KernelMeasurement& row);
 
 struct CheckedCurve {
   std::string curve;
@@ -57,7 +57,7 @@ struct ProfileCheck {
 
 /// `anchor`: how many rows set the scale; 0: none.
 [[nodiscard]] ProfileCheck check_profile(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,
-                                         std::span<const KernelMeasurement> rows, std::int64_t anchor = 0);
+                                         std::span<const primitives::KernelMeasurement> rows, std::int64_t anchor = 0);
 
 /// Whether more rows of a curve lie outside its interval than 90 % allows: over `share` of them, and more than one.
 [[nodiscard]] bool too_often_outside(const CheckedCurve& curve, double share = 0.2);

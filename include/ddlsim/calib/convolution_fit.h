@@ -26,7 +26,7 @@
 namespace ddlsim::calib {
 
 struct ConvolutionRow {
-  ConvolutionShape shape;
+  primitives::ConvolutionShape shape;
   std::int64_t batch = 1;
   Time time{};
   std::int64_t order = 0;  // rows that the session measured before
@@ -46,6 +46,6 @@ struct ConvolutionRow {
 [[nodiscard]] Time overhead_of(const hardware::ConvolutionCurve& curve, std::int64_t order);
 
 /// Of this shape and batch, whether a fit holds it out.
-[[nodiscard]] bool held_out(const ConvolutionShape& shape, std::int64_t batch);
+[[nodiscard]] bool held_out(const primitives::ConvolutionShape& shape, std::int64_t batch);
 
 }  // namespace ddlsim::calib

@@ -13,8 +13,8 @@
 
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/error.h"
-#include "ddlsim/support/kernel.h"
 
 namespace ddlsim::calib {
 
@@ -25,7 +25,7 @@ struct FitOptions {
 };
 
 /// Rows that were left out (throttled, cold) are passed over. Fails without a row that a curve can use.
-[[nodiscard]] Expected<hardware::GpuProfile> fit_profile(std::span<const KernelMeasurement> rows,
+[[nodiscard]] Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMeasurement> rows,
                                                          const hardware::Gpu& gpu, const FitOptions& options = {});
 
 }  // namespace ddlsim::calib

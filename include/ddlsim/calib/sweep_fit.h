@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/error.h"
-#include "ddlsim/support/kernel.h"
 
 namespace ddlsim::calib {
 
@@ -37,8 +37,8 @@ struct SweepFitOptions {
 
 /// Other rows than sweeps, and rows left out, are passed over. Fails for a kind with fewer than 10 shapes or 3 sizes,
 /// or with no row above its floor. Sorted by kind, then row_from.
-[[nodiscard]] Expected<std::vector<hardware::SweepCurve>> fit_sweeps(std::span<const KernelMeasurement> rows,
-                                                                     const hardware::DeviceSpec& spec,
-                                                                     const SweepFitOptions& options = {});
+[[nodiscard]] Expected<std::vector<hardware::SweepCurve>> fit_sweeps(
+    std::span<const primitives::KernelMeasurement> rows, const hardware::DeviceSpec& spec,
+    const SweepFitOptions& options = {});
 
 }  // namespace ddlsim::calib

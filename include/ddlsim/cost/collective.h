@@ -26,17 +26,17 @@
 #include <vector>
 
 #include "ddlsim/hardware/node.h"
+#include "ddlsim/primitives/collective_op.h"
 #include "ddlsim/support/choices.h"
-#include "ddlsim/support/collective_op.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/provenance.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::cost {
 
-using ddlsim::bus_bandwidth_factor;
-using ddlsim::CollectiveOp;
-using ddlsim::kCollectiveOps;
+using primitives::bus_bandwidth_factor;
+using primitives::CollectiveOp;
+using primitives::kCollectiveOps;
 
 enum class CollectiveAlgorithm : std::uint8_t {
   kNone,               // nothing is sent
@@ -198,18 +198,18 @@ class CollectiveModel {
                                                         std::shared_ptr<const CollectiveTable> table = nullptr);
 
   /// The cheapest candidate, or the table. One rank costs nothing. Requires 0 <= size <= 1e16 bytes.
-  [[nodiscard]] CollectiveCost cost(CollectiveOp op, DataSize size) const;
+  [[nodiscard]] CollectiveCost cost(primitives::CollectiveOp op, DataSize size) const;
 
   /// What it sends over the busiest node's network, one direction: 2 (n-1)/n size around a ring; size up and down a
   /// tree, once over two nodes; 2 (N-1)/N size where each node sends its share once; half of each for a gather.
-  [[nodiscard]] DataSize network_bytes(CollectiveOp op, DataSize size) const;
+  [[nodiscard]] DataSize network_bytes(primitives::CollectiveOp op, DataSize size) const;
 
   /// What bus bandwidth approaches as the size grows, candidates only.
-  [[nodiscard]] Bandwidth bus_bandwidth_limit(CollectiveOp op) const;
+  [[nodiscard]] Bandwidth bus_bandwidth_limit(primitives::CollectiveOp op) const;
   [[nodiscard]] const Communicator& communicator() const { return communicator_; }
   [[nodiscard]] const CollectiveLibrary& library() const { return library_; }
   /// The candidates of an operation, for views that explain the choice.
-  [[nodiscard]] const std::vector<CollectiveLine>& candidates(CollectiveOp op) const {
+  [[nodiscard]] const std::vector<CollectiveLine>& candidates(primitives::CollectiveOp op) const {
     return lines_[static_cast<std::size_t>(op)];
   }
 
@@ -218,7 +218,7 @@ class CollectiveModel {
 
   Communicator communicator_;
   CollectiveLibrary library_;
-  std::array<std::vector<CollectiveLine>, kCollectiveOpCount> lines_;
+  std::array<std::vector<CollectiveLine>, primitives::kCollectiveOpCount> lines_;
   std::shared_ptr<const CollectiveTable> table_;
 };
 

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "ddlsim/support/collective_op.h"
+#include "ddlsim/primitives/collective_op.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/provenance.h"
 #include "ddlsim/support/units.h"
@@ -32,10 +32,11 @@ class CollectiveTable {
   /// Points of one (op, gpus, nodes) belong together, in the order of their sizes. Fails for a series with sizes that
   /// do not increase, fewer than two sizes, a time or size that is not positive and finite, ranks below one, more
   /// nodes than GPUs.
-  [[nodiscard]] static Expected<CollectiveTable> create(std::span<const CollectiveMeasurement> points);
+  [[nodiscard]] static Expected<CollectiveTable> create(std::span<const primitives::CollectiveMeasurement> points);
 
   /// Nothing where the table has no such series.
-  [[nodiscard]] std::optional<Answer> time(CollectiveOp op, std::int64_t gpus, std::int64_t nodes, DataSize size) const;
+  [[nodiscard]] std::optional<Answer> time(primitives::CollectiveOp op, std::int64_t gpus, std::int64_t nodes,
+                                           DataSize size) const;
 
  private:
   struct Knot {
@@ -46,7 +47,7 @@ class CollectiveTable {
     double log_size = 0;
   };
   struct Series {
-    CollectiveOp op = CollectiveOp::kAllReduce;
+    primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
     std::int64_t gpus = 1;
     std::int64_t nodes = 1;
     std::vector<Knot> knots;

@@ -44,10 +44,10 @@ namespace ddlsim::cost {
 
 /// The closed form, overheads of measurements apart.
 [[nodiscard]] Time convolution_time(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                                    const ConvolutionShape& shape, double batch, DataSize element);
+                                    const primitives::ConvolutionShape& shape, double batch, DataSize element);
 
 /// The matrix product that a pass of a convolution is.
-[[nodiscard]] hardware::ProductSize implicit_product(const ConvolutionShape& shape, double batch);
+[[nodiscard]] hardware::ProductSize implicit_product(const primitives::ConvolutionShape& shape, double batch);
 
 struct ConvolutionAnswer {
   Time time{};
@@ -58,6 +58,6 @@ struct ConvolutionAnswer {
 /// between batches; null: in proportion to the batch.
 [[nodiscard]] std::optional<ConvolutionAnswer> measured_convolution(
     std::span<const hardware::MeasuredConvolution> table, const hardware::ConvolutionCurve* curve,
-    const hardware::DeviceSpec& spec, Precision precision, const ConvolutionShape& shape, double batch);
+    const hardware::DeviceSpec& spec, Precision precision, const primitives::ConvolutionShape& shape, double batch);
 
 }  // namespace ddlsim::cost

@@ -36,6 +36,6 @@ namespace ddlsim::cost {
 
 /// Candidates of an MPI library or Baidu's ring; requires at least two GPUs.
 [[nodiscard]] std::vector<CollectiveLine> mpi_lines(const Communicator& communicator, const CollectiveLibrary& library,
-                                                    CollectiveOp op);
+                                                    primitives::CollectiveOp op);
 
 }  // namespace ddlsim::cost

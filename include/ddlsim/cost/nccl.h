@@ -54,7 +54,7 @@ struct EffectiveRates {
 
 /// NCCL's candidates; requires at least two GPUs.
 [[nodiscard]] std::vector<CollectiveLine> nccl_lines(const Communicator& communicator, const CollectiveLibrary& library,
-                                                     CollectiveOp op);
+                                                     primitives::CollectiveOp op);
 
 /// Share of its bandwidth that a tree reaches at a size: NCCL's table, straight between its powers of two.
 [[nodiscard]] double tree_correction(CollectiveProtocol protocol, DataSize size);

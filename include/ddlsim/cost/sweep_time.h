@@ -31,7 +31,7 @@
 #include <string_view>
 
 #include "ddlsim/hardware/gpu_profile.h"
-#include "ddlsim/support/kernel.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::cost {
@@ -61,7 +61,7 @@ struct ChosenSweep {
 
 /// The curve for a kind and length of row. Nothing where the profile has neither the kind nor one that stands in for
 /// it: softmax and norm have no stand-in.
-[[nodiscard]] std::optional<ChosenSweep> choose_sweep(const hardware::GpuProfile& profile, SweepKind kind,
+[[nodiscard]] std::optional<ChosenSweep> choose_sweep(const hardware::GpuProfile& profile, primitives::SweepKind kind,
                                                       std::int64_t row);
 
 /// How far outside of what was measured a value lies, in doublings; 0 inside, and for features without a range.

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ddlsim/hardware/gpu.h"
-#include "ddlsim/support/kernel.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/units.h"
 
@@ -105,7 +105,7 @@ struct MeasuringOverhead {
 
 /// cost/sweep_time.h
 struct SweepCurve {
-  SweepKind kind = SweepKind::kElementwise;
+  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
   std::int64_t row_from = 0;                      // rows of this length and longer, up to the next curve of the kind
   std::vector<std::pair<double, double>> hinges;  // from this multiple of the L2, time grows by this share of
                                                   // 1/bandwidth more (less: negative)
@@ -150,7 +150,7 @@ struct ConvolutionCurve {
 /// A convolution that was measured at exactly this shape and batch.
 struct MeasuredConvolution {
   Precision precision = Precision::kFp32;
-  ConvolutionShape shape{};
+  primitives::ConvolutionShape shape{};
   std::int64_t batch = 1;
   Time time{};
 };

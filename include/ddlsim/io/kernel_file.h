@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/error.h"
-#include "ddlsim/support/kernel.h"
 
 namespace ddlsim::io {
 
@@ -32,7 +32,7 @@ struct KernelFileOptions {
 };
 
 struct KernelFile {
-  std::vector<KernelMeasurement> rows;
+  std::vector<primitives::KernelMeasurement> rows;
   std::string context;  // driver, clocks and date where the file says them
 };
 

@@ -4,7 +4,7 @@
 // says how tensors become messages:
 //   buckets      consecutive tensors until a bucket is full; the first holds `first_bucket`, the others `bucket`. A
 //                tensor is never split, so a bucket may overshoot. (PyTorch DDP; Li et al., VLDB 2020)
-//   fusion       one message per tensor; they are fused when the schedule is known (sim/step.h)
+//   fusion       one message per tensor; they are fused when the schedule is known (step/step.h)
 //   per-tensor   one message per tensor
 //   flat         one message, ready after backward
 //   partitions   every tensor in equal pieces of at most `partition` (BytePS, OSDI 2020)

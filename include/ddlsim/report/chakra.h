@@ -20,8 +20,8 @@
 
 #include <cstdint>
 
-#include "ddlsim/io/chakra_file.h"
-#include "ddlsim/sim/step.h"
+#include "ddlsim/importers/chakra_file.h"
+#include "ddlsim/step/step.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/workload/model.h"
 
@@ -36,10 +36,10 @@ struct ChakraOptions {
 };
 
 /// `record` is what run_step made of the same model, with collectives or on one GPU.
-[[nodiscard]] io::ChakraTrace chakra_of(const workload::Model& model, const sim::StepRecord& record,
-                                        const ChakraOptions& options = {});
+[[nodiscard]] importers::ChakraTrace chakra_of(const workload::Model& model, const step::StepRecord& record,
+                                               const ChakraOptions& options = {});
 
 /// How many nodes that trace has.
-[[nodiscard]] double chakra_nodes(const sim::StepRecord& record, std::int64_t passes);
+[[nodiscard]] double chakra_nodes(const step::StepRecord& record, std::int64_t passes);
 
 }  // namespace ddlsim::report

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ddlsim/sim/engine.h"
+#include "ddlsim/events/engine.h"
 
 namespace ddlsim::report {
 
@@ -23,8 +23,8 @@ struct TraceTrack {
 struct TraceSlice {
   std::size_t track = 0;  // index in Trace::tracks
   std::string name;
-  sim::Picoseconds start{};
-  sim::Picoseconds duration{};
+  events::Picoseconds start{};
+  events::Picoseconds duration{};
   std::vector<std::pair<std::string, std::string>> args;
 };
 
@@ -35,7 +35,7 @@ struct Trace {
 
 /// One track per stream with its tasks; tasks without a stream on as many further tracks as run at once. Tasks that
 /// take no time are left out. Transfers say their bytes and the links they crossed.
-[[nodiscard]] Trace trace_of(const sim::Program& program, const sim::Run& run);
+[[nodiscard]] Trace trace_of(const events::Program& program, const events::Run& run);
 
 /// The trace as JSON, slices by track and start, ending in a newline.
 [[nodiscard]] std::string chrome_trace(const Trace& trace);

@@ -9,8 +9,8 @@
 #include "ddlsim/answer/collective.h"
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/cost/collective_table.h"
-#include "ddlsim/io/collective_file.h"
-#include "ddlsim/support/collective_op.h"
+#include "ddlsim/importers/collective_file.h"
+#include "ddlsim/primitives/collective_op.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
 
@@ -26,7 +26,7 @@ struct ComparedLibrary {
 
 /// Sizes from `smallest` to `largest`, each `factor` times the one before or, where it is stated, `step` more.
 struct CollectiveQuestion {
-  CollectiveOp op = CollectiveOp::kAllReduce;
+  primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
   DataSize smallest = bytes(8);
   DataSize largest = gibibytes(1);
   std::int64_t factor = 2;
@@ -49,8 +49,9 @@ inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 [[nodiscard]] Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario,
                                                                   const CollectiveQuestion& question);
 
-/// A file of measurements (io/collective_file.h) as a table; `defaults` as the scenario and the question have them.
+/// A file of measurements (importers/collective_file.h) as a table; `defaults` as the scenario and the question have
+/// them.
 [[nodiscard]] Expected<std::shared_ptr<const cost::CollectiveTable>> load_collective_table(
-    const std::filesystem::path& path, const io::CollectiveFileDefaults& defaults = {});
+    const std::filesystem::path& path, const importers::CollectiveFileDefaults& defaults = {});
 
 }  // namespace ddlsim::whatif

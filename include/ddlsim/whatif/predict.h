@@ -20,7 +20,7 @@
 #pragma once
 
 #include "ddlsim/answer/prediction.h"
-#include "ddlsim/sim/event_step.h"
+#include "ddlsim/events/event_step.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
 
@@ -36,11 +36,11 @@ inline constexpr double kMeasuredInterval90High = 1.18;
 
 /// What the event fidelity simulates for a scenario: its tasks and when they ran, for a trace (report/trace.h). Errors:
 /// as predict; kUnsupported when another fidelity answers for it.
-[[nodiscard]] Expected<sim::EventStep> simulate(const Scenario& scenario);
+[[nodiscard]] Expected<events::EventStep> simulate(const Scenario& scenario);
 
 /// One GPU's step as the recurrence took it apart, for a graph of its work (report/chakra.h).
 struct RecordedStep {
-  sim::StepRecord record;
+  step::StepRecord record;
   DataSize updated{};  // what the optimizer reads and writes on the GPU
 };
 

@@ -16,11 +16,11 @@
 //   grouped_attention  one kernel: 2 p h (w + v) FLOPs, backward 2 p h (3w + 2v), as it makes the scores again; p is
 //                      rows^2, causal rows (rows + 1) / 2, with a window less
 //   experts            2 * rows * active * 3 * in * width (2 when not gated); all experts' weights are gradient tensors
-// `forward` and `backward` list the kernels of a pass by their shapes (support/kernel.h), for GPUs that are calibrated;
-// their FLOPs are the layer's, and so are the elements of layers without FLOPs.
-// Limits: operators are separate kernels (no fusion), attention is not flash attention, and a layer's workspace is not
-// counted. Worked example: linear {out: 1000, bias} on [2048]: 2 * 2048 * 1000 = 4.096 MFLOP forward, 8.192 backward,
-// gradient tensors of 2,048,000 and 1,000 elements.
+// `forward` and `backward` list the kernels of a pass by their shapes (primitives/kernel.h), for GPUs that are
+// calibrated; their FLOPs are the layer's, and so are the elements of layers without FLOPs. Limits: operators are
+// separate kernels (no fusion), attention is not flash attention, and a layer's workspace is not counted. Worked
+// example: linear {out: 1000, bias} on [2048]: 2 * 2048 * 1000 = 4.096 MFLOP forward, 8.192 backward, gradient tensors
+// of 2,048,000 and 1,000 elements.
 #pragma once
 
 #include <array>
@@ -30,9 +30,9 @@
 #include <variant>
 #include <vector>
 
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/error.h"
-#include "ddlsim/support/kernel.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::workload {
@@ -157,8 +157,8 @@ struct Layer {
   std::int64_t backward_weight_elements = 0;
   int forward_kernels = 1;
   int backward_kernels = 1;
-  std::vector<Kernel> forward{};
-  std::vector<Kernel> backward{};
+  std::vector<primitives::Kernel> forward{};
+  std::vector<primitives::Kernel> backward{};
   std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse

@@ -33,18 +33,18 @@ ConvolutionCurve planted() {
 std::vector<ConvolutionRow> rows_of(const ConvolutionCurve& curve) {
   std::vector<ConvolutionRow> rows;
   std::int64_t order = 0;
-  for (const auto pass :
-       {ConvolutionPass::kForward, ConvolutionPass::kInputGradient, ConvolutionPass::kWeightGradient}) {
+  for (const auto pass : {primitives::ConvolutionPass::kForward, primitives::ConvolutionPass::kInputGradient,
+                          primitives::ConvolutionPass::kWeightGradient}) {
     for (const std::int64_t kernel : {1, 3}) {
       for (const std::int64_t channels : {16, 64, 200, 512}) {
         for (const std::int64_t size : {7, 14, 28, 56}) {
           for (const std::int64_t batch : {4, 16, 64}) {
-            const ConvolutionShape shape{.pass = pass,
-                                         .in = channels,
-                                         .out = channels + 32,
-                                         .input = {size, size},
-                                         .output = {size, size},
-                                         .kernel = {kernel, kernel}};
+            const primitives::ConvolutionShape shape{.pass = pass,
+                                                     .in = channels,
+                                                     .out = channels + 32,
+                                                     .input = {size, size},
+                                                     .output = {size, size},
+                                                     .kernel = {kernel, kernel}};
             rows.push_back({.shape = shape, .batch = batch, .time = {}, .order = order});
             rows.back().time = as_measured(curve, kV100, rows.back());
             if (curve.drift > Time::zero()) order = (order + 577) % 3000;
@@ -90,7 +90,8 @@ TEST_CASE("convolution fit: an overhead that grows while it is measured", "[unit
 
 TEST_CASE("convolution fit: without gradients other GPUs' constants stand", "[unit][calib]") {
   auto rows = rows_of(planted());
-  std::erase_if(rows, [](const ConvolutionRow& row) { return row.shape.pass != ConvolutionPass::kForward; });
+  std::erase_if(rows,
+                [](const ConvolutionRow& row) { return row.shape.pass != primitives::ConvolutionPass::kForward; });
   const auto curve = fit_convolutions(rows, kV100, Precision::kFp32);
   REQUIRE(curve);
   CHECK(curve->gradient_rows == 0);

@@ -25,7 +25,7 @@ struct Plant {
   std::vector<std::pair<double, double>> hinges{{0, 1.1}};
   double per_row_ns = 0;
   double noise = 0.01;
-  SweepKind kind = SweepKind::kElementwise;
+  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
   std::map<std::string, std::pair<double, double>> series{{"add", {16, 32}}, {"mul", {20, 38}}};  // us
 };
 
@@ -37,14 +37,14 @@ double planted_kernel_us(const Plant& plant, double traffic, double rows) {
   return time;
 }
 
-std::vector<KernelMeasurement> measure(const Plant& plant, int count, unsigned seed) {
+std::vector<primitives::KernelMeasurement> measure(const Plant& plant, int count, unsigned seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> exponent(15, 28);
   std::uniform_int_distribution<std::int64_t> length(64, 1000);
-  std::vector<KernelMeasurement> rows;
+  std::vector<primitives::KernelMeasurement> rows;
   for (int i = 0; i < count; ++i) {
-    TimedSweep sweep;
+    primitives::TimedSweep sweep;
     sweep.kind = plant.kind;
     sweep.row = plant.per_row_ns > 0 ? length(random) : 0;
     const double traffic = std::floor(std::exp2(exponent(random)));
@@ -52,7 +52,7 @@ std::vector<KernelMeasurement> measure(const Plant& plant, int count, unsigned s
     const double kernel = planted_kernel_us(plant, traffic, cost::rows_of(sweep.traffic, sweep.row, bytes(4)));
     for (const auto& [name, constants] : plant.series) {
       const double shown = std::max(constants.second, constants.first + kernel);
-      KernelMeasurement row;
+      primitives::KernelMeasurement row;
       row.what = sweep;
       row.time = microseconds(shown * std::exp(plant.noise * normal(random)));
       row.series = name;
@@ -115,14 +115,14 @@ TEST_CASE("sweep fit: a slope that falls again once data have outgrown the L2 is
 
 TEST_CASE("sweep fit: the length from which on rows take longer is found, and none where there is none") {
   Plant plant;
-  plant.kind = SweepKind::kSoftmax;
+  plant.kind = primitives::SweepKind::kSoftmax;
   plant.noise = 0;
   plant.series = {{"softmax", {20, 41}}};
   auto rows = measure(plant, 800, 5);
   std::mt19937_64 random(6);
   std::uniform_int_distribution<std::int64_t> length(200, 1000);
-  for (KernelMeasurement& row : rows) {
-    auto& sweep = std::get<TimedSweep>(row.what);
+  for (primitives::KernelMeasurement& row : rows) {
+    auto& sweep = std::get<primitives::TimedSweep>(row.what);
     sweep.row = length(random);
     const double kernel = (sweep.row > 512 ? 1.25 : 1.0) * planted_kernel_us(plant, sweep.traffic.in(bytes), 0);
     row.time = microseconds(std::max(41.0, 20.0 + kernel));
@@ -133,8 +133,8 @@ TEST_CASE("sweep fit: the length from which on rows take longer is found, and no
   CHECK(curves->front().lengths[0].first == 513);
   CHECK(curves->front().lengths[0].second == Approx(1.25).epsilon(0.01));
   CHECK(curves->front().report.mean < 0.005);
-  for (KernelMeasurement& row : rows) {
-    const double kernel = planted_kernel_us(plant, std::get<TimedSweep>(row.what).traffic.in(bytes), 0);
+  for (primitives::KernelMeasurement& row : rows) {
+    const double kernel = planted_kernel_us(plant, std::get<primitives::TimedSweep>(row.what).traffic.in(bytes), 0);
     row.time = microseconds(std::max(41.0, 20.0 + kernel));
   }
   CHECK(fit_sweeps(rows, kSpec)->front().lengths.empty());
@@ -142,7 +142,7 @@ TEST_CASE("sweep fit: the length from which on rows take longer is found, and no
 
 TEST_CASE("sweep fit: time by the row is found, and left out where it is nothing") {
   Plant plant;
-  plant.kind = SweepKind::kNorm;
+  plant.kind = primitives::SweepKind::kNorm;
   plant.per_row_ns = 500;
   plant.series = {{"ln", {40, 58}}};
   const auto with = fit_sweeps(measure(plant, 800, 3), kSpec);
@@ -156,11 +156,11 @@ TEST_CASE("sweep fit: time by the row is found, and left out where it is nothing
 
 TEST_CASE("sweep fit: long and short rows of softmax have curves of their own") {
   Plant plant;
-  plant.kind = SweepKind::kSoftmax;
+  plant.kind = primitives::SweepKind::kSoftmax;
   plant.series = {{"softmax", {20, 41}}};
   auto rows = measure(plant, 400, 5);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    auto& sweep = std::get<TimedSweep>(rows[i].what);
+    auto& sweep = std::get<primitives::TimedSweep>(rows[i].what);
     sweep.row = i % 2 == 0 ? 1024 : 1025;
     if (i % 2 == 1) {
       const double kernel = 1.5 * planted_kernel_us(plant, sweep.traffic.in(bytes), 0);
@@ -183,11 +183,11 @@ TEST_CASE("sweep fit: too little says what is wanted") {
   REQUIRE_FALSE(few.has_value());
   CHECK(few.error().message == "elementwise: 4 shapes of 4 sizes are too few for a curve");
   CHECK(few.error().notes.front() == "measure 10 shapes or more, of 3 sizes or more");
-  for (KernelMeasurement& row : rows) row.time = microseconds(30);
+  for (primitives::KernelMeasurement& row : rows) row.time = microseconds(30);
   const auto flat = fit_sweeps(rows, kSpec);
   REQUIRE_FALSE(flat.has_value());
   CHECK(flat.error().message == "elementwise: every row takes the same time, whatever its size");
-  for (KernelMeasurement& row : rows) row.left_out = true;
+  for (primitives::KernelMeasurement& row : rows) row.left_out = true;
   CHECK(fit_sweeps(rows, kSpec)->empty());
   hardware::Gpu gpu;
   CHECK(fit_profile(rows, gpu).error().message == "no row that a curve can use");
@@ -310,11 +310,11 @@ TEST_CASE("check: the header's example") {
   hardware::Gpu gpu;
   gpu.sm_count = 1;
   gpu.memory_bandwidth = gigabytes_per_second(1);
-  std::vector<KernelMeasurement> rows(3);
+  std::vector<primitives::KernelMeasurement> rows(3);
   for (int i = 0; i < 3; ++i) {
     const double us = 10 << i;
     auto& row = rows[static_cast<std::size_t>(i)];
-    row.what = TimedSweep{SweepKind::kElementwise, bytes(us * 1e3), 0};
+    row.what = primitives::TimedSweep{primitives::SweepKind::kElementwise, bytes(us * 1e3), 0};
     row.time = microseconds(us * 1.1);
   }
   const ProfileCheck check = check_profile(profile, gpu, rows, 1);

@@ -13,14 +13,19 @@ using namespace ddlsim::cost;
 
 namespace {
 
-using Points = std::vector<CollectiveMeasurement>;
+using Points = std::vector<primitives::CollectiveMeasurement>;
 
-CollectiveMeasurement point(DataSize size, Time time) {
-  return {.op = CollectiveOp::kAllReduce, .gpus = 8, .nodes = 1, .size = size, .time = time, .where = {"t.csv", 7, 1}};
+primitives::CollectiveMeasurement point(DataSize size, Time time) {
+  return {.op = primitives::CollectiveOp::kAllReduce,
+          .gpus = 8,
+          .nodes = 1,
+          .size = size,
+          .time = time,
+          .where = {"t.csv", 7, 1}};
 }
 
 CollectiveTable::Answer ask(const CollectiveTable& table, DataSize size) {
-  return table.time(CollectiveOp::kAllReduce, 8, 1, size).value();
+  return table.time(primitives::CollectiveOp::kAllReduce, 8, 1, size).value();
 }
 
 }  // namespace
@@ -54,9 +59,9 @@ TEST_CASE("collective table: other ranks and operations are not guessed", "[unit
   const auto table =
       CollectiveTable::create(Points{point(megabytes(1), microseconds(100)), point(megabytes(4), microseconds(400))});
   REQUIRE(table);
-  CHECK_FALSE(table->time(CollectiveOp::kAllReduce, 8, 2, megabytes(2)));
-  CHECK_FALSE(table->time(CollectiveOp::kAllReduce, 4, 1, megabytes(2)));
-  CHECK_FALSE(table->time(CollectiveOp::kReduce, 8, 1, megabytes(2)));
+  CHECK_FALSE(table->time(primitives::CollectiveOp::kAllReduce, 8, 2, megabytes(2)));
+  CHECK_FALSE(table->time(primitives::CollectiveOp::kAllReduce, 4, 1, megabytes(2)));
+  CHECK_FALSE(table->time(primitives::CollectiveOp::kReduce, 8, 1, megabytes(2)));
 }
 
 TEST_CASE("collective table: what cannot be measured is refused where it stands", "[unit][cost]") {
@@ -67,7 +72,7 @@ TEST_CASE("collective table: what cannot be measured is refused where it stands"
     return table.error().message;
   };
   using Catch::Matchers::Contains;
-  const CollectiveMeasurement good = point(megabytes(2), microseconds(100));
+  const primitives::CollectiveMeasurement good = point(megabytes(2), microseconds(100));
   CHECK_THAT(refused({good, point(megabytes(1), microseconds(50))}), Contains("do not increase"));
   CHECK_THAT(refused({good, good}), Contains("do not increase"));
   CHECK_THAT(refused({good, point(megabytes(3), microseconds(-1))}), Contains("time"));
@@ -76,7 +81,7 @@ TEST_CASE("collective table: what cannot be measured is refused where it stands"
   CHECK_THAT(refused({point(bytes(std::numeric_limits<double>::quiet_NaN()), seconds(1)), good}), Contains("size"));
   CHECK_THAT(refused({good}), Contains("one size"));
   CHECK_THAT(refused({}), Contains("without measurements"));
-  CollectiveMeasurement odd = good;
+  primitives::CollectiveMeasurement odd = good;
   odd.nodes = 3;
   CHECK_THAT(refused({odd, odd}), Contains("do not fill"));
 }

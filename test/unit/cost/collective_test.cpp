@@ -64,39 +64,39 @@ hardware::Cluster cluster_of(std::string_view node, std::int64_t nodes) {
 
 TEST_CASE("collective: the header's worked example", "[unit][cost]") {
   const CollectiveModel model = CollectiveModel::create(volta_mesh()).value();
-  const CollectiveCost cost = model.cost(CollectiveOp::kAllReduce, gigabytes(1));
+  const CollectiveCost cost = model.cost(primitives::CollectiveOp::kAllReduce, gigabytes(1));
   // 56 us and 1.75 GB / 138.6 GB/s = 12.626263 ms
   CHECK(cost.time.in(milliseconds) == Approx(12.682263).epsilon(1e-7));
   CHECK(cost.algorithm == CollectiveAlgorithm::kRing);
   CHECK(cost.protocol == CollectiveProtocol::kSimple);
   CHECK(cost.provenance == Provenance::kAnalytic);
-  CHECK(model.bus_bandwidth_limit(CollectiveOp::kAllReduce).in(gigabytes_per_second) == Approx(138.6));
+  CHECK(model.bus_bandwidth_limit(primitives::CollectiveOp::kAllReduce).in(gigabytes_per_second) == Approx(138.6));
 }
 
 TEST_CASE("collective: one rank costs nothing, whatever its links", "[unit][cost]") {
   for (const auto& [name, kind] : kCollectiveLibraries) {
     const CollectiveModel model = CollectiveModel::create(Communicator{}, library(kind)).value();
-    CHECK(model.cost(CollectiveOp::kAllReduce, terabytes(1)).time == Time::zero());
-    CHECK(model.cost(CollectiveOp::kAllToAll, terabytes(1)).algorithm == CollectiveAlgorithm::kNone);
+    CHECK(model.cost(primitives::CollectiveOp::kAllReduce, terabytes(1)).time == Time::zero());
+    CHECK(model.cost(primitives::CollectiveOp::kAllToAll, terabytes(1)).algorithm == CollectiveAlgorithm::kNone);
   }
 }
 
 TEST_CASE("collective: bus bandwidth factors are those of nccl-tests", "[unit][cost]") {
-  CHECK(bus_bandwidth_factor(CollectiveOp::kAllReduce, 8) == 1.75);
-  CHECK(bus_bandwidth_factor(CollectiveOp::kAllGather, 8) == 0.875);
-  CHECK(bus_bandwidth_factor(CollectiveOp::kAllToAll, 4) == 0.75);
-  CHECK(bus_bandwidth_factor(CollectiveOp::kBroadcast, 8) == 1.0);
+  CHECK(primitives::bus_bandwidth_factor(primitives::CollectiveOp::kAllReduce, 8) == 1.75);
+  CHECK(primitives::bus_bandwidth_factor(primitives::CollectiveOp::kAllGather, 8) == 0.875);
+  CHECK(primitives::bus_bandwidth_factor(primitives::CollectiveOp::kAllToAll, 4) == 0.75);
+  CHECK(primitives::bus_bandwidth_factor(primitives::CollectiveOp::kBroadcast, 8) == 1.0);
 }
 
 TEST_CASE("collective: MPI's worked example", "[unit][cost]") {
   const CollectiveModel model = CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kMpi)).value();
   // queries 10 us, copies 2 * 10 ms, 4 messages of 1.1 us, 1.5 * 10 ms sent, 0.75 * 24 ms summed
-  const CollectiveCost large = model.cost(CollectiveOp::kAllReduce, megabytes(120));
+  const CollectiveCost large = model.cost(primitives::CollectiveOp::kAllReduce, megabytes(120));
   CHECK(large.time.in(milliseconds) == Approx(53.0144).epsilon(1e-6));
   CHECK(large.algorithm == CollectiveAlgorithm::kRabenseifner);
   CHECK(large.provenance == Provenance::kAssumed);
   // up to 2 KiB recursive doubling: 10 + 2 * 1.1 us, 1200 B * (2 / 12 + 2 / 12 + 2 / 5) ns = 0.88 us
-  const CollectiveCost small = model.cost(CollectiveOp::kAllReduce, bytes(1200));
+  const CollectiveCost small = model.cost(primitives::CollectiveOp::kAllReduce, bytes(1200));
   CHECK(small.time.in(microseconds) == Approx(13.08).epsilon(1e-4));
   CHECK(small.algorithm == CollectiveAlgorithm::kRecursiveDoubling);
   // With the cache two pointers cost 0.2 us instead of 10.
@@ -104,7 +104,7 @@ TEST_CASE("collective: MPI's worked example", "[unit][cost]") {
   cached.pointer_cache = true;
   CHECK(CollectiveModel::create(one_gpu_nodes(4), cached)
             .value()
-            .cost(CollectiveOp::kAllReduce, bytes(1200))
+            .cost(primitives::CollectiveOp::kAllReduce, bytes(1200))
             .time.in(microseconds) == Approx(13.08 - 9.8).epsilon(1e-4));
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("collective: MPI folds ranks into a power of two", "[unit][cost]") {
   const double summed = 120.0 / 5 * (5.0 / 3);
   CHECK(CollectiveModel::create(one_gpu_nodes(3), library(CollectiveLibraryKind::kMpi))
             .value()
-            .cost(CollectiveOp::kAllReduce, megabytes(120))
+            .cost(primitives::CollectiveOp::kAllReduce, megabytes(120))
             .time.in(milliseconds) == Approx(sent + summed + 0.0166).epsilon(1e-6));
 }
 
@@ -122,34 +122,34 @@ TEST_CASE("collective: reducing on the GPU saves the copies and the CPU", "[unit
   const CollectiveModel model =
       CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kMpiOpt)).value();
   // 0.2 us, 4 messages of 1.9 us, 2 kernels of 6 us, 15 ms sent, 0.75 * 120 MB * 3 / 720 GB/s = 0.375 ms
-  const CollectiveCost large = model.cost(CollectiveOp::kAllReduce, megabytes(120));
+  const CollectiveCost large = model.cost(primitives::CollectiveOp::kAllReduce, megabytes(120));
   CHECK(large.time.in(milliseconds) == Approx(15.3948).epsilon(1e-6));
   CHECK(large.algorithm == CollectiveAlgorithm::kRabenseifner);
   // Small: 0.2 + 2 * 1.9 us, no kernel
-  CHECK(model.cost(CollectiveOp::kAllReduce, bytes(8)).time.in(microseconds) == Approx(4.0).epsilon(0.01));
+  CHECK(model.cost(primitives::CollectiveOp::kAllReduce, bytes(8)).time.in(microseconds) == Approx(4.0).epsilon(0.01));
 }
 
 TEST_CASE("collective: Baidu's ring pays each message and each sum", "[unit][cost]") {
   // 10 us; 6 messages of 1.9 + 10 us; 3 kernels of 6 us; 15 ms sent; 0.375 ms summed
   const CollectiveCost cost = CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kBaidu))
                                   .value()
-                                  .cost(CollectiveOp::kAllReduce, megabytes(120));
+                                  .cost(primitives::CollectiveOp::kAllReduce, megabytes(120));
   CHECK(cost.time.in(milliseconds) == Approx(15 + 0.375 + 0.010 + 0.0714 + 0.018).epsilon(1e-6));
   CHECK(cost.algorithm == CollectiveAlgorithm::kPerTensorRing);
 }
 
 TEST_CASE("collective: a table answers where it has the ranks", "[unit][cost]") {
-  const auto points =
-      std::vector<CollectiveMeasurement>{{CollectiveOp::kAllReduce, 8, 1, megabytes(1), microseconds(60), {}},
-                                         {CollectiveOp::kAllReduce, 8, 1, megabytes(2), microseconds(90), {}}};
+  const auto points = std::vector<primitives::CollectiveMeasurement>{
+      {primitives::CollectiveOp::kAllReduce, 8, 1, megabytes(1), microseconds(60), {}},
+      {primitives::CollectiveOp::kAllReduce, 8, 1, megabytes(2), microseconds(90), {}}};
   const auto table = std::make_shared<const CollectiveTable>(CollectiveTable::create(points).value());
   const CollectiveModel model = CollectiveModel::create(volta_mesh(), {}, table).value();
-  const CollectiveCost known = model.cost(CollectiveOp::kAllReduce, megabytes(2));
+  const CollectiveCost known = model.cost(primitives::CollectiveOp::kAllReduce, megabytes(2));
   CHECK(known.time.in(microseconds) == Approx(90));
   CHECK(known.algorithm == CollectiveAlgorithm::kTable);
   CHECK(known.provenance == Provenance::kMeasured);
-  CHECK(model.cost(CollectiveOp::kAllReduce, megabytes(3)).provenance == Provenance::kExtrapolated);
-  CHECK(model.cost(CollectiveOp::kBroadcast, megabytes(2)).algorithm == CollectiveAlgorithm::kRing);
+  CHECK(model.cost(primitives::CollectiveOp::kAllReduce, megabytes(3)).provenance == Provenance::kExtrapolated);
+  CHECK(model.cost(primitives::CollectiveOp::kBroadcast, megabytes(2)).algorithm == CollectiveAlgorithm::kRing);
 }
 
 TEST_CASE("collective: communicators of the catalog", "[unit][cost]") {
@@ -198,7 +198,7 @@ TEST_CASE("collective: what cannot be is refused", "[unit][cost]") {
 TEST_CASE("collective: billions of ranks and terabytes stay finite", "[unit][cost]") {
   for (const auto& [name, kind] : kCollectiveLibraries) {
     const CollectiveModel model = CollectiveModel::create(one_gpu_nodes(1'000'000'000), library(kind)).value();
-    for (const auto& [op_name, op] : kCollectiveOps) {
+    for (const auto& [op_name, op] : primitives::kCollectiveOps) {
       CAPTURE(name, op_name);
       const Time time = model.cost(op, bytes(1e13)).time;
       CHECK(time > Time::zero());

@@ -13,7 +13,7 @@ using hardware::MeasuredConvolution;
 
 namespace {
 
-ConvolutionShape three_by_three(ConvolutionPass pass = ConvolutionPass::kForward) {
+primitives::ConvolutionShape three_by_three(primitives::ConvolutionPass pass = primitives::ConvolutionPass::kForward) {
   return {.pass = pass, .in = 64, .out = 32, .input = {4, 4}, .output = {4, 4}, .kernel = {3, 3}};
 }
 
@@ -31,7 +31,7 @@ ConvolutionCurve arithmetic() {
 
 const DeviceSpec kDevice{1, teraflops_per_second(2), gigabytes_per_second(1e9), megabytes(6)};
 
-double us(const ConvolutionCurve& curve, const ConvolutionShape& shape, double batch) {
+double us(const ConvolutionCurve& curve, const primitives::ConvolutionShape& shape, double batch) {
   return convolution_time(curve, kDevice, shape, batch, bytes(4)).in(microseconds);
 }
 
@@ -43,26 +43,26 @@ TEST_CASE("convolution time: the products of the header's worked example", "[uni
   CHECK(forward.m == 32);
   CHECK(forward.n == 32);
   CHECK(forward.k == 576);
-  const auto input = implicit_product(three_by_three(ConvolutionPass::kInputGradient), 2);
+  const auto input = implicit_product(three_by_three(primitives::ConvolutionPass::kInputGradient), 2);
   CHECK(input.m == 32);
   CHECK(input.n == 64);
   CHECK(input.k == 288);
-  const auto weights = implicit_product(three_by_three(ConvolutionPass::kWeightGradient), 2);
+  const auto weights = implicit_product(three_by_three(primitives::ConvolutionPass::kWeightGradient), 2);
   CHECK(weights.m == 32);
   CHECK(weights.n == 576);
   CHECK(weights.k == 32);
   // With a stride of 2 every output is sent to nine inputs: the same arithmetic as forward.
-  const ConvolutionShape strided{.pass = ConvolutionPass::kInputGradient,
-                                 .in = 8,
-                                 .out = 16,
-                                 .input = {8, 8},
-                                 .output = {4, 4},
-                                 .kernel = {3, 3},
-                                 .stride = {2, 2}};
+  const primitives::ConvolutionShape strided{.pass = primitives::ConvolutionPass::kInputGradient,
+                                             .in = 8,
+                                             .out = 16,
+                                             .input = {8, 8},
+                                             .output = {4, 4},
+                                             .kernel = {3, 3},
+                                             .stride = {2, 2}};
   CHECK(implicit_product(strided, 1).m == 16);
   CHECK(implicit_product(strided, 1).n == 72);
   CHECK(implicit_product(strided, 1).k == 16);
-  ConvolutionShape grouped = three_by_three();
+  primitives::ConvolutionShape grouped = three_by_three();
   grouped.groups = 4;
   CHECK(implicit_product(grouped, 1).products == 4);
   CHECK(implicit_product(grouped, 1).n == 8);
@@ -73,27 +73,28 @@ TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit
   ConvolutionCurve curve = arithmetic();
   curve.weight_gradient = 1;
   curve.weight_start = 0;
-  const auto shape = [](ConvolutionPass pass) {
-    return ConvolutionShape{.pass = pass, .in = 64, .out = 32, .input = {16, 16}, .output = {16, 16}, .kernel = {3, 3}};
+  const auto shape = [](primitives::ConvolutionPass pass) {
+    return primitives::ConvolutionShape{
+        .pass = pass, .in = 64, .out = 32, .input = {16, 16}, .output = {16, 16}, .kernel = {3, 3}};
   };
-  const ConvolutionShape forward = shape(ConvolutionPass::kForward);
+  const primitives::ConvolutionShape forward = shape(primitives::ConvolutionPass::kForward);
   // 9,437,184 multiply-adds at 1e12 a second
   CHECK(us(curve, forward, 2) == Approx(9.437184));
   curve.winograd2 = {.efficiency = 1, .k_start = 0, .moved = 0};
   CHECK(us(curve, forward, 2) == Approx(4.194304));
   // Blocks of 17 columns are half empty: 2 (17 x 16) outputs cost what 32 columns do.
-  ConvolutionShape wide = forward;
+  primitives::ConvolutionShape wide = forward;
   wide.input = wide.output = {16, 17};
   CHECK(us(curve, wide, 2) == Approx(8.388608));
-  CHECK(us(curve, shape(ConvolutionPass::kInputGradient), 2) == Approx(2 * 4 * 16 * 32 * 32 * 32 * 1e-6));
-  CHECK(us(curve, shape(ConvolutionPass::kWeightGradient), 2) == Approx(9.437184));
+  CHECK(us(curve, shape(primitives::ConvolutionPass::kInputGradient), 2) == Approx(2 * 4 * 16 * 32 * 32 * 32 * 1e-6));
+  CHECK(us(curve, shape(primitives::ConvolutionPass::kWeightGradient), 2) == Approx(9.437184));
   curve.winograd4 = {.k_start = 0, .moved = 0, .weights = 0, .start = {}, .tiles = curve.product.tiles};
   CHECK(us(curve, forward, 2) == Approx(2.359296));
   curve.weight_winograd = 0.5;
-  CHECK(us(curve, shape(ConvolutionPass::kWeightGradient), 2) == Approx(0.5 * 2.359296));
+  CHECK(us(curve, shape(primitives::ConvolutionPass::kWeightGradient), 2) == Approx(0.5 * 2.359296));
   curve.winograd4.start = microseconds(2);
   CHECK(us(curve, forward, 2) == Approx(4.194304));
-  ConvolutionShape other = forward;
+  primitives::ConvolutionShape other = forward;
   other.dilation = {2, 2};
   CHECK(us(curve, other, 2) == Approx(9.437184));
   other = forward;
@@ -105,7 +106,7 @@ TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit
 
 TEST_CASE("convolution time: tensor cores see channels by eight", "[unit][cost]") {
   const ConvolutionCurve curve = arithmetic();
-  ConvolutionShape shape = three_by_three();
+  primitives::ConvolutionShape shape = three_by_three();
   const auto half = [&] { return convolution_time(curve, kDevice, shape, 2, bytes(2)).in(microseconds); };
   shape.in = 8;
   const double eight = half();
@@ -121,18 +122,19 @@ TEST_CASE("convolution time: passes have their ratios, depthwise moves only", "[
   ConvolutionCurve curve = arithmetic();
   curve.input_gradient = 1.5;
   curve.strided_gradient = 3;
-  CHECK(us(curve, three_by_three(ConvolutionPass::kInputGradient), 2) == Approx(1.5 * 0.589824));
-  ConvolutionShape strided = three_by_three(ConvolutionPass::kInputGradient);
+  CHECK(us(curve, three_by_three(primitives::ConvolutionPass::kInputGradient), 2) == Approx(1.5 * 0.589824));
+  primitives::ConvolutionShape strided = three_by_three(primitives::ConvolutionPass::kInputGradient);
   strided.input = {8, 8};
   strided.stride = {2, 2};
   CHECK(us(curve, strided, 2) == Approx(3 * 0.589824));
   // k = 32 places are too few to be split: 32 + 68 steps of 32 x 576.
   curve.weight_gradient = 2;
   curve.weight_start = 68;
-  CHECK(us(curve, three_by_three(ConvolutionPass::kWeightGradient), 2) == Approx(2 * 100 * 32 * 576 * 1e-6));
+  CHECK(us(curve, three_by_three(primitives::ConvolutionPass::kWeightGradient), 2) ==
+        Approx(2 * 100 * 32 * 576 * 1e-6));
   curve.product.tiles = {{.m = 128, .n = 128, .efficiency = 1, .resident = 1}};
   const DeviceSpec device{1, teraflops_per_second(0.2), gigabytes_per_second(1), megabytes(6)};
-  const ConvolutionShape depthwise{
+  const primitives::ConvolutionShape depthwise{
       .in = 32, .out = 32, .groups = 32, .input = {4, 4}, .output = {4, 4}, .kernel = {3, 3}};
   // 512 in, 512 out, 288 weights; 4 bytes each at half of 1 GB/s
   CHECK(convolution_time(curve, device, depthwise, 1, bytes(4)).in(microseconds) == Approx(10.496));
@@ -145,7 +147,7 @@ TEST_CASE("convolution time: what was measured wins, the nearest batch is scaled
       {Precision::kFp16, three_by_three(), 4, microseconds(1)},
   };
   const ConvolutionCurve curve = arithmetic();
-  const auto ask = [&](const ConvolutionShape& shape, double batch, const ConvolutionCurve* by) {
+  const auto ask = [&](const primitives::ConvolutionShape& shape, double batch, const ConvolutionCurve* by) {
     return measured_convolution(table, by, kDevice, Precision::kFp32, shape, batch);
   };
   CHECK(ask(three_by_three(), 32, &curve)->time.in(microseconds) == Approx(100));
@@ -154,7 +156,7 @@ TEST_CASE("convolution time: what was measured wins, the nearest batch is scaled
   CHECK(ask(three_by_three(), 4, &curve)->time.in(microseconds) == Approx(20));
   CHECK(ask(three_by_three(), 4, &curve)->provenance == Provenance::kInterpolated);
   CHECK(ask(three_by_three(), 64, nullptr)->time.in(microseconds) == Approx(200));
-  ConvolutionShape other = three_by_three();
+  primitives::ConvolutionShape other = three_by_three();
   other.stride = {2, 2};
   CHECK_FALSE(ask(other, 32, &curve));
 }
@@ -163,9 +165,9 @@ TEST_CASE("convolution time: the weights' gradient splits its long k, into parts
   hardware::ConvolutionCurve curve;
   curve.product.tiles = {{.m = 64, .n = 32, .efficiency = 0.8, .resident = 1}};
   const hardware::DeviceSpec spec{80, teraflops_per_second(14), gigabytes_per_second(900), mebibytes(6)};
-  ConvolutionShape shape{.in = 64, .out = 256, .input = {56, 56}, .output = {56, 56}};
+  primitives::ConvolutionShape shape{.in = 64, .out = 256, .input = {56, 56}, .output = {56, 56}};
   const Time forward = cost::convolution_time(curve, spec, shape, 64, bytes(4));
-  shape.pass = ConvolutionPass::kWeightGradient;
+  shape.pass = primitives::ConvolutionPass::kWeightGradient;
   // 8 tiles for 80 multiprocessors: without splitting ten times as long.
   CHECK(cost::convolution_time(curve, spec, shape, 64, bytes(4)) < forward * 1.5);
 }
@@ -177,7 +179,7 @@ TEST_CASE("convolution time: the weights' gradient has 256 parts at most", "[uni
   curve.weight_start = 0;
   // One tile for 400 multiprocessors of 10 GFLOP/s: k = 64 x 56 x 56 in 256 parts of 784 steps, 8192 FLOP each.
   const DeviceSpec wide{400, teraflops_per_second(4), gigabytes_per_second(1e9), megabytes(6)};
-  const ConvolutionShape shape{
-      .pass = ConvolutionPass::kWeightGradient, .in = 64, .out = 64, .input = {56, 56}, .output = {56, 56}};
+  const primitives::ConvolutionShape shape{
+      .pass = primitives::ConvolutionPass::kWeightGradient, .in = 64, .out = 64, .input = {56, 56}, .output = {56, 56}};
   CHECK(convolution_time(curve, wide, shape, 64, bytes(4)).in(microseconds) == Approx(784 * 0.8192).epsilon(1e-3));
 }

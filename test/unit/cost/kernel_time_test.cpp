@@ -112,7 +112,7 @@ TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost
   const Time products = memory() - 50 * (microseconds(0.4) + kRecurrentChain);
   CHECK(products.in(microseconds) == Approx((50 * 180e3 + 1.16e6) / 70e3));
   hardware::SweepCurve measured = known.sweeps.front();
-  measured.kind = SweepKind::kRecurrent;
+  measured.kind = primitives::SweepKind::kRecurrent;
   known.sweeps.push_back(measured);
   CHECK((memory() - products).in(microseconds) == Approx(50 * 0.4));  // a measured curve knows its chain
 }
@@ -121,8 +121,9 @@ TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]")
   hardware::GpuProfile known = profile();
   const workload::Convolution op{.out = 64, .kernel = {3, 3}, .pad = {1, 1}};
   const auto model = model_of(op, {64, 56, 56});
-  known.measured_convolutions.push_back(
-      {Precision::kFp32, std::get<ConvolutionShape>(model.layers[0].forward[0].shape), 32, microseconds(777)});
+  known.measured_convolutions.push_back({Precision::kFp32,
+                                         std::get<primitives::ConvolutionShape>(model.layers[0].forward[0].shape), 32,
+                                         microseconds(777)});
   const CalibratedTimes times = calibrated_times(model, calibration(known), 32, Precision::kFp32, DataSize::zero());
   CHECK(times.layers[0].forward.total().in(microseconds) == Approx(777));
 }

@@ -36,7 +36,7 @@ CollectiveLibrary forced(CollectiveAlgorithm algorithm, CollectiveProtocol proto
   return library;
 }
 
-double time_us(const Communicator& c, const CollectiveLibrary& library, CollectiveOp op, DataSize size) {
+double time_us(const Communicator& c, const CollectiveLibrary& library, primitives::CollectiveOp op, DataSize size) {
   return CollectiveModel::create(c, library).value().cost(op, size).time.in(microseconds);
 }
 
@@ -45,33 +45,34 @@ double time_us(const Communicator& c, const CollectiveLibrary& library, Collecti
 TEST_CASE("nccl: a Simple ring of one node", "[unit][cost]") {
   const auto ring = forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple);
   // 8.4 + 14 * 3.4 = 56 us; 12 MiB * 14/8 / 240 GB/s = 91.7504 us; ramp 18 * log2(1 + 3) = 36 us
-  CHECK(time_us(ampere(), ring, CollectiveOp::kAllReduce, mebibytes(12)) == Approx(56 + 91.7504 + 36));
+  CHECK(time_us(ampere(), ring, primitives::CollectiveOp::kAllReduce, mebibytes(12)) == Approx(56 + 91.7504 + 36));
   // 8.4 + 7 * 3.4 = 32.2 us; half of the volume
-  CHECK(time_us(ampere(), ring, CollectiveOp::kAllGather, mebibytes(12)) == Approx(32.2 + 45.8752 + 36));
+  CHECK(time_us(ampere(), ring, primitives::CollectiveOp::kAllGather, mebibytes(12)) == Approx(32.2 + 45.8752 + 36));
   // broadcast: everything once, 12 MiB / 240 GB/s = 52.4288 us
-  CHECK(time_us(ampere(), ring, CollectiveOp::kBroadcast, mebibytes(12)) == Approx(32.2 + 52.4288 + 36));
+  CHECK(time_us(ampere(), ring, primitives::CollectiveOp::kBroadcast, mebibytes(12)) == Approx(32.2 + 52.4288 + 36));
   // The local pass: 3 * 12 MiB / 8 / 1 TB/s = 4.718592 us
   Communicator with_memory = ampere();
   with_memory.memory = terabytes_per_second(1);
-  CHECK(time_us(with_memory, ring, CollectiveOp::kAllReduce, mebibytes(12)) == Approx(56 + 91.7504 + 36 + 4.718592));
+  CHECK(time_us(with_memory, ring, primitives::CollectiveOp::kAllReduce, mebibytes(12)) ==
+        Approx(56 + 91.7504 + 36 + 4.718592));
 }
 
 TEST_CASE("nccl: LL of one node is capped", "[unit][cost]") {
   // 6.6 + 14 * 0.6 = 15 us; min(240 / 2, 87.7) GB/s: 1 MiB * 14/8 / 87.7 GB/s = 20.9236 us
-  CHECK(time_us(ampere(), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), CollectiveOp::kAllReduce,
-                mebibytes(1)) == Approx(15 + 20.9236).epsilon(1e-5));
+  CHECK(time_us(ampere(), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl),
+                primitives::CollectiveOp::kAllReduce, mebibytes(1)) == Approx(15 + 20.9236).epsilon(1e-5));
 }
 
 TEST_CASE("nccl: a tree over four nodes", "[unit][cost]") {
   // 6.8 + 2 (7 * 0.6 + log2(4) * 5) = 35.2 us, and next to nothing for 8 bytes
-  CHECK(time_us(ampere(4), {}, CollectiveOp::kAllReduce, bytes(8)) == Approx(35.2).epsilon(1e-3));
-  const auto cost = CollectiveModel::create(ampere(4)).value().cost(CollectiveOp::kAllReduce, bytes(8));
+  CHECK(time_us(ampere(4), {}, primitives::CollectiveOp::kAllReduce, bytes(8)) == Approx(35.2).epsilon(1e-3));
+  const auto cost = CollectiveModel::create(ampere(4)).value().cost(primitives::CollectiveOp::kAllReduce, bytes(8));
   CHECK(cost.algorithm == CollectiveAlgorithm::kDoubleTree);
   CHECK(cost.protocol == CollectiveProtocol::kLl);
   // EFA adds 75 us to each of the 2 * log2(2) messages: 6.8 + 2 (4.2 + 5 + 75) = 175.2 us
   Communicator efa = ampere(2);
   efa.transport = NetworkTransport::kEfa;
-  CHECK(time_us(efa, {}, CollectiveOp::kAllReduce, bytes(8)) == Approx(175.2).epsilon(1e-3));
+  CHECK(time_us(efa, {}, primitives::CollectiveOp::kAllReduce, bytes(8)) == Approx(175.2).epsilon(1e-3));
 }
 
 TEST_CASE("nccl: a ring over nodes goes at the slower of links and network", "[unit][cost]") {
@@ -79,8 +80,8 @@ TEST_CASE("nccl: a ring over nodes goes at the slower of links and network", "[u
   CHECK(rates.intra.in(gigabytes_per_second) == Approx(240));  // 20 of 25
   CHECK(rates.inter.in(gigabytes_per_second) == Approx(192));  // 12 of 12.5; PCIe feeds 8 * 24 = 192
   // 30 hops, of which 2 cross: (28 * 3.4 + 2 * 14) * 1.4 + 8.4 = 180.88 us; 12 MiB * 30/16 / 192 GB/s = 122.88 us
-  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple), CollectiveOp::kAllReduce,
-                mebibytes(12)) == Approx(180.88 + 122.88 + 36));
+  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple),
+                primitives::CollectiveOp::kAllReduce, mebibytes(12)) == Approx(180.88 + 122.88 + 36));
 }
 
 TEST_CASE("nccl: TCP sockets reach at most 32 Gb/s of a port", "[unit][cost]") {
@@ -103,16 +104,20 @@ TEST_CASE("nccl: the switch of a Hopper node reduces", "[unit][cost]") {
   c.generation = GpuGeneration::kHopper;
   c.intra = gigabytes_per_second(450);
   // 450 * 20.6/25 * 0.85 = 315.18 GB/s; 1020 MiB * 9/8 / 315.18 GB/s = 3817.631 us, 25 us, ramp 8 * log2(256) = 64 us
-  const auto cost = CollectiveModel::create(c).value().cost(CollectiveOp::kAllReduce, mebibytes(1020));
+  const auto cost = CollectiveModel::create(c).value().cost(primitives::CollectiveOp::kAllReduce, mebibytes(1020));
   CHECK(cost.algorithm == CollectiveAlgorithm::kNvls);
   CHECK(cost.time.in(microseconds) == Approx(3817.631 + 25 + 64).epsilon(1e-6));
   // At most B * 0.85 * 2 (n-1)/(n+1) = 315.18 * 14/9 GB/s of bus bandwidth
-  CHECK(CollectiveModel::create(c).value().bus_bandwidth_limit(CollectiveOp::kAllReduce).in(gigabytes_per_second) ==
-        Approx(490.28).epsilon(1e-4));
+  CHECK(CollectiveModel::create(c)
+            .value()
+            .bus_bandwidth_limit(primitives::CollectiveOp::kAllReduce)
+            .in(gigabytes_per_second) == Approx(490.28).epsilon(1e-4));
   CollectiveLibrary without;
   without.nvls = false;
-  CHECK(CollectiveModel::create(c, without).value().cost(CollectiveOp::kAllReduce, mebibytes(1020)).algorithm ==
-        CollectiveAlgorithm::kRing);
+  CHECK(CollectiveModel::create(c, without)
+            .value()
+            .cost(primitives::CollectiveOp::kAllReduce, mebibytes(1020))
+            .algorithm == CollectiveAlgorithm::kRing);
 }
 
 TEST_CASE("nccl: a hierarchy of rings when asked for", "[unit][cost]") {
@@ -120,9 +125,9 @@ TEST_CASE("nccl: a hierarchy of rings when asked for", "[unit][cost]") {
   // 3 * 8.4 + 14 * 3.4 = 72.8 us; inside 12 MiB * 14/8 / 240 GB/s = 91.7504 us
   Communicator alone = ampere();
   alone.inter = Bandwidth{};
-  CHECK(time_us(alone, asked, CollectiveOp::kAllReduce, mebibytes(12)) == Approx(72.8 + 91.7504 + 36));
+  CHECK(time_us(alone, asked, primitives::CollectiveOp::kAllReduce, mebibytes(12)) == Approx(72.8 + 91.7504 + 36));
   // Between two nodes 2 * 14 us more, and 12 MiB * 2/2 / 192 GB/s = 65.536 us
-  CHECK(time_us(ampere(2), asked, CollectiveOp::kAllReduce, mebibytes(12)) ==
+  CHECK(time_us(ampere(2), asked, primitives::CollectiveOp::kAllReduce, mebibytes(12)) ==
         Approx(72.8 + 28 + 91.7504 + 65.536 + 36));
 }
 
@@ -130,17 +135,18 @@ TEST_CASE("nccl: latency settings shift every hop and never below nothing", "[un
   Communicator c = ampere();
   c.intra_latency = microseconds(4.4);
   // LL's 0.6 us and 1 us more, 14 times
-  CHECK(time_us(c, forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), CollectiveOp::kAllReduce, bytes(0)) ==
-        Approx(6.6 + 14 * 1.6));
+  CHECK(time_us(c, forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), primitives::CollectiveOp::kAllReduce,
+                bytes(0)) == Approx(6.6 + 14 * 1.6));
   c.intra_latency = Time::zero();
-  CHECK(time_us(c, forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), CollectiveOp::kAllReduce, bytes(0)) ==
-        Approx(6.6));
+  CHECK(time_us(c, forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl), primitives::CollectiveOp::kAllReduce,
+                bytes(0)) == Approx(6.6));
 }
 
 TEST_CASE("nccl: all_to_all leaves a node through its network", "[unit][cost]") {
   // A GPU sends 8/16 of 16 MiB away, eight do: 64 MiB / 192 GB/s = 349.525 us. One message to 7 near and 8 far peers,
   // eight at a time: 8.4 + 7/8 * 3.4 + 8/8 * 14 = 25.375 us; ramp 18 * log2(5) = 41.7947 us
-  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kDirect, CollectiveProtocol::kSimple), CollectiveOp::kAllToAll,
+  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kDirect, CollectiveProtocol::kSimple),
+                primitives::CollectiveOp::kAllToAll,
                 mebibytes(16)) == Approx(349.5253 + 25.375 + 41.7947).epsilon(1e-6));
 }
 
@@ -181,7 +187,7 @@ TEST_CASE("nccl: measured sweeps of 8 GPUs from 1 MiB on, without a table, to 10
       double time = 0;
       char comma = 0;
       REQUIRE(cells >> size >> comma >> time);
-      sum += std::abs(model.cost(CollectiveOp::kAllReduce, bytes(size)).time / nanoseconds(time) - 1.0);
+      sum += std::abs(model.cost(primitives::CollectiveOp::kAllReduce, bytes(size)).time / nanoseconds(time) - 1.0);
       count += 1;
     }
     INFO(path);
@@ -192,7 +198,8 @@ TEST_CASE("nccl: measured sweeps of 8 GPUs from 1 MiB on, without a table, to 10
 
 TEST_CASE("nccl: one tree alone has two thirds of two trees' bandwidth", "[unit][cost]") {
   const auto of = [](CollectiveAlgorithm algorithm, DataSize size) {
-    return time_us(ampere(4), forced(algorithm, CollectiveProtocol::kSimple), CollectiveOp::kAllReduce, size);
+    return time_us(ampere(4), forced(algorithm, CollectiveProtocol::kSimple), primitives::CollectiveOp::kAllReduce,
+                   size);
   };
   const auto slope = [&](CollectiveAlgorithm algorithm) {
     return of(algorithm, gigabytes(8)) - of(algorithm, gigabytes(4));
@@ -206,7 +213,7 @@ TEST_CASE("collective: what crosses a node's network", "[unit][cost]") {
     CollectiveLibrary library;
     library.algorithm = algorithm;
     const auto model = CollectiveModel::create(ampere(nodes), library).value();
-    return model.network_bytes(CollectiveOp::kAllReduce, gigabytes(1)).in(gigabytes);
+    return model.network_bytes(primitives::CollectiveOp::kAllReduce, gigabytes(1)).in(gigabytes);
   };
   CHECK(bytes_of(1, CollectiveAlgorithm::kRing) == 0);
   CHECK(bytes_of(4, CollectiveAlgorithm::kRing) == Approx(2 * 31.0 / 32));

@@ -10,7 +10,7 @@ using namespace ddlsim::cost;
 
 const hardware::DeviceSpec kV100{80, teraflops_per_second(14), gigabytes_per_second(900), mebibytes(6)};
 
-hardware::SweepCurve curve(SweepKind kind, std::int64_t row_from = 0) {
+hardware::SweepCurve curve(primitives::SweepKind kind, std::int64_t row_from = 0) {
   hardware::SweepCurve made;
   made.kind = kind;
   made.row_from = row_from;
@@ -21,7 +21,7 @@ hardware::SweepCurve curve(SweepKind kind, std::int64_t row_from = 0) {
 }  // namespace
 
 TEST_CASE("sweep time: the header's example") {
-  hardware::SweepCurve one = curve(SweepKind::kSoftmax);
+  hardware::SweepCurve one = curve(primitives::SweepKind::kSoftmax);
   CHECK(sweep_time(one, kV100, {megabytes(90), 1000}).in(microseconds) == Approx(110));
   one.per_row = nanoseconds(80);
   CHECK(sweep_time(one, kV100, {megabytes(90), 1000}).in(microseconds) == Approx(111));
@@ -33,14 +33,14 @@ TEST_CASE("sweep time: the header's example") {
 }
 
 TEST_CASE("sweep time: data that outgrow the L2 take longer per byte than those far beyond it") {
-  hardware::SweepCurve one = curve(SweepKind::kSoftmax);
+  hardware::SweepCurve one = curve(primitives::SweepKind::kSoftmax);
   one.hinges = {{0, 0.4}, {0.5, 1.6}, {2, -1}};
   // 3 MiB at 0.4, 9 MiB at 2, 12 MiB at 1 of 1 / (900 GB/s).
   CHECK(sweep_time(one, kV100, {mebibytes(24), 0}).in(microseconds) == Approx((1.2 + 18 + 12) * 1.048576 / 0.9));
 }
 
 TEST_CASE("sweep time: beyond a hinge every byte takes more") {
-  hardware::SweepCurve one = curve(SweepKind::kElementwise);
+  hardware::SweepCurve one = curve(primitives::SweepKind::kElementwise);
   one.hinges = {{0, 0.5}, {2, 0.5}};
   // 12 MiB in the L2's reach, then 12 MiB more: (24 + 12) / 2 MiB at 900 GB/s.
   CHECK(sweep_time(one, kV100, {mebibytes(12), 0}).in(microseconds) == Approx(6.0 * 1.048576 / 0.9));
@@ -55,7 +55,7 @@ TEST_CASE("sweep time: rows of a reduction") {
 }
 
 TEST_CASE("sweep time: what a measurement shows") {
-  hardware::SweepCurve one = curve(SweepKind::kElementwise);
+  hardware::SweepCurve one = curve(primitives::SweepKind::kElementwise);
   one.overheads = {{"add", microseconds(16), microseconds(32)}};
   const auto added = overhead_of(one, "add");
   CHECK(measured_time(added, microseconds(10)) == microseconds(32));
@@ -65,22 +65,24 @@ TEST_CASE("sweep time: what a measurement shows") {
 
 TEST_CASE("sweep time: the curve of a kind and length of row") {
   hardware::GpuProfile profile;
-  CHECK_FALSE(choose_sweep(profile, SweepKind::kElementwise, 0).has_value());
-  profile.sweeps = {curve(SweepKind::kElementwise), curve(SweepKind::kSoftmax), curve(SweepKind::kSoftmax, 1025)};
-  CHECK(choose_sweep(profile, SweepKind::kSoftmax, 1024)->curve->row_from == 0);
-  CHECK(choose_sweep(profile, SweepKind::kSoftmax, 1025)->curve->row_from == 1025);
-  for (const SweepKind kind : {SweepKind::kPool, SweepKind::kCopy, SweepKind::kLookup, SweepKind::kBatchNorm,
-                               SweepKind::kUpdate, SweepKind::kRecurrent}) {
+  CHECK_FALSE(choose_sweep(profile, primitives::SweepKind::kElementwise, 0).has_value());
+  profile.sweeps = {curve(primitives::SweepKind::kElementwise), curve(primitives::SweepKind::kSoftmax),
+                    curve(primitives::SweepKind::kSoftmax, 1025)};
+  CHECK(choose_sweep(profile, primitives::SweepKind::kSoftmax, 1024)->curve->row_from == 0);
+  CHECK(choose_sweep(profile, primitives::SweepKind::kSoftmax, 1025)->curve->row_from == 1025);
+  for (const primitives::SweepKind kind :
+       {primitives::SweepKind::kPool, primitives::SweepKind::kCopy, primitives::SweepKind::kLookup,
+        primitives::SweepKind::kBatchNorm, primitives::SweepKind::kUpdate, primitives::SweepKind::kRecurrent}) {
     const auto chosen = choose_sweep(profile, kind, 0);
     REQUIRE(chosen.has_value());
     CHECK(chosen->stand_in);
-    CHECK(chosen->curve->kind == SweepKind::kElementwise);
+    CHECK(chosen->curve->kind == primitives::SweepKind::kElementwise);
   }
-  CHECK_FALSE(choose_sweep(profile, SweepKind::kElementwise, 0)->stand_in);
-  CHECK_FALSE(choose_sweep(profile, SweepKind::kNorm, 100).has_value());
+  CHECK_FALSE(choose_sweep(profile, primitives::SweepKind::kElementwise, 0)->stand_in);
+  CHECK_FALSE(choose_sweep(profile, primitives::SweepKind::kNorm, 100).has_value());
   // Only long rows were measured: they answer for short ones.
-  profile.sweeps = {curve(SweepKind::kNorm, 1025)};
-  CHECK(choose_sweep(profile, SweepKind::kNorm, 100)->curve->row_from == 1025);
+  profile.sweeps = {curve(primitives::SweepKind::kNorm, 1025)};
+  CHECK(choose_sweep(profile, primitives::SweepKind::kNorm, 100)->curve->row_from == 1025);
 }
 
 TEST_CASE("sweep time: doublings outside what was measured") {

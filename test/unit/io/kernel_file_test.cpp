@@ -38,8 +38,8 @@ TEST_CASE("kernel file: the header's example") {
   const auto read = csv("gpu,op,kind,bytes,time_us\nt4,sweep,elementwise,3200000,14\n");
   REQUIRE(read.has_value());
   REQUIRE(read->rows.size() == 1);
-  const auto& sweep = std::get<TimedSweep>(read->rows[0].what);
-  CHECK(sweep.kind == SweepKind::kElementwise);
+  const auto& sweep = std::get<primitives::TimedSweep>(read->rows[0].what);
+  CHECK(sweep.kind == primitives::SweepKind::kElementwise);
   CHECK(sweep.traffic == megabytes(3.2));
   CHECK(read->rows[0].time.in(microseconds) == Approx(14));
   CHECK(read->rows[0].line == 2);
@@ -57,21 +57,21 @@ TEST_CASE("kernel file: every op, in either format") {
           "overlap,t4,,,,,,,,,,,,,,,,product,,,24,1.3,1,\n");
   REQUIRE(read.has_value());
   REQUIRE(read->rows.size() == 6);
-  const auto& product = std::get<Product>(read->rows[0].what);
+  const auto& product = std::get<primitives::Product>(read->rows[0].what);
   CHECK(product.products == 2);
   CHECK(product.k == 64);
   CHECK(read->rows[0].precision == Precision::kFp16);
   CHECK(read->rows[0].time.in(microseconds) == Approx(1500));
   CHECK(read->rows[0].series == "a");
-  const auto& convolution = std::get<TimedConvolution>(read->rows[1].what);
+  const auto& convolution = std::get<primitives::TimedConvolution>(read->rows[1].what);
   CHECK(convolution.batch == 8);
-  CHECK(convolution.shape.pass == ConvolutionPass::kInputGradient);
+  CHECK(convolution.shape.pass == primitives::ConvolutionPass::kInputGradient);
   CHECK(convolution.shape.output == std::array<std::int64_t, 2>{28, 28});
   CHECK(convolution.shape.groups == 1);
-  CHECK(std::get<TimedSweep>(read->rows[2].what).row == 1024);
-  CHECK(std::holds_alternative<TimedLaunch>(read->rows[3].what));
-  CHECK(std::get<TimedCopy>(read->rows[4].what).kind == CopyKind::kDeviceToHost);
-  CHECK(std::get<TimedOverlap>(read->rows[5].what).taken == 24);
+  CHECK(std::get<primitives::TimedSweep>(read->rows[2].what).row == 1024);
+  CHECK(std::holds_alternative<primitives::TimedLaunch>(read->rows[3].what));
+  CHECK(std::get<primitives::TimedCopy>(read->rows[4].what).kind == primitives::CopyKind::kDeviceToHost);
+  CHECK(std::get<primitives::TimedOverlap>(read->rows[5].what).taken == 24);
 
   const auto lines = json(
       R"({"bench":"gemm","op":"product","precision":"fp16","m":16,"n":32,"k":64,"time_s":1.5e-3,"mad_s":1e-6,"samples":40})"
@@ -82,7 +82,7 @@ TEST_CASE("kernel file: every op, in either format") {
   REQUIRE(lines.has_value());
   REQUIRE(lines->rows.size() == 3);
   CHECK(lines->context == "gpu Tesla T4; driver 550.54; clocks_mhz memory 5001, sm 1590");
-  CHECK(std::get<Product>(lines->rows[0].what).products == 1);
+  CHECK(std::get<primitives::Product>(lines->rows[0].what).products == 1);
   CHECK(lines->rows[0].series == "gemm");
   CHECK_FALSE(lines->rows[0].left_out);
   CHECK(lines->rows[1].left_out);

@@ -80,13 +80,13 @@ TEST_CASE("profile file: every value arrives") {
   CHECK(profile->convolutions[0].weight_winograd == 0.7);
   REQUIRE(profile->measured_convolutions.size() == 1);
   const auto& measured = profile->measured_convolutions[0];
-  CHECK(measured.shape.pass == ConvolutionPass::kWeightGradient);
+  CHECK(measured.shape.pass == primitives::ConvolutionPass::kWeightGradient);
   CHECK(measured.shape.kernel == std::array<std::int64_t, 2>{7, 7});
   CHECK(measured.shape.dilation == std::array<std::int64_t, 2>{1, 1});
   CHECK(measured.batch == 8);
   REQUIRE(profile->sweeps.size() == 1);
   const auto& sweep = profile->sweeps[0];
-  CHECK(sweep.kind == SweepKind::kSoftmax);
+  CHECK(sweep.kind == primitives::SweepKind::kSoftmax);
   CHECK(sweep.row_from == 1025);
   CHECK(sweep.hinges == std::vector<std::pair<double, double>>{{0, 1.1}, {2, -0.2}});
   CHECK(sweep.lengths == std::vector<std::pair<std::int64_t, double>>{{1537, 1.2}, {2049, 0.9}});

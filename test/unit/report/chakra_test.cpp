@@ -6,16 +6,16 @@
 #include <string>
 
 #include "catalog.h"
-#include "unit/io/trace_text.h"
+#include "unit/importers/trace_text.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 
 namespace {
 
-io::ChakraTrace written_and_read(const io::ChakraTrace& trace) {
-  const test::TraceFile file(io::write_chakra(trace), "step.et");
-  auto read = io::read_chakra(file.path());
+importers::ChakraTrace written_and_read(const importers::ChakraTrace& trace) {
+  const test::TraceFile file(importers::write_chakra(trace), "step.et");
+  auto read = importers::read_chakra(file.path());
   if (!read) FAIL(to_string(read.error()));
   return std::move(*read);
 }
@@ -27,8 +27,8 @@ workload::Model two_layers() {
                   {.name = "b", .parameters = {50}}};
   return model;
 }
-sim::StepRecord record_of_two() {
-  sim::StepRecord record;
+step::StepRecord record_of_two() {
+  step::StepRecord record;
   record.forward = {{microseconds(10), Time::zero(), 1}, {microseconds(20), Time::zero(), 1}};
   record.backward = {{microseconds(40), Time::zero(), 1}, {microseconds(0.2), Time::zero(), 1}};  // b, then a
   record.update = microseconds(5);
@@ -41,13 +41,14 @@ sim::StepRecord record_of_two() {
 }  // namespace
 
 TEST_CASE("chakra: a step of two layers, written and read back") {
-  const io::ChakraTrace trace = report::chakra_of(two_layers(), record_of_two(), {.batch = 2, .updated = bytes(64)});
+  const importers::ChakraTrace trace =
+      report::chakra_of(two_layers(), record_of_two(), {.batch = 2, .updated = bytes(64)});
   REQUIRE(trace.nodes.size() == 7);
   CHECK(report::chakra_nodes(record_of_two(), 1) == 7);
   CHECK(trace.nodes[0].work == flops(14));
   CHECK(trace.nodes[0].tensor == bytes(24));  // 3 elements of 4 bytes, twice
   CHECK(trace.nodes[2].name == "b backward");
-  CHECK(trace.nodes[3].collective == CollectiveOp::kAllReduce);
+  CHECK(trace.nodes[3].collective == primitives::CollectiveOp::kAllReduce);
   CHECK(trace.nodes[3].sent == bytes(200));
   CHECK(trace.nodes[3].duration == microseconds(7));
   CHECK(trace.nodes[3].data == std::vector<std::int64_t>{2});
@@ -58,9 +59,9 @@ TEST_CASE("chakra: a step of two layers, written and read back") {
   CHECK(trace.nodes[6].work == flops(1));             // none, but no division by it
   CHECK(trace.nodes[6].tensor == bytes(64));
 
-  const io::ChakraTrace read = written_and_read(trace);
+  const importers::ChakraTrace read = written_and_read(trace);
   CHECK(read == trace);
-  const auto description = io::describe(read, catalog().gpu("v100-sxm2-16gb").value(), {.id = "m"});
+  const auto description = importers::describe(read, catalog().gpu("v100-sxm2-16gb").value(), {.id = "m"});
   REQUIRE(description);
   const auto again = io::build_model(*description);
   REQUIRE(again);
@@ -73,31 +74,31 @@ TEST_CASE("chakra: a step of two layers, written and read back") {
 }
 
 TEST_CASE("chakra: messages fused, in pieces, gathered, and copied first") {
-  sim::StepRecord record = record_of_two();
+  step::StepRecord record = record_of_two();
   record.ready[1].coding = microseconds(3);
   // Both messages leave as one, after the second; a gather of two pieces follows.
   record.sent = {{.last = 1, .alone = microseconds(15), .message = {.size = bytes(600)}},
                  {.last = 1, .alone = microseconds(8), .count = 2, .message = {.size = bytes(40), .gathered = true}}};
-  const io::ChakraTrace trace = report::chakra_of(two_layers(), record);
+  const importers::ChakraTrace trace = report::chakra_of(two_layers(), record);
   REQUIRE(trace.nodes.size() == 9);
   CHECK(report::chakra_nodes(record, 1) == 9);
   CHECK(trace.nodes[4].name == "gradient copies, backward");
   CHECK(trace.nodes[4].data == std::vector<std::int64_t>{3});
   CHECK(trace.nodes[5].data == std::vector<std::int64_t>{4});
   CHECK(trace.nodes[5].sent == bytes(600));
-  CHECK(trace.nodes[7].collective == CollectiveOp::kAllGather);
+  CHECK(trace.nodes[7].collective == primitives::CollectiveOp::kAllGather);
   CHECK(trace.nodes[7].duration == microseconds(4));
   CHECK(trace.nodes[8].data == std::vector<std::int64_t>{4, 5, 6, 7});
   CHECK(written_and_read(trace) == trace);
 }
 
 TEST_CASE("chakra: several passes, on a slow GPU") {
-  const io::ChakraTrace trace = report::chakra_of(two_layers(), record_of_two(), {.passes = 3, .slowness = 2});
+  const importers::ChakraTrace trace = report::chakra_of(two_layers(), record_of_two(), {.passes = 3, .slowness = 2});
   REQUIRE(trace.nodes.size() == 3 * 4 + 2 + 1);
   CHECK(report::chakra_nodes(record_of_two(), 3) == 15);
   Time compute;
-  for (const io::ChakraNode& node : trace.nodes) {
-    if (node.type == io::ChakraType::kCompute) compute += *node.duration;
+  for (const importers::ChakraNode& node : trace.nodes) {
+    if (node.type == importers::ChakraType::kCompute) compute += *node.duration;
   }
   // (3 * 70.2 + 5) * 2 = 431.2 us, though every 0.4 us was written as 1.
   CHECK(std::round(compute.in(nanoseconds)) == 431'000);

@@ -4,10 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "ddlsim/sim/collective_programs.h"
+#include "ddlsim/events/collective_programs.h"
 
 using namespace ddlsim;
-using namespace ddlsim::sim;
+using namespace ddlsim::events;
 using nlohmann::json;
 
 namespace {

@@ -14,17 +14,19 @@ Layer layer_of(const Op& op, const Shape& in) {
   return placed->layer;
 }
 
-const Product& product(const Kernel& kernel) { return std::get<Product>(kernel.shape); }
-const Sweep& sweep(const Kernel& kernel) { return std::get<Sweep>(kernel.shape); }
+const primitives::Product& product(const primitives::Kernel& kernel) {
+  return std::get<primitives::Product>(kernel.shape);
+}
+const primitives::Sweep& sweep(const primitives::Kernel& kernel) { return std::get<primitives::Sweep>(kernel.shape); }
 
 /// Per sample.
-double flops_of(const std::vector<Kernel>& kernels) {
+double flops_of(const std::vector<primitives::Kernel>& kernels) {
   double sum = 0;
-  for (const Kernel& kernel : kernels) {
+  for (const primitives::Kernel& kernel : kernels) {
     double one = 0;
-    if (const auto* p = std::get_if<Product>(&kernel.shape)) {
+    if (const auto* p = std::get_if<primitives::Product>(&kernel.shape)) {
       one = 2.0 * static_cast<double>(p->products * p->m * p->n * p->k);
-    } else if (const auto* c = std::get_if<ConvolutionShape>(&kernel.shape)) {
+    } else if (const auto* c = std::get_if<primitives::ConvolutionShape>(&kernel.shape)) {
       one = 2.0 *
             static_cast<double>(c->in / c->groups * c->out * c->kernel[0] * c->kernel[1] * c->output[0] * c->output[1]);
     }
@@ -38,20 +40,20 @@ double flops_of(const std::vector<Kernel>& kernels) {
 TEST_CASE("kernels: a linear layer is three products", "[unit][workload]") {
   const Layer layer = layer_of(Linear{.out = 3072, .bias = false}, {128, 768});
   REQUIRE(layer.forward.size() == 1);
-  const Product& forward = product(layer.forward[0]);
+  const primitives::Product& forward = product(layer.forward[0]);
   CHECK(forward.m == 128);  // and the batch
   CHECK(forward.n == 3072);
   CHECK(forward.k == 768);
-  CHECK(forward.grows == Grows::kM);
+  CHECK(forward.grows == primitives::Grows::kM);
   REQUIRE(layer.backward.size() == 2);
-  const Product& input = product(layer.backward[0]);
+  const primitives::Product& input = product(layer.backward[0]);
   CHECK(input.n == 768);
   CHECK(input.k == 3072);
-  const Product& weights = product(layer.backward[1]);
+  const primitives::Product& weights = product(layer.backward[1]);
   CHECK(weights.m == 3072);
   CHECK(weights.n == 768);
   CHECK(weights.k == 128);  // and the batch
-  CHECK(weights.grows == Grows::kK);
+  CHECK(weights.grows == primitives::Grows::kK);
 }
 
 TEST_CASE("kernels: a bias has its gradient summed over rows", "[unit][workload]") {
@@ -64,12 +66,12 @@ TEST_CASE("kernels: a bias has its gradient summed over rows", "[unit][workload]
 TEST_CASE("kernels: attention is two batched products, and four passes over scores", "[unit][workload]") {
   const Layer layer = layer_of(Attention{.heads = 12}, {128, 768});
   REQUIRE(layer.forward.size() == 6);
-  const Product& scores = product(layer.forward[0]);
+  const primitives::Product& scores = product(layer.forward[0]);
   CHECK(scores.products == 12);
   CHECK(scores.k == 64);
-  CHECK(scores.grows == Grows::kProducts);
-  CHECK(sweep(layer.forward[1]).kind == SweepKind::kElementwise);  // scale, then mask
-  CHECK(sweep(layer.forward[3]).kind == SweepKind::kSoftmax);
+  CHECK(scores.grows == primitives::Grows::kProducts);
+  CHECK(sweep(layer.forward[1]).kind == primitives::SweepKind::kElementwise);  // scale, then mask
+  CHECK(sweep(layer.forward[3]).kind == primitives::SweepKind::kSoftmax);
   CHECK(sweep(layer.forward[3]).row == 128);
   CHECK(sweep(layer.forward[3]).elements == 2 * 12 * 128 * 128);
   CHECK(layer.backward.size() == 7);
@@ -82,7 +84,7 @@ TEST_CASE("kernels: an LSTM multiplies its input at once and its state step by s
   CHECK(product(layer.forward[0]).n == 4096);
   CHECK(layer.forward[1].times == 100);
   CHECK(product(layer.forward[1]).m == 1);
-  CHECK(sweep(layer.forward[2]).kind == SweepKind::kRecurrent);
+  CHECK(sweep(layer.forward[2]).kind == primitives::SweepKind::kRecurrent);
   CHECK(layer.forward[2].times == 100);
 }
 
@@ -105,16 +107,16 @@ TEST_CASE("kernels: their FLOPs are the layer's, forward and backward", "[unit][
 }
 
 TEST_CASE("kernels: a sweep touches the layer's elements", "[unit][workload]") {
-  const std::vector<std::tuple<Op, Shape, SweepKind>> cases{
-      {BatchNorm{}, {64, 56, 56}, SweepKind::kBatchNorm},
-      {LayerNorm{}, {128, 768}, SweepKind::kNorm},
-      {Pointwise{.inverts_output = true}, {64, 56, 56}, SweepKind::kElementwise},
-      {Pointwise{.inverts_output = true, .over_rows = true}, {128, 30522}, SweepKind::kSoftmax},
-      {Combine{.product = true}, {64}, SweepKind::kElementwise},
-      {Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}, SweepKind::kPool},
-      {GlobalPool{}, {2048, 7, 7}, SweepKind::kPool},
-      {Concat{{512}}, {128}, SweepKind::kCopy},
-      {Embedding{.rows = 30522, .width = 768, .lookups = 128}, {128}, SweepKind::kLookup},
+  const std::vector<std::tuple<Op, Shape, primitives::SweepKind>> cases{
+      {BatchNorm{}, {64, 56, 56}, primitives::SweepKind::kBatchNorm},
+      {LayerNorm{}, {128, 768}, primitives::SweepKind::kNorm},
+      {Pointwise{.inverts_output = true}, {64, 56, 56}, primitives::SweepKind::kElementwise},
+      {Pointwise{.inverts_output = true, .over_rows = true}, {128, 30522}, primitives::SweepKind::kSoftmax},
+      {Combine{.product = true}, {64}, primitives::SweepKind::kElementwise},
+      {Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}, primitives::SweepKind::kPool},
+      {GlobalPool{}, {2048, 7, 7}, primitives::SweepKind::kPool},
+      {Concat{{512}}, {128}, primitives::SweepKind::kCopy},
+      {Embedding{.rows = 30522, .width = 768, .lookups = 128}, {128}, primitives::SweepKind::kLookup},
   };
   for (const auto& [op, in, kind] : cases) {
     const Layer layer = layer_of(op, in);

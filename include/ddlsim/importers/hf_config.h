@@ -1,0 +1,55 @@
+// Turns a Hugging Face config.json into a model of models/README.md.
+//
+// The `model_type` (or the class under `architectures`) names the family; the family's rule lists the layers that
+// Hugging Face transformers would build, in forward order, each weight matrix, bias and norm a gradient tensor:
+//   decoders with RMSNorm   llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3: grouped-query attention,
+//                           gate and up product; mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2:
+//                           mixtures of experts; DeepSeek's latent attention as its five products and two norms
+//   older ones              gpt2, opt, gpt_neox, bert, vit
+// A multimodal wrapper's `text_config` is read for the language model; its other towers are left out, and noted.
+// One sample is a sequence of `sequence` tokens (a dimension of the model) or, for vit, an image.
+// Attention of the first list is one kernel (FlashAttention), causal; of the second, unfused as published at the time.
+// Sources: the modeling_*.py of github.com/huggingface/transformers, named in the model's sources.
+// Limits: a training step is assumed; dropless and evenly loaded experts; no multi-token-prediction module; quantised
+// weights count as what they stand for; dropout only where the older families have it; a config says neither batch nor
+// optimizer. Refused, with file:line:column, key and what would be right: missing, mistyped and impossible values.
+// Example: Llama-3.1-8B: 32 blocks of 2 * 4096^2 (q, o) + 2 * 4096 * 1024 (k, v) + 3 * 4096 * 14336 + 2 * 4096
+// parameters, 2 * 128256 * 4096 of embedding and head, 4096 of the last norm: 8,030,261,248.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddlsim/io/model_writer.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::importers {
+
+struct HfOptions {
+  std::string id;                        // of the model; empty: from the file's name, or its folder's
+  std::int64_t batch = 1;                // samples per GPU and step
+  std::optional<std::int64_t> sequence;  // tokens of a sample; the positions of the config, at most 4096, otherwise
+};
+
+struct HfImport {
+  io::ModelDescription description;  // for write_model
+  workload::Model model;
+};
+
+/// Errors: kIo, kParse and kInvalidArgument with file:line:column and the key; kUnsupported for a family without a
+/// rule, with the list of those that have one and the nearest.
+[[nodiscard]] Expected<HfImport> import_hf_config(const std::filesystem::path& path, const HfOptions& options);
+
+/// As import_hf_config, of a text; `file` is the name used in errors and for the model.
+[[nodiscard]] Expected<HfImport> parse_hf_config(std::string_view text, const std::string& file,
+                                                 const HfOptions& options);
+
+/// The families with a rule, sorted.
+[[nodiscard]] std::vector<std::string> hf_model_types();
+
+}  // namespace ddlsim::importers

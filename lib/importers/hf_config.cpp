@@ -1,0 +1,224 @@
+#include "ddlsim/importers/hf_config.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ddlsim/importers/onnx_file.h"
+#include "ddlsim/support/names.h"
+#include "hf_layers.h"
+#include "json.h"
+#include "onnx_graph.h"
+
+namespace ddlsim::importers {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kLargestBatch = std::int64_t{1} << 32;  // of a model file
+
+struct FamilyRow {
+  std::string_view model_type;
+  std::string_view class_stem;
+  hf::Family (*build)(hf::ConfigReader& config, const hf::Request& request);
+  std::string_view heads;  // known ends of the class, the first one taken when the config names none
+};
+
+constexpr std::string_view kCausal = "ForCausalLM";
+constexpr std::array kFamilies{
+    FamilyRow{"bert", "Bert", hf::bert_family, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
+    FamilyRow{"deepseek_v2", "DeepseekV2", hf::decoder_family, kCausal},
+    FamilyRow{"deepseek_v3", "DeepseekV3", hf::decoder_family, kCausal},
+    FamilyRow{"gemma", "Gemma", hf::decoder_family, kCausal},
+    FamilyRow{"gemma2", "Gemma2", hf::decoder_family, kCausal},
+    FamilyRow{"gemma3_text", "Gemma3", hf::decoder_family, kCausal},
+    FamilyRow{"gpt2", "GPT2", hf::gpt2_family, "LMHeadModel"},
+    FamilyRow{"gpt_neox", "GPTNeoX", hf::gpt_neox_family, kCausal},
+    FamilyRow{"kimi_k2", "DeepseekV3", hf::decoder_family, kCausal},
+    FamilyRow{"llama", "Llama", hf::decoder_family, kCausal},
+    FamilyRow{"mistral", "Mistral", hf::decoder_family, kCausal},
+    FamilyRow{"mixtral", "Mixtral", hf::decoder_family, kCausal},
+    FamilyRow{"opt", "OPT", hf::opt_family, kCausal},
+    FamilyRow{"phi3", "Phi3", hf::decoder_family, kCausal},
+    FamilyRow{"qwen2", "Qwen2", hf::decoder_family, kCausal},
+    FamilyRow{"qwen2_moe", "Qwen2Moe", hf::decoder_family, kCausal},
+    FamilyRow{"qwen3", "Qwen3", hf::decoder_family, kCausal},
+    FamilyRow{"qwen3_moe", "Qwen3Moe", hf::decoder_family, kCausal},
+    FamilyRow{"vit", "ViT", hf::vit_family, "ForImageClassification Model"},
+};
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const std::size_t space = std::min(text.find(' '), text.size());
+    words.emplace_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return words;
+}
+
+/// The family, and the class's end: "ForCausalLM".
+struct Found {
+  const FamilyRow* row = nullptr;
+  std::string head;
+};
+
+std::optional<std::string> head_of(const FamilyRow& row, std::string_view class_name) {
+  if (!class_name.starts_with(row.class_stem)) return std::nullopt;
+  return std::string(class_name.substr(row.class_stem.size()));
+}
+
+Expected<Found> find_family(hf::ConfigReader& config) {
+  const std::string type = config.text_or("model_type", {});
+  const std::vector<std::string> classes = config.texts("architectures");
+  const std::string name = classes.empty() ? std::string() : classes.front();
+  if (config.failed()) return fail_with_all(config.take_errors());
+  Found found;
+  for (const FamilyRow& row : kFamilies) {
+    const auto head = head_of(row, name);
+    const bool named = head && (head->starts_with("For") || *head == "Model" || *head == "LMHeadModel");
+    if (type.empty() ? named : row.model_type == type) found = {&row, head.value_or("")};
+  }
+  const char* const key = type.empty() ? "architectures" : "model_type";
+  if (found.row == nullptr) {
+    const std::string asked = type.empty() ? name : type;
+    const std::vector<std::string> known = hf_model_types();
+    std::vector<std::string> notes;
+    if (!nearest_names(asked, known, 1).empty()) notes.push_back(suggestion(asked, known));
+    notes.push_back("known: " + join(known));
+    return fail(ErrorCode::kUnsupported,
+                asked.empty() ? "names neither 'model_type' nor 'architectures'"
+                              : fmt::format("no rule for the architecture '{}'", onnx::printable(asked.substr(0, 60))),
+                config.where(key), std::move(notes));
+  }
+  const std::vector<std::string> heads = words_of(found.row->heads);
+  if (found.head.empty()) found.head = heads.front();
+  if (std::find(heads.begin(), heads.end(), found.head) != heads.end()) return found;
+  return fail(ErrorCode::kUnsupported, fmt::format("no rule for the class '{}'", onnx::printable(name.substr(0, 60))),
+              config.where("architectures"), {fmt::format("known of '{}': {}", found.row->model_type, join(heads))});
+}
+
+Expected<void> check_text(std::string_view text, const std::string& file) {
+  const auto refused = [&](std::string message, std::string note) {
+    return fail(ErrorCode::kParse, std::move(message), {file, 1, 1}, {std::move(note)});
+  };
+  if (text.starts_with("version https://git-lfs")) {
+    return refused("is a Git LFS pointer, not the file it stands for", "fetch it: git lfs pull");
+  }
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return refused("is empty", "give a model's config.json");
+  }
+  return {};
+}
+
+Expected<void> check_options(const HfOptions& options) {
+  const auto outside = [](const char* what, std::int64_t value, std::int64_t most) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("a {} of {}", what, value), {},
+                {fmt::format("write a whole number from 1 to {}", most)});
+  };
+  if (options.batch < 1 || options.batch > kLargestBatch) return outside("batch", options.batch, kLargestBatch);
+  if (!options.sequence || (*options.sequence >= 1 && *options.sequence <= hf::kLargestSize)) return {};
+  return outside("sequence", *options.sequence, hf::kLargestSize);
+}
+
+std::string id_of(const std::string& file) {
+  const std::filesystem::path path(file);
+  std::string id = id_from_file(path);
+  if (id == "config" && path.has_parent_path()) {
+    // A folder's name may hold dots, which are no extension.
+    std::string folder = id_from_file(path.parent_path().filename().string() + ".json");
+    if (!folder.empty()) id = std::move(folder);
+  }
+  return id;
+}
+
+io::ModelDescription describe(hf::Family family, const Found& found, const HfOptions& options,
+                              const std::string& file) {
+  const std::string name = onnx::printable(std::filesystem::path(file).filename().string());
+  io::ModelDescription description;
+  description.id = options.id.empty() ? id_of(file) : options.id;
+  description.name = fmt::format("{} ({}{})", description.id, found.row->class_stem, found.head);
+  description.task = std::move(family.task);
+  description.sample = std::move(family.sample);
+  description.batch = options.batch;
+  description.optimizer = workload::Optimizer::kAdam;
+  description.input_shape = std::move(family.input_shape);
+  description.input_per_sample = family.input_per_sample;
+  description.layers = std::move(family.layers);
+  description.rows_name = std::move(family.rows_name);
+  description.notes = join(family.notes, " ");
+  description.sources = {
+      {"layers", fmt::format("Hugging Face {}, as modeling_{}.py of transformers builds a {}{} of it", name,
+                             found.row->model_type, found.row->class_stem, found.head)},
+      {"input", std::move(family.input_source)},
+      {"batch", "stated at the import (--batch), 1 otherwise: a config.json names none"},
+      {"optimizer", "chosen by ddlsim: a config.json names none"},
+  };
+  if (!description.rows_name.empty()) {
+    description.sources.push_back({"dimensions", options.sequence
+                                                     ? "stated at the import (--sequence)"
+                                                     : "chosen by ddlsim: the config's positions, at most 4096"});
+  }
+  return description;
+}
+
+/// The configuration to read: the document, or a wrapper's text model.
+struct Scope {
+  const Json* object;
+  std::string path;
+};
+
+Expected<Scope> scope_of(const Json& document, const std::string& file) {
+  const auto inner = document.find("text_config");
+  if (inner == document.end() || inner->is_null()) return Scope{&document, {}};
+  if (inner->is_object()) return Scope{&*inner, "text_config"};
+  return fail(ErrorCode::kParse, "'text_config' is no object", {file, 0, 0});
+}
+
+}  // namespace
+
+std::vector<std::string> hf_model_types() {
+  std::vector<std::string> names;
+  names.reserve(kFamilies.size());
+  for (const FamilyRow& row : kFamilies) names.emplace_back(row.model_type);
+  return names;
+}
+
+Expected<HfImport> parse_hf_config(std::string_view text, const std::string& file, const HfOptions& options) {
+  if (auto fits = check_options(options); !fits) return tl::unexpected<Error>(fits.error());
+  if (auto sound = check_text(text, file); !sound) return tl::unexpected<Error>(sound.error());
+  const auto document = parse_json_object(text, file);
+  if (!document) return tl::unexpected<Error>(document.error());
+  const auto scope = scope_of(*document, file);
+  if (!scope) return tl::unexpected<Error>(scope.error());
+  hf::ConfigReader config(*scope->object, text, file, scope->path);
+  const auto found = find_family(config);
+  if (!found) return tl::unexpected<Error>(found.error());
+  hf::Family family = found->row->build(config, {std::string(found->row->model_type), found->head, options.sequence});
+  if (config.failed()) return fail_with_all(config.take_errors());
+  if (!scope->path.empty()) {
+    family.notes.emplace_back("Only the language model (text_config): vision and audio towers are left out.");
+  }
+  HfImport import{describe(std::move(family), *found, options, file), {}};
+  if (import.description.id.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "no id can be made of the file's name", {file, 0, 0},
+                {"give one, as --name mine"});
+  }
+  auto model = io::build_model(import.description);
+  if (!model) {
+    Error error = model.error();
+    error.where.file = file;
+    return tl::unexpected<Error>(std::move(error));
+  }
+  import.model = std::move(*model);
+  return import;
+}
+
+Expected<HfImport> import_hf_config(const std::filesystem::path& path, const HfOptions& options) {
+  return io::read_file(path).and_then(
+      [&](const std::string& text) { return parse_hf_config(text, path.string(), options); });
+}
+
+}  // namespace ddlsim::importers

@@ -1,0 +1,308 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/support/names.h"
+#include "hf_layers.h"
+
+namespace ddlsim::importers::hf {
+namespace {
+
+namespace wl = ddlsim::workload;
+
+constexpr wl::Pointwise kCopy{.inverts_output = false};
+constexpr wl::Pointwise kSoftmax{.inverts_output = true, .over_rows = true};
+constexpr wl::Combine kProduct{.product = true};
+
+/// What sets the members of the family apart (transformers, modeling_<model_type>.py).
+struct Traits {
+  std::string_view model_type;
+  enum class Bias { kNone, kStated, kQkv } bias = Bias::kNone;  // of attention; kStated: `attention_bias`
+  bool qk_norm = false;                                         // a norm of each head's queries and keys
+  bool sandwich = false;                                        // norms behind attention and MLP as well
+  bool fused = false;                                           // one matrix for q, k, v, one for gate and up
+  bool gemma = false;                                           // tied, and the embedding scaled
+  enum class Mixture { kNone, kMixtral, kQwen, kDeepseek } mixture = Mixture::kNone;
+};
+
+constexpr std::array kTraits{
+    Traits{.model_type = "llama", .bias = Traits::Bias::kStated},
+    Traits{.model_type = "mistral"},
+    Traits{.model_type = "mixtral", .mixture = Traits::Mixture::kMixtral},
+    Traits{.model_type = "qwen2", .bias = Traits::Bias::kQkv},
+    Traits{.model_type = "qwen2_moe", .bias = Traits::Bias::kQkv, .mixture = Traits::Mixture::kQwen},
+    Traits{.model_type = "qwen3", .bias = Traits::Bias::kStated, .qk_norm = true},
+    Traits{
+        .model_type = "qwen3_moe", .bias = Traits::Bias::kStated, .qk_norm = true, .mixture = Traits::Mixture::kQwen},
+    Traits{.model_type = "gemma", .bias = Traits::Bias::kStated, .gemma = true},
+    Traits{.model_type = "gemma2", .bias = Traits::Bias::kStated, .sandwich = true, .gemma = true},
+    Traits{
+        .model_type = "gemma3_text", .bias = Traits::Bias::kStated, .qk_norm = true, .sandwich = true, .gemma = true},
+    Traits{.model_type = "phi3", .fused = true},
+    Traits{.model_type = "deepseek_v2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
+    Traits{.model_type = "deepseek_v3", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
+    Traits{.model_type = "kimi_k2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
+};
+
+/// A mixture of experts, and which blocks have one.
+struct Mixture {
+  wl::Experts experts{};
+  std::int64_t shared_width = 0;  // 0: no expert that every token goes through
+  bool shared_gate = false;
+  bool router_bias = false;
+  std::int64_t first = 0;  // block
+  std::int64_t every = 1;
+  std::int64_t offset = 0;              // block i has one where (i + offset) % every == 0
+  std::vector<std::int64_t> dense_too;  // blocks without one
+};
+
+class Decoder {
+ public:
+  Decoder(ConfigReader& config, const Request& request, const Traits& traits)
+      : config_(config),
+        traits_(traits),
+        stack_(sequence_of(config, request, "max_position_embeddings", false)),
+        hidden_(config.size("hidden_size")),
+        blocks_(config.size("num_hidden_layers", {1, kMostBlocks})),
+        heads_(config.size("num_attention_heads")),
+        inner_(config.size("intermediate_size")),
+        vocabulary_(config.size("vocab_size")),
+        tied_(config.flag_or("tie_word_embeddings", traits.gemma)) {
+    latent_ = traits.mixture == Traits::Mixture::kDeepseek;
+    read_attention();
+    read_windows();
+    if (traits.mixture != Traits::Mixture::kNone) read_mixture();
+  }
+
+  Family build() {
+    stack_.table(vocabulary_, hidden_, "embed_tokens");
+    if (traits_.gemma) stack_.add("scale", kCopy, "embed_scale");
+    // After a fault the sizes are stand-ins: the faults are the answer.
+    for (std::int64_t block = 0; block < blocks_ && !config_.failed(); ++block) add_block(block);
+    stack_.add("rmsnorm", wl::RmsNorm{}, "norm");
+    stack_.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "lm_head");
+    stack_.add("softmax", kSoftmax, "loss");
+    Family family;
+    family.input_shape = {stack_.rows()};
+    // Token ids and labels of 8 bytes each.
+    family.input_per_sample = bytes(16.0 * static_cast<double>(stack_.rows()));
+    family.input_source = "token ids and labels of 8 B each, as the Trainer of transformers copies them";
+    family.layers = stack_.take();
+    family.notes = std::move(notes_);
+    return family;
+  }
+
+ private:
+  void read_attention() {
+    bias_ = traits_.bias == Traits::Bias::kStated && config_.flag_or("attention_bias", false);
+    qkv_bias_ = bias_;
+    if (traits_.bias == Traits::Bias::kQkv) qkv_bias_ = config_.flag_or("qkv_bias", true);
+    mlp_bias_ = traits_.model_type == "llama" && config_.flag_or("mlp_bias", false);
+    if (latent_) {
+      query_rank_ = config_.optional_size("q_lora_rank");
+      kv_rank_ = config_.size("kv_lora_rank");
+      nope_ = config_.size("qk_nope_head_dim");
+      rope_ = config_.size("qk_rope_head_dim");
+      width_ = nope_ + rope_;
+      value_width_ = config_.size("v_head_dim");
+      return;
+    }
+    kv_heads_ = config_.size_or("num_key_value_heads", heads_);
+    if (heads_ % kv_heads_ != 0) {
+      config_.report("num_key_value_heads",
+                     fmt::format("is {}, which does not divide 'num_attention_heads', {}", kv_heads_, heads_));
+    }
+    const auto width = config_.optional_size("head_dim");
+    width_ = width.value_or(std::max<std::int64_t>(1, hidden_ / heads_));
+    if (!width && hidden_ % heads_ != 0) {
+      config_.report("num_attention_heads",
+                     fmt::format("is {}, which does not divide 'hidden_size', {}", heads_, hidden_),
+                     {"state 'head_dim' where it does not follow from the two"});
+    }
+  }
+
+  /// Blocks whose queries look at the nearest tokens only.
+  void read_windows() {
+    windowed_.assign(static_cast<std::size_t>(blocks_), false);
+    const auto window = config_.optional_size("sliding_window");
+    if (!window || !config_.flag_or("use_sliding_window", traits_.bias != Traits::Bias::kQkv)) return;
+    window_ = *window;
+    const std::vector<std::string> types = config_.texts("layer_types");
+    if (!types.empty() && static_cast<std::int64_t>(types.size()) != blocks_) {
+      config_.report("layer_types", fmt::format("has {} items for {} blocks", types.size(), blocks_));
+      return;
+    }
+    // gemma3: five of six; gemma2: every other one; qwen: from `max_window_layers` on; others: all.
+    const std::int64_t pattern = config_.size_or("sliding_window_pattern", 6);
+    const std::int64_t full = config_.size_or("max_window_layers", 0, {0, kLargestSize});
+    for (std::int64_t i = 0; i < blocks_; ++i) {
+      bool windowed = i >= full;
+      if (traits_.model_type == "gemma2") windowed = i % 2 == 0;
+      if (traits_.model_type == "gemma3_text") windowed = (i + 1) % pattern != 0;
+      if (!types.empty()) windowed = types[static_cast<std::size_t>(i)] == "sliding_attention";
+      windowed_[static_cast<std::size_t>(i)] = windowed;
+    }
+  }
+
+  void read_mixture() {
+    const char* count = traits_.mixture == Traits::Mixture::kMixtral ? "num_local_experts"
+                        : latent_                                    ? "n_routed_experts"
+                                                                     : "num_experts";
+    mixture_.experts.experts = config_.size(count, {1, kMostExperts});
+    mixture_.experts.active = config_.size("num_experts_per_tok", {1, kMostExperts});
+    if (mixture_.experts.active > mixture_.experts.experts) {
+      config_.report("num_experts_per_tok", fmt::format("is {}, more than the {} experts of '{}'",
+                                                        mixture_.experts.active, mixture_.experts.experts, count));
+    }
+    mixture_.experts.width = inner_;
+    if (traits_.mixture == Traits::Mixture::kMixtral) return;
+    mixture_.experts.width = config_.size("moe_intermediate_size");
+    if (latent_) {
+      mixture_.shared_width = mixture_.experts.width * config_.size_or("n_shared_experts", 0, {0, kMostExperts});
+      // The bias that balances experts without a loss term: a parameter of modeling_deepseek.py, though never trained.
+      const bool v2 = traits_.model_type == "deepseek_v2";
+      mixture_.router_bias = config_.text_or("topk_method", v2 ? "greedy" : "noaux_tc") == "noaux_tc";
+      mixture_.first = config_.size_or("first_k_dense_replace", 0, {0, kLargestSize});
+      mixture_.every = config_.size_or("moe_layer_freq", 1);
+      if (const auto more = config_.optional_size("num_nextn_predict_layers", {0, kMostBlocks}); more && *more > 0) {
+        notes_.push_back(fmt::format("The multi-token-prediction module ({} block) is left out.", *more));
+      }
+      return;
+    }
+    mixture_.offset = 1;
+    mixture_.every = config_.size_or("decoder_sparse_step", 1);
+    mixture_.dense_too = config_.counts("mlp_only_layers");
+    if (traits_.model_type == "qwen2_moe") {
+      mixture_.shared_width = config_.size("shared_expert_intermediate_size");
+      mixture_.shared_gate = true;
+    }
+  }
+
+  [[nodiscard]] bool has_mixture(std::int64_t block) const {
+    if (traits_.mixture == Traits::Mixture::kNone || block < mixture_.first) return false;
+    const auto& dense = mixture_.dense_too;
+    return (block + mixture_.offset) % mixture_.every == 0 &&
+           std::find(dense.begin(), dense.end(), block) == dense.end();
+  }
+
+  void add_block(std::int64_t block) {
+    stack_.add("rmsnorm", wl::RmsNorm{}, "input_layernorm");
+    if (latent_) {
+      add_latent_projections();
+    } else {
+      add_projections();
+    }
+    stack_.add_on({heads_ * width_}, "grouped_attention",
+                  wl::GroupedAttention{.heads = heads_,
+                                       .kv_heads = kv_heads_,
+                                       .width = width_,
+                                       .value_width = value_width_,
+                                       .window = windowed_[static_cast<std::size_t>(block)] ? window_ : 0,
+                                       .causal = true},
+                  "attention");
+    stack_.add("linear", wl::Linear{.out = hidden_, .bias = bias_}, "o_proj");
+    if (traits_.sandwich) stack_.add("rmsnorm", wl::RmsNorm{}, "post_attention_layernorm");
+    stack_.add("add", wl::Combine{}, "attention_residual");
+    stack_.add("rmsnorm", wl::RmsNorm{}, traits_.sandwich ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+    if (has_mixture(block)) {
+      add_mixture();
+    } else {
+      add_mlp(inner_, "");
+    }
+    if (traits_.sandwich) stack_.add("rmsnorm", wl::RmsNorm{}, "post_feedforward_layernorm");
+    stack_.add("add", wl::Combine{}, "mlp_residual");
+  }
+
+  void add_projections() {
+    const std::int64_t queries = heads_ * width_;
+    const std::int64_t keys = kv_heads_ * width_;
+    if (traits_.fused) {
+      stack_.add("linear", wl::Linear{.out = queries + 2 * keys, .bias = qkv_bias_}, "qkv_proj");
+    } else {
+      stack_.add("linear", wl::Linear{.out = queries, .bias = qkv_bias_}, "q_proj");
+      stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = qkv_bias_}, "k_proj");
+      stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = qkv_bias_}, "v_proj");
+    }
+    if (traits_.qk_norm) {
+      stack_.add_on({heads_, width_}, "rmsnorm", wl::RmsNorm{}, "q_norm");
+      stack_.add_on({kv_heads_, width_}, "rmsnorm", wl::RmsNorm{}, "k_norm");
+    }
+    stack_.add_on({queries + keys}, "scale", kCopy, "rotary");
+  }
+
+  /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434).
+  void add_latent_projections() {
+    if (query_rank_) {
+      stack_.add("linear", wl::Linear{.out = *query_rank_, .bias = bias_}, "q_a_proj");
+      stack_.add("rmsnorm", wl::RmsNorm{}, "q_a_layernorm");
+      stack_.add("linear", wl::Linear{.out = heads_ * width_, .bias = false}, "q_b_proj");
+    } else {
+      stack_.add("linear", wl::Linear{.out = heads_ * width_, .bias = false}, "q_proj");
+    }
+    stack_.add_on({hidden_}, "linear", wl::Linear{.out = kv_rank_ + rope_, .bias = bias_}, "kv_a_proj_with_mqa");
+    stack_.add_on({kv_rank_}, "rmsnorm", wl::RmsNorm{}, "kv_a_layernorm");
+    stack_.add("linear", wl::Linear{.out = heads_ * (nope_ + value_width_), .bias = false}, "kv_b_proj");
+    // Queries and keys are put together from their parts with and without position: all of both is copied.
+    stack_.add_on({2 * heads_ * width_}, "scale", kCopy, "rotary");
+  }
+
+  void add_mlp(std::int64_t width, const std::string& prefix) {
+    if (traits_.fused) {
+      stack_.add("linear", wl::Linear{.out = 2 * width, .bias = false}, prefix + "gate_up_proj");
+      stack_.add_on({width}, "swiglu", kProduct, prefix + "act");
+    } else {
+      stack_.add_on({hidden_}, "linear", wl::Linear{.out = width, .bias = mlp_bias_}, prefix + "gate_proj");
+      stack_.add_on({hidden_}, "linear", wl::Linear{.out = width, .bias = mlp_bias_}, prefix + "up_proj");
+      stack_.add("swiglu", kProduct, prefix + "act");
+    }
+    stack_.add("linear", wl::Linear{.out = hidden_, .bias = mlp_bias_}, prefix + "down_proj");
+  }
+
+  void add_mixture() {
+    stack_.add("linear", wl::Linear{.out = mixture_.experts.experts, .bias = mixture_.router_bias}, "router");
+    stack_.add("softmax", kSoftmax, "routing");
+    stack_.add_on({hidden_}, "experts", mixture_.experts, "experts");
+    if (mixture_.shared_width == 0) return;
+    add_mlp(mixture_.shared_width, "shared_");
+    if (mixture_.shared_gate) {
+      stack_.add_on({hidden_}, "linear", wl::Linear{.out = 1, .bias = false}, "shared_expert_gate");
+      stack_.add_on({hidden_}, "multiply", kProduct, "shared_gated");
+    }
+    stack_.add("add", wl::Combine{}, "shared_sum");
+  }
+
+  ConfigReader& config_;
+  const Traits& traits_;
+  Stack stack_;
+  std::int64_t hidden_;
+  std::int64_t blocks_;
+  std::int64_t heads_;
+  std::int64_t inner_;
+  std::int64_t vocabulary_;
+  bool tied_;
+  bool latent_ = false;
+  std::int64_t kv_heads_ = 0;  // 0: as heads
+  std::int64_t width_ = 1;
+  std::int64_t value_width_ = 0;  // 0: as width
+  std::optional<std::int64_t> query_rank_;
+  std::int64_t kv_rank_ = 1;
+  std::int64_t nope_ = 1;
+  std::int64_t rope_ = 1;
+  bool bias_ = false;
+  bool qkv_bias_ = false;
+  bool mlp_bias_ = false;
+  std::int64_t window_ = 0;
+  std::vector<bool> windowed_;
+  Mixture mixture_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+Family decoder_family(ConfigReader& config, const Request& request) {
+  const auto* const traits = std::find_if(kTraits.begin(), kTraits.end(),
+                                          [&](const Traits& row) { return row.model_type == request.model_type; });
+  return Decoder(config, request, traits == kTraits.end() ? kTraits.front() : *traits).build();
+}
+
+}  // namespace ddlsim::importers::hf

@@ -1,0 +1,75 @@
+// The rules of Hugging Face families: a configuration in, layers out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/io/model_writer.h"
+#include "hf_reader.h"
+
+namespace ddlsim::importers::hf {
+
+/// What a rule makes of a configuration.
+struct Family {
+  std::string task = "language modelling";
+  std::string sample = "sequence";
+  workload::Shape input_shape{};
+  DataSize input_per_sample{};
+  std::string input_source;
+  std::string rows_name = "sequence";
+  std::vector<io::DescribedLayer> layers;
+  std::vector<std::string> notes;
+};
+
+/// What a rule is asked for.
+struct Request {
+  std::string model_type;
+  std::string head;  // of the class: "ForCausalLM"; empty when the config names none
+  std::optional<std::int64_t> sequence;
+};
+
+/// Layers in forward order; those on `rows` tokens carry the dimension's name.
+class Stack {
+ public:
+  explicit Stack(std::int64_t rows) : rows_(rows) {}
+
+  /// A layer on what the layer before leaves.
+  void add(const char* word, workload::Op op, std::string name) {
+    layers_.push_back({word, std::move(op), std::move(name), {}, true});
+  }
+  /// A layer on [rows, sizes...].
+  void add_on(const workload::Shape& sizes, const char* word, workload::Op op, std::string name) {
+    workload::Shape in{rows_};
+    in.insert(in.end(), sizes.begin(), sizes.end());
+    layers_.push_back({word, std::move(op), std::move(name), std::move(in), true});
+  }
+  /// A layer on a shape that does not grow with the rows.
+  void add_apart(workload::Shape in, const char* word, workload::Op op, std::string name) {
+    layers_.push_back({word, std::move(op), std::move(name), std::move(in), false});
+  }
+  void table(std::int64_t size, std::int64_t width, std::string name) {
+    add_on({}, "embedding", workload::Embedding{.rows = size, .width = width, .lookups = rows_}, std::move(name));
+  }
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  std::vector<io::DescribedLayer> take() { return std::move(layers_); }
+
+ private:
+  std::int64_t rows_;
+  std::vector<io::DescribedLayer> layers_;
+};
+
+/// Tokens of a sample: as asked for, else all positions up to 4096. `learned`: more than the table has is a fault.
+std::int64_t sequence_of(ConfigReader& config, const Request& request, const char* positions_key, bool learned);
+
+Family decoder_family(ConfigReader& config, const Request& request);
+Family gpt2_family(ConfigReader& config, const Request& request);
+Family opt_family(ConfigReader& config, const Request& request);
+Family gpt_neox_family(ConfigReader& config, const Request& request);
+Family bert_family(ConfigReader& config, const Request& request);
+Family vit_family(ConfigReader& config, const Request& request);
+
+}  // namespace ddlsim::importers::hf

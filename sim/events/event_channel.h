@@ -1,0 +1,80 @@
+// The communication of one job as tasks. Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/step/step.h"
+#include "event_builder.h"
+
+namespace ddlsim::events {
+
+/// The network ports of the servers, which all jobs share. By station (collectives: 0), and worker or server.
+using EventPorts = std::map<std::pair<std::size_t, std::int64_t>, LinkId>;
+
+class EventChannel {
+ public:
+  /// `job` and `workers` name processes of the trace; no `ports`: nobody else is on the network.
+  EventChannel(EventBuilder& builder, const step::StepSetting& setting, std::string job,
+               std::vector<std::string> workers, EventPorts* ports);
+
+  /// All that was sent before is back.
+  void begin_step();
+  /// After which task the message that is ready after `ready` (by worker) is back; by worker.
+  std::vector<TaskId> send(const step::StepRecord::Sent& sent, std::vector<TaskId> ready);
+  /// Pulls a message's weights; pull_at_start alone.
+  std::vector<TaskId> pull(const plan::Message& message, TaskId ready);
+
+ private:
+  /// One first-in-first-out resource.
+  struct Station {
+    StreamId stream{};
+    std::optional<TaskId> free{};
+    Rounder rounder{};
+    std::optional<RouteId> route{};  // over a port that jobs share
+    double on_wire = 0;              // bytes there for one byte of a piece
+  };
+  struct Served {
+    TaskId first{};
+    TaskId last{};
+  };
+  struct Load {
+    double size = 0;   // bytes of a piece
+    double count = 1;  // pieces
+    std::int64_t server = -1;
+  };
+
+  TaskId collective(const step::StepRecord::Sent& sent, std::span<const TaskId> ready);
+  std::vector<TaskId> pass(std::size_t from, std::size_t to, const Load& load, const std::vector<TaskId>& ready);
+  Served serve(std::size_t at, std::size_t worker, const Load& load, std::span<const Served> before);
+  TaskId pieces(const Station& station, std::size_t at, const Load& load, Time duration, double count,
+                std::span<const TaskId> after);
+  /// Station `at` of cost/parameter_server.h, as one worker meets it for loads of one server (-1: of all).
+  struct StationOf {
+    std::size_t at = 0;
+    std::size_t worker = 0;
+    std::int64_t server = -1;
+  };
+  Station& station(const StationOf& which);
+  void lay_route(Station& made, std::size_t at, std::int64_t place, bool spread);
+  LinkId port(std::size_t at, std::int64_t place, Bandwidth capacity);
+
+  EventBuilder& builder_;
+  const step::StepSetting& setting_;
+  std::string job_;
+  std::vector<std::string> workers_;
+  EventPorts* ports_;
+  cost::PsPath spread_;  // of a piece spread over all servers
+  cost::PsPath placed_;
+  std::map<std::tuple<std::size_t, std::int64_t, bool>, Station> stations_;  // by place, and whether spread
+  Station collectives_;
+  std::vector<TaskId> left_node_;  // by worker, the last piece that has passed station 2
+};
+
+}  // namespace ddlsim::events
