@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/mpi_collectives.h"
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/support/portable_math.h"

@@ -27,4 +27,25 @@ MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& s
   return footprint;
 }
 
+MemoryFootprint memory_of_stage(std::span<const workload::Layer> layers, const Holding& holding, std::int64_t batch,
+                                Precision precision) {
+  double parameters = 0;
+  double saved = 0;
+  MemoryFootprint footprint;
+  for (const workload::Layer& layer : layers) {
+    for (const std::int64_t elements : layer.parameters) parameters += static_cast<double>(elements);
+    saved += static_cast<double>(layer.saved_elements);
+    footprint.complete = footprint.complete && !layer.measured;
+  }
+  const DataSize fp32 = bytes(4);
+  const double share = 1.0 / static_cast<double>(holding.data_ranks);
+  footprint.weights = fp32 * (parameters * (holding.zero >= 3 ? share : 1.0));
+  footprint.gradients = fp32 * (parameters * (holding.zero >= 2 ? share : 1.0));
+  const double states = parameters * state_values(holding.optimizer) * (holding.zero >= 1 ? share : 1.0);
+  if (!holding.offloaded) footprint.optimizer_state = fp32 * states;
+  footprint.activations =
+      activation_size(precision) * (saved * static_cast<double>(batch) * static_cast<double>(holding.in_flight));
+  return footprint;
+}
+
 }  // namespace ddlsim::plan

@@ -8,32 +8,37 @@ namespace ddlsim::plan {
 namespace {
 
 /// One message per gradient tensor, in the order backward makes them.
-std::vector<Message> per_tensor(const workload::Model& model, const Strategy& strategy, std::int64_t batch) {
+std::vector<Row> per_tensor(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
   const DataSize element = gradient_size(strategy.gradients);
-  std::vector<Message> messages;
-  messages.reserve(static_cast<std::size_t>(model.totals.gradient_tensors));
-  for (std::size_t i = model.layers.size(); i-- > 0;) {
-    const workload::Layer& layer = model.layers[i];
+  std::vector<Row> messages;
+  std::size_t tensors = 0;
+  for (std::size_t i = 0; i < chunk.count; ++i) tensors += chunk[i].parameters.size();
+  messages.reserve(tensors);
+  for (std::size_t i = chunk.count; i-- > 0;) {
+    const workload::Layer& layer = chunk[i];
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
       const double sent = layer.sparse_gradient ? workload::touched_elements({*tensor, layer.sparse_elements}, batch)
                                                 : static_cast<double>(*tensor);
-      if (sent > 0) messages.push_back({.size = element * sent, .after = i, .gathered = layer.sparse_gradient});
+      if (sent <= 0) continue;
+      Row row{.size = element * sent, .ready = {Moment::kBackward, i}};
+      if (layer.sparse_gradient) row.op = primitives::CollectiveOp::kAllGather;
+      messages.push_back(row);
     }
   }
   return messages;
 }
 
-std::vector<Message> buckets(const std::vector<Message>& tensors, DataSize first_bucket, DataSize bucket) {
-  std::vector<Message> messages;
-  Message filling;
+std::vector<Row> buckets(const std::vector<Row>& tensors, DataSize first_bucket, DataSize bucket) {
+  std::vector<Row> messages;
+  Row filling;
   bool first = true;
-  for (const Message& tensor : tensors) {
-    if (tensor.gathered) {
+  for (const Row& tensor : tensors) {
+    if (tensor.gathered()) {
       messages.push_back(tensor);
       continue;
     }
     filling.size += tensor.size;
-    filling.after = tensor.after;
+    filling.ready = tensor.ready;
     if (filling.size < (first ? min(first_bucket, bucket) : bucket)) continue;
     messages.push_back(filling);
     filling = {};
@@ -42,14 +47,14 @@ std::vector<Message> buckets(const std::vector<Message>& tensors, DataSize first
   if (filling.size == DataSize::zero()) return messages;
   // The last bucket was ready with the tensor that went into it last, before any later gather.
   const auto later =
-      std::find_if(messages.begin(), messages.end(), [&](const Message& m) { return m.after < filling.after; });
+      std::find_if(messages.begin(), messages.end(), [&](const Row& m) { return m.ready.layer < filling.ready.layer; });
   messages.insert(later, filling);
   return messages;
 }
 
 /// Equal pieces, so that a tensor's total is exact and the closed form can fold them.
-void cut(std::vector<Message>& tensors, DataSize partition) {
-  for (Message& tensor : tensors) {
+void cut(std::vector<Row>& tensors, DataSize partition) {
+  for (Row& tensor : tensors) {
     const double count = std::ceil(tensor.size / partition);
     tensor.size = tensor.size / count;
     tensor.count = static_cast<std::int64_t>(count);
@@ -57,7 +62,7 @@ void cut(std::vector<Message>& tensors, DataSize partition) {
 }
 
 /// Names the server of every tensor.
-void place(std::vector<Message>& tensors, Placement placement, std::int64_t servers) {
+void place(std::vector<Row>& tensors, Placement placement, std::int64_t servers) {
   if (placement == Placement::kEven || servers <= 1) return;
   const auto count = static_cast<std::int64_t>(tensors.size());
   if (placement == Placement::kRoundRobin) {
@@ -77,8 +82,8 @@ void place(std::vector<Message>& tensors, Placement placement, std::int64_t serv
   }
 }
 
-void compress(Message& message, const Strategy& strategy) {
-  if (message.gathered || strategy.compression == Compression::kNone) return;
+void compress(Row& message, const Strategy& strategy) {
+  if (message.gathered() || strategy.compression == Compression::kNone) return;
   constexpr double kSelectPasses = 3;  // histogram, threshold, compaction of a radix select
   constexpr double kIndexBytes = 4;
   const DataSize element = gradient_size(strategy.gradients);
@@ -88,15 +93,15 @@ void compress(Message& message, const Strategy& strategy) {
     case Compression::kNone: return;
     case Compression::kTopK:
       message.size = (element + bytes(kIndexBytes)) * (elements * strategy.density);
-      message.gathered = true;
-      message.coded += whole * kSelectPasses;
-      message.coded_per_gpu = message.size * 2.0;
+      message.op = primitives::CollectiveOp::kAllGather;
+      message.encoded += whole * kSelectPasses;
+      message.encoded_per_rank = message.size * 2.0;
       return;
     case Compression::kSign:
       message.size = bytes(elements / 8.0);
-      message.gathered = true;
-      message.coded += whole;
-      message.coded_per_gpu = message.size * 2.0;
+      message.op = primitives::CollectiveOp::kAllGather;
+      message.encoded += whole;
+      message.encoded_per_rank = message.size * 2.0;
       return;
     case Compression::kPowerSgd: {
       const double side = std::sqrt(elements);
@@ -104,8 +109,8 @@ void compress(Message& message, const Strategy& strategy) {
       if (2.0 * rank >= side) return;  // a vector or a small matrix is sent whole
       message.size = element * (side * rank);
       message.count = 2;
-      message.coding = flops(6.0 * elements * rank);
-      message.coded += whole * 3.0;
+      message.encoding = flops(6.0 * elements * rank);
+      message.encoded += whole * 3.0;
       return;
     }
   }
@@ -113,22 +118,22 @@ void compress(Message& message, const Strategy& strategy) {
 
 }  // namespace
 
-std::vector<Message> messages(const workload::Model& model, const Strategy& strategy, std::int64_t batch) {
-  std::vector<Message> made = per_tensor(model, strategy, batch);
+std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
+  std::vector<Row> made = per_tensor(chunk, strategy, batch);
   // Pieces of one size are spread over the servers by themselves.
   const bool whole = grouping_of(strategy) != Grouping::kPartitions;
   if (strategy.kind == StrategyKind::kPs && whole) place(made, strategy.placement, strategy.servers);
   // Matrices are compressed one by one, before they share a message.
   const bool alone = strategy.compression == Compression::kPowerSgd;
   if (alone) {
-    for (Message& message : made) compress(message, strategy);
+    for (Row& message : made) compress(message, strategy);
     return made;
   }
   switch (grouping_of(strategy)) {
     case Grouping::kBuckets: made = buckets(made, strategy.first_bucket, strategy.bucket); break;
     case Grouping::kFlat:
       made = buckets(made, DataSize::infinity(), DataSize::infinity());
-      for (Message& message : made) message.after = 0;
+      for (Row& message : made) message.ready.layer = 0;
       break;
     case Grouping::kPartitions: cut(made, strategy.partition); break;
     case Grouping::kFusion:
@@ -136,12 +141,38 @@ std::vector<Message> messages(const workload::Model& model, const Strategy& stra
   }
   const bool copied = strategy.kind == StrategyKind::kAllReduce &&
                       (grouping_of(strategy) == Grouping::kBuckets || grouping_of(strategy) == Grouping::kFlat);
-  for (Message& message : made) {
+  for (Row& message : made) {
     // Gradients are copied into the bucket and, summed, back: two reads, two writes.
-    if (copied && !message.gathered) message.coded = message.size * 4.0;
+    if (copied && !message.gathered()) message.encoded = message.size * 4.0;
     compress(message, strategy);
   }
   return made;
+}
+
+Chunk chunk_of(std::shared_ptr<const workload::Model> model) {
+  const std::size_t count = model->layers.size();
+  const auto* layers = &model->layers;
+  return {std::shared_ptr<const std::vector<workload::Layer>>(std::move(model), layers), 0, count};
+}
+
+FusionQueue::Fused FusionQueue::take(Time now) {
+  Fused fused{.row = waiting_[next_++].row};
+  Row& row = fused.row;
+  row.size = row.size * static_cast<double>(row.count);
+  row.count = 1;
+  while (next_ < waiting_.size() && waiting_[next_].ready <= now) {
+    const Row& next = waiting_[next_].row;
+    const DataSize more = next.size * static_cast<double>(next.count);
+    if (row.size + more > rule_.buffer) break;
+    row.size += more;
+    row.ready = next.ready;
+    fused.alone = false;
+    ++next_;
+  }
+  const Waiting& last = waiting_[next_ - 1];
+  fused.last = last.number;
+  fused.wait = now - last.ready;
+  return fused;
 }
 
 }  // namespace ddlsim::plan

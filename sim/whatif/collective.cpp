@@ -80,7 +80,7 @@ cost::Communicator communicator_of(const Scenario& scenario, std::int64_t nodes,
 cost::CollectiveLibrary collective_library_of(const Scenario& scenario) {
   cost::CollectiveLibrary library = scenario.collective;
   const bool nvlink = scenario.cluster.node.joined_by_nvlink();
-  const cost::Efficiency& share = scenario.efficiency;
+  const plan::Efficiency& share = scenario.efficiency;
   if (states_efficiency(scenario, nvlink ? "nvlink" : "pcie")) {
     library.intra_efficiency = nvlink ? share.nvlink : share.pcie;
   }
@@ -129,12 +129,12 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
   return report;
 }
 
-Expected<std::shared_ptr<const cost::CollectiveTable>> load_collective_table(
+Expected<std::shared_ptr<const hardware::CollectiveTable>> load_collective_table(
     const std::filesystem::path& path, const importers::CollectiveFileDefaults& defaults) {
   const auto rows = importers::load_collectives(path, defaults);
   if (!rows) return tl::unexpected<Error>(rows.error());
-  auto table = cost::CollectiveTable::create(*rows);
-  if (table) return std::make_shared<const cost::CollectiveTable>(std::move(*table));
+  auto table = hardware::CollectiveTable::create(*rows);
+  if (table) return std::make_shared<const hardware::CollectiveTable>(std::move(*table));
   Error error = std::move(table.error());
   if (error.where.file.empty()) error.where.file = path.string();
   return tl::unexpected<Error>(std::move(error));

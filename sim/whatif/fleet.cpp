@@ -129,7 +129,7 @@ cost::PaiSetting base_setting(const io::StudySetting& setting) {
           .pcie = setting.pcie,
           .nvlink = setting.nvlink,
           .network = setting.network,
-          .efficiency = cost::Efficiency::uniform(setting.efficiency),
+          .efficiency = plan::Efficiency::uniform(setting.efficiency),
           .gpus_per_server = setting.gpus_per_server};
 }
 

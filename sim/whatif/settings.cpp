@@ -31,7 +31,7 @@ Expected<void> store(Expected<T> parsed, U& target) {
   return {};
 }
 
-Expected<void> store_share(Value value, double& target, cost::Efficiency& efficiency) {
+Expected<void> store_share(Value value, double& target, plan::Efficiency& efficiency) {
   efficiency.assumed = std::max(efficiency.assumed - 1, 0);  // a setting is applied at most once
   return store(parse_fraction(value), target);
 }
@@ -364,7 +364,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
        const auto share = parse_fraction(v);
        if (!share) return tl::unexpected<Error>(share.error());
-       s.efficiency = cost::Efficiency::uniform(*share);
+       s.efficiency = plan::Efficiency::uniform(*share);
        return {};
      }},
     {"efficiency.compute", "of the GPU's peak rate", "50 %",

@@ -38,7 +38,7 @@ cost::WaveScaling measured_scaling(const StepQuestion& question) {
   const Scenario& scenario = question.scenario;
   const auto& on = scenario.model->measured;
   if (!on) return {};
-  const cost::Efficiency& usual = scenario.efficiency;
+  const plan::Efficiency& usual = scenario.efficiency;
   const Bandwidth memory = scenario.cluster.node.gpu.memory_bandwidth;
   return {.memory = on->memory / memory * (usual.memory / question.efficiency.memory),
           .compute = on->peak / question.peak * (usual.compute / question.efficiency.compute),
@@ -47,7 +47,7 @@ cost::WaveScaling measured_scaling(const StepQuestion& question) {
 
 Reached reached(const StepQuestion& question) {
   const hardware::Node& node = question.scenario.cluster.node;
-  const cost::Efficiency& share = question.efficiency;
+  const plan::Efficiency& share = question.efficiency;
   Reached rates;
   rates.device = {question.peak * share.compute, node.gpu.memory_bandwidth * share.memory, measured_scaling(question)};
   const std::int64_t fullest_uplink = (question.gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
@@ -293,7 +293,7 @@ struct StepInput {
     setting = setting_of(question, rates, fabric);
     setting.communication_alone = detail == Detail::kAll;
     if (question.calibrated) {
-      const cost::Efficiency& usual = question.scenario.efficiency;
+      const plan::Efficiency& usual = question.scenario.efficiency;
       const double memory = usual.memory / question.efficiency.memory;
       layers = varied_times(*question.calibrated, usual.compute / question.efficiency.compute, memory);
       setting.layers = layers;
@@ -427,7 +427,7 @@ StepParts aggregate_step(const StepQuestion& question, Detail detail) {
                                  // One GPU per server sends nothing to a neighbour.
                                  .nvlink = alone_in_server ? Bandwidth::infinity() : rates.peer,
                                  .network = rates.network,
-                                 .efficiency = cost::Efficiency::uniform(1.0),
+                                 .efficiency = plan::Efficiency::uniform(1.0),
                                  .gpus_per_server = question.gpus_per_node,
                                  .workers_per_server = question.gpus_per_node,
                                  .pcie_uplinks = node.pcie_uplinks};

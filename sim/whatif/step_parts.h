@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ddlsim/answer/prediction.h"
-#include "ddlsim/cost/efficiency.h"
+#include "ddlsim/plan/efficiency.h"
 #include "ddlsim/cost/kernel_time.h"
 #include "ddlsim/events/event_step.h"
 #include "ddlsim/plan/messages.h"
@@ -24,7 +24,7 @@ struct StepQuestion {
   ComputeRate peak;
   std::int64_t nodes;
   std::int64_t gpus_per_node;
-  cost::Efficiency efficiency;
+  plan::Efficiency efficiency;
   Time launch_interval;
   double latency_factor = 1;   // of every link's latency
   double gpu_time_factor = 1;  // of all GPU time

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ddlsim/cost/collective.h"
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/nccl.h"
 
 using namespace ddlsim;

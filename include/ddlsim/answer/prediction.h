@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/answer/timeline.h"
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/provenance.h"
 #include "ddlsim/support/units.h"
@@ -16,8 +17,8 @@ namespace ddlsim::answer {
 /// How a prediction was made; each is a documented approximation of the next.
 enum class Fidelity {
   kAggregate,  // closed form on whole-step totals (cost/pai.h)
-  kAnalytic,   // per layer and per gradient tensor (step/step.h)
-  kEvent,      // the same as discrete events, with slower GPUs and other jobs beside it (events/event_step.h)
+  kAnalytic,   // per layer and per gradient tensor (step/schedule.h)
+  kEvent,      // the same as discrete events, with slower GPUs and other jobs beside it (events/step.h)
 };
 
 inline constexpr Choices<Fidelity, 3> kFidelities{{
@@ -25,35 +26,6 @@ inline constexpr Choices<Fidelity, 3> kFidelities{{
     {"analytic", Fidelity::kAnalytic},
     {"event", Fidelity::kEvent},
 }};
-
-/// Where the time of a step goes. Everything but `communication` adds up to the step.
-struct Breakdown {
-  Time compute{};
-  Time memory{};
-  Time launch{};
-  Time input_exposed{};
-  Time communication{};  // by itself; only the exposed part counts
-  Time communication_exposed{};
-  Time bubble{};
-  Time other{};
-
-  [[nodiscard]] Time step() const {
-    return compute + memory + launch + input_exposed + communication_exposed + bubble + other;
-  }
-};
-
-/// What one step sends over the busiest instance of a link, one direction, and how long that occupies it.
-struct LinkTraffic {
-  std::string link;  // "network", "nvlink", "pcie"
-  DataSize bytes{};
-  Time time{};
-};
-
-/// The parts of a step that follow each other, from first to last; they add up to the step.
-struct Segment {
-  std::string name;
-  Time time{};
-};
 
 struct Prediction {
   Fidelity fidelity = Fidelity::kAnalytic;

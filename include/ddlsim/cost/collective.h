@@ -5,7 +5,7 @@
 // Every candidate is a line in the size (NCCL's tree bends by a table), worked out once from who talks over what
 // (`Communicator`) with which software (`CollectiveLibrary`), so that a question costs some tens of nanoseconds and a
 // billion ranks no more than eight. The lines are those of cost/nccl.h and cost/mpi_collectives.h. A measured table
-// (cost/collective_table.h) of the same operation and ranks replaces them: between its sizes the answer is
+// (hardware/collective_table.h) of the same operation and ranks replaces them: between its sizes the answer is
 // interpolated, beyond them extrapolated.
 //
 // `size` is what nccl-tests prints: the whole buffer of one rank for all_reduce, broadcast, reduce, all_to_all and
@@ -25,7 +25,9 @@
 #include <optional>
 #include <vector>
 
+#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/hardware/node.h"
+#include "ddlsim/plan/collective_library.h"
 #include "ddlsim/primitives/collective_op.h"
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/error.h"
@@ -38,51 +40,13 @@ using primitives::bus_bandwidth_factor;
 using primitives::CollectiveOp;
 using primitives::kCollectiveOps;
 
-enum class CollectiveAlgorithm : std::uint8_t {
-  kNone,               // nothing is sent
-  kRing,               //
-  kTree,               // one pipelined binary tree
-  kDoubleTree,         // NCCL's "Tree": two, each rank inner node of one
-  kRecursiveDoubling,  // log2 n exchanges of everything
-  kRabenseifner,       // recursive halving, then doubling
-  kHierarchical,       // reduce-scatter inside, all-reduce between, all-gather inside
-  kNvls,               // the switch reduces
-  kNvlsTree,           // the switch inside, a double tree between
-  kPairwise,           // every rank with every other in turn
-  kBruck,              // all-to-all in log2 n rounds
-  kBinomial,           // a binomial tree, unpipelined
-  kPerTensorRing,      // Baidu: a ring of point-to-point messages for each tensor
-  kDirect,             // point to point
-  kTable,              // a measurement; its algorithm is unknown
-};
-
-inline constexpr Choices<CollectiveAlgorithm, 15> kCollectiveAlgorithms{{
-    {"ring", CollectiveAlgorithm::kRing},
-    {"double-tree", CollectiveAlgorithm::kDoubleTree},
-    {"tree", CollectiveAlgorithm::kTree},
-    {"recursive-doubling", CollectiveAlgorithm::kRecursiveDoubling},
-    {"rabenseifner", CollectiveAlgorithm::kRabenseifner},
-    {"hierarchical", CollectiveAlgorithm::kHierarchical},
-    {"nvls", CollectiveAlgorithm::kNvls},
-    {"nvls-tree", CollectiveAlgorithm::kNvlsTree},
-    {"pairwise", CollectiveAlgorithm::kPairwise},
-    {"bruck", CollectiveAlgorithm::kBruck},
-    {"binomial", CollectiveAlgorithm::kBinomial},
-    {"per-tensor-ring", CollectiveAlgorithm::kPerTensorRing},
-    {"direct", CollectiveAlgorithm::kDirect},
-    {"table", CollectiveAlgorithm::kTable},
-    {"none", CollectiveAlgorithm::kNone},
-}};
-
-/// How NCCL moves bytes: flags beside every 4 bytes, every 120 bytes, or chunks with a separate flag.
-enum class CollectiveProtocol : std::uint8_t { kNone, kLl, kLl128, kSimple };
-
-inline constexpr Choices<CollectiveProtocol, 4> kCollectiveProtocols{{
-    {"LL", CollectiveProtocol::kLl},
-    {"LL128", CollectiveProtocol::kLl128},
-    {"Simple", CollectiveProtocol::kSimple},
-    {"-", CollectiveProtocol::kNone},
-}};
+using plan::CollectiveAlgorithm;
+using plan::CollectiveLibrary;
+using plan::CollectiveLibraryKind;
+using plan::CollectiveProtocol;
+using plan::kCollectiveAlgorithms;
+using plan::kCollectiveLibraries;
+using plan::kCollectiveProtocols;
 
 /// What joins the GPUs of a node.
 enum class GpuFabric : std::uint8_t {
@@ -134,31 +98,6 @@ struct Communicator {
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster);
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus);
 
-enum class CollectiveLibraryKind : std::uint8_t {
-  kNccl,
-  kMpi,     // not CUDA-aware: copies to the host, reduces on the CPU, copies back
-  kMpiOpt,  // CUDA-aware (Awan et al. 2019): reduces in GPU kernels, remembers which pointers are the device's
-  kBaidu,   // a ring of CUDA-aware MPI messages per tensor
-};
-
-inline constexpr Choices<CollectiveLibraryKind, 4> kCollectiveLibraries{{
-    {"nccl", CollectiveLibraryKind::kNccl},
-    {"mpi", CollectiveLibraryKind::kMpi},
-    {"mpi-opt", CollectiveLibraryKind::kMpiOpt},
-    {"baidu", CollectiveLibraryKind::kBaidu},
-}};
-
-/// The software and its knobs. What is left out is the library's own choice.
-struct CollectiveLibrary {
-  CollectiveLibraryKind kind = CollectiveLibraryKind::kNccl;
-  std::optional<CollectiveAlgorithm> algorithm;  // forced, where the operation has it
-  std::optional<CollectiveProtocol> protocol;    // forced, NCCL only
-  bool nvls = true;                              // NCCL_NVLS_ENABLE: switches that can reduce do
-  std::optional<double> intra_efficiency;        // share of the wire's rate that large messages reach inside a node
-  std::optional<double> inter_efficiency;        // likewise between nodes
-  std::optional<bool> pointer_cache;             // MPI: default as the kind says
-};
-
 struct CollectiveCost {
   Time time{};
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
@@ -186,7 +125,7 @@ struct CollectiveLine {
   [[nodiscard]] static double doublings(DataSize size);
 };
 
-class CollectiveTable;
+using hardware::CollectiveTable;
 
 /// A communicator and a library, prepared once and asked many times.
 class CollectiveModel {

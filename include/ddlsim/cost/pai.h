@@ -33,7 +33,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ddlsim/cost/efficiency.h"
+#include "ddlsim/plan/efficiency.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/workload/model.h"
 

@@ -28,31 +28,15 @@
 #include <span>
 #include <vector>
 
-#include "ddlsim/support/choices.h"
+#include "ddlsim/plan/strategy.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::cost {
 
 inline constexpr std::size_t kPsStations = 7;
 
-/// What carries tensors between worker and server.
-enum class PsTransport {
-  kGrpc,       // protobuf over TCP, staged through host memory
-  kGrpcMpi,    // gRPC for control, tensors by MPI, encoded
-  kGrpcVerbs,  // gRPC for control, tensors by RDMA writes
-  kGrpcGdr,    // gRPC for control, tensors by GPUDirect RDMA reads
-  kTcp,        // ps-lite over ZeroMQ
-  kRdma,       // ps-lite over verbs, registered host memory
-};
-
-inline constexpr Choices<PsTransport, 6> kPsTransports{{
-    {"grpc", PsTransport::kGrpc},
-    {"grpc+mpi", PsTransport::kGrpcMpi},
-    {"grpc+verbs", PsTransport::kGrpcVerbs},
-    {"grpc+gdr", PsTransport::kGrpcGdr},
-    {"tcp", PsTransport::kTcp},
-    {"rdma", PsTransport::kRdma},
-}};
+using plan::kPsTransports;
+using plan::PsTransport;
 
 struct PsTransportCost {
   Bandwidth connection{};    // one stream, one direction

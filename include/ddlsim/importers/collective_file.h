@@ -12,7 +12,7 @@
 // Refused, with file:line:column (JSON: the field): output without its last lines, as it was cut short; output that
 // found wrong values; a cell that is no number; CPU times (-C 1); an operation that is not modelled; a busbw that does
 // not belong to the operation and the ranks; a file over 64 MiB (JSON 16 MiB). Sizes and times are checked where the
-// table is made (cost/collective_table.h).
+// table is made (hardware/collective_table.h).
 // Formats: NVIDIA/nccl-tests src/common.cu, src/util.cu.
 #pragma once
 

@@ -4,7 +4,7 @@
 // says how tensors become messages:
 //   buckets      consecutive tensors until a bucket is full; the first holds `first_bucket`, the others `bucket`. A
 //                tensor is never split, so a bucket may overshoot. (PyTorch DDP; Li et al., VLDB 2020)
-//   fusion       one message per tensor; they are fused when the schedule is known (step/step.h)
+//   fusion       one message per tensor; they are fused when the schedule is known: FusionQueue
 //   per-tensor   one message per tensor
 //   flat         one message, ready after backward
 //   partitions   every tensor in equal pieces of at most `partition` (BytePS, OSDI 2020)
@@ -25,28 +25,84 @@
 // Worked example: tensors of 1, 20, 10 MiB in backward order, 25 MiB buckets -> {1}, {20 + 10}.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "ddlsim/plan/step_plan.h"
 #include "ddlsim/plan/strategy.h"
 #include "ddlsim/support/units.h"
-#include "ddlsim/workload/model.h"
 
 namespace ddlsim::plan {
 
-/// `count` messages of `size` bytes each that may start when backward of layer `after` has ended.
-struct Message {
-  DataSize size{};
-  std::int64_t count = 1;
-  std::size_t after = 0;
-  bool gathered = false;     // every GPU's share goes to all others, instead of being summed
-  std::int64_t server = -1;  // that holds it; -1: spread over all
-  DataSize coded{};          // GPU memory traffic of copying, encoding and decoding it
-  DataSize coded_per_gpu{};  // and of decoding, for every GPU that takes part
-  Work coding{};             // arithmetic of encoding and decoding
-};
+/// The gradients of a chunk's layers as rows ready after their backward, in the order of readiness. `batch` samples
+/// decide how many rows of a table a sparse gradient touches.
+[[nodiscard]] std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch);
 
-/// In the order of readiness.
-[[nodiscard]] std::vector<Message> messages(const workload::Model& model, const Strategy& strategy, std::int64_t batch);
+/// A gradient buffer on its own: a whole model's layers as one chunk.
+[[nodiscard]] Chunk chunk_of(std::shared_ptr<const workload::Model> model);
+
+/// Horovod's coordinator: wakes every cycle and sends what is ready, up to the buffer's size a message. The one rule of
+/// fusion; who schedules says when tensors are ready and what sending does.
+class FusionQueue {
+ public:
+  /// A message that goes out at a wake.
+  struct Fused {
+    Row row{};             // ready, needed and sizes of all that is in it
+    std::size_t last = 0;  // the number of the tensor that was ready last
+    Time wait{};           // since then
+    bool alone = true;     // one tensor: nothing is copied into the buffer
+  };
+
+  explicit FusionQueue(FusionRule rule) : rule_(rule), next_wake_(rule.cycle) {}
+
+  /// Ready times must not fall.
+  void push(Time ready, const Row& row, std::size_t number) { waiting_.push_back({ready, row, number}); }
+
+  /// Wakes before `now`. `send(wake, fused)` returns when the coordinator may go on: at once, or when a library that
+  /// blocks it (MPI) is done.
+  template <typename Send>
+  void wake_until(Time now, Send send) {
+    while (next_ < waiting_.size() && next_wake_ < now) {
+      skip_idle_wakes();
+      if (next_wake_ < now) wake(send);
+    }
+  }
+  /// Sends what is left.
+  template <typename Send>
+  void finish(Send send) {
+    while (next_ < waiting_.size()) {
+      skip_idle_wakes();
+      wake(send);
+    }
+  }
+
+ private:
+  struct Waiting {
+    Time ready;
+    Row row;
+    std::size_t number = 0;
+  };
+
+  /// Wakes at which nothing is ready change nothing.
+  void skip_idle_wakes() {
+    const Time ready = waiting_[next_].ready;
+    if (next_wake_ < ready) next_wake_ += rule_.cycle * std::ceil((ready - next_wake_) / rule_.cycle);
+  }
+  template <typename Send>
+  void wake(Send send) {
+    const Time now = next_wake_;
+    Time free = Time::zero();
+    while (next_ < waiting_.size() && waiting_[next_].ready <= now) free = send(now, take(now));
+    next_wake_ = max(now + rule_.cycle, free);
+  }
+  [[nodiscard]] Fused take(Time now);
+
+  FusionRule rule_;
+  Time next_wake_;
+  std::vector<Waiting> waiting_;
+  std::size_t next_ = 0;
+};
 
 }  // namespace ddlsim::plan

@@ -9,6 +9,7 @@
 
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/precision.h"
+#include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/workload/model.h"
 
@@ -99,39 +100,58 @@ inline constexpr Choices<Consistency, 3> kConsistencies{{
     {"stale-sync", Consistency::kStale},
 }};
 
+/// What carries tensors between worker and server.
+enum class PsTransport {
+  kGrpc,       // protobuf over TCP, staged through host memory
+  kGrpcMpi,    // gRPC for control, tensors by MPI, encoded
+  kGrpcVerbs,  // gRPC for control, tensors by RDMA writes
+  kGrpcGdr,    // gRPC for control, tensors by GPUDirect RDMA reads
+  kTcp,        // ps-lite over ZeroMQ
+  kRdma,       // ps-lite over verbs, registered host memory
+};
+
+inline constexpr Choices<PsTransport, 6> kPsTransports{{
+    {"grpc", PsTransport::kGrpc},
+    {"grpc+mpi", PsTransport::kGrpcMpi},
+    {"grpc+verbs", PsTransport::kGrpcVerbs},
+    {"grpc+gdr", PsTransport::kGrpcGdr},
+    {"tcp", PsTransport::kTcp},
+    {"rdma", PsTransport::kRdma},
+}};
+
 struct Strategy {
   StrategyKind kind = StrategyKind::kAllReduce;
-  std::optional<Grouping> grouping{};  // nothing: buckets for all-reduce, partitions for PS
+  Stated<std::optional<Grouping>> grouping;  // nothing: buckets for all-reduce, partitions for PS
   /// Buckets: the first is small so that sending starts early, the others hold at least `bucket`. Fusion: the buffer
   /// holds at most `bucket`. Defaults: PyTorch DDP's _DEFAULT_FIRST_BUCKET_BYTES and bucket_cap_mb.
-  DataSize first_bucket = mebibytes(1);
-  DataSize bucket = mebibytes(25);
+  Stated<DataSize> first_bucket = by_default(mebibytes(1));
+  Stated<DataSize> bucket = by_default(mebibytes(25));
   /// Fusion: the coordinator's cycle. Default: Horovod's HOROVOD_CYCLE_TIME since 0.21.
-  Time cycle = milliseconds(1);
+  Stated<Time> cycle = by_default(milliseconds(1));
   /// Partitions: the largest piece. Default: BytePS's BYTEPS_PARTITION_BYTES.
-  DataSize partition = bytes(4'096'000);
+  Stated<DataSize> partition = by_default(bytes(4'096'000));
   /// What the next forward pass needs first is sent first, and each layer waits for its own tensors alone.
-  bool priority = false;
+  Stated<bool> priority = by_default(false);
   /// Format in which gradients and pulled weights travel.
-  Precision gradients = Precision::kFp32;
-  Compression compression = Compression::kNone;
-  double density = 0.01;  // top-k: share of the elements sent
-  std::int64_t rank = 4;  // PowerSGD
+  Stated<Precision> gradients = by_default(Precision::kFp32);
+  Stated<Compression> compression = by_default(Compression::kNone);
+  Stated<double> density = by_default(0.01);  // top-k: share of the elements sent
+  Stated<std::int64_t> rank = by_default(std::int64_t{4});  // PowerSGD
   /// Forward and backward passes per step; only the last one's gradients, the sum, are sent.
-  std::int64_t accumulation = 1;
+  Stated<std::int64_t> accumulation = by_default(std::int64_t{1});
 
   // Parameter servers.
-  std::int64_t servers = 0;  // processes that hold weights; 0: as many as worker nodes
-  bool colocated = false;    // on the workers' own machines, sharing their network ports
-  Placement placement = Placement::kEven;
-  bool local_aggregation = false;  // a node's GPUs sum their gradients first and share one pull
-  bool pull_at_start = false;      // weights are pulled when the next step asks for them, not when they are ready
-  Consistency consistency = Consistency::kSync;
-  std::int64_t staleness = 3;  // stale-sync: steps a worker may be ahead
+  Stated<std::int64_t> servers = by_default(std::int64_t{0});  // processes that hold weights; 0: as many as worker nodes
+  Stated<bool> colocated = by_default(false);    // on the workers' own machines, sharing their network ports
+  Stated<Placement> placement = by_default(Placement::kEven);
+  Stated<bool> local_aggregation = by_default(false);  // a node's GPUs sum their gradients first and share one pull
+  Stated<bool> pull_at_start = by_default(false);      // weights are pulled when the next step asks for them, not when they are ready
+  Stated<Consistency> consistency = by_default(Consistency::kSync);
+  Stated<std::int64_t> staleness = by_default(std::int64_t{3});  // stale-sync: steps a worker may be ahead
 };
 
 [[nodiscard]] constexpr Grouping grouping_of(const Strategy& strategy) {
-  return strategy.grouping.value_or(strategy.kind == StrategyKind::kPs ? Grouping::kPartitions : Grouping::kBuckets);
+  return strategy.grouping->value_or(strategy.kind == StrategyKind::kPs ? Grouping::kPartitions : Grouping::kBuckets);
 }
 
 /// The architecture of Wang et al. (IISWC 2019) that a strategy amounts to on so many GPUs and nodes. One GPU keeps its

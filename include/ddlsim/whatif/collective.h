@@ -8,7 +8,7 @@
 
 #include "ddlsim/answer/collective.h"
 #include "ddlsim/cost/collective.h"
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/importers/collective_file.h"
 #include "ddlsim/primitives/collective_op.h"
 #include "ddlsim/support/error.h"
@@ -51,7 +51,7 @@ inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 
 /// A file of measurements (importers/collective_file.h) as a table; `defaults` as the scenario and the question have
 /// them.
-[[nodiscard]] Expected<std::shared_ptr<const cost::CollectiveTable>> load_collective_table(
+[[nodiscard]] Expected<std::shared_ptr<const hardware::CollectiveTable>> load_collective_table(
     const std::filesystem::path& path, const importers::CollectiveFileDefaults& defaults = {});
 
 }  // namespace ddlsim::whatif

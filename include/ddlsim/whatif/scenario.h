@@ -15,7 +15,7 @@
 
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/cost/collective.h"
-#include "ddlsim/cost/efficiency.h"
+#include "ddlsim/plan/efficiency.h"
 #include "ddlsim/cost/parameter_server.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/hardware/node.h"
@@ -63,11 +63,11 @@ struct Scenario {
   double straggler = 1;                      // how many times as slow some of the job's GPUs are
   std::int64_t stragglers = 1;               // how many are
   std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
-  cost::Efficiency efficiency;
+  plan::Efficiency efficiency;
   std::string calibration = "auto";     // which profile was asked for
   std::vector<ChosenProfile> profiles;  // of the GPU's kernels, the nearest first; none: the shares of `efficiency`
   cost::CollectiveLibrary collective;
-  std::shared_ptr<const cost::CollectiveTable> collective_table;  // measured, may be null
+  std::shared_ptr<const hardware::CollectiveTable> collective_table;  // measured, may be null
   std::optional<cost::NetworkTransport> transport;                // nothing: as the link's name says
   std::optional<cost::PsTransport> ps_transport;                  // nothing: the network's own rate
   Bandwidth server_memory = kDefaultServerMemory;

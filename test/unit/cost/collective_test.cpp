@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "catalog.h"
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/mpi_collectives.h"
 
 using namespace ddlsim;

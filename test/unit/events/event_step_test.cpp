@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 #include "unit/events/two_layers.h"
 
 using namespace ddlsim;
@@ -34,8 +34,8 @@ class TwoNodes {
           .nodes = 2,
           .size = gigabytes(1),
           .time = milliseconds(500)}}};
-    auto table = cost::CollectiveTable::create(points);
-    model_ = cost::CollectiveModel::create(two, {}, std::make_shared<const cost::CollectiveTable>(*table)).value();
+    auto table = hardware::CollectiveTable::create(points);
+    model_ = cost::CollectiveModel::create(two, {}, std::make_shared<const hardware::CollectiveTable>(*table)).value();
   }
   [[nodiscard]] CollectiveFabric fabric() const { return {&*model_}; }
 

@@ -1,4 +1,4 @@
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "ddlsim/support/portable_math.h"
 
-namespace ddlsim::cost {
+namespace ddlsim::hardware {
 namespace {
 
 bool positive(double value) { return std::isfinite(value) && value > 0.0; }
@@ -89,4 +89,4 @@ CollectiveTable::Answer CollectiveTable::ask(const Series& series, double size) 
   return {seconds(portable_exp2(log_time)), Provenance::kInterpolated};
 }
 
-}  // namespace ddlsim::cost
+}  // namespace ddlsim::hardware

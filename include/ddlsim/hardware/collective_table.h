@@ -20,7 +20,7 @@
 #include "ddlsim/support/provenance.h"
 #include "ddlsim/support/units.h"
 
-namespace ddlsim::cost {
+namespace ddlsim::hardware {
 
 class CollectiveTable {
  public:
@@ -58,4 +58,4 @@ class CollectiveTable {
   std::vector<Series> series_;
 };
 
-}  // namespace ddlsim::cost
+}  // namespace ddlsim::hardware

@@ -1,0 +1,136 @@
+// What the pieces of a plan cost on a job's hardware and software.
+//
+//   layers   by the GPU's profiles (cost/kernel_time.h); a layer without a curve, and a GPU without a profile, by the
+//            roofline at a share of the datasheet's rates (cost/layer_time.h); measured layers scaled (wave_scaling.h)
+//   rows     collectives by their library over the group's ranks (cost/collective.h), servers by their stations
+//            (cost/parameter_server.h), copies by PCIe, the host's work by its memory
+// A profile answers for the GPU whose datasheet it was measured on. When a rate of the GPU is another than that
+// datasheet's, the same profile answers, scaled, and counts as borrowed: changing one number never changes who answers.
+// Shares that somebody stated for compute or memory win over profiles that nobody named; shares of pcie, nvlink and
+// network win over what the collective library is known to reach.
+//
+// Prices of layers depend on the model, the batch, the precision and the GPU alone. They are worked out once
+// (`price_layers`) and kept by who asks often (whatif/predictor.h); the rest is cheap.
+//
+// `Speedups` asks what would be if a resource were so many times as fast, everything else alike: what whatif's
+// bottleneck is found by. Scheduled by step/schedule.h, simulated by events/step.h.
+// Worked example: two layers of 1 and 2 GFLOP at 1 TFLOP/s take 1 and 2 ms forward; one row of 10 MB all-reduced by two
+// GPUs over 10 GB/s costs what cost/collective.h says of 10 MB.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ddlsim/answer/timeline.h"
+#include "ddlsim/cost/collective.h"
+#include "ddlsim/cost/kernel_time.h"
+#include "ddlsim/cost/layer_time.h"
+#include "ddlsim/cost/parameter_server.h"
+#include "ddlsim/plan/job.h"
+#include "ddlsim/plan/step_plan.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::cost {
+
+/// How many times as fast each resource is taken to be.
+struct Speedups {
+  double compute = 1;
+  double memory = 1;
+  double launch = 1;
+  double network = 1;
+  double nvlink = 1;
+  double pcie = 1;
+  double server_memory = 1;
+  double transport = 1;  // of parameter servers: connections and messages
+  double latency = 1;    // of every link
+};
+
+/// What a GPU and its links reach in one direction, stated or assumed shares included.
+struct ReachedRates {
+  DeviceRates device;
+  Bandwidth host_link{};       // between host and one switch
+  Bandwidth pcie_share{};      // one GPU's share of it
+  Bandwidth peer{};            // between GPUs of a node
+  Bandwidth network{};         // of a node, as far as its GPUs' PCIe links can feed it
+  Bandwidth server_network{};  // of a machine that is a parameter server
+  double on_one_uplink = 1;    // GPUs that share a host link
+};
+
+/// Errors: kUnsupported when the GPU has no rate for the precision.
+[[nodiscard]] Expected<ReachedRates> reached_rates(const plan::Job& job, const Speedups& speedups = {});
+
+/// The times of a job's layers, and what they rest on.
+struct LayerPrices {
+  std::vector<LayerTimes> layers;             // of all classes: of the first class's chunk, then the next's
+  std::vector<std::size_t> first;             // of each class
+  std::vector<Time> update;                   // of each class's weights
+  std::optional<CalibratedTimes> calibrated;  // by profiles; of all layers together, without their list
+};
+
+/// `assumed_interval` holds for what no curve covers. Errors: as reached_rates.
+[[nodiscard]] Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& plan,
+                                                 std::pair<double, double> assumed_interval);
+
+/// Whether profiles answer for the job's kernels: it has some, and no share that was stated instead.
+[[nodiscard]] bool by_profiles(const plan::Job& job);
+
+/// Whether a profile was measured on another GPU, or on another datasheet than the job's.
+[[nodiscard]] bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile);
+
+struct PricedLayer {
+  Time time{};         // of all its kernels, the factor on GPU time included
+  double kernels = 1;  // that the CPU issues one by one
+};
+
+struct PricedClass {
+  std::vector<PricedLayer> forward;   // first layer first
+  std::vector<PricedLayer> backward;  // last layer first
+  Time compute{};                     // of one forward and backward pass
+  Time memory{};
+  Time update{};
+};
+
+struct PricedRow {
+  Time once{};      // of one piece, alone: collectives, copies, host work, kernels; not of servers
+  Time encoding{};  // on the GPU before it starts
+};
+
+struct PricedStep {
+  std::shared_ptr<const plan::StepPlan> plan;
+  ReachedRates rates;
+  std::vector<PricedClass> classes;
+  std::vector<PricedRow> rows;
+  std::vector<std::optional<CollectiveModel>> groups;  // none: one rank, or servers instead
+  std::optional<PsFabric> servers;
+  std::optional<PsFabric> servers_seen_by_one;  // asynchronous: its node's other workers apart, one meets nobody
+  Time launch_interval{};
+  double sm_share = 0;         // of the GPU's multiprocessors, that a running collective holds
+  Time memory_per_wire_byte{};  // of the GPU's memory, for every byte over a link
+  double wait_for_slowest = 0;  // of a synchronous step, as a share of one pass
+  double jitter_of_slowest = 0;  // the same, synchronous or not
+  Time input{};                 // copying one pass's input
+  DataSize pulled{};            // over this GPU's share of the host link, once a step
+};
+
+/// Errors: kUnsupported and kInvalidArgument where the collective library does not have what is asked of it.
+[[nodiscard]] Expected<PricedStep> price(const plan::Job& job, std::shared_ptr<const plan::StepPlan> plan,
+                                         const LayerPrices& layers, const Speedups& speedups = {});
+
+/// What a collective is asked for, as nccl-tests counts it: of shares, the total.
+[[nodiscard]] DataSize buffer_of(const plan::Row& row, std::int64_t ranks);
+
+/// A group's ranks on the job's cluster, as its library sees them.
+[[nodiscard]] Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group,
+                                           const Speedups& speedups = {});
+/// All GPUs of the job.
+[[nodiscard]] Communicator communicator_of(const plan::Job& job);
+/// The job's library with the shares that somebody stated.
+[[nodiscard]] CollectiveLibrary collective_library_of(const plan::Job& job);
+
+/// What one step sends over the busiest instance of each link, one direction.
+[[nodiscard]] std::vector<answer::LinkTraffic> traffic_of(const plan::Job& job, const PricedStep& step);
+
+}  // namespace ddlsim::cost

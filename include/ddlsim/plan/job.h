@@ -1,0 +1,62 @@
+// What a prediction is about: a model on a cluster under a strategy. Every value is the one that counts; where it came
+// from travels with it (support/stated.h), and nothing else steers an answer. `lower` (plan/lower.h) makes the step's
+// plan of it, cost/price.h its prices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "ddlsim/hardware/collective_table.h"
+#include "ddlsim/hardware/node.h"
+#include "ddlsim/plan/collective_library.h"
+#include "ddlsim/plan/efficiency.h"
+#include "ddlsim/plan/parallel.h"
+#include "ddlsim/plan/strategy.h"
+#include "ddlsim/support/precision.h"
+#include "ddlsim/support/stated.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/workload/fusion.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::plan {
+
+/// Median time of cudaLaunchKernel on an H100 host in TrioSim's public profiler traces (tracer/data/profiler).
+inline constexpr Time kDefaultLaunchInterval = microseconds(6);
+
+/// What summing gradients reaches of two sockets of four DDR4-2400 channels (153.6 GB/s); assumed.
+inline constexpr Bandwidth kDefaultServerMemory = gigabytes_per_second(60);
+
+/// Of ResNet-50 on 2 to 16 nodes of Piz Daint with one P100 each (eth-cscs/sarus, Horovod with MPI, 50 runs per point):
+/// 229.8 images/s per GPU fall to 227.5 while E(n) of cost/straggler.h grows from 0.59 to 1.78.
+inline constexpr double kDefaultJitter = 0.01;
+
+struct Job {
+  std::shared_ptr<const workload::Model> model;
+  hardware::Cluster cluster;
+  Strategy strategy;
+  Parallel parallel;
+  std::int64_t batch = 1;  // samples per GPU and pass; of a split model: of a micro-batch of one replica
+  Precision precision = Precision::kFp32;
+  std::optional<Overlap> overlap;  // nothing: backward, or none where there are no layers
+  workload::Fusion fusion;
+  bool cuda_graphs = false;  // kernels are launched together: the GPU waits for no launch
+  Stated<Time> launch_interval = by_default(kDefaultLaunchInterval);
+  Efficiency efficiency;
+  CollectiveLibrary collective;
+  std::shared_ptr<const hardware::CollectiveTable> collective_table;  // measured, may be null
+  Stated<std::optional<PsTransport>> ps_transport;                    // nothing: the network's own rate
+  Stated<Bandwidth> server_memory = by_default(kDefaultServerMemory);
+  Stated<double> jitter = by_default(kDefaultJitter);       // standard deviation of one GPU's step, as a share
+  Stated<double> gpu_time_factor = by_default(1.0);         // on all GPU time, where a measurement says so
+  bool gpu_time_measured = false;                           // that factor is from a measured step of this model here
+  Stated<double> straggler = by_default(1.0);               // how many times as slow some of the GPUs are
+  Stated<std::int64_t> stragglers = by_default(std::int64_t{1});  // how many are
+};
+
+/// What the job's own CPU leaves between two kernels that it issues.
+[[nodiscard]] inline Time launch_interval_of(const Job& job) {
+  return job.cuda_graphs ? Time::zero() : job.launch_interval.get();
+}
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,44 @@
+// From a job to its step's plan: one function per way of splitting work, which compose. Nobody above this room asks
+// which strategy it was.
+//
+//   data parallel     one class of alike replicas (two where some GPUs are slower), gradients as rows (plan/messages.h):
+//                     all-reduced in the data group, or pushed to servers and pulled; PEARL has no plan (cost/totals.h)
+//   tensor  (t)       every layer is cut by rule (workload/shard.h); two reductions per block and pass in the way of
+//                     kernels, in the tensor group (Megatron-LM, Shoeybi et al. 2019, figure 4)
+//   zero    (1, 2, 3) gradients are reduce-scattered and weights all-gathered; at 3 weights are gathered before each
+//                     layer's forward and backward, `prefetch` layers ahead (Rajbhandari et al., SC 2020)
+//   pipeline (p)      a class per stage; activations and their gradients cross in every micro-batch
+//   offload           gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021)
+// The data-parallel degree is what the others leave: GPUs / (t p). Ranks fill servers in the order tensor, data,
+// pipeline, so tensor groups are innermost.
+//
+// Memory per class is lowered beside the rows (plan/memory.h), so that time and memory never disagree about who holds
+// what. Limits: tensor degrees cut layers that keep their operator (a measured or fused layer does not); parameter
+// servers and PEARL do not compose with splits of the model; context and expert axes have no lowering yet.
+//
+// Worked examples (tests: test/unit/plan/lower_test.cpp): two layers with gradients of 10 MB each, 25 MiB buckets, four
+// GPUs: one class of 4 ranks, one group of 4, one row of 20 MB ready after backward of layer 0. A transformer block cut
+// in two: 4 rows in the way, after forward of the attention's and the MLP's last product and after backward of their
+// first. Four layers under zero 3 on 4 GPUs: 8 gathers of a layer's weights / 4 per rank, 4 reduce-scatters.
+#pragma once
+
+#include "ddlsim/plan/job.h"
+#include "ddlsim/plan/step_plan.h"
+#include "ddlsim/support/error.h"
+
+namespace ddlsim::plan {
+
+/// Errors: kUnsupported for a model without layers, for PEARL, for measured layers that would be cut, and for settings
+/// that contradict each other; kInvalidArgument for degrees that do not divide GPUs, layers or a layer's sizes.
+[[nodiscard]] Expected<StepPlan> lower(const Job& job);
+
+/// How a model that says nothing else is trained: as its source did, else by all-reduce.
+[[nodiscard]] StrategyKind default_strategy(const workload::Model& model);
+
+/// "all-reduce": the strategy in a word.
+[[nodiscard]] std::string_view word_for(const Strategy& strategy);
+
+/// Whether the strategy is known by closed forms on a whole step's totals alone (PEARL).
+[[nodiscard]] bool totals_only(const Strategy& strategy);
+
+}  // namespace ddlsim::plan

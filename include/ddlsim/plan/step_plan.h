@@ -1,0 +1,177 @@
+// Everything that a step of a job does, and who does it: no rate, no time, no catalogue.
+//
+// Alike ranks stand once, as a RankClass: the replicas of a data-parallel job are one class, a mixed cluster's slower
+// GPUs another, every stage of a pipeline one. A class runs its layers forward and backward, micro-batch by micro-batch
+// in the plan's order (plan/order.h); everything else it does is a Row of one table: gradients that are summed, weights
+// that are gathered, activations that cross stages, copies over PCIe, the update. A row says when it may start and what
+// waits for it, so that nobody who reads a plan need know which strategy made it.
+//
+// Points in a class's pass:  begin | forward(0) ... forward(L-1) | backward(L-1) ... backward(0) | update
+// A row starts when its class has passed `ready`; what `needed` names does not begin before the row is done. With
+// `in_the_way` the class's own kernels wait from start to end (tensor-parallel reductions); else it runs beside them.
+//   gradient, wait-free        ready backward(l)    needed update                      all-reduce in the data group
+//   the same by priority       ready backward(l)    needed forward(l), one step later  lag 1
+//   TP reduction of a block    ready forward(l)     in the way                         all-reduce in the tensor group
+//   ZeRO-3 gather, prefetched  ready forward(l-1)   needed forward(l)                  all-gather in the data group
+//   stage boundary             ready forward(last)  needed forward(first) of the next class
+//   asynchronous server        ready backward(l)    needed by nobody of this step      lag kNobodyWaits
+//
+// Priced by cost/price.h, scheduled by step/schedule.h, simulated by events/step.h. Made by plan/lower.h, which has the
+// worked examples.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddlsim/plan/memory.h"
+#include "ddlsim/plan/parallel.h"
+#include "ddlsim/plan/strategy.h"
+#include "ddlsim/primitives/collective_op.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::plan {
+
+/// The ways in which ranks differ, innermost first: neighbours along an earlier axis are nearer.
+enum class Axis { kTensor, kContext, kExpert, kData, kPipeline };
+inline constexpr std::size_t kAxes = 5;
+
+/// The ranks of a job: how many along each axis, and how many of them stand in one server.
+struct Grid {
+  std::array<std::int64_t, kAxes> along{1, 1, 1, 1, 1};
+  std::int64_t gpus_per_node = 1;
+
+  [[nodiscard]] std::int64_t at(Axis axis) const { return along[static_cast<std::size_t>(axis)]; }
+  [[nodiscard]] std::int64_t ranks() const;
+};
+
+/// Ranks that talk to each other along one axis. Every such group of the job looks alike.
+struct RankGroup {
+  Axis along = Axis::kData;
+  std::int64_t ranks = 1;
+  std::int64_t nodes = 1;     // that its ranks stand on, as many on each
+  std::int64_t siblings = 1;  // groups like it, itself included, that send through the same server's ports at once
+
+  [[nodiscard]] std::int64_t per_node() const { return ranks / nodes; }
+};
+
+/// The groups along an axis. Ranks fill servers in order, the innermost axis first. Errors: kInvalidArgument where a
+/// group would stand on some servers with more ranks than on others.
+[[nodiscard]] Expected<RankGroup> group_along(const Grid& grid, Axis axis);
+
+/// Layers that follow each other. They belong to somebody who lives longer, or to the plan.
+struct Chunk {
+  std::shared_ptr<const std::vector<workload::Layer>> layers;
+  std::size_t first = 0;
+  std::size_t count = 0;
+
+  [[nodiscard]] const workload::Layer& operator[](std::size_t i) const { return (*layers)[first + i]; }
+};
+
+/// Ranks that do the same.
+struct RankClass {
+  std::string role;
+  std::int64_t ranks = 1;
+  std::int64_t stage = 0;
+  double slowness = 1;  // of its GPUs, against the job's
+  Chunk chunk;
+  DataSize updated{};  // read and written by the update of its weights on the GPU; zero: elsewhere, or among the layers
+  MemoryFootprint memory;
+};
+
+enum class Moment { kBegin, kForward, kBackward, kUpdate, kNever };
+
+struct Point {
+  Moment at = Moment::kNever;
+  std::size_t layer = 0;  // of the class's chunk
+
+  friend bool operator==(const Point&, const Point&) = default;
+};
+
+enum class RowKind {
+  kKernel,      // work of the GPU itself, beside its layers: `size` bytes of its memory, or `work`
+  kCopy,        // over the link between host and GPU, from the GPU
+  kCopyBack,    // over the same link, to the GPU
+  kHost,        // work of the host: `size` bytes of its memory
+  kServer,      // to a parameter server and back
+  kCollective,  // `op` in `group`
+};
+
+/// Who may be how far ahead of a row: any distance.
+inline constexpr std::int64_t kNobodyWaits = -1;
+
+struct Row {
+  RowKind kind = RowKind::kCollective;
+  primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
+  DataSize size{};         // of one piece: the buffer of an all_reduce or a send; of one rank's share of a gather, a
+                           // scatter or an all_to_all
+  std::int64_t count = 1;  // alike pieces
+  Point ready{};
+  Point needed{};
+  bool in_the_way = false;
+  std::size_t rank_class = 0;  // whose ready
+  std::size_t needed_by = 0;   // the class whose needed: another for what crosses a stage boundary
+  std::size_t group = 0;       // of StepPlan::groups
+  bool every_pass = false;     // once for every micro-batch; else once in a step, with the last
+  std::int64_t lag = 0;        // steps that what needs it may be ahead of it
+  std::int64_t server = -1;    // that holds it; -1: spread over all
+  // What the GPU does with it before it starts (copies into a bucket, compression), summed over pieces.
+  DataSize encoded{};           // bytes of its memory
+  DataSize encoded_per_rank{};  // and for every rank that takes part
+  Work encoding{};              // arithmetic
+
+  [[nodiscard]] bool gathered() const { return op == primitives::CollectiveOp::kAllGather; }
+};
+
+/// When a coordinator wakes and fuses what is ready, up to the buffer's size (Horovod). It depends on when tensors are
+/// ready, so the plan has the rule and one row per tensor; FusionQueue (plan/messages.h) applies it.
+struct FusionRule {
+  Time cycle{};
+  DataSize buffer{};
+};
+
+/// How gradients leave.
+struct Exchange {
+  Overlap overlap = Overlap::kBackward;
+  std::optional<FusionRule> fusion{};
+  bool priority = false;       // what the next forward pass needs first goes first
+  bool pull_at_start = false;  // servers give weights when the next step asks
+  Consistency consistency = Consistency::kSync;
+  std::int64_t staleness = 0;
+};
+
+/// Parameter servers beside the ranks.
+struct Servers {
+  std::int64_t count = 1;
+  bool local = false;              // all workers on one node, weights in its memory
+  bool colocated = false;          // on the workers' machines
+  bool local_aggregation = false;  // a node's workers push and pull as one
+};
+
+struct StepPlan {
+  std::shared_ptr<const workload::Model> model;
+  Grid grid;
+  std::vector<RankClass> classes;  // at least one
+  std::vector<RankGroup> groups;   // the first: those that share gradients
+  std::vector<Row> rows;           // gradients in the order of their readiness
+  Exchange exchange;
+  std::optional<Servers> servers;
+  std::int64_t micro_batches = 1;
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+  /// Whether all passes but the last are alike and send nothing, one class runs all layers, and every row is a gradient
+  /// or a whole step's: then one pass stands for all.
+  bool folds = true;
+  DataSize input{};    // copied to one GPU for a pass
+
+  [[nodiscard]] const workload::Layer& layer(std::size_t rank_class, std::size_t i) const {
+    return classes[rank_class].chunk[i];
+  }
+};
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,325 @@
+#include "ddlsim/cost/price.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "ddlsim/cost/nccl.h"
+#include "ddlsim/cost/straggler.h"
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/support/names.h"
+
+namespace ddlsim::cost {
+namespace {
+
+/// Every byte that crosses a link is written where it arrives, read from there, and summed or stored (derived).
+constexpr double kAccessesPerByte = 3;
+
+Expected<ComputeRate> peak_of(const plan::Job& job) {
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  if (const auto peak = gpu.peak.at(job.precision)) return *peak;
+  std::string has;
+  for (const auto& [name, precision] : kPrecisions) {
+    if (gpu.peak.at(precision) && name != "amp") has += (has.empty() ? "" : ", ") + std::string(name);
+  }
+  const auto wanted = name_of(kPrecisions, job.precision);
+  return fail(ErrorCode::kUnsupported, fmt::format("no {} rate is known for {}", wanted, gpu.name), {},
+              {"it has: " + has, fmt::format("or state one: --set gpu.peak.{}=...", wanted)});
+}
+
+/// From where the model's layers were measured to here. The share of the peak that was reached there is reached here.
+WaveScaling measured_scaling(const plan::Job& job, ComputeRate peak, const Speedups& speedups) {
+  const auto& on = job.model->measured;
+  if (!on) return {};
+  return {.memory = on->memory / job.cluster.node.gpu.memory_bandwidth / speedups.memory,
+          .compute = on->peak / peak / speedups.compute,
+          .batch = static_cast<double>(job.batch) / static_cast<double>(job.model->batch)};
+}
+
+/// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
+double sm_share_of(const plan::Job& job) {
+  const hardware::Node& node = job.cluster.node;
+  if (job.collective.kind != CollectiveLibraryKind::kNccl || node.gpu.sm_count <= 0) return 0;
+  // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels;
+  // without NVLink NCCL makes two, doubled.
+  double blocks = 4;
+  if (node.joined_by_nvlink()) blocks = node.gpu_interconnect == hardware::Interconnect::kNvlink ? 24 : 12;
+  return blocks / static_cast<double>(node.gpu.sm_count);
+}
+
+PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates,
+                    const Speedups& speedups) {
+  const plan::Servers& servers = *plan.servers;
+  PsFabric fabric{.workers = job.cluster.gpus(),
+                  .workers_per_node = job.cluster.gpus_per_node,
+                  .servers = servers.count,
+                  .local = servers.local,
+                  .colocated = servers.colocated,
+                  .local_aggregation = servers.local_aggregation,
+                  .pushes_meet_pulls = !plan.exchange.pull_at_start,
+                  .pcie = rates.pcie_share,
+                  .peer = rates.peer,
+                  .node_network = rates.network,
+                  .server_network = rates.server_network,
+                  .server_memory = job.server_memory * speedups.server_memory,
+                  .update_accesses = static_cast<double>(update_accesses(plan.model->optimizer)),
+                  .latency = job.cluster.node.network.latency / speedups.latency};
+  if (*job.ps_transport) fabric.transport = transport_cost(**job.ps_transport);
+  fabric.transport.connection = fabric.transport.connection * speedups.transport;
+  fabric.transport.per_message = fabric.transport.per_message / speedups.transport;
+  return fabric;
+}
+
+/// Of what one GPU's worker sends, the part that crosses its own link to the host.
+DataSize over_host_link(const PsFabric& servers, DataSize all) {
+  if (!servers.local && !servers.transport.through_host) return DataSize::zero();
+  return servers.local_aggregation ? all / static_cast<double>(servers.workers_per_node) : all;
+}
+
+/// A layer's time by its profile when rates are other than those it was worked out with.
+LayerTime varied(const LayerTime& time, const Speedups& speedups) {
+  return {time.compute / speedups.compute, time.memory / speedups.memory};
+}
+
+class Pricing {
+ public:
+  Pricing(const plan::Job& job, const plan::StepPlan& plan, const LayerPrices& layers, const Speedups& speedups)
+      : job_(job),
+        plan_(plan),
+        layers_(layers),
+        speedups_(speedups),
+        same_rates_(speedups.compute == 1 && speedups.memory == 1) {}
+
+  Expected<void> price(PricedStep& step) {
+    auto rates = reached_rates(job_, speedups_);
+    if (!rates) return tl::unexpected<Error>(rates.error());
+    step.rates = *rates;
+    step.launch_interval = plan::launch_interval_of(job_) / speedups_.launch * job_.gpu_time_factor;
+    for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
+    if (auto grouped = add_groups(step); !grouped) return grouped;
+    add_rows(step);
+    const bool synchronous = plan_.exchange.consistency == plan::Consistency::kSync;
+    step.jitter_of_slowest = job_.jitter * expected_largest(job_.cluster.gpus());
+    step.wait_for_slowest = synchronous ? step.jitter_of_slowest : 0;
+    step.input = plan_.input / step.rates.pcie_share;
+    return {};
+  }
+
+ private:
+  [[nodiscard]] LayerTime time_of(const workload::Layer& layer, const LayerTimes& known, Pass pass,
+                                  const ReachedRates& rates) const {
+    if (layers_.calibrated) return varied(pass == Pass::kForward ? known.forward : known.backward, speedups_);
+    if (same_rates_) return pass == Pass::kForward ? known.forward : known.backward;
+    return layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
+  }
+
+  PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
+    const plan::RankClass& one = plan_.classes[c];
+    const std::size_t count = one.chunk.count;
+    const double factor = job_.gpu_time_factor;
+    PricedClass priced;
+    priced.forward.reserve(count);
+    priced.backward.reserve(count);
+    const auto add = [&](std::size_t i, Pass pass, int kernels, std::vector<PricedLayer>& to) {
+      const workload::Layer& layer = one.chunk[i];
+      LayerTime time = time_of(layer, layers_.layers[layers_.first[c] + i], pass, rates);
+      time.compute = time.compute * factor;
+      time.memory = time.memory * factor;
+      priced.compute += time.compute;
+      priced.memory += time.memory;
+      to.push_back({time.total(), static_cast<double>(kernels)});
+    };
+    for (std::size_t i = 0; i < count; ++i) add(i, Pass::kForward, one.chunk[i].forward_kernels, priced.forward);
+    for (std::size_t i = count; i-- > 0;) add(i, Pass::kBackward, one.chunk[i].backward_kernels, priced.backward);
+    priced.update = layers_.update[c] / speedups_.memory * factor;
+    return priced;
+  }
+
+  Expected<void> add_groups(PricedStep& step) const {
+    step.groups.resize(plan_.groups.size());
+    if (plan_.servers) {
+      step.servers = servers_of(job_, plan_, step.rates, speedups_);
+      DataSize all;
+      for (const plan::Row& row : plan_.rows) all += row.size * static_cast<double>(row.count);
+      step.pulled = over_host_link(*step.servers, all);
+      if (plan_.exchange.consistency == plan::Consistency::kSync) return {};
+      step.servers_seen_by_one = step.servers;
+      step.servers_seen_by_one->senders = step.servers->local_aggregation ? 1 : step.servers->workers_per_node;
+      return {};
+    }
+    const CollectiveLibrary library = collective_library_of(job_);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      if (plan_.groups[g].ranks == 1) continue;
+      auto model = CollectiveModel::create(communicator_of(job_, plan_.groups[g], speedups_), library,
+                                           job_.collective_table);
+      if (!model) return tl::unexpected<Error>(model.error());
+      step.groups[g] = std::move(*model);
+    }
+    if (step.groups.front()) {
+      step.sm_share = sm_share_of(job_);
+      step.memory_per_wire_byte = bytes(kAccessesPerByte) / job_.cluster.node.gpu.memory_bandwidth;
+    }
+    return {};
+  }
+
+  void add_rows(PricedStep& step) const {
+    step.rows.reserve(plan_.rows.size());
+    for (const plan::Row& row : plan_.rows) step.rows.push_back(row_of(step, row));
+  }
+
+  [[nodiscard]] PricedRow row_of(const PricedStep& step, const plan::Row& row) const {
+    PricedRow priced;
+    const auto& group = step.groups[row.group];
+    const double ranks = group ? static_cast<double>(group->communicator().gpus) : 1.0;
+    priced.encoding = (row.encoded + row.encoded_per_rank * ranks) / step.rates.device.memory +
+                      row.encoding / step.rates.device.compute;
+    switch (row.kind) {
+      case plan::RowKind::kCollective:
+        // What a coordinator fuses has no price of its own.
+        if (group && !(plan_.exchange.fusion && row.op == primitives::CollectiveOp::kAllReduce && row.group == 0)) {
+          priced.once = group->cost(row.op, buffer_of(row, group->communicator().gpus)).time;
+        }
+        break;
+      case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;
+      case plan::RowKind::kCopy:
+      case plan::RowKind::kCopyBack: priced.once = row.size / step.rates.pcie_share; break;
+      case plan::RowKind::kHost: priced.once = row.size / (job_.server_memory * speedups_.server_memory); break;
+      case plan::RowKind::kServer: break;
+    }
+    return priced;
+  }
+
+  const plan::Job& job_;
+  const plan::StepPlan& plan_;
+  const LayerPrices& layers_;
+  const Speedups& speedups_;
+  bool same_rates_;
+};
+
+}  // namespace
+
+bool by_profiles(const plan::Job& job) {
+  const auto& profiles = job.cluster.node.gpu.profiles;
+  if (profiles->empty() || !job.model->has_layers() || job.model->measured) return false;
+  return profiles.stated() || !(job.efficiency.compute.stated() || job.efficiency.memory.stated());
+}
+
+bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile) {
+  return profile.profile->gpu != gpu.id || profile.peak != gpu.peak ||
+         profile.memory_bandwidth != gpu.memory_bandwidth;
+}
+
+DataSize buffer_of(const plan::Row& row, std::int64_t ranks) {
+  using primitives::CollectiveOp;
+  const bool shares = row.op == CollectiveOp::kAllGather || row.op == CollectiveOp::kReduceScatter ||
+                      row.op == CollectiveOp::kAllToAll;
+  return shares ? row.size * static_cast<double>(ranks) : row.size;
+}
+
+Expected<ReachedRates> reached_rates(const plan::Job& job, const Speedups& speedups) {
+  const auto peak = peak_of(job);
+  if (!peak) return tl::unexpected<Error>(peak.error());
+  const hardware::Cluster& cluster = job.cluster;
+  const hardware::Node& node = cluster.node;
+  const plan::Efficiency& share = job.efficiency;
+  const double pcie = share.pcie * speedups.pcie;
+  ReachedRates rates;
+  rates.device = {*peak * (share.compute * speedups.compute), node.gpu.memory_bandwidth * (share.memory * speedups.memory),
+                  measured_scaling(job, *peak, speedups)};
+  const std::int64_t fullest_uplink = (cluster.gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
+  rates.on_one_uplink = static_cast<double>(fullest_uplink);
+  rates.host_link = node.host_link.bandwidth * pcie;
+  rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * pcie);
+  rates.peer = node.peer_bandwidth(cluster.gpus_per_node) *
+               (node.joined_by_nvlink() ? share.nvlink * speedups.nvlink : pcie);
+  rates.server_network = cluster.network_bandwidth() * (share.network * speedups.network);
+  rates.network =
+      min(rates.server_network, node.pcie.bandwidth * (pcie * static_cast<double>(cluster.gpus_per_node)));
+  return rates;
+}
+
+Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& plan,
+                                   std::pair<double, double> assumed_interval) {
+  const auto rates = reached_rates(job);
+  if (!rates) return tl::unexpected<Error>(rates.error());
+  const auto batch = static_cast<double>(job.batch);
+  LayerPrices prices;
+  Calibration calibration{.profiles = {},
+                          .gpu = job.cluster.node.gpu,
+                          .assumed = rates->device,
+                          .assumed_interval = assumed_interval};
+  if (by_profiles(job)) {
+    for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
+      calibration.profiles.push_back({one.profile.get(), is_borrowed(job.cluster.node.gpu, one)});
+    }
+    prices.calibrated.emplace();
+  }
+  const plan::Chunk* known = nullptr;  // GPUs of two speeds run the same layers
+  for (const plan::RankClass& one : plan.classes) {
+    const bool again = known != nullptr && known->layers == one.chunk.layers && known->first == one.chunk.first;
+    if (again) {
+      prices.first.push_back(prices.first.back());
+      prices.update.push_back(prices.update.back());
+      continue;
+    }
+    known = &one.chunk;
+    prices.first.push_back(prices.layers.size());
+    const auto layers = std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count);
+    if (prices.calibrated) {
+      CalibratedTimes times = calibrated_times(layers, calibration, batch, job.precision, one.updated);
+      prices.layers.insert(prices.layers.end(), times.layers.begin(), times.layers.end());
+      prices.update.push_back(one.updated > DataSize::zero() ? times.update : Time::zero());
+      prices.calibrated->low += times.low;
+      prices.calibrated->high += times.high;
+      prices.calibrated->measured += times.measured;
+      prices.calibrated->extrapolated += times.extrapolated;
+      prices.calibrated->assumed += times.assumed;
+      continue;
+    }
+    const DataSize activation = activation_size(job.precision);
+    for (const workload::Layer& layer : layers) {
+      prices.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, rates->device),
+                               layer_time(layer, Pass::kBackward, batch, activation, rates->device)});
+    }
+    prices.update.push_back(one.updated / rates->device.memory);
+  }
+  return prices;
+}
+
+Expected<PricedStep> price(const plan::Job& job, std::shared_ptr<const plan::StepPlan> plan, const LayerPrices& layers,
+                           const Speedups& speedups) {
+  PricedStep step;
+  step.plan = std::move(plan);
+  if (auto priced = Pricing(job, *step.plan, layers, speedups).price(step); !priced) {
+    return tl::unexpected<Error>(priced.error());
+  }
+  return step;
+}
+
+CollectiveLibrary collective_library_of(const plan::Job& job) {
+  CollectiveLibrary library = job.collective;
+  const plan::Efficiency& share = job.efficiency;
+  const Stated<double>& inside = job.cluster.node.joined_by_nvlink() ? share.nvlink : share.pcie;
+  if (inside.stated()) library.intra_efficiency = inside.get();
+  if (share.network.stated()) library.inter_efficiency = share.network.get();
+  return library;
+}
+
+Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group, const Speedups& speedups) {
+  Communicator c = communicator_of(job.cluster, group.nodes, group.per_node());
+  const double siblings = group.nodes > 1 ? static_cast<double>(group.siblings) : 1.0;
+  c.intra = c.intra * (job.cluster.node.joined_by_nvlink() ? speedups.nvlink : speedups.pcie);
+  c.pcie = c.pcie * speedups.pcie;
+  c.inter = c.inter * (speedups.network / siblings);
+  c.intra_latency = c.intra_latency / speedups.latency;
+  c.inter_latency = c.inter_latency / speedups.latency;
+  return c;
+}
+
+Communicator communicator_of(const plan::Job& job) {
+  return communicator_of(job.cluster, job.cluster.nodes, job.cluster.gpus_per_node);
+}
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,100 @@
+// What a priced step sends over each link.
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ddlsim/cost/nccl.h"
+#include "ddlsim/cost/price.h"
+
+namespace ddlsim::cost {
+namespace {
+
+std::string_view peer_name(const hardware::Node& node) { return node.joined_by_nvlink() ? "nvlink" : "pcie"; }
+
+class Traffic {
+ public:
+  Traffic(const plan::Job& job, const PricedStep& step) : job_(job), step_(step), plan_(*step.plan) {}
+
+  std::vector<answer::LinkTraffic> rows() {
+    const auto passes = static_cast<double>(plan_.micro_batches);
+    DataSize over_host = plan_.input * (passes * step_.rates.on_one_uplink);
+    if (step_.servers) {
+      over_host += step_.pulled * step_.rates.on_one_uplink;
+      if (!step_.servers->local) add_servers();
+    } else {
+      for (std::size_t g = 0; g < plan_.groups.size(); ++g) add_group(g);
+    }
+    for (const plan::Row& row : plan_.rows) {
+      if (row.kind == plan::RowKind::kCopy) over_host += row.size * step_.rates.on_one_uplink;
+    }
+    add("pcie host", over_host, step_.rates.host_link);
+    return std::move(rows_);
+  }
+
+ private:
+  void add(std::string_view link, DataSize bytes, Bandwidth rate) {
+    if (bytes > DataSize::zero()) rows_.push_back({std::string(link), bytes, bytes / rate});
+  }
+
+  void add_group(std::size_t g) {
+    const auto& model = step_.groups[g];
+    if (!model) return;
+    WireBytes sent;
+    for (const plan::Row& row : plan_.rows) {
+      if (row.kind != plan::RowKind::kCollective || row.group != g) continue;
+      const double times = static_cast<double>(row.count) *
+                           (row.every_pass ? static_cast<double>(plan_.micro_batches) : 1.0);
+      const WireBytes once = model->wire_bytes(row.op, buffer_of(row, model->communicator().gpus));
+      sent.intra += once.intra * times;
+      sent.inter += once.inter * times;
+    }
+    const EffectiveRates reach = effective_rates(model->communicator(), model->library());
+    const auto siblings = static_cast<double>(plan_.groups[g].siblings);
+    if (model->communicator().nodes > 1) add("network", sent.inter * siblings, reach.inter * siblings);
+    if (model->communicator().gpus_per_node() > 1) {
+      const bool staged = model->library().kind == CollectiveLibraryKind::kMpi;
+      add(staged ? "pcie" : peer_name(job_.cluster.node), sent.intra, reach.intra);
+    }
+  }
+
+  /// The busier of a worker node's port and the fullest server's, one direction.
+  void add_servers() {
+    const PsFabric& servers = *step_.servers;
+    const auto per_node = static_cast<double>(servers.workers_per_node);
+    const double nodes = static_cast<double>(servers.workers) / per_node;
+    const double flows = servers.local_aggregation ? 1.0 : per_node;
+    DataSize all;
+    DataSize spread;
+    std::map<std::int64_t, DataSize> placed;
+    for (const plan::Row& row : plan_.rows) {
+      const DataSize size = row.size * static_cast<double>(row.count);
+      all += size;
+      (row.server < 0 ? spread : placed[row.server]) += size;
+    }
+    DataSize fullest;
+    for (const auto& [server, size] : placed) fullest = max(fullest, size);
+    const DataSize at_server = (spread / static_cast<double>(servers.servers) + fullest) * (nodes * flows);
+    const DataSize at_node = all * flows;
+    if (servers.colocated) {
+      // Its own pushes leave by the same direction as what its server serves; one part in `nodes` stays at home.
+      add("network", (at_node + at_server) * ((nodes - 1.0) / nodes), step_.rates.network);
+      return;
+    }
+    const bool node_binds = at_node / step_.rates.network >= at_server / step_.rates.server_network;
+    add("network", node_binds ? at_node : at_server, node_binds ? step_.rates.network : step_.rates.server_network);
+  }
+
+  const plan::Job& job_;
+  const PricedStep& step_;
+  const plan::StepPlan& plan_;
+  std::vector<answer::LinkTraffic> rows_;
+};
+
+}  // namespace
+
+std::vector<answer::LinkTraffic> traffic_of(const plan::Job& job, const PricedStep& step) {
+  return Traffic(job, step).rows();
+}
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,58 @@
+// Gradients among data-parallel replicas: all-reduced, or by parameter servers.
+#include "ddlsim/plan/messages.h"
+#include "splits.h"
+
+namespace ddlsim::plan {
+namespace {
+
+/// The strategy with its servers counted.
+Strategy with_servers(const Job& job) {
+  Strategy strategy = job.strategy;
+  if (strategy.servers == 0) strategy.servers.set(job.cluster.nodes);
+  if (job.cluster.nodes == 1) strategy.servers.set(1);
+  return strategy;
+}
+
+Point needed_by(const Exchange& exchange, std::size_t layer) {
+  if (exchange.consistency == Consistency::kAsync) return {};
+  const bool in_forward = exchange.priority || exchange.pull_at_start;
+  return in_forward ? Point{Moment::kForward, layer} : Point{Moment::kUpdate, 0};
+}
+
+}  // namespace
+
+void exchange_by(const Job& job, StepPlan& plan) {
+  const Strategy& strategy = job.strategy;
+  Exchange& exchange = plan.exchange;
+  exchange.overlap = job.overlap.value_or(Overlap::kBackward);
+  if (plan.groups.front().ranks == 1) return;
+  exchange.priority = strategy.priority;
+  if (strategy.kind == StrategyKind::kPs) {
+    plan.servers = Servers{.count = with_servers(job).servers,
+                           .local = job.cluster.nodes == 1,
+                           .colocated = strategy.colocated,
+                           .local_aggregation = strategy.local_aggregation && job.cluster.gpus_per_node > 1};
+    exchange.pull_at_start = strategy.pull_at_start;
+    exchange.consistency = strategy.consistency;
+    exchange.staleness = strategy.staleness;
+  } else if (grouping_of(strategy) == Grouping::kFusion) {
+    exchange.fusion = FusionRule{strategy.cycle, strategy.bucket};
+  }
+}
+
+std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, std::size_t rank_class) {
+  if (plan.groups.front().ranks == 1) return {};
+  std::vector<Row> rows =
+      messages(plan.classes[rank_class].chunk, with_servers(job), job.batch * job.strategy.accumulation);
+  for (Row& row : rows) {
+    if (plan.servers) row.kind = RowKind::kServer;
+    row.needed = needed_by(plan.exchange, row.ready.layer);
+    row.rank_class = row.needed_by = rank_class;
+    if (row.needed.at == Moment::kForward) row.lag = 1;
+    if (plan.exchange.consistency == Consistency::kStale) row.lag = plan.exchange.staleness;
+    if (plan.exchange.consistency == Consistency::kAsync) row.lag = kNobodyWaits;
+  }
+  return rows;
+}
+
+}  // namespace ddlsim::plan
