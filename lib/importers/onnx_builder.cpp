@@ -381,8 +381,8 @@ void NodeContext::layer(std::string_view word, workload::Op op, Shape in, std::s
   if (!in.empty() && elements(in) < 1) refuse("it reads an empty tensor");
   const Shape given = in.empty() ? Shape{1} : in;
   // Only a fault of the layer itself; what it does not read (`in` empty) cannot matter to it.
-  if (auto placed = workload::place(op, given, name); !placed && !failed()) {
-    refuse(placed.error().message, placed.error().notes);
+  if (auto made = workload::layer_of(op, given, name); !made && !failed()) {
+    refuse(made.error().message, made.error().notes);
   }
   if (layers() == io::kMaxLayers) refuse(fmt::format("the model has more than {} layers", io::kMaxLayers));
   if (failed()) return;

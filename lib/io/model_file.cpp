@@ -279,9 +279,9 @@ class LayerBuilder {
     const Op op = row->make(keys);
     keys.map().finish();
     if (errors_.size() > before) return;
-    auto placed = workload::place(op, shape_, std::move(name));
-    if (!placed) {
-      Error error = placed.error();
+    auto made = workload::layer_of(op, shape_, std::move(name));
+    if (!made) {
+      Error error = made.error();
       error.where = entry.where;
       errors_.push_back(std::move(error));
       return;
@@ -290,13 +290,13 @@ class LayerBuilder {
       report(item, fmt::format("the model has more than {} layers", kMaxLayers));
       return;
     }
-    tensors_ += placed->layer.parameters.size();
+    tensors_ += made->layer.parameters.size();
     if (tensors_ > kMaxTensors) {
       report(item, fmt::format("the model has more than {} gradient tensors", kMaxTensors));
       return;
     }
-    shape_ = std::move(placed->out);
-    layers_.push_back(std::move(placed->layer));
+    shape_ = std::move(made->out);
+    layers_.push_back(std::move(made->layer));
   }
 
   void repeat(const Node& node) {

@@ -201,7 +201,7 @@ Error in_layer(const DescribedLayer& layer, std::size_t index, Error error) {
   return error;
 }
 
-/// Calls `visit(layer, input as it is, input as it was left, placed)` for each layer in turn.
+/// Calls `visit(layer, input as it is, input as it was left, made)` for each layer in turn.
 template <typename Visit>
 Expected<void> walk(const ModelDescription& description, Visit visit) {
   if (description.layers.empty()) return fail(ErrorCode::kInvalidArgument, "a model has at least one layer");
@@ -219,14 +219,14 @@ Expected<void> walk(const ModelDescription& description, Visit visit) {
           layer, i, {ErrorCode::kInvalidArgument, "the word does not stand for this operator", {}, {join(words)}, {}}));
     }
     const Shape in = layer.in.empty() ? left : layer.in;
-    auto placed = workload::place(layer.op, in, layer.name);
-    if (!placed) return tl::unexpected<Error>(in_layer(layer, i, placed.error()));
-    tensors += placed->layer.parameters.size();
+    auto made = workload::layer_of(layer.op, in, layer.name);
+    if (!made) return tl::unexpected<Error>(in_layer(layer, i, made.error()));
+    tensors += made->layer.parameters.size();
     if (tensors > kMaxTensors) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("the model has more than {} gradient tensors", kMaxTensors));
     }
-    visit(layer, in, std::as_const(left), *placed);
-    left = std::move(placed->out);
+    visit(layer, in, std::as_const(left), *made);
+    left = std::move(made->out);
   }
   return {};
 }
@@ -327,9 +327,10 @@ Expected<workload::Model> build_model(const ModelDescription& description) {
     model.dimensions.emplace_back(description.rows_name, description.input_shape.front());
   }
   model.measured = description.measured;
-  auto walked = walk(description, [&](const DescribedLayer&, const Shape&, const Shape&, workload::Placed& placed) {
-    model.layers.push_back(std::move(placed.layer));
-  });
+  auto walked =
+      walk(description, [&](const DescribedLayer&, const Shape&, const Shape&, workload::LayerAndShape& made) {
+        model.layers.push_back(std::move(made.layer));
+      });
   if (!walked) return tl::unexpected<Error>(walked.error());
   auto totals = workload::total(model.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());

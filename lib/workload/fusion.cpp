@@ -6,6 +6,12 @@
 namespace ddlsim::workload {
 namespace {
 
+/// Its kernels are no longer those of its operator.
+void forget_operator(Layer& layer) {
+  layer.op.reset();
+  layer.in.clear();
+}
+
 bool is_pointwise(const Layer& layer) {
   if (layer.forward.size() != 1 || layer.output_elements == 0) return false;
   const auto* sweep = std::get_if<primitives::Sweep>(&layer.forward.front().shape);
@@ -18,6 +24,8 @@ void join(std::vector<primitives::Kernel>& into, std::int64_t elements) {
 }
 
 void join(Layer& into, Layer& layer) {
+  forget_operator(into);
+  forget_operator(layer);
   const std::int64_t between = 2 * layer.output_elements;
   const std::int64_t forward = std::max<std::int64_t>(layer.forward_elements - between, 0);
   const std::int64_t backward = std::max<std::int64_t>(layer.backward_elements - between, 0);
@@ -34,6 +42,7 @@ void join(Layer& into, Layer& layer) {
 }
 
 void fuse_attention(Layer& layer) {
+  forget_operator(layer);
   const std::int64_t scores = layer.scores;
   layer.forward_elements -= 10 * scores;
   layer.backward_elements -= 11 * scores;

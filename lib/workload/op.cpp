@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "ddlsim/support/checked.h"
+#include "layer_rules.h"
 #include "op_transformer.h"
-#include "placing.h"
 
 namespace ddlsim::workload {
 namespace {
@@ -78,9 +78,9 @@ struct Traffic {
   std::int64_t row = 0;  // elements that are reduced together
 };
 
-struct Placer {
+struct LayerRules {
   const Shape& in;
-  Placed& placed;
+  LayerAndShape& made;
   Counter& count;
 
   Expected<void> operator()(const Convolution& op) {
@@ -93,15 +93,15 @@ struct Placer {
     const Pair window{op.dilation[0] * (op.kernel[0] - 1) + 1, op.dilation[1] * (op.kernel[1] - 1) + 1};
     const auto size = slide(in, {.kernel = window, .stride = op.stride, .pad = op.pad});
     if (!size) return misfit("conv", in, "the kernel is larger than the padded input");
-    placed.out = {op.out, (*size)[0], (*size)[1]};
+    made.out = {op.out, (*size)[0], (*size)[1]};
     const std::int64_t weights = count.product({op.out, in[0] / op.groups, op.kernel[0], op.kernel[1]});
-    set_product(placed.layer, count,
+    set_product(made.layer, count,
                 {.forward_flops = count.product({2, weights, (*size)[0], (*size)[1]}),
                  .input = count.elements(in),
-                 .output = count.elements(placed.out),
+                 .output = count.elements(made.out),
                  .weights = weights});
-    if (!op.tied) placed.layer.parameters.push_back(weights);
-    if (op.bias) placed.layer.parameters.push_back(op.out);
+    if (!op.tied) made.layer.parameters.push_back(weights);
+    if (op.bias) made.layer.parameters.push_back(op.out);
     primitives::ConvolutionShape shape{.in = in[0],
                                        .out = op.out,
                                        .groups = op.groups,
@@ -110,29 +110,29 @@ struct Placer {
                                        .kernel = op.kernel,
                                        .stride = op.stride,
                                        .dilation = op.dilation};
-    placed.layer.forward = {{shape}};
+    made.layer.forward = {{shape}};
     shape.pass = primitives::ConvolutionPass::kInputGradient;
-    placed.layer.backward.push_back({shape});
+    made.layer.backward.push_back({shape});
     shape.pass = primitives::ConvolutionPass::kWeightGradient;
-    placed.layer.backward.push_back({shape});
+    made.layer.backward.push_back({shape});
     return {};
   }
 
   Expected<void> operator()(const Linear& op) {
     if (in.empty()) return misfit("linear", in, "it needs at least one size");
-    placed.out = in;
-    placed.out.back() = op.out;
+    made.out = in;
+    made.out.back() = op.out;
     const std::int64_t weights = count.product({in.back(), op.out});
     const std::int64_t input = count.elements(in);
-    set_product(placed.layer, count,
+    set_product(made.layer, count,
                 {.forward_flops = count.product({2, input, op.out}),
                  .input = input,
-                 .output = count.elements(placed.out),
+                 .output = count.elements(made.out),
                  .weights = weights});
-    if (!op.tied) placed.layer.parameters.push_back(weights);
-    if (op.bias) placed.layer.parameters.push_back(op.out);
-    set_kernels(placed.layer, {.m = input / in.back(), .n = op.out, .k = in.back()});
-    if (op.bias) add_bias_gradient(placed.layer, count.elements(placed.out), count);
+    if (!op.tied) made.layer.parameters.push_back(weights);
+    if (op.bias) made.layer.parameters.push_back(op.out);
+    set_kernels(made.layer, {.m = input / in.back(), .n = op.out, .k = in.back()});
+    if (op.bias) add_bias_gradient(made.layer, count.elements(made.out), count);
     return {};
   }
 
@@ -198,9 +198,9 @@ struct Placer {
   }
 
   Expected<void> operator()(const Flatten&) {
-    placed.out = {count.elements(in)};
-    placed.layer.forward_kernels = 0;  // a view
-    placed.layer.backward_kernels = 0;
+    made.out = {count.elements(in)};
+    made.layer.forward_kernels = 0;  // a view
+    made.layer.backward_kernels = 0;
     return {};
   }
 
@@ -220,12 +220,12 @@ struct Placer {
                               .saved = read},
                              {count.product({op.rows, op.width})});
     if (op.sparse_gradient) {
-      placed.layer.sparse_gradient = true;
-      placed.layer.sparse_elements = read;
+      made.layer.sparse_gradient = true;
+      made.layer.sparse_elements = read;
     } else {
       // A dense gradient is zeroed before the scatter.
-      placed.layer.backward_weight_elements = placed.layer.parameters.front();
-      std::get<primitives::Sweep>(placed.layer.backward.front().shape).weights = placed.layer.parameters.front();
+      made.layer.backward_weight_elements = made.layer.parameters.front();
+      std::get<primitives::Sweep>(made.layer.backward.front().shape).weights = made.layer.parameters.front();
     }
     return done;
   }
@@ -236,8 +236,8 @@ struct Placer {
     const std::int64_t scores = count.product({op.heads, in[0], keys});
     const std::int64_t queries = count.elements(in);
     const std::int64_t pairs = count.product({2, keys, in[1]});  // K and V
-    placed.out = in;
-    Layer& layer = placed.layer;
+    made.out = in;
+    Layer& layer = made.layer;
     layer.scores = scores;
     layer.forward_work = work(count.product({4, queries, keys}));
     layer.backward_work = work(count.product({8, queries, keys}));
@@ -271,63 +271,63 @@ struct Placer {
     const std::int64_t flops_forward =
         count.product({2, op.directions, in[0], count.sum({input_weights, state_weights})});
     const std::int64_t state = count.product({op.directions, in[0], op.hidden});
-    placed.out = {in[0], count.product({op.directions, op.hidden})};
+    made.out = {in[0], count.product({op.directions, op.hidden})};
     // Recurrent weights are read again at every time step.
     const std::int64_t weights =
         count.product({op.directions, count.sum({input_weights, count.product({in[0], state_weights})})});
-    set_product(placed.layer, count,
+    set_product(made.layer, count,
                 {.forward_flops = flops_forward,
                  .input = count.elements(in),
                  .output = count.product({10, state}),
                  .weights = weights});
-    placed.layer.saved_elements = count.product({6, state});
+    made.layer.saved_elements = count.product({6, state});
     set_lstm_kernels(op);
-    placed.layer.forward_kernels = static_cast<int>(std::min<std::int64_t>(in[0], 1 << 20));
-    placed.layer.backward_kernels = 2 * placed.layer.forward_kernels;
+    made.layer.forward_kernels = static_cast<int>(std::min<std::int64_t>(in[0], 1 << 20));
+    made.layer.backward_kernels = 2 * made.layer.forward_kernels;
     for (std::int64_t i = 0; i < op.directions; ++i) {
       for (const std::int64_t elements : {input_weights, state_weights, gates, gates}) {
-        placed.layer.parameters.push_back(elements);
+        made.layer.parameters.push_back(elements);
       }
     }
     return {};
   }
 
   Expected<void> operator()(const MatMul& op) {
-    placed.out = op.out;
+    made.out = op.out;
     const std::int64_t left = count.product({op.products, op.rows, op.inner});
     const std::int64_t right = count.product({op.products, op.inner, op.columns});
-    set_product(placed.layer, count,
+    set_product(made.layer, count,
                 {.forward_flops = count.product({2, op.products, op.rows, op.inner, op.columns}),
                  .input = count.sum({left, right}),
                  .output = count.product({op.products, op.rows, op.columns})});
-    add_kernels(placed.layer, op);
+    add_kernels(made.layer, op);
     return {};
   }
 
-  Expected<void> operator()(const RmsNorm&) { return place_rms_norm(in, placed, count); }
-  Expected<void> operator()(const GroupedAttention& op) { return place_attention(op, in, placed, count); }
-  Expected<void> operator()(const Experts& op) { return place_experts(op, in, placed, count); }
+  Expected<void> operator()(const RmsNorm&) { return rms_norm_layer(in, made, count); }
+  Expected<void> operator()(const GroupedAttention& op) { return attention_layer(op, in, made, count); }
+  Expected<void> operator()(const Experts& op) { return experts_layer(op, in, made, count); }
   Expected<void> operator()(const Measured& op) {
     const auto kernels = [&](Time time) {
       return time > Time::zero() ? static_cast<int>(std::min<std::int64_t>(op.kernels, 1 << 20)) : 0;
     };
-    placed.out = in;
-    placed.layer.measured = op.time;
-    placed.layer.forward_kernels = kernels(op.time.forward);
-    placed.layer.backward_kernels = kernels(op.time.backward);
-    placed.layer.parameters = op.gradients;
+    made.out = in;
+    made.layer.measured = op.time;
+    made.layer.forward_kernels = kernels(op.time.forward);
+    made.layer.backward_kernels = kernels(op.time.backward);
+    made.layer.parameters = op.gradients;
     return {};
   }
 
  private:
   Expected<void> memory_bound(Shape out, const Traffic& traffic, std::vector<std::int64_t> parameters = {}) {
-    placed.out = std::move(out);
-    placed.layer.forward_elements = traffic.forward;
-    placed.layer.backward_elements = traffic.backward;
-    placed.layer.saved_elements = traffic.saved;
-    placed.layer.parameters = std::move(parameters);
-    placed.layer.forward = {{primitives::Sweep{traffic.kind, traffic.forward, 0, traffic.row}}};
-    placed.layer.backward = {{primitives::Sweep{traffic.kind, traffic.backward, 0, traffic.row}}};
+    made.out = std::move(out);
+    made.layer.forward_elements = traffic.forward;
+    made.layer.backward_elements = traffic.backward;
+    made.layer.saved_elements = traffic.saved;
+    made.layer.parameters = std::move(parameters);
+    made.layer.forward = {{primitives::Sweep{traffic.kind, traffic.forward, 0, traffic.row}}};
+    made.layer.backward = {{primitives::Sweep{traffic.kind, traffic.backward, 0, traffic.row}}};
     return {};
   }
 
@@ -341,7 +341,7 @@ struct Placer {
     };
     // The gates of a step: read from both products, cell and output written, and kept.
     const primitives::Kernel cell{primitives::Sweep{primitives::SweepKind::kRecurrent, count.product({10, op.hidden})}};
-    Layer& layer = placed.layer;
+    Layer& layer = made.layer;
     set_kernels(layer, {.m = steps, .n = gates, .k = in[1]});
     for (primitives::Kernel& kernel : layer.forward) kernel = times(kernel, 1);
     for (primitives::Kernel& kernel : layer.backward) kernel = times(kernel, 1);
@@ -356,17 +356,19 @@ struct Placer {
 
 }  // namespace
 
-Expected<Placed> place(const Op& op, const Shape& in, std::string name) {
-  Placed placed;
-  placed.layer.name = std::move(name);
+Expected<LayerAndShape> layer_of(const Op& op, const Shape& in, std::string name) {
+  LayerAndShape made;
+  made.layer.name = std::move(name);
+  made.layer.op = op;
+  made.layer.in = in;
   Counter count;
-  if (auto fits = std::visit(Placer{in, placed, count}, op); !fits) return tl::unexpected<Error>(fits.error());
-  placed.layer.output_elements = count.elements(placed.out);
+  if (auto fits = std::visit(LayerRules{in, made, count}, op); !fits) return tl::unexpected<Error>(fits.error());
+  made.layer.output_elements = count.elements(made.out);
   if (count.overflowed()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the layer's size exceeds 2^53 elements or FLOPs per sample (input {})", to_string(in)));
   }
-  return placed;
+  return made;
 }
 
 std::string to_string(const Shape& shape) {

@@ -40,22 +40,20 @@ void set_kernels(Layer& layer, const Experts& op, std::int64_t width, const Rout
 
 }  // namespace
 
-Expected<void> place_rms_norm(const Shape& in, Placed& placed, Counter& count) {
+Expected<void> rms_norm_layer(const Shape& in, LayerAndShape& made, Counter& count) {
   if (in.empty()) return misfit("rmsnorm", in, "it needs [..., width]");
   const std::int64_t elements = count.elements(in);
-  placed.out = in;
-  placed.layer.forward_elements = count.product({2, elements});
-  placed.layer.backward_elements = count.product({3, elements});
-  placed.layer.saved_elements = elements;
-  placed.layer.parameters = {in.back()};
-  placed.layer.forward = {
-      {primitives::Sweep{primitives::SweepKind::kNorm, placed.layer.forward_elements, 0, in.back()}}};
-  placed.layer.backward = {
-      {primitives::Sweep{primitives::SweepKind::kNorm, placed.layer.backward_elements, 0, in.back()}}};
+  made.out = in;
+  made.layer.forward_elements = count.product({2, elements});
+  made.layer.backward_elements = count.product({3, elements});
+  made.layer.saved_elements = elements;
+  made.layer.parameters = {in.back()};
+  made.layer.forward = {{primitives::Sweep{primitives::SweepKind::kNorm, made.layer.forward_elements, 0, in.back()}}};
+  made.layer.backward = {{primitives::Sweep{primitives::SweepKind::kNorm, made.layer.backward_elements, 0, in.back()}}};
   return {};
 }
 
-Expected<void> place_attention(const GroupedAttention& op, const Shape& in, Placed& placed, Counter& count) {
+Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, LayerAndShape& made, Counter& count) {
   const std::int64_t queries = count.product({op.heads, op.width});
   if (in.size() != 2 || in[1] != queries) {
     return misfit("grouped_attention", in, fmt::format("it needs [rows, heads * width], so [rows, {}]", queries));
@@ -68,8 +66,8 @@ Expected<void> place_attention(const GroupedAttention& op, const Shape& in, Plac
   const std::int64_t rows = in[0];
   const std::int64_t values = count.product({op.heads, value_width});
   const std::int64_t pairs = pairs_of(op, rows, count);
-  placed.out = {rows, values};
-  Layer& layer = placed.layer;
+  made.out = {rows, values};
+  Layer& layer = made.layer;
   layer.forward_work = work(count.product({2, pairs, count.sum({queries, values})}));
   // Scores again and the gradients of queries and keys; those of probabilities and values.
   layer.backward_work =
@@ -87,7 +85,7 @@ Expected<void> place_attention(const GroupedAttention& op, const Shape& in, Plac
   return {};
 }
 
-Expected<void> place_experts(const Experts& op, const Shape& in, Placed& placed, Counter& count) {
+Expected<void> experts_layer(const Experts& op, const Shape& in, LayerAndShape& made, Counter& count) {
   if (in.empty()) return misfit("experts", in, "it needs [..., width]");
   if (op.active > op.experts) {
     return misfit("experts", in, fmt::format("{} active experts of {}", op.active, op.experts));
@@ -102,8 +100,8 @@ Expected<void> place_experts(const Experts& op, const Shape& in, Placed& placed,
   const std::int64_t outside = count.product({routed, in.back()});
   const std::int64_t inside = count.product({routed, op.width});
   const std::int64_t matrices = op.gated ? 3 : 2;
-  placed.out = in;
-  Layer& layer = placed.layer;
+  made.out = in;
+  Layer& layer = made.layer;
   layer.forward_work = work(count.product({2, routed, matrices, matrix}));
   layer.backward_work = work(count.product({4, routed, matrices, matrix}));
   // Rows are gathered by expert (2 outside), multiplied (gated: 2 read, else 1; 1 written) and summed (1, and the

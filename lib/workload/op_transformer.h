@@ -3,12 +3,12 @@
 
 #include "ddlsim/support/error.h"
 #include "ddlsim/workload/op.h"
-#include "placing.h"
+#include "layer_rules.h"
 
 namespace ddlsim::workload {
 
-Expected<void> place_rms_norm(const Shape& in, Placed& placed, Counter& count);
-Expected<void> place_attention(const GroupedAttention& op, const Shape& in, Placed& placed, Counter& count);
-Expected<void> place_experts(const Experts& op, const Shape& in, Placed& placed, Counter& count);
+Expected<void> rms_norm_layer(const Shape& in, LayerAndShape& made, Counter& count);
+Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, LayerAndShape& made, Counter& count);
+Expected<void> experts_layer(const Experts& op, const Shape& in, LayerAndShape& made, Counter& count);
 
 }  // namespace ddlsim::workload

@@ -1,7 +1,7 @@
 // Operators as a model file lists them, and what each one costs per sample.
 //
-// `place(op, input shape)` turns an operator into a Layer: FLOPs, tensor elements read and written, elements kept for
-// the backward pass, and its gradient tensors. Rules (per sample, forward; models/README.md has the same table):
+// `layer_of(op, input shape)` turns an operator into a Layer: FLOPs, tensor elements read and written, elements kept
+// for the backward pass, and its gradient tensors. Rules (per sample, forward; models/README.md has the same table):
 //   convolution   2 * C/g * kh * kw * out * Ho * Wo FLOPs       linear    2 * rows * in * out
 //   attention     4 * rows * keys * width (scores and context)  lstm      directions * steps * 8h * (in + h)
 // Backward FLOPs are twice the forward ones: one product for the input's gradient, one for the weights'.
@@ -159,20 +159,22 @@ struct Layer {
   int backward_kernels = 1;
   std::vector<primitives::Kernel> forward{};
   std::vector<primitives::Kernel> backward{};
-  std::vector<std::int64_t> parameters;  // elements of each gradient tensor, in the order of the framework's list
+  std::vector<std::int64_t> parameters{};  // elements of each gradient tensor, in the order of the framework's list
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse
   std::optional<MeasuredTime> measured{};  // instead of the counts above
+  std::optional<Op> op{};                  // what it is, on `in`; none: made by hand, or changed by fusion
+  Shape in{};                              // of one sample; empty without `op`
 };
 
-struct Placed {
+struct LayerAndShape {
   Layer layer;
   Shape out{};
 };
 
-/// The cost of `op` on an input of shape `in`, and its output's shape.
+/// What `op` on an input of shape `in` costs, and its output's shape; the layer keeps both.
 /// Errors: kInvalidArgument when the shape does not fit the operator, or a count exceeds 2^53.
-[[nodiscard]] Expected<Placed> place(const Op& op, const Shape& in, std::string name);
+[[nodiscard]] Expected<LayerAndShape> layer_of(const Op& op, const Shape& in, std::string name);
 
 /// "[3, 224, 224]"
 [[nodiscard]] std::string to_string(const Shape& shape);

@@ -37,7 +37,7 @@ Calibration calibration(const hardware::GpuProfile& profile) {
 
 workload::Model model_of(const workload::Op& op, const workload::Shape& in) {
   workload::Model model;
-  model.layers.push_back(workload::place(op, in, "layer").value().layer);
+  model.layers.push_back(workload::layer_of(op, in, "layer").value().layer);
   model.totals = workload::total(model.layers).value();
   return model;
 }

@@ -10,9 +10,9 @@ namespace {
 Model model_of(std::vector<std::pair<Op, Shape>> ops) {
   Model model;
   for (const auto& [op, in] : ops) {
-    const auto placed = place(op, in, "layer");
-    REQUIRE(placed);
-    model.layers.push_back(placed->layer);
+    const auto made = layer_of(op, in, "layer");
+    REQUIRE(made);
+    model.layers.push_back(made->layer);
   }
   model.totals = *total(model.layers);
   return model;
@@ -31,6 +31,10 @@ TEST_CASE("fusion: a relu joins its convolution", "[unit][workload]") {
   CHECK(model->layers[1].forward_elements == 0);
   CHECK(model->layers[1].forward_kernels == 0);
   CHECK(model->totals.forward_work == plain.totals.forward_work);
+  // Neither is what its operator says any more.
+  CHECK(plain.layers[0].op);
+  CHECK_FALSE(model->layers[0].op);
+  CHECK_FALSE(model->layers[1].op);
 }
 
 TEST_CASE("fusion: a residual is still read", "[unit][workload]") {

@@ -8,10 +8,10 @@ using namespace ddlsim::workload;
 
 namespace {
 
-Layer layer_of(const Op& op, const Shape& in) {
-  const auto placed = place(op, in, "layer");
-  REQUIRE(placed);
-  return placed->layer;
+Layer made_layer(const Op& op, const Shape& in) {
+  const auto made = layer_of(op, in, "layer");
+  REQUIRE(made);
+  return made->layer;
 }
 
 const primitives::Product& product(const primitives::Kernel& kernel) {
@@ -38,7 +38,7 @@ double flops_of(const std::vector<primitives::Kernel>& kernels) {
 }  // namespace
 
 TEST_CASE("kernels: a linear layer is three products", "[unit][workload]") {
-  const Layer layer = layer_of(Linear{.out = 3072, .bias = false}, {128, 768});
+  const Layer layer = made_layer(Linear{.out = 3072, .bias = false}, {128, 768});
   REQUIRE(layer.forward.size() == 1);
   const primitives::Product& forward = product(layer.forward[0]);
   CHECK(forward.m == 128);  // and the batch
@@ -57,14 +57,14 @@ TEST_CASE("kernels: a linear layer is three products", "[unit][workload]") {
 }
 
 TEST_CASE("kernels: a bias has its gradient summed over rows", "[unit][workload]") {
-  const Layer layer = layer_of(Linear{.out = 3072}, {128, 768});
+  const Layer layer = made_layer(Linear{.out = 3072}, {128, 768});
   REQUIRE(layer.backward.size() == 3);
   CHECK(sweep(layer.backward[2]).elements == 128 * 3072);
   CHECK(layer.backward_kernels == 3);
 }
 
 TEST_CASE("kernels: attention is two batched products, and four passes over scores", "[unit][workload]") {
-  const Layer layer = layer_of(Attention{.heads = 12}, {128, 768});
+  const Layer layer = made_layer(Attention{.heads = 12}, {128, 768});
   REQUIRE(layer.forward.size() == 6);
   const primitives::Product& scores = product(layer.forward[0]);
   CHECK(scores.products == 12);
@@ -78,7 +78,7 @@ TEST_CASE("kernels: attention is two batched products, and four passes over scor
 }
 
 TEST_CASE("kernels: an LSTM multiplies its input at once and its state step by step", "[unit][workload]") {
-  const Layer layer = layer_of(Lstm{.hidden = 1024, .directions = 2}, {50, 512});
+  const Layer layer = made_layer(Lstm{.hidden = 1024, .directions = 2}, {50, 512});
   CHECK(layer.forward[0].times == 2);
   CHECK(product(layer.forward[0]).m == 50);
   CHECK(product(layer.forward[0]).n == 4096);
@@ -100,7 +100,7 @@ TEST_CASE("kernels: their FLOPs are the layer's, forward and backward", "[unit][
       {MatMul{.rows = 7, .inner = 11, .columns = 13, .products = 3, .out = {3, 7, 13}}, {3, 7, 11}},
   };
   for (const auto& [op, in] : cases) {
-    const Layer layer = layer_of(op, in);
+    const Layer layer = made_layer(op, in);
     CHECK(flops_of(layer.forward) == Approx(layer.forward_work.in(flops)).epsilon(1e-12));
     CHECK(flops_of(layer.backward) == Approx(layer.backward_work.in(flops)).epsilon(1e-12));
   }
@@ -119,12 +119,12 @@ TEST_CASE("kernels: a sweep touches the layer's elements", "[unit][workload]") {
       {Embedding{.rows = 30522, .width = 768, .lookups = 128}, {128}, primitives::SweepKind::kLookup},
   };
   for (const auto& [op, in, kind] : cases) {
-    const Layer layer = layer_of(op, in);
+    const Layer layer = made_layer(op, in);
     REQUIRE(layer.forward.size() == 1);
     CHECK(sweep(layer.forward[0]).kind == kind);
     CHECK(sweep(layer.forward[0]).elements == layer.forward_elements);
     CHECK(sweep(layer.backward[0]).elements == layer.backward_elements);
     CHECK(sweep(layer.backward[0]).weights == layer.backward_weight_elements);
   }
-  CHECK(layer_of(Flatten{}, {64, 7, 7}).forward.empty());  // a view
+  CHECK(made_layer(Flatten{}, {64, 7, 7}).forward.empty());  // a view
 }

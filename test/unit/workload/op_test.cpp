@@ -7,8 +7,8 @@ using namespace ddlsim::workload;
 
 namespace {
 
-Placed placed(const Op& op, const Shape& in) {
-  auto result = place(op, in, "layer");
+LayerAndShape made(const Op& op, const Shape& in) {
+  auto result = layer_of(op, in, "layer");
   REQUIRE(result);
   return *result;
 }
@@ -18,7 +18,8 @@ double mflop(Work work) { return work.in(flops) / 1e6; }
 }  // namespace
 
 TEST_CASE("op: the stem of ResNet-50", "[unit][workload]") {
-  const Placed stem = placed(Convolution{.out = 64, .kernel = {7, 7}, .stride = {2, 2}, .pad = {3, 3}}, {3, 224, 224});
+  const LayerAndShape stem =
+      made(Convolution{.out = 64, .kernel = {7, 7}, .stride = {2, 2}, .pad = {3, 3}}, {3, 224, 224});
   CHECK(stem.out == Shape{64, 112, 112});
   // 2 * 64 * 3 * 49 * 112 * 112 = 236,027,904; backward makes two such products.
   CHECK(mflop(stem.layer.forward_work) == Approx(236.027904).epsilon(1e-12));
@@ -29,35 +30,36 @@ TEST_CASE("op: the stem of ResNet-50", "[unit][workload]") {
 }
 
 TEST_CASE("op: groups divide a convolution's weights and work", "[unit][workload]") {
-  const Placed whole = placed(Convolution{.out = 32, .kernel = {3, 3}, .pad = {1, 1}}, {32, 8, 8});
-  const Placed depthwise = placed(Convolution{.out = 32, .kernel = {3, 3}, .pad = {1, 1}, .groups = 32}, {32, 8, 8});
+  const LayerAndShape whole = made(Convolution{.out = 32, .kernel = {3, 3}, .pad = {1, 1}}, {32, 8, 8});
+  const LayerAndShape depthwise =
+      made(Convolution{.out = 32, .kernel = {3, 3}, .pad = {1, 1}, .groups = 32}, {32, 8, 8});
   CHECK(whole.layer.forward_work / depthwise.layer.forward_work == Approx(32));
   CHECK(depthwise.layer.parameters.front() == 32 * 9);
-  CHECK_FALSE(place(Convolution{.out = 32, .groups = 3}, {32, 8, 8}, ""));
+  CHECK_FALSE(layer_of(Convolution{.out = 32, .groups = 3}, {32, 8, 8}, ""));
 }
 
 TEST_CASE("op: a linear layer acts on the last size", "[unit][workload]") {
-  const Placed head = placed(Linear{.out = 1000}, {2048});
+  const LayerAndShape head = made(Linear{.out = 1000}, {2048});
   CHECK(mflop(head.layer.forward_work) == Approx(4.096));  // 2 * 2048 * 1000
   CHECK(head.layer.parameters == std::vector<std::int64_t>{2'048'000, 1000});
-  const Placed tokens = placed(Linear{.out = 768, .bias = false}, {128, 768});
+  const LayerAndShape tokens = made(Linear{.out = 768, .bias = false}, {128, 768});
   CHECK(tokens.out == Shape{128, 768});
   CHECK(mflop(tokens.layer.forward_work) == Approx(150.994944));  // 2 * 128 * 768 * 768
-  CHECK(placed(Linear{.out = 10, .bias = true, .tied = true}, {4}).layer.parameters == std::vector<std::int64_t>{10});
+  CHECK(made(Linear{.out = 10, .bias = true, .tied = true}, {4}).layer.parameters == std::vector<std::int64_t>{10});
 }
 
 TEST_CASE("op: attention counts scores and context", "[unit][workload]") {
-  const Placed attention = placed(Attention{.heads = 12}, {128, 768});
+  const LayerAndShape attention = made(Attention{.heads = 12}, {128, 768});
   CHECK(mflop(attention.layer.forward_work) == Approx(50.331648));  // 4 * 128 * 128 * 768
   CHECK(attention.layer.parameters.empty());
   // 10 * 12 * 128 * 128 of scores, Q and output 2 * 128 * 768, K and V as much again.
   CHECK(attention.layer.forward_elements == 10 * 12 * 128 * 128 + 4 * 128 * 768);
-  const Placed cross = placed(Attention{.heads = 12, .keys = 64}, {128, 768});
+  const LayerAndShape cross = made(Attention{.heads = 12, .keys = 64}, {128, 768});
   CHECK(cross.layer.forward_work / attention.layer.forward_work == Approx(0.5));
 }
 
 TEST_CASE("op: an LSTM has four tensors per direction", "[unit][workload]") {
-  const Placed lstm = placed(Lstm{.hidden = 1024, .directions = 2}, {50, 512});
+  const LayerAndShape lstm = made(Lstm{.hidden = 1024, .directions = 2}, {50, 512});
   CHECK(lstm.out == Shape{50, 2048});
   CHECK(lstm.layer.parameters.size() == 8);
   CHECK(lstm.layer.parameters[0] == 4 * 1024 * 512);
@@ -67,54 +69,54 @@ TEST_CASE("op: an LSTM has four tensors per direction", "[unit][workload]") {
 }
 
 TEST_CASE("op: a sparse embedding sends the rows it touched", "[unit][workload]") {
-  const Placed dense = placed(Embedding{.rows = 1000, .width = 16, .lookups = 3}, {3});
+  const LayerAndShape dense = made(Embedding{.rows = 1000, .width = 16, .lookups = 3}, {3});
   CHECK(dense.out == Shape{3, 16});
   CHECK(dense.layer.parameters.front() == 16'000);
   CHECK(dense.layer.sparse_elements == 0);
-  const Placed sparse = placed(Embedding{.rows = 1000, .width = 16, .lookups = 3, .sparse_gradient = true}, {3});
+  const LayerAndShape sparse = made(Embedding{.rows = 1000, .width = 16, .lookups = 3, .sparse_gradient = true}, {3});
   CHECK(sparse.layer.sparse_elements == 48);
 }
 
 TEST_CASE("op: pooling rounds down, or up when asked", "[unit][workload]") {
-  CHECK(placed(Pool{.kernel = {3, 3}, .stride = {2, 2}}, {64, 112, 112}).out == Shape{64, 55, 55});
-  CHECK(placed(Pool{.kernel = {3, 3}, .stride = {2, 2}, .ceil = true}, {64, 112, 112}).out == Shape{64, 56, 56});
-  CHECK(placed(Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}).out == Shape{64, 56, 56});
-  CHECK(placed(GlobalPool{}, {2048, 7, 7}).out == Shape{2048});
+  CHECK(made(Pool{.kernel = {3, 3}, .stride = {2, 2}}, {64, 112, 112}).out == Shape{64, 55, 55});
+  CHECK(made(Pool{.kernel = {3, 3}, .stride = {2, 2}, .ceil = true}, {64, 112, 112}).out == Shape{64, 56, 56});
+  CHECK(made(Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}).out == Shape{64, 56, 56});
+  CHECK(made(GlobalPool{}, {2048, 7, 7}).out == Shape{2048});
 }
 
 TEST_CASE("op: memory-bound operators have no FLOPs", "[unit][workload]") {
-  const Placed norm = placed(BatchNorm{}, {64, 10, 10});
+  const LayerAndShape norm = made(BatchNorm{}, {64, 10, 10});
   CHECK(norm.layer.forward_work == Work::zero());
   CHECK(norm.layer.forward_elements == 3 * 6400);
   CHECK(norm.layer.backward_elements == 5 * 6400);
   CHECK(norm.layer.parameters == std::vector<std::int64_t>{64, 64});
-  CHECK(placed(LayerNorm{}, {128, 768}).layer.parameters == std::vector<std::int64_t>{768, 768});
-  CHECK(placed(Flatten{}, {256, 6, 6}).layer.forward_kernels == 0);
+  CHECK(made(LayerNorm{}, {128, 768}).layer.parameters == std::vector<std::int64_t>{768, 768});
+  CHECK(made(Flatten{}, {256, 6, 6}).layer.forward_kernels == 0);
 }
 
 TEST_CASE("op: what does not fit is refused", "[unit][workload]") {
-  CHECK_FALSE(place(Convolution{.out = 8, .kernel = {9, 9}}, {3, 8, 8}, ""));
-  CHECK_FALSE(place(Convolution{.out = 8}, {3, 8}, ""));
-  CHECK_FALSE(place(Attention{}, {3, 8, 8}, ""));
-  CHECK_FALSE(place(Lstm{.hidden = 4}, {8}, ""));
+  CHECK_FALSE(layer_of(Convolution{.out = 8, .kernel = {9, 9}}, {3, 8, 8}, ""));
+  CHECK_FALSE(layer_of(Convolution{.out = 8}, {3, 8}, ""));
+  CHECK_FALSE(layer_of(Attention{}, {3, 8, 8}, ""));
+  CHECK_FALSE(layer_of(Lstm{.hidden = 4}, {8}, ""));
   // 2^40 by 2^40 weights exceed 2^53.
-  const auto huge = place(Linear{.out = std::int64_t{1} << 40}, {std::int64_t{1} << 40}, "");
+  const auto huge = layer_of(Linear{.out = std::int64_t{1} << 40}, {std::int64_t{1} << 40}, "");
   REQUIRE_FALSE(huge);
   CHECK(huge.error().message.find("2^53") != std::string::npos);
 }
 
 TEST_CASE("op: an RMS norm has one tensor", "[unit][workload]") {
-  const Placed norm = placed(RmsNorm{}, {128, 768});
+  const LayerAndShape norm = made(RmsNorm{}, {128, 768});
   CHECK(norm.layer.parameters == std::vector<std::int64_t>{768});
   CHECK(norm.layer.forward_elements == 2 * 128 * 768);
   CHECK(norm.layer.backward_elements == 3 * 128 * 768);
   CHECK(norm.layer.forward_work == Work::zero());
-  CHECK_FALSE(place(RmsNorm{}, {}, ""));
+  CHECK_FALSE(layer_of(RmsNorm{}, {}, ""));
 }
 
 TEST_CASE("op: grouped attention shares keys and values, and keeps scores on the chip", "[unit][workload]") {
   // Llama-3.1-8B on 100 tokens: 32 heads of 128 share 8 keys and values; 100^2 pairs.
-  const Placed full = placed(GroupedAttention{.heads = 32, .kv_heads = 8, .width = 128}, {100, 4096});
+  const LayerAndShape full = made(GroupedAttention{.heads = 32, .kv_heads = 8, .width = 128}, {100, 4096});
   CHECK(full.out == Shape{100, 4096});
   CHECK(full.layer.parameters.empty());
   CHECK(mflop(full.layer.forward_work) == Approx(2 * 1e4 * 32 * 256 / 1e6));
@@ -123,36 +125,48 @@ TEST_CASE("op: grouped attention shares keys and values, and keeps scores on the
   CHECK(full.layer.forward_elements == 100 * (2 * 4096 + 2 * 1024));
   CHECK(full.layer.saved_elements == 100 * (4096 + 32));
   // Half the pairs and the diagonal.
-  const Placed causal = placed(GroupedAttention{.heads = 32, .kv_heads = 8, .width = 128, .causal = true}, {100, 4096});
+  const LayerAndShape causal =
+      made(GroupedAttention{.heads = 32, .kv_heads = 8, .width = 128, .causal = true}, {100, 4096});
   CHECK(causal.layer.forward_work / full.layer.forward_work == Approx(0.505));
   // DeepSeek: keys of 192, values of 128. Forward 2 p h (192 + 128), backward 2 p h (3 * 192 + 2 * 128).
-  const Placed latent = placed(GroupedAttention{.heads = 128, .width = 192, .value_width = 128}, {10, 24'576});
+  const LayerAndShape latent = made(GroupedAttention{.heads = 128, .width = 192, .value_width = 128}, {10, 24'576});
   CHECK(latent.out == Shape{10, 16'384});
   CHECK(mflop(latent.layer.forward_work) == Approx(2 * 100 * 128 * 320 / 1e6));
   CHECK(mflop(latent.layer.backward_work) == Approx(2 * 100 * 128 * 832 / 1e6));
   // A window of 4 on 10 rows: 1 + 2 + 3 + 4 + 6 * 4 = 34 pairs; a wider one than the rows changes nothing.
-  const Placed window = placed(GroupedAttention{.heads = 1, .width = 8, .window = 4, .causal = true}, {10, 8});
+  const LayerAndShape window = made(GroupedAttention{.heads = 1, .width = 8, .window = 4, .causal = true}, {10, 8});
   CHECK(window.layer.forward_work.in(flops) == 2 * 34 * 16);
-  const Placed wide = placed(GroupedAttention{.heads = 1, .width = 8, .window = 40, .causal = true}, {10, 8});
+  const LayerAndShape wide = made(GroupedAttention{.heads = 1, .width = 8, .window = 40, .causal = true}, {10, 8});
   CHECK(wide.layer.forward_work.in(flops) == 2 * 55 * 16);
-  CHECK_FALSE(place(GroupedAttention{.heads = 4, .kv_heads = 3, .width = 2}, {10, 8}, ""));
-  CHECK_FALSE(place(GroupedAttention{.heads = 4, .width = 2}, {10, 9}, ""));
+  CHECK_FALSE(layer_of(GroupedAttention{.heads = 4, .kv_heads = 3, .width = 2}, {10, 8}, ""));
+  CHECK_FALSE(layer_of(GroupedAttention{.heads = 4, .width = 2}, {10, 9}, ""));
 }
 
 TEST_CASE("op: experts cost what is active and weigh what there is", "[unit][workload]") {
   // Mixtral: 2 of 8 experts of 3 * 4096 * 14336 on 100 tokens.
-  const Placed moe = placed(Experts{.experts = 8, .active = 2, .width = 14'336}, {100, 4096});
+  const LayerAndShape moe = made(Experts{.experts = 8, .active = 2, .width = 14'336}, {100, 4096});
   CHECK(moe.out == Shape{100, 4096});
   CHECK(moe.layer.parameters == std::vector<std::int64_t>(24, 4096 * 14'336));
   CHECK(mflop(moe.layer.forward_work) == Approx(2.0 * 100 * 2 * 3 * 4096 * 14'336 / 1e6));
   CHECK(moe.layer.backward_work / moe.layer.forward_work == Approx(2));
   CHECK(moe.layer.forward_weight_elements == 24LL * 4096 * 14'336);
   // One token touches two experts; without a gate an expert has two matrices.
-  const Placed one = placed(Experts{.experts = 8, .active = 2, .width = 16, .gated = false}, {1, 4});
+  const LayerAndShape one = made(Experts{.experts = 8, .active = 2, .width = 16, .gated = false}, {1, 4});
   CHECK(one.layer.parameters == std::vector<std::int64_t>(16, 64));
   CHECK(one.layer.forward_weight_elements == 2 * 2 * 64);
   CHECK(one.layer.forward_work.in(flops) == 2 * 2 * 2 * 64);
-  CHECK_FALSE(place(Experts{.experts = 2, .active = 3, .width = 4}, {1, 4}, ""));
-  CHECK_FALSE(place(Experts{.experts = std::int64_t{1} << 40, .active = 1, .width = 4}, {1, 4}, ""));
-  CHECK_FALSE(place(Experts{.experts = 8, .active = 8, .width = std::int64_t{1} << 40}, {std::int64_t{1} << 40}, ""));
+  CHECK_FALSE(layer_of(Experts{.experts = 2, .active = 3, .width = 4}, {1, 4}, ""));
+  CHECK_FALSE(layer_of(Experts{.experts = std::int64_t{1} << 40, .active = 1, .width = 4}, {1, 4}, ""));
+  CHECK_FALSE(
+      layer_of(Experts{.experts = 8, .active = 8, .width = std::int64_t{1} << 40}, {std::int64_t{1} << 40}, ""));
+}
+
+TEST_CASE("op: a layer keeps what it was made from", "[unit][workload]") {
+  const Layer head = made(Linear{.out = 1000, .bias = false}, {128, 2048}).layer;
+  REQUIRE(head.op);
+  CHECK(std::get<Linear>(*head.op).out == 1000);
+  CHECK(head.in == Shape{128, 2048});
+  const auto again = layer_of(*head.op, head.in, head.name);
+  REQUIRE(again);
+  CHECK(again->layer.parameters == head.parameters);
 }
