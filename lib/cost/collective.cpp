@@ -105,11 +105,15 @@ std::vector<std::string> algorithms_of(const Communicator& c, CollectiveLibrary 
 Communicator communicator_of(const hardware::Cluster& cluster) { return communicator_of(cluster, cluster.gpus()); }
 
 Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus) {
-  const hardware::Node& node = cluster.node;
   const std::int64_t per_node = std::min(gpus, cluster.gpus_per_node);
+  return communicator_of(cluster, gpus / per_node, per_node);
+}
+
+Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node) {
+  const hardware::Node& node = cluster.node;
   Communicator c;
-  c.nodes = gpus / per_node;
-  c.gpus = c.nodes * per_node;
+  c.nodes = nodes;
+  c.gpus = nodes * per_node;
   c.generation = generation_of(node.gpu.architecture);
   c.foreign = is_foreign(node.gpu.architecture);
   c.fabric = fabric_of(node);
@@ -157,7 +161,7 @@ Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicat
   }
   if (any) return model;
   return fail(ErrorCode::kUnsupported,
-              std::string(name_of(kCollectiveLibraries, library.kind)) + " has no such algorithm and protocol here", {},
+              std::string(name_of(kCollectiveLibraries, library.kind.get())) + " has no such algorithm and protocol here", {},
               {"algorithms: " + join(algorithms_of(communicator, library))});
 }
 
@@ -204,6 +208,11 @@ DataSize CollectiveModel::network_bytes(primitives::CollectiveOp op, DataSize si
     case CollectiveAlgorithm::kTable: return size * (2.0 * (n - 1.0) / n);
   }
   return size;
+}
+
+WireBytes CollectiveModel::wire_bytes(primitives::CollectiveOp op, DataSize size) const {
+  const auto n = static_cast<double>(communicator_.gpus);
+  return {size * ((op == primitives::CollectiveOp::kAllReduce ? 2.0 : 1.0) * (n - 1.0) / n), network_bytes(op, size)};
 }
 
 Bandwidth CollectiveModel::bus_bandwidth_limit(primitives::CollectiveOp op) const {

@@ -267,11 +267,11 @@ std::vector<primitives::Kernel> without_input_gradient(std::vector<primitives::K
 
 }  // namespace
 
-CalibratedTimes calibrated_times(const workload::Model& model, const Calibration& calibration, double batch,
+CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration, double batch,
                                  Precision precision, DataSize updated) {
   const KernelTimes time(calibration, batch, precision);
   CalibratedTimes times;
-  times.layers.reserve(model.layers.size());
+  times.layers.reserve(layers.size());
   Sum sum(time, calibration, times);
   const auto pass = [&](const std::vector<primitives::Kernel>& kernels) {
     LayerTime whole;
@@ -282,7 +282,7 @@ CalibratedTimes calibrated_times(const workload::Model& model, const Calibration
     }
     return whole;
   };
-  for (const workload::Layer& layer : model.layers) {
+  for (const workload::Layer& layer : layers) {
     const LayerTime forward = pass(layer.forward);
     const bool first = times.layers.empty();
     times.layers.push_back({forward, pass(first ? without_input_gradient(layer.backward) : layer.backward)});

@@ -66,7 +66,7 @@ PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const Reac
                   .server_memory = job.server_memory * speedups.server_memory,
                   .update_accesses = static_cast<double>(update_accesses(plan.model->optimizer)),
                   .latency = job.cluster.node.network.latency / speedups.latency};
-  if (*job.ps_transport) fabric.transport = transport_cost(**job.ps_transport);
+  if (const auto& transport = job.ps_transport.get()) fabric.transport = transport_cost(*transport);
   fabric.transport.connection = fabric.transport.connection * speedups.transport;
   fabric.transport.per_message = fabric.transport.per_message / speedups.transport;
   return fabric;

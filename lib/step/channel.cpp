@@ -1,127 +1,102 @@
 #include "channel.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace ddlsim::step {
 namespace {
 
 /// A collective leaves kernels some of the GPU, however fast its links.
-constexpr double kMostHeld = 0.9;
+constexpr double kMostTaken = 0.9;
 
 }  // namespace
 
-Time coding_time(const plan::Message& message, const StepSetting& setting) {
-  double gpus = 1;
-  if (const auto* fabric = std::get_if<CollectiveFabric>(&setting.fabric)) {
-    gpus = static_cast<double>(fabric->model->communicator().gpus);
-  }
-  return (message.coded + message.coded_per_gpu * gpus) / setting.device.memory +
-         message.coding / setting.device.compute;
+Channel::Channel(const cost::PricedStep& step, std::vector<Sent>* sent) : step_(step), sent_(sent) {
+  const plan::Exchange& exchange = step.plan->exchange;
+  if (step.groups.front()) collectives_ = &*step.groups.front();
+  if (step.servers) servers_.emplace(step.servers_seen_by_one ? *step.servers_seen_by_one : *step.servers);
+  if (collectives_ != nullptr && exchange.fusion) fusion_.emplace(*exchange.fusion);
+  pulls_later_ = exchange.pull_at_start;
 }
 
-Channel::Channel(const StepSetting& setting, std::vector<StepRecord::Sent>* sent) : setting_(setting), sent_(sent) {
-  if (const auto* fabric = std::get_if<CollectiveFabric>(&setting.fabric)) collectives_ = fabric->model;
-  if (const auto* fabric = std::get_if<cost::PsFabric>(&setting.fabric)) servers_.emplace(*fabric);
-  if (setting.cycle) next_wake_ = *setting.cycle;
-}
-
-void Channel::offer(Time ready, const plan::Message& message) {
-  const std::size_t index = offered_++;
-  if (collectives_ != nullptr && setting_.cycle && !message.gathered) {
+void Channel::offer(Time ready, std::size_t number) {
+  const plan::Row& row = step_.plan->rows[number];
+  if (fusion_ && !row.gathered()) {
     wake_until(ready);
-    waiting_.push_back({ready, message, index});
+    fusion_->push(ready, row, number);
     return;
   }
-  name_next(index, Time::zero());
-  send_now(ready, message, static_cast<double>(message.count));
+  send_now(ready, number, static_cast<double>(row.count));
 }
 
-Time Channel::send_now(Time ready, const plan::Message& message, double count, Time around) {
+Time Channel::send_now(Time ready, std::size_t number, double count) {
+  const plan::Row& row = step_.plan->rows[number];
+  const Sent sent{.last = number, .count = count};
   Time back = ready;
   if (servers_) {
-    const cost::PsLoad load{message.size, count, message.server};
-    record(message, count, Time::zero(), Time::zero());
-    back = setting_.pull_at_start ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);
+    const cost::PsLoad load{row.size, count, row.server};
+    record(row, sent);
+    back = pulls_later_ ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);
     free_ = servers_->free_to_send();
   } else if (collectives_ != nullptr) {
-    const auto gpus = static_cast<double>(collectives_->communicator().gpus);
-    const Time once = message.gathered
-                          ? collectives_->cost(primitives::CollectiveOp::kAllGather, message.size * gpus).time
-                          : collectives_->cost(primitives::CollectiveOp::kAllReduce, message.size).time;
-    const Time start = max(free_, ready);
-    record(message, count, once * count + around, around);
-    back = start + once * count + around;
-    free_ = back;
-    moving_ += back - start;
-    const DataSize wire = message.gathered ? message.size * (gpus - 1.0) : message.size * (2.0 * (gpus - 1.0) / gpus);
-    const Time memory = setting_.held_memory * (wire.in(bytes)*count);
-    const double held = back > start ? setting_.held + memory / (back - start) : 0.0;
-    busy_.push_back({start, back, 1.0 - std::min(held, kMostHeld)});
+    back = run_collective(ready, row, step_.rows[number].once, count, sent);
   }
   last_ = max(last_, back);
   return back;
 }
 
-void Channel::record(const plan::Message& message, double count, Time alone, Time copies) {
-  if (sent_ == nullptr) return;
-  next_sent_.alone = alone;
-  next_sent_.copies = copies;
-  next_sent_.count = count;
-  next_sent_.message = message;
-  sent_->push_back(next_sent_);
+Time Channel::run_collective(Time ready, const plan::Row& row, Time once, double count, const Sent& sent) {
+  const Time start = max(free_, ready);
+  const Time taken = once * count + sent.copies;
+  if (sent_ != nullptr) {
+    Sent whole = sent;
+    whole.alone = taken;
+    record(row, whole);
+  }
+  const Time back = start + taken;
+  free_ = back;
+  moving_ += taken;
+  const auto gpus = static_cast<double>(collectives_->communicator().gpus);
+  const DataSize wire = row.gathered() ? row.size * (gpus - 1.0) : row.size * (2.0 * (gpus - 1.0) / gpus);
+  const Time memory = step_.memory_per_wire_byte * (wire.in(bytes)*count);
+  const double held = back > start ? step_.sm_share + memory / (back - start) : 0.0;
+  busy_.push_back({start, back, 1.0 - std::min(held, kMostTaken)});
+  return back;
 }
 
-Time Channel::pull(Time ready, const plan::Message& message) {
-  return servers_ ? servers_->pull(ready, {message.size, static_cast<double>(message.count), message.server}) : ready;
+void Channel::record(const plan::Row& row, Sent sent) {
+  if (sent_ == nullptr) return;
+  sent.size = row.size;
+  sent.gathered = row.gathered();
+  sent.layer = row.ready.layer;
+  sent.server = row.server;
+  sent_->push_back(sent);
+}
+
+Time Channel::send_fused(Time wake, const plan::FusionQueue::Fused& fused) {
+  // Into the buffer and, summed, out of it: two reads, two writes.
+  const Time copies = fused.alone ? Time::zero() : fused.row.size * 4.0 / step_.rates.device.memory;
+  const Time once = collectives_->cost(primitives::CollectiveOp::kAllReduce, fused.row.size).time;
+  const Sent sent{.last = fused.last, .wait = fused.wait, .copies = copies};
+  last_ = max(last_, run_collective(wake, fused.row, once, 1, sent));
+  const bool blocking = collectives_->library().kind != plan::CollectiveLibraryKind::kNccl;
+  return blocking ? free_ : Time::zero();
+}
+
+Time Channel::pull(Time ready, std::size_t number) {
+  const plan::Row& row = step_.plan->rows[number];
+  return servers_ ? servers_->pull(ready, {row.size, static_cast<double>(row.count), row.server}) : ready;
 }
 
 void Channel::finish() {
-  while (next_waiting_ < waiting_.size()) {
-    // Wakes at which nothing is ready change nothing.
-    const Time ready = waiting_[next_waiting_].ready;
-    if (next_wake_ < ready) next_wake_ += *setting_.cycle * std::ceil((ready - next_wake_) / *setting_.cycle);
-    fuse(next_wake_);
-  }
+  if (fusion_) fusion_->finish([&](Time wake, const auto& fused) { return send_fused(wake, fused); });
 }
 
 void Channel::wake_until(Time now) {
-  while (next_waiting_ < waiting_.size() && next_wake_ < now) {
-    const Time ready = waiting_[next_waiting_].ready;
-    if (next_wake_ < ready) next_wake_ += *setting_.cycle * std::ceil((ready - next_wake_) / *setting_.cycle);
-    if (next_wake_ < now) fuse(next_wake_);
-  }
-}
-
-/// One wake of the coordinator: everything ready goes out, in buffers.
-void Channel::fuse(Time now) {
-  const auto in_and_out = [&](DataSize size) { return size * 4.0 / setting_.device.memory; };
-  bool sent = false;
-  while (next_waiting_ < waiting_.size() && waiting_[next_waiting_].ready <= now) {
-    plan::Message fused = waiting_[next_waiting_++].message;
-    fused.size = fused.size * static_cast<double>(fused.count);
-    fused.count = 1;
-    bool alone = true;
-    while (next_waiting_ < waiting_.size() && waiting_[next_waiting_].ready <= now) {
-      const plan::Message& next = waiting_[next_waiting_].message;
-      const DataSize more = next.size * static_cast<double>(next.count);
-      if (fused.size + more > setting_.fusion_buffer) break;
-      fused.size += more;
-      fused.after = next.after;
-      alone = false;
-      ++next_waiting_;
-    }
-    const Waiting& last = waiting_[next_waiting_ - 1];
-    name_next(last.index, now - last.ready);
-    send_now(now, fused, 1, alone ? Time::zero() : in_and_out(fused.size));
-    sent = true;
-  }
-  const bool blocking = collectives_->library().kind != cost::CollectiveLibraryKind::kNccl;
-  next_wake_ = max(now + *setting_.cycle, sent && blocking ? free_ : Time::zero());
+  if (fusion_) fusion_->wake_until(now, [&](Time wake, const auto& fused) { return send_fused(wake, fused); });
 }
 
 Time Channel::stretched(Time start, Time duration) {
-  if (setting_.cycle) wake_until(start);
+  wake_until(start);
   Time now = start;
   while (first_busy_ < busy_.size() && busy_[first_busy_].until <= now) ++first_busy_;
   for (std::size_t i = first_busy_; i < busy_.size() && duration > Time::zero(); ++i) {

@@ -23,15 +23,18 @@ bool positive(Bandwidth rate) { return rate > Bandwidth::zero() && rate < Bandwi
 
 }  // namespace
 
-EventChannel::EventChannel(EventBuilder& builder, const step::StepSetting& setting, std::string job,
-                           std::vector<std::string> workers, EventPorts* ports)
-    : builder_(builder), setting_(setting), job_(std::move(job)), workers_(std::move(workers)), ports_(ports) {
-  if (std::holds_alternative<step::CollectiveFabric>(setting.fabric)) {
-    collectives_.stream = builder_.stream(job_ + "/communication");
-  }
-  if (const auto* servers = std::get_if<cost::PsFabric>(&setting.fabric)) {
-    spread_ = cost::ps_path(*servers, servers->servers);
-    placed_ = cost::ps_path(*servers, 1);
+EventChannel::EventChannel(EventBuilder& builder, const cost::PricedStep& step, std::string job,
+                           std::vector<std::string> workers, SharedNetwork network)
+    : builder_(builder),
+      step_(step),
+      job_(std::move(job)),
+      workers_(std::move(workers)),
+      network_(network),
+      servers_(step.servers_seen_by_one ? step.servers_seen_by_one : step.servers) {
+  if (step.groups.front()) collectives_.stream = builder_.stream(job_ + "/communication");
+  if (servers_) {
+    spread_ = cost::ps_path(*servers_, servers_->servers);
+    placed_ = cost::ps_path(*servers_, 1);
   }
 }
 
@@ -42,7 +45,7 @@ void EventChannel::begin_step() {
 }
 
 LinkId EventChannel::port(std::size_t at, std::int64_t place, Bandwidth capacity) {
-  const auto [found, fresh] = ports_->try_emplace({at, place});
+  const auto [found, fresh] = network_.ports->try_emplace({at, place});
   if (fresh) {
     const std::string_view what = at == 0 ? "network" : kStationNames[at];
     found->second =
@@ -51,45 +54,47 @@ LinkId EventChannel::port(std::size_t at, std::int64_t place, Bandwidth capacity
   return found->second;
 }
 
-std::vector<TaskId> EventChannel::send(const step::StepRecord::Sent& sent, std::vector<TaskId> ready) {
-  if (std::holds_alternative<step::CollectiveFabric>(setting_.fabric)) {
+std::vector<TaskId> EventChannel::send(const answer::Timeline::Sent& sent, std::vector<TaskId> ready) {
+  if (step_.groups.front()) {
     return std::vector<TaskId>(ready.size(), collective(sent, ready));
   }
-  if (setting_.priority && setting_.overlap == plan::Overlap::kBackward && !left_node_.empty()) {
+  const plan::Exchange& exchange = step_.plan->exchange;
+  if (exchange.priority && exchange.overlap == plan::Overlap::kBackward && !left_node_.empty()) {
     // The next piece is chosen when the node could send it.
     for (std::size_t i = 0; i < ready.size(); ++i) {
       ready[i] = builder_.join("chosen", std::array{ready[i], left_node_[i]});
     }
   }
-  const Load load{sent.message.size.in(bytes), sent.count, sent.message.server};
-  return pass(0, setting_.pull_at_start ? kPull : cost::kPsStations, load, ready);
+  const Load load{sent.size.in(bytes), sent.count, sent.server};
+  return pass(0, exchange.pull_at_start ? kPull : cost::kPsStations, load, ready);
 }
 
-std::vector<TaskId> EventChannel::pull(const plan::Message& message, TaskId ready) {
-  const Load load{message.size.in(bytes), static_cast<double>(message.count), message.server};
+std::vector<TaskId> EventChannel::pull(const plan::Row& row, TaskId ready) {
+  const Load load{row.size.in(bytes), static_cast<double>(row.count), row.server};
   return pass(kPull, cost::kPsStations, load, std::vector<TaskId>(workers_.size(), ready));
 }
 
-TaskId EventChannel::collective(const step::StepRecord::Sent& sent, std::span<const TaskId> ready) {
+TaskId EventChannel::collective(const answer::Timeline::Sent& sent, std::span<const TaskId> ready) {
   std::vector<TaskId> after(ready.begin(), ready.end());
   if (sent.wait > Time::zero()) {
     Rounder wait;
     after = {builder_.compute({.name = "waiting for the cycle", .duration = wait.next(sent.wait)}, after)};
   }
   if (collectives_.free) after.push_back(*collectives_.free);
-  const std::string_view name = sent.message.gathered ? "all-gather" : "all-reduce";
-  const cost::CollectiveModel& model = *std::get<step::CollectiveFabric>(setting_.fabric).model;
-  const auto gpus = static_cast<double>(model.communicator().gpus);
-  if (ports_ != nullptr && model.communicator().nodes > 1) {
-    const auto op = sent.message.gathered ? primitives::CollectiveOp::kAllGather : primitives::CollectiveOp::kAllReduce;
+  const std::string_view name = sent.gathered ? "all-gather" : "all-reduce";
+  const cost::CollectiveModel& model = *step_.groups.front();
+  if (network_.ports != nullptr && model.communicator().nodes > 1) {
+    using primitives::CollectiveOp;
+    const CollectiveOp op = sent.gathered ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
+    const DataSize buffer = sent.gathered ? sent.size * static_cast<double>(model.communicator().gpus) : sent.size;
     const Time latency = min(model.cost(op, DataSize::zero()).time * sent.count + sent.copies, sent.alone);
     const Time moving = sent.alone - latency;
     const Bandwidth rate = cost::effective_rates(model.communicator(), model.library()).inter;
-    const DataSize wire =
-        sent.message.size * (sent.count * (sent.message.gathered ? gpus - 1.0 : 2.0 * (gpus - 1.0) / gpus));
+    const DataSize wire = model.wire_bytes(op, buffer).inter * sent.count;
     const DataSize size = positive(rate) ? min(wire, rate * moving) : DataSize::zero();
     if (size > DataSize::zero() && moving > Time::zero()) {
       std::vector<Hop> hops{{port(0, -1, rate)}};
+      if (network_.uplink) hops.push_back({*network_.uplink, static_cast<std::uint32_t>(model.communicator().nodes)});
       // Its own pace, where something else than the port sets it.
       if (size < rate * moving) hops.push_back({builder_.link(job_ + ": its own pace", size / moving)});
       collectives_.free = builder_.transfer({.name = name,
@@ -107,7 +112,7 @@ TaskId EventChannel::collective(const step::StepRecord::Sent& sent, std::span<co
 }
 
 void EventChannel::lay_route(Station& made, std::size_t at, std::int64_t place, bool spread) {
-  const auto& servers = std::get<cost::PsFabric>(setting_.fabric);
+  const cost::PsFabric& servers = *servers_;
   cost::PsFabric free_of_connections = servers;
   free_of_connections.transport.connection = Bandwidth::infinity();
   const Time by_port = cost::ps_path(free_of_connections, spread ? servers.servers : 1).per_byte[at];
@@ -116,6 +121,7 @@ void EventChannel::lay_route(Station& made, std::size_t at, std::int64_t place, 
   if (!(by_port > Time::zero()) || !positive(capacity)) return;
   made.on_wire = (by_port * capacity).in(bytes);
   std::vector<Hop> hops{{port(at, place, capacity)}};
+  if (network_.uplink) hops.push_back({*network_.uplink});
   if (by_all > by_port) hops.push_back({builder_.link(job_ + ": connections", capacity * (by_port / by_all))});
   made.route = builder_.route(hops);
 }
@@ -138,7 +144,7 @@ EventChannel::Station& EventChannel::station(const StationOf& which) {
   } else {
     made.stream = builder_.stream(fmt::format("{}, servers/{} {}", job_, server, kStationNames[at]));
   }
-  if (ports_ != nullptr && on_network(at)) lay_route(made, at, place, server < 0);
+  if (network_.ports != nullptr && on_network(at)) lay_route(made, at, place, server < 0);
   return made;
 }
 

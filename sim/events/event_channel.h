@@ -10,26 +10,33 @@
 #include <utility>
 #include <vector>
 
-#include "ddlsim/step/step.h"
+#include "ddlsim/answer/timeline.h"
+#include "ddlsim/cost/price.h"
 #include "event_builder.h"
 
 namespace ddlsim::events {
 
-/// The network ports of the servers, which all jobs share. By station (collectives: 0), and worker or server.
+/// The network ports of servers that jobs share. By station (collectives: 0), and worker or server.
 using EventPorts = std::map<std::pair<std::size_t, std::int64_t>, LinkId>;
+
+/// What other jobs use as well. No ports: nobody else is on the network.
+struct SharedNetwork {
+  EventPorts* ports = nullptr;
+  std::optional<LinkId> uplink{};  // of the leaf
+};
 
 class EventChannel {
  public:
-  /// `job` and `workers` name processes of the trace; no `ports`: nobody else is on the network.
-  EventChannel(EventBuilder& builder, const step::StepSetting& setting, std::string job,
-               std::vector<std::string> workers, EventPorts* ports);
+  /// `job` and `workers` name processes of the trace.
+  EventChannel(EventBuilder& builder, const cost::PricedStep& step, std::string job, std::vector<std::string> workers,
+               SharedNetwork network);
 
   /// All that was sent before is back.
   void begin_step();
   /// After which task the message that is ready after `ready` (by worker) is back; by worker.
-  std::vector<TaskId> send(const step::StepRecord::Sent& sent, std::vector<TaskId> ready);
+  std::vector<TaskId> send(const answer::Timeline::Sent& sent, std::vector<TaskId> ready);
   /// Pulls a message's weights; pull_at_start alone.
-  std::vector<TaskId> pull(const plan::Message& message, TaskId ready);
+  std::vector<TaskId> pull(const plan::Row& row, TaskId ready);
 
  private:
   /// One first-in-first-out resource.
@@ -50,7 +57,7 @@ class EventChannel {
     std::int64_t server = -1;
   };
 
-  TaskId collective(const step::StepRecord::Sent& sent, std::span<const TaskId> ready);
+  TaskId collective(const answer::Timeline::Sent& sent, std::span<const TaskId> ready);
   std::vector<TaskId> pass(std::size_t from, std::size_t to, const Load& load, const std::vector<TaskId>& ready);
   Served serve(std::size_t at, std::size_t worker, const Load& load, std::span<const Served> before);
   TaskId pieces(const Station& station, std::size_t at, const Load& load, Time duration, double count,
@@ -66,10 +73,11 @@ class EventChannel {
   LinkId port(std::size_t at, std::int64_t place, Bandwidth capacity);
 
   EventBuilder& builder_;
-  const step::StepSetting& setting_;
+  const cost::PricedStep& step_;
   std::string job_;
   std::vector<std::string> workers_;
-  EventPorts* ports_;
+  SharedNetwork network_;
+  std::optional<cost::PsFabric> servers_;  // as one worker meets them
   cost::PsPath spread_;  // of a piece spread over all servers
   cost::PsPath placed_;
   std::map<std::tuple<std::size_t, std::int64_t, bool>, Station> stations_;  // by place, and whether spread

@@ -97,6 +97,9 @@ struct Communicator {
 /// tcp-* TCP; other Ethernet is TCP below 100 Gb/s and RoCE from there on (assumed).
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster);
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus);
+/// `per_node` GPUs on each of `nodes` of its servers.
+[[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
+                                           std::int64_t per_node);
 
 struct CollectiveCost {
   Time time{};
@@ -127,6 +130,12 @@ struct CollectiveLine {
 
 using hardware::CollectiveTable;
 
+/// What a collective puts on a wire, one direction.
+struct WireBytes {
+  DataSize intra{};  // on a GPU's own link inside its server
+  DataSize inter{};  // on the busiest server's ports
+};
+
 /// A communicator and a library, prepared once and asked many times.
 class CollectiveModel {
  public:
@@ -142,6 +151,7 @@ class CollectiveModel {
   /// What it sends over the busiest node's network, one direction: 2 (n-1)/n size around a ring; size up and down a
   /// tree, once over two nodes; 2 (N-1)/N size where each node sends its share once; half of each for a gather.
   [[nodiscard]] DataSize network_bytes(primitives::CollectiveOp op, DataSize size) const;
+  [[nodiscard]] WireBytes wire_bytes(primitives::CollectiveOp op, DataSize size) const;
 
   /// What bus bandwidth approaches as the size grows, candidates only.
   [[nodiscard]] Bandwidth bus_bandwidth_limit(primitives::CollectiveOp op) const;

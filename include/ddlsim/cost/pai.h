@@ -46,7 +46,7 @@ struct PaiSetting {
   Bandwidth pcie{};
   Bandwidth nvlink{};  // of PCIe where the GPUs have no NVLink
   Bandwidth network{};
-  Efficiency efficiency{};
+  plan::Efficiency efficiency{};
   std::int64_t gpus_per_server = 8;     // the most an AllReduce-Local job can use
   std::int64_t workers_per_server = 1;  // of PS/Worker and AllReduce-Cluster
   std::int64_t pcie_uplinks = 1;
@@ -90,7 +90,7 @@ struct PaiStep {
 /// One step of `job`. Requires positive rates and cnodes >= 1.
 [[nodiscard]] constexpr PaiStep pai_step(const PaiJob& job, const PaiSetting& setting) {
   using workload::Architecture;
-  const Efficiency& share = setting.efficiency;
+  const plan::Efficiency& share = setting.efficiency;
   const workload::StepFeatures& features = job.features;
   const std::int64_t local = gpus_in_one_server(job, setting);
   const std::int64_t fullest_uplink = (local + setting.pcie_uplinks - 1) / setting.pcie_uplinks;

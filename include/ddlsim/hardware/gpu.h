@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/source.h"
+#include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::hardware {
@@ -22,6 +25,8 @@ struct PeakRates {
 
   [[nodiscard]] std::optional<ComputeRate> at(Precision precision) const;
   void set(Precision precision, ComputeRate rate);
+
+  friend bool operator==(const PeakRates&, const PeakRates&) = default;
 };
 
 /// What a GPU plugs into. NVLink of a PCIe card is a bridge between two cards; of the others it joins all of a board.
@@ -33,6 +38,15 @@ inline constexpr Choices<Form, 4> kForms{{
     {"oam", Form::kOam},
     {"superchip", Form::kSuperchip},
 }};
+
+struct GpuProfile;
+
+/// Curves fitted to a GPU (hardware/gpu_profile.h), and that GPU's datasheet: what the curves are shares of.
+struct MeasuredProfile {
+  std::shared_ptr<const GpuProfile> profile;
+  PeakRates peak;
+  Bandwidth memory_bandwidth{};
+};
 
 struct Gpu {
   std::string id;
@@ -48,6 +62,9 @@ struct Gpu {
   std::string nvlink_id;            // the link's file
   std::string pcie_id;
   Power tdp{};
+  /// What may answer for its kernels: its own first, then those of GPUs of its architecture, the nearest first. They come
+  /// with the GPU from the catalogue; stated: somebody named one, or none.
+  Stated<std::vector<MeasuredProfile>> profiles{};
   Sources sources;
   std::string notes;
 };

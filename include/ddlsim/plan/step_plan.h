@@ -82,7 +82,7 @@ struct RankClass {
   double slowness = 1;  // of its GPUs, against the job's
   Chunk chunk;
   DataSize updated{};  // read and written by the update of its weights on the GPU; zero: elsewhere, or among the layers
-  MemoryFootprint memory;
+  MemoryFootprint memory{};
 };
 
 enum class Moment { kBegin, kForward, kBackward, kUpdate, kNever };

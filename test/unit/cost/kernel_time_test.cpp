@@ -48,7 +48,7 @@ TEST_CASE("kernel time: a sweep within its hull", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
   const auto relu = model_of(workload::Pointwise{.inverts_output = true}, {1000});
   // 2 x 1000 elements of 4 B, 1000 samples: 8 MB at 100 GB/s; backward 12 MB. The update: 10 MB.
-  const CalibratedTimes times = calibrated_times(relu, calibration(known), 1000, Precision::kFp32, megabytes(10));
+  const CalibratedTimes times = calibrated_times(relu.layers, calibration(known), 1000, Precision::kFp32, megabytes(10));
   REQUIRE(times.layers.size() == 1);
   CHECK(times.layers[0].forward.memory.in(microseconds) == Approx(80));
   CHECK(times.layers[0].backward.memory.in(microseconds) == Approx(120));
@@ -65,7 +65,7 @@ TEST_CASE("kernel time: outside the hull the interval widens per octave", "[unit
   const hardware::GpuProfile known = profile();
   const auto relu = model_of(workload::Pointwise{}, {1000});
   // 8 GB forward and backward, three octaves above the most: 0.9^8 and 1.2^8 are beyond what is assumed of anything.
-  const CalibratedTimes times = calibrated_times(relu, calibration(known), 1e6, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times = calibrated_times(relu.layers, calibration(known), 1e6, Precision::kFp32, DataSize::zero());
   CHECK(times.extrapolated.in(milliseconds) == Approx(160));
   CHECK(times.low / times.extrapolated == Approx(0.5));
   CHECK(times.high / times.extrapolated == Approx(2));
@@ -75,7 +75,7 @@ TEST_CASE("kernel time: what no curve covers is assumed", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
   const auto linear = model_of(workload::Linear{.out = 1000, .bias = false}, {1000});
   const CalibratedTimes times =
-      calibrated_times(linear, calibration(known), 10'000, Precision::kFp32, DataSize::zero());
+      calibrated_times(linear.layers, calibration(known), 10'000, Precision::kFp32, DataSize::zero());
   // 2 x 1e10 FLOPs at 7 TFLOP/s, three times.
   CHECK(times.layers[0].forward.compute.in(milliseconds) == Approx(20.0 / 7));
   CHECK(times.layers[0].backward.compute.in(milliseconds) == Approx(40.0 / 7));
@@ -93,7 +93,7 @@ TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost
   known.products.push_back(curve);
   const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
   const auto measured = [&](Precision precision) {
-    return calibrated_times(linear, calibration(known), 1024, precision, DataSize::zero());
+    return calibrated_times(linear.layers, calibration(known), 1024, precision, DataSize::zero());
   };
   CHECK(measured(Precision::kBf16).measured > Time::zero());
   CHECK(measured(Precision::kFp16).measured == Time::zero());
@@ -105,7 +105,7 @@ TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost
   hardware::GpuProfile known = profile();
   const auto lstm = model_of(workload::Lstm{.hidden = 100}, {50, 100});
   const auto memory = [&] {
-    return calibrated_times(lstm, calibration(known), 10, Precision::kFp32, DataSize::zero()).layers[0].forward.memory;
+    return calibrated_times(lstm.layers, calibration(known), 10, Precision::kFp32, DataSize::zero()).layers[0].forward.memory;
   };
   // 50 steps of 10 x 100 elements of 4 B and 10 samples, 40 kB at 100 GB/s, and the chain. No curve covers products:
   // they take their memory's time at 70 GB/s, the state's 180 kB per step and the input's 1.16 MB.
@@ -124,7 +124,7 @@ TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]")
   known.measured_convolutions.push_back({Precision::kFp32,
                                          std::get<primitives::ConvolutionShape>(model.layers[0].forward[0].shape), 32,
                                          microseconds(777)});
-  const CalibratedTimes times = calibrated_times(model, calibration(known), 32, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times = calibrated_times(model.layers, calibration(known), 32, Precision::kFp32, DataSize::zero());
   CHECK(times.layers[0].forward.total().in(microseconds) == Approx(777));
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("kernel time: twice every rate halves every time", "[unit][cost]") {
   fast.gpu.memory_bandwidth = fast.gpu.memory_bandwidth * 2;
   fast.assumed = {slow.assumed.compute * 2, slow.assumed.memory * 2};
   const auto at = [&](const Calibration& c) {
-    return calibrated_times(model, c, 8, Precision::kFp32, DataSize::zero()).layers[0].forward.total();
+    return calibrated_times(model.layers, c, 8, Precision::kFp32, DataSize::zero()).layers[0].forward.total();
   };
   CHECK(at(slow) / at(fast) == Approx(2).epsilon(1e-6));
 }

@@ -1,0 +1,59 @@
+// A priced plan laid out in time, by recurrence: the `analytic` fidelity.
+//
+// Kernels run one after another on the GPU while the CPU issues them, one every `launch_interval`:
+//   issued = issued + kernels * interval;   done = max(done + t, issued + t / kernels)
+// forward from the first layer to the last, then backward from the last to the first. A gradient is ready when backward
+// of its layer is done. Communication of a group is one first-in-first-out resource:
+//   collectives  sent = max(sent, ready) + cost/collective.h of the message
+//   servers      the seven stations of cost/parameter_server.h
+// and then the optimizer updates the weights (with servers: there):
+//   step = max(backward done, last message back) + update
+// - fusion: a coordinator wakes every cycle and fuses what is ready (plan::FusionQueue); each fused message is copied
+//   into the buffer and out of it. A library that blocks it (MPI) delays its next wake. (Horovod)
+// - priority: whenever the channel is free it takes the waiting piece of the layer nearest to the input, and the next
+//   forward pass starts at once, every layer waiting for its own tensors alone:
+//   forward(l) = max(forward(l-1), back(l)) + t(l);  a step lasts from one backward pass to the next. (ByteScheduler)
+// - pull at start: weights are pulled, in the model's order, when all servers have updated and the next step begins;
+//   forward waits for them layer by layer. (TensorFlow's parameter servers)
+// - asynchronous and stale servers: a worker's step is its own loop, or what the busiest station needs for all workers,
+//   whichever is longer; stale ones wait for the slowest once in `staleness` + 1 steps.
+// - contention: a running collective holds a share of the GPU's multiprocessors and moves every byte that crosses a link
+//   through its memory; kernels beside it have what is left, and at least a tenth.
+// - accumulation: all but the last forward and backward pass of a step send nothing.
+// - jitter: cost/straggler.h, on the GPU time of a synchronous step.
+// The input of the next step is copied meanwhile. It shares the host link with pulled weights; what input and pulled
+// weights together need of it beyond all that is exposed.
+//
+// Plans that do not fold (a model split over ranks, offloaded states) are laid out slot by slot (plan/order.h), every
+// class with its own clocks: a row in the way stops the kernels, another one occupies its group's channel, or the link
+// to the host, and holds up what needs it. The bubble is what the slowest class waits for the others. Their collectives
+// do not slow kernels beside them.
+// Sources: wait-free backpropagation: Zhang et al., Poseidon, USENIX ATC 2017; Shi et al., MG-WFBP, INFOCOM 2019;
+// priority: Peng et al., ByteScheduler, SOSP 2019; pipelines: Narayanan et al., SC 2021.
+//
+// Laws (tested): critical path = step; step <= compute + launch + communication + update + input + other; one GPU
+// communicates nothing; an idle network leaves compute alone; p equal stages and m micro-batches take (m + p - 1) times
+// a stage's forward and backward, sends apart.
+// Limits: all GPUs of a class are alike and start together; one stream of kernels; kernels do not slow collectives; no
+// contention under priority or parameter servers, nor among GPUs of two speeds.
+//
+// Worked example: two layers of 1 and 2 ms forward, twice that backward, 5 ms of ring for each gradient: forward until
+// 3, layer 2 back at 7, its ring 7..12, layer 1 back at 9, its ring 12..17: a step of 17 ms. The same as a simulation of
+// events: events/step.h.
+#pragma once
+
+#include "ddlsim/answer/timeline.h"
+#include "ddlsim/cost/price.h"
+#include "ddlsim/support/error.h"
+
+namespace ddlsim::step {
+
+/// Errors: kInvalidArgument for a cyclic order of passes; none for a plan that folds.
+[[nodiscard]] Expected<answer::Timeline> schedule(const cost::PricedStep& step,
+                                                  answer::Detail detail = answer::Detail::kParts);
+
+/// What servers that do not wait for workers add to the loop of one worker: its step becomes at least what the busiest
+/// station needs, and what `line` says of its parts follows. Synchronous plans are left as they are.
+void relax(const cost::PricedStep& step, answer::Timeline& line);
+
+}  // namespace ddlsim::step

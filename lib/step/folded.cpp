@@ -1,0 +1,290 @@
+#include "folded.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "channel.h"
+#include "clocks.h"
+
+namespace ddlsim::step {
+namespace {
+
+using answer::Detail;
+using answer::Timeline;
+
+/// What a row waits in a priority schedule: the layer nearest to the input first, then the order of readiness.
+struct Waiting {
+  Time ready;
+  std::size_t number = 0;
+  std::int64_t pieces = 0;  // not sent yet
+};
+
+class FoldedStep {
+ public:
+  FoldedStep(const cost::PricedStep& step, Detail detail)
+      : step_(step), plan_(*step.plan), detail_(detail), count_(step.classes.front().forward.size()) {
+    // Synchronous replicas go at the pace of the slowest.
+    const auto slowest = std::max_element(plan_.classes.begin(), plan_.classes.end(), [](const auto& a, const auto& b) {
+      return a.slowness < b.slowness;
+    });
+    const auto at = static_cast<std::size_t>(slowest - plan_.classes.begin());
+    if (slowest->slowness == 1) {
+      layers_ = &step.classes[at];
+      return;
+    }
+    slowed_ = step.classes[at];
+    for (auto* pass : {&slowed_.forward, &slowed_.backward}) {
+      for (cost::PricedLayer& layer : *pass) layer.time = layer.time * slowest->slowness;
+    }
+    for (Time* sum : {&slowed_.compute, &slowed_.memory, &slowed_.update}) *sum = *sum * slowest->slowness;
+    layers_ = &slowed_;
+  }
+
+  Timeline run();
+
+ private:
+  [[nodiscard]] bool recorded() const { return detail_ == Detail::kWork; }
+  [[nodiscard]] std::vector<Timeline::Sent>* sent() { return recorded() ? &line_.sent : nullptr; }
+  [[nodiscard]] Time encoding_of_all() const;
+  void plain_pass();
+  void record_layers();
+  void send_in_backward();
+  Time send_by_priority(const std::vector<Time>& ready);
+  [[nodiscard]] Time forward_waiting(const std::vector<Time>& back, Time start) const;
+  void pull_in_forward();
+  [[nodiscard]] Time all_sent_at(Time start, std::vector<Timeline::Sent>* sent = nullptr) const;
+  void finish(Time exposed);
+  void add_path();
+
+  const cost::PricedStep& step_;
+  const plan::StepPlan& plan_;
+  cost::PricedClass slowed_;
+  const cost::PricedClass* layers_ = nullptr;
+  Detail detail_;
+  std::size_t count_;
+  Timeline line_;
+  std::optional<Clocks> after_forward_;
+  Time launch_;
+  Time communication_;
+  Time exposed_;
+  Time all_back_;
+  Time backward_end_;
+};
+
+/// Forward and backward of one pass with nothing in their way.
+void FoldedStep::plain_pass() {
+  Clocks clocks(step_.launch_interval);
+  for (const cost::PricedLayer& layer : layers_->forward) clocks.run(layer);
+  line_.forward = clocks.now();
+  after_forward_ = clocks;
+  for (const cost::PricedLayer& layer : layers_->backward) clocks.run(layer);
+  line_.backward = clocks.now() - line_.forward;
+  launch_ = max(clocks.now() - layers_->compute - layers_->memory, Time::zero());
+  if (recorded()) record_layers();
+}
+
+void FoldedStep::record_layers() {
+  const auto copy = [](const std::vector<cost::PricedLayer>& from, std::vector<Timeline::Kernels>& to) {
+    to.reserve(from.size());
+    for (const cost::PricedLayer& layer : from) {
+      to.push_back({layer.time, Time::zero(), static_cast<int>(layer.kernels)});
+    }
+  };
+  copy(layers_->forward, line_.forward_kernels);
+  copy(layers_->backward, line_.backward_kernels);
+  line_.launch_interval = step_.launch_interval;
+}
+
+Time FoldedStep::encoding_of_all() const {
+  Time sum;
+  for (const cost::PricedRow& row : step_.rows) sum += row.encoding;
+  return sum;
+}
+
+/// Backward again, this time with messages and what they take from it.
+void FoldedStep::send_in_backward() {
+  const bool ordered = plan_.exchange.priority;
+  Channel channel(step_, ordered ? nullptr : sent());
+  Clocks clocks = *after_forward_;
+  const Time start = line_.forward;
+  std::vector<Time> ready;
+  std::size_t next = 0;
+  std::size_t layers = 0;
+  const auto offer = [&](Time done) {
+    const Time encoding = step_.rows[next].encoding;
+    if (recorded()) line_.ready.push_back({layers, encoding});
+    if (encoding > Time::zero()) {
+      clocks.wait_until(clocks.now() + encoding);
+      done = clocks.now();
+    }
+    if (ordered) {
+      ready.push_back(done);
+    } else {
+      channel.offer(done, next);
+    }
+    ++next;
+  };
+  for (std::size_t i = count_; i-- > 0; ) {
+    const cost::PricedLayer& layer = layers_->backward[layers];
+    clocks.run(layer.time, layer.kernels, [&](Time from, Time work) {
+      const Time end = ordered ? from + work : channel.stretched(from, work);
+      if (recorded()) line_.backward_kernels[layers].slowed = max(end - from - work, Time::zero());
+      return end;
+    });
+    ++layers;
+    while (next < plan_.rows.size() && plan_.rows[next].ready.layer == i) offer(clocks.now());
+  }
+  while (next < plan_.rows.size()) offer(clocks.now());
+  channel.finish();
+  // What is fused in backward is fused in smaller groups than what is all ready at once, and takes longer.
+  if (plan_.exchange.fusion) communication_ = max(communication_, channel.moving());
+  backward_end_ = clocks.now();
+  const Time longer = max(backward_end_ - start - line_.backward, Time::zero());
+  line_.copying = min(line_.copying, longer);
+  line_.contention = longer - line_.copying;
+  all_back_ = ordered ? send_by_priority(ready) : channel.last();
+}
+
+/// Serves waiting pieces by layer; returns when the last is back, and stretches the next forward pass to wait for them.
+Time FoldedStep::send_by_priority(const std::vector<Time>& ready) {
+  Channel channel(step_, sent());
+  std::vector<Time> back(count_);
+  std::vector<Waiting> waiting;
+  std::size_t arrived = 0;
+  const auto layer_of = [&](const Waiting& one) { return plan_.rows[one.number].ready.layer; };
+  const auto later = [&](const Waiting& a, const Waiting& b) { return layer_of(a) > layer_of(b); };
+  while (arrived < ready.size() || !waiting.empty()) {
+    Time now = channel.free();
+    if (waiting.empty()) now = max(now, ready[arrived]);
+    for (; arrived < ready.size() && ready[arrived] <= now; ++arrived) {
+      waiting.push_back({ready[arrived], arrived, plan_.rows[arrived].count});
+      std::push_heap(waiting.begin(), waiting.end(), later);
+    }
+    Waiting& first = waiting.front();
+    // Nothing else can come in between: the rest goes as one.
+    const bool last_arrival = arrived == ready.size();
+    const std::int64_t pieces = last_arrival ? first.pieces : 1;
+    const Time done = channel.send_now(max(now, first.ready), first.number, static_cast<double>(pieces));
+    back[layer_of(first)] = max(back[layer_of(first)], done);
+    first.pieces -= pieces;
+    if (first.pieces == 0) {
+      std::pop_heap(waiting.begin(), waiting.end(), later);
+      waiting.pop_back();
+    }
+  }
+  const Time waited = forward_waiting(back, backward_end_) - line_.forward;
+  return backward_end_ + max(waited, Time::zero());
+}
+
+/// How long a forward pass takes that starts at `start` and whose layers wait for their weights.
+Time FoldedStep::forward_waiting(const std::vector<Time>& back, Time start) const {
+  Clocks clocks(step_.launch_interval, start);
+  for (std::size_t i = 0; i < count_; ++i) {
+    clocks.wait_until(back[i]);
+    clocks.run(layers_->forward[i]);
+  }
+  return clocks.now() - start;
+}
+
+/// The servers have all gradients at `all_back_`; the next forward pass pulls in the model's order.
+void FoldedStep::pull_in_forward() {
+  Channel channel(step_);
+  std::vector<Time> back(count_);
+  for (std::size_t i = plan_.rows.size(); i-- > 0;) {
+    Time& layer = back[plan_.rows[i].ready.layer];
+    layer = max(layer, channel.pull(Time::zero(), i));
+  }
+  exposed_ += max(forward_waiting(back, Time::zero()) - line_.forward, Time::zero());
+}
+
+/// When every message is back if all may start at `start`.
+Time FoldedStep::all_sent_at(Time start, std::vector<Timeline::Sent>* sent) const {
+  Channel channel(step_, sent);
+  for (std::size_t i = 0; i < plan_.rows.size(); ++i) channel.offer(start, i);
+  channel.finish();
+  const Time pushed = max(channel.last(), start);
+  if (!plan_.exchange.pull_at_start) return pushed;
+  Time pulled = start;
+  for (std::size_t i = plan_.rows.size(); i-- > 0;) pulled = max(pulled, channel.pull(pushed, i));
+  return pulled;
+}
+
+void FoldedStep::finish(Time exposed) {
+  exposed_ += exposed;
+  const auto passes = static_cast<double>(plan_.micro_batches);
+  const Time pass = line_.forward + line_.backward;
+  line_.earlier_passes = pass * (passes - 1.0);
+  line_.waiting = pass * (passes * step_.wait_for_slowest);
+  line_.update = layers_->update;
+  line_.host_link = step_.input * passes + (step_.servers ? step_.pulled / step_.servers->pcie : Time::zero());
+  const Time busy =
+      line_.earlier_passes + pass + line_.copying + line_.contention + line_.waiting + exposed_ + line_.update;
+  answer::Breakdown& parts = line_.parts;
+  parts.compute = layers_->compute * passes;
+  parts.memory = layers_->memory * passes + line_.update + line_.copying;
+  parts.launch = launch_ * passes;
+  parts.communication = communication_;
+  parts.communication_exposed = exposed_;
+  parts.input_exposed = max(line_.host_link - busy, Time::zero());
+  line_.step = busy + parts.input_exposed;
+  relax(step_, line_);
+  parts.other = line_.contention + line_.waiting;
+  if (detail_ != Detail::kTime) add_path();
+}
+
+void FoldedStep::add_path() {
+  const auto add = [&](const char* name, Time time, bool always) {
+    if (always || time > Time::zero()) line_.critical_path.push_back({name, time});
+  };
+  add("earlier passes", line_.earlier_passes, false);
+  add("forward", line_.forward, true);
+  add("backward", line_.backward, true);
+  add("copying gradients", line_.copying, false);
+  add("kernels slowed by collectives", line_.contention, false);
+  add("waiting for the slowest GPU", line_.waiting, false);
+  add(step_.servers ? "push and pull, exposed" : "all-reduce, exposed", line_.parts.communication_exposed, true);
+  add("weight update", line_.update, true);
+  add("waiting for input", line_.parts.input_exposed, true);
+}
+
+Timeline FoldedStep::run() {
+  plain_pass();
+  const Time pass = line_.forward + line_.backward;
+  const bool alone = !step_.groups.front() && !step_.servers;
+  if (alone) {
+    finish(Time::zero());
+    return std::move(line_);
+  }
+  line_.copying = encoding_of_all();
+  const plan::Overlap overlap = plan_.exchange.overlap;
+  if (detail_ != Detail::kTime || overlap == plan::Overlap::kIdeal) communication_ = all_sent_at(Time::zero());
+  switch (overlap) {
+    case plan::Overlap::kIdeal: {
+      line_.copying = Time::zero();  // hidden as well
+      const Time hidden_by = pass * static_cast<double>(plan_.micro_batches) + layers_->update;
+      finish(max(communication_ - hidden_by, Time::zero()));
+      break;
+    }
+    case plan::Overlap::kNone:
+      if (recorded() && !plan_.rows.empty()) {
+        // Copying goes before the first of them.
+        line_.ready.assign(plan_.rows.size(), {count_, Time::zero()});
+        line_.ready.front().encoding = line_.copying;
+      }
+      finish(max(all_sent_at(pass, sent()) - pass, Time::zero()));
+      break;
+    case plan::Overlap::kBackward:
+      send_in_backward();
+      if (plan_.exchange.pull_at_start) pull_in_forward();
+      finish(max(all_back_ - backward_end_, Time::zero()));
+      break;
+  }
+  return std::move(line_);
+}
+
+}  // namespace
+
+Timeline schedule_folded(const cost::PricedStep& step, Detail detail) { return FoldedStep(step, detail).run(); }
+
+}  // namespace ddlsim::step

@@ -1,0 +1,31 @@
+#include "ddlsim/step/schedule.h"
+
+#include <vector>
+
+#include "folded.h"
+#include "slots.h"
+
+namespace ddlsim::step {
+
+void relax(const cost::PricedStep& step, answer::Timeline& line) {
+  const plan::Exchange& exchange = step.plan->exchange;
+  if (!step.servers || exchange.consistency == plan::Consistency::kSync) return;
+  std::vector<cost::PsLoad> loads;
+  loads.reserve(step.plan->rows.size());
+  for (const plan::Row& row : step.plan->rows) loads.push_back({row.size, static_cast<double>(row.count), row.server});
+  const Time bound = max(line.step, cost::async_bound(*step.servers, loads));
+  Time wait;
+  if (exchange.consistency == plan::Consistency::kStale) {
+    wait = (line.forward + line.backward) * (step.jitter_of_slowest / static_cast<double>(exchange.staleness + 1));
+  }
+  line.waiting += wait;
+  line.parts.communication_exposed += bound - line.step;
+  line.step = bound + wait;
+}
+
+Expected<answer::Timeline> schedule(const cost::PricedStep& step, answer::Detail detail) {
+  if (step.plan->folds) return schedule_folded(step, detail);
+  return schedule_slots(step, detail);
+}
+
+}  // namespace ddlsim::step

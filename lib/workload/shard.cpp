@@ -1,0 +1,144 @@
+#include "ddlsim/workload/shard.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace ddlsim::workload {
+namespace {
+
+std::int64_t elements_of(const Shape& shape) {
+  std::int64_t all = 1;
+  for (const std::int64_t size : shape) all *= size;
+  return all;
+}
+
+/// The degrees up to a size that divide it.
+std::string divisors_of(std::int64_t size) {
+  std::string list;
+  for (std::int64_t d = 1; d <= size && d <= 1024; ++d) {
+    if (size % d == 0) list += (list.empty() ? "" : ", ") + std::to_string(d);
+  }
+  return list;
+}
+
+/// What the last products made: a part per rank, whose whole is so wide, and whether anything has worked on it since.
+struct Part {
+  std::int64_t width = 0;
+  bool used = false;
+};
+
+class Sharder {
+ public:
+  explicit Sharder(std::int64_t ranks) : ranks_(ranks) {}
+
+  Expected<Shard> next(const Layer& layer) {
+    if (!layer.op) {
+      return fail(ErrorCode::kUnsupported, "layer '" + layer.name + "' cannot be cut: it keeps no operator", {},
+                  {"measured and fused layers take tensor 1"});
+    }
+    name_ = layer.name;
+    Shape in = layer.in;
+    Op op = *layer.op;
+    Shard shard;
+    if (auto cut = std::visit([&](auto& what) { return this->cut(what, in, shard, layer); }, op); !cut) {
+      return tl::unexpected<Error>(cut.error());
+    }
+    auto made = layer_of(op, in, layer.name);
+    if (!made) return tl::unexpected<Error>(made.error());
+    shard.layer = std::move(made->layer);
+    return shard;
+  }
+
+ private:
+  Expected<void> divide(std::int64_t& size, std::string_view what) const {
+    if (size % ranks_ == 0) {
+      size /= ranks_;
+      return {};
+    }
+    return fail(ErrorCode::kInvalidArgument,
+                "layer '" + name_ + "': tensor degree " + std::to_string(ranks_) + " does not divide " +
+                    std::to_string(size) + " " + std::string(what),
+                {}, {"valid: " + divisors_of(size)});
+  }
+
+  Expected<void> cut(Linear& linear, Shape& in, Shard& shard, const Layer& layer) {
+    if (part_ && part_->used && !in.empty() && in.back() == part_->width) {
+      part_.reset();
+      shard.summed_forward = layer.output_elements;
+      return divide(in.back(), "inputs");
+    }
+    // Products that read the same input sum its gradient once, after the backward pass of the first.
+    if (!part_ || part_->used) shard.summed_backward = elements_of(in);
+    part_ = Part{linear.out, part_ && part_->used};
+    return divide(linear.out, "outputs");
+  }
+  Expected<void> cut(Attention& attention, Shape& in, Shard&, const Layer&) {
+    if (!part_) return {};
+    part_->used = true;
+    if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
+    return divide(in.back(), "widths of all heads");
+  }
+  Expected<void> cut(GroupedAttention& attention, Shape& in, Shard&, const Layer&) {
+    if (!part_) return {};
+    const std::int64_t value_width = attention.value_width == 0 ? attention.width : attention.value_width;
+    part_ = Part{attention.heads * value_width, true};
+    if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
+    // Fewer key heads than ranks are copied.
+    if (attention.kv_heads > 0 && attention.kv_heads < ranks_ && ranks_ % attention.kv_heads == 0) {
+      attention.kv_heads = 1;
+    } else if (attention.kv_heads > 0) {
+      if (auto heads = divide(attention.kv_heads, "key heads"); !heads) return heads;
+    }
+    return divide(in.back(), "widths of all heads");
+  }
+  Expected<void> cut(Embedding& embedding, Shape&, Shard& shard, const Layer& layer) {
+    shard.summed_forward = layer.output_elements;
+    embedding.rows = (embedding.rows + ranks_ - 1) / ranks_;  // padded, as Megatron pads vocabularies
+    return {};
+  }
+  Expected<void> cut(Experts& experts, Shape& in, Shard& shard, const Layer& layer) {
+    shard.summed_forward = layer.output_elements;
+    shard.summed_backward = elements_of(in);
+    part_.reset();
+    return divide(experts.width, "inner widths");
+  }
+  Expected<void> cut(Pointwise&, Shape& in, Shard&, const Layer&) { return on_part(in); }
+  Expected<void> cut(Combine& combine, Shape& in, Shard&, const Layer&) {
+    // A sum is that of the residual, which is whole.
+    if (combine.product) return on_part(in);
+    part_.reset();
+    return {};
+  }
+  template <typename Other>
+  Expected<void> cut(Other&, Shape&, Shard&, const Layer&) {
+    part_.reset();
+    return {};
+  }
+
+  Expected<void> on_part(Shape& in) {
+    if (!part_ || in.empty() || in.back() != part_->width) return {};
+    part_->used = true;
+    return divide(in.back(), "widths");
+  }
+
+  std::int64_t ranks_;
+  std::string name_;
+  std::optional<Part> part_;
+};
+
+}  // namespace
+
+Expected<std::vector<Shard>> shard(std::span<const Layer> layers, std::int64_t ranks) {
+  Sharder sharder(ranks);
+  std::vector<Shard> shards;
+  shards.reserve(layers.size());
+  for (const Layer& layer : layers) {
+    auto one = sharder.next(layer);
+    if (!one) return tl::unexpected<Error>(one.error());
+    shards.push_back(std::move(*one));
+  }
+  return shards;
+}
+
+}  // namespace ddlsim::workload
