@@ -68,7 +68,6 @@ struct Scenario {
   std::vector<ChosenProfile> profiles;  // of the GPU's kernels, the nearest first; none: the shares of `efficiency`
   cost::CollectiveLibrary collective;
   std::shared_ptr<const cost::CollectiveTable> collective_table;  // measured, may be null
-  std::optional<cost::NetworkTransport> transport;                // nothing: as the link's name says
   std::optional<cost::PsTransport> ps_transport;                  // nothing: the network's own rate
   Bandwidth server_memory = kDefaultServerMemory;
   double jitter = kDefaultJitter;  // standard deviation of one GPU's step, as a share
