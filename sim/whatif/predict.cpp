@@ -169,7 +169,7 @@ std::pair<Time, Time> interval_of(const StepQuestion& question, const StepParts&
   if (!assumes_transport(question)) return interval;
   StepQuestion other = question;
   other.rdma = true;
-  if (const auto faster = step_parts(other, Detail::kTime)) {
+  if (const auto faster = step_parts(other, Detail::kAll)) {
     interval.first = min(interval.first, interval_as_asked(other, *faster).first);
   }
   return interval;

@@ -130,7 +130,7 @@ TEST_CASE("transport: parameter servers assume no transport of collectives", "[u
 TEST_CASE("transport: the faster network that is tried is driven as this one", "[unit][whatif]") {
   const std::vector<Override> base{
       {"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"strategy", "allreduce", {}}};
-  const auto comparison = compare(catalog(), base, {}).value();
+  const auto comparison = what_would_help(catalog(), base).value();
   const auto network = std::find_if(comparison.alternatives.begin(), comparison.alternatives.end(),
                                     [](const auto& one) { return one.name.starts_with("network"); });
   REQUIRE(network != comparison.alternatives.end());
