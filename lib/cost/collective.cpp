@@ -13,39 +13,12 @@
 namespace ddlsim::cost {
 namespace {
 
-constexpr double kRampKnee = 4.0 * 1024 * 1024;  // bytes: cost/nccl.h
-
-GpuGeneration generation_of(const std::string& architecture) {
-  if (architecture == "Volta" || architecture == "Turing") return GpuGeneration::kVolta;
-  if (architecture == "Ampere" || architecture == "Ada") return GpuGeneration::kAmpere;
-  if (architecture == "Hopper") return GpuGeneration::kHopper;
-  if (architecture == "Blackwell") return GpuGeneration::kBlackwell;
-  return GpuGeneration::kPascal;
-}
-
-/// AMD's Infinity Fabric joins every pair of a board: like a switch for a ring, without its reductions.
-bool is_foreign(const std::string& architecture) { return architecture.starts_with("CDNA"); }
-
-/// GeForce cards from Turing on have no peer-to-peer access over PCIe (the driver denies it; NCCL falls back to SHM).
-bool lacks_peer_access(const hardware::Gpu& gpu) {
-  const bool workstation = gpu.id.starts_with("rtx-a") || gpu.id.ends_with("-ada");
-  return gpu.id.starts_with("rtx-") && !workstation;
-}
+constexpr double kGrowthStart = 4.0 * 1024 * 1024;  // bytes: cost/nccl.h
 
 GpuFabric fabric_of(const hardware::Node& node) {
-  if (!node.joined_by_nvlink()) return lacks_peer_access(node.gpu) ? GpuFabric::kHostMemory : GpuFabric::kPcie;
+  if (!node.joined_by_nvlink()) return node.gpu.peer_to_peer ? GpuFabric::kPcie : GpuFabric::kHostMemory;
   if (node.gpu.form == hardware::Form::kPcie) return GpuFabric::kNvlinkBridge;
   return node.gpu_interconnect == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
-}
-
-NetworkTransport transport_of(const hardware::Link& network) {
-  const auto named = [&](std::string_view family) { return network.id.starts_with(family); };
-  if (named("infiniband") || named("omni-path") || named("cray-aries")) return NetworkTransport::kInfiniband;
-  if (named("roce") || named("slingshot") || named("gpudirect-tcpxo")) return NetworkTransport::kRoce;
-  if (named("gpudirect-tcpx")) return NetworkTransport::kTcpx;
-  if (named("aws-efa")) return NetworkTransport::kEfa;
-  if (named("aws-ena") || named("tcp")) return NetworkTransport::kTcp;
-  return network.bandwidth < gigabits_per_second(100) ? NetworkTransport::kTcp : NetworkTransport::kRoce;
 }
 
 bool within_unit(const std::optional<double>& share) {
@@ -114,10 +87,11 @@ Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t node
   Communicator c;
   c.nodes = nodes;
   c.gpus = nodes * per_node;
-  c.generation = generation_of(node.gpu.architecture);
-  c.foreign = is_foreign(node.gpu.architecture);
+  c.generation = node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
+  c.tuning_assumed = !node.gpu.nccl_tuning;
   c.fabric = fabric_of(node);
-  c.transport = transport_of(node.network);
+  c.transport = node.network.transport.value_or(NetworkTransport::kTcp);
+  c.transport_assumed = !node.network.transport;
   c.intra = node.peer_bandwidth(per_node);
   c.inter = cluster.network_bandwidth();
   c.network_ports = node.network_ports;
@@ -129,12 +103,17 @@ Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t node
   return c;
 }
 
-double CollectiveLine::doublings(DataSize size) { return portable_log2(1.0 + size.in(bytes) / kRampKnee); }
+Communicator driven_by_rdma(Communicator communicator) {
+  if (communicator.transport_assumed) communicator.transport = NetworkTransport::kRoce;
+  return communicator;
+}
+
+double CollectiveLine::doublings(DataSize size) { return portable_log2(1.0 + size.in(bytes) / kGrowthStart); }
 
 Time CollectiveLine::time(DataSize size, double doublings_of_size) const {
   Time sent = per_byte * size.in(bytes);
-  if (bends) sent = sent / tree_correction(protocol, size);
-  return latency + sent + ramp * doublings_of_size;
+  if (tree_corrected) sent = sent / tree_correction(protocol, size);
+  return latency + sent + growth_per_doubling * doublings_of_size;
 }
 
 Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicator, const CollectiveLibrary& library,
@@ -176,7 +155,7 @@ CollectiveCost CollectiveModel::cost(primitives::CollectiveOp op, DataSize size)
   std::optional<double> doublings;  // of the size, once a line asks
   for (const CollectiveLine& candidate : candidates(op)) {
     if (!(size > candidate.above && size <= candidate.up_to)) continue;
-    if (candidate.ramp > Time::zero() && !doublings) doublings = CollectiveLine::doublings(size);
+    if (candidate.growth_per_doubling > Time::zero() && !doublings) doublings = CollectiveLine::doublings(size);
     const Time time = candidate.time(size, doublings.value_or(0.0));
     if (time < best.time) best = {time, candidate.algorithm, candidate.protocol, candidate.provenance};
   }
@@ -219,9 +198,9 @@ Bandwidth CollectiveModel::bus_bandwidth_limit(primitives::CollectiveOp op) cons
   Bandwidth limit{};
   for (const CollectiveLine& candidate : candidates(op)) {
     if (candidate.up_to < DataSize::infinity()) continue;
-    const double bend = candidate.bends ? tree_correction(candidate.protocol, terabytes(1)) : 1.0;
+    const double share = candidate.tree_corrected ? tree_correction(candidate.protocol, terabytes(1)) : 1.0;
     limit =
-        max(limit, bytes(1) / candidate.per_byte * (bend * primitives::bus_bandwidth_factor(op, communicator_.gpus)));
+        max(limit, bytes(1) / candidate.per_byte * (share * primitives::bus_bandwidth_factor(op, communicator_.gpus)));
   }
   return limit;
 }

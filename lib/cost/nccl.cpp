@@ -45,7 +45,7 @@ constexpr double kUsualPcieHop = 5.7;
 constexpr double kUsualNetworkHop = 14.0;
 
 constexpr double kLocalPassBytes = 3.0;  // the header says from what these two are
-constexpr std::array<double, 5> kRampMicroseconds{0, 0, 18, 8, 8};
+constexpr std::array<double, 5> kGrowthMicroseconds{0, 0, 18, 8, 8};
 
 constexpr std::array<double, 24> kCorrectionLl{1,  1,  1,  1,  .9, .8, .7, .7, .7, .7, .6, .5,
                                                .4, .4, .5, .6, .7, .8, .9, 1,  1,  1,  1,  1};
@@ -141,7 +141,7 @@ struct Context {
   double n;
   double nodes;
   double per_node;
-  Time ramp;
+  Time growth_per_doubling;
   Time local_pass;  // per byte
   double tree_levels;
 
@@ -163,11 +163,11 @@ bool wanted(const CollectiveLibrary& library, Protocol protocol) {
   return !library.protocol || *library.protocol == protocol;
 }
 
-/// The local pass comes on top of every protocol, the ramp on all but LL's small messages.
+/// The local pass comes on top of every protocol, the growth on all but LL's small messages.
 CollectiveLine line(const Context& x, Algorithm algorithm, Protocol protocol, Time latency, Time per_byte_sent) {
   CollectiveLine l{.algorithm = algorithm, .protocol = protocol, .latency = latency, .per_byte = per_byte_sent};
   l.per_byte += x.local_pass;
-  if (protocol != Protocol::kLl) l.ramp = x.ramp;
+  if (protocol != Protocol::kLl) l.growth_per_doubling = x.growth_per_doubling;
   l.provenance = x.rates.provenance;
   return l;
 }
@@ -206,7 +206,7 @@ CollectiveLine double_tree(const Context& x, std::size_t p) {
   if (protocol == Protocol::kLl) rate = min(rate * (1.0 / kTreeLlDivisor), x.ll_limit());
   if (protocol == Protocol::kLl128) rate = rate * (x.c.nodes == 1 ? kTreeLl128OneNode : kTreeLl128);
   CollectiveLine l = line(x, Algorithm::kDoubleTree, protocol, latency, per_byte(rate * 0.5));
-  l.bends = true;
+  l.tree_corrected = true;
   return l;
 }
 
@@ -219,8 +219,7 @@ CollectiveLine single_tree(const Context& x, std::size_t p) {
 }
 
 bool has_nvls(const Context& x) {
-  return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && !x.c.foreign && nvls_share(x.c.generation) > 0 &&
-         x.per_node > 2.0;
+  return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && nvls_share(x.c.generation) > 0 && x.per_node > 2.0;
 }
 
 CollectiveLine nvls(const Context& x) {
@@ -293,7 +292,8 @@ EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& l
   const bool guessed_inside = shared && !library.intra_efficiency;
   const bool guessed_between = c.nodes > 1 && !library.inter_efficiency &&
                                c.transport != NetworkTransport::kInfiniband && c.transport != NetworkTransport::kRoce;
-  if (guessed_inside || guessed_between || c.foreign) rates.provenance = Provenance::kAssumed;
+  const bool unsaid = c.tuning_assumed || (c.nodes > 1 && c.transport_assumed);
+  if (guessed_inside || guessed_between || unsaid) rates.provenance = Provenance::kAssumed;
   return rates;
 }
 
@@ -330,7 +330,8 @@ std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLi
             .n = n,
             .nodes = static_cast<double>(c.nodes),
             .per_node = static_cast<double>(c.gpus_per_node()),
-            .ramp = microseconds(by_nvlink(c.fabric) ? kRampMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0),
+            .growth_per_doubling =
+                microseconds(by_nvlink(c.fabric) ? kGrowthMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0),
             .local_pass = c.memory > Bandwidth{} ? per_byte(c.memory) * (kLocalPassBytes / n) : Time::zero(),
             .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1)};
   std::vector<CollectiveLine> lines;

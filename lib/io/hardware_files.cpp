@@ -18,6 +18,8 @@ Expected<T> finish(T value, std::vector<Error>& errors) {
   return value;
 }
 
+constexpr Choices<bool, 2> kYesNo{{{"yes", true}, {"no", false}}};
+
 hardware::PeakRates read_peaks(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "peak", errors);
   hardware::PeakRates peaks;
@@ -56,8 +58,10 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
     parts.finish();
   }
   gpu.pcie_id = reader.text("pcie");
+  gpu.nccl_tuning = reader.optional_choice("nccl_tuning", hardware::kGpuGenerations);
+  gpu.peer_to_peer = reader.choice("peer_to_peer", kYesNo);
   gpu.tdp = reader.quantity<dimension::kEnergy - dimension::kTime>("tdp");
-  gpu.sources = reader.sources({"sm_count", "peak", "memory", "nvlink", "pcie", "tdp"});
+  gpu.sources = reader.sources({"sm_count", "peak", "memory", "nvlink", "pcie", "nccl_tuning", "peer_to_peer", "tdp"});
   gpu.notes = reader.text_or("notes", {});
   reader.finish();
   return finish(std::move(gpu), errors);
@@ -70,9 +74,16 @@ Expected<hardware::Link> read_link(const Node& document) {
   link.id = reader.text("link");
   link.name = reader.text("name");
   link.kind = reader.choice("kind", hardware::kLinkKinds);
+  link.transport = reader.optional_choice("transport", hardware::kNetworkTransports);
+  if (const Node* transport = reader.find("transport");
+      transport != nullptr && link.kind != hardware::LinkKind::kNetwork) {
+    reader.report(*transport, ErrorCode::kParse,
+                  "a " + std::string(name_of(hardware::kLinkKinds, link.kind)) + " link has no transport",
+                  {"valid: transport with kind network"});
+  }
   link.bandwidth = reader.quantity<kRate>("bandwidth");
   link.latency = reader.quantity<dimension::kTime>("latency");
-  link.sources = reader.sources({"bandwidth", "latency"});
+  link.sources = reader.sources({"transport", "bandwidth", "latency"});
   link.notes = reader.text_or("notes", {});
   reader.finish();
   return finish(std::move(link), errors);

@@ -45,6 +45,10 @@ void add_gpu(Collector& rows, const hardware::Gpu& gpu) {
   if (gpu.l2) rows.add("memory.l2", to_text(*gpu.l2), "memory");
   if (gpu.nvlink) rows.add("nvlink", fmt::format("{} ({})", to_text(*gpu.nvlink), gpu.nvlink_id), "nvlink");
   rows.add("pcie", gpu.pcie_id, "pcie");
+  rows.add("nccl_tuning",
+           gpu.nccl_tuning ? std::string(name_of(hardware::kGpuGenerations, *gpu.nccl_tuning)) : "- (assumed)",
+           "nccl_tuning");
+  rows.add("peer_to_peer", gpu.peer_to_peer ? "yes" : "no", "peer_to_peer");
   rows.add("tdp", to_text(gpu.tdp), "tdp");
   if (!gpu.notes.empty()) rows.add("notes", gpu.notes);
 }
@@ -181,6 +185,12 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
         return collect(link, [](Collector& rows, const hardware::Link& thing) {
           rows.add("kind", std::string(name_of(hardware::kLinkKinds, thing.kind)));
           const bool network = thing.kind == hardware::LinkKind::kNetwork;
+          if (network) {
+            rows.add("transport",
+                     thing.transport ? std::string(name_of(hardware::kNetworkTransports, *thing.transport))
+                                     : "- (tcp is assumed)",
+                     "transport");
+          }
           rows.add("bandwidth", network ? to_text_in_bits(thing.bandwidth) : to_text(thing.bandwidth), "bandwidth");
           rows.add("latency", to_text(thing.latency), "latency");
           if (!thing.notes.empty()) rows.add("notes", thing.notes);

@@ -72,9 +72,7 @@ cost::Communicator communicator_of(const Scenario& scenario, std::int64_t nodes,
   hardware::Cluster cluster = scenario.cluster;
   cluster.nodes = nodes;
   cluster.gpus_per_node = gpus_per_node;
-  cost::Communicator communicator = cost::communicator_of(cluster);
-  if (scenario.transport) communicator.transport = *scenario.transport;
-  return communicator;
+  return cost::communicator_of(cluster);
 }
 
 cost::CollectiveLibrary collective_library_of(const Scenario& scenario) {
@@ -118,6 +116,7 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
     for (const DataSize size : *sizes) sweep.rows.push_back(row_of(*model, question.op, size));
     report.sweeps.push_back(std::move(sweep));
   }
+  if (communicator.nodes > 1 && communicator.transport_assumed) report.notes.emplace_back(kAssumedTransportNote);
   const auto& table = scenario.collective_table;
   if (table != nullptr && libraries.size() > 1) report.notes.emplace_back("libraries are compared by their formulas");
   if (table != nullptr && libraries.size() == 1 &&

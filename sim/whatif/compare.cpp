@@ -78,10 +78,22 @@ class Upgrades {
     constexpr auto kRates = std::to_array<double>({1, 10, 25, 40, 50, 100, 200, 400, 800, 1600, 3200, 6400});
     for (const double rate : kRates) {
       if (gigabits_per_second(rate) < now * 2.0) continue;
-      add("network", fmt::format("{} Gb/s", rate));
+      const std::int64_t ports = scenario_.cluster.node.network_ports;
+      add("network", ports == 1 ? fmt::format("{} Gb/s", rate)
+                                : fmt::format("{} x {:.6g} Gb/s", ports, rate / static_cast<double>(ports)));
+      // A rate does not say what drives it: the faster network is driven as this one.
+      if (const auto& transport = scenario_.cluster.node.network.transport; transport && uses_transport()) {
+        changes_.back().overrides.push_back(
+            {"network.transport", std::string(name_of(hardware::kNetworkTransports, *transport)), {}});
+      }
       return;
     }
     skipped_.emplace_back("network: no faster one is listed");
+  }
+
+  [[nodiscard]] bool uses_transport() const {
+    const bool aggregate = scenario_.fidelity == answer::Fidelity::kAggregate || !scenario_.model->has_layers();
+    return scenario_.strategy.kind == plan::StrategyKind::kAllReduce && !aggregate;
   }
 
   void links() {

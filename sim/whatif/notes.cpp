@@ -80,6 +80,18 @@ constexpr auto kUses = std::to_array<Use>({
     {"straggler.gpus", [](const StepQuestion& q) { return q.scenario.straggler > 1; }},
 });
 
+/// Whether the formulas of a collective library have a part in the answer, and no table of measurements.
+bool by_formulas(const StepQuestion& question) {
+  if (question.fidelity == Fidelity::kAggregate || !by_collectives(question)) return false;
+  const auto& table = question.scenario.collective_table;
+  return table == nullptr ||
+         !table->time(primitives::CollectiveOp::kAllReduce, question.gpus(), question.nodes, megabytes(1));
+}
+
+bool assumes_tuning(const StepQuestion& question) {
+  return by_formulas(question) && communicator_of(question.scenario).tuning_assumed;
+}
+
 /// Settings that somebody stated and that this prediction had no use for. The aggregate fidelity has for none above.
 std::string unused_settings(const StepQuestion& question) {
   std::string unused;
@@ -159,6 +171,10 @@ void add_server_notes(const StepQuestion& question, std::vector<std::string>& no
 
 }  // namespace
 
+bool assumes_transport(const StepQuestion& question) {
+  return by_formulas(question) && question.nodes > 1 && communicator_of(question.scenario).transport_assumed;
+}
+
 /// What rests on nothing better than an assumption. A measured step says what the GPU reaches.
 Provenance provenance_of(const StepQuestion& question) {
   const Scenario& scenario = question.scenario;
@@ -169,7 +185,8 @@ Provenance provenance_of(const StepQuestion& question) {
   const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
   const bool guessed = servers && (scenario.server_memory == kDefaultServerMemory ||
                                    (scenario.ps_transport && cost::transport_cost(*scenario.ps_transport).assumed));
-  if (!shares.empty() || guessed) return Provenance::kAssumed;
+  const bool unsaid = assumes_transport(question) || assumes_tuning(question);
+  if (!shares.empty() || guessed || unsaid) return Provenance::kAssumed;
   if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
   if (!question.calibrated || scenario.gpu_time_measured) return Provenance::kAnalytic;
   if (question.calibrated->extrapolated > Time::zero()) return Provenance::kExtrapolated;
@@ -208,10 +225,10 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
   if (!footprint.complete) notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
-  if (analytic && by_collectives(question) && question.nodes > 1 && !scenario.transport) {
-    notes.push_back(
-        fmt::format("network driven by {}, as its link's name says; --set network.transport=... says otherwise",
-                    name_of(cost::kNetworkTransports, communicator_of(scenario).transport)));
+  if (assumes_transport(question)) notes.emplace_back(kAssumedTransportNote);
+  if (assumes_tuning(question)) {
+    notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",
+                                scenario.cluster.node.gpu.name));
   }
   if (analytic && scenario.strategy.kind == StrategyKind::kAllReduce && !model.totals.sparse_tables.empty()) {
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");

@@ -7,6 +7,9 @@
 
 namespace ddlsim::whatif {
 
+/// Whether collectives cross a network of which nobody says what drives it, and no measurement answers for them.
+[[nodiscard]] bool assumes_transport(const StepQuestion& question);
+
 /// The weakest of its parts.
 [[nodiscard]] Provenance provenance_of(const StepQuestion& question);
 

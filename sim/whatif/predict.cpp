@@ -146,7 +146,7 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
   return std::string(best);
 }
 
-std::pair<Time, Time> interval_of(const StepQuestion& question, const StepParts& step) {
+std::pair<Time, Time> interval_as_asked(const StepQuestion& question, const StepParts& step) {
   const bool measured = question.scenario.gpu_time_measured;
   if (!measured && !question.calibrated) return {step.time * kInterval90Low, step.time * kInterval90High};
   const Time exposed = step.breakdown.communication_exposed;
@@ -161,6 +161,18 @@ std::pair<Time, Time> interval_of(const StepQuestion& question, const StepParts&
   const double highest = kernels > Time::zero() ? times.high / kernels : 1;
   return {max(interval.first - busy * (1 - lowest), step.time * kInterval90Low),
           interval.second + busy * (highest - 1)};
+}
+
+/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does.
+std::pair<Time, Time> interval_of(const StepQuestion& question, const StepParts& step) {
+  std::pair<Time, Time> interval = interval_as_asked(question, step);
+  if (!assumes_transport(question)) return interval;
+  StepQuestion other = question;
+  other.rdma = true;
+  if (const auto faster = step_parts(other, Detail::kAll)) {
+    interval.first = min(interval.first, interval_as_asked(other, *faster).first);
+  }
+  return interval;
 }
 
 Expected<StepQuestion> ask(const Scenario& scenario) {

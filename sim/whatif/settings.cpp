@@ -53,6 +53,7 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     const auto bandwidth = parse_bandwidth(name);
     if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
     node.network.bandwidth = *bandwidth;
+    node.network.transport.reset();  // a rate does not say what drives it
     node.network.id.clear();
     node.network.name = to_text_in_bits(*bandwidth);
   } else {
@@ -332,9 +333,9 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_collective_table},
     {"network.oversubscription", "of the leaf switches: what servers may send over what goes up; 1 is full bisection", "4",
      set_oversubscription},
-    {"network.transport", "what drives the network: infiniband, roce, efa, tcp (default: as the link's name says)", "tcp",
+    {"network.transport", "what drives the network: infiniband, roce, efa, tcpx, tcp (default: as the link's file says, else tcp is assumed)", "tcp",
      [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_choice(cost::kNetworkTransports, v, "transport"), s.transport);
+       return store(parse_choice(hardware::kNetworkTransports, v, "transport"), s.cluster.node.network.transport);
      }},
     {"ps.transport", "grpc, grpc+mpi, grpc+verbs, grpc+gdr, tcp, rdma (default: the network's own rate)", "grpc",
      [](Scenario& s, Value v, const io::Catalog&) {

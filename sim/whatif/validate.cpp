@@ -216,9 +216,14 @@ class Validator {
     if (!question) return tl::unexpected<Error>(question.error());
     const auto scenario = resolve_cluster(catalog_, question->settings);
     if (!scenario) return tl::unexpected<Error>(scenario.error());
-    const auto model = cost::CollectiveModel::create(communicator_of(*scenario), collective_library_of(*scenario));
+    const cost::Communicator communicator = communicator_of(*scenario);
+    const cost::CollectiveLibrary library = collective_library_of(*scenario);
+    const auto model = cost::CollectiveModel::create(communicator, library);
     if (!model) return tl::unexpected<Error>(model.error());
     const cost::CollectiveCost cost = model->cost(question->op, question->size);
+    // The same where nothing about the transport is assumed.
+    const auto rdma = cost::CollectiveModel::create(cost::driven_by_rdma(communicator), library);
+    const Time soonest = rdma ? min(cost.time, rdma->cost(question->op, question->size).time) : cost.time;
     const auto value_of = [&](Time time) {
       if (one.metric == CaseMetric::kLatencyMicroseconds) return time.in(microseconds);
       return (question->size / time)
@@ -226,7 +231,7 @@ class Validator {
     };
     const double value = value_of(cost.time);
     const double slow = value_of(cost.time * kCollectiveIntervalHigh);
-    const double fast = value_of(cost.time * kCollectiveIntervalLow);
+    const double fast = value_of(soonest * kCollectiveIntervalLow);
     return CaseResult{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),

@@ -191,6 +191,33 @@ TEST_CASE("hostile: small files that ask for endless work", "[hostile]") {
       ":9:24: error: 'y' is not");
 }
 
+TEST_CASE("hostile: hardware of one's own that does what nobody knows", "[hostile]") {
+  const TempFolder folder;
+  const std::string sources = "sources: {bandwidth: x, latency: x, transport: x}\n";
+  const auto link = [&](const std::string& lines) {
+    return folder.file("mine.yaml",
+                       "link: mine\nname: Mine\n" + lines + "bandwidth: 100 Gb/s\nlatency: 1 us\n" + sources);
+  };
+  const auto refuses_link = [](const std::string& path, const Words& says) {
+    Words all = says;
+    all.push_back(path + ":4:12: error: ");
+    refuses(kNoAnswer, plus(kJob, {"--nodes", "2", "--network", path}), all);
+  };
+  refuses_link(link("kind: network\ntransport: infinibnad\n"), {"unknown transport 'infinibnad'", "'infiniband'"});
+  refuses_link(link("kind: network\ntransport: pigeon\n"), {"infiniband, roce, efa, tcpx, tcp"});
+  refuses_link(link("kind: network\ntransport: [tcp]\n"), {"a single value is wanted"});
+  refuses_link(link("kind: pcie\ntransport: tcp\n"), {"a pcie link has no transport", "kind network"});
+  const std::string gpu = folder.file(
+      "own.yaml",
+      "gpu: own\nname: Own\narchitecture: Rubin\nnccl_tuning: rubin\npeer_to_peer: maybe\nform: pcie\n"
+      "sm_count: 1\npeak: {fp32: 1 TFLOP/s}\nmemory: {size: 1 GB, bandwidth: 1 TB/s}\npcie: pcie3-x16\n"
+      "tdp: 1 W\nsources: {sm_count: x, peak: x, memory: x, pcie: x, nccl_tuning: x, peer_to_peer: x, tdp: x}\n");
+  refuses(kNoAnswer, plus(kJob, {"--gpu", gpu}),
+          {gpu + ":4:14: error: unknown nccl_tuning 'rubin'", "pascal, volta, ampere, hopper, blackwell",
+           gpu + ":5:15: error: unknown peer_to_peer 'maybe'"});
+  refuses(kNoAnswer, plus(kJob, {"--set", "network.transport=pigeon"}), {"network.transport: ", "infiniband, roce"});
+}
+
 TEST_CASE("hostile: many settings take no square of time", "[hostile]") {
   const TempFolder folder;
   const std::string job = folder.file("job.yaml", "model:\n  name: bert_base\n" + numbered("  x", 100'000));

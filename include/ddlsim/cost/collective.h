@@ -2,7 +2,7 @@
 //
 //   time = min over the library's algorithms and protocols of   latency + size * seconds per byte
 //
-// Every candidate is a line in the size (NCCL's tree bends by a table), worked out once from who talks over what
+// Every candidate is a line in the size (NCCL corrects its tree by a table), worked out once from who talks over what
 // (`Communicator`) with which software (`CollectiveLibrary`), so that a question costs some tens of nanoseconds and a
 // billion ranks no more than eight. The lines are those of cost/nccl.h and cost/mpi_collectives.h. A measured table
 // (hardware/collective_table.h) of the same operation and ranks replaces them: between its sizes the answer is
@@ -36,6 +36,9 @@
 
 namespace ddlsim::cost {
 
+using hardware::GpuGeneration;
+using hardware::kNetworkTransports;
+using hardware::NetworkTransport;
 using primitives::bus_bandwidth_factor;
 using primitives::CollectiveOp;
 using primitives::kCollectiveOps;
@@ -57,20 +60,6 @@ enum class GpuFabric : std::uint8_t {
   kHostMemory,    // no peer-to-peer: staged through shared memory of the host
 };
 
-/// What the network's software makes of its wire.
-enum class NetworkTransport : std::uint8_t { kInfiniband, kRoce, kEfa, kTcpx, kTcp };
-
-inline constexpr Choices<NetworkTransport, 5> kNetworkTransports{{
-    {"infiniband", NetworkTransport::kInfiniband},
-    {"roce", NetworkTransport::kRoce},
-    {"efa", NetworkTransport::kEfa},
-    {"tcpx", NetworkTransport::kTcpx},
-    {"tcp", NetworkTransport::kTcp},
-}};
-
-/// The rows of NCCL's tuning tables: Turing counts as Volta, Ada as Ampere, what is older or foreign as Pascal.
-enum class GpuGeneration : std::uint8_t { kPascal, kVolta, kAmpere, kHopper, kBlackwell };
-
 /// Who talks, over what. Rates are those of the wire, one direction, before any efficiency.
 struct Communicator {
   std::int64_t gpus = 1;
@@ -84,7 +73,8 @@ struct Communicator {
   Bandwidth pcie{};                // one GPU to the host: what host staging moves over, and network cards hang on
   Bandwidth memory{};              // of one GPU
   bool crosses_sockets = false;    // the GPUs of a node hang on several host links
-  bool foreign = false;            // no NVIDIA GPU: NCCL's constants are a guess
+  bool transport_assumed = false;  // nobody says what drives the network
+  bool tuning_assumed = false;     // nobody says how NCCL is tuned for this GPU
   Time intra_latency{};            // one hop, as NCCL's Simple ring counts it: 3.4 us NVLink, 5.7 us PCIe
   Time inter_latency{};            // likewise: 14 us
 
@@ -92,14 +82,17 @@ struct Communicator {
 };
 
 /// Of a whole cluster, or of `gpus` of it: whole nodes first, as launchers place ranks; a multiple of the GPUs per node
-/// or fewer than one node has. The transport follows from the link's name: infiniband-*, omni-path-* and cray-aries are
-/// InfiniBand, roce-*, slingshot-* and gpudirect-tcpxo-* RoCE, aws-efa-* EFA, gpudirect-tcpx-* TCPX, aws-ena-* and
-/// tcp-* TCP; other Ethernet is TCP below 100 Gb/s and RoCE from there on (assumed).
+/// or fewer than one node has. What the hardware's files leave open is assumed, and marked so: a network without
+/// a transport is driven by TCP, a GPU without a tuning generation has the constants of Pascal.
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster);
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus);
 /// `per_node` GPUs on each of `nodes` of its servers.
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
                                            std::int64_t per_node);
+
+/// The other end of what an assumed transport may be: RDMA (RoCE) drives the network. Changes nothing that is stated.
+[[nodiscard]] Communicator driven_by_rdma(Communicator communicator);
+
 
 struct CollectiveCost {
   Time time{};
@@ -108,20 +101,22 @@ struct CollectiveCost {
   Provenance provenance = Provenance::kAnalytic;
 };
 
-/// One candidate: latency + size * per_byte / bend(size) + ramp * log2(1 + size / 4 MiB), for sizes above `above` and
-/// up to `up_to`.
+/// One candidate, for sizes above `above` and up to `up_to`:
+///   latency + size * per_byte [/ tree_correction(size)] + growth_per_doubling * log2(1 + size / 4 MiB)
 struct CollectiveLine {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
   CollectiveProtocol protocol = CollectiveProtocol::kNone;
   Time latency{};
   Time per_byte{};                        // of one byte
-  Time ramp{};                            // cost/nccl.h
+  Time growth_per_doubling{};             // of the size, from 4 MiB on: cost/nccl.h
   DataSize above = bytes(-1);             // exclusive
   DataSize up_to = DataSize::infinity();  // inclusive
-  bool bends = false;                     // NCCL's tree: cost/nccl.h
+  bool tree_corrected = false;            // by NCCL's table of size: cost/nccl.h
   Provenance provenance = Provenance::kAnalytic;
 
-  [[nodiscard]] Time time(DataSize size) const { return time(size, ramp > Time::zero() ? doublings(size) : 0.0); }
+  [[nodiscard]] Time time(DataSize size) const {
+    return time(size, growth_per_doubling > Time::zero() ? doublings(size) : 0.0);
+  }
   /// The same for one who asks many lines: `doublings` of the size is their common part.
   [[nodiscard]] Time time(DataSize size, double doublings_of_size) const;
   /// log2(1 + size / 4 MiB)

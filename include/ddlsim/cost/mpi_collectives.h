@@ -1,16 +1,22 @@
 // MPI collectives on GPU buffers: host-staged, CUDA-aware, and Baidu's ring.
 //
 // n ranks (one per GPU), S bytes, latency a, b seconds per byte, c seconds per byte reduced, lg = log2:
-//   all_reduce   recursive doubling  lg n (a + S b + S c)                                   up to 2 KiB
-//                Rabenseifner        2 lg n a + 2 (n-1)/n S b + (n-1)/n S c                 above
-//                not a power of two  2 (a + S b) + S c more, to fold into the power below
-//                ring                2(n-1) a + 2 (n-1)/n S b + (n-1)/n S c                 on request
-//   all_gather   recursive doubling  lg n a + (n-1)/n S b                                   below 512 KiB
-//                ring                (n-1) a + (n-1)/n S b                                  from there on
-//   reduce_scatter recursive halving lg n a + (n-1)/n S (b + c) below 512 KiB; pairwise     (n-1) a + ... above
-//   all_to_all   Bruck               lg n a + lg n/2 S b           up to 256 B per message; pairwise (n-1) a + ...
-//   above broadcast    binomial            lg n (a + S b) below 12 KiB; scatter and ring all-gather above reduce
-//   binomial            lg n (a + S b + S c) up to 2 KiB; Rabenseifner         above
+// ```
+//   all_reduce      recursive doubling  lg n (a + S b + S c)                        up to 2 KiB
+//                   Rabenseifner        2 lg n a + 2 (n-1)/n S b + (n-1)/n S c      above
+//                   not a power of two  2 (a + S b) + S c more, to fold into the power below
+//                   ring                2(n-1) a + 2 (n-1)/n S b + (n-1)/n S c      on request
+//   all_gather      recursive doubling  lg n a + (n-1)/n S b                        up to 512 KiB
+//                   ring                (n-1) a + (n-1)/n S b                       above
+//   reduce_scatter  recursive halving   lg n a + (n-1)/n S (b + c)                  up to 512 KiB
+//                   pairwise            (n-1) a + (n-1)/n S (b + c)                 above
+//   all_to_all      Bruck               lg n a + lg n/2 S b                         up to 256 B per message
+//                   pairwise            (n-1) a + (n-1)/n S b                       above
+//   broadcast       binomial            lg n (a + S b)                              up to 12 KiB
+//                   scatter, ring       (lg n + n-1) a + 2 (n-1)/n S b              above
+//   reduce          binomial            lg n (a + S b + S c)                        up to 2 KiB
+//                   Rabenseifner        2 lg n a + 2 (n-1)/n S b + (n-1)/n S c      above
+// ```
 // Ranks are placed node by node: of lg n exchanges the first lg g stay inside the node (recursive halving sends its
 // largest halves there), the others share the node's network among its g ranks; a ring crosses it once per node.
 // Sources: Thakur, Rabenseifner, Gropp, IJHPCA 2005; MPICH src/mpi/coll (thresholds).

@@ -1,7 +1,7 @@
 // NCCL: its tuning model as a cost model.
 //
 // For every algorithm and protocol that NCCL would consider,
-//   time = base + hops * hop latency + size / algorithm bandwidth [ / correction(size) ] + local pass + ramp
+//   time = base + hops * hop latency + size / algorithm bandwidth [ / correction(size) ] + local pass + growth
 // Ring:  2(n-1) steps for all_reduce, n-1 for all_gather and reduce_scatter, of size/n each over the slowest hop;
 //        broadcast and reduce pipeline the whole size. Of all_reduce's steps 2(N-1) cross the network of N nodes.
 //        Simple rings between nodes take 1.4 (Ampere on) or 1.9 times that latency.
@@ -19,9 +19,9 @@
 // - Volta's NVLink: 23.1 of 25 GB/s, from the 2 and 4 GPU all_reduce of VIA-Research/vTrain (23 and 88 GB/s of bus
 //   bandwidth over one and four links) less the local pass; NCCL's 20 is below what is measured.
 // - Local pass: 3 size/n bytes of GPU memory (two reads, one write) that no transfer hides, and
-// - ramp: 18 us (Ampere), 8 us (Hopper; taken for Blackwell) * log2(1 + size/4 MiB) for Simple. Both from
+// - growth: 18 us (Ampere), 8 us (Hopper; taken for Blackwell) * log2(1 + size/4 MiB) for Simple. Both from
 //   ai-dynamo/aiconfigurator's A100 and H100 all_reduce, all_gather, reduce_scatter of 2-8 GPUs (NCCL 2.27).
-//   The ramp holds for LL128 too, the local pass for every protocol.
+//   The growth holds for LL128 too, the local pass for every protocol.
 // - Without peer access GPUs meet in the host's memory: half of PCIe's rate, at most 5 GB/s (assumed; aiconfigurator's
 //   four L40S reach 4.8). Boxes of several sockets without NVLink vary tenfold: what crosses sockets is assumed too.
 // - Transports: InfiniBand 0.96 as NCCL's 12 of 12.5; RoCE 8 % below it (tensorflow issue 2916); EFA as RoCE (assumed)

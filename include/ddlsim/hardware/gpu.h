@@ -39,6 +39,18 @@ inline constexpr Choices<Form, 4> kForms{{
     {"superchip", Form::kSuperchip},
 }};
 
+/// The generations that NCCL's tuning tells apart. Turing is tuned as Volta, Ada as Ampere, what is older than Pascal
+/// as Pascal.
+enum class GpuGeneration : std::uint8_t { kPascal, kVolta, kAmpere, kHopper, kBlackwell };
+
+inline constexpr Choices<GpuGeneration, 5> kGpuGenerations{{
+    {"pascal", GpuGeneration::kPascal},
+    {"volta", GpuGeneration::kVolta},
+    {"ampere", GpuGeneration::kAmpere},
+    {"hopper", GpuGeneration::kHopper},
+    {"blackwell", GpuGeneration::kBlackwell},
+}};
+
 struct GpuProfile;
 
 /// Curves fitted to a GPU (hardware/gpu_profile.h), and that GPU's datasheet: what the curves are shares of.
@@ -51,7 +63,7 @@ struct MeasuredProfile {
 struct Gpu {
   std::string id;
   std::string name;
-  std::string architecture;
+  std::string architecture;  // its maker's name for it: profiles are lent within one, no cost depends on it
   Form form = Form::kPcie;
   std::int64_t sm_count = 0;
   PeakRates peak;
@@ -61,6 +73,8 @@ struct Gpu {
   std::optional<Bandwidth> nvlink;  // per direction, all links of the GPU together
   std::string nvlink_id;            // the link's file
   std::string pcie_id;
+  std::optional<GpuGeneration> nccl_tuning;  // nothing: nobody says, or NCCL does not run on it
+  bool peer_to_peer = true;                  // over PCIe; without it GPUs meet in the host's memory
   Power tdp{};
   /// What may answer for its kernels: its own first, then those of GPUs of its architecture, the nearest first. They come
   /// with the GPU from the catalogue; stated: somebody named one, or none.

@@ -19,12 +19,24 @@ inline constexpr Choices<LinkKind, 3> kLinkKinds{{
     {"network", LinkKind::kNetwork},
 }};
 
+/// What the network's software makes of its wire.
+enum class NetworkTransport : std::uint8_t { kInfiniband, kRoce, kEfa, kTcpx, kTcp };
+
+inline constexpr Choices<NetworkTransport, 5> kNetworkTransports{{
+    {"infiniband", NetworkTransport::kInfiniband},
+    {"roce", NetworkTransport::kRoce},
+    {"efa", NetworkTransport::kEfa},
+    {"tcpx", NetworkTransport::kTcpx},
+    {"tcp", NetworkTransport::kTcp},
+}};
+
 struct Link {
   std::string id;
   std::string name;
   LinkKind kind = LinkKind::kNetwork;
-  Bandwidth bandwidth{};  // per direction, full duplex
-  Time latency{};         // one hop of a collective, software included
+  std::optional<NetworkTransport> transport;  // of a network; nothing: nobody says what drives it
+  Bandwidth bandwidth{};                      // per direction, full duplex
+  Time latency{};                             // one hop of a collective, software included
   Sources sources;
   std::string notes;
 };

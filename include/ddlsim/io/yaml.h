@@ -97,6 +97,13 @@ class MapReader {
     return accept(parse_choice(choices, value->text, key), *value).value_or(choices.front().second);
   }
 
+  template <typename Enum, std::size_t N>
+  [[nodiscard]] std::optional<Enum> optional_choice(std::string_view key, const Choices<Enum, N>& choices) {
+    const Node* value = find(key);
+    if (value == nullptr || !is_scalar(*value)) return std::nullopt;
+    return accept(parse_choice(choices, value->text, key), *value);
+  }
+
   /// Every key of `keys` that stands in the map must have a text under `sources:`; anything else there is an error.
   [[nodiscard]] Sources sources(const std::vector<std::string>& keys);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ddlsim/answer/collective.h"
@@ -36,7 +37,10 @@ struct CollectiveQuestion {
 
 inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 
-/// Who talks over what in a scenario: its cluster, transport and stated efficiencies. The scenario needs no model.
+inline constexpr std::string_view kAssumedTransportNote =
+    "assumed: TCP drives the network; --set network.transport=... says otherwise";
+
+/// Who talks over what in a scenario. The scenario needs no model.
 [[nodiscard]] cost::Communicator communicator_of(const Scenario& scenario);
 /// The same on so many of its nodes and GPUs.
 [[nodiscard]] cost::Communicator communicator_of(const Scenario& scenario, std::int64_t nodes,

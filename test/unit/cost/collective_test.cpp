@@ -167,9 +167,38 @@ TEST_CASE("collective: communicators of the catalog", "[unit][cost]") {
   CHECK(communicator_of(cluster_of("dgx1-v100", 1)).fabric == GpuFabric::kNvlinkMesh);
   CHECK(communicator_of(cluster_of("p4d.24xlarge", 2)).transport == NetworkTransport::kEfa);
   CHECK(communicator_of(cluster_of("p3.8xlarge", 2)).transport == NetworkTransport::kTcp);
+  CHECK_FALSE(communicator_of(cluster_of("p3.8xlarge", 2)).transport_assumed);
+  CHECK_FALSE(dgx.tuning_assumed);
   const Communicator pcie = communicator_of(cluster_of("pcie-8xv100", 1));
   CHECK(pcie.fabric == GpuFabric::kPcie);
   CHECK(pcie.crosses_sockets);
+}
+
+TEST_CASE("collective: what hardware does follows from its fields, never from its names", "[unit][cost]") {
+  hardware::Cluster renamed = cluster_of("dgx-a100", 4);
+  renamed.node.id = renamed.node.network.id = renamed.node.gpu.id = "rtx-tcp";
+  renamed.node.gpu.architecture = "CDNA Kepler";
+  const Communicator dgx = communicator_of(renamed);
+  CHECK(dgx.generation == GpuGeneration::kAmpere);
+  CHECK(dgx.transport == NetworkTransport::kInfiniband);
+  CHECK_FALSE(dgx.tuning_assumed);
+  // Left open: TCP and Pascal's constants, both assumed, at any rate.
+  renamed.node.network.transport.reset();
+  renamed.node.gpu.nccl_tuning.reset();
+  for (const double rate : {1.0, 99.0, 100.0, 800.0}) {
+    renamed.node.network.bandwidth = gigabits_per_second(rate);
+    const Communicator open = communicator_of(renamed);
+    CHECK(open.transport == NetworkTransport::kTcp);
+    CHECK(open.transport_assumed);
+    CHECK(open.generation == GpuGeneration::kPascal);
+    CHECK(open.tuning_assumed);
+  }
+  hardware::Cluster cards = cluster_of("pcie-8x4090", 1);
+  CHECK(communicator_of(cards).fabric == GpuFabric::kHostMemory);
+  cards.node.gpu.peer_to_peer = true;
+  CHECK(communicator_of(cards).fabric == GpuFabric::kPcie);
+  // RCCL is none of NCCL's generations.
+  CHECK(communicator_of(cluster_of("mi300x-8gpu", 1)).tuning_assumed);
 }
 
 TEST_CASE("collective: what cannot be is refused", "[unit][cost]") {

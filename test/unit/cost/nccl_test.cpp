@@ -44,7 +44,7 @@ double time_us(const Communicator& c, const CollectiveLibrary& library, primitiv
 
 TEST_CASE("nccl: a Simple ring of one node", "[unit][cost]") {
   const auto ring = forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple);
-  // 8.4 + 14 * 3.4 = 56 us; 12 MiB * 14/8 / 240 GB/s = 91.7504 us; ramp 18 * log2(1 + 3) = 36 us
+  // 8.4 + 14 * 3.4 = 56 us; 12 MiB * 14/8 / 240 GB/s = 91.7504 us; growth 18 * log2(1 + 3) = 36 us
   CHECK(time_us(ampere(), ring, primitives::CollectiveOp::kAllReduce, mebibytes(12)) == Approx(56 + 91.7504 + 36));
   // 8.4 + 7 * 3.4 = 32.2 us; half of the volume
   CHECK(time_us(ampere(), ring, primitives::CollectiveOp::kAllGather, mebibytes(12)) == Approx(32.2 + 45.8752 + 36));
@@ -84,6 +84,59 @@ TEST_CASE("nccl: a ring over nodes goes at the slower of links and network", "[u
                 primitives::CollectiveOp::kAllReduce, mebibytes(12)) == Approx(180.88 + 122.88 + 36));
 }
 
+TEST_CASE("nccl: a step of a ring over nodes waits for the network's work", "[unit][cost]") {
+  // 28 of LL's 30 hops stay inside; 0.6 us there, but 1 us of work per step: 6.6 + 28 * 1 + 2 * 2.7 = 40 us
+  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl),
+                primitives::CollectiveOp::kAllReduce, bytes(0)) == Approx(40));
+  // LL128 takes longer than that inside: 14 + 28 * 1.9 + 2 * 4 = 75.2 us
+  CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kLl128),
+                primitives::CollectiveOp::kAllReduce, bytes(0)) == Approx(75.2));
+  // Simple has three times the work, seen where links take no time: (28 * 3 + 2 * 14) * 1.4 + 8.4 = 165.2 us; half of
+  // the steps, none repeated, for a gather: 14 * 3 + 14 + 8.4 = 64.4 us
+  Communicator prompt = ampere(2);
+  prompt.intra_latency = Time::zero();
+  const auto simple = forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple);
+  CHECK(time_us(prompt, simple, primitives::CollectiveOp::kAllReduce, bytes(0)) == Approx(165.2));
+  CHECK(time_us(prompt, simple, primitives::CollectiveOp::kAllGather, bytes(0)) == Approx(64.4));
+  // Before Ampere a Simple ring between nodes takes 1.9 times its hops: 112 * 1.9 + 8.4 = 221.2 us
+  prompt.generation = GpuGeneration::kVolta;
+  CHECK(time_us(prompt, simple, primitives::CollectiveOp::kAllReduce, bytes(0)) == Approx(221.2));
+}
+
+TEST_CASE("nccl: what reaches over PCIe, between sockets and through the host", "[unit][cost]") {
+  Communicator c = ampere();
+  c.fabric = GpuFabric::kPcie;
+  c.intra = gigabytes_per_second(15.754);
+  const auto intra = [&] { return effective_rates(c, {}).intra.in(gigabytes_per_second); };
+  CHECK(intra() == Approx(12));
+  CHECK(effective_rates(c, {}).provenance == Provenance::kAnalytic);
+  c.crosses_sockets = true;
+  CHECK(intra() == Approx(10));
+  CHECK(effective_rates(c, {}).provenance == Provenance::kAssumed);
+  c.fabric = GpuFabric::kHostMemory;
+  CHECK(intra() == Approx(5));  // half of 12, at most 5
+  c.intra = gigabytes_per_second(7.877);
+  CHECK(intra() == Approx(3));
+}
+
+TEST_CASE("nccl: what nobody says is assumed", "[unit][cost]") {
+  Communicator c = ampere(2);
+  CHECK(effective_rates(c, {}).provenance == Provenance::kAnalytic);
+  CHECK(driven_by_rdma(c).transport == NetworkTransport::kInfiniband);  // as stated
+  c.transport = NetworkTransport::kTcp;
+  CHECK(driven_by_rdma(c).transport == NetworkTransport::kTcp);
+  c.transport_assumed = true;
+  CHECK(driven_by_rdma(c).transport == NetworkTransport::kRoce);
+  CollectiveLibrary stated;
+  stated.inter_efficiency = 0.5;
+  CHECK(effective_rates(c, stated).provenance == Provenance::kAssumed);  // TCP's latency still is
+  Communicator alone = ampere(1);
+  alone.transport_assumed = true;
+  CHECK(effective_rates(alone, {}).provenance == Provenance::kAnalytic);
+  alone.tuning_assumed = true;
+  CHECK(effective_rates(alone, {}).provenance == Provenance::kAssumed);
+}
+
 TEST_CASE("nccl: TCP sockets reach at most 32 Gb/s of a port", "[unit][cost]") {
   Communicator c = ampere(2);
   c.transport = NetworkTransport::kTcp;
@@ -103,7 +156,7 @@ TEST_CASE("nccl: the switch of a Hopper node reduces", "[unit][cost]") {
   Communicator c = ampere();
   c.generation = GpuGeneration::kHopper;
   c.intra = gigabytes_per_second(450);
-  // 450 * 20.6/25 * 0.85 = 315.18 GB/s; 1020 MiB * 9/8 / 315.18 GB/s = 3817.631 us, 25 us, ramp 8 * log2(256) = 64 us
+  // 450 * 20.6/25 * 0.85 = 315.18 GB/s; 1020 MiB * 9/8 / 315.18 GB/s = 3817.631 us, 25 us, growth 8 * log2(256) = 64 us
   const auto cost = CollectiveModel::create(c).value().cost(primitives::CollectiveOp::kAllReduce, mebibytes(1020));
   CHECK(cost.algorithm == CollectiveAlgorithm::kNvls);
   CHECK(cost.time.in(microseconds) == Approx(3817.631 + 25 + 64).epsilon(1e-6));
@@ -112,6 +165,14 @@ TEST_CASE("nccl: the switch of a Hopper node reduces", "[unit][cost]") {
             .value()
             .bus_bandwidth_limit(primitives::CollectiveOp::kAllReduce)
             .in(gigabytes_per_second) == Approx(490.28).epsilon(1e-4));
+  // Blackwell: 900 * 40.1/50 * 0.74 = 534.132 GB/s; 2252.7029 us
+  Communicator blackwell = c;
+  blackwell.generation = GpuGeneration::kBlackwell;
+  blackwell.intra = gigabytes_per_second(900);
+  CHECK(time_us(blackwell, {}, primitives::CollectiveOp::kAllReduce, mebibytes(1020)) ==
+        Approx(2252.7029 + 25 + 64).epsilon(1e-6));
+  // The switches of older nodes do not.
+  CHECK_FALSE(CollectiveModel::create(ampere(), forced(CollectiveAlgorithm::kNvls, CollectiveProtocol::kSimple)));
   CollectiveLibrary without;
   without.nvls = false;
   CHECK(CollectiveModel::create(c, without)
@@ -144,7 +205,7 @@ TEST_CASE("nccl: latency settings shift every hop and never below nothing", "[un
 
 TEST_CASE("nccl: all_to_all leaves a node through its network", "[unit][cost]") {
   // A GPU sends 8/16 of 16 MiB away, eight do: 64 MiB / 192 GB/s = 349.525 us. One message to 7 near and 8 far peers,
-  // eight at a time: 8.4 + 7/8 * 3.4 + 8/8 * 14 = 25.375 us; ramp 18 * log2(5) = 41.7947 us
+  // eight at a time: 8.4 + 7/8 * 3.4 + 8/8 * 14 = 25.375 us; growth 18 * log2(5) = 41.7947 us
   CHECK(time_us(ampere(2), forced(CollectiveAlgorithm::kDirect, CollectiveProtocol::kSimple),
                 primitives::CollectiveOp::kAllToAll,
                 mebibytes(16)) == Approx(349.5253 + 25.375 + 41.7947).epsilon(1e-6));
@@ -204,7 +265,7 @@ TEST_CASE("nccl: one tree alone has two thirds of two trees' bandwidth", "[unit]
   const auto slope = [&](CollectiveAlgorithm algorithm) {
     return of(algorithm, gigabytes(8)) - of(algorithm, gigabytes(4));
   };
-  // The ramp of Simple grows by the same doublings for both and is small beside 4 GB.
+  // The growth of Simple is by the same doublings for both and is small beside 4 GB.
   CHECK(slope(CollectiveAlgorithm::kTree) / slope(CollectiveAlgorithm::kDoubleTree) == Approx(1.5).epsilon(0.01));
 }
 

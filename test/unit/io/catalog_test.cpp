@@ -104,7 +104,8 @@ TEST_CASE("catalog: every gpu loads, with a source for every value", "[unit][io]
     const auto gpu = catalog().gpu(id);
     REQUIRE(said(gpu) == "");
     CHECK(gpu->id == id);
-    CHECK(has_all(keys_of(gpu->sources), {"sm_count", "peak", "memory", "pcie", "tdp"}));
+    CHECK(has_all(keys_of(gpu->sources), {"sm_count", "peak", "memory", "pcie", "peer_to_peer", "tdp"}));
+    CHECK(has_all(keys_of(gpu->sources), {"nccl_tuning"}) == gpu->nccl_tuning.has_value());
     CHECK(has_all(keys_of(gpu->sources), {"nvlink"}) == gpu->nvlink.has_value());
     CHECK(catalog().link(gpu->pcie_id).has_value());
     if (gpu->nvlink) CHECK(catalog().link(gpu->nvlink_id).has_value());
@@ -118,7 +119,8 @@ TEST_CASE("catalog: every link loads, with a source for every value", "[unit][io
     const auto link = catalog().link(id);
     REQUIRE(said(link) == "");
     CHECK(link->id == id);
-    CHECK(keys_of(link->sources) == Names{"bandwidth", "latency"});
+    CHECK(keys_of(link->sources) ==
+          (link->transport ? Names{"transport", "bandwidth", "latency"} : Names{"bandwidth", "latency"}));
   }
 }
 
@@ -220,7 +222,7 @@ TEST_CASE("catalog: a value without a source is refused", "[unit][io]") {
   const auto data = copy.open();
   REQUIRE(said(data) == "");
   const std::string gpu = "hardware/gpus/v100-sxm2-16gb.yaml";
-  for (const std::string key : {"sm_count", "peak", "memory", "nvlink", "pcie", "tdp"}) {
+  for (const std::string key : {"sm_count", "peak", "memory", "nvlink", "pcie", "nccl_tuning", "peer_to_peer", "tdp"}) {
     CAPTURE(key);
     const std::string whole = contents(copy.path(gpu));
     copy.edit(gpu, "sources:", "  " + key + ":", "  # " + key + ":");
@@ -231,9 +233,46 @@ TEST_CASE("catalog: a value without a source is refused", "[unit][io]") {
   copy.edit("hardware/links/ethernet-25g.yaml", "sources:", "  latency:", "  # latency:");
   CHECK_THAT(said(data->link("ethernet-25g")),
              Contains("ethernet-25g.yaml:") && Contains("sources needs the key 'latency'"));
+  copy.edit("hardware/links/tcp-10g.yaml", "sources:", "  transport:", "  # transport:");
+  CHECK_THAT(said(data->link("tcp-10g")), Contains("tcp-10g.yaml:") && Contains("sources needs the key 'transport'"));
   copy.edit("hardware/nodes/dgx1-v100.yaml", "sources:", "  pcie_uplinks:", "  # pcie_uplinks:");
   CHECK_THAT(said(data->node("dgx1-v100")),
              Contains("dgx1-v100.yaml:") && Contains("sources needs the key 'pcie_uplinks'"));
+}
+
+TEST_CASE("catalog: what hardware does is one of the known words", "[unit][io]") {
+  const DataCopy copy;
+  const auto data = copy.open();
+  REQUIRE(said(data) == "");
+  copy.edit("hardware/links/tcp-10g.yaml", "kind:", "transport: tcp", "transport: udp");
+  CHECK_THAT(said(data->link("tcp-10g")), Contains("tcp-10g.yaml:4:12: error: unknown transport 'udp'") &&
+                                              Contains("infiniband, roce, efa, tcpx, tcp"));
+  copy.edit("hardware/links/pcie3-x16.yaml", "kind:", "kind: pcie\n", "kind: pcie\ntransport: infiniband\n");
+  CHECK_THAT(said(data->link("pcie3-x16")),
+             Contains("pcie3-x16.yaml:4:12: error: a pcie link has no transport") && Contains("kind network"));
+  const std::string gpu = "hardware/gpus/h100-sxm5-80gb.yaml";
+  const std::string whole = contents(copy.path(gpu));
+  copy.edit(gpu, "pcie:", "nccl_tuning: hopper", "nccl_tuning: rubin");
+  CHECK_THAT(said(data->gpu("h100-sxm5-80gb")), Contains("h100-sxm5-80gb.yaml:") &&
+                                                    Contains(":14: error: unknown nccl_tuning 'rubin'") &&
+                                                    Contains("pascal, volta, ampere, hopper, blackwell"));
+  std::ofstream(copy.path(gpu)) << whole;
+  copy.edit(gpu, "pcie:", "peer_to_peer: yes", "peer_to_peer: perhaps");
+  CHECK_THAT(said(data->gpu("h100-sxm5-80gb")), Contains("unknown peer_to_peer 'perhaps'") && Contains("yes, no"));
+}
+
+TEST_CASE("catalog: what drives a network is what its file says", "[unit][io]") {
+  using hardware::NetworkTransport;
+  CHECK(catalog().link("infiniband-100g").value().transport == NetworkTransport::kInfiniband);
+  CHECK(catalog().link("gpudirect-tcpxo-200g").value().transport == NetworkTransport::kRoce);
+  CHECK(catalog().link("gpudirect-tcpx-200g").value().transport == NetworkTransport::kTcpx);
+  CHECK(catalog().link("aws-ena-100g").value().transport == NetworkTransport::kTcp);
+  CHECK_FALSE(catalog().link("ethernet-100g").value().transport);
+  CHECK_FALSE(catalog().link("pcie3-x16").value().transport);
+  CHECK(catalog().gpu("t4").value().nccl_tuning == hardware::GpuGeneration::kVolta);
+  CHECK_FALSE(catalog().gpu("mi300x").value().nccl_tuning);
+  CHECK_FALSE(catalog().gpu("rtx-4090").value().peer_to_peer);
+  CHECK(catalog().gpu("rtx-a6000").value().peer_to_peer);
 }
 
 TEST_CASE("catalog: a source without its value is refused", "[unit][io]") {

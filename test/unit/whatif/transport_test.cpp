@@ -1,0 +1,170 @@
+// What drives a network and how NCCL is tuned follow from what files and users say; what nobody says is assumed.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A copy of a shipped file under another name, each `from` replaced by its `to`.
+class OwnFile {
+ public:
+  OwnFile(const std::string& shipped, const std::string& name,
+          const std::vector<std::pair<std::string, std::string>>& edits)
+      : path_(fs::temp_directory_path() / ("ddlsim-own-" + std::to_string(::getpid())) / (name + ".yaml")) {
+    std::ostringstream read;
+    read << std::ifstream(fs::path(DDLSIM_SOURCE_DATA) / "hardware" / shipped).rdbuf();
+    std::string text = read.str();
+    for (const auto& [from, to] : edits) {
+      const std::size_t at = text.find(from);
+      REQUIRE(at != std::string::npos);
+      text.replace(at, from.size(), to);
+    }
+    fs::create_directories(path_.parent_path());
+    std::ofstream(path_) << text;
+  }
+  ~OwnFile() { fs::remove_all(path_.parent_path()); }
+  OwnFile(const OwnFile&) = delete;
+  OwnFile& operator=(const OwnFile&) = delete;
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+answer::Prediction all_reduced(const std::string& network, std::vector<Override> more = {}) {
+  std::vector<Override> settings{{"model", "vgg16", {}},
+                                 {"node", "dgx1-v100", {}},
+                                 {"nodes", "4", {}},
+                                 {"strategy", "allreduce", {}},
+                                 {"network", network, {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return predict(resolve(catalog(), settings).value()).value();
+}
+
+bool assumes_tcp(const answer::Prediction& p) {
+  return std::find(p.notes.begin(), p.notes.end(), kAssumedTransportNote) != p.notes.end();
+}
+
+Time collective_time(const std::vector<Override>& settings) {
+  const Scenario scenario = resolve_cluster(catalog(), settings).value();
+  const auto model = cost::CollectiveModel::create(communicator_of(scenario), collective_library_of(scenario));
+  return model.value().cost(primitives::CollectiveOp::kAllReduce, gigabytes(1)).time;
+}
+
+}  // namespace
+
+TEST_CASE("transport: a copy of a link does what the link does", "[unit][whatif]") {
+  const OwnFile mine("links/tcp-100g.yaml", "my-tcp", {{"link: tcp-100g", "link: my-tcp"}});
+  const auto on = [](const std::string& network) {
+    return collective_time({{"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", network, {}}});
+  };
+  CHECK(on(mine.path()) == on("tcp-100g"));
+  CHECK(on("roce-100g") < on("tcp-100g"));
+  CHECK(all_reduced(mine.path()).step_time == all_reduced("tcp-100g").step_time);
+  CHECK_FALSE(assumes_tcp(all_reduced(mine.path())));
+}
+
+TEST_CASE("transport: nothing jumps between 99 and 100 Gb/s", "[unit][whatif]") {
+  const Time below = all_reduced("99 Gb/s").step_time;
+  const Time at = all_reduced("100 Gb/s").step_time;
+  CHECK(at <= below);
+  CHECK(at / below > 1 - 0.015);
+}
+
+TEST_CASE("transport: what nobody says is TCP, and the interval reaches to RDMA", "[unit][whatif]") {
+  const answer::Prediction open = all_reduced("100 Gb/s");
+  const answer::Prediction tcp = all_reduced("100 Gb/s", {{"network.transport", "tcp", {}}});
+  const answer::Prediction roce = all_reduced("100 Gb/s", {{"network.transport", "roce", {}}});
+  CHECK(assumes_tcp(open));
+  CHECK(open.provenance == Provenance::kAssumed);
+  CHECK(open.step_time == tcp.step_time);
+  CHECK(open.interval_90.first == roce.interval_90.first);
+  CHECK(open.interval_90.second == tcp.interval_90.second);
+  CHECK(roce.interval_90.first < tcp.interval_90.first);
+  for (const answer::Prediction& stated : {tcp, roce, all_reduced("roce-100g")}) {
+    CHECK_FALSE(assumes_tcp(stated));
+    CHECK(stated.provenance != Provenance::kAssumed);
+  }
+  CHECK(roce.step_time == all_reduced("roce-100g").step_time);
+  // At 10 Gb/s TCP is the faster in the wire: the interval stays what it is.
+  const answer::Prediction slow = all_reduced("10 Gb/s");
+  CHECK(slow.interval_90.second == all_reduced("10 Gb/s", {{"network.transport", "tcp", {}}}).interval_90.second);
+  CHECK(slow.interval_90.first <= all_reduced("10 Gb/s", {{"network.transport", "tcp", {}}}).interval_90.first);
+}
+
+TEST_CASE("transport: a rate leaves open what drives it, a link of the server does not", "[unit][whatif]") {
+  const auto transport = [](std::vector<Override> more) {
+    std::vector<Override> settings{{"node", "dgx1-v100", {}}, {"nodes", "4", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return resolve_cluster(catalog(), settings).value().cluster.node.network.transport;
+  };
+  CHECK(transport({}) == hardware::NetworkTransport::kInfiniband);
+  CHECK_FALSE(transport({{"network", "100 Gb/s", {}}}));
+  CHECK_FALSE(transport({{"network", "ethernet-100g", {}}}));
+  // Whatever order they are stated in.
+  CHECK(transport({{"network.transport", "roce", {}}, {"network", "100 Gb/s", {}}}) ==
+        hardware::NetworkTransport::kRoce);
+  CHECK(transport({{"network.transport", "tcp", {}}}) == hardware::NetworkTransport::kTcp);
+}
+
+TEST_CASE("transport: parameter servers assume no transport of collectives", "[unit][whatif]") {
+  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}})));
+  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"nodes", "1", {}}})));
+}
+
+TEST_CASE("transport: the faster network that is tried is driven as this one", "[unit][whatif]") {
+  const std::vector<Override> base{
+      {"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"strategy", "allreduce", {}}};
+  const auto comparison = what_would_help(catalog(), base).value();
+  const auto network = std::find_if(comparison.alternatives.begin(), comparison.alternatives.end(),
+                                    [](const auto& one) { return one.name.starts_with("network"); });
+  REQUIRE(network != comparison.alternatives.end());
+  CHECK(network->name == "network = 4 x 200 Gb/s, network.transport = infiniband");
+  CHECK(network->speedup >= 1);
+  CHECK_FALSE(assumes_tcp(network->prediction));
+}
+
+TEST_CASE("tuning: a GPU's architecture is a name", "[unit][whatif]") {
+  const OwnFile renamed(
+      "gpus/h100-sxm5-80gb.yaml", "my-h100",
+      {{"gpu: h100-sxm5-80gb", "gpu: my-h100"}, {"architecture: Hopper", "architecture: Grasshopper"}});
+  const auto on = [](const std::string& gpu) {
+    return std::vector<Override>{{"node", "dgx-h100", {}}, {"gpu", gpu, {}}};
+  };
+  CHECK(collective_time(on(renamed.path())) == collective_time(on("h100-sxm5-80gb")));
+  CHECK_FALSE(communicator_of(resolve_cluster(catalog(), on(renamed.path())).value()).tuning_assumed);
+}
+
+TEST_CASE("tuning: where a file does not say, the answer is assumed", "[unit][whatif]") {
+  const OwnFile silent(
+      "gpus/h100-sxm5-80gb.yaml", "my-h100",
+      {{"gpu: h100-sxm5-80gb", "gpu: my-h100"}, {"\nnccl_tuning: hopper", ""}, {"  nccl_tuning:", "  # nccl_tuning:"}});
+  const auto on = [](const std::string& gpu) {
+    std::vector<Override> settings{{"model", "vgg16", {}}, {"node", "dgx-h100", {}}, {"strategy", "allreduce", {}}};
+    for (const char* share : {"compute", "memory", "pcie"}) {
+      settings.push_back({std::string("efficiency.") + share, "50 %", {}});
+    }
+    settings.push_back({"gpu", gpu, {}});
+    return predict(resolve(catalog(), settings).value()).value();
+  };
+  const answer::Prediction silence = on(silent.path());
+  CHECK(silence.provenance == Provenance::kAssumed);
+  CHECK(std::any_of(silence.notes.begin(), silence.notes.end(),
+                    [](const std::string& note) { return note.find("has no nccl_tuning") != std::string::npos; }));
+  CHECK(on("h100-sxm5-80gb").provenance == Provenance::kAnalytic);
+}
