@@ -1,11 +1,11 @@
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "ddlsim/support/names.h"
@@ -128,25 +128,14 @@ int print(const std::string& text) {
   const std::string clean = without_controls(text);
   const bool written = std::fwrite(clean.data(), 1, clean.size(), stdout) == clean.size() && std::fflush(stdout) == 0;
   if (written) return kDone;
-  std::fputs("error: the answer could not be written\n", stderr);
+  const std::string why = std::strerror(errno);
+  std::fputs(fmt::format("error: the answer could not be written to standard output: {}\n", why).c_str(), stderr);
   return kNoAnswer;
 }
 
 int print(const Error& error) {
   std::fputs((without_controls(to_string(error)) + "\n").c_str(), stderr);
   return kNoAnswer;
-}
-
-Expected<void> write_file(const std::string& path, const std::string& text) {
-  const std::string partial = fmt::format("{}.{}.partial", path, ::getpid());
-  std::ofstream stream(partial, std::ios::binary);
-  stream << text;
-  stream.close();
-  std::error_code status;
-  if (stream) fs::rename(partial, path, status);
-  if (stream && !status) return {};
-  fs::remove(partial, status);
-  return fail(ErrorCode::kIo, "could not be written", {path, 0, 0});
 }
 
 void parse(CLI::App& app, std::vector<std::string> arguments) {

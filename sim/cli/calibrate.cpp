@@ -12,6 +12,7 @@
 #include "ddlsim/io/profile_file.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {

@@ -8,6 +8,7 @@
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/predict.h"
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {

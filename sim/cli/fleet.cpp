@@ -10,6 +10,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/fleet.h"
 #include "ddlsim/whatif/population.h"
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {
@@ -77,18 +78,15 @@ int generate(const FleetFlags& flags, const io::PopulationFile& population) {
     }
     return kDone;
   }
-  const std::string partial = fmt::format("{}.{}.partial", flags.generate, ::getpid());
-  std::ofstream stream(partial);
-  stream << header << "\n";
-  for (std::int64_t i = 0; i < flags.jobs && stream; ++i) {
+  auto file = OutputFile::open(flags.generate);
+  if (!file) return print(file.error());
+  auto written = file->write(header + "\n");
+  for (std::int64_t i = 0; i < flags.jobs && written; ++i) {
     const auto index = static_cast<std::uint64_t>(i);
-    stream << whatif::job_row(index, whatif::draw_job(population, flags.seed, index)) << "\n";
+    written = file->write(whatif::job_row(index, whatif::draw_job(population, flags.seed, index)) + "\n");
   }
-  stream.close();
-  const bool done = static_cast<bool>(stream) && std::rename(partial.c_str(), flags.generate.c_str()) == 0;
-  if (done) return kDone;
-  std::remove(partial.c_str());
-  return print(Error{ErrorCode::kIo, "could not be written", {flags.generate, 0, 0}, {}, {}});
+  if (written) written = file->commit();
+  return written ? kDone : print(written.error());
 }
 
 Expected<void> read_jobs(const std::string& table, whatif::Fleet& fleet) {

@@ -8,6 +8,7 @@
 #include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {

@@ -10,6 +10,7 @@
 #include "ddlsim/report/measured.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "ddlsim/support/names.h"
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {
@@ -54,13 +55,10 @@ int run(const std::vector<std::string>& arguments) {
   return wrong_usage({fmt::format("unknown command '{}'", first.substr(0, 60)), ddlsim::suggestion(first, names)});
 }
 
-}  // namespace
-}  // namespace ddlsim::cli
-
-int main(int argc, char** argv) {
-  using namespace ddlsim::cli;  // NOLINT(google-build-using-namespace): this is the program
+/// The exit status. Faults of ddlsim itself have their own words.
+int answer(const std::vector<std::string>& arguments) {
   try {
-    return run({argv + 1, argv + argc});
+    return run(arguments);
   } catch (const UsageError& problem) {
     return wrong_usage(problem);
   } catch (const HelpRequest& help) {
@@ -69,4 +67,16 @@ int main(int argc, char** argv) {
     std::fputs(fmt::format("error: {} (a fault of ddlsim itself)\n", problem.what()).c_str(), stderr);
     return kNoAnswer;
   }
+}
+
+}  // namespace
+}  // namespace ddlsim::cli
+
+int main(int argc, char** argv) {
+  ddlsim::cli::occupy_standard_descriptors();
+  const int status = ddlsim::cli::answer({argv + 1, argv + argc});
+  // Some file systems say only now that there is no room.
+  if (std::fclose(stdout) == 0 || status != ddlsim::cli::kDone) return status;
+  std::fputs("error: the answer could not be written to standard output\n", stderr);
+  return ddlsim::cli::kNoAnswer;
 }

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {
@@ -213,13 +214,15 @@ Expected<std::string> build(const std::string& nvcc, const std::string& architec
   if (status) return fail(ErrorCode::kIo, "could not be made", {program.parent_path().string(), 0, 0});
   std::fputs(fmt::format("building the measuring program for {} (a minute or two) ...\n", architecture).c_str(),
              stderr);
-  const std::string partial = fmt::format("{}.{}.partial", program.string(), ::getpid());
-  const auto built = run_program(compiler_command({nvcc, architecture, partial}, sources));
+  auto partial = PartialFile::beside(program.string());
+  if (!partial) return tl::unexpected(partial.error());
+  ::close(partial->take_descriptor());  // a program that somebody may write to does not run
+  const auto built = run_program(compiler_command({nvcc, architecture, partial->path()}, sources));
   if (!built) return tl::unexpected(built.error());
-  if (*built == 0) fs::rename(partial, program, status);
-  if (*built == 0 && !status) return program.string();
-  std::error_code ignored;
-  fs::remove(partial, ignored);
+  if (*built == 0) {
+    const auto renamed = partial->rename_to(program.string());
+    return renamed ? Expected<std::string>(program.string()) : tl::unexpected(renamed.error());
+  }
   return fail(ErrorCode::kIo, fmt::format("the measuring program could not be built (status {})", *built),
               {nvcc, 0, 0});
 }

@@ -66,9 +66,6 @@ class FormatFlags {
 int print(const std::string& text);
 int print(const Error& error);
 
-/// Writes a file whole or not at all.
-[[nodiscard]] Expected<void> write_file(const std::string& path, const std::string& text);
-
 /// Writes the step as Chakra traces, PREFIX.RANK.et, and says on stderr what they hold.
 [[nodiscard]] Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string& prefix);
 

@@ -1,12 +1,12 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
+#include <vector>
 
 #include "ddlsim/report/chakra.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "output.h"
 #include "program.h"
 
 namespace ddlsim::cli {
@@ -66,13 +66,18 @@ Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string&
                 fmt::format("--chakra: {} of files, more than {}", to_text(bytes(all)), to_text(bytes(kMostBytes))), {},
                 {"ask for fewer --nodes or --gpus-per-node"});
   }
+  // Some of a job's ranks are no use: all are on the disk before the first gets its name.
+  std::vector<OutputFile> files;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    auto written = write_file(path_of(prefix, rank), rank >= ranks - scenario.stragglers ? slow : nominal);
-    if (written) continue;
-    // Some of a job's ranks are no use.
-    std::error_code status;
-    for (std::int64_t done = 0; done < rank; ++done) std::filesystem::remove(path_of(prefix, done), status);
-    return written;
+    auto file = OutputFile::open(path_of(prefix, rank));
+    if (!file) return tl::unexpected<Error>(file.error());
+    auto written = file->write(rank >= ranks - scenario.stragglers ? slow : nominal);
+    if (written) written = file->close();
+    if (!written) return written;
+    files.push_back(std::move(*file));
+  }
+  for (OutputFile& file : files) {
+    if (auto placed = file.commit(); !placed) return placed;
   }
   std::fputs(summary(trace, prefix, ranks).c_str(), stderr);
   return {};

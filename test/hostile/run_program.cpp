@@ -52,7 +52,8 @@ void close_end(int& descriptor) {
   const rlimit space{kAddressSpace, kAddressSpace};
   if (!kSanitized) ::setrlimit(RLIMIT_AS, &space);  // a sanitizer reserves terabytes of it
   ::setenv("DDLSIM_DATA", DDLSIM_SOURCE_DATA, 1);
-  ::execv(DDLSIM_PROGRAM, arguments.data());
+  ::setenv("DDLSIM", DDLSIM_PROGRAM, 1);
+  ::execv(arguments.front(), arguments.data());
   ::_exit(126);
 }
 
@@ -114,11 +115,15 @@ Words plus(Words words, const Words& more) {
   return words;
 }
 
-Outcome run_program(const Words& arguments, double seconds, const Feed& feed) {
+namespace {
+
+int exit_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+/// The first word is the program.
+Outcome run_words(Words words, double seconds, const Feed& feed) {
   std::signal(SIGPIPE, SIG_IGN);
   // A child's peak includes that of the process that forked it: begin anew from what is held now.
   std::ofstream("/proc/self/clear_refs") << "5";
-  Words words = plus({DDLSIM_PROGRAM}, arguments);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -148,9 +153,42 @@ Outcome run_program(const Words& arguments, double seconds, const Feed& feed) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   outcome.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.status = exit_status(status);
   outcome.peak_bytes = std::int64_t{usage.ru_maxrss} * 1024;
   return outcome;
+}
+
+}  // namespace
+
+Outcome run_program(const Words& arguments, double seconds, const Feed& feed) {
+  return run_words(plus({DDLSIM_PROGRAM}, arguments), seconds, feed);
+}
+
+Outcome run_shell(const std::string& script, const std::filesystem::path& folder, double seconds) {
+  return run_words({"/bin/sh", "-c", "cd \"$0\" || exit 99; " + script, folder.string()}, seconds, {});
+}
+
+int interrupt_program(const Words& arguments, int signal, const std::function<bool()>& ready) {
+  Words words = plus({DDLSIM_PROGRAM}, arguments);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("fork failed");
+  if (child == 0) become(pointers, nothing, nothing, nothing);
+  ::close(nothing);
+  const auto end = Clock::now() + std::chrono::seconds(20);
+  bool sent = false;
+  while (!sent && Clock::now() < end) {
+    ::usleep(1000);
+    sent = ready() && ::kill(child, signal) == 0;
+  }
+  if (!sent) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return sent ? exit_status(status) : -1;
 }
 
 TempFolder::TempFolder() {

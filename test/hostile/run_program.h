@@ -45,6 +45,13 @@ using Feed = std::function<bool(std::string& chunk)>;
 /// Runs the program with the data of the source tree. It is killed after `seconds`, and may take 4 GiB of memory.
 [[nodiscard]] Outcome run_program(const Words& arguments, double seconds = 20, const Feed& feed = {});
 
+/// Runs `script` by sh in `folder`, with the program's path as $DDLSIM.
+[[nodiscard]] Outcome run_shell(const std::string& script, const std::filesystem::path& folder, double seconds = 20);
+
+/// Starts the program with its output thrown away, sends `signal` once `ready` says so, and returns its status as
+/// Outcome has it; -1 when it was never ready in 20 s.
+[[nodiscard]] int interrupt_program(const Words& arguments, int signal, const std::function<bool()>& ready);
+
 /// A folder that goes away with its owner.
 class TempFolder {
  public:
