@@ -90,8 +90,8 @@ Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t node
   c.generation = node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   c.tuning_assumed = !node.gpu.nccl_tuning;
   c.fabric = fabric_of(node);
-  c.transport = node.network.transport.value_or(NetworkTransport::kTcp);
-  c.transport_assumed = !node.network.transport;
+  c.transport = node.network.transport->value_or(NetworkTransport::kTcp);
+  c.transport_assumed = !node.network.transport->has_value();
   c.intra = node.peer_bandwidth(per_node);
   c.inter = cluster.network_bandwidth();
   c.network_ports = node.network_ports;

@@ -30,11 +30,11 @@ Expected<ComputeRate> peak_of(const plan::Job& job) {
 }
 
 /// From where the model's layers were measured to here. The share of the peak that was reached there is reached here.
-WaveScaling measured_scaling(const plan::Job& job, ComputeRate peak, const Speedups& speedups) {
+WaveScaling measured_scaling(const plan::Job& job, ComputeRate peak, const Variation& variation) {
   const auto& on = job.model->measured;
   if (!on) return {};
-  return {.memory = on->memory / job.cluster.node.gpu.memory_bandwidth / speedups.memory,
-          .compute = on->peak / peak / speedups.compute,
+  return {.memory = on->memory / job.cluster.node.gpu.memory_bandwidth / variation.memory,
+          .compute = on->peak / peak / variation.compute,
           .batch = static_cast<double>(job.batch) / static_cast<double>(job.model->batch)};
 }
 
@@ -50,7 +50,7 @@ double sm_share_of(const plan::Job& job) {
 }
 
 PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates,
-                    const Speedups& speedups) {
+                    const Variation& variation) {
   const plan::Servers& servers = *plan.servers;
   PsFabric fabric{.workers = job.cluster.gpus(),
                   .workers_per_node = job.cluster.gpus_per_node,
@@ -63,12 +63,12 @@ PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const Reac
                   .peer = rates.peer,
                   .node_network = rates.network,
                   .server_network = rates.server_network,
-                  .server_memory = job.server_memory * speedups.server_memory,
+                  .server_memory = job.server_memory * variation.server_memory,
                   .update_accesses = static_cast<double>(update_accesses(plan.model->optimizer)),
-                  .latency = job.cluster.node.network.latency / speedups.latency};
+                  .latency = job.cluster.node.network.latency / variation.latency};
   if (const auto& transport = job.ps_transport.get()) fabric.transport = transport_cost(*transport);
-  fabric.transport.connection = fabric.transport.connection * speedups.transport;
-  fabric.transport.per_message = fabric.transport.per_message / speedups.transport;
+  fabric.transport.connection = fabric.transport.connection * variation.transport;
+  fabric.transport.per_message = fabric.transport.per_message / variation.transport;
   return fabric;
 }
 
@@ -79,38 +79,43 @@ DataSize over_host_link(const PsFabric& servers, DataSize all) {
 }
 
 /// A layer's time by its profile when rates are other than those it was worked out with.
-LayerTime varied(const LayerTime& time, const Speedups& speedups) {
-  return {time.compute / speedups.compute, time.memory / speedups.memory};
+LayerTime varied(const LayerTime& time, const Variation& variation) {
+  return {time.compute / variation.compute, time.memory / variation.memory};
 }
 
 class Pricing {
  public:
-  Pricing(const plan::Job& job, const plan::StepPlan& plan, const LayerPrices& layers, const Speedups& speedups)
+  Pricing(const plan::Job& job, const plan::StepPlan& plan, const LayerPrices& layers, const Variation& variation)
       : job_(job),
         plan_(plan),
         layers_(layers),
-        speedups_(speedups),
-        same_rates_(speedups.compute == 1 && speedups.memory == 1) {}
+        variation_(variation),
+        same_rates_(variation.compute == 1 && variation.memory == 1) {}
 
   Expected<void> price(PricedStep& step) {
-    auto rates = reached_rates(job_, speedups_);
+    auto rates = reached_rates(job_, variation_);
     if (!rates) return tl::unexpected<Error>(rates.error());
-    step.rates = *rates;
-    step.launch_interval = plan::launch_interval_of(job_) / speedups_.launch * job_.gpu_time_factor;
-    for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
+    price_alone(step, *rates);
     if (auto grouped = add_groups(step); !grouped) return grouped;
     add_rows(step);
     const bool synchronous = plan_.exchange.consistency == plan::Consistency::kSync;
     step.jitter_of_slowest = job_.jitter * expected_largest(job_.cluster.gpus());
     step.wait_for_slowest = synchronous ? step.jitter_of_slowest : 0;
-    step.input = plan_.input / step.rates.pcie_share;
     return {};
+  }
+  /// What needs no other rank.
+  void price_alone(PricedStep& step, const ReachedRates& rates) {
+    step.rates = rates;
+    step.launch_interval = plan::launch_interval_of(job_) / variation_.launch * job_.gpu_time_factor;
+    for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
+    step.groups.resize(plan_.groups.size());
+    step.input = plan_.input / step.rates.pcie_share;
   }
 
  private:
   [[nodiscard]] LayerTime time_of(const workload::Layer& layer, const LayerTimes& known, Pass pass,
                                   const ReachedRates& rates) const {
-    if (layers_.calibrated) return varied(pass == Pass::kForward ? known.forward : known.backward, speedups_);
+    if (layers_.calibrated) return varied(pass == Pass::kForward ? known.forward : known.backward, variation_);
     if (same_rates_) return pass == Pass::kForward ? known.forward : known.backward;
     return layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
   }
@@ -133,14 +138,13 @@ class Pricing {
     };
     for (std::size_t i = 0; i < count; ++i) add(i, Pass::kForward, one.chunk[i].forward_kernels, priced.forward);
     for (std::size_t i = count; i-- > 0;) add(i, Pass::kBackward, one.chunk[i].backward_kernels, priced.backward);
-    priced.update = layers_.update[c] / speedups_.memory * factor;
+    if (one.updates_on_gpu) priced.update = layers_.update[c] / variation_.memory * factor;
     return priced;
   }
 
   Expected<void> add_groups(PricedStep& step) const {
-    step.groups.resize(plan_.groups.size());
     if (plan_.servers) {
-      step.servers = servers_of(job_, plan_, step.rates, speedups_);
+      step.servers = servers_of(job_, plan_, step.rates, variation_);
       DataSize all;
       for (const plan::Row& row : plan_.rows) all += row.size * static_cast<double>(row.count);
       step.pulled = over_host_link(*step.servers, all);
@@ -152,7 +156,7 @@ class Pricing {
     const CollectiveLibrary library = collective_library_of(job_);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       if (plan_.groups[g].ranks == 1) continue;
-      auto model = CollectiveModel::create(communicator_of(job_, plan_.groups[g], speedups_), library,
+      auto model = CollectiveModel::create(communicator_of(job_, plan_.groups[g], variation_), library,
                                            job_.collective_table);
       if (!model) return tl::unexpected<Error>(model.error());
       step.groups[g] = std::move(*model);
@@ -169,6 +173,11 @@ class Pricing {
     for (const plan::Row& row : plan_.rows) step.rows.push_back(row_of(step, row));
   }
 
+  [[nodiscard]] bool fused(const plan::Row& row) const {
+    const plan::Exchange& exchange = plan_.exchange;
+    return exchange.fusion && !exchange.priority && row.op == primitives::CollectiveOp::kAllReduce && row.group == 0;
+  }
+
   [[nodiscard]] PricedRow row_of(const PricedStep& step, const plan::Row& row) const {
     PricedRow priced;
     const auto& group = step.groups[row.group];
@@ -178,14 +187,14 @@ class Pricing {
     switch (row.kind) {
       case plan::RowKind::kCollective:
         // What a coordinator fuses has no price of its own.
-        if (group && !(plan_.exchange.fusion && row.op == primitives::CollectiveOp::kAllReduce && row.group == 0)) {
+        if (group && !fused(row)) {
           priced.once = group->cost(row.op, buffer_of(row, group->communicator().gpus)).time;
         }
         break;
       case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;
       case plan::RowKind::kCopy:
       case plan::RowKind::kCopyBack: priced.once = row.size / step.rates.pcie_share; break;
-      case plan::RowKind::kHost: priced.once = row.size / (job_.server_memory * speedups_.server_memory); break;
+      case plan::RowKind::kHost: priced.once = row.size / (job_.server_memory * variation_.server_memory); break;
       case plan::RowKind::kServer: break;
     }
     return priced;
@@ -194,7 +203,7 @@ class Pricing {
   const plan::Job& job_;
   const plan::StepPlan& plan_;
   const LayerPrices& layers_;
-  const Speedups& speedups_;
+  const Variation& variation_;
   bool same_rates_;
 };
 
@@ -218,25 +227,29 @@ DataSize buffer_of(const plan::Row& row, std::int64_t ranks) {
   return shares ? row.size * static_cast<double>(ranks) : row.size;
 }
 
-Expected<ReachedRates> reached_rates(const plan::Job& job, const Speedups& speedups) {
+Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation) {
+  return reached_rates(job, variation, job.cluster.gpus_per_node);
+}
+
+Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation, std::int64_t gpus_per_node) {
   const auto peak = peak_of(job);
   if (!peak) return tl::unexpected<Error>(peak.error());
   const hardware::Cluster& cluster = job.cluster;
   const hardware::Node& node = cluster.node;
   const plan::Efficiency& share = job.efficiency;
-  const double pcie = share.pcie * speedups.pcie;
+  const double pcie = share.pcie * variation.pcie;
   ReachedRates rates;
-  rates.device = {*peak * (share.compute * speedups.compute), node.gpu.memory_bandwidth * (share.memory * speedups.memory),
-                  measured_scaling(job, *peak, speedups)};
-  const std::int64_t fullest_uplink = (cluster.gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
+  rates.device = {*peak * (share.compute * variation.compute), node.gpu.memory_bandwidth * (share.memory * variation.memory),
+                  measured_scaling(job, *peak, variation)};
+  const std::int64_t fullest_uplink = (gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
   rates.on_one_uplink = static_cast<double>(fullest_uplink);
   rates.host_link = node.host_link.bandwidth * pcie;
   rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * pcie);
-  rates.peer = node.peer_bandwidth(cluster.gpus_per_node) *
-               (node.joined_by_nvlink() ? share.nvlink * speedups.nvlink : pcie);
-  rates.server_network = cluster.network_bandwidth() * (share.network * speedups.network);
+  rates.peer = node.peer_bandwidth(gpus_per_node) *
+               (node.joined_by_nvlink() ? share.nvlink * variation.nvlink : pcie);
+  rates.server_network = cluster.network_bandwidth() * (share.network * variation.network);
   rates.network =
-      min(rates.server_network, node.pcie.bandwidth * (pcie * static_cast<double>(cluster.gpus_per_node)));
+      min(rates.server_network, node.pcie.bandwidth * (pcie * static_cast<double>(gpus_per_node)));
   return rates;
 }
 
@@ -270,7 +283,7 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
     if (prices.calibrated) {
       CalibratedTimes times = calibrated_times(layers, calibration, batch, job.precision, one.updated);
       prices.layers.insert(prices.layers.end(), times.layers.begin(), times.layers.end());
-      prices.update.push_back(one.updated > DataSize::zero() ? times.update : Time::zero());
+      prices.update.push_back(times.update);
       prices.calibrated->low += times.low;
       prices.calibrated->high += times.high;
       prices.calibrated->measured += times.measured;
@@ -289,12 +302,32 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
 }
 
 Expected<PricedStep> price(const plan::Job& job, std::shared_ptr<const plan::StepPlan> plan, const LayerPrices& layers,
-                           const Speedups& speedups) {
+                           const Variation& variation) {
   PricedStep step;
   step.plan = std::move(plan);
-  if (auto priced = Pricing(job, *step.plan, layers, speedups).price(step); !priced) {
+  if (auto priced = Pricing(job, *step.plan, layers, variation).price(step); !priced) {
     return tl::unexpected<Error>(priced.error());
   }
+  return step;
+}
+
+Expected<PricedStep> price_alone(const plan::Job& job, const plan::StepPlan& plan, const LayerPrices& layers) {
+  auto one = std::make_shared<plan::StepPlan>();
+  one->model = plan.model;
+  one->groups.emplace_back();
+  one->classes.push_back(plan.classes.front());
+  one->classes.front().ranks = 1;
+  one->classes.front().slowness = 1;
+  one->classes.front().updates_on_gpu = !(plan.model->measured && plan.model->measured->update);
+  one->exchange.overlap = plan.exchange.overlap;
+  one->micro_batches = plan.micro_batches;
+  one->input = plan.input;
+  auto rates = reached_rates(job, {}, 1);
+  if (!rates) return tl::unexpected<Error>(rates.error());
+  PricedStep step;
+  step.plan = one;
+  const Variation as_it_is;
+  Pricing(job, *one, layers, as_it_is).price_alone(step, *rates);
   return step;
 }
 
@@ -307,15 +340,15 @@ CollectiveLibrary collective_library_of(const plan::Job& job) {
   return library;
 }
 
-Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group, const Speedups& speedups) {
+Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group, const Variation& variation) {
   Communicator c = communicator_of(job.cluster, group.nodes, group.per_node());
   const double siblings = group.nodes > 1 ? static_cast<double>(group.siblings) : 1.0;
-  c.intra = c.intra * (job.cluster.node.joined_by_nvlink() ? speedups.nvlink : speedups.pcie);
-  c.pcie = c.pcie * speedups.pcie;
-  c.inter = c.inter * (speedups.network / siblings);
-  c.intra_latency = c.intra_latency / speedups.latency;
-  c.inter_latency = c.inter_latency / speedups.latency;
-  return c;
+  c.intra = c.intra * (job.cluster.node.joined_by_nvlink() ? variation.nvlink : variation.pcie);
+  c.pcie = c.pcie * variation.pcie;
+  c.inter = c.inter * (variation.network / siblings);
+  c.intra_latency = c.intra_latency / variation.latency;
+  c.inter_latency = c.inter_latency / variation.latency;
+  return variation.rdma ? driven_by_rdma(c) : c;
 }
 
 Communicator communicator_of(const plan::Job& job) {

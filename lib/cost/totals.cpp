@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "ddlsim/cost/pai.h"
+#include "ddlsim/plan/lower.h"
 
 namespace ddlsim::cost {
 
-Expected<TotalsStep> totals_step(const plan::Job& job, const Speedups& speedups) {
+Expected<TotalsStep> totals_step(const plan::Job& job, const Variation& variation) {
   const hardware::Cluster& cluster = job.cluster;
-  const auto reached = reached_rates(job, speedups);
+  const auto reached = reached_rates(job, variation);
   if (!reached) return tl::unexpected<Error>(reached.error());
   const ReachedRates& rates = *reached;
   const PaiSetting setting{.peak = rates.device.compute,
@@ -23,7 +24,9 @@ Expected<TotalsStep> totals_step(const plan::Job& job, const Speedups& speedups)
                            .gpus_per_server = cluster.gpus_per_node,
                            .workers_per_server = cluster.gpus_per_node,
                            .pcie_uplinks = cluster.node.pcie_uplinks};
-  const PaiJob whole{workload::features_at(*job.model, job.batch, job.precision),
+  const auto model = plan::model_as_run(job);
+  if (!model) return tl::unexpected<Error>(model.error());
+  const PaiJob whole{workload::features_at(**model, job.batch, job.precision),
                      plan::architecture_of(job.strategy.kind, cluster.nodes, cluster.gpus()), cluster.gpus()};
   const PaiStep parts = pai_step(whole, setting);
   TotalsStep step;

@@ -250,6 +250,14 @@ Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile(std::stri
   });
 }
 
+Expected<hardware::MeasuredProfile> Catalog::measured_profile(std::string_view name) const {
+  auto found = profile(name);
+  if (!found) return tl::unexpected<Error>(found.error());
+  auto on = gpu((*found)->gpu);
+  if (!on) return tl::unexpected<Error>(on.error());
+  return hardware::MeasuredProfile{std::move(*found), on->peak, on->memory_bandwidth};
+}
+
 Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile_of_gpu(std::string_view gpu_id) const {
   for (const std::string& id : ids(Kind::kCalibrations)) {
     auto candidate = profile(id);

@@ -74,7 +74,7 @@ Expected<hardware::Link> read_link(const Node& document) {
   link.id = reader.text("link");
   link.name = reader.text("name");
   link.kind = reader.choice("kind", hardware::kLinkKinds);
-  link.transport = reader.optional_choice("transport", hardware::kNetworkTransports);
+  link.transport = from_datasheet(reader.optional_choice("transport", hardware::kNetworkTransports));
   if (const Node* transport = reader.find("transport");
       transport != nullptr && link.kind != hardware::LinkKind::kNetwork) {
     reader.report(*transport, ErrorCode::kParse,
@@ -82,7 +82,7 @@ Expected<hardware::Link> read_link(const Node& document) {
                   {"valid: transport with kind network"});
   }
   link.bandwidth = reader.quantity<kRate>("bandwidth");
-  link.latency = reader.quantity<dimension::kTime>("latency");
+  link.latency = from_datasheet(reader.quantity<dimension::kTime>("latency"));
   link.sources = reader.sources({"transport", "bandwidth", "latency"});
   link.notes = reader.text_or("notes", {});
   reader.finish();

@@ -38,14 +38,6 @@ Expected<void> check_splits(const Job& job) {
   return {};
 }
 
-/// The model as its kernels run.
-Expected<std::shared_ptr<const workload::Model>> fused_model(const Job& job) {
-  if (!job.fusion.pointwise && !job.fusion.attention) return job.model;
-  auto fused = workload::fused(*job.model, job.fusion);
-  if (!fused) return tl::unexpected<Error>(fused.error());
-  return std::make_shared<const workload::Model>(std::move(*fused));
-}
-
 Expected<void> add_groups(const Job& job, StepPlan& plan) {
   plan.grid.gpus_per_node = job.cluster.gpus_per_node;
   const auto along = [&](Axis axis) -> std::int64_t& { return plan.grid.along[static_cast<std::size_t>(axis)]; };
@@ -140,10 +132,10 @@ void add_rows(const Job& job, std::vector<Row> tensor_rows, StepPlan& plan) {
     RankClass& one = plan.classes[c];
     // GPUs of two speeds send the same gradients.
     if (c > 0 && !stages) break;
-    const DataSize updated = among_layers || plan.servers ? DataSize::zero() : updated_by(job, plan, one.chunk);
+    one.updated = updated_by(job, plan, one.chunk);
+    one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
     append(plan.rows, job.parallel.zero > 0 ? sharded_rows(job, plan, c) : gradients_of(job, plan, c));
-    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(plan, c, updated));
-    one.updated = job.parallel.offload_optimizer ? DataSize::zero() : updated;
+    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(plan, c, one.updated));
     for (Row row : tensor_rows) {
       if (row.ready.layer < one.chunk.first || row.ready.layer >= one.chunk.first + one.chunk.count) continue;
       row.ready.layer -= one.chunk.first;
@@ -154,7 +146,10 @@ void add_rows(const Job& job, std::vector<Row> tensor_rows, StepPlan& plan) {
     }
   }
   if (stages) append(plan.rows, boundary_rows(job, plan));
-  for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) plan.classes[c].updated = plan.classes[0].updated;
+  for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
+    plan.classes[c].updated = plan.classes[0].updated;
+    plan.classes[c].updates_on_gpu = plan.classes[0].updates_on_gpu;
+  }
 }
 
 }  // namespace
@@ -185,13 +180,20 @@ Expected<RankGroup> group_along(const Grid& grid, Axis axis) {
                    .siblings = std::max<std::int64_t>(1, grid.gpus_per_node / per_node)};
 }
 
+Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
+  if (!job.fusion.pointwise && !job.fusion.attention) return job.model;
+  auto fused = workload::fused(*job.model, job.fusion);
+  if (!fused) return tl::unexpected<Error>(fused.error());
+  return std::make_shared<const workload::Model>(std::move(*fused));
+}
+
 Expected<StepPlan> lower(const Job& job) {
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
     return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
                 {"use fidelity aggregate"});
   }
-  auto model = fused_model(job);
+  auto model = model_as_run(job);
   if (!model) return tl::unexpected<Error>(model.error());
   StepPlan plan;
   plan.model = std::move(*model);
@@ -224,6 +226,8 @@ StrategyKind default_strategy(const workload::Model& model) {
 }
 
 std::string_view word_for(const Strategy& strategy) { return name_of(kStrategies, strategy.kind); }
+
+bool has_servers(const Strategy& strategy) { return strategy.kind == StrategyKind::kPs; }
 
 bool totals_only(const Strategy& strategy) { return strategy.kind == StrategyKind::kPearl; }
 

@@ -50,16 +50,16 @@ Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string&
                                 .activation = activation_size(scenario.precision),
                                 .updated = step->updated,
                                 .passes = scenario.strategy.accumulation};
-  if (const double nodes = report::chakra_nodes(step->record, options.passes); nodes > kMostNodes) {
+  if (const double nodes = report::chakra_nodes(step->line, options.passes); nodes > kMostNodes) {
     return fail(ErrorCode::kInfeasible,
                 fmt::format("--chakra: {:.3g} nodes a rank, more than {:.0e}", nodes, kMostNodes), {},
                 {"a larger strategy.partition or a smaller strategy.accumulation makes fewer"});
   }
-  const importers::ChakraTrace trace = report::chakra_of(*scenario.model, step->record, options);
+  const importers::ChakraTrace trace = report::chakra_of(step->plan->classes.front().chunk, step->line, options);
   const std::string nominal = importers::write_chakra(trace);
   options.slowness = scenario.straggler;
   const std::string slow = scenario.straggler > 1
-                               ? importers::write_chakra(report::chakra_of(*scenario.model, step->record, options))
+                               ? importers::write_chakra(report::chakra_of(step->plan->classes.front().chunk, step->line, options))
                                : nominal;
   if (const double all = static_cast<double>(nominal.size()) * static_cast<double>(ranks); all > kMostBytes) {
     return fail(ErrorCode::kInfeasible,

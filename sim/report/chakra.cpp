@@ -27,7 +27,7 @@ class Graph {
     }
     last_ = add(std::move(node));
   }
-  std::int64_t collective(const plan::Message& message, Time alone) {
+  std::int64_t collective(const answer::Timeline::Sent& message, Time alone) {
     importers::ChakraNode node;
     node.name = message.gathered ? "all_gather" : "all_reduce";
     node.type = importers::ChakraType::kCollective;
@@ -52,17 +52,17 @@ class Graph {
 
 class Writer {
  public:
-  Writer(const workload::Model& model, const step::StepRecord& record, const ChakraOptions& options)
-      : model_(model), record_(record), options_(options), ends_with_(record.ready.size()) {
-    for (const step::StepRecord::Sent& sent : record.sent) ends_with_[sent.last].push_back(&sent);
+  Writer(const plan::Chunk& chunk, const answer::Timeline& record, const ChakraOptions& options)
+      : chunk_(chunk), record_(record), options_(options), ends_with_(record.ready.size()) {
+    for (const answer::Timeline::Sent& sent : record.sent) ends_with_[sent.last].push_back(&sent);
   }
 
   importers::ChakraTrace write() {
     for (std::int64_t pass = 1; pass <= options_.passes; ++pass) {
-      for (std::size_t i = 0; i < model_.layers.size(); ++i) layer(i, cost::Pass::kForward);
-      for (std::size_t i = model_.layers.size(); i-- > 0;) {
+      for (std::size_t i = 0; i < chunk_.count; ++i) layer(i, cost::Pass::kForward);
+      for (std::size_t i = chunk_.count; i-- > 0;) {
         layer(i, cost::Pass::kBackward);
-        if (pass == options_.passes) send_ready(model_.layers.size() - i);
+        if (pass == options_.passes) send_ready(chunk_.count - i);
       }
     }
     graph_.compute("weight update", record_.update * options_.slowness, Work::zero(), options_.updated,
@@ -73,8 +73,8 @@ class Writer {
  private:
   void layer(std::size_t i, cost::Pass pass) {
     const bool forward = pass == cost::Pass::kForward;
-    const workload::Layer& what = model_.layers[i];
-    const Time time = forward ? record_.forward[i].duration : record_.backward[model_.layers.size() - 1 - i].duration;
+    const workload::Layer& what = chunk_[i];
+    const Time time = forward ? record_.forward_kernels[i].duration : record_.backward_kernels[chunk_.count - 1 - i].duration;
     graph_.compute(what.name + (forward ? " forward" : " backward"), time * options_.slowness,
                    cost::layer_work(what, pass, options_.batch),
                    cost::layer_traffic(what, pass, options_.batch, options_.activation));
@@ -82,22 +82,22 @@ class Writer {
   /// The messages that `layers` of backward have made.
   void send_ready(std::size_t layers) {
     for (; next_ < record_.ready.size() && record_.ready[next_].layers == layers; ++next_) {
-      const Time coding = record_.ready[next_].coding;
-      if (coding > Time::zero()) {
-        graph_.compute("gradient copies, backward", coding * options_.slowness, Work::zero(), DataSize::zero());
+      const Time encoding = record_.ready[next_].encoding;
+      if (encoding > Time::zero()) {
+        graph_.compute("gradient copies, backward", encoding * options_.slowness, Work::zero(), DataSize::zero());
       }
-      for (const step::StepRecord::Sent* sent : ends_with_[next_]) {
+      for (const answer::Timeline::Sent* sent : ends_with_[next_]) {
         for (double n = 0; n < sent->count; ++n) {
-          sent_.push_back(graph_.collective(sent->message, sent->alone / sent->count));
+          sent_.push_back(graph_.collective(*sent, sent->alone / sent->count));
         }
       }
     }
   }
 
-  const workload::Model& model_;
-  const step::StepRecord& record_;
+  const plan::Chunk& chunk_;
+  const answer::Timeline& record_;
   const ChakraOptions& options_;
-  std::vector<std::vector<const step::StepRecord::Sent*>> ends_with_;  // by the message that is their last
+  std::vector<std::vector<const answer::Timeline::Sent*>> ends_with_;  // by the message that is their last
   Graph graph_;
   std::size_t next_ = 0;
   std::vector<std::int64_t> sent_;
@@ -105,15 +105,15 @@ class Writer {
 
 }  // namespace
 
-importers::ChakraTrace chakra_of(const workload::Model& model, const step::StepRecord& record,
+importers::ChakraTrace chakra_of(const plan::Chunk& chunk, const answer::Timeline& record,
                                  const ChakraOptions& options) {
-  return Writer(model, record, options).write();
+  return Writer(chunk, record, options).write();
 }
 
-double chakra_nodes(const step::StepRecord& record, std::int64_t passes) {
-  double nodes = static_cast<double>(record.forward.size() + record.backward.size()) * static_cast<double>(passes);
-  for (const step::StepRecord::Ready& ready : record.ready) nodes += ready.coding > Time::zero() ? 1 : 0;
-  for (const step::StepRecord::Sent& sent : record.sent) nodes += sent.count;
+double chakra_nodes(const answer::Timeline& record, std::int64_t passes) {
+  double nodes = static_cast<double>(record.forward_kernels.size() + record.backward_kernels.size()) * static_cast<double>(passes);
+  for (const answer::Timeline::Ready& ready : record.ready) nodes += ready.encoding > Time::zero() ? 1 : 0;
+  for (const answer::Timeline::Sent& sent : record.sent) nodes += sent.count;
   return nodes + 1;
 }
 

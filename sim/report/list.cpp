@@ -187,7 +187,7 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
           const bool network = thing.kind == hardware::LinkKind::kNetwork;
           if (network) {
             rows.add("transport",
-                     thing.transport ? std::string(name_of(hardware::kNetworkTransports, *thing.transport))
+                     thing.transport.get() ? std::string(name_of(hardware::kNetworkTransports, *thing.transport.get()))
                                      : "- (tcp is assumed)",
                      "transport");
           }

@@ -12,12 +12,6 @@ namespace {
 
 constexpr DataSize kLargestSize = bytes(1e16);
 
-bool states_efficiency(const Scenario& scenario, std::string_view of) {
-  return std::any_of(scenario.stated.begin(), scenario.stated.end(), [&](const std::string& path) {
-    return path == "efficiency" || path == fmt::format("efficiency.{}", of);
-  });
-}
-
 Expected<std::vector<DataSize>> sizes_of(const CollectiveQuestion& question) {
   const auto bad = [](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what)); };
   const auto sound = [](DataSize size) { return size > DataSize::zero() && size <= kLargestSize; };
@@ -57,46 +51,24 @@ std::string title_of(const Scenario& scenario, const CollectiveQuestion& questio
                                  to_text(c.gpus), c.gpus == 1 ? "" : "s", node.gpu.name, to_text(c.nodes), node.name);
   if (c.nodes > 1) {
     text += fmt::format(", network {} per server over {}", to_text_in_bits(node.network_bandwidth()),
-                        name_of(cost::kNetworkTransports, c.transport));
+                        name_of(hardware::kNetworkTransports, c.transport));
   }
   return text;
 }
 
 }  // namespace
 
-cost::Communicator communicator_of(const Scenario& scenario) {
-  return communicator_of(scenario, scenario.cluster.nodes, scenario.cluster.gpus_per_node);
-}
-
-cost::Communicator communicator_of(const Scenario& scenario, std::int64_t nodes, std::int64_t gpus_per_node) {
-  hardware::Cluster cluster = scenario.cluster;
-  cluster.nodes = nodes;
-  cluster.gpus_per_node = gpus_per_node;
-  return cost::communicator_of(cluster);
-}
-
-cost::CollectiveLibrary collective_library_of(const Scenario& scenario) {
-  cost::CollectiveLibrary library = scenario.collective;
-  const bool nvlink = scenario.cluster.node.joined_by_nvlink();
-  const plan::Efficiency& share = scenario.efficiency;
-  if (states_efficiency(scenario, nvlink ? "nvlink" : "pcie")) {
-    library.intra_efficiency = nvlink ? share.nvlink : share.pcie;
-  }
-  if (states_efficiency(scenario, "network")) library.inter_efficiency = share.network;
-  return library;
-}
-
 Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, const CollectiveQuestion& question) {
   const auto sizes = sizes_of(question);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
-  const cost::Communicator communicator = communicator_of(scenario);
+  const cost::Communicator communicator = cost::communicator_of(scenario);
   std::vector<cost::CollectiveLibrary> libraries;
   for (const ComparedLibrary& compared : question.libraries) {
-    libraries.push_back(collective_library_of(scenario));
+    libraries.push_back(cost::collective_library_of(scenario));
     libraries.back().kind = compared.kind;
     if (compared.algorithm) libraries.back().algorithm = compared.algorithm;
   }
-  if (libraries.empty()) libraries.push_back(collective_library_of(scenario));
+  if (libraries.empty()) libraries.push_back(cost::collective_library_of(scenario));
 
   answer::CollectiveReport report;
   report.title = title_of(scenario, question, communicator);
@@ -109,7 +81,7 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
                                                      libraries.size() == 1 ? scenario.collective_table : nullptr);
     if (!model) return tl::unexpected<Error>(model.error());
     answer::CollectiveSweep sweep;
-    sweep.library = name_of(cost::kCollectiveLibraries, library.kind);
+    sweep.library = name_of(plan::kCollectiveLibraries, library.kind.get());
     if (library.algorithm && libraries.size() > 1) {
       sweep.library += ":" + std::string(name_of(cost::kCollectiveAlgorithms, *library.algorithm));
     }

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 
@@ -82,7 +83,7 @@ class Upgrades {
       add("network", ports == 1 ? fmt::format("{} Gb/s", rate)
                                 : fmt::format("{} x {:.6g} Gb/s", ports, rate / static_cast<double>(ports)));
       // A rate does not say what drives it: the faster network is driven as this one.
-      if (const auto& transport = scenario_.cluster.node.network.transport; transport && uses_transport()) {
+      if (const auto& transport = scenario_.cluster.node.network.transport.get(); transport && uses_transport()) {
         changes_.back().overrides.push_back(
             {"network.transport", std::string(name_of(hardware::kNetworkTransports, *transport)), {}});
       }
@@ -93,7 +94,7 @@ class Upgrades {
 
   [[nodiscard]] bool uses_transport() const {
     const bool aggregate = scenario_.fidelity == answer::Fidelity::kAggregate || !scenario_.model->has_layers();
-    return scenario_.strategy.kind == plan::StrategyKind::kAllReduce && !aggregate;
+    return !plan::has_servers(scenario_.strategy) && !aggregate;
   }
 
   void links() {

@@ -5,34 +5,35 @@
 #include <algorithm>
 #include <array>
 
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
+#include "settings.h"
 
 namespace ddlsim::whatif {
 namespace {
 
 using answer::Fidelity;
 using answer::Prediction;
-using plan::StrategyKind;
 
 /// Where a setting of the strategy, the collectives or the servers has an effect.
 struct Use {
   std::string_view path;
-  bool (*used)(const StepQuestion&);
+  bool (*used)(const Question&);
 };
 
-bool by_servers(const StepQuestion& q) { return q.scenario.strategy.kind == StrategyKind::kPs && q.gpus() > 1; }
-bool by_collectives(const StepQuestion& q) { return !by_servers(q) && q.gpus() > 1; }
-bool by_grouping(const StepQuestion& q, plan::Grouping a, plan::Grouping b) {
+bool by_servers(const Question& q) { return plan::has_servers(q.scenario.strategy) && q.gpus() > 1; }
+bool by_collectives(const Question& q) { return !by_servers(q) && q.gpus() > 1; }
+bool by_grouping(const Question& q, plan::Grouping a, plan::Grouping b) {
   const plan::Grouping grouping = plan::grouping_of(q.scenario.strategy);
   return q.gpus() > 1 && (grouping == a || grouping == b);
 }
-bool by_several_nodes(const StepQuestion& q) { return q.nodes > 1; }
-bool by_remote_servers(const StepQuestion& q) { return by_servers(q) && q.nodes > 1; }
-bool by_several_gpus(const StepQuestion& q) { return q.gpus() > 1; }
+bool by_several_nodes(const Question& q) { return q.scenario.cluster.nodes > 1; }
+bool by_remote_servers(const Question& q) { return by_servers(q) && q.scenario.cluster.nodes > 1; }
+bool by_several_gpus(const Question& q) { return q.gpus() > 1; }
 template <plan::Compression kKind>
-bool by_compression(const StepQuestion& q) {
+bool by_compression(const Question& q) {
   return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
 }
 
@@ -40,19 +41,19 @@ bool by_compression(const StepQuestion& q) {
 constexpr auto kUses = std::to_array<Use>({
     {"strategy.grouping", by_several_gpus},
     {"strategy.first_bucket",
-     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kBuckets); }},
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kBuckets); }},
     {"strategy.bucket",
-     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kFusion); }},
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kFusion); }},
     {"strategy.cycle",
-     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kFusion, plan::Grouping::kFusion); }},
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kFusion, plan::Grouping::kFusion); }},
     {"strategy.partition",
-     [](const StepQuestion& q) { return by_grouping(q, plan::Grouping::kPartitions, plan::Grouping::kPartitions); }},
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kPartitions, plan::Grouping::kPartitions); }},
     {"strategy.priority", by_several_gpus},
     {"strategy.gradients", by_several_gpus},
     {"strategy.compression", by_several_gpus},
     {"strategy.density", by_compression<plan::Compression::kTopK>},
     {"strategy.rank", by_compression<plan::Compression::kPowerSgd>},
-    {"strategy.accumulation", [](const StepQuestion&) { return true; }},
+    {"strategy.accumulation", [](const Question&) { return true; }},
     {"strategy.servers", by_remote_servers},
     {"strategy.colocated", by_remote_servers},
     {"strategy.placement", by_remote_servers},
@@ -60,7 +61,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"strategy.pull_at_start", by_servers},
     {"strategy.consistency", by_servers},
     {"strategy.staleness",
-     [](const StepQuestion& q) {
+     [](const Question& q) {
        return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale;
      }},
     {"collective.library", by_collectives},
@@ -68,59 +69,62 @@ constexpr auto kUses = std::to_array<Use>({
     {"collective.table", by_collectives},
     {"ps.transport", by_remote_servers},
     {"ps.memory_bandwidth", by_servers},
-    {"network.transport", [](const StepQuestion& q) { return by_collectives(q) && q.nodes > 1; }},
+    {"network.transport", [](const Question& q) { return by_collectives(q) && q.scenario.cluster.nodes > 1; }},
     {"network.latency", by_several_nodes},
     {"nvlink.latency", by_collectives},
     {"pcie.latency", by_collectives},
     {"jitter", by_several_gpus},
-    {"launch_interval", [](const StepQuestion&) { return true; }},
-    {"gpu.time_factor", [](const StepQuestion&) { return true; }},
+    {"launch_interval", [](const Question&) { return true; }},
+    {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},
-    {"jobs.offset", [](const StepQuestion& q) { return q.nodes > 1 && q.scenario.jobs > 1; }},
-    {"straggler.gpus", [](const StepQuestion& q) { return q.scenario.straggler > 1; }},
+    {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},
+    {"straggler.gpus", [](const Question& q) { return q.scenario.straggler > 1; }},
 });
 
 /// Whether the formulas of a collective library have a part in the answer, and no table of measurements.
-bool by_formulas(const StepQuestion& question) {
+bool by_formulas(const Question& question) {
   if (question.fidelity == Fidelity::kAggregate || !by_collectives(question)) return false;
   const auto& table = question.scenario.collective_table;
   return table == nullptr ||
-         !table->time(primitives::CollectiveOp::kAllReduce, question.gpus(), question.nodes, megabytes(1));
+         !table->time(primitives::CollectiveOp::kAllReduce, question.gpus(), question.scenario.cluster.nodes, megabytes(1));
 }
 
-bool assumes_tuning(const StepQuestion& question) {
-  return by_formulas(question) && communicator_of(question.scenario).tuning_assumed;
+bool assumes_tuning(const Question& question) {
+  return by_formulas(question) && cost::communicator_of(question.scenario).tuning_assumed;
 }
 
 /// Settings that somebody stated and that this prediction had no use for. The aggregate fidelity has for none above.
-std::string unused_settings(const StepQuestion& question) {
+std::string unused_settings(const Question& question) {
   std::string unused;
-  for (const std::string& path : question.scenario.stated) {
-    const auto use = std::find_if(kUses.begin(), kUses.end(), [&](const Use& u) { return u.path == path; });
-    if (use == kUses.end()) continue;
-    if (question.fidelity != Fidelity::kAggregate && use->used(question)) continue;
-    unused += (unused.empty() ? "" : ", ") + path;
+  for (const Use& use : kUses) {
+    if (origin_of(question.scenario, use.path) != Origin::kStated) continue;
+    if (question.fidelity != Fidelity::kAggregate && use.used(question)) continue;
+    unused += (unused.empty() ? "" : ", ") + std::string(use.path);
   }
   return unused;
 }
 
 /// Shares of peak rates that this prediction used and nobody stated.
-std::vector<std::string> assumed_shares(const StepQuestion& question) {
-  const Scenario& scenario = question.scenario;
-  std::vector<std::string> used{"compute", "memory", "pcie"};
-  if (scenario.model->measured) used = {"pcie"};
+std::vector<std::string> assumed_shares(const Question& question) {
+  const plan::Efficiency& share = question.scenario.efficiency;
+  bool kernels = !question.scenario.model->measured;
+  bool pcie = true;
   // A profile knows what its kernels reach; the host link then matters to servers alone.
-  if (question.calibrated) {
-    used.clear();
-    if (question.calibrated->assumed > Time::zero()) used = {"compute", "memory"};
-    if (by_servers(question)) used.emplace_back("pcie");
+  if (const cost::CalibratedTimes* times = question.calibrated()) {
+    kernels = times->assumed > Time::zero();
+    pcie = by_servers(question);
   }
   // A collective library knows what it reaches.
-  if (question.fidelity == Fidelity::kAggregate || by_servers(question)) used.insert(used.end(), {"nvlink", "network"});
-  std::erase_if(used, [&](const std::string& name) {
-    return scenario.efficiency.assumed == 0 ||
-           std::find(scenario.stated.begin(), scenario.stated.end(), "efficiency." + name) != scenario.stated.end();
-  });
+  const bool links = question.fidelity == Fidelity::kAggregate || by_servers(question);
+  std::vector<std::string> used;
+  const auto add = [&](bool matters, const Stated<double>& value, std::string_view name) {
+    if (matters && !value.stated()) used.emplace_back(name);
+  };
+  add(kernels, share.compute, "compute");
+  add(kernels, share.memory, "memory");
+  add(pcie, share.pcie, "pcie");
+  add(links, share.nvlink, "nvlink");
+  add(links, share.network, "network");
   return used;
 }
 
@@ -131,13 +135,14 @@ bool measured_elsewhere(const Scenario& scenario) {
                 on->precision != scenario.precision);
 }
 
-std::string calibration_note(const StepQuestion& question) {
-  const cost::CalibratedTimes& times = *question.calibrated;
+std::string calibration_note(const Question& question) {
+  const cost::CalibratedTimes& times = *question.calibrated();
   const Time all = times.measured + times.extrapolated + times.assumed;
   const auto percent = [&](Time part) { return all > Time::zero() ? 100 * (part / all) : 0; };
   std::vector<std::string> names;
-  for (const ChosenProfile& chosen : question.scenario.profiles) {
-    names.push_back(chosen.profile->id + (chosen.lent ? " (lent)" : ""));
+  const hardware::Gpu& gpu = question.scenario.cluster.node.gpu;
+  for (const hardware::MeasuredProfile& one : gpu.profiles.get()) {
+    names.push_back(one.profile->id + (cost::is_borrowed(gpu, one) ? " (lent)" : ""));
   }
   std::string note = fmt::format(
       "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
@@ -146,55 +151,55 @@ std::string calibration_note(const StepQuestion& question) {
   return note;
 }
 
-void add_server_notes(const StepQuestion& question, std::vector<std::string>& notes) {
+void add_server_notes(const Question& question, std::vector<std::string>& notes) {
   const Scenario& scenario = question.scenario;
   const plan::Strategy& strategy = scenario.strategy;
-  if (question.nodes > 1 && !strategy.colocated) {
+  if (question.scenario.cluster.nodes > 1 && !strategy.colocated) {
     notes.emplace_back("parameter servers: their own machines are not in the price");
   }
-  if (scenario.server_memory == kDefaultServerMemory) {
+  if (!scenario.server_memory.stated()) {
     notes.push_back(fmt::format("assumed: a server's host memory moves {} (--set ps.memory_bandwidth=...)",
                                 to_text(scenario.server_memory)));
   }
-  if (scenario.ps_transport && question.nodes > 1 && cost::transport_cost(*scenario.ps_transport).assumed) {
+  if (scenario.ps_transport.get() && question.scenario.cluster.nodes > 1 && cost::transport_cost(*scenario.ps_transport.get()).assumed) {
     notes.push_back(fmt::format("assumed: costs of the transport {} (cost/parameter_server.h)",
-                                name_of(cost::kPsTransports, *scenario.ps_transport)));
+                                name_of(plan::kPsTransports, *scenario.ps_transport.get())));
   }
   if (strategy.consistency == plan::Consistency::kAsync) {
     notes.push_back(fmt::format("asynchronous: a gradient is {} updates old when it is applied, on average",
                                 to_text(question.gpus() - 1)));
   } else if (strategy.consistency == plan::Consistency::kStale) {
     notes.push_back(
-        fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest", to_text(strategy.staleness)));
+        fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest", to_text(strategy.staleness.get())));
   }
 }
 
 }  // namespace
 
-bool assumes_transport(const StepQuestion& question) {
-  return by_formulas(question) && question.nodes > 1 && communicator_of(question.scenario).transport_assumed;
+bool assumes_transport(const Question& question) {
+  return by_formulas(question) && question.scenario.cluster.nodes > 1 && cost::communicator_of(question.scenario).transport_assumed;
 }
 
 /// What rests on nothing better than an assumption. A measured step says what the GPU reaches.
-Provenance provenance_of(const StepQuestion& question) {
+Provenance provenance_of(const Question& question) {
   const Scenario& scenario = question.scenario;
   std::vector<std::string> shares = assumed_shares(question);
   if (scenario.gpu_time_measured || scenario.model->measured) {
     std::erase_if(shares, [](const std::string& s) { return s == "compute" || s == "memory"; });
   }
   const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
-  const bool guessed = servers && (scenario.server_memory == kDefaultServerMemory ||
-                                   (scenario.ps_transport && cost::transport_cost(*scenario.ps_transport).assumed));
+  const bool guessed = servers && (!scenario.server_memory.stated() ||
+                                   (scenario.ps_transport.get() && cost::transport_cost(*scenario.ps_transport.get()).assumed));
   const bool unsaid = assumes_transport(question) || assumes_tuning(question);
   if (!shares.empty() || guessed || unsaid) return Provenance::kAssumed;
   if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
-  if (!question.calibrated || scenario.gpu_time_measured) return Provenance::kAnalytic;
-  if (question.calibrated->extrapolated > Time::zero()) return Provenance::kExtrapolated;
+  if (question.calibrated() == nullptr || scenario.gpu_time_measured) return Provenance::kAnalytic;
+  if (question.calibrated()->extrapolated > Time::zero()) return Provenance::kExtrapolated;
   // Nothing but kernels between measured ones, or formulas beside them as well.
   return question.gpus() == 1 ? Provenance::kInterpolated : Provenance::kAnalytic;
 }
 
-void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
+void add_notes(const Question& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
   std::vector<std::string>& notes = prediction.notes;
@@ -204,7 +209,7 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
                     "--set efficiency.{}=...",
                     join(shares), shares.front()));
   }
-  if (question.calibrated) notes.push_back(calibration_note(question));
+  if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
   if (const auto& on = model.measured) {
     notes.push_back(measured_elsewhere(scenario)
                         ? fmt::format("kernels' times scaled from {}, {} {}{}, {} (cost/wave_scaling.h)", on->gpu,
@@ -230,7 +235,7 @@ void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footpr
     notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",
                                 scenario.cluster.node.gpu.name));
   }
-  if (analytic && scenario.strategy.kind == StrategyKind::kAllReduce && !model.totals.sparse_tables.empty()) {
+  if (analytic && by_collectives(question) && !model.totals.sparse_tables.empty()) {
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
   }
   if (scenario.straggler > 1) {

@@ -3,17 +3,17 @@
 
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/plan/memory.h"
-#include "step_parts.h"
+#include "question.h"
 
 namespace ddlsim::whatif {
 
 /// Whether collectives cross a network of which nobody says what drives it, and no measurement answers for them.
-[[nodiscard]] bool assumes_transport(const StepQuestion& question);
+[[nodiscard]] bool assumes_transport(const Question& question);
 
 /// The weakest of its parts.
-[[nodiscard]] Provenance provenance_of(const StepQuestion& question);
+[[nodiscard]] Provenance provenance_of(const Question& question);
 
 /// Assumptions, where kernels' times come from, what does not fit, and settings without effect.
-void add_notes(const StepQuestion& question, const plan::MemoryFootprint& footprint, answer::Prediction& prediction);
+void add_notes(const Question& question, const plan::MemoryFootprint& footprint, answer::Prediction& prediction);
 
 }  // namespace ddlsim::whatif

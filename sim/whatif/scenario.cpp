@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ddlsim/io/yaml.h"
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
@@ -92,17 +93,9 @@ Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::sp
   scenario.batch = scenario.model->batch;
   if (const auto& on = scenario.model->measured) {
     scenario.precision = on->precision;
-    scenario.launch_interval = on->launch_interval.value_or(scenario.launch_interval);
+    if (on->launch_interval) scenario.launch_interval = Stated<Time>(*on->launch_interval, Origin::kFitted);
   }
   return {};
-}
-
-plan::StrategyKind default_strategy(const workload::Model& model) {
-  using workload::Architecture;
-  if (model.architecture == Architecture::k1wng || model.architecture == Architecture::kPsWorker) {
-    return plan::StrategyKind::kPs;
-  }
-  return model.architecture == Architecture::kPearl ? plan::StrategyKind::kPearl : plan::StrategyKind::kAllReduce;
 }
 
 }  // namespace
@@ -117,27 +110,51 @@ std::vector<SettingInfo> settings() {
 
 namespace {
 
-/// Spells out `strategy = horovod` as its settings. They come first, so that what is stated by itself wins.
-std::vector<Override> with_framework(std::span<const Override> overrides, std::string& name) {
-  std::vector<Override> spelt;
+/// What is asked for, `strategy = horovod` spelt out as its settings. They come first, so that what is stated by itself
+/// wins.
+struct Spelt {
+  std::vector<Override> overrides;
+  std::size_t by_framework = 0;  // so many of them
+  std::string framework;
+};
+
+Spelt with_framework(std::span<const Override> overrides) {
+  Spelt spelt;
   const Override* strategy = last_of(overrides, "strategy");
   const Framework* framework = strategy == nullptr ? nullptr : find_framework(strategy->value);
-  if (framework == nullptr) return {overrides.begin(), overrides.end()};
-  name = framework->name;
-  for (auto& [path, value] : settings_of(*framework)) spelt.push_back({path, value, strategy->where});
+  if (framework == nullptr) {
+    spelt.overrides = {overrides.begin(), overrides.end()};
+    return spelt;
+  }
+  spelt.framework = framework->name;
+  for (auto& [path, value] : settings_of(*framework)) spelt.overrides.push_back({path, value, strategy->where});
+  spelt.by_framework = spelt.overrides.size();
   for (const Override& setting : overrides) {
-    if (setting.path != "strategy") spelt.push_back(setting);
+    if (setting.path != "strategy") spelt.overrides.push_back(setting);
   }
   return spelt;
+}
+
+/// Applies the settings in the order of the leaves.
+Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt& spelt, bool with_model) {
+  bool all_gpus = true;
+  for (const Leaf& leaf : leaves()) {
+    const Override* setting = last_of(spelt.overrides, leaf.path);
+    if (setting == nullptr || leaf.apply == nullptr || (!with_model && leaf.path.starts_with("model"))) continue;
+    if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
+    const auto number = static_cast<std::size_t>(setting - spelt.overrides.data());
+    if (number < spelt.by_framework) set_origin(scenario, leaf.path, Origin::kFramework);
+    all_gpus = all_gpus && leaf.path != "gpus_per_node";
+  }
+  if (all_gpus) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
+  return {};
 }
 
 /// Co-located servers need a machine each. On one node there is one, in its memory.
 Expected<void> check_servers(const Scenario& scenario, const Override* servers) {
   const plan::Strategy& strategy = scenario.strategy;
   const std::int64_t nodes = scenario.cluster.nodes;
-  if (strategy.kind != plan::StrategyKind::kPs || !strategy.colocated || nodes == 1 || strategy.servers <= nodes) {
-    return {};
-  }
+  if (!plan::has_servers(strategy) || !strategy.colocated || nodes == 1 || strategy.servers <= nodes) return {};
   return fail(
       ErrorCode::kInvalidArgument,
       fmt::format("{} co-located servers on {} nodes: at most one on each", to_text(strategy.servers), to_text(nodes)),
@@ -145,65 +162,40 @@ Expected<void> check_servers(const Scenario& scenario, const Override* servers) 
       {"state fewer, or --set strategy.colocated=no for machines of their own"});
 }
 
-/// The model as its kernels run.
-Expected<void> fuse(Scenario& scenario) {
-  if (scenario.cuda_graphs) scenario.launch_interval = Time::zero();
-  if (!scenario.fusion.pointwise && !scenario.fusion.attention) return {};
-  if (!scenario.model->has_layers()) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("fusion: {} is known by the features of a whole step", scenario.model->id));
-  }
-  auto model = workload::fused(*scenario.model, scenario.fusion);
-  if (!model) return tl::unexpected<Error>(model.error());
-  scenario.model = std::make_shared<const workload::Model>(std::move(*model));
-  return {};
-}
-
 }  // namespace
 
 Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated) {
   Scenario scenario;
-  const std::vector<Override> overrides = with_framework(stated, scenario.framework);
-  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
-  if (auto model = set_model(scenario, catalog, overrides); !model) return tl::unexpected<Error>(model.error());
-  scenario.strategy.kind = default_strategy(*scenario.model);
-  if (last_of(overrides, "node") == nullptr) {
+  const Spelt spelt = with_framework(stated);
+  scenario.framework = spelt.framework;
+  if (auto known = check_paths(spelt.overrides); !known) return tl::unexpected<Error>(known.error());
+  if (auto model = set_model(scenario, catalog, spelt.overrides); !model) return tl::unexpected<Error>(model.error());
+  scenario.strategy.kind = plan::default_strategy(*scenario.model);
+  if (last_of(spelt.overrides, "node") == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "no node named", {},
                 {"valid: " + join(catalog.ids(io::Kind::kNodes)),
                  "or a cloud instance: " + join(catalog.ids(io::Kind::kInstances))});
   }
-  bool all_gpus = true;
-  for (const Leaf& leaf : leaves()) {
-    const Override* setting = last_of(overrides, leaf.path);
-    if (setting == nullptr || leaf.apply == nullptr) continue;
-    if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
-    all_gpus = all_gpus && leaf.path != "gpus_per_node";
-  }
-  if (all_gpus) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
-  for (const Override& setting : stated) scenario.stated.push_back(setting.path);
-  if (auto placed = check_servers(scenario, last_of(overrides, "strategy.servers")); !placed) {
+  if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
+  if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
   }
-  if (auto fused = fuse(scenario); !fused) return tl::unexpected<Error>(fused.error());
-  if (auto calibrated = set_profiles(scenario, catalog); !calibrated) {
-    const Override* setting = last_of(overrides, "gpu.calibration");
-    return setting == nullptr ? tl::unexpected<Error>(calibrated.error()) : at(calibrated.error(), *setting);
+  hardware::Gpu& gpu = scenario.cluster.node.gpu;
+  if (scenario.model->has_layers() && !gpu.profiles.stated()) {
+    auto profiles = near_profiles(gpu, catalog);
+    if (!profiles) return tl::unexpected<Error>(profiles.error());
+    gpu.profiles = from_datasheet(std::move(*profiles));
   }
   return scenario;
 }
 
 Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated) {
   Scenario scenario;
-  const std::vector<Override> overrides = with_framework(stated, scenario.framework);
-  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
-  if (last_of(overrides, "node") == nullptr) return fail(ErrorCode::kInvalidArgument, "no node named");
-  for (const Leaf& leaf : leaves()) {
-    const Override* setting = last_of(overrides, leaf.path);
-    if (setting == nullptr || leaf.apply == nullptr || leaf.path.starts_with("model")) continue;
-    if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
-  }
-  if (last_of(overrides, "gpus_per_node") == nullptr) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
-  for (const Override& setting : stated) scenario.stated.push_back(setting.path);
+  const Spelt spelt = with_framework(stated);
+  scenario.framework = spelt.framework;
+  if (auto known = check_paths(spelt.overrides); !known) return tl::unexpected<Error>(known.error());
+  if (last_of(spelt.overrides, "node") == nullptr) return fail(ErrorCode::kInvalidArgument, "no node named");
+  if (auto applied = apply(scenario, catalog, spelt, false); !applied) return tl::unexpected<Error>(applied.error());
   return scenario;
 }
 
@@ -249,7 +241,7 @@ std::string describe(const Scenario& scenario) {
   std::string text =
       fmt::format("{}, {} {}{} per GPU, {}, {}, on {} x {}", scenario.model->name, to_text(scenario.batch),
                   scenario.model->sample, scenario.batch == 1 ? "" : "s", name_of(kPrecisions, scenario.precision),
-                  scenario.framework.empty() ? name_of(plan::kStrategies, scenario.strategy.kind) : scenario.framework,
+                  scenario.framework.empty() ? plan::word_for(scenario.strategy) : scenario.framework,
                   to_text(cluster.nodes), node.name);
   text += fmt::format(" ({} GPU{} in all: {})", to_text(cluster.gpus()), cluster.gpus() == 1 ? "" : "s", node.gpu.name);
   if (cluster.nodes > 1) text += fmt::format(", network {} per server", to_text_in_bits(node.network_bandwidth()));

@@ -31,11 +31,6 @@ Expected<void> store(Expected<T> parsed, U& target) {
   return {};
 }
 
-Expected<void> store_share(Value value, double& target, plan::Efficiency& efficiency) {
-  efficiency.assumed = std::max(efficiency.assumed - 1, 0);  // a setting is applied at most once
-  return store(parse_fraction(value), target);
-}
-
 Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& catalog) {
   hardware::Node& node = scenario.cluster.node;
   std::string name = value;
@@ -53,7 +48,7 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     const auto bandwidth = parse_bandwidth(name);
     if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
     node.network.bandwidth = *bandwidth;
-    node.network.transport.reset();  // a rate does not say what drives it
+    node.network.transport = {};  // a rate does not say what drives it
     node.network.id.clear();
     node.network.name = to_text_in_bits(*bandwidth);
   } else {
@@ -145,7 +140,7 @@ Expected<void> set_oversubscription(Scenario& scenario, Value value, const io::C
 
 Expected<void> set_jitter(Scenario& scenario, Value value, const io::Catalog&) {
   if (value == "0" || value == "0 %") {
-    scenario.jitter = 0;
+    scenario.jitter = 0.0;
     return {};
   }
   return store(parse_fraction(value), scenario.jitter);
@@ -158,6 +153,19 @@ Expected<void> set_time_factor(Scenario& scenario, Value value, const io::Catalo
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1e-6 and 1e6", value));
   }
   scenario.gpu_time_factor = *factor;
+  return {};
+}
+
+/// The GPU comes with the profiles that may answer for it; somebody may name another, or none.
+Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  if (value == "auto") return {};
+  std::vector<hardware::MeasuredProfile> named;
+  if (value != "none") {
+    auto profile = catalog.measured_profile(value);
+    if (!profile) return tl::unexpected<Error>(profile.error());
+    named.push_back(std::move(*profile));
+  }
+  scenario.cluster.node.gpu.profiles = std::move(named);
   return {};
 }
 
@@ -245,10 +253,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
        return store(parse_data_size(v), s.cluster.node.gpu.memory_size);
      }},
     {"gpu.calibration", "profile of the GPU's kernels: auto (its own, else the nearest of its architecture's), none, or an id", "none",
-     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
-       s.calibration = v;
-       return {};
-     }},
+     set_profile},
     {"fusion", "what runs as one kernel: none, pointwise, attention, all (workload/fusion.h)", "all", set_fusion},
     {"cuda_graphs", "the CPU launches a step's kernels at once: yes, no", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.cuda_graphs); }},
@@ -323,11 +328,11 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"collective.library", "nccl, mpi, mpi-opt, baidu", "nccl",
      [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_choice(cost::kCollectiveLibraries, v, "library"), s.collective.kind);
+       return store(parse_choice(plan::kCollectiveLibraries, v, "library"), s.collective.kind);
      }},
     {"collective.algorithm", "forced upon the library (default: its own choice)", "ring",
      [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_choice(cost::kCollectiveAlgorithms, v, "algorithm"), s.collective.algorithm);
+       return store(parse_choice(plan::kCollectiveAlgorithms, v, "algorithm"), s.collective.algorithm);
      }},
     {"collective.table", "measured collectives, instead of formulas: a file of nccl-tests output or JSON, or CSV", "sweep.txt",
      set_collective_table},
@@ -339,7 +344,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"ps.transport", "grpc, grpc+mpi, grpc+verbs, grpc+gdr, tcp, rdma (default: the network's own rate)", "grpc",
      [](Scenario& s, Value v, const io::Catalog&) {
-       return store(parse_choice(cost::kPsTransports, v, "transport"), s.ps_transport);
+       return store(parse_choice(plan::kPsTransports, v, "transport"), s.ps_transport);
      }},
     {"ps.memory_bandwidth", "of a server's host memory", "60 GB/s",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.server_memory); }},
@@ -369,15 +374,15 @@ constexpr auto kLeaves = std::to_array<Leaf>({
        return {};
      }},
     {"efficiency.compute", "of the GPU's peak rate", "50 %",
-     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.compute, s.efficiency); }},
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.efficiency.compute); }},
     {"efficiency.memory", "of the GPU's memory bandwidth", "80 %",
-     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.memory, s.efficiency); }},
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.efficiency.memory); }},
     {"efficiency.pcie", "of PCIe", "80 %",
-     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.pcie, s.efficiency); }},
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.efficiency.pcie); }},
     {"efficiency.nvlink", "of NVLink", "80 %",
-     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.nvlink, s.efficiency); }},
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.efficiency.nvlink); }},
     {"efficiency.network", "of the network", "90 %",
-     [](Scenario& s, Value v, const io::Catalog&) { return store_share(v, s.efficiency.network, s.efficiency); }},
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.efficiency.network); }},
     {"launch_interval", "between two kernels that the CPU issues", "6 us",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.launch_interval);
@@ -400,8 +405,85 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
 });
 
+struct Access {
+  std::string_view path;
+  Origin (*get)(const Scenario&);
+  void (*set)(Scenario&, Origin);
+};
+
+/// Of a Stated<T> that `Member` finds in a scenario.
+template <typename Member>
+constexpr Access stated(std::string_view path, Member) {
+  return {path, [](const Scenario& s) { return Member{}(s).origin(); },
+          [](Scenario& s, Origin origin) { Member{}(s).set_origin(origin); }};
+}
+/// Of a part that is there when somebody says so.
+template <typename Member>
+constexpr Access optional(std::string_view path, Member) {
+  return {path, [](const Scenario& s) { return Member{}(s) ? Origin::kStated : Origin::kDefault; },
+          [](Scenario&, Origin) {}};
+}
+
+constexpr auto kOrigins = std::to_array<Access>({
+    stated("strategy.grouping", [](auto& s) -> auto& { return s.strategy.grouping; }),
+    stated("strategy.first_bucket", [](auto& s) -> auto& { return s.strategy.first_bucket; }),
+    stated("strategy.bucket", [](auto& s) -> auto& { return s.strategy.bucket; }),
+    stated("strategy.cycle", [](auto& s) -> auto& { return s.strategy.cycle; }),
+    stated("strategy.partition", [](auto& s) -> auto& { return s.strategy.partition; }),
+    stated("strategy.priority", [](auto& s) -> auto& { return s.strategy.priority; }),
+    stated("strategy.gradients", [](auto& s) -> auto& { return s.strategy.gradients; }),
+    stated("strategy.compression", [](auto& s) -> auto& { return s.strategy.compression; }),
+    stated("strategy.density", [](auto& s) -> auto& { return s.strategy.density; }),
+    stated("strategy.rank", [](auto& s) -> auto& { return s.strategy.rank; }),
+    stated("strategy.accumulation", [](auto& s) -> auto& { return s.strategy.accumulation; }),
+    stated("strategy.servers", [](auto& s) -> auto& { return s.strategy.servers; }),
+    stated("strategy.colocated", [](auto& s) -> auto& { return s.strategy.colocated; }),
+    stated("strategy.placement", [](auto& s) -> auto& { return s.strategy.placement; }),
+    stated("strategy.local_aggregation", [](auto& s) -> auto& { return s.strategy.local_aggregation; }),
+    stated("strategy.pull_at_start", [](auto& s) -> auto& { return s.strategy.pull_at_start; }),
+    stated("strategy.consistency", [](auto& s) -> auto& { return s.strategy.consistency; }),
+    stated("strategy.staleness", [](auto& s) -> auto& { return s.strategy.staleness; }),
+    stated("collective.library", [](auto& s) -> auto& { return s.collective.kind; }),
+    optional("collective.algorithm", [](auto& s) -> auto& { return s.collective.algorithm; }),
+    optional("collective.table", [](auto& s) -> auto& { return s.collective_table; }),
+    stated("ps.transport", [](auto& s) -> auto& { return s.ps_transport; }),
+    stated("ps.memory_bandwidth", [](auto& s) -> auto& { return s.server_memory; }),
+    stated("network.transport", [](auto& s) -> auto& { return s.cluster.node.network.transport; }),
+    stated("network.latency", [](auto& s) -> auto& { return s.cluster.node.network.latency; }),
+    {"nvlink.latency",
+     [](const Scenario& s) {
+       const auto& nvlink = s.cluster.node.nvlink;
+       return nvlink ? nvlink->latency.origin() : Origin::kDefault;
+     },
+     [](Scenario& s, Origin origin) {
+       if (s.cluster.node.nvlink) s.cluster.node.nvlink->latency.set_origin(origin);
+     }},
+    stated("pcie.latency", [](auto& s) -> auto& { return s.cluster.node.pcie.latency; }),
+    stated("jitter", [](auto& s) -> auto& { return s.jitter; }),
+    stated("launch_interval", [](auto& s) -> auto& { return s.launch_interval; }),
+    stated("gpu.time_factor", [](auto& s) -> auto& { return s.gpu_time_factor; }),
+    stated("jobs", [](auto& s) -> auto& { return s.jobs; }),
+    stated("jobs.offset", [](auto& s) -> auto& { return s.jobs_offset; }),
+    stated("straggler", [](auto& s) -> auto& { return s.straggler; }),
+    stated("straggler.gpus", [](auto& s) -> auto& { return s.stragglers; }),
+});
+
+const Access* access_to(std::string_view path) {
+  const auto found = std::find_if(kOrigins.begin(), kOrigins.end(), [&](const Access& a) { return a.path == path; });
+  return found == kOrigins.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 std::span<const Leaf> leaves() { return kLeaves; }
+
+std::optional<Origin> origin_of(const Scenario& scenario, std::string_view path) {
+  const Access* access = access_to(path);
+  return access == nullptr ? std::nullopt : std::optional(access->get(scenario));
+}
+
+void set_origin(Scenario& scenario, std::string_view path, Origin origin) {
+  if (const Access* access = access_to(path)) access->set(scenario, origin);
+}
 
 }  // namespace ddlsim::whatif

@@ -1,6 +1,7 @@
 // The things a scenario can be told, each with how it is applied. Private to the room.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,10 @@ struct Leaf {
   std::string_view example;
   Expected<void> (*apply)(Scenario&, const std::string& value, const io::Catalog&);  // null: resolve() does it
 };
+
+/// Where the value of a setting came from; nothing for a setting whose origin makes no difference.
+[[nodiscard]] std::optional<Origin> origin_of(const Scenario& scenario, std::string_view path);
+void set_origin(Scenario& scenario, std::string_view path, Origin origin);
 
 /// In the order in which they are applied: what replaces a whole part comes before its details.
 [[nodiscard]] std::span<const Leaf> leaves();

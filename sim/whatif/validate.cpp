@@ -216,8 +216,8 @@ class Validator {
     if (!question) return tl::unexpected<Error>(question.error());
     const auto scenario = resolve_cluster(catalog_, question->settings);
     if (!scenario) return tl::unexpected<Error>(scenario.error());
-    const cost::Communicator communicator = communicator_of(*scenario);
-    const cost::CollectiveLibrary library = collective_library_of(*scenario);
+    const cost::Communicator communicator = cost::communicator_of(*scenario);
+    const cost::CollectiveLibrary library = cost::collective_library_of(*scenario);
     const auto model = cost::CollectiveModel::create(communicator, library);
     if (!model) return tl::unexpected<Error>(model.error());
     const cost::CollectiveCost cost = model->cost(question->op, question->size);

@@ -12,7 +12,7 @@
 // Prices of layers depend on the model, the batch, the precision and the GPU alone. They are worked out once
 // (`price_layers`) and kept by who asks often (whatif/predictor.h); the rest is cheap.
 //
-// `Speedups` asks what would be if a resource were so many times as fast, everything else alike: what whatif's
+// A `Variation` asks what would be if a resource were so many times as fast, everything else alike: what whatif's
 // bottleneck is found by. Scheduled by step/schedule.h, simulated by events/step.h.
 // Worked example: two layers of 1 and 2 GFLOP at 1 TFLOP/s take 1 and 2 ms forward; one row of 10 MB all-reduced by two
 // GPUs over 10 GB/s costs what cost/collective.h says of 10 MB.
@@ -35,8 +35,8 @@
 
 namespace ddlsim::cost {
 
-/// How many times as fast each resource is taken to be.
-struct Speedups {
+/// The same job with each resource so many times as fast, everything else alike.
+struct Variation {
   double compute = 1;
   double memory = 1;
   double launch = 1;
@@ -46,6 +46,7 @@ struct Speedups {
   double server_memory = 1;
   double transport = 1;  // of parameter servers: connections and messages
   double latency = 1;    // of every link
+  bool rdma = false;     // RDMA drives a network of which nobody says what drives it
 };
 
 /// What a GPU and its links reach in one direction, stated or assumed shares included.
@@ -60,7 +61,10 @@ struct ReachedRates {
 };
 
 /// Errors: kUnsupported when the GPU has no rate for the precision.
-[[nodiscard]] Expected<ReachedRates> reached_rates(const plan::Job& job, const Speedups& speedups = {});
+[[nodiscard]] Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation = {});
+/// The same with so many GPUs of a server in use.
+[[nodiscard]] Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation,
+                                                   std::int64_t gpus_per_node);
 
 /// The times of a job's layers, and what they rest on.
 struct LayerPrices {
@@ -117,14 +121,18 @@ struct PricedStep {
 
 /// Errors: kUnsupported and kInvalidArgument where the collective library does not have what is asked of it.
 [[nodiscard]] Expected<PricedStep> price(const plan::Job& job, std::shared_ptr<const plan::StepPlan> plan,
-                                         const LayerPrices& layers, const Speedups& speedups = {});
+                                         const LayerPrices& layers, const Variation& variation = {});
 
 /// What a collective is asked for, as nccl-tests counts it: of shares, the total.
 [[nodiscard]] DataSize buffer_of(const plan::Row& row, std::int64_t ranks);
 
+/// One GPU of the job by itself, which keeps its weights.
+[[nodiscard]] Expected<PricedStep> price_alone(const plan::Job& job, const plan::StepPlan& plan,
+                                               const LayerPrices& layers);
+
 /// A group's ranks on the job's cluster, as its library sees them.
 [[nodiscard]] Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group,
-                                           const Speedups& speedups = {});
+                                           const Variation& variation = {});
 /// All GPUs of the job.
 [[nodiscard]] Communicator communicator_of(const plan::Job& job);
 /// The job's library with the shares that somebody stated.

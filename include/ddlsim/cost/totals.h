@@ -20,6 +20,6 @@ struct TotalsStep {
 };
 
 /// Errors: kUnsupported when the GPU has no rate for the precision.
-[[nodiscard]] Expected<TotalsStep> totals_step(const plan::Job& job, const Speedups& speedups = {});
+[[nodiscard]] Expected<TotalsStep> totals_step(const plan::Job& job, const Variation& variation = {});
 
 }  // namespace ddlsim::cost

@@ -7,6 +7,7 @@
 
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/support/choices.h"
+#include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::hardware {
@@ -34,9 +35,9 @@ struct Link {
   std::string id;
   std::string name;
   LinkKind kind = LinkKind::kNetwork;
-  std::optional<NetworkTransport> transport;  // of a network; nothing: nobody says what drives it
+  Stated<std::optional<NetworkTransport>> transport;  // of a network; nothing: nobody says what drives it
   Bandwidth bandwidth{};                      // per direction, full duplex
-  Time latency{};                             // one hop of a collective, software included
+  Stated<Time> latency = from_datasheet(Time::zero());                             // one hop of a collective, software included
   Sources sources;
   std::string notes;
 };

@@ -67,6 +67,8 @@ class Catalog {
   [[nodiscard]] Expected<PopulationFile> population(std::string_view name) const;
   /// The profile of that name (hardware/calibration).
   [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile(std::string_view name) const;
+  /// A profile with the datasheet of the GPU it was measured on.
+  [[nodiscard]] Expected<hardware::MeasuredProfile> measured_profile(std::string_view name) const;
   /// The first profile, by id, whose `gpu` is this id; null where there is none. A file that cannot be read is an
   /// error.
   [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile_of_gpu(std::string_view gpu_id) const;

@@ -22,6 +22,8 @@
 // first. Four layers under zero 3 on 4 GPUs: 8 gathers of a layer's weights / 4 per rank, 4 reduce-scatters.
 #pragma once
 
+#include <string_view>
+
 #include "ddlsim/plan/job.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
@@ -32,11 +34,17 @@ namespace ddlsim::plan {
 /// that contradict each other; kInvalidArgument for degrees that do not divide GPUs, layers or a layer's sizes.
 [[nodiscard]] Expected<StepPlan> lower(const Job& job);
 
+/// The model as its kernels run: fused where the job says so. Errors: kInvalidArgument where totals overflow.
+[[nodiscard]] Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job);
+
 /// How a model that says nothing else is trained: as its source did, else by all-reduce.
 [[nodiscard]] StrategyKind default_strategy(const workload::Model& model);
 
 /// "all-reduce": the strategy in a word.
 [[nodiscard]] std::string_view word_for(const Strategy& strategy);
+
+/// Whether weights are held by servers beside the ranks.
+[[nodiscard]] bool has_servers(const Strategy& strategy);
 
 /// Whether the strategy is known by closed forms on a whole step's totals alone (PEARL).
 [[nodiscard]] bool totals_only(const Strategy& strategy);

@@ -34,6 +34,8 @@ struct Parallel {
   int zero = 0;
   std::int64_t prefetch = 1;       // zero 3: weights are gathered so many layers ahead
   bool offload_optimizer = false;  // states and update on the host; gradients and weights cross PCIe
+
+  friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
 }  // namespace ddlsim::plan

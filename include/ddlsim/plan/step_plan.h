@@ -81,7 +81,8 @@ struct RankClass {
   std::int64_t stage = 0;
   double slowness = 1;  // of its GPUs, against the job's
   Chunk chunk;
-  DataSize updated{};  // read and written by the update of its weights on the GPU; zero: elsewhere, or among the layers
+  DataSize updated{};         // read and written by the update of its weights
+  bool updates_on_gpu = true;  // false: servers or the host do, or measured layers have it among them
   MemoryFootprint memory{};
 };
 

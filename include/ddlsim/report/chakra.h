@@ -20,10 +20,10 @@
 
 #include <cstdint>
 
+#include "ddlsim/answer/timeline.h"
 #include "ddlsim/importers/chakra_file.h"
-#include "ddlsim/step/step.h"
+#include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/units.h"
-#include "ddlsim/workload/model.h"
 
 namespace ddlsim::report {
 
@@ -35,11 +35,11 @@ struct ChakraOptions {
   double slowness = 1;             // how many times as long this rank's GPU takes
 };
 
-/// `record` is what run_step made of the same model, with collectives or on one GPU.
-[[nodiscard]] importers::ChakraTrace chakra_of(const workload::Model& model, const step::StepRecord& record,
+/// `record` is the schedule of the same layers (answer::Detail::kWork), with collectives or on one GPU.
+[[nodiscard]] importers::ChakraTrace chakra_of(const plan::Chunk& chunk, const answer::Timeline& record,
                                                const ChakraOptions& options = {});
 
 /// How many nodes that trace has.
-[[nodiscard]] double chakra_nodes(const step::StepRecord& record, std::int64_t passes);
+[[nodiscard]] double chakra_nodes(const answer::Timeline& record, std::int64_t passes);
 
 }  // namespace ddlsim::report

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ddlsim/answer/collective.h"
-#include "ddlsim/cost/collective.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/importers/collective_file.h"
 #include "ddlsim/primitives/collective_op.h"
@@ -39,14 +39,6 @@ inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 
 inline constexpr std::string_view kAssumedTransportNote =
     "assumed: TCP drives the network; --set network.transport=... says otherwise";
-
-/// Who talks over what in a scenario. The scenario needs no model.
-[[nodiscard]] cost::Communicator communicator_of(const Scenario& scenario);
-/// The same on so many of its nodes and GPUs.
-[[nodiscard]] cost::Communicator communicator_of(const Scenario& scenario, std::int64_t nodes,
-                                                 std::int64_t gpus_per_node);
-/// The scenario's library with the efficiencies that it states.
-[[nodiscard]] cost::CollectiveLibrary collective_library_of(const Scenario& scenario);
 
 /// Fails for sizes that are not positive and finite, not in order, or make over kMaxCollectiveRows rows, and for what a
 /// library cannot do.

@@ -19,8 +19,12 @@
 // Worked example: README.md, "A what-if, worked".
 #pragma once
 
+#include <memory>
+
 #include "ddlsim/answer/prediction.h"
-#include "ddlsim/events/event_step.h"
+#include "ddlsim/answer/timeline.h"
+#include "ddlsim/events/step.h"
+#include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
 
@@ -40,8 +44,9 @@ inline constexpr double kMeasuredInterval90High = 1.18;
 
 /// One GPU's step as the recurrence took it apart, for a graph of its work (report/chakra.h).
 struct RecordedStep {
-  step::StepRecord record;
-  DataSize updated{};  // what the optimizer reads and writes on the GPU
+  std::shared_ptr<const plan::StepPlan> plan;
+  answer::Timeline line;  // answer::Detail::kWork
+  DataSize updated{};     // what the optimizer reads and writes on the GPU
 };
 
 /// Of a GPU that is no straggler. Errors: as predict; kUnsupported for what is no graph of one job's kernels and

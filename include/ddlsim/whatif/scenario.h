@@ -14,17 +14,11 @@
 #include <vector>
 
 #include "ddlsim/answer/prediction.h"
-#include "ddlsim/cost/collective.h"
-#include "ddlsim/plan/efficiency.h"
-#include "ddlsim/cost/parameter_server.h"
-#include "ddlsim/hardware/gpu_profile.h"
-#include "ddlsim/hardware/node.h"
 #include "ddlsim/io/catalog.h"
-#include "ddlsim/plan/strategy.h"
+#include "ddlsim/plan/job.h"
 #include "ddlsim/support/error.h"
-#include "ddlsim/support/precision.h"
-#include "ddlsim/workload/fusion.h"
-#include "ddlsim/workload/model.h"
+#include "ddlsim/support/stated.h"
+#include "ddlsim/support/units.h"
 
 namespace ddlsim::whatif {
 
@@ -34,51 +28,14 @@ struct Override {
   SourceLocation where;  // of a file; empty for a flag
 };
 
-/// Median time of cudaLaunchKernel on an H100 host in TrioSim's public profiler traces (tracer/data/profiler).
-inline constexpr Time kDefaultLaunchInterval = microseconds(6);
-
-/// What summing gradients reaches of two sockets of four DDR4-2400 channels (153.6 GB/s); assumed.
-inline constexpr Bandwidth kDefaultServerMemory = gigabytes_per_second(60);
-
-/// Of ResNet-50 on 2 to 16 nodes of Piz Daint with one P100 each (eth-cscs/sarus, Horovod with MPI, 50 runs per point):
-/// 229.8 images/s per GPU fall to 227.5 while E(n) of cost/straggler.h grows from 0.59 to 1.78.
-inline constexpr double kDefaultJitter = 0.01;
-
-/// A profile that may answer for the scenario's GPU.
-struct ChosenProfile {
-  std::shared_ptr<const hardware::GpuProfile> profile;
-  bool lent = false;  // measured on another GPU, or on another datasheet than stated
-};
-
-struct Scenario {
-  std::shared_ptr<const workload::Model> model;
-  hardware::Cluster cluster;
-  plan::Strategy strategy;
-  std::int64_t batch = 1;  // samples per GPU and step
-  Precision precision = Precision::kFp32;
+/// A job, and what is asked of it beside. Every value may be set in C++ as well: an assignment states it, as a flag or a
+/// file would, and the same values give the same prediction.
+struct Scenario : plan::Job {
   std::optional<answer::Fidelity> fidelity;  // nothing: event where what follows asks for it, else analytic where the
                                              // model has layers, else aggregate
-  std::int64_t jobs = 1;                     // alike jobs on the same servers' network ports
-  Time jobs_offset{};                        // between the starts of two of them
-  double straggler = 1;                      // how many times as slow some of the job's GPUs are
-  std::int64_t stragglers = 1;               // how many are
-  std::optional<plan::Overlap> overlap;      // nothing: backward (analytic), none (aggregate)
-  plan::Efficiency efficiency;
-  std::string calibration = "auto";     // which profile was asked for
-  std::vector<ChosenProfile> profiles;  // of the GPU's kernels, the nearest first; none: the shares of `efficiency`
-  cost::CollectiveLibrary collective;
-  std::shared_ptr<const hardware::CollectiveTable> collective_table;  // measured, may be null
-  std::optional<cost::NetworkTransport> transport;                // nothing: as the link's name says
-  std::optional<cost::PsTransport> ps_transport;                  // nothing: the network's own rate
-  Bandwidth server_memory = kDefaultServerMemory;
-  double jitter = kDefaultJitter;  // standard deviation of one GPU's step, as a share
-  double gpu_time_factor = 1;      // on all GPU time, where a measurement says so
-  bool gpu_time_measured = false;  // whether that factor is from a measured step of this model on this GPU
-  std::string framework;           // whose way the strategy is; empty: no framework named
-  Time launch_interval = kDefaultLaunchInterval;
-  workload::Fusion fusion;
-  bool cuda_graphs = false;         // kernels are launched together: the GPU waits for no launch
-  std::vector<std::string> stated;  // paths of the settings that made it
+  Stated<std::int64_t> jobs = by_default(std::int64_t{1});  // alike jobs on the same servers' network ports
+  Stated<Time> jobs_offset = by_default(Time::zero());      // between the starts of two of them
+  std::string framework;                                    // whose way the strategy is, for a title; may be empty
 };
 
 /// One thing a scenario can be told.

@@ -22,6 +22,8 @@ namespace ddlsim::workload {
 struct Fusion {
   bool pointwise = false;
   bool attention = false;
+
+  friend bool operator==(const Fusion&, const Fusion&) = default;
 };
 
 /// The layers as they run. Totals follow.

@@ -1,0 +1,38 @@
+// Predictions for who asks often.
+//
+// Prices of layers depend on the model, the batch, the precision, the GPU and what is stated of them alone
+// (cost/price.h). A Predictor keeps those it has worked out, so that a changed network, node count or strategy costs
+// microseconds. The answers are those of whatif/predict.h, to the bit. One Predictor serves one thread; it keeps
+// `kKept` prices, the oldest going first.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+class Predictor {
+ public:
+  static constexpr std::size_t kKept = 32;
+
+  Predictor();
+  ~Predictor();
+  Predictor(Predictor&&) noexcept;
+  Predictor& operator=(Predictor&&) noexcept;
+
+  /// As whatif::predict.
+  [[nodiscard]] Expected<answer::Prediction> predict(const Scenario& scenario);
+  /// The step time alone, of the same answer. Errors: as predict.
+  [[nodiscard]] Expected<Time> step_time(const Scenario& scenario);
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,183 @@
+#include "prediction.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ddlsim/plan/memory.h"
+#include "ddlsim/step/schedule.h"
+#include "ddlsim/whatif/predict.h"
+#include "notes.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::Fidelity;
+using answer::Prediction;
+
+/// The resource that, 10 % faster, shortens the step most. What it takes by itself bounds what it can give, so
+/// resources are asked in that order and most are never asked.
+std::string bottleneck_of(const Question& question, const Laid& laid) {
+  constexpr double kFaster = 1.1;
+  struct Resource {
+    std::string_view name;
+    Time busy;
+    double cost::Variation::*speed;
+  };
+  const answer::Breakdown& parts = laid.line.parts;
+  const auto on = [&](std::string_view link) {
+    Time sum;
+    for (const answer::LinkTraffic& traffic : laid.traffic) {
+      if (traffic.link.starts_with(link)) sum += traffic.time;
+    }
+    return sum;
+  };
+  const Time busiest = max(on("network"), max(on("nvlink"), on("pcie")));
+  const hardware::Cluster& cluster = question.scenario.cluster;
+  const plan::Efficiency& share = question.scenario.efficiency;
+  const bool pcie_feeds_network =
+      cluster.node.pcie.bandwidth * (share.pcie * static_cast<double>(cluster.gpus_per_node)) <
+      cluster.node.network_bandwidth() * (share.network * kFaster);
+  // Weights cross PCIe both ways, and PCIe may be what bounds a node's network port.
+  const Time pcie = on("pcie") * 2.0 + (pcie_feeds_network ? on("network") : Time::zero());
+  // Stations of servers that no link's traffic shows.
+  const bool servers = laid.step && laid.step->servers;
+  const Time at_servers = servers ? parts.communication : Time::zero();
+  using Varied = cost::Variation;
+  std::array<Resource, 9> resources{{
+      {"gpu compute", parts.compute, &Varied::compute},
+      {"gpu memory bandwidth", parts.memory, &Varied::memory},
+      {"kernel launches", parts.launch, &Varied::launch},
+      {"network", on("network"), &Varied::network},
+      {"nvlink", on("nvlink"), &Varied::nvlink},
+      {"pcie", pcie, &Varied::pcie},
+      {"server memory", at_servers, &Varied::server_memory},
+      {"transport", question.scenario.ps_transport.get() ? at_servers : Time::zero(), &Varied::transport},
+      {"latency", max(parts.communication - busiest, Time::zero()), &Varied::latency},
+  }};
+  std::sort(resources.begin(), resources.end(), [](const Resource& a, const Resource& b) { return b.busy < a.busy; });
+  std::string_view best = resources.front().name;
+  Time most;
+  for (const Resource& resource : resources) {
+    if (resource.busy * (1.0 - 1.0 / kFaster) <= most) break;
+    cost::Variation faster;
+    faster.*resource.speed = kFaster;
+    const auto varied = lay_out(question, faster, answer::Detail::kTime);
+    const Time gain = varied ? laid.line.step - varied->line.step : Time::zero();
+    if (gain > most) {
+      most = gain;
+      best = resource.name;
+    }
+  }
+  return std::string(best);
+}
+
+std::pair<Time, Time> interval_as_asked(const Question& question, const answer::Timeline& line) {
+  const bool measured = question.scenario.gpu_time_measured;
+  if (!measured && question.calibrated() == nullptr) return {line.step * kInterval90Low, line.step * kInterval90High};
+  const Time exposed = line.parts.communication_exposed;
+  std::pair<Time, Time> interval{line.step * kMeasuredInterval90Low - exposed * 0.5,
+                                 line.step * kMeasuredInterval90High + exposed};
+  if (measured) return interval;
+  // What the curves err by, on top of what a step of known kernels does.
+  const cost::CalibratedTimes& times = *question.calibrated();
+  const Time kernels = times.measured + times.extrapolated + times.assumed;
+  const Time busy = line.parts.compute + line.parts.memory;
+  const double lowest = kernels > Time::zero() ? times.low / kernels : 1;
+  const double highest = kernels > Time::zero() ? times.high / kernels : 1;
+  return {max(interval.first - busy * (1 - lowest), line.step * kInterval90Low),
+          interval.second + busy * (highest - 1)};
+}
+
+/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does.
+std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line) {
+  std::pair<Time, Time> interval = interval_as_asked(question, line);
+  if (!assumes_transport(question)) return interval;
+  cost::Variation rdma;
+  rdma.rdma = true;
+  if (const auto faster = lay_out(question, rdma, answer::Detail::kParts)) {
+    interval.first = min(interval.first, interval_as_asked(question, faster->line).first);
+  }
+  return interval;
+}
+
+/// One GPU's step by itself; what the same work takes on all of them is compared with it.
+Expected<Time> step_alone(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  if (question.plan) {
+    const auto step = cost::price_alone(scenario, *question.plan, *question.layers);
+    if (!step) return tl::unexpected<Error>(step.error());
+    return step::schedule(*step, answer::Detail::kTime).map([](const answer::Timeline& line) { return line.step; });
+  }
+  Scenario alone = scenario;
+  alone.cluster.nodes = 1;
+  alone.cluster.gpus_per_node = 1;
+  return lay_out({.scenario = alone, .fidelity = question.fidelity}, {}, answer::Detail::kTime)
+      .map([](const Laid& laid) { return laid.line.step; });
+}
+
+plan::MemoryFootprint memory_of(const Question& question) {
+  const Scenario& s = question.scenario;
+  if (!question.plan) return plan::memory_footprint(*s.model, s.strategy, question.gpus(), s.batch, s.precision);
+  const auto& classes = question.plan->classes;
+  return std::max_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
+           return a.memory.total() < b.memory.total();
+         })->memory;
+}
+
+void add_memory(const Question& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
+  prediction.memory_per_gpu = footprint.total();
+  prediction.memory_complete = footprint.complete;
+  const bool small = footprint.total() <= question.scenario.cluster.node.gpu.memory_size;
+  if (!small || footprint.complete) prediction.fits = small;
+}
+
+}  // namespace
+
+Expected<Prediction> prediction_of(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  auto laid = lay_out(question, {}, answer::Detail::kParts);
+  if (!laid) return tl::unexpected<Error>(std::move(laid.error()));
+  answer::Timeline& line = laid->line;
+  const double step_seconds = line.step.in(seconds);
+  if (!std::isfinite(step_seconds) || step_seconds <= 0) {
+    return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
+  }
+  Prediction prediction;
+  prediction.fidelity = question.fidelity;
+  const hardware::Cluster& cluster = scenario.cluster;
+  const std::int64_t gpus = cluster.gpus();
+  prediction.architecture =
+      name_of(workload::kArchitectures, plan::architecture_of(scenario.strategy.kind, cluster.nodes, gpus));
+  prediction.gpus = gpus;
+  prediction.batch_per_gpu = scenario.batch;
+  prediction.sample = scenario.model->sample;
+  prediction.step_time = line.step;
+  prediction.breakdown = line.parts;
+  const std::int64_t passes = question.fidelity == Fidelity::kAggregate ? 1 : scenario.strategy.accumulation.get();
+  prediction.throughput_samples_per_second =
+      static_cast<double>(gpus) * static_cast<double>(scenario.batch * passes) / step_seconds;
+  if (gpus > 1) {
+    if (const auto one = step_alone(question)) prediction.scaling_efficiency = *one / line.step;
+  }
+  prediction.bottleneck = bottleneck_of(question, *laid);
+  prediction.interval_90 = interval_of(question, line);
+  prediction.provenance = provenance_of(question);
+  prediction.traffic = std::move(laid->traffic);
+  prediction.critical_path = std::move(line.critical_path);
+  prediction.bounds = line.bounds;
+  const ComputeRate peak = *cluster.node.gpu.peak.at(scenario.precision);
+  const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
+  prediction.mfu = workload::features_at(model, scenario.batch, scenario.precision).flops *
+                   static_cast<double>(passes) / line.step / peak;
+  const plan::MemoryFootprint footprint = memory_of(question);
+  add_memory(question, footprint, prediction);
+  if (const auto& price = cluster.node.price) prediction.price = *price * static_cast<double>(cluster.nodes);
+  add_notes(question, footprint, prediction);
+  return prediction;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,12 @@
+// A question's whole answer. Private to the room.
+#pragma once
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/support/error.h"
+#include "question.h"
+
+namespace ddlsim::whatif {
+
+[[nodiscard]] Expected<answer::Prediction> prediction_of(const Question& question);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,215 @@
+#include "question.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "ddlsim/cost/totals.h"
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/step/schedule.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::Detail;
+using answer::Fidelity;
+
+/// What the event fidelity alone can answer, and somebody asked for; empty: nothing.
+std::string event_settings(const Scenario& scenario) {
+  std::string asked;
+  const auto add = [&](bool said, std::string_view path) {
+    if (said) asked += (asked.empty() ? "" : ", ") + std::string(path);
+  };
+  add(scenario.jobs.stated() || scenario.jobs > 1, "jobs");
+  add(scenario.jobs_offset.stated(), "jobs.offset");
+  add(scenario.straggler.stated() || scenario.straggler > 1, "straggler");
+  add(scenario.stragglers.stated(), "straggler.gpus");
+  return asked;
+}
+
+Expected<Fidelity> fidelity_of(const Scenario& scenario) {
+  const bool layers = scenario.model->has_layers();
+  const bool totals = plan::totals_only(scenario.strategy);
+  const std::string events = event_settings(scenario);
+  const Fidelity simplest = layers && !totals ? Fidelity::kAnalytic : Fidelity::kAggregate;
+  const Fidelity fidelity = scenario.fidelity.value_or(events.empty() ? simplest : Fidelity::kEvent);
+  const auto name = name_of(answer::kFidelities, fidelity);
+  const auto unsupported = [](std::string what, std::string note) {
+    return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
+  };
+  if (fidelity != Fidelity::kEvent && !events.empty()) {
+    return unsupported(fmt::format("the {} fidelity knows nothing of {}", name, events),
+                       "leave the fidelity out, or use fidelity event");
+  }
+  if (fidelity != Fidelity::kAggregate && !layers) {
+    return unsupported(fmt::format("{} is known by the features of a whole step; the {} fidelity needs its layers",
+                                   scenario.model->id, name),
+                       "use fidelity aggregate");
+  }
+  if (fidelity == Fidelity::kAggregate && scenario.model->measured) {
+    return unsupported(
+        fmt::format("{} is known by measured times; the {} fidelity needs FLOPs and bytes", scenario.model->id, name),
+        totals ? "use another strategy than pearl" : "use fidelity analytic");
+  }
+  if (fidelity != Fidelity::kAggregate && totals) {
+    return unsupported(fmt::format("the PEARL strategy has no {} fidelity", name), "use fidelity aggregate");
+  }
+  if (fidelity == Fidelity::kEvent && scenario.straggler > 1 && scenario.stragglers > scenario.cluster.gpus()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("straggler.gpus: {} slow GPUs in a job of {}", to_text(scenario.stragglers),
+                            to_text(scenario.cluster.gpus())),
+                {}, {"valid: at most as many as the job has"});
+  }
+  if (fidelity == Fidelity::kAggregate && scenario.overlap == plan::Overlap::kBackward) {
+    return unsupported("the aggregate fidelity has no layers to overlap", "use overlap none or ideal");
+  }
+  return fidelity;
+}
+
+/// The plan as if all GPUs were nominal.
+std::shared_ptr<const plan::StepPlan> nominal(const plan::StepPlan& kinds) {
+  auto plan = std::make_shared<plan::StepPlan>(kinds);
+  std::int64_t ranks = 0;
+  for (const plan::RankClass& kind : kinds.classes) ranks += kind.ranks;
+  plan->classes.resize(1);
+  plan->classes.front().ranks = ranks;
+  plan->classes.front().slowness = 1;
+  return plan;
+}
+
+/// The jobs of a scenario: alike ones, each so much later than the one before.
+std::vector<events::SimulatedJob> jobs_of(const Question& question, const cost::PricedStep& step,
+                                          const answer::Timeline& alone, std::int64_t jobs) {
+  std::vector<events::SimulatedJob> list;
+  for (std::int64_t i = 0; i < jobs; ++i) {
+    list.push_back({.step = &step, .alone = &alone, .offset = question.scenario.jobs_offset * static_cast<double>(i)});
+  }
+  return list;
+}
+
+/// The priced step of all kinds of GPUs.
+cost::PricedStep of_kinds(const Question& question, const cost::PricedStep& step) {
+  cost::PricedStep kinds = step;
+  if (question.kinds) kinds.plan = question.kinds;
+  return kinds;
+}
+
+/// The step of a simulation, with what servers that do not wait add to it.
+Time step_of(const cost::PricedStep& step, const answer::Timeline& alone, const events::EventStep& run) {
+  answer::Timeline line;
+  line.forward = alone.forward;
+  line.backward = alone.backward;
+  // Who may be a few steps ahead is held by the slowest in the end.
+  line.step = step.plan->exchange.consistency == plan::Consistency::kStale ? run.slowest : run.step;
+  step::relax(step, line);
+  return line.step;
+}
+
+/// Adds to the parts what the simulation found beyond the recurrence; what rounding left goes to the largest.
+void add_found(const Question& question, Time total, Time unshared, answer::Timeline& line) {
+  const Scenario& scenario = question.scenario;
+  const Time slower = scenario.straggler > 1 ? max(unshared - line.step, Time::zero()) : Time::zero();
+  const Time sharing = scenario.jobs > 1 ? max(total - unshared, Time::zero()) : Time::zero();
+  answer::Breakdown& parts = line.parts;
+  parts.other += slower;
+  parts.communication += sharing;
+  parts.communication_exposed += sharing;
+  const bool all_slow = scenario.stragglers >= question.gpus();
+  auto& path = line.critical_path;
+  if (slower > Time::zero()) path.push_back({all_slow ? "slower GPUs" : "waiting for the straggler", slower});
+  if (sharing > Time::zero()) path.push_back({"sharing the network with other jobs", sharing});
+  const Time rest = total - line.step - slower - sharing;
+  Time* largest = &parts.compute;
+  for (Time* part : {&parts.memory, &parts.launch, &parts.communication_exposed, &parts.input_exposed}) {
+    if (*part > *largest) largest = part;
+  }
+  *largest += rest;
+  std::max_element(path.begin(), path.end(), [](const auto& a, const auto& b) { return a.time < b.time; })->time +=
+      rest;
+}
+
+Expected<answer::Timeline> simulated_line(const Question& question, const cost::PricedStep& step, Detail detail) {
+  auto alone = step::schedule(step, Detail::kWork);
+  if (!alone) return alone;
+  const cost::PricedStep kinds = of_kinds(question, step);
+  const std::int64_t jobs = question.scenario.jobs;
+  const auto run = events::simulate(jobs_of(question, kinds, *alone, jobs));
+  if (!run) return tl::unexpected<Error>(run.error());
+  const Time total = step_of(kinds, *alone, *run);
+  if (detail != Detail::kTime) {
+    Time unshared = jobs > 1 ? alone->step : total;
+    if (jobs > 1 && question.kinds) {
+      const auto by_itself = events::simulate(jobs_of(question, kinds, *alone, 1));
+      if (!by_itself) return tl::unexpected<Error>(by_itself.error());
+      unshared = step_of(kinds, *alone, *by_itself);
+    }
+    add_found(question, total, unshared, *alone);
+  }
+  alone->step = total;
+  return alone;
+}
+
+}  // namespace
+
+Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
+  const auto fidelity = fidelity_of(scenario);
+  if (!fidelity) return tl::unexpected<Error>(fidelity.error());
+  const bool fused = scenario.fusion.pointwise || scenario.fusion.attention;
+  if (fused && !scenario.model->has_layers()) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("fusion: {} is known by the features of a whole step", scenario.model->id));
+  }
+  Question question{.scenario = scenario, .fidelity = *fidelity};
+  if (*fidelity == Fidelity::kAggregate) {
+    if (const auto rates = cost::reached_rates(scenario); !rates) return tl::unexpected<Error>(rates.error());
+    return question;
+  }
+  auto plan = plan::lower(scenario);
+  if (!plan) return tl::unexpected<Error>(plan.error());
+  const bool kinds = plan->folds && plan->classes.front().slowness * plan->classes.back().slowness != 1;
+  auto lowered = std::make_shared<const plan::StepPlan>(std::move(*plan));
+  question.plan = kinds ? nominal(*lowered) : lowered;
+  if (kinds) question.kinds = lowered;
+  if (shelf != nullptr) {
+    auto kept = shelf->prices(scenario, *question.plan);
+    if (!kept) return tl::unexpected<Error>(kept.error());
+    question.layers = std::move(*kept);
+    return question;
+  }
+  auto prices = cost::price_layers(scenario, *question.plan, {kInterval90Low, kInterval90High});
+  if (!prices) return tl::unexpected<Error>(prices.error());
+  question.layers = std::make_shared<const cost::LayerPrices>(std::move(*prices));
+  return question;
+}
+
+Expected<Laid> lay_out(const Question& question, const cost::Variation& variation, Detail detail) {
+  if (question.fidelity == Fidelity::kAggregate) {
+    auto totals = cost::totals_step(question.scenario, variation);
+    if (!totals) return tl::unexpected<Error>(totals.error());
+    return Laid{.line = std::move(totals->line), .traffic = std::move(totals->traffic)};
+  }
+  auto step = cost::price(question.scenario, question.plan, *question.layers, variation);
+  if (!step) return tl::unexpected<Error>(step.error());
+  auto line = question.fidelity == Fidelity::kEvent ? simulated_line(question, *step, detail)
+                                                    : step::schedule(*step, detail);
+  if (!line) return tl::unexpected<Error>(line.error());
+  Laid laid{.line = std::move(*line)};
+  if (detail != Detail::kTime) laid.traffic = cost::traffic_of(question.scenario, *step);
+  laid.step = std::move(*step);
+  return laid;
+}
+
+Expected<events::EventStep> simulate(const Question& question) {
+  const auto step = cost::price(question.scenario, question.plan, *question.layers);
+  if (!step) return tl::unexpected<Error>(step.error());
+  const auto alone = step::schedule(*step, Detail::kWork);
+  if (!alone) return tl::unexpected<Error>(alone.error());
+  const cost::PricedStep kinds = of_kinds(question, *step);
+  return events::simulate(jobs_of(question, kinds, *alone, question.scenario.jobs), {.named = true});
+}
+
+}  // namespace ddlsim::whatif
