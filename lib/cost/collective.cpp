@@ -32,10 +32,10 @@ bool lacks_peer_access(const hardware::Gpu& gpu) {
   return gpu.id.starts_with("rtx-") && !workstation;
 }
 
-GpuFabric fabric_of(const hardware::Node& node) {
-  if (!node.joined_by_nvlink()) return lacks_peer_access(node.gpu) ? GpuFabric::kHostMemory : GpuFabric::kPcie;
+GpuFabric fabric_of(const hardware::Node& node, const hardware::PeerPath& peers) {
+  if (!peers.by_nvlink()) return lacks_peer_access(node.gpu) ? GpuFabric::kHostMemory : GpuFabric::kPcie;
   if (node.gpu.form == hardware::Form::kPcie) return GpuFabric::kNvlinkBridge;
-  return node.gpu_interconnect == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
+  return peers.by == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
 }
 
 NetworkTransport transport_of(const hardware::Link& network) {
@@ -46,6 +46,27 @@ NetworkTransport transport_of(const hardware::Link& network) {
   if (named("aws-efa")) return NetworkTransport::kEfa;
   if (named("aws-ena") || named("tcp")) return NetworkTransport::kTcp;
   return network.bandwidth < gigabits_per_second(100) ? NetworkTransport::kTcp : NetworkTransport::kRoce;
+}
+
+Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node,
+                               const hardware::PeerPath& peers) {
+  const hardware::Node& node = cluster.node;
+  Communicator c;
+  c.nodes = nodes;
+  c.gpus = nodes * per_node;
+  c.generation = generation_of(node.gpu.architecture);
+  c.foreign = is_foreign(node.gpu.architecture);
+  c.fabric = fabric_of(node, peers);
+  c.transport = transport_of(node.network);
+  c.intra = peers.bandwidth;
+  c.inter = cluster.network_bandwidth();
+  c.network_ports = node.network_ports;
+  c.pcie = node.pcie.bandwidth;
+  c.memory = node.gpu.memory_bandwidth;
+  c.crosses_sockets = peers.crosses_switches;
+  c.intra_latency = peers.latency;
+  c.inter_latency = node.network.latency;
+  return c;
 }
 
 bool within_unit(const std::optional<double>& share) {
@@ -105,24 +126,20 @@ std::vector<std::string> algorithms_of(const Communicator& c, CollectiveLibrary 
 Communicator communicator_of(const hardware::Cluster& cluster) { return communicator_of(cluster, cluster.gpus()); }
 
 Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus) {
-  const hardware::Node& node = cluster.node;
   const std::int64_t per_node = std::min(gpus, cluster.gpus_per_node);
-  Communicator c;
-  c.nodes = gpus / per_node;
-  c.gpus = c.nodes * per_node;
-  c.generation = generation_of(node.gpu.architecture);
-  c.foreign = is_foreign(node.gpu.architecture);
-  c.fabric = fabric_of(node);
-  c.transport = transport_of(node.network);
-  c.intra = node.peer_bandwidth(per_node);
-  c.inter = cluster.network_bandwidth();
-  c.network_ports = node.network_ports;
-  c.pcie = node.pcie.bandwidth;
-  c.memory = node.gpu.memory_bandwidth;
-  c.crosses_sockets = node.pcie_uplinks > 1 && per_node > node.gpus / node.pcie_uplinks;
-  c.intra_latency = node.peer_link().latency;
-  c.inter_latency = node.network.latency;
-  return c;
+  return communicator_over(cluster, gpus / per_node, per_node, cluster.node.peers(per_node));
+}
+
+Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
+                                       std::span<const std::int64_t> places) {
+  if (nodes < 1 || nodes > cluster.nodes) {
+    return fail(ErrorCode::kInvalidArgument,
+                std::to_string(nodes) + " nodes of a cluster of " + std::to_string(cluster.nodes), {},
+                {"valid: 1 to " + std::to_string(cluster.nodes)});
+  }
+  const auto peers = cluster.node.peers(places);
+  if (!peers) return tl::unexpected<Error>(peers.error());
+  return communicator_over(cluster, nodes, static_cast<std::int64_t>(places.size()), *peers);
 }
 
 double CollectiveLine::doublings(DataSize size) { return portable_log2(1.0 + size.in(bytes) / kRampKnee); }

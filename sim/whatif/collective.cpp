@@ -79,7 +79,7 @@ cost::Communicator communicator_of(const Scenario& scenario, std::int64_t nodes,
 
 cost::CollectiveLibrary collective_library_of(const Scenario& scenario) {
   cost::CollectiveLibrary library = scenario.collective;
-  const bool nvlink = scenario.cluster.node.joined_by_nvlink();
+  const bool nvlink = scenario.cluster.node.peers(scenario.cluster.gpus_per_node).by_nvlink();
   const cost::Efficiency& share = scenario.efficiency;
   if (states_efficiency(scenario, nvlink ? "nvlink" : "pcie")) {
     library.intra_efficiency = nvlink ? share.nvlink : share.pcie;

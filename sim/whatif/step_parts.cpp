@@ -54,14 +54,17 @@ Reached reached(const StepQuestion& question) {
   rates.on_one_uplink = static_cast<double>(fullest_uplink);
   rates.host_link = node.host_link.bandwidth * share.pcie;
   rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * share.pcie);
-  rates.peer = node.peer_bandwidth(question.gpus_per_node) * (node.joined_by_nvlink() ? share.nvlink : share.pcie);
+  const hardware::PeerPath peers = node.peers(question.gpus_per_node);
+  rates.peer = peers.bandwidth * (peers.by_nvlink() ? share.nvlink : share.pcie);
   rates.server_network = question.scenario.cluster.network_bandwidth() * share.network;
   rates.network =
       min(rates.server_network, node.pcie.bandwidth * (share.pcie * static_cast<double>(question.gpus_per_node)));
   return rates;
 }
 
-std::string_view peer_name(const hardware::Node& node) { return node.joined_by_nvlink() ? "nvlink" : "pcie"; }
+std::string_view peer_name(const StepQuestion& question) {
+  return question.scenario.cluster.node.peers(question.gpus_per_node).by_nvlink() ? "nvlink" : "pcie";
+}
 
 plan::Strategy strategy_of(const StepQuestion& question) {
   plan::Strategy strategy = question.scenario.strategy;
@@ -76,7 +79,8 @@ Expected<cost::CollectiveModel> collectives_of(const StepQuestion& question) {
   cost::Communicator communicator = communicator_of(scenario, question.nodes, question.gpus_per_node);
   const double pcie = question.efficiency.pcie / scenario.efficiency.pcie;
   const double nvlink = question.efficiency.nvlink / scenario.efficiency.nvlink;
-  communicator.intra = communicator.intra * (scenario.cluster.node.joined_by_nvlink() ? nvlink : pcie);
+  communicator.intra =
+      communicator.intra * (scenario.cluster.node.peers(question.gpus_per_node).by_nvlink() ? nvlink : pcie);
   communicator.pcie = communicator.pcie * pcie;
   communicator.inter = communicator.inter * (question.efficiency.network / scenario.efficiency.network);
   communicator.intra_latency = communicator.intra_latency * question.latency_factor;
@@ -113,7 +117,8 @@ double held_share(const StepQuestion& question) {
   // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels;
   // without NVLink NCCL makes two, doubled.
   double blocks = 4;
-  if (node.joined_by_nvlink()) blocks = node.gpu_interconnect == hardware::Interconnect::kNvlink ? 24 : 12;
+  const hardware::PeerPath peers = node.peers(question.gpus_per_node);
+  if (peers.by_nvlink()) blocks = peers.by == hardware::Interconnect::kNvlink ? 24 : 12;
   return blocks / static_cast<double>(node.gpu.sm_count);
 }
 
@@ -202,7 +207,7 @@ std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, 
     }
     if (question.gpus() > question.nodes) {
       const bool staged = collectives->model->library().kind == cost::CollectiveLibraryKind::kMpi;
-      traffic.add(staged ? "pcie" : peer_name(question.scenario.cluster.node), hop, reach.intra);
+      traffic.add(staged ? "pcie" : peer_name(question), hop, reach.intra);
     }
   } else if (const auto* servers = std::get_if<cost::PsFabric>(&fabric)) {
     const DataSize all = summed + gathered;
@@ -453,7 +458,7 @@ StepParts aggregate_step(const StepQuestion& question, Detail detail) {
     if (time > Time::zero()) step.traffic.push_back({std::string(link), time * rate, time});
   };
   add("network", parts.network, rates.network);
-  add(peer_name(node), parts.nvlink, rates.peer);
+  add(peer_name(question), parts.nvlink, rates.peer);
   add("pcie host", parts.pcie + parts.input, rates.host_link);
   step.segments = {{"input", step.breakdown.input_exposed},
                    {"calculation", parts.calculation()},

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ddlsim/hardware/node.h"
@@ -88,7 +89,7 @@ inline constexpr Choices<CollectiveProtocol, 4> kCollectiveProtocols{{
 enum class GpuFabric : std::uint8_t {
   kNvswitch,      // every GPU reaches every other with all its links
   kNvlinkMesh,    // links from GPU to GPU; rings use all of them
-  kNvlinkBridge,  // pairs of PCIe cards; more than two GPUs meet over PCIe
+  kNvlinkBridge,  // PCIe cards that bridges join; where they leave a gap the GPUs meet over PCIe
   kPcie,          // peer to peer through switches and sockets
   kHostMemory,    // no peer-to-peer: staged through shared memory of the host
 };
@@ -128,11 +129,15 @@ struct Communicator {
 };
 
 /// Of a whole cluster, or of `gpus` of it: whole nodes first, as launchers place ranks; a multiple of the GPUs per node
-/// or fewer than one node has. The transport follows from the link's name: infiniband-*, omni-path-* and cray-aries are
-/// InfiniBand, roce-*, slingshot-* and gpudirect-tcpxo-* RoCE, aws-efa-* EFA, gpudirect-tcpx-* TCPX, aws-ena-* and
-/// tcp-* TCP; other Ethernet is TCP below 100 Gb/s and RoCE from there on (assumed).
+/// or fewer than one node has; or of the same GPUs, by their places, in each of `nodes` servers (errors:
+/// kInvalidArgument for GPUs or nodes that are not there). What joins the GPUs of a server is `Node::peers`. The
+/// transport follows from the link's name: infiniband-*, omni-path-* and cray-aries are InfiniBand, roce-*, slingshot-*
+/// and gpudirect-tcpxo-* RoCE, aws-efa-* EFA, gpudirect-tcpx-* TCPX, aws-ena-* and tcp-* TCP; other Ethernet is TCP
+/// below 100 Gb/s and RoCE from there on (assumed).
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster);
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus);
+[[nodiscard]] Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
+                                                     std::span<const std::int64_t> places);
 
 enum class CollectiveLibraryKind : std::uint8_t {
   kNccl,
