@@ -185,42 +185,33 @@ CollectiveCost CollectiveModel::cost(primitives::CollectiveOp op, DataSize size)
       return {measured->time, CollectiveAlgorithm::kTable, CollectiveProtocol::kNone, measured->provenance};
     }
   }
-  CollectiveCost best{.time = Time::infinity()};
+  const auto [best, time] = cheapest(op, size);
+  if (best == nullptr) return {.time = Time::infinity()};
+  return {time, best->algorithm, best->protocol, best->provenance};
+}
+
+std::pair<const CollectiveLine*, Time> CollectiveModel::cheapest(primitives::CollectiveOp op, DataSize size) const {
+  std::pair<const CollectiveLine*, Time> best{nullptr, Time::infinity()};
   std::optional<double> doublings;  // of the size, once a line asks
   for (const CollectiveLine& candidate : candidates(op)) {
     if (!(size > candidate.above && size <= candidate.up_to)) continue;
     if (candidate.ramp > Time::zero() && !doublings) doublings = CollectiveLine::doublings(size);
     const Time time = candidate.time(size, doublings.value_or(0.0));
-    if (time < best.time) best = {time, candidate.algorithm, candidate.protocol, candidate.provenance};
+    if (time < best.second) best = {&candidate, time};
   }
   return best;
 }
 
-DataSize CollectiveModel::network_bytes(primitives::CollectiveOp op, DataSize size) const {
-  const auto n = static_cast<double>(communicator_.gpus);
-  const auto nodes = static_cast<double>(communicator_.nodes);
-  if (communicator_.nodes <= 1) return DataSize::zero();
-  if (op != primitives::CollectiveOp::kAllReduce) return size * ((n - 1.0) / n);
-  switch (cost(op, size).algorithm) {
-    case CollectiveAlgorithm::kDoubleTree:
-    case CollectiveAlgorithm::kTree:
-    case CollectiveAlgorithm::kNvlsTree: return size * (communicator_.nodes == 2 ? 1.0 : 2.0);
-    case CollectiveAlgorithm::kHierarchical: return size * (2.0 * (nodes - 1.0) / nodes);
-    case CollectiveAlgorithm::kRecursiveDoubling:
-      return size *
-             (static_cast<double>(std::bit_width(static_cast<std::uint64_t>(communicator_.nodes - 1))) * n / nodes);
-    case CollectiveAlgorithm::kRabenseifner: return size * (2.0 * (nodes - 1.0) / nodes);
-    case CollectiveAlgorithm::kNone: return DataSize::zero();
-    case CollectiveAlgorithm::kRing:
-    case CollectiveAlgorithm::kNvls:
-    case CollectiveAlgorithm::kPairwise:
-    case CollectiveAlgorithm::kBruck:
-    case CollectiveAlgorithm::kBinomial:
-    case CollectiveAlgorithm::kPerTensorRing:
-    case CollectiveAlgorithm::kDirect:
-    case CollectiveAlgorithm::kTable: return size * (2.0 * (n - 1.0) / n);
+WireBytes CollectiveModel::wire_bytes(primitives::CollectiveOp op, DataSize size) const {
+  if (communicator_.gpus == 1) return {};
+  if (table_ != nullptr && table_->time(op, communicator_.gpus, communicator_.nodes, size)) {
+    const double volume = ring_volume(op, static_cast<double>(communicator_.gpus));
+    const bool inside = communicator_.gpus > communicator_.nodes;
+    return {size * (inside ? volume : 0.0), size * (communicator_.nodes > 1 ? volume : 0.0)};
   }
-  return size;
+  const CollectiveLine* best = cheapest(op, size).first;
+  if (best == nullptr) return {};
+  return {size * best->wire_intra, size * best->wire_inter};
 }
 
 Bandwidth CollectiveModel::bus_bandwidth_limit(primitives::CollectiveOp op) const {

@@ -85,8 +85,8 @@ TaskId EventChannel::collective(const step::StepRecord::Sent& sent, std::span<co
     const Time latency = min(model.cost(op, DataSize::zero()).time * sent.count + sent.copies, sent.alone);
     const Time moving = sent.alone - latency;
     const Bandwidth rate = cost::effective_rates(model.communicator(), model.library()).inter;
-    const DataSize wire =
-        sent.message.size * (sent.count * (sent.message.gathered ? gpus - 1.0 : 2.0 * (gpus - 1.0) / gpus));
+    const DataSize whole = sent.message.gathered ? sent.message.size * gpus : sent.message.size;
+    const DataSize wire = model.wire_bytes(op, whole).inter * sent.count;
     const DataSize size = positive(rate) ? min(wire, rate * moving) : DataSize::zero();
     if (size > DataSize::zero() && moving > Time::zero()) {
       std::vector<Hop> hops{{port(0, -1, rate)}};

@@ -178,15 +178,16 @@ void add_server_traffic(const StepQuestion& question, const Reached& rates, cons
   traffic.add("network", node_binds ? at_node : at_server, node_binds ? rates.network : rates.server_network);
 }
 
-/// What all-reduces and gathers send over the busiest network port of a node, by each one's algorithm.
-DataSize collective_network_bytes(const std::vector<plan::Message>& messages, const cost::CollectiveModel& model) {
-  DataSize sum;
+/// What all-reduces and gathers send, by each one's algorithm.
+cost::WireBytes collective_bytes(const std::vector<plan::Message>& messages, const cost::CollectiveModel& model) {
+  cost::WireBytes sum;
   const auto gpus = static_cast<double>(model.communicator().gpus);
   for (const plan::Message& message : messages) {
     const primitives::CollectiveOp op =
         message.gathered ? primitives::CollectiveOp::kAllGather : primitives::CollectiveOp::kAllReduce;
-    const DataSize size = message.gathered ? message.size * gpus : message.size;
-    sum += model.network_bytes(op, size) * static_cast<double>(message.count);
+    const cost::WireBytes one = model.wire_bytes(op, message.gathered ? message.size * gpus : message.size);
+    sum.intra += one.intra * static_cast<double>(message.count);
+    sum.inter += one.inter * static_cast<double>(message.count);
   }
   return sum;
 }
@@ -200,14 +201,11 @@ std::vector<answer::LinkTraffic> analytic_traffic(const StepQuestion& question, 
   if (const auto* collectives = std::get_if<step::CollectiveFabric>(&fabric)) {
     const cost::EffectiveRates reach =
         cost::effective_rates(collectives->model->communicator(), collectives->model->library());
-    const auto n = static_cast<double>(question.gpus());
-    const DataSize hop = summed * (2.0 * (n - 1.0) / n) + gathered * (n - 1.0);
-    if (question.nodes > 1) {
-      traffic.add("network", collective_network_bytes(question.messages, *collectives->model), reach.inter);
-    }
+    const cost::WireBytes sent = collective_bytes(question.messages, *collectives->model);
+    if (question.nodes > 1) traffic.add("network", sent.inter, reach.inter);
     if (question.gpus() > question.nodes) {
       const bool staged = collectives->model->library().kind == cost::CollectiveLibraryKind::kMpi;
-      traffic.add(staged ? "pcie" : peer_name(question), hop, reach.intra);
+      traffic.add(staged ? "pcie" : peer_name(question), sent.intra, reach.intra);
     }
   } else if (const auto* servers = std::get_if<cost::PsFabric>(&fabric)) {
     const DataSize all = summed + gathered;

@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/hardware/node.h"
@@ -171,13 +172,24 @@ struct CollectiveCost {
   Provenance provenance = Provenance::kAnalytic;
 };
 
+/// What a collective sends, one direction: out of the busiest GPU over its own link inside the server (its PCIe link
+/// where the library stages in the host), and over all network ports of the busiest server. Payload: the flags of LL
+/// and LL128 and the frames of a network are in the rates.
+struct WireBytes {
+  DataSize intra{};
+  DataSize inter{};
+};
+
 /// One candidate: latency + size * per_byte / bend(size) + ramp * log2(1 + size / 4 MiB), for sizes above `above` and
-/// up to `up_to`.
+/// up to `up_to`. `wire_intra` and `wire_inter` are what one byte of size puts on the wires of `WireBytes`; `per_byte`
+/// is made of them and the rates of those wires (cost/nccl.h, cost/mpi_collectives.h).
 struct CollectiveLine {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
   CollectiveProtocol protocol = CollectiveProtocol::kNone;
   Time latency{};
   Time per_byte{};                        // of one byte
+  double wire_intra = 0;                  // bytes; zero for one GPU per server, unless staged
+  double wire_inter = 0;                  // bytes; zero for one server
   Time ramp{};                            // cost/nccl.h
   DataSize above = bytes(-1);             // exclusive
   DataSize up_to = DataSize::infinity();  // inclusive
@@ -205,9 +217,8 @@ class CollectiveModel {
   /// The cheapest candidate, or the table. One rank costs nothing. Requires 0 <= size <= 1e16 bytes.
   [[nodiscard]] CollectiveCost cost(primitives::CollectiveOp op, DataSize size) const;
 
-  /// What it sends over the busiest node's network, one direction: 2 (n-1)/n size around a ring; size up and down a
-  /// tree, once over two nodes; 2 (N-1)/N size where each node sends its share once; half of each for a gather.
-  [[nodiscard]] DataSize network_bytes(primitives::CollectiveOp op, DataSize size) const;
+  /// What the cheapest candidate sends; of a measured table, whose algorithm is unknown, what a ring would.
+  [[nodiscard]] WireBytes wire_bytes(primitives::CollectiveOp op, DataSize size) const;
 
   /// What bus bandwidth approaches as the size grows, candidates only.
   [[nodiscard]] Bandwidth bus_bandwidth_limit(primitives::CollectiveOp op) const;
@@ -220,6 +231,8 @@ class CollectiveModel {
 
  private:
   CollectiveModel() = default;
+  /// The cheapest candidate and its time; null for one rank.
+  [[nodiscard]] std::pair<const CollectiveLine*, Time> cheapest(primitives::CollectiveOp op, DataSize size) const;
 
   Communicator communicator_;
   CollectiveLibrary library_;

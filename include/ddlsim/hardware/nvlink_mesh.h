@@ -17,7 +17,7 @@
 // Worked example: the first four V100 of a DGX-1 have 1, 1, 2, 2, 1, 2 links (0-1, 0-2, 0-3, 1-2, 1-3, 2-3). Ways
 // round: 0-1-2-3, 0-2-1-3, 0-1-3-2. One ring each way along the first two fills 0-1, 0-2, 1-3 (1 link each), 0-3 and
 // 1-2 (2): 4 rings, 4 x 25 GB/s = 100 GB/s. GPU0 alone with GPU1 has 1 ring of 25 GB/s; all eight GPUs have 6 rings,
-// 150 GB/s. Measured bus bandwidth: 23, 88 (VIA-Research/vTrain) and 133 GB/s (bench/accuracy), of 25, 100 and 150.
+// 150 GB/s. Measured bus bandwidth: 23, 88 (2 and 4 GPUs, VIA-Research/vTrain), 135 GB/s (8, nccl-tests at 1 GB).
 #pragma once
 
 #include <cstddef>
