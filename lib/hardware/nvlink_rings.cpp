@@ -195,7 +195,7 @@ class Packing {
 double tidy(double rings) {
   constexpr double kDenominators = 840;  // 1 to 8 divide it
   const double whole = std::round(rings * kDenominators);
-  return std::abs(rings * kDenominators - whole) < 1e-6 * std::max(1.0, whole) ? whole / kDenominators : rings;
+  return std::abs(rings * kDenominators - whole) < 1e-9 * std::max(1.0, whole) ? whole / kDenominators : rings;
 }
 
 /// One ring of direct hops among many GPUs, by depth first search: twice its narrowest pair.
