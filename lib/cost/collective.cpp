@@ -15,10 +15,32 @@ namespace {
 
 constexpr double kGrowthStart = 4.0 * 1024 * 1024;  // bytes: cost/nccl.h
 
-GpuFabric fabric_of(const hardware::Node& node) {
-  if (!node.joined_by_nvlink()) return node.gpu.peer_to_peer ? GpuFabric::kPcie : GpuFabric::kHostMemory;
+GpuFabric fabric_of(const hardware::Node& node, const hardware::PeerPath& peers) {
+  if (!peers.by_nvlink()) return node.gpu.peer_to_peer ? GpuFabric::kPcie : GpuFabric::kHostMemory;
   if (node.gpu.form == hardware::Form::kPcie) return GpuFabric::kNvlinkBridge;
-  return node.gpu_interconnect == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
+  return peers.by == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
+}
+
+Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node,
+                               const hardware::PeerPath& peers) {
+  const hardware::Node& node = cluster.node;
+  Communicator c;
+  c.nodes = nodes;
+  c.gpus = nodes * per_node;
+  c.generation = node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
+  c.tuning_assumed = !node.gpu.nccl_tuning;
+  c.fabric = fabric_of(node, peers);
+  c.transport = node.network.transport->value_or(NetworkTransport::kTcp);
+  c.transport_assumed = !node.network.transport->has_value();
+  c.intra = peers.bandwidth;
+  c.inter = cluster.network_bandwidth();
+  c.network_ports = node.network_ports;
+  c.pcie = node.pcie.bandwidth;
+  c.memory = node.gpu.memory_bandwidth;
+  c.crosses_sockets = peers.crosses_switches;
+  c.intra_latency = peers.latency;
+  c.inter_latency = node.network.latency;
+  return c;
 }
 
 bool within_unit(const std::optional<double>& share) {
@@ -79,28 +101,23 @@ Communicator communicator_of(const hardware::Cluster& cluster) { return communic
 
 Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus) {
   const std::int64_t per_node = std::min(gpus, cluster.gpus_per_node);
-  return communicator_of(cluster, gpus / per_node, per_node);
+  return communicator_over(cluster, gpus / per_node, per_node, cluster.node.peers(per_node));
 }
 
 Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node) {
-  const hardware::Node& node = cluster.node;
-  Communicator c;
-  c.nodes = nodes;
-  c.gpus = nodes * per_node;
-  c.generation = node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
-  c.tuning_assumed = !node.gpu.nccl_tuning;
-  c.fabric = fabric_of(node);
-  c.transport = node.network.transport->value_or(NetworkTransport::kTcp);
-  c.transport_assumed = !node.network.transport->has_value();
-  c.intra = node.peer_bandwidth(per_node);
-  c.inter = cluster.network_bandwidth();
-  c.network_ports = node.network_ports;
-  c.pcie = node.pcie.bandwidth;
-  c.memory = node.gpu.memory_bandwidth;
-  c.crosses_sockets = node.pcie_uplinks > 1 && per_node > node.gpus / node.pcie_uplinks;
-  c.intra_latency = node.peer_link().latency;
-  c.inter_latency = node.network.latency;
-  return c;
+  return communicator_over(cluster, nodes, per_node, cluster.node.peers(per_node));
+}
+
+Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
+                                       std::span<const std::int64_t> places) {
+  if (nodes < 1 || nodes > cluster.nodes) {
+    return fail(ErrorCode::kInvalidArgument,
+                std::to_string(nodes) + " nodes of a cluster of " + std::to_string(cluster.nodes), {},
+                {"valid: 1 to " + std::to_string(cluster.nodes)});
+  }
+  const auto peers = cluster.node.peers(places);
+  if (!peers) return tl::unexpected<Error>(peers.error());
+  return communicator_over(cluster, nodes, static_cast<std::int64_t>(places.size()), *peers);
 }
 
 Communicator driven_by_rdma(Communicator communicator) {
@@ -151,47 +168,33 @@ CollectiveCost CollectiveModel::cost(primitives::CollectiveOp op, DataSize size)
       return {measured->time, CollectiveAlgorithm::kTable, CollectiveProtocol::kNone, measured->provenance};
     }
   }
-  CollectiveCost best{.time = Time::infinity()};
+  const auto [best, time] = cheapest(op, size);
+  if (best == nullptr) return {.time = Time::infinity()};
+  return {time, best->algorithm, best->protocol, best->provenance};
+}
+
+std::pair<const CollectiveLine*, Time> CollectiveModel::cheapest(primitives::CollectiveOp op, DataSize size) const {
+  std::pair<const CollectiveLine*, Time> best{nullptr, Time::infinity()};
   std::optional<double> doublings;  // of the size, once a line asks
   for (const CollectiveLine& candidate : candidates(op)) {
     if (!(size > candidate.above && size <= candidate.up_to)) continue;
     if (candidate.growth_per_doubling > Time::zero() && !doublings) doublings = CollectiveLine::doublings(size);
     const Time time = candidate.time(size, doublings.value_or(0.0));
-    if (time < best.time) best = {time, candidate.algorithm, candidate.protocol, candidate.provenance};
+    if (time < best.second) best = {&candidate, time};
   }
   return best;
 }
 
-DataSize CollectiveModel::network_bytes(primitives::CollectiveOp op, DataSize size) const {
-  const auto n = static_cast<double>(communicator_.gpus);
-  const auto nodes = static_cast<double>(communicator_.nodes);
-  if (communicator_.nodes <= 1) return DataSize::zero();
-  if (op != primitives::CollectiveOp::kAllReduce) return size * ((n - 1.0) / n);
-  switch (cost(op, size).algorithm) {
-    case CollectiveAlgorithm::kDoubleTree:
-    case CollectiveAlgorithm::kTree:
-    case CollectiveAlgorithm::kNvlsTree: return size * (communicator_.nodes == 2 ? 1.0 : 2.0);
-    case CollectiveAlgorithm::kHierarchical: return size * (2.0 * (nodes - 1.0) / nodes);
-    case CollectiveAlgorithm::kRecursiveDoubling:
-      return size *
-             (static_cast<double>(std::bit_width(static_cast<std::uint64_t>(communicator_.nodes - 1))) * n / nodes);
-    case CollectiveAlgorithm::kRabenseifner: return size * (2.0 * (nodes - 1.0) / nodes);
-    case CollectiveAlgorithm::kNone: return DataSize::zero();
-    case CollectiveAlgorithm::kRing:
-    case CollectiveAlgorithm::kNvls:
-    case CollectiveAlgorithm::kPairwise:
-    case CollectiveAlgorithm::kBruck:
-    case CollectiveAlgorithm::kBinomial:
-    case CollectiveAlgorithm::kPerTensorRing:
-    case CollectiveAlgorithm::kDirect:
-    case CollectiveAlgorithm::kTable: return size * (2.0 * (n - 1.0) / n);
-  }
-  return size;
-}
-
 WireBytes CollectiveModel::wire_bytes(primitives::CollectiveOp op, DataSize size) const {
-  const auto n = static_cast<double>(communicator_.gpus);
-  return {size * ((op == primitives::CollectiveOp::kAllReduce ? 2.0 : 1.0) * (n - 1.0) / n), network_bytes(op, size)};
+  if (communicator_.gpus == 1) return {};
+  if (table_ != nullptr && table_->time(op, communicator_.gpus, communicator_.nodes, size)) {
+    const double volume = ring_volume(op, static_cast<double>(communicator_.gpus));
+    const bool inside = communicator_.gpus > communicator_.nodes;
+    return {size * (inside ? volume : 0.0), size * (communicator_.nodes > 1 ? volume : 0.0)};
+  }
+  const CollectiveLine* best = cheapest(op, size).first;
+  if (best == nullptr) return {};
+  return {size * best->wire_intra, size * best->wire_inter};
 }
 
 Bandwidth CollectiveModel::bus_bandwidth_limit(primitives::CollectiveOp op) const {

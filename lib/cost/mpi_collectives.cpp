@@ -35,6 +35,18 @@ constexpr DataSize kShortBroadcast = bytes(12288);
 
 Time per_byte(Bandwidth rate) { return bytes(1) / rate; }
 
+/// What one byte of size puts on a rank's own link and on its node's network, one direction, and how long that takes.
+struct Sent {
+  double intra = 0;
+  double inter = 0;
+  Time time{};
+
+  friend Sent operator+(const Sent& a, const Sent& b) {
+    return {a.intra + b.intra, a.inter + b.inter, a.time + b.time};
+  }
+  friend Sent operator*(const Sent& a, double times) { return {a.intra * times, a.inter * times, a.time * times}; }
+};
+
 /// Latency and time per byte of messages inside a node and between nodes, and of a sum.
 struct Costs {
   double n = 1;
@@ -59,18 +71,28 @@ struct Costs {
     return intra_latency * (n - nodes) + inter_latency * (nodes > 1 ? nodes - 1.0 : 0.0);
   }
   [[nodiscard]] Time neighbour_latency() const { return local > 1 ? intra_latency : inter_latency; }
+
+  // What phases of an algorithm put on the wires, and how long they take.
   /// Every rank sends a byte in each of its exchanges.
-  [[nodiscard]] Time whole_exchanges() const { return intra * lg_local + inter * (local * lg_nodes); }
+  [[nodiscard]] Sent whole_exchanges() const { return one_after_the_other(lg_local, local * lg_nodes); }
   /// Recursive halving: (g-1)/g inside, then 1/g of the size between nodes with all ranks of a node at once.
-  [[nodiscard]] Time halving() const {
-    Time sent = inter * ((nodes - 1.0) / nodes);
-    if (local > 1) sent += intra * ((local - 1.0) / local);
+  [[nodiscard]] Sent halving() const { return one_after_the_other((local - 1.0) / local, (nodes - 1.0) / nodes); }
+  /// One rank of a node at a time.
+  [[nodiscard]] Sent binomial() const { return one_after_the_other(lg_local, lg_nodes); }
+  /// Rings and pairwise exchanges: the slowest hop. A ring crosses a node's network once.
+  [[nodiscard]] Sent slowest_hop(double share) const {
+    Sent sent{.intra = local > 1 ? share : 0.0, .inter = nodes > 1 ? share : 0.0};
+    if (sent.intra > 0) sent.time = intra * share;
+    if (sent.inter > 0) sent.time = max(sent.time, inter * share);
     return sent;
   }
-  /// Rings and pairwise exchanges: the slowest hop. A ring crosses a node's network once.
-  [[nodiscard]] Time slowest_hop() const {
-    if (nodes <= 1) return intra;
-    return local > 1 ? max(intra, inter) : inter;
+
+ private:
+  [[nodiscard]] Sent one_after_the_other(double inside, double between) const {
+    Sent sent{.intra = inside, .inter = nodes > 1 ? between : 0.0};
+    sent.time = inter * sent.inter;
+    if (local > 1) sent.time += intra * sent.intra;
+    return sent;
   }
 };
 
@@ -135,7 +157,7 @@ Costs window_costs(const Communicator& c, const CollectiveLibrary& library) {
 
 struct Terms {
   Time latency{};
-  Time sent{};         // per byte
+  Sent sent{};         // per byte
   double sums = 0;     // steps that reduce
   double reduced = 0;  // of a byte
   double copied = 2;   // of a byte, over PCIe
@@ -145,7 +167,10 @@ CollectiveLine line(const Costs& k, Algorithm algorithm, const Terms& t) {
   CollectiveLine l;
   l.algorithm = algorithm;
   l.latency = k.start + t.latency + k.per_sum * t.sums;
-  l.per_byte = t.sent + k.sum * t.reduced + k.staging * t.copied;
+  l.per_byte = t.sent.time + k.sum * t.reduced + k.staging * t.copied;
+  // Staged: out once and back once over the GPU's own PCIe link, and the rest is the host's memory.
+  l.wire_intra = k.staging > Time::zero() ? 1.0 : t.sent.intra;
+  l.wire_inter = t.sent.inter;
   l.provenance = k.provenance;
   return l;
 }
@@ -154,7 +179,7 @@ CollectiveLine recursive_doubling(const Costs& k) {
   Terms t{.latency = k.tree_latency(), .sent = k.whole_exchanges(), .sums = k.lg(), .reduced = k.lg()};
   if (!k.power_of_two) {  // fold into the power of two below, and back
     t.latency += k.neighbour_latency() * 2.0;
-    t.sent += k.slowest_hop() * 2.0;
+    t.sent = t.sent + k.slowest_hop(2.0);
     t.sums += 1;
     t.reduced += 1;
   }
@@ -166,7 +191,7 @@ CollectiveLine rabenseifner(const Costs& k) {
   Terms t{.latency = k.tree_latency() * 2.0, .sent = k.halving() * 2.0, .sums = k.lg(), .reduced = rest};
   if (!k.power_of_two) {
     t.latency += k.neighbour_latency() * 2.0;
-    t.sent += k.slowest_hop() * 2.0;
+    t.sent = t.sent + k.slowest_hop(2.0);
     t.sums += 1;
     t.reduced += 1;
   }
@@ -177,15 +202,15 @@ CollectiveLine ring_all_reduce(const Costs& k, Algorithm name) {
   const double rest = (k.n - 1.0) / k.n;
   return line(
       k, name,
-      {.latency = k.ring_latency() * 2.0, .sent = k.slowest_hop() * (2.0 * rest), .sums = k.n - 1.0, .reduced = rest});
+      {.latency = k.ring_latency() * 2.0, .sent = k.slowest_hop(2.0 * rest), .sums = k.n - 1.0, .reduced = rest});
 }
 
 CollectiveLine hierarchical(const Costs& k) {
-  const double inside = k.local > 1 ? (k.local - 1.0) / k.local : 0.0;
+  const double inside = (k.local - 1.0) / k.local;
   const double between = (k.nodes - 1.0) / k.nodes;
   return line(k, Algorithm::kHierarchical,
               {.latency = (k.intra_latency * (k.local - 1.0) + k.inter_latency * (k.nodes - 1.0)) * 2.0,
-               .sent = (k.intra * inside + k.inter * between) * 2.0,
+               .sent = k.halving() * 2.0,
                .sums = k.local + k.nodes - 2.0,
                .reduced = inside + between / k.local});
 }
@@ -227,7 +252,7 @@ void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const Collec
           lines, library,
           line(k, Algorithm::kRecursiveDoubling,
                {.latency = k.tree_latency(), .sent = k.halving(), .copied = gathered}),
-          line(k, Algorithm::kRing, {.latency = k.ring_latency(), .sent = k.slowest_hop() * rest, .copied = gathered}),
+          line(k, Algorithm::kRing, {.latency = k.ring_latency(), .sent = k.slowest_hop(rest), .copied = gathered}),
           kLongGather);
     case primitives::CollectiveOp::kReduceScatter:
       return add_pair(
@@ -236,47 +261,42 @@ void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const Collec
                {.latency = k.tree_latency(), .sent = k.halving(), .sums = k.lg(), .reduced = rest, .copied = gathered}),
           line(k, Algorithm::kPairwise,
                {.latency = k.ring_latency(),
-                .sent = k.slowest_hop() * (rest * (k.nodes > 1 ? k.local : 1.0)),
+                .sent = k.slowest_hop(rest * (k.nodes > 1 ? k.local : 1.0)),
                 .sums = k.n - 1.0,
                 .reduced = rest,
                 .copied = gathered}),
           kLongScatter);
     case primitives::CollectiveOp::kAllToAll:
-      return add_pair(
-          lines, library, line(k, Algorithm::kBruck, {.latency = k.tree_latency(), .sent = k.whole_exchanges() * 0.5}),
-          line(k, Algorithm::kPairwise,
-               {.latency = k.ring_latency(), .sent = k.slowest_hop() * (rest * (k.nodes > 1 ? k.local : 1.0))}),
-          kShortAllToAll * k.n);
+      return add_pair(lines, library,
+                      line(k, Algorithm::kBruck, {.latency = k.tree_latency(), .sent = k.whole_exchanges() * 0.5}),
+                      line(k, Algorithm::kPairwise,
+                           {.latency = k.ring_latency(), .sent = k.slowest_hop(rest * (k.nodes > 1 ? k.local : 1.0))}),
+                      kShortAllToAll * k.n);
     case primitives::CollectiveOp::kBroadcast:
       return add_pair(
           lines, library,
-          line(k, Algorithm::kBinomial,
-               {.latency = k.tree_latency(), .sent = k.intra * k.lg_local + k.inter * k.lg_nodes, .copied = 1}),
-          line(k, Algorithm::kRing,
-               {.latency = k.tree_latency() + k.ring_latency(),
-                .sent = k.halving() + k.slowest_hop() * rest,
-                .copied = 1}),
+          line(k, Algorithm::kBinomial, {.latency = k.tree_latency(), .sent = k.binomial(), .copied = 1}),
+          line(
+              k, Algorithm::kRing,
+              {.latency = k.tree_latency() + k.ring_latency(), .sent = k.halving() + k.slowest_hop(rest), .copied = 1}),
           kShortBroadcast);
     case primitives::CollectiveOp::kReduce:
-      return add_pair(lines, library,
-                      line(k, Algorithm::kBinomial,
-                           {.latency = k.tree_latency(),
-                            .sent = k.intra * k.lg_local + k.inter * k.lg_nodes,
-                            .sums = k.lg(),
-                            .reduced = k.lg(),
-                            .copied = 1}),
-                      line(k, Algorithm::kRabenseifner,
-                           {.latency = k.tree_latency() * 2.0,
-                            .sent = k.halving() * 2.0,
-                            .sums = k.lg(),
-                            .reduced = rest,
-                            .copied = 1}),
-                      kShortReduce);
+      return add_pair(
+          lines, library,
+          line(k, Algorithm::kBinomial,
+               {.latency = k.tree_latency(), .sent = k.binomial(), .sums = k.lg(), .reduced = k.lg(), .copied = 1}),
+          line(k, Algorithm::kRabenseifner,
+               {.latency = k.tree_latency() * 2.0,
+                .sent = k.halving() * 2.0,
+                .sums = k.lg(),
+                .reduced = rest,
+                .copied = 1}),
+          kShortReduce);
     case primitives::CollectiveOp::kSendRecv:
       if (library.algorithm && *library.algorithm != Algorithm::kDirect) return;
       return lines.push_back(
           line(k, Algorithm::kDirect,
-               {.latency = k.nodes > 1 ? k.inter_latency : k.intra_latency, .sent = k.slowest_hop()}));
+               {.latency = k.nodes > 1 ? k.inter_latency : k.intra_latency, .sent = k.slowest_hop(1.0)}));
   }
 }
 

@@ -145,10 +145,6 @@ struct Context {
   Time local_pass;  // per byte
   double tree_levels;
 
-  [[nodiscard]] Bandwidth ring_rate() const {
-    if (c.nodes == 1) return rates.intra;
-    return c.gpus == c.nodes ? rates.inter : min(rates.intra, rates.inter);
-  }
   /// What LL can move at most.
   [[nodiscard]] Bandwidth ll_limit() const {
     const auto generation = static_cast<std::size_t>(c.generation);
@@ -163,10 +159,31 @@ bool wanted(const CollectiveLibrary& library, Protocol protocol) {
   return !library.protocol || *library.protocol == protocol;
 }
 
+/// What one byte of size puts on the wires of `WireBytes`.
+struct Wires {
+  double intra = 0;
+  double inter = 0;
+};
+
+/// Of a wire that is there: none inside a server of one GPU, none between a single server and others.
+Wires on(const Context& x, Wires each) {
+  return {x.per_node > 1.0 ? each.intra : 0.0, x.c.nodes > 1 ? each.inter : 0.0};
+}
+
+/// Both wires move at the same time; the slower one sets the pace.
+Time together(Wires wires, Bandwidth intra, Bandwidth inter) {
+  Time sent{};
+  if (wires.intra > 0) sent = per_byte(intra) * wires.intra;
+  if (wires.inter > 0) sent = max(sent, per_byte(inter) * wires.inter);
+  return sent;
+}
+
 /// The local pass comes on top of every protocol, the growth on all but LL's small messages.
-CollectiveLine line(const Context& x, Algorithm algorithm, Protocol protocol, Time latency, Time per_byte_sent) {
-  CollectiveLine l{.algorithm = algorithm, .protocol = protocol, .latency = latency, .per_byte = per_byte_sent};
+CollectiveLine line(const Context& x, Algorithm algorithm, Protocol protocol, Time latency, Wires wires, Time sent) {
+  CollectiveLine l{.algorithm = algorithm, .protocol = protocol, .latency = latency, .per_byte = sent};
   l.per_byte += x.local_pass;
+  l.wire_intra = wires.intra;
+  l.wire_inter = wires.inter;
   if (protocol != Protocol::kLl) l.growth_per_doubling = x.growth_per_doubling;
   l.provenance = x.rates.provenance;
   return l;
@@ -181,7 +198,6 @@ CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p
   const Protocol protocol = kProtocols[p];
   const Latencies hop = latencies(x.c, p);
   const bool twice = op == primitives::CollectiveOp::kAllReduce;
-  const bool pipelined = op == primitives::CollectiveOp::kBroadcast || op == primitives::CollectiveOp::kReduce;
   const double steps = twice ? 2.0 * (x.n - 1.0) : x.n - 1.0;
   const double across = twice ? 2.0 * (x.nodes - 1.0) : x.nodes - 1.0;
   const Time intra = x.c.nodes == 1 ? hop.intra_ring : max(hop.intra_ring, hop.overhead);
@@ -189,9 +205,18 @@ CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p
   if (twice && x.c.nodes > 1 && protocol == Protocol::kSimple) {
     latency = latency * (x.c.generation >= GpuGeneration::kAmpere ? kRingPlateauNew : kRingPlateauOld);
   }
-  const double volume = pipelined ? 1.0 : steps / x.n;
-  return line(x, Algorithm::kRing, protocol, microseconds(kBaseRing[p]) + latency,
-              per_byte(protocol_rate(x, protocol, x.ring_rate())) * volume);
+  const double volume = ring_volume(op, x.n);
+  const Wires wires = on(x, {volume, volume});
+  const Time sent =
+      together(wires, protocol_rate(x, protocol, x.rates.intra), protocol_rate(x, protocol, x.rates.inter));
+  return line(x, Algorithm::kRing, protocol, microseconds(kBaseRing[p]) + latency, wires, sent);
+}
+
+/// Of a tree's wire: NCCL counts rates at two bytes sent for one of size.
+Bandwidth tree_rate(const Context& x, Protocol protocol, Bandwidth rate, double wire) {
+  if (protocol == Protocol::kLl) return min(rate * (1.0 / kTreeLlDivisor), x.ll_limit() * (wire / 2.0));
+  if (protocol == Protocol::kLl128) return rate * (x.c.nodes == 1 ? kTreeLl128OneNode : kTreeLl128);
+  return rate;
 }
 
 CollectiveLine double_tree(const Context& x, std::size_t p) {
@@ -199,22 +224,22 @@ CollectiveLine double_tree(const Context& x, std::size_t p) {
   const Latencies hop = latencies(x.c, p);
   const Time latency =
       microseconds(kBaseTree[p]) + (hop.intra_tree * (x.per_node - 1.0) + hop.inter_tree * x.tree_levels) * 2.0;
-  // Bandwidth as NCCL counts it: what leaves a GPU (a node), twice what the algorithm moves but for two nodes' network.
-  const Bandwidth inside = x.rates.intra * kTreeShare;
-  const Bandwidth outside = x.rates.inter * (x.c.nodes == 2 ? 2.0 : 1.0);
-  Bandwidth rate = x.c.nodes == 1 ? inside : x.c.gpus == x.c.nodes ? outside : min(inside, outside);
-  if (protocol == Protocol::kLl) rate = min(rate * (1.0 / kTreeLlDivisor), x.ll_limit());
-  if (protocol == Protocol::kLl128) rate = rate * (x.c.nodes == 1 ? kTreeLl128OneNode : kTreeLl128);
-  CollectiveLine l = line(x, Algorithm::kDoubleTree, protocol, latency, per_byte(rate * 0.5));
+  const Wires wires = on(x, {2.0, x.c.nodes == 2 ? 1.0 : 2.0});
+  const Time sent = together(wires, tree_rate(x, protocol, x.rates.intra * kTreeShare, wires.intra),
+                             tree_rate(x, protocol, x.rates.inter, wires.inter));
+  CollectiveLine l = line(x, Algorithm::kDoubleTree, protocol, latency, wires, sent);
   l.tree_corrected = true;
   return l;
 }
 
 /// One tree alone: an inner GPU sends three times the size (one up, two down) where two trees make it two for all.
 CollectiveLine single_tree(const Context& x, std::size_t p) {
+  constexpr double kMore = 3.0 / 2.0;
   CollectiveLine l = double_tree(x, p);
   l.algorithm = Algorithm::kTree;
-  l.per_byte = l.per_byte * 1.5;
+  l.per_byte = l.per_byte * kMore;
+  l.wire_intra *= kMore;
+  l.wire_inter *= kMore;
   return l;
 }
 
@@ -223,14 +248,13 @@ bool has_nvls(const Context& x) {
 }
 
 CollectiveLine nvls(const Context& x) {
-  const Bandwidth inside = x.rates.intra * nvls_share(x.c.generation);
-  const Time share = per_byte(inside) * (1.0 + 1.0 / x.per_node);
-  if (x.c.nodes == 1) return line(x, Algorithm::kNvls, Protocol::kSimple, microseconds(kNvlsLatency), share);
+  const Wires wires = on(x, {1.0 + 1.0 / x.per_node, x.c.nodes == 2 ? 1.0 : 2.0});
+  const Time sent = together(wires, x.rates.intra * nvls_share(x.c.generation), x.rates.inter);
+  if (x.c.nodes == 1) return line(x, Algorithm::kNvls, Protocol::kSimple, microseconds(kNvlsLatency), wires, sent);
   const Time inter =
       shifted(kNvlsTreeNetwork, x.c.inter_latency - microseconds(kUsualNetworkHop) + transport_latency(x.c));
-  const Time outside = per_byte(x.rates.inter) * (x.c.nodes == 2 ? 1.0 : 2.0);
   return line(x, Algorithm::kNvlsTree, Protocol::kSimple, microseconds(kNvlsLatency) + inter * (2.0 * x.tree_levels),
-              max(share, outside));
+              wires, sent);
 }
 
 /// Reduce-scatter inside, a ring of each local rank between the nodes, all-gather inside (Horovod's hierarchy).
@@ -240,31 +264,29 @@ CollectiveLine hierarchical(const Context& x) {
   const double local = x.per_node;
   const Time latency = microseconds(3.0 * kBaseRing[simple]) + hop.intra_ring * (2.0 * (local - 1.0)) +
                        hop.inter_ring * (2.0 * (x.nodes - 1.0));
+  const Wires wires = on(x, {2.0 * (local - 1.0) / local, 2.0 * (x.nodes - 1.0) / x.nodes});
   Time sent{};
-  if (x.c.nodes > 1) sent += per_byte(x.rates.inter) * (2.0 * (x.nodes - 1.0) / x.nodes);
-  if (local > 1) sent += per_byte(x.rates.intra) * (2.0 * (local - 1.0) / local);
-  return line(x, Algorithm::kHierarchical, Protocol::kSimple, latency, sent);
+  if (wires.inter > 0) sent += per_byte(x.rates.inter) * wires.inter;
+  if (wires.intra > 0) sent += per_byte(x.rates.intra) * wires.intra;
+  return line(x, Algorithm::kHierarchical, Protocol::kSimple, latency, wires, sent);
 }
 
 CollectiveLine point_to_point(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Protocol protocol = kProtocols[p];
   const Latencies hop = latencies(x.c, p);
-  Time inside{};
-  Time outside{};
+  Wires wires{1.0, 1.0};
+  Bandwidth outside = x.rates.port;
   Time latency = x.c.nodes == 1 ? hop.intra_ring : hop.inter_ring;
-  if (op == primitives::CollectiveOp::kSendRecv) {
-    if (x.per_node > 1.0) inside = per_byte(protocol_rate(x, protocol, x.rates.intra));
-    if (x.c.nodes > 1) outside = per_byte(protocol_rate(x, protocol, x.rates.port));
-  } else {
+  if (op != primitives::CollectiveOp::kSendRecv) {
     const double away = (x.n - x.per_node) / x.n;
-    if (x.per_node > 1.0) {
-      inside = per_byte(protocol_rate(x, protocol, x.rates.intra)) * ((x.per_node - 1.0) / x.n);
-    }
-    if (x.c.nodes > 1) outside = per_byte(protocol_rate(x, protocol, x.rates.inter)) * (x.per_node * away);
+    wires = {(x.per_node - 1.0) / x.n, x.per_node * away};
+    outside = x.rates.inter;
     latency = hop.intra_ring * ((x.per_node - 1.0) / kPeersAtOnce) + hop.inter_ring * (x.n * away / kPeersAtOnce);
     latency = max(latency, x.c.nodes == 1 ? hop.intra_ring : hop.inter_ring);
   }
-  CollectiveLine l = line(x, Algorithm::kDirect, protocol, microseconds(kBaseRing[p]) + latency, max(inside, outside));
+  wires = on(x, wires);
+  const Time sent = together(wires, protocol_rate(x, protocol, x.rates.intra), protocol_rate(x, protocol, outside));
+  CollectiveLine l = line(x, Algorithm::kDirect, protocol, microseconds(kBaseRing[p]) + latency, wires, sent);
   // A mesh has no link between some pairs; they meet over the host, which nobody measured here.
   if (x.c.fabric == GpuFabric::kNvlinkMesh) l.provenance = Provenance::kAssumed;
   return l;
@@ -306,6 +328,19 @@ Time transport_latency(const Communicator& c) {
     case NetworkTransport::kTcp: return microseconds(30);
   }
   return Time::zero();
+}
+
+double ring_volume(primitives::CollectiveOp op, double n) {
+  switch (op) {
+    case primitives::CollectiveOp::kAllReduce: return 2.0 * (n - 1.0) / n;
+    case primitives::CollectiveOp::kAllGather:
+    case primitives::CollectiveOp::kReduceScatter:
+    case primitives::CollectiveOp::kAllToAll: return (n - 1.0) / n;
+    case primitives::CollectiveOp::kBroadcast:
+    case primitives::CollectiveOp::kReduce:
+    case primitives::CollectiveOp::kSendRecv: return 1.0;
+  }
+  return 1.0;
 }
 
 double tree_correction(CollectiveProtocol protocol, DataSize size) {

@@ -45,7 +45,8 @@ double sm_share_of(const plan::Job& job) {
   // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels;
   // without NVLink NCCL makes two, doubled.
   double blocks = 4;
-  if (node.joined_by_nvlink()) blocks = node.gpu_interconnect == hardware::Interconnect::kNvlink ? 24 : 12;
+  const hardware::PeerPath peers = node.peers(job.cluster.gpus_per_node);
+  if (peers.by_nvlink()) blocks = peers.by == hardware::Interconnect::kNvlink ? 24 : 12;
   return blocks / static_cast<double>(node.gpu.sm_count);
 }
 
@@ -245,8 +246,8 @@ Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& vari
   rates.on_one_uplink = static_cast<double>(fullest_uplink);
   rates.host_link = node.host_link.bandwidth * pcie;
   rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * pcie);
-  rates.peer = node.peer_bandwidth(gpus_per_node) *
-               (node.joined_by_nvlink() ? share.nvlink * variation.nvlink : pcie);
+  const hardware::PeerPath peers = node.peers(gpus_per_node);
+  rates.peer = peers.bandwidth * (peers.by_nvlink() ? share.nvlink * variation.nvlink : pcie);
   rates.server_network = cluster.network_bandwidth() * (share.network * variation.network);
   rates.network =
       min(rates.server_network, node.pcie.bandwidth * (pcie * static_cast<double>(gpus_per_node)));
@@ -334,7 +335,7 @@ Expected<PricedStep> price_alone(const plan::Job& job, const plan::StepPlan& pla
 CollectiveLibrary collective_library_of(const plan::Job& job) {
   CollectiveLibrary library = job.collective;
   const plan::Efficiency& share = job.efficiency;
-  const Stated<double>& inside = job.cluster.node.joined_by_nvlink() ? share.nvlink : share.pcie;
+  const Stated<double>& inside = job.cluster.node.peers(job.cluster.gpus_per_node).by_nvlink() ? share.nvlink : share.pcie;
   if (inside.stated()) library.intra_efficiency = inside.get();
   if (share.network.stated()) library.inter_efficiency = share.network.get();
   return library;
@@ -343,7 +344,7 @@ CollectiveLibrary collective_library_of(const plan::Job& job) {
 Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group, const Variation& variation) {
   Communicator c = communicator_of(job.cluster, group.nodes, group.per_node());
   const double siblings = group.nodes > 1 ? static_cast<double>(group.siblings) : 1.0;
-  c.intra = c.intra * (job.cluster.node.joined_by_nvlink() ? variation.nvlink : variation.pcie);
+  c.intra = c.intra * (job.cluster.node.peers(group.per_node()).by_nvlink() ? variation.nvlink : variation.pcie);
   c.pcie = c.pcie * variation.pcie;
   c.inter = c.inter * (variation.network / siblings);
   c.intra_latency = c.intra_latency / variation.latency;

@@ -47,7 +47,7 @@ Expected<TotalsStep> totals_step(const plan::Job& job, const Variation& variatio
     if (time > Time::zero()) step.traffic.push_back({std::string(link), time * rate, time});
   };
   add("network", parts.network, rates.network);
-  add(cluster.node.joined_by_nvlink() ? "nvlink" : "pcie", parts.nvlink, rates.peer);
+  add(cluster.node.peers(cluster.gpus_per_node).by_nvlink() ? "nvlink" : "pcie", parts.nvlink, rates.peer);
   add("pcie host", parts.pcie + parts.input, rates.host_link);
   line.critical_path = {{"input", line.parts.input_exposed},
                         {"calculation", parts.calculation()},

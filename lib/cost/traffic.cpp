@@ -10,7 +10,9 @@
 namespace ddlsim::cost {
 namespace {
 
-std::string_view peer_name(const hardware::Node& node) { return node.joined_by_nvlink() ? "nvlink" : "pcie"; }
+std::string_view peer_name(const hardware::Node& node, std::int64_t used) {
+  return node.peers(used).by_nvlink() ? "nvlink" : "pcie";
+}
 
 class Traffic {
  public:
@@ -54,7 +56,7 @@ class Traffic {
     if (model->communicator().nodes > 1) add("network", sent.inter * siblings, reach.inter * siblings);
     if (model->communicator().gpus_per_node() > 1) {
       const bool staged = model->library().kind == CollectiveLibraryKind::kMpi;
-      add(staged ? "pcie" : peer_name(job_.cluster.node), sent.intra, reach.intra);
+      add(staged ? "pcie" : peer_name(job_.cluster.node, model->communicator().gpus_per_node()), sent.intra, reach.intra);
     }
   }
 

@@ -14,7 +14,10 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 class Builder {
  public:
-  Builder(const Cluster& cluster, const TopologyOptions& options) : cluster_(cluster), options_(options) {}
+  Builder(const Cluster& cluster, const TopologyOptions& options)
+      : cluster_(cluster), options_(options), places_(options.gpus) {
+    for (std::int64_t i = 0; options.gpus.empty() && i < cluster.gpus_per_node; ++i) places_.push_back(i);
+  }
 
   TopologyParts build() {
     const std::int64_t per_leaf = options_.fabric.nodes_per_leaf == 0 ? cluster_.nodes : options_.fabric.nodes_per_leaf;
@@ -55,8 +58,8 @@ class Builder {
     std::vector<std::size_t> gpus;
     std::vector<std::size_t> nics;
     std::vector<std::size_t> pcie;
-    for (std::int64_t i = 0; i < cluster_.gpus_per_node; ++i) {
-      gpus.push_back(add(fmt::format("GPU{}", i), VertexKind::kGpu, server));
+    for (const std::int64_t place : places_) {
+      gpus.push_back(add(fmt::format("GPU{}", place), VertexKind::kGpu, server));
     }
     for (std::int64_t i = 0; i < node.network_ports; ++i) {
       nics.push_back(add(fmt::format("NIC{}", i), VertexKind::kNic, server));
@@ -65,17 +68,17 @@ class Builder {
       pcie.push_back(add(fmt::format("PCIe{}", i), VertexKind::kPcieSwitch, server));
     }
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-      const auto place = static_cast<std::int64_t>(i) * switches / node.gpus;
-      link({gpus[i], pcie[size(place)]}, EdgeKind::kPcie, node.pcie.bandwidth, node.pcie.latency);
+      const std::int64_t at = node.switch_of(places_[i]);
+      link({gpus[i], pcie[size(at)]}, EdgeKind::kPcie, node.pcie.bandwidth, node.pcie.latency);
     }
     for (std::size_t i = 0; i < nics.size(); ++i) {
-      const auto place = static_cast<std::int64_t>(i) * switches / node.network_ports;
-      link({nics[i], pcie[size(place)]}, EdgeKind::kPcie, max(node.pcie.bandwidth, node.network.bandwidth),
+      const std::int64_t at = node.switch_of_port(static_cast<std::int64_t>(i));
+      link({nics[i], pcie[size(at)]}, EdgeKind::kPcie, max(node.pcie.bandwidth, node.network.bandwidth),
            node.pcie.latency);
       nics_.push_back(nics[i]);
     }
     add_sockets(server, pcie);
-    if (node.joined_by_nvlink() && gpus.size() > 1) add_nvlink(server, gpus);
+    if (node.nvlink && gpus.size() > 1) add_nvlink(server, gpus);
   }
 
   void add_sockets(std::int64_t server, const std::vector<std::size_t>& pcie) {
@@ -100,11 +103,15 @@ class Builder {
 
   void add_nvlink(std::int64_t server, const std::vector<std::size_t>& gpus) {
     const Link& nvlink = *cluster_.node.nvlink;
-    if (cluster_.node.gpu_interconnect == Interconnect::kNvlinkMesh) {
-      const Bandwidth share = nvlink.bandwidth / static_cast<double>(cluster_.node.gpus - 1);
-      for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (cluster_.node.gpu_interconnect != Interconnect::kNvlink) {
+      const auto& mesh = cluster_.node.nvlink_mesh;
+      for (std::size_t i = 0; mesh && i < gpus.size(); ++i) {
         for (std::size_t k = i + 1; k < gpus.size(); ++k) {
-          link({gpus[i], gpus[k]}, EdgeKind::kNvlink, share, nvlink.latency);
+          const std::int64_t links = mesh->links(places_[i], places_[k]);
+          if (links == 0) continue;
+          const Bandwidth bandwidth =
+              nvlink.bandwidth * static_cast<double>(links) / static_cast<double>(mesh->links_per_gpu());
+          link({gpus[i], gpus[k]}, EdgeKind::kNvlink, bandwidth, nvlink.latency);
         }
       }
       return;
@@ -115,6 +122,7 @@ class Builder {
 
   const Cluster& cluster_;
   const TopologyOptions& options_;
+  std::vector<std::int64_t> places_;  // of the GPUs of a server
   TopologyParts parts_;
   std::vector<std::size_t> nics_;  // of all servers
 };
@@ -147,13 +155,12 @@ Expected<void> check_counts(const Cluster& cluster, const TopologyOptions& optio
 }
 
 /// Counted before it is built, so that a huge request costs nothing.
-Expected<void> check_size(const Cluster& cluster) {
+Expected<void> check_size(const Cluster& cluster, std::int64_t gpus) {
   const Node& node = cluster.node;
-  const bool mesh = node.joined_by_nvlink() && node.gpu_interconnect == Interconnect::kNvlinkMesh;
-  const std::int64_t gpus = cluster.gpus_per_node;
   // Two sockets and root complexes, an NVSwitch, a leaf.
   const std::int64_t vertices = gpus + node.network_ports + node.pcie_uplinks + 6;
-  const std::int64_t links = vertices + node.network_ports + (mesh ? gpus * (gpus - 1) / 2 : gpus);
+  const std::int64_t nvlinks = node.nvlink_mesh ? static_cast<std::int64_t>(node.nvlink_mesh->pairs().size()) : gpus;
+  const std::int64_t links = vertices + node.network_ports + nvlinks;
   if (size(cluster.nodes * vertices) <= kMaxTopologyVertices && size(cluster.nodes * links) <= kMaxTopologyLinks) {
     return {};
   }
@@ -169,7 +176,12 @@ Expected<void> check_size(const Cluster& cluster) {
 
 Expected<Topology> topology_of(const Cluster& cluster, const TopologyOptions& options) {
   if (auto counts = check_counts(cluster, options); !counts) return tl::unexpected<Error>(counts.error());
-  if (auto sized = check_size(cluster); !sized) return tl::unexpected<Error>(sized.error());
+  if (!options.gpus.empty()) {
+    if (auto there = cluster.node.peers(options.gpus); !there) return tl::unexpected<Error>(there.error());
+  }
+  const std::int64_t gpus =
+      options.gpus.empty() ? cluster.gpus_per_node : static_cast<std::int64_t>(options.gpus.size());
+  if (auto sized = check_size(cluster, gpus); !sized) return tl::unexpected<Error>(sized.error());
   return Topology::create(Builder(cluster, options).build());
 }
 

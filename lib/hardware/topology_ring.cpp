@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <utility>
 
+#include "nvlink_rings.h"
 #include "topology_graph.h"
 
 namespace ddlsim::hardware {
@@ -21,10 +24,15 @@ class Rings {
       servers_[static_cast<std::size_t>(topology.vertices()[gpu].server)].push_back(gpu);
     }
     std::erase_if(servers_, [](const Order& gpus) { return gpus.empty(); });
+    nvlinks_.resize(topology.vertices().size());
+    for (std::size_t i = 0; i < topology.edges().size(); ++i) {
+      if (topology.edges()[i].kind == EdgeKind::kNvlink) nvlinks_[topology.edges()[i].ends.from].push_back(i);
+    }
   }
 
   [[nodiscard]] std::optional<Ring> best() {
     if (topology_.gpus().size() < 2) return std::nullopt;
+    for (const Order& gpus : servers_) pools_.push_back(pool_of(gpus));
     std::optional<Ring> best = build(servers_);
     std::vector<Order> searched = servers_;
     std::vector<Order> greedy = servers_;
@@ -44,6 +52,35 @@ class Rings {
 
  private:
   using Classes = std::vector<std::vector<PathClass>>;
+
+  /// What the links between the GPUs of a server carry as rings.
+  struct Pool {
+    Bandwidth bandwidth{};  // zero: no rings of NVLinks between GPUs
+    bool direct = false;    // from GPU to GPU, not through a third
+  };
+
+  [[nodiscard]] Pool pool_of(const Order& gpus) {
+    LinkMatrix rates(gpus.size(), std::vector<double>(gpus.size(), 0.0));
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      for (const std::size_t edge : nvlinks_[gpus[i]]) {
+        const Edge& link = topology_.edges()[edge];
+        const auto to = std::find(gpus.begin(), gpus.end(), link.ends.to);
+        if (to == gpus.end()) continue;
+        double& rate = rates[i][static_cast<std::size_t>(to - gpus.begin())];
+        rate += link.bandwidth.in(bytes_per_second);
+        least = std::min(least, rate);
+      }
+    }
+    if (!std::isfinite(least)) return {};
+    for (auto& row : rates) {
+      for (double& rate : row) rate /= least;
+    }
+    const auto known = searched_.find(rates);
+    const NvlinkRings found = known != searched_.end() ? known->second : nvlink_rings(rates);
+    if (known == searched_.end()) searched_.emplace(std::move(rates), found);
+    return {bytes_per_second(least) * found.rings, found.direct};
+  }
 
   [[nodiscard]] Classes path_classes(const Order& gpus) const {
     Classes classes(gpus.size(), std::vector<PathClass>(gpus.size(), PathClass::kSelf));
@@ -155,7 +192,7 @@ class Rings {
         const auto hop = topology_.route({order[i % n], order[next]});
         if (!hop) return std::nullopt;
         if (of_first) ring.hops.push_back(*hop);
-        load(*hop, users, flows, rate);
+        load(*hop, users, pools_[s], flows, rate);
       }
       if (alone || n == 0) continue;
       const std::size_t t = (s + 1) % orders.size();
@@ -164,18 +201,20 @@ class Rings {
         const auto hop = topology_.route({exit, orders[t][places[t][c]]});
         if (!hop) return std::nullopt;
         if (c == 0) ring.hops.push_back(*hop);
-        load(*hop, 1, flows, rate);
+        load(*hop, 1, {}, flows, rate);
       }
     }
     finish(ring, flows, rate);
     return ring;
   }
 
-  /// Counts a hop; a direct NVLink hop draws on the pool of all NVLinks of its GPU.
-  void load(const Route& hop, std::int64_t users, std::vector<std::int64_t>& flows, Bandwidth& rate) const {
+  /// Counts a hop; one over links between GPUs draws on the pool of its server.
+  static void load(const Route& hop, std::int64_t users, const Pool& pool, std::vector<std::int64_t>& flows,
+                   Bandwidth& rate) {
     if (users == 0) return;
-    if (hop.path == PathClass::kNvl && hop.edges.size() == 1) {
-      rate = min(rate, topology_.nvlink_bandwidth(hop.ends.from) / static_cast<double>(users));
+    const bool direct = hop.path == PathClass::kNvl && hop.edges.size() == 1;
+    if (pool.bandwidth > Bandwidth::zero() && (direct || (!pool.direct && hop.path == PathClass::kNvb))) {
+      rate = min(rate, pool.bandwidth / static_cast<double>(users));
       return;
     }
     for (const std::size_t edge : hop.edges) flows[edge] += users;
@@ -197,15 +236,12 @@ class Rings {
 
   const Topology& topology_;
   std::vector<Order> servers_;
+  std::vector<std::vector<std::size_t>> nvlinks_;  // vertex -> NVLink edges out of it
+  std::vector<Pool> pools_;                        // of each server
+  std::map<LinkMatrix, NvlinkRings> searched_;     // servers are mostly alike
 };
 
 }  // namespace
-
-Bandwidth Topology::nvlink_bandwidth(std::size_t gpu) const {
-  Bandwidth sum{};
-  for (const std::size_t edge : graph_->nvlinks[gpu]) sum += graph_->edges[edge].bandwidth;
-  return sum;
-}
 
 std::optional<Ring> Topology::ring() const { return Rings(*this).best(); }
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <mutex>
 #include <system_error>
 #include <utility>
 
 #include "ddlsim/io/profile_file.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::io {
 namespace {
@@ -304,7 +306,35 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
   }
   if (auto fitted = fit_gpu(node, std::move(*gpu)); !fitted) return at(fitted.error(), file->gpu_where);
   if (file->nvlink && node.nvlink) node.nvlink->bandwidth = *file->nvlink;
+  if (auto joined = join_pairs(node, file->nvlink_pairs); !joined) return tl::unexpected<Error>(joined.error());
   return node;
+}
+
+Expected<void> Catalog::join_pairs(hardware::Node& node, const std::vector<NvlinkPairText>& pairs) const {
+  if (pairs.empty()) return {};
+  const auto at = [&](std::string what, std::size_t pair, std::vector<std::string> notes = {}) {
+    return fail(ErrorCode::kInvalidArgument, std::move(what), pairs[pair].where, std::move(notes));
+  };
+  if (!node.nvlink) return at(fmt::format("NVLinks between GPUs that have none: {}", node.gpu.name), 0);
+  std::int64_t links = node.gpu.nvlink_links;
+  if (links == 0) {
+    const auto one = link(node.gpu.nvlink_id);
+    if (!one) return tl::unexpected<Error>(one.error());
+    const double held = node.nvlink->bandwidth / one->bandwidth;
+    links = std::llround(std::min(held, 1e6));
+    if (links < 1 || std::abs(held - static_cast<double>(links)) > 1e-6 * held) {
+      return at(
+          fmt::format("{} of NVLink are not a whole number of {} links", to_text(node.nvlink->bandwidth), one->id), 0,
+          {fmt::format("say how many: nvlink: {{links: ...}} in the file of {}", node.gpu.id)});
+    }
+  }
+  hardware::NvlinkMeshParts parts{node.gpus, links, {}};
+  for (const NvlinkPairText& text : pairs) parts.pairs.push_back(text.pair);
+  if (const auto fault = hardware::first_fault(parts)) return at(fault->message, fault->pair);
+  auto mesh = hardware::NvlinkMesh::create(std::move(parts));
+  if (!mesh) return at(mesh.error().message, 0);
+  node.nvlink_mesh = std::move(*mesh);
+  return {};
 }
 
 Expected<void> Catalog::fit_gpu(hardware::Node& node, hardware::Gpu gpu) const {
@@ -320,7 +350,11 @@ Expected<void> Catalog::fit_gpu(hardware::Node& node, hardware::Gpu gpu) const {
     nvlink->bandwidth = *gpu.nvlink;
     node.nvlink = std::move(*nvlink);
   }
-  if (!node.nvlink || gpu.form == hardware::Form::kPcie) node.gpu_interconnect = hardware::Interconnect::kPcie;
+  if (!node.nvlink || gpu.form == hardware::Form::kPcie) {
+    // The links of a board are no bridges between cards.
+    if (node.gpu_interconnect != hardware::Interconnect::kPcie) node.nvlink_mesh.reset();
+    node.gpu_interconnect = hardware::Interconnect::kPcie;
+  }
   if (replaced) node.price.reset();
   node.gpu = std::move(gpu);
   return {};

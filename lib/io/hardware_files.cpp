@@ -1,5 +1,9 @@
 #include "ddlsim/io/hardware_files.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -32,6 +36,75 @@ hardware::PeakRates read_peaks(const Node& node, std::vector<Error>& errors) {
   return peaks;
 }
 
+constexpr std::string_view kPairForm = "written as 0-3, 0-3 x2 (two NVLinks), or all x2 for every pair";
+constexpr std::int64_t kMaxNvlinks = 1024;  // of one GPU
+
+/// "0-3 x2", "0-3", "all x2", "all". The pairs it means; none where it means nothing.
+std::vector<hardware::NvlinkPair> parse_nvlinks(std::string_view text, std::int64_t gpus) {
+  const auto count = [](std::string_view digits, CountRange range) -> std::int64_t {
+    const auto value = parse_count(digits, range);
+    return value ? *value : -1;
+  };
+  std::int64_t links = 1;
+  if (const std::size_t times = text.find(" x"); times != std::string_view::npos) {
+    links = count(text.substr(times + 2), {1, kMaxNvlinks});
+    text = text.substr(0, times);
+  }
+  std::vector<hardware::NvlinkPair> pairs;
+  if (links < 1) return pairs;
+  if (text == "all") {
+    for (std::int64_t i = 0; i < gpus; ++i) {
+      for (std::int64_t k = i + 1; k < gpus; ++k) pairs.push_back({i, k, links});
+    }
+    return pairs;
+  }
+  const std::size_t dash = text.find('-');
+  if (dash == std::string_view::npos) return pairs;
+  const std::int64_t from = count(text.substr(0, dash), {0, hardware::kMaxGpusPerNode});
+  const std::int64_t to = count(text.substr(dash + 1), {0, hardware::kMaxGpusPerNode});
+  if (from >= 0 && to >= 0) pairs.push_back({from, to, links});
+  return pairs;
+}
+
+/// The NVLinks of each pair. How many a GPU has is known once its file is read (Catalog).
+void read_nvlink_pairs(MapReader& reader, NodeFile& file) {
+  const hardware::Node& node = file.node;
+  const bool mesh = node.gpu_interconnect == hardware::Interconnect::kNvlinkMesh;
+  const io::Node* list = mesh ? reader.require("nvlink_pairs") : reader.find("nvlink_pairs");
+  if (list == nullptr) return;
+  const auto bad = [&](const io::Node& at, std::string what, std::vector<std::string> notes) {
+    reader.report(at, ErrorCode::kInvalidArgument, std::move(what), std::move(notes));
+  };
+  if (node.gpu_interconnect == hardware::Interconnect::kNvlink) {
+    return bad(*list, "nvlink_pairs of GPUs that a switch joins",
+               {"gpu_interconnect: nvlink-mesh, or pcie where bridges join some of the cards"});
+  }
+  if (list->kind != NodeKind::kList) return bad(*list, "nvlink_pairs is no list", {std::string(kPairForm)});
+  if (node.gpus > hardware::kMaxMeshGpus) {
+    return bad(*list, fmt::format("nvlink_pairs in a server of {} GPUs", node.gpus),
+               {fmt::format("at most {}", hardware::kMaxMeshGpus)});
+  }
+  for (const io::Node& item : list->items) {
+    if (!reader.is_scalar(item)) continue;
+    const auto pairs = parse_nvlinks(item.text, node.gpus);
+    if (pairs.empty())
+      bad(item, fmt::format("'{}' is no pair of GPUs", item.text.substr(0, 60)), {std::string(kPairForm)});
+    for (const hardware::NvlinkPair& pair : pairs) file.nvlink_pairs.push_back({pair, item.where});
+  }
+  hardware::NvlinkMeshParts parts{node.gpus, std::numeric_limits<std::int64_t>::max(), {}};
+  for (const NvlinkPairText& text : file.nvlink_pairs) parts.pairs.push_back(text.pair);
+  if (const auto fault = hardware::first_fault(parts)) {
+    io::Node at;
+    at.where = file.nvlink_pairs[fault->pair].where;
+    return bad(at, fault->message, {});
+  }
+  for (std::int64_t gpu = 0; mesh && gpu < node.gpus; ++gpu) {
+    const bool linked = std::any_of(parts.pairs.begin(), parts.pairs.end(),
+                                    [&](const auto& pair) { return pair.from == gpu || pair.to == gpu; });
+    if (!linked) bad(*list, fmt::format("GPU {} of a mesh has no NVLink to another GPU", gpu), {});
+  }
+}
+
 }  // namespace
 
 Expected<hardware::Gpu> read_gpu(const Node& document) {
@@ -55,6 +128,7 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
     MapReader parts(*nvlink, "nvlink", errors);
     gpu.nvlink_id = parts.text("link");
     gpu.nvlink = parts.quantity<kRate>("bandwidth");
+    gpu.nvlink_links = parts.count_or("links", 0, {1, kMaxNvlinks});
     parts.finish();
   }
   gpu.pcie_id = reader.text("pcie");
@@ -104,6 +178,7 @@ Expected<NodeFile> read_node(const Node& document) {
   node.pcie_uplinks = reader.count("pcie_uplinks", {1, kMaxPorts});
   file.host_link_id = reader.text_or("host_link", {});
   file.nvlink = reader.optional_quantity<kRate>("nvlink");
+  read_nvlink_pairs(reader, file);
   if (const Node* network = reader.require("network")) {
     file.network_where = network->where;
     MapReader parts(*network, "network", errors);
@@ -111,7 +186,8 @@ Expected<NodeFile> read_node(const Node& document) {
     node.network_ports = parts.count_or("count", 1, {1, kMaxPorts});
     parts.finish();
   }
-  std::vector<std::string> keys{"gpu", "gpus", "gpu_interconnect", "nvlink", "pcie_uplinks", "host_link", "network"};
+  std::vector<std::string> keys{"gpu",          "gpus",         "gpu_interconnect", "nvlink",
+                                "nvlink_pairs", "pcie_uplinks", "host_link",        "network"};
   if (rented) {
     node.provider = reader.text("provider");
     node.price = reader.quantity<dimension::kMoney - dimension::kTime>("price");

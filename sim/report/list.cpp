@@ -53,13 +53,23 @@ void add_gpu(Collector& rows, const hardware::Gpu& gpu) {
   if (!gpu.notes.empty()) rows.add("notes", gpu.notes);
 }
 
+/// As a node file writes them.
+std::string pairs_of(const hardware::NvlinkMesh& mesh) {
+  std::string text;
+  for (const auto& [from, to, links] : mesh.pairs()) {
+    text += fmt::format("{}{}-{}{}", text.empty() ? "" : ", ", from, to, links == 1 ? "" : fmt::format(" x{}", links));
+  }
+  return text;
+}
+
 void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("gpu", node.gpu.id, "gpu");
   rows.add("gpus", to_text(node.gpus), "gpus");
   rows.add("gpu_interconnect",
            fmt::format("{} ({})", name_of(hardware::kInterconnects, node.gpu_interconnect),
-                       to_text(node.peer_link().bandwidth)),
+                       to_text(node.peers(node.gpus).bandwidth)),
            "gpu_interconnect");
+  if (node.nvlink_mesh) rows.add("nvlink_pairs", pairs_of(*node.nvlink_mesh), "nvlink_pairs");
   rows.add("pcie", node.pcie.id);
   rows.add("host_link", node.host_link.id, "host_link");
   rows.add("pcie_uplinks", to_text(node.pcie_uplinks), "pcie_uplinks");

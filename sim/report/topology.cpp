@@ -81,7 +81,7 @@ Table matrix_table(const Topology& topology, const Facts& facts) {
 }
 
 std::string narrowest(const Topology& topology, const Ring& ring) {
-  if (!ring.edge) return "nvlink, all links of a GPU together";
+  if (!ring.edge) return "nvlink, all rings over the links between GPUs";
   const hardware::Edge& edge = topology.edges()[*ring.edge];
   return fmt::format("{}, {} to {} ({}{})", name_of(hardware::kEdgeKinds, edge.kind), id(topology, edge.ends.from),
                      id(topology, edge.ends.to), to_text(edge.bandwidth),

@@ -100,7 +100,7 @@ class Upgrades {
   void links() {
     const hardware::Cluster& cluster = scenario_.cluster;
     const hardware::Node& node = cluster.node;
-    const bool nvlink = node.joined_by_nvlink();
+    const bool nvlink = node.peers(cluster.gpus_per_node).by_nvlink();
     if (nvlink && cluster.gpus_per_node > 1) {
       add("nvlink", to_text(node.nvlink->bandwidth * 2.0));
     } else {

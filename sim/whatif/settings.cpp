@@ -91,6 +91,11 @@ Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catal
   if (*kind == hardware::Interconnect::kNvlink && !node.nvlink) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no NVLink", node.gpu.name));
   }
+  if (*kind == hardware::Interconnect::kNvlinkMesh && !(node.nvlink && node.nvlink_mesh)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("the file of {} does not say which GPUs are linked", node.id),
+                {}, {"a mesh is a node whose file has `nvlink_pairs` (hardware/README.md)"});
+  }
+  if (*kind == hardware::Interconnect::kPcie) node.nvlink_mesh.reset();
   node.gpu_interconnect = *kind;
   return {};
 }

@@ -58,6 +58,26 @@ constexpr double kRounding = 1 + 1e-12;
 
 }  // namespace
 
+TEST_CASE("law: no price is below its bytes at the rate of their wires", "[property]") {
+  CHECK(rc::check("wires", [] {
+    const Communicator c = random_communicator();
+    const CollectiveLibrary library = random_library();
+    const CollectiveModel model = CollectiveModel::create(c, library).value();
+    const EffectiveRates rates = effective_rates(c, library);
+    const auto op = random_op();
+    for (const CollectiveLine& line : model.candidates(op)) {
+      RC_ASSERT(line.wire_inter == 0 || c.nodes > 1);
+      if (c.nodes > 1) {
+        RC_ASSERT(line.wire_inter > 0);
+        RC_ASSERT(bytes(line.wire_inter) / rates.inter <= line.per_byte * kRounding);
+      }
+      if (library.kind != CollectiveLibraryKind::kNccl) continue;
+      RC_ASSERT((line.wire_intra > 0) == (c.gpus > c.nodes));
+      if (c.gpus > c.nodes) RC_ASSERT(bytes(line.wire_intra) / rates.intra <= line.per_byte * kRounding);
+    }
+  }));
+}
+
 TEST_CASE("law: every algorithm takes longer for more bytes", "[property]") {
   CHECK(rc::check("size", [] {
     const CollectiveModel model = CollectiveModel::create(random_communicator(), random_library()).value();

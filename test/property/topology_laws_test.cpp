@@ -1,10 +1,13 @@
 // Laws of topologies, on random clusters.
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <numeric>
 
+#include "catalog.h"
 #include "ddlsim/hardware/topology.h"
 
 using namespace ddlsim;
@@ -22,6 +25,17 @@ Link random_link(LinkKind kind) {
   return link;
 }
 
+NvlinkMesh random_mesh(std::int64_t gpus, std::int64_t most = 3) {
+  NvlinkMeshParts parts{gpus, most * gpus, {}};
+  for (std::int64_t i = 0; i < gpus; ++i) {
+    for (std::int64_t k = i + 1; k < gpus; ++k) {
+      if (const auto links = *rc::gen::inRange<std::int64_t>(0, most + 1); links > 0)
+        parts.pairs.push_back({i, k, links});
+    }
+  }
+  return NvlinkMesh::create(std::move(parts)).value();
+}
+
 struct Case {
   Cluster cluster;
   TopologyOptions options;
@@ -32,7 +46,10 @@ Case random_case() {
   Node& node = made.cluster.node;
   node.gpus = *rc::gen::inRange<std::int64_t>(1, 10);
   node.gpu_interconnect = (*rc::gen::elementOf(kInterconnects)).second;
-  if (node.gpu_interconnect != Interconnect::kPcie) node.nvlink = random_link(LinkKind::kNvlink);
+  if (node.gpu_interconnect == Interconnect::kNvlink || *rc::gen::arbitrary<bool>()) {
+    node.nvlink = random_link(LinkKind::kNvlink);
+    node.nvlink_mesh = random_mesh(node.gpus);
+  }
   node.pcie = random_link(LinkKind::kPcie);
   node.host_link = random_link(LinkKind::kPcie);
   node.pcie_uplinks = *rc::gen::inRange<std::int64_t>(1, 6);
@@ -134,7 +151,7 @@ TEST_CASE("law: a faster link never slows the ring", "[property]") {
     link.bandwidth = link.bandwidth * (1.0 + positive());
     const auto faster = Topology::create(std::move(parts));
     RC_ASSERT(faster.has_value());
-    RC_ASSERT(faster->ring()->bandwidth >= ring->bandwidth);
+    RC_ASSERT(faster->ring()->bandwidth >= ring->bandwidth * (1 - 1e-9));
   }));
 }
 
@@ -156,6 +173,94 @@ TEST_CASE("law: a ring visits every GPU once, over routes that follow each other
                            static_cast<double>(ring->rings) / static_cast<double>(ring->flows);
       RC_ASSERT(std::abs(ring->bandwidth.in(bytes_per_second)-share) <= 1e-9 * share);
     }
+  }));
+}
+
+namespace {
+
+/// Links from the GPUs of `inside`, a set of bits, to the others of the mesh's first `used`.
+std::int64_t cut(const NvlinkMesh& mesh, std::int64_t used, std::uint32_t inside) {
+  std::int64_t links = 0;
+  for (std::int64_t i = 0; i < used; ++i) {
+    for (std::int64_t k = 0; k < used; ++k) {
+      if ((inside >> i & 1U) != 0 && (inside >> k & 1U) == 0) links += mesh.links(i, k);
+    }
+  }
+  return links;
+}
+
+void check_cuts(const NvlinkMesh& mesh, std::int64_t used) {
+  // Every ring leaves and enters every part of its GPUs at least once.
+  for (std::uint32_t inside = 1; inside + 1 < (1U << used); ++inside) {
+    RC_ASSERT(mesh.rings(used) <= static_cast<double>(cut(mesh, used, inside)) + 1e-9);
+  }
+}
+
+/// Of four GPUs with links between every two: the three ways round, each in halves of a link, all combinations.
+double most_of_four(const NvlinkMesh& mesh) {
+  const auto halves = [&](std::int64_t a, std::int64_t b) { return 2 * mesh.links(a, b); };
+  std::int64_t best = 0;
+  for (std::int64_t x = 0; x <= halves(0, 1); ++x) {
+    for (std::int64_t y = 0; x + y <= halves(0, 1) && y <= halves(0, 2); ++y) {
+      for (std::int64_t z = 0; y + z <= halves(0, 2) && x + z <= halves(0, 3); ++z) {
+        // x: 0-1-2-3, y: 0-1-3-2, z: 0-2-1-3
+        const bool fits = x + z <= halves(1, 2) && y + z <= halves(1, 3) && x + y <= halves(2, 3);
+        if (fits) best = std::max(best, x + y + z);
+      }
+    }
+  }
+  return static_cast<double>(best);  // halves of a link, twice for the two directions
+}
+
+}  // namespace
+
+TEST_CASE("law: rings never need more NVLinks than are there", "[property]") {
+  for (const char* id : {"dgx1-v100", "dgx1-p100", "p3.8xlarge", "c4140-4xv100", "hgx-a100-4gpu-40gb", "mi300x-8gpu"}) {
+    const Node node = test::catalog().node(id).value();
+    for (std::int64_t used = 2; used <= node.gpus; ++used) {
+      CHECK(rc::check("cuts", [&] { check_cuts(*node.nvlink_mesh, used); }));
+    }
+  }
+  CHECK(rc::check("cuts of random meshes", [] {
+    const auto gpus = *rc::gen::inRange<std::int64_t>(2, 8);
+    check_cuts(random_mesh(gpus), gpus);
+  }));
+}
+
+TEST_CASE("law: rings over three and four GPUs are those of trying everything", "[property]") {
+  CHECK(rc::check("brute force", [] {
+    const NvlinkMesh mesh = random_mesh(4, 5);
+    const std::int64_t narrowest = std::min({mesh.links(0, 1), mesh.links(1, 2), mesh.links(0, 2)});
+    if (narrowest > 0) RC_ASSERT(mesh.rings(3) == 2.0 * static_cast<double>(narrowest));
+    RC_ASSERT(mesh.rings(2) == static_cast<double>(mesh.links(0, 1)));
+    if (mesh.pairs().size() == 6) RC_ASSERT(mesh.rings(4) == most_of_four(mesh));
+  }));
+}
+
+TEST_CASE("law: one more NVLink between linked GPUs never costs a ring, nor does another numbering", "[property]") {
+  CHECK(rc::check("more links", [] {
+    const auto gpus = *rc::gen::inRange<std::int64_t>(2, 7);
+    const NvlinkMesh mesh = random_mesh(gpus);
+    if (mesh.pairs().empty()) return;
+    NvlinkMeshParts more{gpus, 1000, {mesh.pairs().begin(), mesh.pairs().end()}};
+    more.pairs[*rc::gen::inRange<std::size_t>(0, more.pairs.size())].links += 1;
+    RC_ASSERT(NvlinkMesh::create(std::move(more)).value().rings(gpus) >= mesh.rings(gpus) - 1e-9);
+    std::vector<std::int64_t> places(static_cast<std::size_t>(gpus));
+    std::iota(places.begin(), places.end(), std::int64_t{0});
+    const double same = mesh.rings(places);
+    std::rotate(places.begin(), places.begin() + 1, places.end());
+    RC_ASSERT(std::abs(mesh.rings(places) - same) <= 1e-9);
+  }));
+}
+
+TEST_CASE("law: what a communicator gets is the ring of its GPUs' topology", "[property]") {
+  CHECK(rc::check("one network", [] {
+    Case made = random_case();
+    made.cluster.nodes = 1;
+    const PeerPath peers = made.cluster.node.peers(made.cluster.gpus_per_node);
+    if (made.cluster.gpus_per_node < 2 || !peers.by_nvlink()) return;
+    const double ring = topology_of_case(made).ring()->bandwidth.in(bytes_per_second);
+    RC_ASSERT(std::abs(ring / peers.bandwidth.in(bytes_per_second)-1) <= 1e-9);
   }));
 }
 

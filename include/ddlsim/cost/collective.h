@@ -23,6 +23,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/hardware/collective_table.h"
@@ -55,7 +57,7 @@ using plan::kCollectiveProtocols;
 enum class GpuFabric : std::uint8_t {
   kNvswitch,      // every GPU reaches every other with all its links
   kNvlinkMesh,    // links from GPU to GPU; rings use all of them
-  kNvlinkBridge,  // pairs of PCIe cards; more than two GPUs meet over PCIe
+  kNvlinkBridge,  // PCIe cards that bridges join; where they leave a gap the GPUs meet over PCIe
   kPcie,          // peer to peer through switches and sockets
   kHostMemory,    // no peer-to-peer: staged through shared memory of the host
 };
@@ -82,11 +84,15 @@ struct Communicator {
 };
 
 /// Of a whole cluster, or of `gpus` of it: whole nodes first, as launchers place ranks; a multiple of the GPUs per node
-/// or fewer than one node has. What the hardware's files leave open is assumed, and marked so: a network without
-/// a transport is driven by TCP, a GPU without a tuning generation has the constants of Pascal.
+/// or fewer than one node has; or of the same GPUs, by their places, in each of `nodes` servers (errors:
+/// kInvalidArgument for GPUs or nodes that are not there). What joins the GPUs of a server is `Node::peers`. What the
+/// hardware's files leave open is assumed, and marked so: a network without a transport is driven by TCP, a GPU without a
+/// tuning generation has the constants of Pascal.
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster);
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus);
-/// `per_node` GPUs on each of `nodes` of its servers.
+[[nodiscard]] Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
+                                                     std::span<const std::int64_t> places);
+/// The first `per_node` GPUs of each of `nodes` servers; the cluster may have more or fewer.
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
                                            std::int64_t per_node);
 
@@ -101,13 +107,25 @@ struct CollectiveCost {
   Provenance provenance = Provenance::kAnalytic;
 };
 
+/// What a collective sends, one direction: out of the busiest GPU over its own link inside the server (its PCIe link
+/// where the library stages in the host), and over all network ports of the busiest server. Payload: the flags of LL
+/// and LL128 and the frames of a network are in the rates.
+struct WireBytes {
+  DataSize intra{};
+  DataSize inter{};
+};
+
 /// One candidate, for sizes above `above` and up to `up_to`:
 ///   latency + size * per_byte [/ tree_correction(size)] + growth_per_doubling * log2(1 + size / 4 MiB)
+/// `wire_intra` and `wire_inter` are what one byte of size puts on the wires of `WireBytes`; `per_byte` is made of them
+/// and the rates of those wires (cost/nccl.h, cost/mpi_collectives.h).
 struct CollectiveLine {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
   CollectiveProtocol protocol = CollectiveProtocol::kNone;
   Time latency{};
   Time per_byte{};                        // of one byte
+  double wire_intra = 0;                  // bytes; zero for one GPU per server, unless staged
+  double wire_inter = 0;                  // bytes; zero for one server
   Time growth_per_doubling{};             // of the size, from 4 MiB on: cost/nccl.h
   DataSize above = bytes(-1);             // exclusive
   DataSize up_to = DataSize::infinity();  // inclusive
@@ -125,12 +143,6 @@ struct CollectiveLine {
 
 using hardware::CollectiveTable;
 
-/// What a collective puts on a wire, one direction.
-struct WireBytes {
-  DataSize intra{};  // on a GPU's own link inside its server
-  DataSize inter{};  // on the busiest server's ports
-};
-
 /// A communicator and a library, prepared once and asked many times.
 class CollectiveModel {
  public:
@@ -143,9 +155,7 @@ class CollectiveModel {
   /// The cheapest candidate, or the table. One rank costs nothing. Requires 0 <= size <= 1e16 bytes.
   [[nodiscard]] CollectiveCost cost(primitives::CollectiveOp op, DataSize size) const;
 
-  /// What it sends over the busiest node's network, one direction: 2 (n-1)/n size around a ring; size up and down a
-  /// tree, once over two nodes; 2 (N-1)/N size where each node sends its share once; half of each for a gather.
-  [[nodiscard]] DataSize network_bytes(primitives::CollectiveOp op, DataSize size) const;
+  /// What the cheapest candidate sends; of a measured table, whose algorithm is unknown, what a ring would.
   [[nodiscard]] WireBytes wire_bytes(primitives::CollectiveOp op, DataSize size) const;
 
   /// What bus bandwidth approaches as the size grows, candidates only.
@@ -159,6 +169,8 @@ class CollectiveModel {
 
  private:
   CollectiveModel() = default;
+  /// The cheapest candidate and its time; null for one rank.
+  [[nodiscard]] std::pair<const CollectiveLine*, Time> cheapest(primitives::CollectiveOp op, DataSize size) const;
 
   Communicator communicator_;
   CollectiveLibrary library_;

@@ -19,6 +19,10 @@
 // ```
 // Ranks are placed node by node: of lg n exchanges the first lg g stay inside the node (recursive halving sends its
 // largest halves there), the others share the node's network among its g ranks; a ring crosses it once per node.
+// What a byte puts on the wires (`CollectiveLine`) is what stands before b: of the exchanges inside the node on a
+// rank's own link, of the others times g (recursive doubling) or once (recursive halving, rings) on the node's ports;
+// pairwise exchanges are taken to leave the node, all of them. Host-staged, a GPU's own link carries the buffer once
+// each way.
 // Sources: Thakur, Rabenseifner, Gropp, IJHPCA 2005; MPICH src/mpi/coll (thresholds).
 //
 // mpi: copies to the host and back (S / PCIe each way), reduces on the CPU, asks the driver what each pointer is.

@@ -11,6 +11,13 @@
 // NVLS:  the switch reduces: a GPU sends and receives (1 + 1/n) size at 85 % (Hopper), 74 % (Blackwell) of its rate.
 // NVLS tree: that inside, a double tree between nodes.
 // All-to-all and send/recv go point to point, eight peers at a time.
+// What one byte of size puts on a GPU's own link and on a server's ports (`CollectiveLine`), and so its time, the
+// slower of the two wires at its rate:
+//   ring         2(n-1)/n on both; (n-1)/n for all_gather and reduce_scatter, 1 for broadcast and reduce
+//   double tree  2 and 2 (between two nodes 1); one tree 3 and 3 (1.5)
+//   NVLS         1 + 1/g, g = n/N, and 2 (1)
+//   all_to_all   (g-1)/n and g (n-g)/n; sendrecv 1 and 1
+//   hierarchy    2(g-1)/g and 2(N-1)/N, one after the other
 // LL moves 4 bytes of data with 4 of flags, LL128 120 with 8; LL128 needs NVLink. LL is capped by NCCL's table.
 //
 // Constants: NCCL 2.30 src/graph/tuning.cc (base and hop latencies, caps, corrections, NVLS efficiencies, network
@@ -55,6 +62,10 @@ struct EffectiveRates {
 /// NCCL's candidates; requires at least two GPUs.
 [[nodiscard]] std::vector<CollectiveLine> nccl_lines(const Communicator& communicator, const CollectiveLibrary& library,
                                                      primitives::CollectiveOp op);
+
+/// What every rank of a ring of n sends of each byte: 2(n-1)/n for all_reduce, 1 for broadcast, reduce and sendrecv,
+/// (n-1)/n for the others.
+[[nodiscard]] double ring_volume(primitives::CollectiveOp op, double n);
 
 /// Share of its bandwidth that a tree reaches at a size: NCCL's table, straight between its powers of two.
 [[nodiscard]] double tree_correction(CollectiveProtocol protocol, DataSize size);

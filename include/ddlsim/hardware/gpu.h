@@ -72,6 +72,7 @@ struct Gpu {
   std::optional<DataSize> l2;       // the cache between multiprocessors and memory
   std::optional<Bandwidth> nvlink;  // per direction, all links of the GPU together
   std::string nvlink_id;            // the link's file
+  std::int64_t nvlink_links = 0;    // 0: as many as `nvlink` holds of that link
   std::string pcie_id;
   std::optional<GpuGeneration> nccl_tuning;  // nothing: nobody says, or NCCL does not run on it
   bool peer_to_peer = true;                  // over PCIe; without it GPUs meet in the host's memory

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/nvlink_mesh.h"
 #include "ddlsim/support/choices.h"
+#include "ddlsim/support/error.h"
 #include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
 
@@ -42,7 +45,8 @@ struct Link {
   std::string notes;
 };
 
-/// What joins the GPUs of a server: NVLink through a switch, NVLink from GPU to GPU, or their PCIe links.
+/// What joins the GPUs of a server: NVLink through a switch, NVLink from GPU to GPU (`Node::nvlink_mesh`), or their
+/// PCIe links, with NVLink bridges between some pairs of them where `Node::nvlink_mesh` has any.
 enum class Interconnect { kNvlink, kNvlinkMesh, kPcie };
 
 inline constexpr Choices<Interconnect, 3> kInterconnects{{
@@ -51,6 +55,16 @@ inline constexpr Choices<Interconnect, 3> kInterconnects{{
     {"pcie", Interconnect::kPcie},
 }};
 
+/// How some GPUs of a server reach each other.
+struct PeerPath {
+  Interconnect by = Interconnect::kPcie;  // the slowest hop of their rings
+  Bandwidth bandwidth{};                  // what each sends to the others, one direction, all its rings
+  Time latency{};                         // of one hop
+  bool crosses_switches = false;          // they hang on several host links
+
+  [[nodiscard]] bool by_nvlink() const { return by != Interconnect::kPcie; }
+};
+
 /// A server with its parts resolved.
 struct Node {
   std::string id;
@@ -58,7 +72,9 @@ struct Node {
   Gpu gpu;
   std::int64_t gpus = 1;
   Interconnect gpu_interconnect = Interconnect::kPcie;
-  std::optional<Link> nvlink;     // bandwidth: of one GPU, all its links, one direction
+  std::optional<Link> nvlink;  // bandwidth: of one GPU, all its links, one direction
+  // Without a switch: the links of each pair, each worth 1/links_per_gpu of `nvlink`.
+  std::optional<NvlinkMesh> nvlink_mesh;
   Link pcie;                      // of one GPU to its switch
   Link host_link;                 // of one switch to the host
   bool host_link_stated = false;  // false: as the GPU's own
@@ -70,16 +86,17 @@ struct Node {
   Sources sources;
   std::string notes;
 
-  [[nodiscard]] bool joined_by_nvlink() const { return gpu_interconnect != Interconnect::kPcie && nvlink.has_value(); }
-  /// The link that joins the GPUs of this server.
-  [[nodiscard]] const Link& peer_link() const { return joined_by_nvlink() ? *nvlink : pcie; }
-  /// What one of `used` GPUs can send to the others, one direction. In a mesh only (used-1)/(gpus-1) of its links lead
-  /// to one of them, taking the links to be spread evenly.
-  [[nodiscard]] Bandwidth peer_bandwidth(std::int64_t used) const {
-    const Bandwidth all = peer_link().bandwidth;
-    if (!joined_by_nvlink() || gpu_interconnect != Interconnect::kNvlinkMesh || used <= 1 || gpus <= 1) return all;
-    return all * (static_cast<double>(used - 1) / static_cast<double>(gpus - 1));
-  }
+  /// All GPUs of the server. A mesh or bridges join them if rings over all of them fit on NVLinks.
+  [[nodiscard]] bool joined_by_nvlink() const { return peers(gpus).by_nvlink(); }
+  /// The first `used` GPUs of the server. One GPU alone is told as the whole server.
+  [[nodiscard]] PeerPath peers(std::int64_t used) const;
+  /// Some GPUs, by their places in the server. Errors: kInvalidArgument for none, one the server does not have, and one
+  /// that stands twice.
+  [[nodiscard]] Expected<PeerPath> peers(std::span<const std::int64_t> places) const;
+  /// The PCIe switch (one per host link) on which a GPU hangs: the GPUs are spread over the switches in order.
+  [[nodiscard]] std::int64_t switch_of(std::int64_t place) const { return place * pcie_uplinks / gpus; }
+  /// Likewise of a network port.
+  [[nodiscard]] std::int64_t switch_of_port(std::int64_t port) const { return port * pcie_uplinks / network_ports; }
   /// All ports of the server together, one direction.
   [[nodiscard]] Bandwidth network_bandwidth() const { return network.bandwidth * static_cast<double>(network_ports); }
 };

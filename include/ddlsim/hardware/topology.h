@@ -18,10 +18,11 @@
 // The ring. A ring visits every GPU once and every server in one piece. Over several servers, one ring per NIC is
 // formed, each entering a server at another GPU. All rings run at one rate r, so
 //   rate = rings * min over edges (capacity / flows of all rings on it)
-// NCCL splits a collective over as many rings as keep all NVLinks of a GPU busy; its search finds them on the boards
-// that exist, so NVLink counts as one pool per GPU: a GPU whose next hop is NVLink sends at most what all its NVLinks
-// to GPUs of the ring carry. Inside a server the order is the better of the order of GPUs and a greedy nearest-first
-// order. `bandwidth` is what every GPU sends (bus bandwidth in nccl-tests' words).
+// NCCL splits a collective over as many rings as fit on the NVLinks. Where GPUs are linked to each other those of a
+// server are one pool, worth the rings of hardware/nvlink_mesh.h over the links that are there; it is what a
+// communicator of the same GPUs has (`Node::peers`). Inside a server the order is the best of the order of GPUs, one of
+// direct NVLinks and a greedy nearest-first order. `bandwidth` is what every GPU sends (bus bandwidth in nccl-tests'
+// words).
 //
 // Latency is that of one message, software included (hardware::Link), and the software is paid once whatever the number
 // of links: a route's latency is that of its slowest edge, as NCCL takes one latency per hop by the worst link in it.
@@ -158,7 +159,7 @@ struct Ring {
   std::vector<Route> hops;          // of the first ring: from order[i] to the next
   std::int64_t rings = 1;           // at the same time, one per NIC
   Bandwidth bandwidth{};            // what every GPU sends, all rings together
-  std::optional<std::size_t> edge;  // what holds it back; none: the NVLinks of a GPU, all together
+  std::optional<std::size_t> edge;  // what holds it back; none: the NVLinks between GPUs, all together
   std::int64_t flows = 0;           // of all rings, on that edge
   Time latency{};                   // of the slowest hop
 };
@@ -199,8 +200,6 @@ class Topology {
   [[nodiscard]] std::vector<NetworkPath> network_paths() const;
   /// What each of these routes gets when all are in use at once.
   [[nodiscard]] std::vector<Bandwidth> concurrent_bandwidth(std::span<const Route> routes) const;
-  /// All NVLinks of a GPU together, one direction; zero without any.
-  [[nodiscard]] Bandwidth nvlink_bandwidth(std::size_t gpu) const;
   /// The ring over all GPUs; none over a single one.
   [[nodiscard]] std::optional<Ring> ring() const;
 
@@ -221,6 +220,7 @@ struct FabricShape {
 struct TopologyOptions {
   Bandwidth socket_link = gigabytes_per_second(10);  // NCCL's rate of Intel Skylake's UPI
   FabricShape fabric;
+  std::vector<std::int64_t> gpus;  // used in each server, by their places in it; empty: the first gpus_per_node
 };
 
 /// Most servers a topology is built of.
@@ -228,8 +228,8 @@ inline constexpr std::int64_t kMaxTopologyNodes = 4096;
 
 /// The graph of a cluster. GPUs and NICs are spread over the PCIe switches in order, one switch per `pcie_uplinks` with
 /// a host link of its own; two sockets with a root complex each where there are two or more switches; NVLink through
-/// one NVSwitch vertex, or as a mesh with an equal share of a GPU's links to each other GPU; NICs on leaf switches. Of
-/// a server's GPUs only those the job uses are built. A NIC's slot is no narrower than its port. The link from a root
+/// one NVSwitch vertex, or between the pairs of `Node::nvlink_mesh`; NICs on leaf switches. Of a server's GPUs only
+/// those the job uses are built. A NIC's slot is no narrower than its port. The link from a root
 /// complex to its socket carries all its host links. GPUs of the first server stand first.
 [[nodiscard]] Expected<Topology> topology_of(const Cluster& cluster, const TopologyOptions& options = {});
 

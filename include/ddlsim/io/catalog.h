@@ -97,6 +97,7 @@ class Catalog {
   template <typename T, typename Read>
   Expected<T> remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key, Read read) const;
   [[nodiscard]] Expected<hardware::Node> read_server(std::string_view name) const;
+  Expected<void> join_pairs(hardware::Node& node, const std::vector<NvlinkPairText>& pairs) const;
   Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
   [[nodiscard]] std::optional<std::filesystem::path> look_up(Kind kind, std::string_view name) const;

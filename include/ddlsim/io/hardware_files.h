@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/node.h"
@@ -13,12 +14,19 @@
 
 namespace ddlsim::io {
 
+/// NVLinks of one pair of GPUs, and where the file says so.
+struct NvlinkPairText {
+  hardware::NvlinkPair pair;
+  SourceLocation where;
+};
+
 /// A node or instance file before its parts are looked up.
 struct NodeFile {
   hardware::Node node;  // gpu, links: ids only
   std::string network_id;
   std::optional<Bandwidth> nvlink;  // of one GPU, where it is not all the GPU has
   std::string host_link_id;         // empty: as the GPU's PCIe link
+  std::vector<NvlinkPairText> nvlink_pairs;
   SourceLocation gpu_where;
   SourceLocation network_where;
 };

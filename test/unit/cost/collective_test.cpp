@@ -201,6 +201,48 @@ TEST_CASE("collective: what hardware does follows from its fields, never from it
   CHECK(communicator_of(cluster_of("mi300x-8gpu", 1)).tuning_assumed);
 }
 
+TEST_CASE("collective: the communicator of some GPUs of each server", "[unit][cost]") {
+  const hardware::Cluster dgx1 = cluster_of("dgx1-v100", 4);
+  using Places = std::vector<std::int64_t>;
+  const auto intra = [&](const Places& places) {
+    return communicator_of(dgx1, 1, places).value().intra.in(gigabytes_per_second);
+  };
+  CHECK(intra({0, 1}) == Approx(25));
+  CHECK(intra({3, 0}) == Approx(50));
+  CHECK(intra({4, 5, 6, 7}) == Approx(100));
+  CHECK(intra({0, 1, 2, 3, 4, 5, 6, 7}) == Approx(150));
+  CHECK(communicator_of(dgx1, 8).intra == communicator_of(dgx1, 1, Places{0, 1, 2, 3, 4, 5, 6, 7}).value().intra);
+  // GPU 0 and GPU 5 have no link, and nobody of the job between them: PCIe, over both sockets.
+  const Communicator apart = communicator_of(dgx1, 2, Places{0, 5}).value();
+  CHECK(apart.fabric == GpuFabric::kPcie);
+  CHECK(apart.crosses_sockets);
+  CHECK(apart.gpus == 4);
+  CHECK(apart.nodes == 2);
+  CHECK_FALSE(communicator_of(dgx1, 1, Places{0, 1}).value().crosses_sockets);
+  const auto refused = [&](std::int64_t nodes, const Places& places) {
+    const auto made = communicator_of(dgx1, nodes, places);
+    REQUIRE_FALSE(made);
+    return to_string(made.error());
+  };
+  CHECK_THAT(refused(1, {0, 8}), Contains("no GPU 8: the server has 8") && Contains("valid: 0 to 7"));
+  CHECK_THAT(refused(1, {-1}), Contains("no GPU -1"));
+  CHECK_THAT(refused(1, {2, 2}), Contains("GPU 2 stands twice"));
+  CHECK_THAT(refused(1, {}), Contains("no GPU of the server is named"));
+  CHECK_THAT(refused(5, {0}), Contains("5 nodes of a cluster of 4"));
+}
+
+TEST_CASE("collective: bridges between PCIe cards", "[unit][cost]") {
+  hardware::Cluster cluster = cluster_of("standard-nc96ads-a100-v4", 1);
+  const Communicator four = communicator_of(cluster);
+  CHECK(four.fabric == GpuFabric::kPcie);
+  CHECK(four.intra == cluster.node.pcie.bandwidth);
+  cluster.gpus_per_node = 2;
+  const Communicator pair = communicator_of(cluster);
+  CHECK(pair.fabric == GpuFabric::kNvlinkBridge);
+  CHECK(pair.intra == gigabytes_per_second(300));
+  CHECK(pair.intra_latency == cluster.node.nvlink->latency);
+}
+
 TEST_CASE("collective: what cannot be is refused", "[unit][cost]") {
   Communicator c = volta_mesh();
   c.intra = Bandwidth{};

@@ -268,17 +268,3 @@ TEST_CASE("nccl: one tree alone has two thirds of two trees' bandwidth", "[unit]
   // The growth of Simple is by the same doublings for both and is small beside 4 GB.
   CHECK(slope(CollectiveAlgorithm::kTree) / slope(CollectiveAlgorithm::kDoubleTree) == Approx(1.5).epsilon(0.01));
 }
-
-TEST_CASE("collective: what crosses a node's network", "[unit][cost]") {
-  const auto bytes_of = [](std::int64_t nodes, CollectiveAlgorithm algorithm) {
-    CollectiveLibrary library;
-    library.algorithm = algorithm;
-    const auto model = CollectiveModel::create(ampere(nodes), library).value();
-    return model.network_bytes(primitives::CollectiveOp::kAllReduce, gigabytes(1)).in(gigabytes);
-  };
-  CHECK(bytes_of(1, CollectiveAlgorithm::kRing) == 0);
-  CHECK(bytes_of(4, CollectiveAlgorithm::kRing) == Approx(2 * 31.0 / 32));
-  CHECK(bytes_of(2, CollectiveAlgorithm::kDoubleTree) == Approx(1));
-  CHECK(bytes_of(4, CollectiveAlgorithm::kDoubleTree) == Approx(2));
-  CHECK(bytes_of(4, CollectiveAlgorithm::kHierarchical) == Approx(2 * 3.0 / 4));
-}

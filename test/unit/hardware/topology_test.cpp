@@ -128,7 +128,6 @@ TEST_CASE("topology: NVLink before PCIe, and through a third GPU", "[unit][hardw
   CHECK(route.path == PathClass::kNvb);
   CHECK(rate(route.bandwidth) == Approx(25));
   CHECK(topology.route({0, 3}).value().path == PathClass::kSys);  // NVLink is no help to PCIe
-  CHECK(rate(topology.nvlink_bandwidth(1)) == Approx(75));
 }
 
 TEST_CASE("topology: a ring looks for NVLinks", "[unit][hardware]") {
@@ -140,7 +139,7 @@ TEST_CASE("topology: a ring looks for NVLinks", "[unit][hardware]") {
   const Topology topology = made(parts);
   const Ring ring = topology.ring().value();
   CHECK(ring.order == std::vector<std::size_t>{0, 2, 1, 3});
-  CHECK(rate(ring.bandwidth) == Approx(40));  // both NVLinks of a GPU
+  CHECK(rate(ring.bandwidth) == Approx(40));  // a ring each way
   CHECK(!ring.edge);
 }
 
@@ -209,17 +208,53 @@ TEST_CASE("topology of a cluster: 8 GPUs on two PCIe switches", "[unit][hardware
 }
 
 TEST_CASE("topology of a cluster: NVLink as the cost models take it", "[unit][hardware]") {
-  // A mesh: 8 GPUs, 7 links of 150 / 7 GB/s each; a ring over all of them reaches all 150.
+  // The hybrid cube mesh: one to two links of 25 GB/s between neighbours, none from GPU 0 to GPU 5.
   const Cluster mesh = cluster_of("dgx1-v100");
   const Topology dgx1 = topology_of(mesh).value();
-  CHECK(rate(dgx1.route({0, 7}).value().bandwidth) == Approx(150.0 / 7));
-  CHECK(rate(dgx1.ring().value().bandwidth) == Approx(rate(mesh.node.peer_bandwidth(8))));
-  Cluster half = mesh;
-  half.gpus_per_node = 4;  // 3 of 7 links lead to GPUs of the job
-  CHECK(rate(topology_of(half).value().ring().value().bandwidth) == Approx(150.0 * 3 / 7));
+  CHECK(rate(dgx1.route({0, 1}).value().bandwidth) == Approx(25));
+  CHECK(rate(dgx1.route({0, 4}).value().bandwidth) == Approx(50));
+  CHECK(dgx1.route({0, 5}).value().path == PathClass::kNvb);
+  CHECK(dgx1.route({0, 7}).value().path == PathClass::kNvb);
+  CHECK(rate(dgx1.ring().value().bandwidth) == Approx(150));
+  for (const char* node : {"dgx1-v100", "dgx1-p100", "p3.8xlarge", "jean-zay-v100", "hgx-a100-4gpu-80gb", "mi300x-8gpu",
+                           "standard-nc96ads-a100-v4"}) {
+    Cluster some = cluster_of(node);
+    for (some.gpus_per_node = 2; some.gpus_per_node <= some.node.gpus; ++some.gpus_per_node) {
+      CAPTURE(node, some.gpus_per_node);
+      const PeerPath peers = some.node.peers(some.gpus_per_node);
+      if (!peers.by_nvlink()) continue;
+      CHECK(rate(topology_of(some).value().ring().value().bandwidth) == Approx(rate(peers.bandwidth)));
+    }
+  }
   const Topology a100 = topology_of(cluster_of("dgx-a100")).value();
   CHECK(a100.count(VertexKind::kNvswitch) == 1);
   CHECK(rate(a100.ring().value().bandwidth) == Approx(300));
+}
+
+TEST_CASE("topology of a cluster: some GPUs of the server", "[unit][hardware]") {
+  const Cluster mesh = cluster_of("dgx1-v100");
+  TopologyOptions options;
+  options.gpus = {0, 3};
+  const Topology pair = topology_of(mesh, options).value();
+  CHECK(pair.count(VertexKind::kGpu) == 2);
+  CHECK(pair.vertices()[pair.gpus()[1]].id == "GPU3");
+  CHECK(rate(pair.ring().value().bandwidth) == Approx(50));
+  options.gpus = {0, 5};  // no link, and the GPUs between them are not the job's
+  CHECK(topology_of(mesh, options).value().route({0, 1}).value().path == PathClass::kSys);
+  options.gpus = {0, 8};
+  CHECK_THAT(to_string(topology_of(mesh, options).error()), Contains("no GPU 8: the server has 8"));
+  options.gpus = {1, 1};
+  CHECK_THAT(to_string(topology_of(mesh, options).error()), Contains("GPU 1 stands twice"));
+}
+
+TEST_CASE("topology of a cluster: bridges join pairs, and the slowest hop is PCIe", "[unit][hardware]") {
+  Cluster cluster = cluster_of("standard-nc96ads-a100-v4");
+  const Topology four = topology_of(cluster).value();
+  CHECK(four.route({0, 1}).value().path == PathClass::kNvl);
+  CHECK(four.route({1, 2}).value().path == PathClass::kSys);
+  CHECK(rate(four.ring().value().bandwidth) == Approx(10));  // between the sockets, as assumed
+  cluster.gpus_per_node = 2;
+  CHECK(rate(topology_of(cluster).value().ring().value().bandwidth) == Approx(300));
 }
 
 TEST_CASE("topology of a cluster: servers on leaf and spine", "[unit][hardware]") {

@@ -308,6 +308,43 @@ TEST_CASE("catalog: a node that names an unknown gpu is refused where it says so
              Contains("dgx1-v100.yaml:3:6: error: unknown gpu 'v100-sxm2-61gb'") && Contains("'v100-sxm2-16gb'"));
 }
 
+TEST_CASE("catalog: NVLinks of pairs are refused where they stand", "[unit][io]") {
+  const std::string node = "hardware/nodes/dgx1-v100.yaml";
+  const std::string key = "nvlink_pairs:";
+  const auto with = [&](const std::string& from, const std::string& to) {
+    const DataCopy copy;
+    copy.edit(node, key, from, to);
+    return said(copy.open().value().node("dgx1-v100"));
+  };
+  // "nvlink_pairs: [0-1, 0-2, ..." on line 6 of that file: 0-1 stands at column 16, 0-2 at 21.
+  CHECK_THAT(with("0-2", "0-8"), Contains("dgx1-v100.yaml:6:21: error: no GPU 8: the server has 8, numbered from 0"));
+  CHECK_THAT(with("0-2", "2-2"), Contains(":6:21: error: GPU 2 is paired with itself"));
+  CHECK_THAT(with("0-2", "1-0"), Contains(":6:21: error: the pair 1-0 stands twice"));
+  CHECK_THAT(with("0-1,", "0-1 x2,"), Contains("error: 0-4 x2: GPU 0 has 6 NVLinks, 5 of them in other pairs"));
+  for (const char* wrong : {"0", "0-", "0-2x2", "0-2 x0", "0-2 x2000", "0-2 x", "every", "-1-2", "[0, 2]", "0_2"}) {
+    CAPTURE(wrong);
+    CHECK_THAT(with("0-2", wrong), Contains("dgx1-v100.yaml:6:21: error:"));
+  }
+  CHECK_THAT(with("nvlink_pairs: [", "nvlink_pairs: 3 #"), Contains(":6:15: error: nvlink_pairs is no list"));
+  CHECK_THAT(with("6-7 x2]", "6-7 x2, all]"), Contains("error: the pair 0-1 stands twice"));
+  CHECK_THAT(with("nvlink_pairs:", "# nvlink_pairs:"), Contains("needs the key 'nvlink_pairs'"));
+  CHECK_THAT(with("0-4 x2, 1-2 x2, 1-3, 1-5 x2, 2-3 x2, 2-6, 3-7, 4-5, 4-6, 4-7 x2,", "1-2,"),
+             Contains("error: GPU 4 of a mesh has no NVLink to another GPU"));
+  const auto edited = [&](const std::string& file, const std::string& from, const std::string& to) {
+    const DataCopy copy;
+    copy.edit(file, "", from, to);
+    return said(copy.open().value().node(fs::path(file).stem().string()));
+  };
+  CHECK_THAT(edited(node, "nvlink-mesh", "nvlink"), Contains(":6:15: error: nvlink_pairs of GPUs that a switch joins"));
+  CHECK_THAT(edited(node, "v100-sxm2-16gb", "t4"), Contains("error: NVLinks between GPUs that have none"));
+  CHECK_THAT(edited(node, "v100-sxm2-16gb", "rtx-3090"), Contains("GPU 0 has 4 NVLinks"));
+  CHECK_THAT(edited(node, "  nvlink_pairs:", "  # nvlink_pairs:"), Contains("sources needs the key 'nvlink_pairs'"));
+  const DataCopy uneven;
+  uneven.edit("hardware/gpus/v100-sxm2-16gb.yaml", "nvlink:", "150 GB/s", "160 GB/s");
+  CHECK_THAT(said(uneven.open().value().node("dgx1-v100")),
+             Contains(":6:16: error: 160 GB/s of NVLink are not a whole number of nvlink2 links"));
+}
+
 TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {
   const DataCopy copy;
   const std::string path = copy.path("hardware/gpus/t4.yaml").string();
