@@ -15,9 +15,10 @@
 // - workers of different speeds: all GPU work of a kind takes `slowness` times as long; synchronous steps wait for the
 //   slowest, asynchronous workers do not. Alike workers are described once, so the cost grows with the kinds alone.
 // - several alike jobs on the same servers: what crosses a network port is a flow that shares it max-min fairly
-//   (events/flow_network.h). A collective puts its bytes, 2(n-1)/n S, on its nodes' ports after its latency, at most as
-//   fast as it goes alone; a parameter server's stations 2, 3, 5 and 6 put theirs on the worker's or server's port.
-//   Job i starts i * offset (modulo a step) after the first. The fourth of five steps is measured: all jobs still run.
+//   (events/flow_network.h). A collective puts its bytes (CollectiveModel::wire_bytes) on its nodes' ports after its
+//   latency, at most as fast as it goes alone; a parameter server's stations 2, 3, 5 and 6 put theirs on the worker's
+//   or server's port. Job i starts i * offset (modulo a step) after the first. The fourth of five steps is measured:
+//   all jobs still run.
 //
 // Laws (tested): a slower worker, or another job, never makes the step shorter; n jobs add at most n - 1 times the
 // communication (with servers under priority: the step, for their pieces are then no pipeline).
