@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +14,9 @@ namespace {
 
 std::size_t index(std::int64_t place) { return static_cast<std::size_t>(place); }
 
+/// Servers of at most this many GPUs keep what every part of them has: 2 ms for eight GPUs that are all linked.
+constexpr std::size_t kMostKept = 8;
+
 using Counts = std::vector<std::vector<std::int64_t>>;
 
 }  // namespace
@@ -19,7 +24,8 @@ using Counts = std::vector<std::vector<std::int64_t>>;
 struct NvlinkMesh::Links {
   NvlinkMeshParts parts;
   Counts counts;
-  std::vector<double> rings;  // over the first k GPUs
+  std::vector<double> rings;       // over the first k GPUs
+  std::vector<double> over_parts;  // over any GPUs, by the set of their bits; of small servers
 
   [[nodiscard]] double rings_over(std::span<const std::int64_t> gpus) const {
     LinkMatrix matrix(gpus.size(), std::vector<double>(gpus.size(), 0.0));
@@ -77,6 +83,15 @@ Expected<NvlinkMesh> NvlinkMesh::create(NvlinkMeshParts parts) {
   for (std::size_t used = 2; used <= first.size(); ++used) {
     links->rings[used] = links->rings_over(std::span(first).first(used));
   }
+  if (first.size() <= kMostKept) {
+    links->over_parts.assign(std::size_t{1} << first.size(), 0.0);
+    for (std::size_t part = 1; part < links->over_parts.size(); ++part) {
+      std::vector<std::int64_t> gpus;
+      std::copy_if(first.begin(), first.end(), std::back_inserter(gpus),
+                   [&](std::int64_t gpu) { return (part >> index(gpu) & 1U) != 0; });
+      links->over_parts[part] = links->rings_over(gpus);
+    }
+  }
   return NvlinkMesh(std::move(links));
 }
 
@@ -92,6 +107,11 @@ double NvlinkMesh::rings(std::int64_t used) const {
   return used < 0 || used > gpus() ? 0.0 : links_->rings[index(used)];
 }
 
-double NvlinkMesh::rings(std::span<const std::int64_t> gpus) const { return links_->rings_over(gpus); }
+double NvlinkMesh::rings(std::span<const std::int64_t> gpus) const {
+  if (links_->over_parts.empty()) return links_->rings_over(gpus);
+  std::size_t part = 0;
+  for (const std::int64_t gpu : gpus) part |= std::size_t{1} << index(gpu);
+  return links_->over_parts[part];
+}
 
 }  // namespace ddlsim::hardware

@@ -99,20 +99,26 @@ class Rings {
     return order.empty() ? gpus : order;
   }
 
-  /// A ring of NVLink hops alone, by depth first search; empty where none was found.
+  /// A ring of NVLink hops alone, through third GPUs where there is no other; empty where none was found.
   static Order nvlink_ring(const Classes& classes) {
+    const Order direct = nvlink_ring(classes, PathClass::kNvl);
+    return direct.empty() ? nvlink_ring(classes, PathClass::kNvb) : direct;
+  }
+
+  /// A ring of hops no worse than `worst`, by depth first search.
+  static Order nvlink_ring(const Classes& classes, PathClass worst) {
     const std::size_t n = classes.size();
     Order order{0};
     std::vector<bool> taken(n, false);
     taken[0] = true;
     std::size_t next = 1;
     for (int step = 0; step < kSearchSteps; ++step) {
-      while (next < n && (taken[next] || classes[order.back()][next] != PathClass::kNvl)) ++next;
+      while (next < n && (taken[next] || classes[order.back()][next] > worst)) ++next;
       if (next < n) {
         taken[next] = true;
         order.push_back(next);
         next = 1;
-        if (order.size() == n && classes[order.back()][0] == PathClass::kNvl) return order;
+        if (order.size() == n && classes[order.back()][0] <= worst) return order;
         continue;
       }
       if (order.size() == 1) return {};

@@ -10,7 +10,7 @@
 // tuning does. More than eight GPUs take the first ring that is found, and its reverse.
 //
 // Solved exactly (a linear programme over at most 2,520 ways round, by the simplex method), once when the pairs are
-// read for the first k GPUs; for any other GPUs when asked.
+// read, for every part of at most eight GPUs, so that a question is a look-up.
 // Source of the search's order (NVLink alone before NVB): NCCL 2.30 src/graph/search.cc.
 // Limits: rings of unequal pace are as good as equal ones; a pair's links are alike.
 //

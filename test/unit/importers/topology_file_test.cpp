@@ -83,6 +83,21 @@ TEST_CASE("NCCL XML: PCI tree, NVLink pairs, NICs", "[unit][io]") {
   CHECK(rate(paths[0].together) == Approx(6));
 }
 
+TEST_CASE("nvidia-smi: a mesh has the rings of its links", "[unit][io]") {
+  // As a p3.8xlarge prints it: the worked example of hardware/nvlink_mesh.h.
+  const std::string matrix =
+      "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n"
+      "GPU0\t X \tNV1\tNV1\tNV2\t0-31\t\tN/A\n"
+      "GPU1\tNV1\t X \tNV2\tNV1\t0-31\t\tN/A\n"
+      "GPU2\tNV1\tNV2\t X \tNV2\t0-31\t\tN/A\n"
+      "GPU3\tNV2\tNV1\tNV2\t X \t0-31\t\tN/A\n"
+      "\nLegend:\n\n  X    = Self\n  SYS  = Connection between NUMA nodes\n  NV#  = Connection traversing a bonded set "
+      "of # NVLinks\n";
+  const auto file = parse_nvidia_smi_topology(matrix, "topo.txt", links());
+  REQUIRE(file);
+  CHECK(rate(file->topology.ring().value().bandwidth) == Approx(100));
+}
+
 TEST_CASE("NCCL XML: NVSwitches are one, GPUs in NCCL's order", "[unit][io]") {
   const TopologyFile file = load_nccl_topology(kData + "nvswitch.xml").value();
   const Topology& topology = file.topology;

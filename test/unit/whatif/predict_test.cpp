@@ -7,6 +7,7 @@
 #include "ddlsim/whatif/compare.h"
 
 using namespace ddlsim;
+using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
 
@@ -206,6 +207,24 @@ TEST_CASE("predict: two GPUs of a mesh have the links between them, not all", "[
             .value()
             .cluster.node.peers(2)
             .bandwidth.in(gigabytes_per_second) == Approx(300));
+}
+
+TEST_CASE("predict: PCIe cards that a bridge joins", "[unit][whatif]") {
+  const auto intra = [](std::vector<Override> settings) {
+    settings.insert(settings.begin(), {{"model", "resnet50", {}}, {"node", "standard-nc96ads-a100-v4", {}}});
+    const Scenario scenario = resolve(catalog(), settings).value();
+    const answer::LinkTraffic traffic = predict(scenario).value().traffic.front();
+    return traffic.link;
+  };
+  CHECK(intra({{"gpus_per_node", "2", {}}}) == "nvlink");
+  CHECK(intra({}) == "pcie");
+  CHECK(intra({{"gpus_per_node", "2", {}}, {"gpu_interconnect", "pcie", {}}}) == "pcie");
+  const auto mesh = resolve(
+      catalog(), std::vector<Override>{
+                     {"model", "resnet50", {}}, {"node", "dgx-a100", {}}, {"gpu_interconnect", "nvlink-mesh", {}}});
+  REQUIRE_FALSE(mesh);
+  CHECK_THAT(to_string(mesh.error()),
+             Contains("dgx-a100 does not say which GPUs are linked") && Contains("nvlink_pairs"));
 }
 
 TEST_CASE("what-if: another GPU leaves the server's PCIe and takes its price away", "[unit][whatif]") {
