@@ -10,6 +10,7 @@
 
 #include "ddlsim/io/profile_file.h"
 #include "ddlsim/support/names.h"
+#include "near_profiles.h"
 
 namespace ddlsim::io {
 namespace {
@@ -172,6 +173,7 @@ struct Catalog::Memory {
   std::map<std::string, hardware::Link, std::less<>> links;
   std::map<std::string, hardware::Node, std::less<>> nodes;
   std::map<std::string, std::shared_ptr<const hardware::GpuProfile>, std::less<>> profiles;
+  std::map<std::string, std::string, std::less<>> gpus_of_profiles;
 };
 
 Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
@@ -250,12 +252,12 @@ Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile(std::stri
   });
 }
 
-Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile_of_gpu(std::string_view gpu_id) const {
-  for (const std::string& id : ids(Kind::kCalibrations)) {
-    auto candidate = profile(id);
-    if (!candidate || (*candidate)->gpu == gpu_id) return candidate;
-  }
-  return std::shared_ptr<const hardware::GpuProfile>();
+Expected<std::string> Catalog::gpu_of_profile(const std::string& id) const {
+  return remembered(&Memory::gpus_of_profiles, id, [&]() -> Expected<std::string> {
+    const auto path = find(Kind::kCalibrations, id);
+    if (std::string gpu = path ? gpu_in_head(*path) : std::string(); !gpu.empty()) return gpu;
+    return profile(id).map([](const auto& whole) { return whole->gpu; });
+  });
 }
 
 Expected<hardware::Node> Catalog::node(std::string_view name) const {

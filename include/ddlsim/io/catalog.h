@@ -42,6 +42,13 @@ inline constexpr Choices<Kind, 8> kKinds{{
     {"calibrations", Kind::kCalibrations},
 }};
 
+/// A profile, and the datasheet of the GPU it was measured on.
+struct NearProfile {
+  std::shared_ptr<const hardware::GpuProfile> profile;
+  hardware::Gpu gpu;
+  double octaves = 0;  // between the datasheets; -1: the GPU's own
+};
+
 class Catalog {
  public:
   /// Opens the folder that holds `models/` and `hardware/`. Errors: kIo when they are not there.
@@ -67,9 +74,11 @@ class Catalog {
   [[nodiscard]] Expected<PopulationFile> population(std::string_view name) const;
   /// The profile of that name (hardware/calibration).
   [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile(std::string_view name) const;
-  /// The first profile, by id, whose `gpu` is this id; null where there is none. A file that cannot be read is an
-  /// error.
-  [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile_of_gpu(std::string_view gpu_id) const;
+  /// The profiles that may answer for a GPU: its own first, then those of GPUs of its architecture, the nearest
+  /// datasheet first; none that is three times away in fp32 peak or memory bandwidth. A GPU whose id is the catalogue's
+  /// counts with the catalogue's datasheet, whatever rates it has been given. Of other profiles only the head is read.
+  /// Errors: a file of those that cannot be read, or names no known GPU.
+  [[nodiscard]] Expected<std::vector<NearProfile>> profiles_near(const hardware::Gpu& gpu) const;
 
   /// Puts a GPU into a node that has none yet, or another one. Its NVLink comes along, and joins the GPUs if it did
   /// before and the new GPU is no PCIe card. The server keeps its host links; a GPU's PCIe link is no faster than the
@@ -94,6 +103,7 @@ class Catalog {
   Catalog();
   template <typename T, typename Read>
   Expected<T> remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key, Read read) const;
+  [[nodiscard]] Expected<std::string> gpu_of_profile(const std::string& id) const;
   [[nodiscard]] Expected<hardware::Node> read_server(std::string_view name) const;
   Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
