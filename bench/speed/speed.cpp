@@ -9,10 +9,11 @@
 
 #include "ddlsim/cost/pai.h"
 #include "ddlsim/io/catalog.h"
-#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/fleet.h"
 #include "ddlsim/whatif/population.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
 
 extern char** environ;
 
@@ -61,12 +62,47 @@ void analytic(benchmark::State& state, const char* model, const char* strategy, 
 BENCHMARK_CAPTURE(analytic, allreduce, "resnet50", "allreduce", "128")
     ->Name("analytic prediction, ResNet-50, all-reduce, 1,024 GPUs");
 BENCHMARK_CAPTURE(analytic, ps, "resnet50", "ps", "128")->Name("analytic prediction, ResNet-50, PS/Worker, 1,024 GPUs");
+
+/// The step time alone, prices kept.
+void time_alone(benchmark::State& state, const char* strategy) {
+  std::vector<whatif::Override> settings = job();
+  settings.push_back({"strategy", strategy, {}});
+  settings.push_back({"nodes", "128", {}});
+  const whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
+  whatif::Predictor predictor;
+  for (auto _ : state) benchmark::DoNotOptimize(predictor.step_time(scenario));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK_CAPTURE(time_alone, allreduce, "allreduce")
+    ->Name("step time alone, prices known, ResNet-50, all-reduce, 1,024 GPUs");
+BENCHMARK_CAPTURE(time_alone, ps, "ps")->Name("step time alone, prices known, ResNet-50, PS/Worker, 1,024 GPUs");
+
+void kept(benchmark::State& state, const char* strategy) {
+  std::vector<whatif::Override> settings = job();
+  settings.push_back({"strategy", strategy, {}});
+  settings.push_back({"nodes", "128", {}});
+  const whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
+  whatif::Predictor predictor;
+  for (auto _ : state) benchmark::DoNotOptimize(predictor.predict(scenario));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK_CAPTURE(kept, allreduce, "allreduce")
+    ->Name("analytic prediction, prices known, ResNet-50, all-reduce, 1,024 GPUs");
+BENCHMARK_CAPTURE(kept, ps, "ps")->Name("analytic prediction, prices known, ResNet-50, PS/Worker, 1,024 GPUs");
+
+void what_would_help(benchmark::State& state) {
+  const auto settings = job();
+  for (auto _ : state) benchmark::DoNotOptimize(whatif::what_would_help(catalog(), settings));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(what_would_help)->Name("what-if without a change, files read before");
+
 BENCHMARK_CAPTURE(analytic, bert, "bert_large", "allreduce", "4")
     ->Name("analytic prediction, BERT-Large, all-reduce, 32 GPUs");
 
 void collective(benchmark::State& state) {
   const auto cluster = whatif::resolve(catalog(), job()).value();
-  const auto model = cost::CollectiveModel::create(whatif::communicator_of(cluster)).value();
+  const auto model = cost::CollectiveModel::create(cost::communicator_of(cluster)).value();
   double size = 8;
   for (auto _ : state) {
     benchmark::DoNotOptimize(model.cost(primitives::CollectiveOp::kAllReduce, bytes(size)));

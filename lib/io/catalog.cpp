@@ -11,6 +11,7 @@
 
 #include "ddlsim/io/profile_file.h"
 #include "ddlsim/support/names.h"
+#include "near_profiles.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::io {
@@ -171,9 +172,11 @@ struct Catalog::Memory {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const workload::Model>, std::less<>> models;
   std::map<std::string, hardware::Gpu, std::less<>> gpus;
+  std::map<std::string, hardware::Gpu, std::less<>> datasheets;
   std::map<std::string, hardware::Link, std::less<>> links;
   std::map<std::string, hardware::Node, std::less<>> nodes;
   std::map<std::string, std::shared_ptr<const hardware::GpuProfile>, std::less<>> profiles;
+  std::map<std::string, std::string, std::less<>> gpus_of_profiles;
 };
 
 Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
@@ -211,6 +214,17 @@ Expected<std::shared_ptr<const workload::Model>> Catalog::model(std::string_view
 
 Expected<hardware::Gpu> Catalog::gpu(std::string_view name) const {
   return remembered(&Memory::gpus, std::string(name), [&]() -> Expected<hardware::Gpu> {
+    auto gpu = datasheet(name);
+    if (!gpu) return gpu;
+    auto profiles = profiles_near(*gpu);
+    if (!profiles) return tl::unexpected<Error>(profiles.error());
+    gpu->profiles = from_datasheet(std::move(*profiles));
+    return gpu;
+  });
+}
+
+Expected<hardware::Gpu> Catalog::datasheet(std::string_view name) const {
+  return remembered(&Memory::datasheets, std::string(name), [&]() -> Expected<hardware::Gpu> {
     const auto path = find(Kind::kGpus, name);
     if (!path) return tl::unexpected<Error>(path.error());
     auto gpu = load_yaml(*path).and_then(read_gpu);
@@ -255,17 +269,17 @@ Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile(std::stri
 Expected<hardware::MeasuredProfile> Catalog::measured_profile(std::string_view name) const {
   auto found = profile(name);
   if (!found) return tl::unexpected<Error>(found.error());
-  auto on = gpu((*found)->gpu);
+  auto on = datasheet((*found)->gpu);
   if (!on) return tl::unexpected<Error>(on.error());
   return hardware::MeasuredProfile{std::move(*found), on->peak, on->memory_bandwidth};
 }
 
-Expected<std::shared_ptr<const hardware::GpuProfile>> Catalog::profile_of_gpu(std::string_view gpu_id) const {
-  for (const std::string& id : ids(Kind::kCalibrations)) {
-    auto candidate = profile(id);
-    if (!candidate || (*candidate)->gpu == gpu_id) return candidate;
-  }
-  return std::shared_ptr<const hardware::GpuProfile>();
+Expected<std::string> Catalog::gpu_of_profile(const std::string& id) const {
+  return remembered(&Memory::gpus_of_profiles, id, [&]() -> Expected<std::string> {
+    const auto path = find(Kind::kCalibrations, id);
+    if (std::string gpu = path ? gpu_in_head(*path) : std::string(); !gpu.empty()) return gpu;
+    return profile(id).map([](const auto& whole) { return whole->gpu; });
+  });
 }
 
 Expected<hardware::Node> Catalog::node(std::string_view name) const {

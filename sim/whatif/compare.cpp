@@ -124,7 +124,7 @@ class Upgrades {
     const auto now = scenario_.cluster.node.gpu.peak.at(scenario_.precision);
     std::vector<std::pair<ComputeRate, std::string>> faster;
     for (const std::string& id : catalog_.ids(io::Kind::kGpus)) {
-      const auto gpu = catalog_.gpu(id);
+      const auto gpu = catalog_.datasheet(id);
       const auto peak = gpu ? gpu->peak.at(scenario_.precision) : std::nullopt;
       if (!now || !peak || *peak < *now * kFasterGpu) continue;
       if (gpu->memory_bandwidth < scenario_.cluster.node.gpu.memory_bandwidth) continue;

@@ -11,7 +11,6 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
-#include "profile.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
@@ -179,12 +178,6 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
   if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
-  }
-  hardware::Gpu& gpu = scenario.cluster.node.gpu;
-  if (scenario.model->has_layers() && !gpu.profiles.stated()) {
-    auto profiles = near_profiles(gpu, catalog);
-    if (!profiles) return tl::unexpected<Error>(profiles.error());
-    gpu.profiles = from_datasheet(std::move(*profiles));
   }
   return scenario;
 }

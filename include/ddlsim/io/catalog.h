@@ -59,7 +59,10 @@ class Catalog {
 
   [[nodiscard]] Expected<std::shared_ptr<const workload::Model>> model(std::string_view name,
                                                                        const Dimensions& dimensions = {}) const;
+  /// A GPU with the profiles that may answer for its kernels.
   [[nodiscard]] Expected<hardware::Gpu> gpu(std::string_view name) const;
+  /// What its file says alone.
+  [[nodiscard]] Expected<hardware::Gpu> datasheet(std::string_view name) const;
   [[nodiscard]] Expected<hardware::Link> link(std::string_view name) const;
   /// A node or a cloud instance, with its GPU and links read as well.
   [[nodiscard]] Expected<hardware::Node> node(std::string_view name) const;
@@ -69,9 +72,11 @@ class Catalog {
   [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile(std::string_view name) const;
   /// A profile with the datasheet of the GPU it was measured on.
   [[nodiscard]] Expected<hardware::MeasuredProfile> measured_profile(std::string_view name) const;
-  /// The first profile, by id, whose `gpu` is this id; null where there is none. A file that cannot be read is an
-  /// error.
-  [[nodiscard]] Expected<std::shared_ptr<const hardware::GpuProfile>> profile_of_gpu(std::string_view gpu_id) const;
+  /// The profiles that may answer for a GPU: its own first, then those of GPUs of its architecture, the nearest
+  /// datasheet first; none that is three times away in fp32 peak or memory bandwidth. A GPU whose id is the catalogue's
+  /// counts with the catalogue's datasheet, whatever rates it has been given. Of other profiles only the head is read.
+  /// Errors: a file of those that cannot be read, or names no known GPU.
+  [[nodiscard]] Expected<std::vector<hardware::MeasuredProfile>> profiles_near(const hardware::Gpu& gpu) const;
 
   /// Puts a GPU into a node that has none yet, or another one. Its NVLink comes along, and joins the GPUs if it did
   /// before and the new GPU is no PCIe card. The server keeps its host links; a GPU's PCIe link is no faster than the
@@ -96,6 +101,7 @@ class Catalog {
   Catalog();
   template <typename T, typename Read>
   Expected<T> remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key, Read read) const;
+  [[nodiscard]] Expected<std::string> gpu_of_profile(const std::string& id) const;
   [[nodiscard]] Expected<hardware::Node> read_server(std::string_view name) const;
   Expected<void> join_pairs(hardware::Node& node, const std::vector<NvlinkPairText>& pairs) const;
   Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);

@@ -354,3 +354,45 @@ TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {
   CHECK(catalog().gpu(path).value().id == "t4");
   CHECK_THAT(said(catalog().gpu("./no-such.yaml")), Contains("./no-such.yaml: error: no such file"));
 }
+
+TEST_CASE("catalog: profiles near a GPU are its own, then its architecture's by datasheet", "[unit][io]") {
+  const DataCopy copy;
+  const auto data = copy.open();
+  REQUIRE(said(data) == "");
+  const auto gpu = data->gpu("v100-sxm2-16gb").value();
+  const auto near = data->profiles_near(gpu).value();
+  REQUIRE(near.size() == 2);
+  CHECK(near[0].profile->id == "v100-sxm2-16gb");
+  CHECK(near[0].octaves == -1);
+  CHECK(near[1].profile->id == "v100-pcie-32gb");
+  CHECK(near[1].gpu.id == "v100-pcie-32gb");
+  // 15.7 to 14 TFLOP/s is 0.165 octaves; their bandwidths are equal.
+  CHECK(near[1].octaves == Approx(0.165).margin(0.001));
+  CHECK(data->profiles_near(data->gpu("mi300x").value()).value().empty());
+}
+
+TEST_CASE("catalog: whatever rates a GPU was given, its datasheet says what is near", "[unit][io]") {
+  const DataCopy copy;
+  const auto data = copy.open();
+  auto gpu = data->gpu("v100-sxm2-16gb").value();
+  gpu.peak.fp32 = gpu.peak.fp32 * 100;
+  CHECK(data->profiles_near(gpu).value().size() == 2);
+  gpu.id = "mine";  // nobody's datasheet but its own
+  CHECK(data->profiles_near(gpu).value().empty());
+}
+
+TEST_CASE("catalog: profiles of other GPUs are not read past their head", "[unit][io]") {
+  const DataCopy copy;
+  std::ofstream(copy.path("hardware/calibration/t4.yaml")) << "calibration: t4\ngpu: t4\nproducts:\n  - [\n";
+  std::ofstream(copy.path("hardware/calibration/p4.yaml")) << "products:\n  - x\ngpu: p4\ncalibration: p4\n";
+  const auto data = copy.open();
+  const auto v100 = data->gpu("v100-sxm2-16gb").value();
+  const auto t4 = data->gpu("t4").value();
+  CHECK_THAT(said(data->profiles_near(v100)), Contains("p4.yaml:"));  // names its GPU late: all of it is read
+  fs::remove(copy.path("hardware/calibration/p4.yaml"));
+  const auto without = copy.open();
+  CHECK(without->profiles_near(v100).value().size() == 2);
+  CHECK_THAT(said(without->profiles_near(t4)), Contains("t4.yaml:"));
+  std::ofstream(copy.path("hardware/calibration/t4.yaml")) << "calibration: t4\ngpu: nobodys\n";
+  CHECK_THAT(said(copy.open()->profiles_near(v100)), Contains("unknown gpu 'nobodys'"));
+}

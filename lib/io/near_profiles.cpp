@@ -1,0 +1,71 @@
+#include "near_profiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/io/yaml.h"
+#include "ddlsim/support/portable_math.h"
+
+namespace ddlsim::io {
+namespace {
+
+constexpr double kFarthest = 1.585;  // octaves: three times
+
+/// Octaves between two datasheets in fp32 rate or memory bandwidth, whichever is more.
+double distance(const hardware::Gpu& a, const hardware::Gpu& b) {
+  return std::max(std::abs(portable_log2(a.peak.fp32 / b.peak.fp32)),
+                  std::abs(portable_log2(a.memory_bandwidth / b.memory_bandwidth)));
+}
+
+/// The lines of a map before its first value of several lines.
+std::string_view head_of(std::string_view text) {
+  for (std::size_t line = 0; line < text.size();) {
+    const std::size_t end = std::min(text.find('\n', line), text.size());
+    if (end > line && text[end - 1] == ':') return text.substr(0, line);
+    line = end + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string gpu_in_head(const std::filesystem::path& path) {
+  const auto text = read_file(path);
+  if (!text) return {};
+  const auto head = parse_yaml(head_of(*text), path.string());
+  if (!head || head->kind != NodeKind::kMap) return {};
+  const auto gpu =
+      std::find_if(head->entries.begin(), head->entries.end(), [](const Entry& entry) { return entry.key == "gpu"; });
+  return gpu == head->entries.end() ? std::string() : gpu->value.text;
+}
+
+Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const hardware::Gpu& gpu) const {
+  hardware::Gpu sheet = gpu;
+  if (knows(Kind::kGpus, gpu.id)) {
+    auto known = datasheet(gpu.id);
+    if (!known) return tl::unexpected<Error>(known.error());
+    sheet = std::move(*known);
+  }
+  std::vector<std::pair<double, hardware::MeasuredProfile>> near;  // by octaves between datasheets; -1: its own
+  for (const std::string& id : ids(Kind::kCalibrations)) {
+    const auto measured_on = gpu_of_profile(id);
+    if (!measured_on) return tl::unexpected<Error>(measured_on.error());
+    const auto other = datasheet(*measured_on);
+    if (!other) return tl::unexpected<Error>(other.error());
+    const bool own = other->id == sheet.id;
+    const double octaves = own ? -1 : distance(sheet, *other);
+    if (!own && (other->architecture != sheet.architecture || octaves >= kFarthest)) continue;
+    auto read = profile(id);
+    if (!read) return tl::unexpected<Error>(read.error());
+    near.push_back({octaves, {std::move(*read), other->peak, other->memory_bandwidth}});
+  }
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<hardware::MeasuredProfile> profiles;
+  profiles.reserve(near.size());
+  for (auto& [octaves, one] : near) profiles.push_back(std::move(one));
+  return profiles;
+}
+
+}  // namespace ddlsim::io
