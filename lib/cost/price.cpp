@@ -122,9 +122,18 @@ class Pricing {
   }
 
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
+    const double factor = job_.gpu_time_factor;
+    PricedClass priced =
+        same_rates_ && factor == 1 && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
+    if (!plan_.classes[c].updates_on_gpu) priced.update = Time::zero();
+    return priced;
+  }
+
+ public:
+  /// Layers in the order they run.
+  [[nodiscard]] PricedClass laid_out(std::size_t c, const ReachedRates& rates, double factor) const {
     const plan::RankClass& one = plan_.classes[c];
     const std::size_t count = one.chunk.count;
-    const double factor = job_.gpu_time_factor;
     PricedClass priced;
     priced.forward.reserve(count);
     priced.backward.reserve(count);
@@ -135,14 +144,16 @@ class Pricing {
       time.memory = time.memory * factor;
       priced.compute += time.compute;
       priced.memory += time.memory;
-      to.push_back({time.total(), static_cast<double>(kernels)});
+      const Time whole = time.total();
+      to.push_back({whole, kernels > 0 ? whole / static_cast<double>(kernels) : whole, static_cast<double>(kernels)});
     };
     for (std::size_t i = 0; i < count; ++i) add(i, Pass::kForward, one.chunk[i].forward_kernels, priced.forward);
     for (std::size_t i = count; i-- > 0;) add(i, Pass::kBackward, one.chunk[i].backward_kernels, priced.backward);
-    if (one.updates_on_gpu) priced.update = layers_.update[c] / variation_.memory * factor;
+    priced.update = layers_.update[c] / variation_.memory * factor;
     return priced;
   }
 
+ private:
   Expected<void> add_groups(PricedStep& step) const {
     if (plan_.servers) {
       step.servers = servers_of(job_, plan_, step.rates, variation_);
@@ -157,8 +168,8 @@ class Pricing {
     const CollectiveLibrary library = collective_library_of(job_);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       if (plan_.groups[g].ranks == 1) continue;
-      auto model = CollectiveModel::create(communicator_of(job_, plan_.groups[g], variation_), library,
-                                           job_.collective_table);
+      auto model =
+          CollectiveModel::create(communicator_of(job_, plan_.groups[g], variation_), library, job_.collective_table);
       if (!model) return tl::unexpected<Error>(model.error());
       step.groups[g] = std::move(*model);
     }
@@ -217,14 +228,13 @@ bool by_profiles(const plan::Job& job) {
 }
 
 bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile) {
-  return profile.profile->gpu != gpu.id || profile.peak != gpu.peak ||
-         profile.memory_bandwidth != gpu.memory_bandwidth;
+  return profile.profile->gpu != gpu.id || profile.peak != gpu.peak || profile.memory_bandwidth != gpu.memory_bandwidth;
 }
 
 DataSize buffer_of(const plan::Row& row, std::int64_t ranks) {
   using primitives::CollectiveOp;
-  const bool shares = row.op == CollectiveOp::kAllGather || row.op == CollectiveOp::kReduceScatter ||
-                      row.op == CollectiveOp::kAllToAll;
+  const bool shares =
+      row.op == CollectiveOp::kAllGather || row.op == CollectiveOp::kReduceScatter || row.op == CollectiveOp::kAllToAll;
   return shares ? row.size * static_cast<double>(ranks) : row.size;
 }
 
@@ -240,7 +250,8 @@ Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& vari
   const plan::Efficiency& share = job.efficiency;
   const double pcie = share.pcie * variation.pcie;
   ReachedRates rates;
-  rates.device = {*peak * (share.compute * variation.compute), node.gpu.memory_bandwidth * (share.memory * variation.memory),
+  rates.device = {*peak * (share.compute * variation.compute),
+                  node.gpu.memory_bandwidth * (share.memory * variation.memory),
                   measured_scaling(job, *peak, variation)};
   const std::int64_t fullest_uplink = (gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
   rates.on_one_uplink = static_cast<double>(fullest_uplink);
@@ -249,8 +260,7 @@ Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& vari
   const hardware::PeerPath peers = node.peers(gpus_per_node);
   rates.peer = peers.bandwidth * (peers.by_nvlink() ? share.nvlink * variation.nvlink : pcie);
   rates.server_network = cluster.network_bandwidth() * (share.network * variation.network);
-  rates.network =
-      min(rates.server_network, node.pcie.bandwidth * (pcie * static_cast<double>(gpus_per_node)));
+  rates.network = min(rates.server_network, node.pcie.bandwidth * (pcie * static_cast<double>(gpus_per_node)));
   return rates;
 }
 
@@ -260,10 +270,8 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
   if (!rates) return tl::unexpected<Error>(rates.error());
   const auto batch = static_cast<double>(job.batch);
   LayerPrices prices;
-  Calibration calibration{.profiles = {},
-                          .gpu = job.cluster.node.gpu,
-                          .assumed = rates->device,
-                          .assumed_interval = assumed_interval};
+  Calibration calibration{
+      .profiles = {}, .gpu = job.cluster.node.gpu, .assumed = rates->device, .assumed_interval = assumed_interval};
   if (by_profiles(job)) {
     for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
       calibration.profiles.push_back({one.profile.get(), is_borrowed(job.cluster.node.gpu, one)});
@@ -299,6 +307,11 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
     }
     prices.update.push_back(one.updated / rates->device.memory);
   }
+  const Variation as_it_is;
+  const Pricing pricing(job, plan, prices, as_it_is);
+  std::vector<PricedClass> classes;
+  for (std::size_t c = 0; c < plan.classes.size(); ++c) classes.push_back(pricing.laid_out(c, *rates, 1));
+  prices.classes = std::move(classes);
   return prices;
 }
 
@@ -335,7 +348,8 @@ Expected<PricedStep> price_alone(const plan::Job& job, const plan::StepPlan& pla
 CollectiveLibrary collective_library_of(const plan::Job& job) {
   CollectiveLibrary library = job.collective;
   const plan::Efficiency& share = job.efficiency;
-  const Stated<double>& inside = job.cluster.node.peers(job.cluster.gpus_per_node).by_nvlink() ? share.nvlink : share.pcie;
+  const Stated<double>& inside =
+      job.cluster.node.peers(job.cluster.gpus_per_node).by_nvlink() ? share.nvlink : share.pcie;
   if (inside.stated()) library.intra_efficiency = inside.get();
   if (share.network.stated()) library.inter_efficiency = share.network.get();
   return library;

@@ -95,10 +95,9 @@ void add_memory(const Job& job, StepPlan& plan) {
     const Holding holding{.optimizer = plan.model->optimizer,
                           .zero = job.parallel.zero,
                           .data_ranks = plan.groups.front().ranks,
-                          .in_flight = stages == 1 ? 1
-                                       : all_forward
-                                           ? plan.micro_batches
-                                           : std::min(plan.micro_batches, stages - one.stage),
+                          .in_flight = stages == 1   ? 1
+                                       : all_forward ? plan.micro_batches
+                                                     : std::min(plan.micro_batches, stages - one.stage),
                           .offloaded = job.parallel.offload_optimizer};
     one.memory = memory_of_stage(std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count), holding,
                                  job.batch, job.precision);
@@ -198,7 +197,8 @@ Expected<StepPlan> lower(const Job& job) {
   StepPlan plan;
   plan.model = std::move(*model);
   if (!plan.model->has_layers()) {
-    return fail(ErrorCode::kUnsupported, plan.model->id + " is known by the features of a whole step: it has no layers");
+    return fail(ErrorCode::kUnsupported,
+                plan.model->id + " is known by the features of a whole step: it has no layers");
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;

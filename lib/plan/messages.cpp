@@ -7,48 +7,69 @@
 namespace ddlsim::plan {
 namespace {
 
-/// One message per gradient tensor, in the order backward makes them.
-std::vector<Row> per_tensor(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
+/// A gradient tensor.
+struct Tensor {
+  DataSize size{};
+  std::size_t layer = 0;
+  std::int64_t server = -1;
+  bool gathered = false;
+};
+
+/// In the order backward makes them.
+std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
   const DataSize element = gradient_size(strategy.gradients);
-  std::vector<Row> messages;
-  std::size_t tensors = 0;
-  for (std::size_t i = 0; i < chunk.count; ++i) tensors += chunk[i].parameters.size();
-  messages.reserve(tensors);
+  std::vector<Tensor> tensors;
+  tensors.reserve(2 * chunk.count);
   for (std::size_t i = chunk.count; i-- > 0;) {
     const workload::Layer& layer = chunk[i];
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
       const double sent = layer.sparse_gradient ? workload::touched_elements({*tensor, layer.sparse_elements}, batch)
                                                 : static_cast<double>(*tensor);
-      if (sent <= 0) continue;
-      Row row{.size = element * sent, .ready = {Moment::kBackward, i}};
-      if (layer.sparse_gradient) row.op = primitives::CollectiveOp::kAllGather;
-      messages.push_back(row);
+      if (sent > 0) tensors.push_back({element * sent, i, -1, layer.sparse_gradient});
     }
   }
-  return messages;
+  return tensors;
 }
 
-std::vector<Row> buckets(const std::vector<Row>& tensors, DataSize first_bucket, DataSize bucket) {
+Row row_of(const Tensor& tensor) {
+  Row row{.size = tensor.size, .ready = {Moment::kBackward, tensor.layer}, .server = tensor.server};
+  if (tensor.gathered) row.op = primitives::CollectiveOp::kAllGather;
+  return row;
+}
+
+std::vector<Row> one_by_one(const std::vector<Tensor>& tensors) {
+  std::vector<Row> rows;
+  rows.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) rows.push_back(row_of(tensor));
+  return rows;
+}
+
+struct BucketSizes {
+  DataSize first{};
+  DataSize others{};
+};
+
+std::vector<Row> buckets(const std::vector<Tensor>& tensors, const BucketSizes& sizes) {
   std::vector<Row> messages;
-  Row filling;
-  bool first = true;
-  for (const Row& tensor : tensors) {
-    if (tensor.gathered()) {
-      messages.push_back(tensor);
+  Tensor filling;
+  DataSize full = min(sizes.first, sizes.others);
+  for (const Tensor& tensor : tensors) {
+    if (tensor.gathered) {
+      messages.push_back(row_of(tensor));
       continue;
     }
     filling.size += tensor.size;
-    filling.ready = tensor.ready;
-    if (filling.size < (first ? min(first_bucket, bucket) : bucket)) continue;
-    messages.push_back(filling);
+    filling.layer = tensor.layer;
+    if (filling.size < full) continue;
+    messages.push_back(row_of(filling));
     filling = {};
-    first = false;
+    full = sizes.others;
   }
   if (filling.size == DataSize::zero()) return messages;
   // The last bucket was ready with the tensor that went into it last, before any later gather.
   const auto later =
-      std::find_if(messages.begin(), messages.end(), [&](const Row& m) { return m.ready.layer < filling.ready.layer; });
-  messages.insert(later, filling);
+      std::find_if(messages.begin(), messages.end(), [&](const Row& m) { return m.ready.layer < filling.layer; });
+  messages.insert(later, row_of(filling));
   return messages;
 }
 
@@ -62,7 +83,7 @@ void cut(std::vector<Row>& tensors, DataSize partition) {
 }
 
 /// Names the server of every tensor.
-void place(std::vector<Row>& tensors, Placement placement, std::int64_t servers) {
+void place(std::vector<Tensor>& tensors, Placement placement, std::int64_t servers) {
   if (placement == Placement::kEven || servers <= 1) return;
   const auto count = static_cast<std::int64_t>(tensors.size());
   if (placement == Placement::kRoundRobin) {
@@ -119,25 +140,30 @@ void compress(Row& message, const Strategy& strategy) {
 }  // namespace
 
 std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
-  std::vector<Row> made = per_tensor(chunk, strategy, batch);
+  const Grouping grouping = grouping_of(strategy);
+  std::vector<Tensor> tensors = tensors_of(chunk, strategy, batch);
   // Pieces of one size are spread over the servers by themselves.
-  const bool whole = grouping_of(strategy) != Grouping::kPartitions;
-  if (strategy.kind == StrategyKind::kPs && whole) place(made, strategy.placement, strategy.servers);
+  const bool whole = grouping != Grouping::kPartitions;
+  if (strategy.kind == StrategyKind::kPs && whole) place(tensors, strategy.placement, strategy.servers);
   // Matrices are compressed one by one, before they share a message.
-  const bool alone = strategy.compression == Compression::kPowerSgd;
-  if (alone) {
+  if (strategy.compression == Compression::kPowerSgd) {
+    std::vector<Row> made = one_by_one(tensors);
     for (Row& message : made) compress(message, strategy);
     return made;
   }
-  switch (grouping_of(strategy)) {
-    case Grouping::kBuckets: made = buckets(made, strategy.first_bucket, strategy.bucket); break;
+  std::vector<Row> made;
+  switch (grouping) {
+    case Grouping::kBuckets: made = buckets(tensors, {strategy.first_bucket, strategy.bucket}); break;
     case Grouping::kFlat:
-      made = buckets(made, DataSize::infinity(), DataSize::infinity());
+      made = buckets(tensors, {DataSize::infinity(), DataSize::infinity()});
       for (Row& message : made) message.ready.layer = 0;
       break;
-    case Grouping::kPartitions: cut(made, strategy.partition); break;
+    case Grouping::kPartitions:
+      made = one_by_one(tensors);
+      cut(made, strategy.partition);
+      break;
     case Grouping::kFusion:
-    case Grouping::kPerTensor: break;
+    case Grouping::kPerTensor: made = one_by_one(tensors); break;
   }
   const bool copied = strategy.kind == StrategyKind::kAllReduce &&
                       (grouping_of(strategy) == Grouping::kBuckets || grouping_of(strategy) == Grouping::kFlat);

@@ -12,9 +12,8 @@ using primitives::CollectiveOp;
 
 /// The group of an axis that the plan already has.
 std::size_t group_of(const StepPlan& plan, Axis axis) {
-  const auto found = std::find_if(plan.groups.begin(), plan.groups.end(), [&](const RankGroup& g) {
-    return g.along == axis;
-  });
+  const auto found =
+      std::find_if(plan.groups.begin(), plan.groups.end(), [&](const RankGroup& g) { return g.along == axis; });
   return static_cast<std::size_t>(found - plan.groups.begin());
 }
 
@@ -77,8 +76,8 @@ std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t 
   }
   for (std::size_t n = owning.size(); weights_too && n-- > 0;) {
     const std::size_t after = n + ahead + 1;
-    const Point start = after < owning.size() ? Point{Moment::kBackward, owning[after]}
-                                              : Point{Moment::kForward, chunk.count - 1};
+    const Point start =
+        after < owning.size() ? Point{Moment::kBackward, owning[after]} : Point{Moment::kForward, chunk.count - 1};
     row(CollectiveOp::kAllGather, owning[n], start, {Moment::kBackward, owning[n]}, true);
   }
   // Gradients that are kept whole are summed once a step; those that are shared, in every pass.

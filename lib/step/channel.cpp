@@ -95,7 +95,7 @@ void Channel::wake_until(Time now) {
   if (fusion_) fusion_->wake_until(now, [&](Time wake, const auto& fused) { return send_fused(wake, fused); });
 }
 
-Time Channel::stretched(Time start, Time duration) {
+Time Channel::stretched_by_busy(Time start, Time duration) {
   wake_until(start);
   Time now = start;
   while (first_busy_ < busy_.size() && busy_[first_busy_].until <= now) ++first_busy_;

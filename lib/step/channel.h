@@ -27,7 +27,10 @@ class Channel {
   /// How long collectives ran, in the groups that were sent.
   [[nodiscard]] Time moving() const { return moving_; }
   /// When work of `duration` that starts at `start` ends, if running collectives slow it.
-  [[nodiscard]] Time stretched(Time start, Time duration);
+  [[nodiscard]] Time stretched(Time start, Time duration) {
+    const bool idle = !fusion_ && first_busy_ == busy_.size();
+    return idle ? start + duration : stretched_by_busy(start, duration);
+  }
 
   /// Sends `count` pieces of a row and returns when they are back. For schedules that order rows themselves.
   Time send_now(Time ready, std::size_t number, double count);
@@ -40,6 +43,7 @@ class Channel {
   Time run_collective(Time ready, const plan::Row& row, Time once, double count, const Sent& sent);
   Time send_fused(Time wake, const plan::FusionQueue::Fused& fused);
   void wake_until(Time now);
+  [[nodiscard]] Time stretched_by_busy(Time start, Time duration);
   void record(const plan::Row& row, Sent sent);
 
   const cost::PricedStep& step_;

@@ -13,14 +13,14 @@ class Clocks {
 
   /// A layer's kernels. `stretch(start, duration)` says when work ends that starts then.
   template <typename Stretch>
-  Time run(Time duration, double kernels, Stretch stretch) {
-    if (kernels == 0) return done_;
-    issued_ += interval_ * kernels;
-    done_ = max(stretch(done_, duration), issued_ + duration / kernels);
+  Time run(const cost::PricedLayer& layer, Stretch stretch) {
+    if (layer.kernels == 0) return done_;
+    issued_ += interval_ * layer.kernels;
+    done_ = max(stretch(done_, layer.time), issued_ + layer.last);
     return done_;
   }
   Time run(const cost::PricedLayer& layer) {
-    return run(layer.time, layer.kernels, [](Time start, Time work) { return start + work; });
+    return run(layer, [](Time start, Time work) { return start + work; });
   }
   /// The GPU starts nothing before `time`; the CPU goes on issuing.
   void wait_until(Time time) { done_ = max(done_, time); }

@@ -25,9 +25,8 @@ class FoldedStep {
   FoldedStep(const cost::PricedStep& step, Detail detail)
       : step_(step), plan_(*step.plan), detail_(detail), count_(step.classes.front().forward.size()) {
     // Synchronous replicas go at the pace of the slowest.
-    const auto slowest = std::max_element(plan_.classes.begin(), plan_.classes.end(), [](const auto& a, const auto& b) {
-      return a.slowness < b.slowness;
-    });
+    const auto slowest = std::max_element(plan_.classes.begin(), plan_.classes.end(),
+                                          [](const auto& a, const auto& b) { return a.slowness < b.slowness; });
     const auto at = static_cast<std::size_t>(slowest - plan_.classes.begin());
     if (slowest->slowness == 1) {
       layers_ = &step.classes[at];
@@ -35,7 +34,10 @@ class FoldedStep {
     }
     slowed_ = step.classes[at];
     for (auto* pass : {&slowed_.forward, &slowed_.backward}) {
-      for (cost::PricedLayer& layer : *pass) layer.time = layer.time * slowest->slowness;
+      for (cost::PricedLayer& layer : *pass) {
+        layer.time = layer.time * slowest->slowness;
+        layer.last = layer.last * slowest->slowness;
+      }
     }
     for (Time* sum : {&slowed_.compute, &slowed_.memory, &slowed_.update}) *sum = *sum * slowest->slowness;
     layers_ = &slowed_;
@@ -125,9 +127,9 @@ void FoldedStep::send_in_backward() {
     }
     ++next;
   };
-  for (std::size_t i = count_; i-- > 0; ) {
+  for (std::size_t i = count_; i-- > 0;) {
     const cost::PricedLayer& layer = layers_->backward[layers];
-    clocks.run(layer.time, layer.kernels, [&](Time from, Time work) {
+    clocks.run(layer, [&](Time from, Time work) {
       const Time end = ordered ? from + work : channel.stretched(from, work);
       if (recorded()) line_.backward_kernels[layers].slowed = max(end - from - work, Time::zero());
       return end;

@@ -67,11 +67,26 @@ struct ReachedRates {
                                                    std::int64_t gpus_per_node);
 
 /// The times of a job's layers, and what they rest on.
+struct PricedLayer {
+  Time time{};         // of all its kernels, the factor on GPU time included
+  Time last{};         // of one of them
+  double kernels = 1;  // that the CPU issues one by one
+};
+
+struct PricedClass {
+  std::vector<PricedLayer> forward;   // first layer first
+  std::vector<PricedLayer> backward;  // last layer first
+  Time compute{};                     // of one forward and backward pass
+  Time memory{};
+  Time update{};  // of the weights, on the GPU
+};
+
 struct LayerPrices {
   std::vector<LayerTimes> layers;             // of all classes: of the first class's chunk, then the next's
   std::vector<std::size_t> first;             // of each class
   std::vector<Time> update;                   // of each class's weights
   std::optional<CalibratedTimes> calibrated;  // by profiles; of all layers together, without their list
+  std::vector<PricedClass> classes;           // the same laid out to run, nothing varied, a factor of 1 on GPU time
 };
 
 /// `assumed_interval` holds for what no curve covers. Errors: as reached_rates.
@@ -83,19 +98,6 @@ struct LayerPrices {
 
 /// Whether a profile was measured on another GPU, or on another datasheet than the job's.
 [[nodiscard]] bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile);
-
-struct PricedLayer {
-  Time time{};         // of all its kernels, the factor on GPU time included
-  double kernels = 1;  // that the CPU issues one by one
-};
-
-struct PricedClass {
-  std::vector<PricedLayer> forward;   // first layer first
-  std::vector<PricedLayer> backward;  // last layer first
-  Time compute{};                     // of one forward and backward pass
-  Time memory{};
-  Time update{};
-};
 
 struct PricedRow {
   Time once{};      // of one piece, alone: collectives, copies, host work, kernels; not of servers
@@ -111,12 +113,12 @@ struct PricedStep {
   std::optional<PsFabric> servers;
   std::optional<PsFabric> servers_seen_by_one;  // asynchronous: its node's other workers apart, one meets nobody
   Time launch_interval{};
-  double sm_share = 0;         // of the GPU's multiprocessors, that a running collective holds
-  Time memory_per_wire_byte{};  // of the GPU's memory, for every byte over a link
-  double wait_for_slowest = 0;  // of a synchronous step, as a share of one pass
+  double sm_share = 0;           // of the GPU's multiprocessors, that a running collective holds
+  Time memory_per_wire_byte{};   // of the GPU's memory, for every byte over a link
+  double wait_for_slowest = 0;   // of a synchronous step, as a share of one pass
   double jitter_of_slowest = 0;  // the same, synchronous or not
-  Time input{};                 // copying one pass's input
-  DataSize pulled{};            // over this GPU's share of the host link, once a step
+  Time input{};                  // copying one pass's input
+  DataSize pulled{};             // over this GPU's share of the host link, once a step
 };
 
 /// Errors: kUnsupported and kInvalidArgument where the collective library does not have what is asked of it.
