@@ -73,6 +73,14 @@ Time& PsPipeline::free(std::size_t station, std::int64_t server) {
 Time PsPipeline::pass(std::size_t from, std::size_t to, Time ready, const PsLoad& load) {
   const PsPath& path = load.server < 0 ? spread_ : placed_;
   const double size = load.piece.in(bytes);
+  if (load.count == 1 && load.server < 0) {  // what follows for most loads, without a detour over the servers
+    Time leave = ready;
+    for (std::size_t i = from; i < to; ++i) {
+      leave = max(leave + path.travel[i], worker_free_[i]) + (path.per_byte[i] * size + path.per_message[i]);
+      worker_free_[i] = leave;
+    }
+    return leave;
+  }
   std::array<Time, kPsStations> serve;
   std::array<Time, kPsStations> was_free;
   for (std::size_t i = from; i < to; ++i) {

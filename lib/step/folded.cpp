@@ -49,7 +49,9 @@ class FoldedStep {
   [[nodiscard]] bool recorded() const { return detail_ == Detail::kWork; }
   [[nodiscard]] std::vector<Timeline::Sent>* sent() { return recorded() ? &line_.sent : nullptr; }
   [[nodiscard]] Time encoding_of_all() const;
-  void plain_pass();
+  void run_forward();
+  void run_backward();
+  void passed(const Clocks& clocks);
   void record_layers();
   void send_in_backward();
   Time send_by_priority(const std::vector<Time>& ready);
@@ -74,16 +76,26 @@ class FoldedStep {
   Time backward_end_;
 };
 
-/// Forward and backward of one pass with nothing in their way.
-void FoldedStep::plain_pass() {
+/// Forward with nothing in its way.
+void FoldedStep::run_forward() {
   Clocks clocks(step_.launch_interval);
   for (const cost::PricedLayer& layer : layers_->forward) clocks.run(layer);
   line_.forward = clocks.now();
   after_forward_ = clocks;
+  if (recorded()) record_layers();
+}
+
+/// Backward with nothing in its way.
+void FoldedStep::run_backward() {
+  Clocks clocks = *after_forward_;
   for (const cost::PricedLayer& layer : layers_->backward) clocks.run(layer);
+  passed(clocks);
+}
+
+/// `clocks` have run a pass with nothing in its way.
+void FoldedStep::passed(const Clocks& clocks) {
   line_.backward = clocks.now() - line_.forward;
   launch_ = max(clocks.now() - layers_->compute - layers_->memory, Time::zero());
-  if (recorded()) record_layers();
 }
 
 void FoldedStep::record_layers() {
@@ -104,11 +116,12 @@ Time FoldedStep::encoding_of_all() const {
   return sum;
 }
 
-/// Backward again, this time with messages and what they take from it.
+/// Backward with messages and what they take from it; and beside it, in the same loop, what it takes alone.
 void FoldedStep::send_in_backward() {
   const bool ordered = plan_.exchange.priority;
   Channel channel(step_, ordered ? nullptr : sent());
   Clocks clocks = *after_forward_;
+  Clocks plain = clocks;
   const Time start = line_.forward;
   std::vector<Time> ready;
   std::size_t next = 0;
@@ -129,6 +142,7 @@ void FoldedStep::send_in_backward() {
   };
   for (std::size_t i = count_; i-- > 0;) {
     const cost::PricedLayer& layer = layers_->backward[layers];
+    plain.run(layer);
     clocks.run(layer, [&](Time from, Time work) {
       const Time end = ordered ? from + work : channel.stretched(from, work);
       if (recorded()) line_.backward_kernels[layers].slowed = max(end - from - work, Time::zero());
@@ -139,6 +153,7 @@ void FoldedStep::send_in_backward() {
   }
   while (next < plan_.rows.size()) offer(clocks.now());
   channel.finish();
+  passed(plain);
   // What is fused in backward is fused in smaller groups than what is all ready at once, and takes longer.
   if (plan_.exchange.fusion) communication_ = max(communication_, channel.moving());
   backward_end_ = clocks.now();
@@ -251,16 +266,17 @@ void FoldedStep::add_path() {
 }
 
 Timeline FoldedStep::run() {
-  plain_pass();
-  const Time pass = line_.forward + line_.backward;
+  run_forward();
   const bool alone = !step_.groups.front() && !step_.servers;
+  const plan::Overlap overlap = plan_.exchange.overlap;
+  if (alone || overlap != plan::Overlap::kBackward) run_backward();
   if (alone) {
     finish(Time::zero());
     return std::move(line_);
   }
   line_.copying = encoding_of_all();
-  const plan::Overlap overlap = plan_.exchange.overlap;
   if (detail_ != Detail::kTime || overlap == plan::Overlap::kIdeal) communication_ = all_sent_at(Time::zero());
+  const Time pass = line_.forward + line_.backward;
   switch (overlap) {
     case plan::Overlap::kIdeal: {
       line_.copying = Time::zero();  // hidden as well
