@@ -22,10 +22,21 @@ std::string divisors_of(std::int64_t size) {
   return list;
 }
 
-/// What the last products made: a part per rank, whose whole is so wide, and whether anything has worked on it since.
+/// What products of one input made: a part per rank.
 struct Part {
-  std::int64_t width = 0;
-  bool used = false;
+  std::int64_t width = 0;         // of the whole of the last
+  bool used = false;              // whether anything has worked on it since
+  std::vector<std::int64_t> all;  // widths of the wholes of all
+
+  /// Whether something so wide is one of them, or some that follow each other, side by side.
+  [[nodiscard]] bool has(std::int64_t wide) const {
+    for (std::size_t first = 0; first < all.size(); ++first) {
+      std::int64_t sum = 0;
+      for (std::size_t i = first; i < all.size() && sum < wide; ++i) sum += all[i];
+      if (sum == wide) return true;
+    }
+    return false;
+  }
 };
 
 class Sharder {
@@ -62,27 +73,39 @@ class Sharder {
                 {}, {"valid: " + divisors_of(size)});
   }
 
+  /// As Megatron pads vocabularies.
+  [[nodiscard]] std::int64_t padded(std::int64_t rows) const { return (rows + ranks_ - 1) / ranks_; }
+
   Expected<void> cut(Linear& linear, Shape& in, Shard& shard, const Layer& layer) {
     if (part_ && part_->used && !in.empty() && in.back() == part_->width) {
       part_.reset();
       shard.summed_forward = layer.output_elements;
       return divide(in.back(), "inputs");
     }
+    if (linear.out < ranks_) return {};
     // Products that read the same input sum its gradient once, after the backward pass of the first.
-    if (!part_ || part_->used) shard.summed_backward = elements_of(in);
-    part_ = Part{linear.out, part_ && part_->used};
+    if (!part_) {
+      shard.summed_backward = elements_of(in);
+      part_.emplace();
+    }
+    part_->width = linear.out;
+    part_->all.push_back(linear.out);
+    if (linear.tied) {
+      linear.out = padded(linear.out);
+      return {};
+    }
     return divide(linear.out, "outputs");
   }
   Expected<void> cut(Attention& attention, Shape& in, Shard&, const Layer&) {
     if (!part_) return {};
-    part_->used = true;
+    part_ = Part{in.back(), true, {in.back()}};  // one product may have made queries, keys and values
     if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
     return divide(in.back(), "widths of all heads");
   }
   Expected<void> cut(GroupedAttention& attention, Shape& in, Shard&, const Layer&) {
     if (!part_) return {};
     const std::int64_t value_width = attention.value_width == 0 ? attention.width : attention.value_width;
-    part_ = Part{attention.heads * value_width, true};
+    part_ = Part{attention.heads * value_width, true, {attention.heads * value_width}};
     if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
     // Fewer key heads than ranks are copied.
     if (attention.kv_heads > 0 && attention.kv_heads < ranks_ && ranks_ % attention.kv_heads == 0) {
@@ -94,7 +117,7 @@ class Sharder {
   }
   Expected<void> cut(Embedding& embedding, Shape&, Shard& shard, const Layer& layer) {
     shard.summed_forward = layer.output_elements;
-    embedding.rows = (embedding.rows + ranks_ - 1) / ranks_;  // padded, as Megatron pads vocabularies
+    embedding.rows = padded(embedding.rows);
     return {};
   }
   Expected<void> cut(Experts& experts, Shape& in, Shard& shard, const Layer& layer) {
@@ -102,6 +125,12 @@ class Sharder {
     shard.summed_backward = elements_of(in);
     part_.reset();
     return divide(experts.width, "inner widths");
+  }
+  Expected<void> cut(RmsNorm&, Shape& in, Shard&, const Layer&) {
+    // Of every head's queries or keys: its input has heads and their width.
+    if (part_ && in.size() == 3 && part_->has(in[1] * in[2])) return divide(in[1], "heads");
+    part_.reset();
+    return {};
   }
   Expected<void> cut(Pointwise&, Shape& in, Shard&, const Layer&) { return on_part(in); }
   Expected<void> cut(Combine& combine, Shape& in, Shard&, const Layer&) {
@@ -117,8 +146,8 @@ class Sharder {
   }
 
   Expected<void> on_part(Shape& in) {
-    if (!part_ || in.empty() || in.back() != part_->width) return {};
-    part_->used = true;
+    if (!part_ || in.empty() || !part_->has(in.back())) return {};
+    part_->used = part_->used || in.back() == part_->width;
     return divide(in.back(), "widths");
   }
 

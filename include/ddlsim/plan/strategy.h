@@ -121,7 +121,7 @@ inline constexpr Choices<PsTransport, 6> kPsTransports{{
 
 struct Strategy {
   StrategyKind kind = StrategyKind::kAllReduce;
-  Stated<std::optional<Grouping>> grouping;  // nothing: buckets for all-reduce, partitions for PS
+  Stated<std::optional<Grouping>> grouping{};  // nothing: buckets for all-reduce, partitions for PS
   /// Buckets: the first is small so that sending starts early, the others hold at least `bucket`. Fusion: the buffer
   /// holds at most `bucket`. Defaults: PyTorch DDP's _DEFAULT_FIRST_BUCKET_BYTES and bucket_cap_mb.
   Stated<DataSize> first_bucket = by_default(mebibytes(1));

@@ -3,13 +3,15 @@
 // Megatron-LM (Shoeybi et al. 2019, section 3) cuts a block twice: the first products by columns, so that every rank
 // makes its part of the heads or of the inner width from the whole input; the last product by rows, whose partial
 // outputs are summed. Here the rule is read off the list of layers:
-//   a product that reads what is whole          by columns: out / t. Its input's gradient is summed over the ranks, once
-//                                               for products that read the same input (query, key, value; gate, up)
-//   heads, activations, products of two         on the part: heads / t, width / t
-//   the next product that reads such a part     by rows: in / t; its output is summed
-//   an embedding                                rows / t; its output is summed
-//   experts                                     inner width / t; output and input's gradient are summed
-//   everything else (norms, residual sums)      whole, on every rank
+//   a product that reads what is whole   by columns: out / t; its input's gradient is summed over the ranks, once for
+//                                        products that read the same input (query, key, value; gate, up)
+//   heads, norms of each head,           on the part: heads / t, width / t
+//   activations, products of two
+//   the next product that reads a part   by rows: in / t; its output is summed
+//   an embedding, a product tied to one  rows (outputs) / t, padded; an embedding's output is summed
+//   experts                              inner width / t; output and input's gradient are summed
+//   a product of fewer outputs than t,   whole, on every rank
+//   other norms, residual sums
 // A product after the part reads it when its input is as wide as the part's whole; one of another width reads what
 // stood before (the second product of a gated MLP).
 // Limits: a list has no edges, so a gated MLP whose inner width is the model's is taken for a plain one; layers without

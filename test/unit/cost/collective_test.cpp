@@ -183,7 +183,7 @@ TEST_CASE("collective: what hardware does follows from its fields, never from it
   CHECK(dgx.transport == NetworkTransport::kInfiniband);
   CHECK_FALSE(dgx.tuning_assumed);
   // Left open: TCP and Pascal's constants, both assumed, at any rate.
-  renamed.node.network.transport.reset();
+  renamed.node.network.transport.set(std::nullopt);
   renamed.node.gpu.nccl_tuning.reset();
   for (const double rate : {1.0, 99.0, 100.0, 800.0}) {
     renamed.node.network.bandwidth = gigabits_per_second(rate);

@@ -16,7 +16,7 @@ PaiSetting base() {
           .pcie = gigabytes_per_second(10),
           .nvlink = gigabytes_per_second(50),
           .network = gigabits_per_second(25),
-          .efficiency = Efficiency::uniform(1.0)};
+          .efficiency = plan::Efficiency::uniform(1.0)};
 }
 
 PaiJob weight_bound(Architecture architecture, std::int64_t cnodes = 8) {

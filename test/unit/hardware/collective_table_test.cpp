@@ -9,7 +9,7 @@
 #include <vector>
 
 using namespace ddlsim;
-using namespace ddlsim::cost;
+using namespace ddlsim::hardware;
 
 namespace {
 
@@ -30,7 +30,7 @@ CollectiveTable::Answer ask(const CollectiveTable& table, DataSize size) {
 
 }  // namespace
 
-TEST_CASE("collective table: the header's worked example", "[unit][cost]") {
+TEST_CASE("collective table: the header's worked example", "[unit][hardware]") {
   const auto table =
       CollectiveTable::create(Points{point(megabytes(1), microseconds(100)), point(megabytes(4), microseconds(400))});
   REQUIRE(table);
@@ -47,7 +47,7 @@ TEST_CASE("collective table: the header's worked example", "[unit][cost]") {
 }
 
 TEST_CASE("collective table: where the last two times do not rise, the last alone gives the bandwidth",
-          "[unit][cost]") {
+          "[unit][hardware]") {
   const auto table =
       CollectiveTable::create(Points{point(megabytes(1), microseconds(100)), point(megabytes(2), microseconds(100))});
   REQUIRE(table);
@@ -55,7 +55,7 @@ TEST_CASE("collective table: where the last two times do not rise, the last alon
   CHECK(ask(*table, megabytes(4)).time.in(microseconds) == Approx(200));
 }
 
-TEST_CASE("collective table: other ranks and operations are not guessed", "[unit][cost]") {
+TEST_CASE("collective table: other ranks and operations are not guessed", "[unit][hardware]") {
   const auto table =
       CollectiveTable::create(Points{point(megabytes(1), microseconds(100)), point(megabytes(4), microseconds(400))});
   REQUIRE(table);
@@ -64,7 +64,7 @@ TEST_CASE("collective table: other ranks and operations are not guessed", "[unit
   CHECK_FALSE(table->time(primitives::CollectiveOp::kReduce, 8, 1, megabytes(2)));
 }
 
-TEST_CASE("collective table: what cannot be measured is refused where it stands", "[unit][cost]") {
+TEST_CASE("collective table: what cannot be measured is refused where it stands", "[unit][hardware]") {
   const auto refused = [](const Points& points) {
     const auto table = CollectiveTable::create(points);
     REQUIRE_FALSE(table);
@@ -86,7 +86,7 @@ TEST_CASE("collective table: what cannot be measured is refused where it stands"
   CHECK_THAT(refused({odd, odd}), Contains("do not fill"));
 }
 
-TEST_CASE("collective table: every other row of a measured sweep predicts the rest to 1.1 %", "[unit][cost]") {
+TEST_CASE("collective table: every other row of a measured sweep predicts the rest to 1.1 %", "[unit][hardware]") {
   for (const std::string name : {"a100_8gpu", "a100_4gpu", "a100_2gpu", "v100_8gpu"}) {
     const std::string path =
         std::string(DDLSIM_SOURCE_DATA) + "/../shared/data/collectives/all_reduce_" + name + ".csv";

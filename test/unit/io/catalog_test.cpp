@@ -120,7 +120,7 @@ TEST_CASE("catalog: every link loads, with a source for every value", "[unit][io
     REQUIRE(said(link) == "");
     CHECK(link->id == id);
     CHECK(keys_of(link->sources) ==
-          (link->transport ? Names{"transport", "bandwidth", "latency"} : Names{"bandwidth", "latency"}));
+          (link->transport.get() ? Names{"transport", "bandwidth", "latency"} : Names{"bandwidth", "latency"}));
   }
 }
 
@@ -263,12 +263,12 @@ TEST_CASE("catalog: what hardware does is one of the known words", "[unit][io]")
 
 TEST_CASE("catalog: what drives a network is what its file says", "[unit][io]") {
   using hardware::NetworkTransport;
-  CHECK(catalog().link("infiniband-100g").value().transport == NetworkTransport::kInfiniband);
-  CHECK(catalog().link("gpudirect-tcpxo-200g").value().transport == NetworkTransport::kRoce);
-  CHECK(catalog().link("gpudirect-tcpx-200g").value().transport == NetworkTransport::kTcpx);
-  CHECK(catalog().link("aws-ena-100g").value().transport == NetworkTransport::kTcp);
-  CHECK_FALSE(catalog().link("ethernet-100g").value().transport);
-  CHECK_FALSE(catalog().link("pcie3-x16").value().transport);
+  CHECK(catalog().link("infiniband-100g").value().transport.get() == NetworkTransport::kInfiniband);
+  CHECK(catalog().link("gpudirect-tcpxo-200g").value().transport.get() == NetworkTransport::kRoce);
+  CHECK(catalog().link("gpudirect-tcpx-200g").value().transport.get() == NetworkTransport::kTcpx);
+  CHECK(catalog().link("aws-ena-100g").value().transport.get() == NetworkTransport::kTcp);
+  CHECK_FALSE(catalog().link("ethernet-100g").value().transport.get());
+  CHECK_FALSE(catalog().link("pcie3-x16").value().transport.get());
   CHECK(catalog().gpu("t4").value().nccl_tuning == hardware::GpuGeneration::kVolta);
   CHECK_FALSE(catalog().gpu("mi300x").value().nccl_tuning);
   CHECK_FALSE(catalog().gpu("rtx-4090").value().peer_to_peer);

@@ -1,6 +1,7 @@
 #include "ddlsim/plan/messages.h"
 
 #include <catch2/catch.hpp>
+#include <memory>
 
 #include "ddlsim/plan/memory.h"
 
@@ -8,6 +9,8 @@ using namespace ddlsim;
 using namespace ddlsim::plan;
 
 namespace {
+
+Chunk chunk(const workload::Model& model) { return chunk_of(std::make_shared<const workload::Model>(model)); }
 
 /// One tensor per layer, given in forward order by size in MiB.
 workload::Model model_of(std::initializer_list<double> mebibytes_forward) {
@@ -24,33 +27,33 @@ workload::Model model_of(std::initializer_list<double> mebibytes_forward) {
 }  // namespace
 
 TEST_CASE("messages: buckets fill in backward order and never split a tensor", "[unit][plan]") {
-  const auto messages = plan::messages(model_of({4, 10, 20, 1}), Strategy{}, 1);
+  const auto messages = plan::messages(chunk(model_of({4, 10, 20, 1})), Strategy{}, 1);
   // Backward: 1 (the first bucket is full at 1 MiB), then 20 + 10 reach 25, then 4 is left.
   REQUIRE(messages.size() == 3);
   CHECK(messages[0].size.in(mebibytes) == Approx(1));
-  CHECK(messages[0].after == 3);
+  CHECK(messages[0].ready.layer == 3);
   CHECK(messages[1].size.in(mebibytes) == Approx(30));
-  CHECK(messages[1].after == 1);
+  CHECK(messages[1].ready.layer == 1);
   CHECK(messages[2].size.in(mebibytes) == Approx(4));
-  CHECK(messages[2].after == 0);
+  CHECK(messages[2].ready.layer == 0);
 }
 
 TEST_CASE("messages: a bucket smaller than a tensor makes one message per tensor", "[unit][plan]") {
-  const auto messages = plan::messages(model_of({4, 10, 20}), Strategy{.bucket = bytes(1)}, 1);
+  const auto messages = plan::messages(chunk(model_of({4, 10, 20})), Strategy{.bucket = bytes(1)}, 1);
   REQUIRE(messages.size() == 3);
   CHECK(messages[0].size.in(mebibytes) == Approx(20));
 }
 
 TEST_CASE("messages: pieces are equal and add up to the tensor", "[unit][plan]") {
   const auto messages =
-      plan::messages(model_of({10}), Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1);
+      plan::messages(chunk(model_of({10})), Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1);
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].count == 3);
   CHECK(messages[0].size.in(mebibytes) == Approx(10.0 / 3));
 }
 
 TEST_CASE("messages: half-precision gradients are half as large", "[unit][plan]") {
-  const auto messages = plan::messages(model_of({10}), Strategy{.gradients = Precision::kFp16}, 1);
+  const auto messages = plan::messages(chunk(model_of({10})), Strategy{.gradients = Precision::kFp16}, 1);
   CHECK(messages.front().size.in(mebibytes) == Approx(5));
 }
 
@@ -58,9 +61,10 @@ TEST_CASE("messages: a sparse gradient is what it touched, at most the table", "
   workload::Model model = model_of({1});
   model.layers.front().sparse_gradient = true;
   model.layers.front().sparse_elements = 64;
-  CHECK(plan::messages(model, Strategy{.kind = StrategyKind::kPs}, 10).front().size.in(bytes) == Approx(10 * 64 * 4));
+  CHECK(plan::messages(chunk(model), Strategy{.kind = StrategyKind::kPs}, 10).front().size.in(bytes) ==
+        Approx(10 * 64 * 4));
   const auto whole =
-      plan::messages(model, Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1'000'000).front();
+      plan::messages(chunk(model), Strategy{.kind = StrategyKind::kPs, .partition = mebibytes(4)}, 1'000'000).front();
   CHECK(whole.size.in(mebibytes) == Approx(1));
 }
 
@@ -93,73 +97,73 @@ TEST_CASE("messages: sparse gradients are gathered, one by one, between the buck
   workload::Model model = model_of({2, 30, 3});
   model.layers[1].sparse_gradient = true;
   model.layers[1].sparse_elements = 256;
-  const auto messages = plan::messages(model, Strategy{}, 1);
+  const auto messages = plan::messages(chunk(model), Strategy{}, 1);
   // Backward: 3 MiB fill the first bucket; the table's 256 rows go by themselves; 2 MiB are left.
   REQUIRE(messages.size() == 3);
-  CHECK_FALSE(messages[0].gathered);
-  CHECK(messages[1].gathered);
+  CHECK_FALSE(messages[0].gathered());
+  CHECK(messages[1].gathered());
   CHECK(messages[1].size.in(bytes) == Approx(1024));
-  CHECK(messages[2].after == 0);
+  CHECK(messages[2].ready.layer == 0);
   // A bucket that was filling when the gather came is still sent no later than it is ready.
   workload::Model late = model_of({30, 0.5});
   late.layers[0].sparse_gradient = true;
   late.layers[0].sparse_elements = 1;
-  const auto order = plan::messages(late, Strategy{}, 1);
+  const auto order = plan::messages(chunk(late), Strategy{}, 1);
   REQUIRE(order.size() == 2);
-  CHECK(order[0].after == 1);
-  CHECK(order[1].gathered);
+  CHECK(order[0].ready.layer == 1);
+  CHECK(order[1].gathered());
 }
 
 TEST_CASE("messages: one per tensor, or one in all", "[unit][plan]") {
-  const auto each = plan::messages(model_of({4, 10, 20}), Strategy{.grouping = Grouping::kPerTensor}, 1);
+  const auto each = plan::messages(chunk(model_of({4, 10, 20})), Strategy{.grouping = Grouping::kPerTensor}, 1);
   REQUIRE(each.size() == 3);
   CHECK(each.front().size.in(mebibytes) == Approx(20));
-  CHECK(each.front().coded == DataSize::zero());
-  const auto flat = plan::messages(model_of({4, 10, 20}), Strategy{.grouping = Grouping::kFlat}, 1);
+  CHECK(each.front().encoded == DataSize::zero());
+  const auto flat = plan::messages(chunk(model_of({4, 10, 20})), Strategy{.grouping = Grouping::kFlat}, 1);
   REQUIRE(flat.size() == 1);
   CHECK(flat.front().size.in(mebibytes) == Approx(34));
-  CHECK(flat.front().after == 0);
-  CHECK(flat.front().coded.in(mebibytes) == Approx(4 * 34));  // in and out, read and written
+  CHECK(flat.front().ready.layer == 0);
+  CHECK(flat.front().encoded.in(mebibytes) == Approx(4 * 34));  // in and out, read and written
 }
 
 TEST_CASE("messages: servers by turns and by load", "[unit][plan]") {
   Strategy strategy{.kind = StrategyKind::kPs, .grouping = Grouping::kPerTensor, .servers = 2};
   strategy.placement = Placement::kRoundRobin;
   // Model order 30, 1, 20, 2 takes servers 0, 1, 0, 1; backward makes them in reverse.
-  const auto turns = plan::messages(model_of({30, 1, 20, 2}), strategy, 1);
+  const auto turns = plan::messages(chunk(model_of({30, 1, 20, 2})), strategy, 1);
   REQUIRE(turns.size() == 4);
   CHECK(turns[0].server == 1);
   CHECK(turns[1].server == 0);
   CHECK(turns[3].server == 0);
   strategy.placement = Placement::kGreedy;
   // Largest first: 30 -> 0, 20 -> 1, 2 -> 1, 1 -> 1: loads 30 and 23.
-  const auto greedy = plan::messages(model_of({30, 1, 20, 2}), strategy, 1);
+  const auto greedy = plan::messages(chunk(model_of({30, 1, 20, 2})), strategy, 1);
   CHECK(greedy[3].server == 0);
   CHECK(greedy[1].server == 1);
   CHECK(greedy[0].server == 1);
   CHECK(greedy[2].server == 1);
   strategy.placement = Placement::kEven;
-  CHECK(plan::messages(model_of({30}), strategy, 1).front().server == -1);
+  CHECK(plan::messages(chunk(model_of({30})), strategy, 1).front().server == -1);
 }
 
 TEST_CASE("messages: what compression sends", "[unit][plan]") {
   Strategy strategy{.grouping = Grouping::kPerTensor};
   const workload::Model model = model_of({4});  // 1,048,576 elements, a square of 1024
   strategy.compression = Compression::kTopK;
-  const auto top = plan::messages(model, strategy, 1).front();
+  const auto top = plan::messages(chunk(model), strategy, 1).front();
   CHECK(top.size.in(bytes) == Approx(0.01 * 1'048'576 * 8));  // value and index
-  CHECK(top.gathered);
+  CHECK(top.gathered());
   strategy.compression = Compression::kSign;
-  CHECK(plan::messages(model, strategy, 1).front().size.in(bytes) == Approx(1'048'576 / 8));
+  CHECK(plan::messages(chunk(model), strategy, 1).front().size.in(bytes) == Approx(1'048'576 / 8));
   strategy.compression = Compression::kPowerSgd;
-  const auto factors = plan::messages(model, strategy, 1).front();
+  const auto factors = plan::messages(chunk(model), strategy, 1).front();
   CHECK(factors.count == 2);  // P, then Q
   CHECK(factors.size.in(bytes) == Approx(1024 * 4 * 4));
-  CHECK(factors.coding.in(flops) == Approx(6.0 * 1'048'576 * 4));
-  CHECK_FALSE(factors.gathered);
+  CHECK(factors.encoding.in(flops) == Approx(6.0 * 1'048'576 * 4));
+  CHECK_FALSE(factors.gathered());
   // 16 elements are no matrix worth factoring.
   workload::Model bias = model_of({1});
   bias.layers.front().parameters = {16};
   bias.totals = workload::total(bias.layers).value();
-  CHECK(plan::messages(bias, strategy, 1).front().size.in(bytes) == Approx(64));
+  CHECK(plan::messages(chunk(bias), strategy, 1).front().size.in(bytes) == Approx(64));
 }

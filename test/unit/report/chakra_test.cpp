@@ -3,9 +3,11 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "catalog.h"
+#include "ddlsim/plan/messages.h"
 #include "unit/importers/trace_text.h"
 
 using namespace ddlsim;
@@ -21,20 +23,20 @@ importers::ChakraTrace written_and_read(const importers::ChakraTrace& trace) {
 }
 
 /// Two layers, a and b: forward 10 and 20 us, backward 0.2 and 40; a message after each.
-workload::Model two_layers() {
+plan::Chunk two_layers() {
   workload::Model model;
   model.layers = {{.name = "a", .forward_work = flops(7), .forward_elements = 3, .parameters = {100}},
                   {.name = "b", .parameters = {50}}};
-  return model;
+  return plan::chunk_of(std::make_shared<const workload::Model>(std::move(model)));
 }
-step::StepRecord record_of_two() {
-  step::StepRecord record;
-  record.forward = {{microseconds(10), Time::zero(), 1}, {microseconds(20), Time::zero(), 1}};
-  record.backward = {{microseconds(40), Time::zero(), 1}, {microseconds(0.2), Time::zero(), 1}};  // b, then a
+answer::Timeline record_of_two() {
+  answer::Timeline record;
+  record.forward_kernels = {{microseconds(10), Time::zero(), 1}, {microseconds(20), Time::zero(), 1}};
+  record.backward_kernels = {{microseconds(40), Time::zero(), 1}, {microseconds(0.2), Time::zero(), 1}};  // b, then a
   record.update = microseconds(5);
   record.ready = {{1, Time::zero()}, {2, Time::zero()}};
-  record.sent = {{.last = 0, .alone = microseconds(7), .message = {.size = bytes(200), .after = 1}},
-                 {.last = 1, .alone = microseconds(9), .message = {.size = bytes(400), .after = 0}}};
+  record.sent = {{.last = 0, .alone = microseconds(7), .size = bytes(200), .layer = 1},
+                 {.last = 1, .alone = microseconds(9), .size = bytes(400), .layer = 0}};
   return record;
 }
 
@@ -74,11 +76,11 @@ TEST_CASE("chakra: a step of two layers, written and read back") {
 }
 
 TEST_CASE("chakra: messages fused, in pieces, gathered, and copied first") {
-  step::StepRecord record = record_of_two();
-  record.ready[1].coding = microseconds(3);
+  answer::Timeline record = record_of_two();
+  record.ready[1].encoding = microseconds(3);
   // Both messages leave as one, after the second; a gather of two pieces follows.
-  record.sent = {{.last = 1, .alone = microseconds(15), .message = {.size = bytes(600)}},
-                 {.last = 1, .alone = microseconds(8), .count = 2, .message = {.size = bytes(40), .gathered = true}}};
+  record.sent = {{.last = 1, .alone = microseconds(15), .size = bytes(600)},
+                 {.last = 1, .alone = microseconds(8), .count = 2, .size = bytes(40), .gathered = true}};
   const importers::ChakraTrace trace = report::chakra_of(two_layers(), record);
   REQUIRE(trace.nodes.size() == 9);
   CHECK(report::chakra_nodes(record, 1) == 9);

@@ -1,104 +1,69 @@
-#include "ddlsim/step/step.h"
+#include "ddlsim/step/schedule.h"
 
-#include <array>
 #include <catch2/catch.hpp>
-#include <memory>
-#include <optional>
 
-#include "ddlsim/hardware/collective_table.h"
-#include "unit/events/two_layers.h"
+#include "unit/step/setting.h"
 
 using namespace ddlsim;
-using namespace ddlsim::step;
+using ddlsim::test::gradient;
 using ddlsim::test::one_per_tensor;
-using ddlsim::test::setting;
+using ddlsim::test::scheduled;
+using ddlsim::test::Setting;
+using ddlsim::test::two_gpus;
 using ddlsim::test::two_layers;
 
 namespace {
-
-/// Two GPUs: the table says that 10 MB take 5 ms, and twice as much twice as long.
-class TwoGpus {
- public:
-  explicit TwoGpus(cost::CollectiveLibrary library = {}) {
-    const cost::Communicator two{.gpus = 2,
-                                 .nodes = 1,
-                                 .intra = gigabytes_per_second(10),
-                                 .inter = gigabytes_per_second(10),
-                                 .pcie = gigabytes_per_second(10),
-                                 .memory = gigabytes_per_second(1000)};
-    const std::array<primitives::CollectiveMeasurement, 2> points{{{.op = primitives::CollectiveOp::kAllReduce,
-                                                                    .gpus = 2,
-                                                                    .nodes = 1,
-                                                                    .size = kilobytes(10),
-                                                                    .time = microseconds(5)},
-                                                                   {.op = primitives::CollectiveOp::kAllReduce,
-                                                                    .gpus = 2,
-                                                                    .nodes = 1,
-                                                                    .size = gigabytes(1),
-                                                                    .time = milliseconds(500)}}};
-    auto table = hardware::CollectiveTable::create(points);
-    model_ = cost::CollectiveModel::create(two, library, std::make_shared<const hardware::CollectiveTable>(*table)).value();
-  }
-  [[nodiscard]] CollectiveFabric fabric() const { return {&*model_}; }
-
- private:
-  std::optional<cost::CollectiveModel> model_;
-};
 
 double ms(Time time) { return time.in(milliseconds); }
 
 }  // namespace
 
-TEST_CASE("step: one GPU computes and updates", "[unit][sim]") {
-  StepSetting s = setting();
+TEST_CASE("step: one GPU computes and updates", "[unit][step]") {
+  Setting s;
   s.update = milliseconds(0.5);
-  const StepTimeline line = run_step(two_layers(), {}, s);
+  const answer::Timeline line = scheduled(two_layers(), {}, s);
   CHECK(ms(line.forward) == Approx(3));
   CHECK(ms(line.backward) == Approx(6));
   CHECK(ms(line.step) == Approx(9.5));
-  CHECK(line.communication == Time::zero());
+  CHECK(line.parts.communication == Time::zero());
 }
 
-TEST_CASE("step: gradients leave as soon as they are ready", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
-  const StepTimeline line = run_step(two_layers(), one_per_tensor(), s);
+TEST_CASE("step: gradients leave as soon as they are ready", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
+  const answer::Timeline line = scheduled(two_layers(), one_per_tensor(), s);
   // Forward 3; layer 2 back at 7, its 5 ms of ring until 12; layer 1 back at 9, its ring 12..17.
-  CHECK(ms(line.communication) == Approx(10));
-  CHECK(ms(line.communication_exposed) == Approx(8));
+  CHECK(ms(line.parts.communication) == Approx(10));
+  CHECK(ms(line.parts.communication_exposed) == Approx(8));
   CHECK(ms(line.step) == Approx(17));
 }
 
-TEST_CASE("step: without overlap everything waits for backward", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
+TEST_CASE("step: without overlap everything waits for backward", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
   s.overlap = plan::Overlap::kNone;
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(19));
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(19));
   s.overlap = plan::Overlap::kIdeal;
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(10));  // the longer of 9 and 10
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(10));  // the longer of 9 and 10
 }
 
-TEST_CASE("step: a slow CPU starves the GPU", "[unit][sim]") {
-  StepSetting s = setting();
+TEST_CASE("step: a slow CPU starves the GPU", "[unit][step]") {
+  Setting s;
   s.launch_interval = milliseconds(4);
   // Four kernels (two layers, one kernel each way), issued at 4, 8, 12, 16; the last takes 2 ms.
-  const StepTimeline line = run_step(two_layers(), {}, s);
+  const answer::Timeline line = scheduled(two_layers(), {}, s);
   CHECK(ms(line.step) == Approx(18));
-  CHECK(ms(line.launch) == Approx(9));
+  CHECK(ms(line.parts.launch) == Approx(9));
 }
 
-TEST_CASE("step: input that takes longer than the step is exposed", "[unit][sim]") {
-  StepSetting s = setting();
+TEST_CASE("step: input that takes longer than the step is exposed", "[unit][step]") {
+  Setting s;
   s.input = milliseconds(12);
-  const StepTimeline line = run_step(two_layers(), {}, s);
-  CHECK(ms(line.input_exposed) == Approx(3));
+  const answer::Timeline line = scheduled(two_layers(), {}, s);
+  CHECK(ms(line.parts.input_exposed) == Approx(3));
   CHECK(ms(line.step) == Approx(12));
 }
 
-TEST_CASE("step: pulled weights and input share the host link", "[unit][sim]") {
-  StepSetting s = setting();
+TEST_CASE("step: pulled weights and input share the host link", "[unit][step]") {
+  Setting s;
   s.fabric = cost::PsFabric{.workers = 2,
                             .workers_per_node = 2,
                             .local = true,
@@ -107,77 +72,64 @@ TEST_CASE("step: pulled weights and input share the host link", "[unit][sim]") {
   s.input = milliseconds(12);
   s.pulled = megabytes(20);  // 2 ms
   // Messages alone end long before: 9 ms of backward, then a copy out and in.
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(14));
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(14));
 }
 
-TEST_CASE("step: messages that are ready out of order are sent all the same", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
-  std::vector<plan::Message> messages = one_per_tensor();
+TEST_CASE("step: messages that are ready out of order are sent all the same", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
+  std::vector<plan::Row> messages = one_per_tensor();
   std::swap(messages[0], messages[1]);
   // The first waits for layer 1 (9 ms), the second follows: 9 + 5 + 5.
-  CHECK(ms(run_step(two_layers(), messages, s).step) == Approx(19));
+  CHECK(ms(scheduled(two_layers(), messages, s).step) == Approx(19));
 }
 
-TEST_CASE("step: a running collective slows the kernels beside it", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
+TEST_CASE("step: a running collective slows the kernels beside it", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
   s.held = 0.5;
   // Layer 2 is back at 7 and its 5 ms run until 12; layer 1's 2 ms of backward take 4, until 11.
-  const StepTimeline line = run_step(two_layers(), one_per_tensor(), s);
+  const answer::Timeline line = scheduled(two_layers(), one_per_tensor(), s);
   CHECK(ms(line.contention) == Approx(2));
-  CHECK(ms(line.communication_exposed) == Approx(6));
+  CHECK(ms(line.parts.communication_exposed) == Approx(6));
   CHECK(ms(line.step) == Approx(17));
 }
 
-TEST_CASE("step: only the last of several passes sends", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
+TEST_CASE("step: only the last of several passes sends", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
   s.accumulation = 3;
   s.update = milliseconds(1);
   // Two passes of 9 ms, then the step of one pass, 17 ms, and one update.
-  const StepTimeline line = run_step(two_layers(), one_per_tensor(), s);
+  const answer::Timeline line = scheduled(two_layers(), one_per_tensor(), s);
   CHECK(ms(line.step) == Approx(36));
-  CHECK(ms(line.compute) == Approx(27));
+  CHECK(ms(line.parts.compute) == Approx(27));
 }
 
-TEST_CASE("step: a coordinator fuses what is ready when it wakes", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
+TEST_CASE("step: a coordinator fuses what is ready when it wakes", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
   s.device.memory = Bandwidth::infinity();  // copies into the buffer cost nothing
-  s.fusion_buffer = megabytes(64);
-  s.cycle = milliseconds(10);
+  s.fusion = {milliseconds(10), megabytes(64)};
   // Ready at 7 and 9; both wait for the wake at 10 and go as one: 20 MB, 10 ms.
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(20));
-  s.cycle = milliseconds(8);  // the first goes at 8, the second at 16: 8..13, 16..21
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(21));
-  s.fusion_buffer = megabytes(15);  // too small for both
-  s.cycle = milliseconds(10);
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(20));
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(20));
+  s.fusion->cycle = milliseconds(8);  // the first goes at 8, the second at 16: 8..13, 16..21
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(21));
+  s.fusion = {milliseconds(10), megabytes(15)};  // too small for both
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(20));
 }
 
-TEST_CASE("step: priority lets the next forward pass start before everything is back", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
+TEST_CASE("step: priority lets the next forward pass start before everything is back", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
   s.priority = true;
   // Layer 2's gradient is ready at 7 and sent until 12; layer 1's, ready at 9, goes next, until 17. Layer 1 of the next
   // forward waits until 17 and is done at 18, layer 2 at 20: a step of 20 - 9 + 6 = 17 ms. By priority nothing is won
   // with two messages; cut in five, layer 1 waits for 2 ms at most.
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(17));
-  const std::vector<plan::Message> pieces{{.size = megabytes(2), .count = 5, .after = 1},
-                                          {.size = megabytes(2), .count = 5, .after = 0}};
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(17));
+  const std::vector<plan::Row> pieces{gradient(megabytes(2), 1, 5), gradient(megabytes(2), 0, 5)};
   // 1 ms each: two of layer 2 by 9, then layer 1's five by 14, then three more by 17. Forward: layer 1 14..15, layer 2
   // from 17 to 19: 19 - 9 + 6 = 16 ms.
-  CHECK(ms(run_step(two_layers(), pieces, s).step) == Approx(16));
+  CHECK(ms(scheduled(two_layers(), pieces, s).step) == Approx(16));
 }
 
-TEST_CASE("step: weights pulled at the start make forward wait layer by layer", "[unit][sim]") {
-  StepSetting s = setting();
+TEST_CASE("step: weights pulled at the start make forward wait layer by layer", "[unit][step]") {
+  Setting s;
   cost::PsFabric servers{.workers = 2,
                          .workers_per_node = 1,
                          .servers = 2,
@@ -190,41 +142,36 @@ TEST_CASE("step: weights pulled at the start make forward wait layer by layer", 
   // One way, 10 MB take 1 ms to leave the worker and 1 ms to arrive. Pushes: layer 2's ready at 7 is in at 9, layer 1's
   // ready at 9 at 11: 2 ms exposed. Pulls in model order: layer 1 is there after 2 ms, layer 2 after 3; forward runs
   // 2..3, then layer 2 3..5: 2 ms exposed.
-  const StepTimeline line = run_step(two_layers(), one_per_tensor(), s);
-  CHECK(ms(line.communication_exposed) == Approx(4));
+  const answer::Timeline line = scheduled(two_layers(), one_per_tensor(), s);
+  CHECK(ms(line.parts.communication_exposed) == Approx(4));
   CHECK(ms(line.step) == Approx(13));
 }
 
-TEST_CASE("step: encoding takes GPU time before a message may go", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
-  std::vector<plan::Message> messages = one_per_tensor();
-  for (plan::Message& m : messages) m.coded = gigabytes(1);  // 1 ms at 1 TB/s
+TEST_CASE("step: encoding takes GPU time before a message may go", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
+  std::vector<plan::Row> messages = one_per_tensor();
+  for (plan::Row& m : messages) m.encoded = gigabytes(1);  // 1 ms at 1 TB/s
   // Layer 2: back at 7, coded at 8, sent 8..13; layer 1: back at 10, coded at 11, sent 13..18.
-  const StepTimeline line = run_step(two_layers(), messages, s);
+  const answer::Timeline line = scheduled(two_layers(), messages, s);
   CHECK(ms(line.copying) == Approx(2));
   CHECK(ms(line.step) == Approx(18));
 }
 
-TEST_CASE("step: a synchronous step waits for the slowest GPU", "[unit][sim]") {
-  StepSetting s = setting();
-  const TwoGpus two;
-  s.fabric = two.fabric();
+TEST_CASE("step: a synchronous step waits for the slowest GPU", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
   s.wait = 0.1;  // of 9 ms
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).waiting) == Approx(0.9));
-  CHECK(ms(run_step(two_layers(), one_per_tensor(), s).step) == Approx(17.9));
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).waiting) == Approx(0.9));
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(17.9));
 }
 
-TEST_CASE("step: layer times that somebody measured win over the roofline", "[unit][sim]") {
-  StepSetting s = setting();
+TEST_CASE("step: layer times that somebody measured win over the roofline", "[unit][step]") {
+  Setting s;
   // Forward 1 + 4, backward 5 + 2, of which 4 bound by memory.
-  const std::vector<cost::LayerTimes> times{{{milliseconds(1), Time::zero()}, {milliseconds(2), Time::zero()}},
-                                            {{Time::zero(), milliseconds(4)}, {milliseconds(5), Time::zero()}}};
-  s.layers = times;
-  const StepTimeline line = run_step(two_layers(), {}, s);
+  s.layers = {{{milliseconds(1), Time::zero()}, {milliseconds(2), Time::zero()}},
+              {{Time::zero(), milliseconds(4)}, {milliseconds(5), Time::zero()}}};
+  const answer::Timeline line = scheduled(two_layers(), {}, s);
   CHECK(line.forward.in(milliseconds) == Approx(5));
   CHECK(line.backward.in(milliseconds) == Approx(7));
-  CHECK(line.compute.in(milliseconds) == Approx(8));
-  CHECK(line.memory.in(milliseconds) == Approx(4));
+  CHECK(line.parts.compute.in(milliseconds) == Approx(8));
+  CHECK(line.parts.memory.in(milliseconds) == Approx(4));
 }

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "catalog.h"
+#include "ddlsim/cost/price.h"
+#include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
@@ -17,6 +19,14 @@ Expected<Scenario> scenario(std::vector<Override> more) {
   return resolve(catalog(), settings);
 }
 
+const std::vector<hardware::MeasuredProfile>& profiles(const Scenario& scenario) {
+  return scenario.cluster.node.gpu.profiles;
+}
+
+bool lent(const Scenario& scenario, std::size_t i) {
+  return cost::is_borrowed(scenario.cluster.node.gpu, profiles(scenario)[i]);
+}
+
 bool noted(const answer::Prediction& prediction, std::string_view text) {
   return std::any_of(prediction.notes.begin(), prediction.notes.end(),
                      [&](const std::string& note) { return note.find(text) != std::string::npos; });
@@ -26,30 +36,30 @@ bool noted(const answer::Prediction& prediction, std::string_view text) {
 
 TEST_CASE("profile: a GPU's own comes first, its architecture's help out", "[unit][whatif]") {
   const auto own = scenario({{"gpu", "v100-pcie-32gb", {}}}).value();
-  REQUIRE(own.profiles.size() >= 2);
-  CHECK(own.profiles.front().profile->gpu == "v100-pcie-32gb");
-  CHECK_FALSE(own.profiles.front().lent);
-  CHECK(own.profiles[1].lent);
+  REQUIRE(profiles(own).size() >= 2);
+  CHECK(profiles(own).front().profile->gpu == "v100-pcie-32gb");
+  CHECK_FALSE(lent(own, 0));
+  CHECK(lent(own, 1));
   const auto other = scenario({{"gpu", "v100s-pcie-32gb", {}}}).value();
-  REQUIRE_FALSE(other.profiles.empty());
-  CHECK(other.profiles.front().lent);
-  CHECK(scenario({{"gpu", "k80", {}}}).value().profiles.empty());
+  REQUIRE_FALSE(profiles(other).empty());
+  CHECK(lent(other, 0));
+  CHECK(profiles(scenario({{"gpu", "k80", {}}}).value()).empty());
 }
 
 TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
   const auto faster = scenario({{"gpu", "v100-pcie-32gb", {}}, {"gpu.peak.fp32", "28 TFLOP/s", {}}}).value();
-  REQUIRE_FALSE(faster.profiles.empty());
-  CHECK(faster.profiles.front().lent);
+  REQUIRE_FALSE(profiles(faster).empty());
+  CHECK(lent(faster, 0));
 }
 
 TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
-  CHECK(scenario({{"gpu.calibration", "none", {}}}).value().profiles.empty());
-  CHECK(scenario({{"efficiency.compute", "45 %", {}}}).value().profiles.empty());
-  CHECK(scenario({{"efficiency.network", "90 %", {}}}).value().profiles.size() >= 1);
+  CHECK(profiles(scenario({{"gpu.calibration", "none", {}}}).value()).empty());
+  CHECK_FALSE(cost::by_profiles(scenario({{"efficiency.compute", "45 %", {}}}).value()));
+  CHECK(cost::by_profiles(scenario({{"efficiency.network", "90 %", {}}}).value()));
   const auto named = scenario({{"gpu.calibration", "t4", {}}}).value();
-  REQUIRE(named.profiles.size() == 1);
-  CHECK(named.profiles.front().profile->gpu == "t4");
-  CHECK(named.profiles.front().lent);
+  REQUIRE(profiles(named).size() == 1);
+  CHECK(profiles(named).front().profile->gpu == "t4");
+  CHECK(lent(named, 0));
   const auto unknown = scenario({{"gpu.calibration", "v100-pice-32gb", {}}});
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code == ErrorCode::kNotFound);

@@ -109,7 +109,7 @@ TEST_CASE("scenario: a file is the same list of settings", "[unit][whatif]") {
   REQUIRE(settings);
   const Scenario s = resolve(catalog(), *settings).value();
   CHECK(s.cluster.node.gpu.id == "h100-sxm5-80gb");
-  CHECK(s.cluster.node.network.latency.in(microseconds) == Approx(20));
+  CHECK(s.cluster.node.network.latency->in(microseconds) == Approx(20));
   std::ofstream(path) << "model: resnet50\nnode: dgx1-v100\nnodez: 4\n";
   const auto wrong = load_scenario(path);
   REQUIRE_FALSE(wrong);

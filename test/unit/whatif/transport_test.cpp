@@ -8,6 +8,7 @@
 #include <string>
 
 #include "catalog.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/predict.h"
@@ -62,7 +63,8 @@ bool assumes_tcp(const answer::Prediction& p) {
 
 Time collective_time(const std::vector<Override>& settings) {
   const Scenario scenario = resolve_cluster(catalog(), settings).value();
-  const auto model = cost::CollectiveModel::create(communicator_of(scenario), collective_library_of(scenario));
+  const auto model =
+      cost::CollectiveModel::create(cost::communicator_of(scenario), cost::collective_library_of(scenario));
   return model.value().cost(primitives::CollectiveOp::kAllReduce, gigabytes(1)).time;
 }
 
@@ -111,7 +113,7 @@ TEST_CASE("transport: a rate leaves open what drives it, a link of the server do
   const auto transport = [](std::vector<Override> more) {
     std::vector<Override> settings{{"node", "dgx1-v100", {}}, {"nodes", "4", {}}};
     settings.insert(settings.end(), more.begin(), more.end());
-    return resolve_cluster(catalog(), settings).value().cluster.node.network.transport;
+    return resolve_cluster(catalog(), settings).value().cluster.node.network.transport.get();
   };
   CHECK(transport({}) == hardware::NetworkTransport::kInfiniband);
   CHECK_FALSE(transport({{"network", "100 Gb/s", {}}}));
@@ -147,7 +149,7 @@ TEST_CASE("tuning: a GPU's architecture is a name", "[unit][whatif]") {
     return std::vector<Override>{{"node", "dgx-h100", {}}, {"gpu", gpu, {}}};
   };
   CHECK(collective_time(on(renamed.path())) == collective_time(on("h100-sxm5-80gb")));
-  CHECK_FALSE(communicator_of(resolve_cluster(catalog(), on(renamed.path())).value()).tuning_assumed);
+  CHECK_FALSE(cost::communicator_of(resolve_cluster(catalog(), on(renamed.path())).value()).tuning_assumed);
 }
 
 TEST_CASE("tuning: where a file does not say, the answer is assumed", "[unit][whatif]") {
