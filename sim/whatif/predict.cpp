@@ -111,6 +111,10 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
   // Stations of servers that no link's traffic shows.
   const bool servers = question.scenario.strategy.kind == StrategyKind::kPs && question.gpus() > 1;
   const Time at_servers = servers ? parts.communication : Time::zero();
+  const bool sockets =
+      node.network.transport.value_or(hardware::NetworkTransport::kTcp) == hardware::NetworkTransport::kTcp;
+  Time at_transport = sockets && !servers ? on("network") : Time::zero();
+  if (servers && question.scenario.ps_transport) at_transport = at_servers;
   std::array<Resource, 9> resources{{
       {"gpu compute", parts.compute, [](StepQuestion& q) { q.efficiency.compute *= kFaster; }},
       {"gpu memory bandwidth", parts.memory, [](StepQuestion& q) { q.efficiency.memory *= kFaster; }},
@@ -119,8 +123,7 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
       {"nvlink", on("nvlink"), [](StepQuestion& q) { q.efficiency.nvlink *= kFaster; }},
       {"pcie", pcie, [](StepQuestion& q) { q.efficiency.pcie *= kFaster; }},
       {"server memory", at_servers, [](StepQuestion& q) { q.server_speed *= kFaster; }},
-      {"transport", question.scenario.ps_transport ? at_servers : Time::zero(),
-       [](StepQuestion& q) { q.transport_speed *= kFaster; }},
+      {"transport", at_transport, [](StepQuestion& q) { q.transport_speed *= kFaster; }},
       {"latency", max(parts.communication - busiest, Time::zero()),
        [](StepQuestion& q) { q.latency_factor /= kFaster; }},
   }};

@@ -81,6 +81,7 @@ Expected<cost::CollectiveModel> collectives_of(const StepQuestion& question) {
   communicator.inter = communicator.inter * (question.efficiency.network / scenario.efficiency.network);
   communicator.intra_latency = communicator.intra_latency * question.latency_factor;
   communicator.inter_latency = communicator.inter_latency * question.latency_factor;
+  communicator.transport_speed = question.transport_speed;
   if (question.rdma) communicator = cost::driven_by_rdma(communicator);
   return cost::CollectiveModel::create(communicator, collective_library_of(scenario), scenario.collective_table);
 }

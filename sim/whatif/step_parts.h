@@ -29,7 +29,7 @@ struct StepQuestion {
   double latency_factor = 1;   // of every link's latency
   double gpu_time_factor = 1;  // of all GPU time
   double server_speed = 1;     // of the servers' memory
-  double transport_speed = 1;  // of the servers' transport
+  double transport_speed = 1;  // of the servers' transport, and of TCP under collectives
   bool rdma = false;           // drives a network of which nobody says what drives it
   std::vector<plan::Message> messages;
   std::shared_ptr<const cost::CalibratedTimes> calibrated;  // at the scenario's own rates; null: no profile
