@@ -84,6 +84,10 @@ Expected<ComputeRate> peak_of(const Scenario& scenario) {
               {"it has: " + has, fmt::format("or state one: --set gpu.peak.{}=...", wanted)});
 }
 
+bool driven_by_tcp(const hardware::Node& node) {
+  return node.network.transport.value_or(hardware::NetworkTransport::kTcp) == hardware::NetworkTransport::kTcp;
+}
+
 /// The resource that, 10 % faster, shortens the step most. What it takes by itself bounds what it can give, so
 /// resources are asked in that order and most are never asked.
 std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
@@ -111,9 +115,7 @@ std::string bottleneck_of(const StepQuestion& question, const StepParts& step) {
   // Stations of servers that no link's traffic shows.
   const bool servers = question.scenario.strategy.kind == StrategyKind::kPs && question.gpus() > 1;
   const Time at_servers = servers ? parts.communication : Time::zero();
-  const bool sockets =
-      node.network.transport.value_or(hardware::NetworkTransport::kTcp) == hardware::NetworkTransport::kTcp;
-  Time at_transport = sockets && !servers ? on("network") : Time::zero();
+  Time at_transport = driven_by_tcp(node) && !servers ? on("network") : Time::zero();
   if (servers && question.scenario.ps_transport) at_transport = at_servers;
   std::array<Resource, 9> resources{{
       {"gpu compute", parts.compute, [](StepQuestion& q) { q.efficiency.compute *= kFaster; }},
