@@ -102,7 +102,7 @@ Bandwidth transport_rate(const Communicator& c) {
     case NetworkTransport::kRoce:
     case NetworkTransport::kEfa: return c.inter * kRoceShare;
     case NetworkTransport::kTcpx: return c.inter * kTcpxShare;
-    case NetworkTransport::kTcp: return min(c.inter * kTcpShare, kTcpPortLimit * ports);
+    case NetworkTransport::kTcp: return min(c.inter * kTcpShare, kTcpPortLimit * (ports * c.transport_speed));
   }
   return c.inter;
 }

@@ -144,8 +144,7 @@ class Pricing {
       time.memory = time.memory * factor;
       priced.compute += time.compute;
       priced.memory += time.memory;
-      const Time whole = time.total();
-      to.push_back({whole, kernels > 0 ? whole / static_cast<double>(kernels) : whole, static_cast<double>(kernels)});
+      to.push_back(PricedLayer::of(time.total(), kernels));
     };
     for (std::size_t i = 0; i < count; ++i) add(i, Pass::kForward, one.chunk[i].forward_kernels, priced.forward);
     for (std::size_t i = count; i-- > 0;) add(i, Pass::kBackward, one.chunk[i].backward_kernels, priced.backward);
@@ -363,6 +362,7 @@ Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group,
   c.inter = c.inter * (variation.network / siblings);
   c.intra_latency = c.intra_latency / variation.latency;
   c.inter_latency = c.inter_latency / variation.latency;
+  c.transport_speed = variation.transport;
   return variation.rdma ? driven_by_rdma(c) : c;
 }
 

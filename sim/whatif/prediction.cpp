@@ -46,6 +46,10 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   // Stations of servers that no link's traffic shows.
   const bool servers = laid.step && laid.step->servers;
   const Time at_servers = servers ? parts.communication : Time::zero();
+  const auto transport = cluster.node.network.transport->value_or(hardware::NetworkTransport::kTcp);
+  const bool by_tcp = transport == hardware::NetworkTransport::kTcp;
+  Time at_transport = by_tcp && !servers ? on("network") : Time::zero();
+  if (servers && question.scenario.ps_transport.get()) at_transport = at_servers;
   using Varied = cost::Variation;
   std::array<Resource, 9> resources{{
       {"gpu compute", parts.compute, &Varied::compute},
@@ -55,7 +59,7 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
       {"nvlink", on("nvlink"), &Varied::nvlink},
       {"pcie", pcie, &Varied::pcie},
       {"server memory", at_servers, &Varied::server_memory},
-      {"transport", question.scenario.ps_transport.get() ? at_servers : Time::zero(), &Varied::transport},
+      {"transport", at_transport, &Varied::transport},
       {"latency", max(parts.communication - busiest, Time::zero()), &Varied::latency},
   }};
   std::sort(resources.begin(), resources.end(), [](const Resource& a, const Resource& b) { return b.busy < a.busy; });

@@ -343,7 +343,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_collective_table},
     {"network.oversubscription", "of the leaf switches: what servers may send over what goes up; 1 is full bisection", "4",
      set_oversubscription},
-    {"network.transport", "what drives the network: infiniband, roce, efa, tcpx, tcp (default: as the link's file says, else tcp is assumed)", "tcp",
+    {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else tcp, assumed)", "tcp",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(hardware::kNetworkTransports, v, "transport"), s.cluster.node.network.transport);
      }},

@@ -76,6 +76,7 @@ struct Communicator {
   Bandwidth memory{};              // of one GPU
   bool crosses_sockets = false;    // the GPUs of a node hang on several host links
   bool transport_assumed = false;  // nobody says what drives the network
+  double transport_speed = 1;      // of what TCP moves over one port at most
   bool tuning_assumed = false;     // nobody says how NCCL is tuned for this GPU
   Time intra_latency{};            // one hop, as NCCL's Simple ring counts it: 3.4 us NVLink, 5.7 us PCIe
   Time inter_latency{};            // likewise: 14 us

@@ -44,7 +44,7 @@ struct Variation {
   double nvlink = 1;
   double pcie = 1;
   double server_memory = 1;
-  double transport = 1;  // of parameter servers: connections and messages
+  double transport = 1;  // of parameter servers: connections and messages; what TCP moves over a port
   double latency = 1;    // of every link
   bool rdma = false;     // RDMA drives a network of which nobody says what drives it
 };
@@ -71,6 +71,11 @@ struct PricedLayer {
   Time time{};         // of all its kernels, the factor on GPU time included
   Time last{};         // of one of them
   double kernels = 1;  // that the CPU issues one by one
+
+  [[nodiscard]] static PricedLayer of(Time time, int kernels) {
+    const auto count = static_cast<double>(kernels);
+    return {time, kernels > 0 ? time / count : time, count};
+  }
 };
 
 struct PricedClass {

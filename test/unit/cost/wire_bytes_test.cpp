@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "ddlsim/cost/collective.h"
-#include "ddlsim/cost/collective_table.h"
+#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/nccl.h"
 
 using namespace ddlsim;

@@ -363,11 +363,11 @@ TEST_CASE("catalog: profiles near a GPU are its own, then its architecture's by 
   const auto near = data->profiles_near(gpu).value();
   REQUIRE(near.size() == 2);
   CHECK(near[0].profile->id == "v100-sxm2-16gb");
-  CHECK(near[0].octaves == -1);
   CHECK(near[1].profile->id == "v100-pcie-32gb");
-  CHECK(near[1].gpu.id == "v100-pcie-32gb");
-  // 15.7 to 14 TFLOP/s is 0.165 octaves; their bandwidths are equal.
-  CHECK(near[1].octaves == Approx(0.165).margin(0.001));
+  // Each with the datasheet of the GPU it was measured on.
+  CHECK(near[0].peak.fp32 == teraflops_per_second(15.7));
+  CHECK(near[1].peak.fp32 == teraflops_per_second(14));
+  CHECK(near[1].memory_bandwidth == gigabytes_per_second(900));
   CHECK(data->profiles_near(data->gpu("mi300x").value()).value().empty());
 }
 

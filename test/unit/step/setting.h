@@ -107,7 +107,7 @@ inline cost::PricedClass priced_class(const workload::Model& model, const Settin
   const auto add = [&](const cost::LayerTime& time, int kernels, std::vector<cost::PricedLayer>& to) {
     priced.compute += time.compute;
     priced.memory += time.memory;
-    to.push_back({time.total(), static_cast<double>(kernels)});
+    to.push_back(cost::PricedLayer::of(time.total(), kernels));
   };
   for (std::size_t i = 0; i < times.size(); ++i) {
     add(times[i].forward, model.layers[i].forward_kernels, priced.forward);

@@ -124,6 +124,15 @@ TEST_CASE("transport: a rate leaves open what drives it, a link of the server do
   CHECK(transport({{"network.transport", "tcp", {}}}) == hardware::NetworkTransport::kTcp);
 }
 
+TEST_CASE("transport: sockets that move less than the wire are what binds", "[unit][whatif]") {
+  const auto bound = [](const std::string& network) {
+    return all_reduced(network, {{"gpus_per_node", "1", {}}, {"gpu", "b200-sxm-180gb", {}}}).bottleneck;
+  };
+  CHECK(bound("tcp-100g") == "transport");  // 32 of 100 Gb/s
+  CHECK(bound("tcp-10g") == "network");
+  CHECK(bound("roce-25g") == "network");
+}
+
 TEST_CASE("transport: parameter servers assume no transport of collectives", "[unit][whatif]") {
   CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}})));
   CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"nodes", "1", {}}})));
