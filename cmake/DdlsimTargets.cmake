@@ -23,6 +23,8 @@ target_compile_options(
             # g++ 12 sees overlaps in std::string (GCC bug 105651) and holes in moved tl::expected that are not there.
             $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
             $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+            # A file that is joined with others is no main file to g++, and what is private to it looks like a header's.
+            $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>
             $<$<BOOL:${DDLSIM_WERROR}>:-Werror>)
 
 # ddlsim_room(NAME ROOT source... [USES room...]): sources live in ROOT/NAME, ROOT being lib or sim; public headers are

@@ -95,8 +95,9 @@ Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMea
   }
   std::vector<double> launches;
   for (const primitives::KernelMeasurement& row : rows) {
-    if (!row.left_out && std::holds_alternative<primitives::TimedLaunch>(row.what))
+    if (!row.left_out && std::holds_alternative<primitives::TimedLaunch>(row.what)) {
       launches.push_back(row.time.in(seconds));
+    }
   }
   if (!launches.empty()) profile.launch_interval = seconds(median(std::move(launches)));
   if (profile.sweeps.empty() && profile.products.empty() && profile.convolutions.empty() && !profile.launch_interval) {
