@@ -12,9 +12,8 @@ using primitives::CollectiveOp;
 
 /// The group of an axis that the plan already has.
 std::size_t group_of(const StepPlan& plan, Axis axis) {
-  const auto found = std::find_if(plan.groups.begin(), plan.groups.end(), [&](const RankGroup& g) {
-    return g.along == axis;
-  });
+  const auto found =
+      std::find_if(plan.groups.begin(), plan.groups.end(), [&](const RankGroup& g) { return g.along == axis; });
   return static_cast<std::size_t>(found - plan.groups.begin());
 }
 
@@ -77,8 +76,8 @@ std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t 
   }
   for (std::size_t n = owning.size(); weights_too && n-- > 0;) {
     const std::size_t after = n + ahead + 1;
-    const Point start = after < owning.size() ? Point{Moment::kBackward, owning[after]}
-                                              : Point{Moment::kForward, chunk.count - 1};
+    const Point start =
+        after < owning.size() ? Point{Moment::kBackward, owning[after]} : Point{Moment::kForward, chunk.count - 1};
     row(CollectiveOp::kAllGather, owning[n], start, {Moment::kBackward, owning[n]}, true);
   }
   // Gradients that are kept whole are summed once a step; those that are shared, in every pass.
@@ -143,8 +142,9 @@ std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
   return rows;
 }
 
-std::vector<Row> offload_rows(const StepPlan& plan, std::size_t rank_class, DataSize updated) {
+std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t rank_class) {
   const Chunk& chunk = plan.classes[rank_class].chunk;
+  const double share = job.parallel.zero > 0 ? 1.0 / static_cast<double>(plan.groups.front().ranks) : 1.0;
   DataSize all;
   std::vector<Row> rows;
   const auto add = [&](RowKind kind, DataSize size, Point ready, Point needed, bool in_the_way) {
@@ -157,12 +157,12 @@ std::vector<Row> offload_rows(const StepPlan& plan, std::size_t rank_class, Data
                     .needed_by = rank_class});
   };
   for (std::size_t i = chunk.count; i-- > 0;) {
-    const DataSize gradient = parameters_of(chunk[i], Precision::kFp32);
+    const DataSize gradient = parameters_of(chunk[i], Precision::kFp32) * share;
     if (gradient == DataSize::zero()) continue;
     add(RowKind::kCopy, gradient, {Moment::kBackward, i}, {Moment::kUpdate, 0}, false);
     all += gradient;
   }
-  add(RowKind::kHost, updated, {Moment::kUpdate, 0}, {}, true);
+  add(RowKind::kHost, plan.classes[rank_class].updated, {Moment::kUpdate, 0}, {}, true);
   add(RowKind::kCopyBack, all, {Moment::kUpdate, 0}, {}, true);
   return rows;
 }
