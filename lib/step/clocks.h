@@ -19,9 +19,10 @@ class Clocks {
     done_ = max(stretch(done_, duration), issued_ + duration / kernels);
     return done_;
   }
-  Time run(const cost::PricedLayer& layer) {
-    return run(layer.time, layer.kernels, [](Time start, Time work) { return start + work; });
+  Time run(Time duration, double kernels) {
+    return run(duration, kernels, [](Time start, Time work) { return start + work; });
   }
+  Time run(const cost::PricedLayer& layer) { return run(layer.time, layer.kernels); }
   /// The GPU starts nothing before `time`; the CPU goes on issuing.
   void wait_until(Time time) { done_ = max(done_, time); }
   /// The CPU issues nothing before the GPU is there: it waited too.

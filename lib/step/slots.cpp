@@ -211,10 +211,14 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   parts.input_exposed = max(line.host_link - busy, Time::zero());
   line.step = busy + parts.input_exposed;
   if (detail == answer::Detail::kTime) return line;
-  line.critical_path = {{"forward", line.forward},          {"backward", line.backward},
-                        {"waiting for other stages", spent.bubble}, {"communication, exposed", spent.exposed},
-                        {"copying gradients", spent.encoding}, {"waiting for the slowest GPU", line.waiting},
-                        {"weight update", line.update},     {"waiting for input", parts.input_exposed}};
+  line.critical_path = {{"forward", line.forward},
+                        {"backward", line.backward},
+                        {"waiting for other stages", spent.bubble},
+                        {"communication, exposed", spent.exposed},
+                        {"copying gradients", spent.encoding},
+                        {"waiting for the slowest GPU", line.waiting},
+                        {"weight update", line.update},
+                        {"waiting for input", parts.input_exposed}};
   return line;
 }
 
