@@ -14,6 +14,28 @@ bool splits_model(const Parallel& parallel) {
   return parallel.tensor > 1 || parallel.pipeline > 1 || parallel.zero > 0 || parallel.offload_optimizer;
 }
 
+/// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
+Expected<void> check_exchange(const Job& job) {
+  const auto refuse = [](std::string what, std::string note) {
+    return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
+  };
+  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline;
+  const bool sharded = job.parallel.zero > 0;
+  if (job.overlap == Overlap::kIdeal) {
+    return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
+                  "use overlap backward or none");
+  }
+  if (!shared) return {};
+  if (job.strategy.priority) return refuse("gradients of a split model by priority", "use strategy.priority no");
+  if (!sharded && grouping_of(job.strategy) == Grouping::kFusion) {
+    return refuse("gradients of a split model fused by a coordinator's cycles", "use strategy.grouping buckets");
+  }
+  if (sharded && job.strategy.compression != Compression::kNone) {
+    return refuse("compressed gradients that are reduce-scattered", "use strategy.compression none, or zero 0");
+  }
+  return {};
+}
+
 Expected<void> check_splits(const Job& job) {
   const Parallel& parallel = job.parallel;
   const auto bad = [](std::string what, std::string note) {
@@ -28,6 +50,7 @@ Expected<void> check_splits(const Job& job) {
     return fail(ErrorCode::kUnsupported, "parameter servers hold whole models: no part of one can be split", {},
                 {"use strategy allreduce"});
   }
+  if (auto exchange = check_exchange(job); !exchange) return exchange;
   if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "a split model on GPUs of two speeds");
   const std::int64_t gpus = job.cluster.gpus();
   if (gpus % parallel.tensor != 0 || gpus / parallel.tensor % parallel.pipeline != 0) {
@@ -123,6 +146,19 @@ void append(std::vector<Row>& rows, std::vector<Row> more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+/// The gradients of a class, and its weights where they are shared.
+std::vector<Row> exchanged(const Job& job, const StepPlan& plan, std::size_t rank_class) {
+  std::vector<Row> rows =
+      job.parallel.zero > 0 ? sharded_rows(job, plan, rank_class) : gradients_of(job, plan, rank_class);
+  if (plan.exchange.overlap != Overlap::kNone || !splits_model(job.parallel)) return rows;
+  // Nothing hidden: gradients wait for backward, and kernels for all that is sent.
+  for (Row& row : rows) {
+    if (row.needed.at == Moment::kUpdate) row.ready = {Moment::kBackward, 0};
+    row.in_the_way = true;
+  }
+  return rows;
+}
+
 void add_rows(const Job& job, std::vector<Row> tensor_rows, StepPlan& plan) {
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
@@ -133,8 +169,8 @@ void add_rows(const Job& job, std::vector<Row> tensor_rows, StepPlan& plan) {
     if (c > 0 && !stages) break;
     one.updated = updated_by(job, plan, one.chunk);
     one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
-    append(plan.rows, job.parallel.zero > 0 ? sharded_rows(job, plan, c) : gradients_of(job, plan, c));
-    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(plan, c, one.updated));
+    append(plan.rows, exchanged(job, plan, c));
+    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(job, plan, c));
     for (Row row : tensor_rows) {
       if (row.ready.layer < one.chunk.first || row.ready.layer >= one.chunk.first + one.chunk.count) continue;
       row.ready.layer -= one.chunk.first;
@@ -166,8 +202,8 @@ Expected<RankGroup> group_along(const Grid& grid, Axis axis) {
   // Ranks `inner` apart: so many of them fit into one server.
   const std::int64_t fitting = std::max<std::int64_t>(1, grid.gpus_per_node / inner);
   const std::int64_t per_node = std::min(ranks, fitting);
-  const bool alike = ranks % per_node == 0 && (grid.gpus_per_node % inner == 0 || inner % grid.gpus_per_node == 0);
-  if (!alike) {
+  const auto fits = [&](std::int64_t span) { return grid.gpus_per_node % span == 0 || span % grid.gpus_per_node == 0; };
+  if (!fits(inner) || !fits(inner * ranks)) {
     return fail(ErrorCode::kInvalidArgument,
                 "a group of " + std::to_string(ranks) + " ranks, " + std::to_string(inner) +
                     " apart, does not stand alike on servers of " + std::to_string(grid.gpus_per_node) + " GPUs",

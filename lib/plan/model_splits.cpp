@@ -142,8 +142,9 @@ std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
   return rows;
 }
 
-std::vector<Row> offload_rows(const StepPlan& plan, std::size_t rank_class, DataSize updated) {
+std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t rank_class) {
   const Chunk& chunk = plan.classes[rank_class].chunk;
+  const double share = job.parallel.zero > 0 ? 1.0 / static_cast<double>(plan.groups.front().ranks) : 1.0;
   DataSize all;
   std::vector<Row> rows;
   const auto add = [&](RowKind kind, DataSize size, Point ready, Point needed, bool in_the_way) {
@@ -156,12 +157,12 @@ std::vector<Row> offload_rows(const StepPlan& plan, std::size_t rank_class, Data
                     .needed_by = rank_class});
   };
   for (std::size_t i = chunk.count; i-- > 0;) {
-    const DataSize gradient = parameters_of(chunk[i], Precision::kFp32);
+    const DataSize gradient = parameters_of(chunk[i], Precision::kFp32) * share;
     if (gradient == DataSize::zero()) continue;
     add(RowKind::kCopy, gradient, {Moment::kBackward, i}, {Moment::kUpdate, 0}, false);
     all += gradient;
   }
-  add(RowKind::kHost, updated, {Moment::kUpdate, 0}, {}, true);
+  add(RowKind::kHost, plan.classes[rank_class].updated, {Moment::kUpdate, 0}, {}, true);
   add(RowKind::kCopyBack, all, {Moment::kUpdate, 0}, {}, true);
   return rows;
 }

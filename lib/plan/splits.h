@@ -33,7 +33,7 @@ void exchange_by(const Job& job, StepPlan& plan);
 /// What crosses from each stage to the next, and back.
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
 
-/// Gradients to the host, the update there, which moves `updated` bytes of its memory, and weights back.
-[[nodiscard]] std::vector<Row> offload_rows(const StepPlan& plan, std::size_t rank_class, DataSize updated);
+/// Gradients to the host, the update there, and weights back: of all, or of a rank's share where states are shared.
+[[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t rank_class);
 
 }  // namespace ddlsim::plan

@@ -32,14 +32,15 @@ class FoldedStep {
       layers_ = &step.classes[at];
       return;
     }
+    slowness_ = slowest->slowness;
     slowed_ = step.classes[at];
     for (auto* pass : {&slowed_.forward, &slowed_.backward}) {
       for (cost::PricedLayer& layer : *pass) {
-        layer.time = layer.time * slowest->slowness;
-        layer.last = layer.last * slowest->slowness;
+        layer.time = layer.time * slowness_;
+        layer.last = layer.last * slowness_;
       }
     }
-    for (Time* sum : {&slowed_.compute, &slowed_.memory, &slowed_.update}) *sum = *sum * slowest->slowness;
+    for (Time* sum : {&slowed_.compute, &slowed_.memory, &slowed_.update}) *sum = *sum * slowness_;
     layers_ = &slowed_;
   }
 
@@ -48,7 +49,9 @@ class FoldedStep {
  private:
   [[nodiscard]] bool recorded() const { return detail_ == Detail::kWork; }
   [[nodiscard]] std::vector<Timeline::Sent>* sent() { return recorded() ? &line_.sent : nullptr; }
+  [[nodiscard]] Time encoding_of(std::size_t row) const { return step_.rows[row].encoding * slowness_; }
   [[nodiscard]] Time encoding_of_all() const;
+  [[nodiscard]] Time nominal_pass() const;
   void run_forward();
   void run_backward();
   void passed(const Clocks& clocks);
@@ -64,6 +67,7 @@ class FoldedStep {
   const cost::PricedStep& step_;
   const plan::StepPlan& plan_;
   cost::PricedClass slowed_;
+  double slowness_ = 1;
   const cost::PricedClass* layers_ = nullptr;
   Detail detail_;
   std::size_t count_;
@@ -110,9 +114,18 @@ void FoldedStep::record_layers() {
   line_.launch_interval = step_.launch_interval;
 }
 
+/// Of a GPU that is not one of the slower ones: what varies from step to step is counted on it.
+Time FoldedStep::nominal_pass() const {
+  if (slowness_ == 1) return line_.forward + line_.backward;
+  Clocks clocks(step_.launch_interval);
+  for (const cost::PricedLayer& layer : step_.classes.front().forward) clocks.run(layer);
+  for (const cost::PricedLayer& layer : step_.classes.front().backward) clocks.run(layer);
+  return clocks.now();
+}
+
 Time FoldedStep::encoding_of_all() const {
   Time sum;
-  for (const cost::PricedRow& row : step_.rows) sum += row.encoding;
+  for (std::size_t row = 0; row < step_.rows.size(); ++row) sum += encoding_of(row);
   return sum;
 }
 
@@ -127,7 +140,7 @@ void FoldedStep::send_in_backward() {
   std::size_t next = 0;
   std::size_t layers = 0;
   const auto offer = [&](Time done) {
-    const Time encoding = step_.rows[next].encoding;
+    const Time encoding = encoding_of(next);
     if (recorded()) line_.ready.push_back({layers, encoding});
     if (encoding > Time::zero()) {
       clocks.wait_until(clocks.now() + encoding);
@@ -232,7 +245,7 @@ void FoldedStep::finish(Time exposed) {
   const auto passes = static_cast<double>(plan_.micro_batches);
   const Time pass = line_.forward + line_.backward;
   line_.earlier_passes = pass * (passes - 1.0);
-  line_.waiting = pass * (passes * step_.wait_for_slowest);
+  line_.waiting = nominal_pass() * (passes * step_.wait_for_slowest);
   line_.update = layers_->update;
   line_.host_link = step_.input * passes + (step_.servers ? step_.pulled / step_.servers->pcie : Time::zero());
   const Time busy =

@@ -44,7 +44,7 @@ class Sharder {
   explicit Sharder(std::int64_t ranks) : ranks_(ranks) {}
 
   Expected<Shard> next(const Layer& layer) {
-    if (!layer.op) {
+    if (!layer.op || layer.measured) {
       return fail(ErrorCode::kUnsupported, "layer '" + layer.name + "' cannot be cut: it keeps no operator", {},
                   {"measured and fused layers take tensor 1"});
     }

@@ -206,7 +206,7 @@ std::vector<Waits> Job::pull_all(TaskId begin) {
 void Job::step_by_priority(std::vector<TaskId>& ends) {
   std::vector<std::vector<TaskId>> ready;
   for (Worker& worker : workers_) {
-    Issue issue{.at = worker.at, .lead = plain_pass(1).lead};
+    Issue issue{.at = worker.at, .lead = plain_pass(worker.slowness).lead};
     ready.push_back(backward(worker, issue));
   }
   const auto back = send_all(ready);
@@ -231,7 +231,7 @@ void Job::step_in_order(std::vector<TaskId>& ends) {
     Worker& worker = workers_[w];
     Issue issue{.at = worker.at};
     forward(worker, issue, waits[w]);
-    if (pulled()) issue = {.at = worker.at, .lead = plain_pass(1).lead};
+    if (pulled()) issue = {.at = worker.at, .lead = plain_pass(worker.slowness).lead};
     ready.push_back(backward(worker, issue));
     ends.push_back(worker.at);
   }
@@ -278,9 +278,7 @@ TaskId Job::step(TaskId begin) {
   return builder_.join("step", ends);
 }
 
-bool synchronous(const SimulatedJob& job) {
-  return job.step->plan->exchange.consistency == plan::Consistency::kSync;
-}
+bool synchronous(const SimulatedJob& job) { return job.step->plan->exchange.consistency == plan::Consistency::kSync; }
 
 Expected<void> check_job(const SimulatedJob& job, bool alone) {
   const plan::StepPlan& plan = *job.step->plan;

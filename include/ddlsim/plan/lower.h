@@ -1,20 +1,23 @@
 // From a job to its step's plan: one function per way of splitting work, which compose. Nobody above this room asks
 // which strategy it was.
 //
-//   data parallel     one class of alike replicas (two where some GPUs are slower), gradients as rows (plan/messages.h):
+//   data parallel     one class of alike replicas (two where some GPUs are slower), gradients as rows
+//   (plan/messages.h):
 //                     all-reduced in the data group, or pushed to servers and pulled; PEARL has no plan (cost/totals.h)
 //   tensor  (t)       every layer is cut by rule (workload/shard.h); two reductions per block and pass in the way of
 //                     kernels, in the tensor group (Megatron-LM, Shoeybi et al. 2019, figure 4)
 //   zero    (1, 2, 3) gradients are reduce-scattered and weights all-gathered; at 3 weights are gathered before each
 //                     layer's forward and backward, `prefetch` layers ahead (Rajbhandari et al., SC 2020)
 //   pipeline (p)      a class per stage; activations and their gradients cross in every micro-batch
-//   offload           gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021)
+//   offload           gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021);
+//                     where states are shared (zero) a rank's share of them
 // The data-parallel degree is what the others leave: GPUs / (t p). Ranks fill servers in the order tensor, data,
 // pipeline, so tensor groups are innermost.
 //
 // Memory per class is lowered beside the rows (plan/memory.h), so that time and memory never disagree about who holds
 // what. Limits: tensor degrees cut layers that keep their operator (a measured or fused layer does not); parameter
-// servers and PEARL do not compose with splits of the model; context and expert axes have no lowering yet.
+// servers, PEARL, priority, fusion by cycles and ideal overlap do not compose with splits of the model; sharded
+// gradients are not compressed and go layer by layer; context and expert axes have no lowering yet.
 //
 // Worked examples (tests: test/unit/plan/lower_test.cpp): two layers with gradients of 10 MB each, 25 MiB buckets, four
 // GPUs: one class of 4 ranks, one group of 4, one row of 20 MB ready after backward of layer 0. A transformer block cut

@@ -1,7 +1,9 @@
 #include "ddlsim/events/step.h"
 
 #include <catch2/catch.hpp>
+#include <utility>
 
+#include "ddlsim/cost/nccl.h"
 #include "unit/step/setting.h"
 
 using namespace ddlsim;
@@ -9,6 +11,7 @@ using namespace ddlsim::events;
 using ddlsim::test::gradient;
 using ddlsim::test::Kind;
 using ddlsim::test::one_per_tensor;
+using ddlsim::test::scheduled;
 using ddlsim::test::Setting;
 using ddlsim::test::Simulated;
 using ddlsim::test::simulated;
@@ -32,6 +35,26 @@ double ms(Setting s, const std::vector<plan::Row>& rows, const Others& others = 
 }
 
 const std::vector<Kind> kOneSlow{{1, 1}, {1.5, 1}};
+
+/// Both fidelities' step, which must be one.
+double both(const Setting& s, const std::vector<plan::Row>& rows) {
+  const double by_recurrence = scheduled(two_layers(), rows, s).step.in(milliseconds);
+  const double by_events = simulated(Simulated(two_layers(), rows, s)).value().step.in(milliseconds);
+  CHECK(by_events == Approx(by_recurrence).epsilon(1e-9).margin(1e-8));
+  return by_events;
+}
+
+/// Servers of two nodes on a network of 10 GB/s.
+cost::PsFabric two_servers() {
+  return {.workers = 2,
+          .workers_per_node = 1,
+          .servers = 2,
+          .pcie = gigabytes_per_second(40),
+          .node_network = gigabytes_per_second(10),
+          .server_network = gigabytes_per_second(10),
+          .server_memory = gigabytes_per_second(100),
+          .latency = microseconds(20)};
+}
 
 }  // namespace
 
@@ -148,4 +171,104 @@ TEST_CASE("event step: what is no schedule is refused", "[unit][events]") {
   s.fabric = cost::PsFabric{};
   s.priority = s.pull_at_start = true;
   CHECK(code(s) == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("event step: undisturbed, it is the schedule's", "[unit][events]") {
+  const std::vector<plan::Row> pieces{gradient(megabytes(2), 1, 5), gradient(megabytes(2), 0, 5)};
+  std::vector<plan::Row> encoded = one_per_tensor();
+  for (plan::Row& row : encoded) row.encoded = gigabytes(0.3);
+  const Setting collectives{.launch_interval = milliseconds(1.7),
+                            .fabric = two_nodes(gigabytes_per_second(1)),
+                            .accumulation = 3,
+                            .wait = 0.01,
+                            .update = milliseconds(0.4),
+                            .input = milliseconds(2)};
+  Setting s = collectives;
+  CHECK(both(s, one_per_tensor()) > 17);
+  both(s, encoded);
+  s.held = 0.4;  // collectives slow kernels
+  both(s, encoded);
+  s.held = 0;
+  s.kinds = kOneSlow;
+  both(s, encoded);
+  s.overlap = plan::Overlap::kNone;
+  both(s, encoded);
+  s = collectives;
+  s.fusion = {milliseconds(1.3), megabytes(15)};
+  both(s, one_per_tensor());
+  s = collectives;
+  s.priority = true;
+  both(s, pieces);
+  for (const bool pull_at_start : {false, true}) {
+    for (const plan::Overlap overlap : {plan::Overlap::kBackward, plan::Overlap::kNone}) {
+      s = collectives;
+      s.fabric = two_servers();
+      s.pull_at_start = pull_at_start;
+      s.overlap = overlap;
+      both(s, pieces);
+      std::vector<plan::Row> placed = one_per_tensor();
+      placed[0].server = 0;
+      placed[1].server = 1;
+      both(s, placed);
+    }
+  }
+  s.overlap = plan::Overlap::kBackward;
+  s.pull_at_start = false;
+  s.kinds = kOneSlow;
+  both(s, pieces);
+}
+
+TEST_CASE("event step: a stale worker's own loop, and measured layers", "[unit][events]") {
+  Setting s{.fabric = two_servers(), .consistency = plan::Consistency::kAsync};
+  both(s, one_per_tensor());
+  // Forward 1 + 4, backward 5 + 2: 12 ms, and a ring of 5 after each backward: 5 + 5, 10..15, 12..20.
+  s = {.layers = {{{milliseconds(1), Time::zero()}, {milliseconds(2), Time::zero()}},
+                  {{Time::zero(), milliseconds(4)}, {milliseconds(5), Time::zero()}}},
+       .fabric = two_nodes(gigabytes_per_second(1))};
+  CHECK(both(s, one_per_tensor()) == Approx(20));
+}
+
+TEST_CASE("event step: two unlike jobs on one leaf's uplink, or on one server's port", "[unit][events]") {
+  // Both last 19 ms alone: one computes 14 and sends for 5, the other computes 9 and sends for 10. Together: the second
+  // alone from 9 to 14, then both at half their pace: 5 ms are left of either, 14..24.
+  const cost::CollectiveModel ring = two_nodes(gigabytes_per_second(1));
+  Setting slow{.fabric = ring};
+  slow.layers = {{{milliseconds(4), Time::zero()}, {milliseconds(2), Time::zero()}},
+                 {{milliseconds(4), Time::zero()}, {milliseconds(4), Time::zero()}}};
+  const Simulated late(two_layers(), {gradient(megabytes(10), 0)}, slow);
+  const Simulated early(two_layers(), {gradient(megabytes(20), 0)}, {.fabric = ring});
+  REQUIRE(late.alone().step.in(milliseconds) == Approx(19));
+  REQUIRE(early.alone().step.in(milliseconds) == Approx(19));
+  const auto steps = [&](std::size_t servers_of_early, const EventOptions& options) {
+    const std::vector<SimulatedJob> jobs{late.job(), early.job(Time::zero(), servers_of_early)};
+    const EventStep run = simulate(jobs, options).value();
+    CHECK(run.step == run.steps[0]);  // the jobs like the first
+    return std::pair{run.steps[0].in(milliseconds), run.steps[1].in(milliseconds)};
+  };
+  const Bandwidth rate = cost::effective_rates(ring.communicator(), ring.library()).inter;
+  const auto check = [&](const std::pair<double, double>& both, double expected) {
+    CHECK(both.first == Approx(expected));
+    CHECK(both.second == Approx(expected));
+  };
+  check(steps(0, {}), 24);  // the port that both fill
+  check(steps(1, {}), 19);  // servers of their own, and a leaf that never fills
+  // Each job's two nodes cross the uplink: it has room for one job, or for both.
+  check(steps(1, {.uplink = rate * 2.0}), 24);
+  check(steps(1, {.uplink = rate * 4.0}), 19);
+  // On the same servers and an uplink for one: no worse than either.
+  check(steps(0, {.uplink = rate * 2.0}), 24);
+}
+
+TEST_CASE("event step: a short job takes several steps beside a long one", "[unit][events]") {
+  // Alone 19 ms, and 9.5: without anything to share both keep their pace.
+  const Simulated lengthy(two_layers(), {gradient(megabytes(20), 0)}, {.fabric = two_nodes(gigabytes_per_second(1))});
+  Setting quick{.fabric = two_nodes(gigabytes_per_second(1))};
+  quick.layers = {{{milliseconds(1), Time::zero()}, {milliseconds(1), Time::zero()}},
+                  {{milliseconds(1), Time::zero()}, {milliseconds(1.5), Time::zero()}}};
+  const Simulated brief(two_layers(), {gradient(megabytes(10), 0)}, quick);
+  REQUIRE(brief.alone().step.in(milliseconds) == Approx(9.5));
+  const std::vector<SimulatedJob> apart{lengthy.job(), brief.job(Time::zero(), 1)};
+  const EventStep run = simulate(apart).value();
+  CHECK(run.steps[0].in(milliseconds) == Approx(19));
+  CHECK(run.steps[1].in(milliseconds) == Approx(9.5));
 }

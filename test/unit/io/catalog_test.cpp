@@ -386,8 +386,8 @@ TEST_CASE("catalog: profiles of other GPUs are not read past their head", "[unit
   std::ofstream(copy.path("hardware/calibration/t4.yaml")) << "calibration: t4\ngpu: t4\nproducts:\n  - [\n";
   std::ofstream(copy.path("hardware/calibration/p4.yaml")) << "products:\n  - x\ngpu: p4\ncalibration: p4\n";
   const auto data = copy.open();
-  const auto v100 = data->gpu("v100-sxm2-16gb").value();
-  const auto t4 = data->gpu("t4").value();
+  const auto v100 = data->datasheet("v100-sxm2-16gb").value();
+  const auto t4 = data->datasheet("t4").value();
   CHECK_THAT(said(data->profiles_near(v100)), Contains("p4.yaml:"));  // names its GPU late: all of it is read
   fs::remove(copy.path("hardware/calibration/p4.yaml"));
   const auto without = copy.open();

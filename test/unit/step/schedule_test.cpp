@@ -175,3 +175,63 @@ TEST_CASE("step: layer times that somebody measured win over the roofline", "[un
   CHECK(line.parts.compute.in(milliseconds) == Approx(8));
   CHECK(line.parts.memory.in(milliseconds) == Approx(4));
 }
+
+TEST_CASE("step: workers that wait for nobody are bound by the busiest server", "[unit][step]") {
+  // One worker at a time meets a server of 2.5 GB/s that all four share: 10 MB leave in 1 ms, arrive in 4, are served
+  // in 4 and fetched in 1. Layer 2's, ready at 7: 8, 12, 16, 17; layer 1's, ready at 9: 10, 16, 20, 21.
+  cost::PsFabric servers{.workers = 4,
+                         .workers_per_node = 1,
+                         .pcie = Bandwidth::infinity(),
+                         .node_network = gigabytes_per_second(10),
+                         .server_network = gigabytes_per_second(2.5),
+                         .server_memory = Bandwidth::infinity()};
+  Setting s{.fabric = servers, .consistency = plan::Consistency::kAsync};
+  cost::PricedStep step = test::priced(two_layers(), one_per_tensor(), s);
+  step.servers_seen_by_one = servers;
+  step.servers_seen_by_one->senders = 1;
+  // The four send 80 MB a step, which the server takes in 32 ms: no worker can be faster.
+  const answer::Timeline line = step::schedule(step).value();
+  CHECK(ms(line.step) == Approx(32));
+  CHECK(ms(line.parts.communication_exposed) == Approx(12 + 11));
+  // Alone with a faster server its own loop counts: 21 ms.
+  step.servers->server_network = gigabytes_per_second(20);
+  CHECK(ms(step::schedule(step)->step) == Approx(21));
+  // Who may be one step ahead waits for the slowest every other step: half of 10 % of 9 ms.
+  s.consistency = plan::Consistency::kStale;
+  s.staleness = 1;
+  s.wait = 0.1;
+  step = test::priced(two_layers(), one_per_tensor(), s);
+  step.servers_seen_by_one = servers;
+  step.servers_seen_by_one->senders = 1;
+  step.wait_for_slowest = 0;  // not every step
+  CHECK(ms(step::schedule(step)->step) == Approx(32.45));
+  // All wait for all: 16 ms to receive what four send at once. 7 + 1, 24, 40 and 9 + 1, 40, 56, fetched at 57.
+  s.consistency = plan::Consistency::kSync;
+  s.wait = 0;
+  CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(57));
+}
+
+TEST_CASE("step: a library that blocks the coordinator delays its next wake", "[unit][step]") {
+  // Ready at 7, 9, and, after 2 ms of encoding, 11. NCCL's coordinator wakes at 8, 10 and 12 and finds one each time:
+  // 8..13, 13..18, 18..23.
+  Setting s{.fabric = two_gpus(), .fusion = plan::FusionRule{milliseconds(2), megabytes(64)}};
+  std::vector<plan::Row> rows{gradient(megabytes(10), 1), gradient(megabytes(10), 0), gradient(megabytes(10), 0)};
+  rows[2].encoded = gigabytes(2);
+  CHECK(ms(scheduled(two_layers(), rows, s).step) == Approx(23));
+  // MPI's is busy until 13 and finds two then: 10 ms, and copying 20 MB in and out of the buffer at 1 TB/s.
+  cost::CollectiveLibrary mpi;
+  mpi.kind = cost::CollectiveLibraryKind::kMpi;
+  s.fabric = two_gpus(1, gigabytes_per_second(10), mpi);
+  CHECK(ms(scheduled(two_layers(), rows, s).step) == Approx(23.08));
+}
+
+TEST_CASE("step: synchronous GPUs of two kinds go at the slower's pace", "[unit][step]") {
+  // 1.5 times as slow: forward 4.5, layer 2 back at 10.5, 1.5 ms of encoding, its ring 12..17; layer 1 back at 15 and
+  // encoded at 16.5, its ring 17..22; the update 0.75.
+  Setting s{.fabric = two_gpus(), .update = milliseconds(0.5), .kinds = {{1, 1}, {1.5, 1}}};
+  std::vector<plan::Row> rows = one_per_tensor();
+  for (plan::Row& row : rows) row.encoded = gigabytes(1);  // 1 ms
+  CHECK(ms(scheduled(two_layers(), rows, s).step) == Approx(22.75));
+  s.wait = 0.1;  // of the 9 ms of the others
+  CHECK(ms(scheduled(two_layers(), rows, s).step) == Approx(22.75 + 0.9));
+}

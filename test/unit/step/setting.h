@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -159,6 +160,26 @@ inline cost::PricedStep priced(const workload::Model& model, const std::vector<p
 inline answer::Timeline scheduled(const workload::Model& model, const std::vector<plan::Row>& rows,
                                   const Setting& setting, answer::Detail detail = answer::Detail::kParts) {
   return step::schedule(priced(model, rows, setting), detail).value();
+}
+
+/// What a row costs by itself.
+using Once = std::function<Time(const plan::Row&)>;
+
+/// A plan with prices by hand: every layer of a class takes the same.
+inline cost::PricedStep by_hand(plan::StepPlan plan, Time forward, Time backward, const Once& once) {
+  cost::PricedStep step;
+  for (const plan::RankClass& one : plan.classes) {
+    const auto count = static_cast<double>(one.chunk.count);
+    cost::PricedClass priced;
+    priced.forward.assign(one.chunk.count, {forward, 1});
+    priced.backward.assign(one.chunk.count, {backward, 1});
+    priced.compute = (forward + backward) * count;
+    step.classes.push_back(std::move(priced));
+  }
+  for (const plan::Row& row : plan.rows) step.rows.push_back({.once = once(row)});
+  step.groups.resize(plan.groups.size());
+  step.plan = std::make_shared<const plan::StepPlan>(std::move(plan));
+  return step;
 }
 
 /// A job's priced step and its schedule on nominal GPUs, which events::simulate asks for.

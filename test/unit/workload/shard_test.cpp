@@ -200,4 +200,6 @@ TEST_CASE("shard: what keeps no operator is not cut", "[unit][workload]") {
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().code == ErrorCode::kUnsupported);
   CHECK(wrong.error().message.find("'traced'") != std::string::npos);
+  const Layer timed = layer(Measured{.time = {milliseconds(1), milliseconds(2)}}, {8, 16});
+  CHECK(shard(std::vector<Layer>{timed}, 2).error().code == ErrorCode::kUnsupported);
 }

@@ -1,0 +1,213 @@
+// What holds between plans, schedules and simulations, on random jobs of the catalog.
+#include <fmt/core.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "catalog.h"
+#include "ddlsim/plan/lower.h"
+#include "property/random_scenario.h"
+#include "unit/step/setting.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using ddlsim::test::log_uniform;
+using ddlsim::test::model;
+
+namespace {
+
+plan::Job random_job() {
+  plan::Job job;
+  job.model = model(*rc::gen::element<std::string>("resnet50", "gpt2", "bert_large"));
+  job.cluster.node = catalog().node(*rc::gen::element<std::string>("dgx1-v100", "dgx-a100")).value();
+  job.cluster.nodes = *rc::gen::element<std::int64_t>(1, 2, 4);
+  job.cluster.gpus_per_node = *rc::gen::element<std::int64_t>(1, 2, 4, 8);
+  job.cluster.node.network.bandwidth = gigabits_per_second(25) * log_uniform();
+  job.cluster.node.gpu.peak.fp32 = job.cluster.node.gpu.peak.fp32 * log_uniform();
+  job.batch = *rc::gen::inRange<std::int64_t>(1, 100);
+  job.launch_interval = microseconds(6) * log_uniform();
+  job.strategy.accumulation = *rc::gen::element<std::int64_t>(1, 1, 2, 5);
+  job.overlap = *rc::gen::element(plan::Overlap::kNone, plan::Overlap::kBackward);
+  return job;
+}
+
+plan::Job random_folded_job() {
+  plan::Job job = random_job();
+  plan::Strategy& strategy = job.strategy;
+  strategy.partition = megabytes(4) * std::exp(*rc::gen::inRange(0, 3000) / 1000.0);
+  if (*rc::gen::arbitrary<bool>()) {
+    strategy.kind = plan::StrategyKind::kPs;
+    strategy.servers = *rc::gen::element<std::int64_t>(0, 1, 3);
+    strategy.pull_at_start = *rc::gen::arbitrary<bool>();
+    strategy.local_aggregation = *rc::gen::arbitrary<bool>();
+    strategy.placement =
+        *rc::gen::element(plan::Placement::kEven, plan::Placement::kRoundRobin, plan::Placement::kGreedy);
+    strategy.grouping =
+        *rc::gen::element(plan::Grouping::kPerTensor, plan::Grouping::kFlat, plan::Grouping::kPartitions);
+  } else {
+    strategy.grouping = *rc::gen::element(plan::Grouping::kBuckets, plan::Grouping::kPerTensor, plan::Grouping::kFlat,
+                                          plan::Grouping::kPartitions);
+    strategy.bucket = mebibytes(25) * log_uniform();
+    strategy.compression =
+        *rc::gen::element(plan::Compression::kNone, plan::Compression::kTopK, plan::Compression::kPowerSgd);
+  }
+  return job;
+}
+
+plan::Job random_split_job() {
+  plan::Job job = random_job();
+  job.parallel.tensor = *rc::gen::element<std::int64_t>(1, 1, 2, 4);
+  job.parallel.pipeline = *rc::gen::element<std::int64_t>(1, 1, 2, 4);
+  job.parallel.schedule =
+      *rc::gen::element(plan::PipelineSchedule::kGpipe, plan::PipelineSchedule::kOneForwardOneBackward);
+  job.parallel.zero = *rc::gen::element(0, 1, 2, 3);
+  job.parallel.prefetch = *rc::gen::element<std::int64_t>(0, 1, 2, 100);
+  job.parallel.offload_optimizer = *rc::gen::arbitrary<bool>();
+  return job;
+}
+
+std::string words(const plan::Job& job) {
+  return fmt::format("{} batch {} on {} x {} {}, tensor {} pipeline {} zero {} offload {}, {} passes, {} {} overlap {}",
+                     job.model->id, job.batch, job.cluster.nodes, job.cluster.gpus_per_node, job.cluster.node.id,
+                     job.parallel.tensor, job.parallel.pipeline, job.parallel.zero, job.parallel.offload_optimizer,
+                     job.strategy.accumulation.get(), plan::word_for(job.strategy),
+                     name_of(plan::kGroupings, plan::grouping_of(job.strategy)),
+                     name_of(plan::kOverlaps, *job.overlap));
+}
+
+cost::PricedStep priced(const plan::Job& job, const std::shared_ptr<const plan::StepPlan>& plan) {
+  const cost::LayerPrices prices = cost::price_layers(job, *plan, {1, 1}).value();
+  return cost::price(job, plan, prices).value();
+}
+
+/// To 1e-9, or a picosecond for every message.
+bool same(Time a, Time b, std::size_t messages) {
+  return std::abs((a - b).in(seconds)) <= std::max(1e-9 * b.in(seconds), 1e-12 * static_cast<double>(messages + 1));
+}
+
+}  // namespace
+
+TEST_CASE("law: a simulated plan takes as long as its schedule, whatever GPUs it has", "[property]") {
+  CHECK(rc::check("kinds", [] {
+    plan::Job job = random_folded_job();
+    job.straggler = *rc::gen::element(1.0, 1.3, 4.0);
+    job.stragglers = *rc::gen::inRange<std::int64_t>(1, job.cluster.gpus() + 1);
+    RC_LOG(words(job) + fmt::format(", {} GPUs x {}", job.stragglers.get(), job.straggler.get()));
+    cost::PricedStep kinds = priced(job, std::make_shared<const plan::StepPlan>(plan::lower(job).value()));
+    // What collectives take from kernels is counted for alike GPUs alone.
+    kinds.sm_share = 0;
+    kinds.memory_per_wire_byte = Time::zero();
+    plan::StepPlan alike = *kinds.plan;
+    alike.classes.resize(1);
+    alike.classes.front().slowness = 1;
+    cost::PricedStep nominal = kinds;
+    nominal.plan = std::make_shared<const plan::StepPlan>(alike);
+    const answer::Timeline alone = step::schedule(nominal, answer::Detail::kWork).value();
+    const std::vector<events::SimulatedJob> one{{.step = &kinds, .alone = &alone}};
+    const Time by_events = events::simulate(one).value().step;
+    const Time by_recurrence = step::schedule(kinds).value().step;
+    RC_LOG(fmt::format("{} {}", by_events.in(seconds), by_recurrence.in(seconds)));
+    RC_ASSERT(same(by_events, by_recurrence, kinds.rows.size()));
+  }));
+}
+
+TEST_CASE("law: equal stages and free sends take (m + p - 1)(F + B)", "[property]") {
+  CHECK(rc::check("pipelines", [] {
+    const auto stages = *rc::gen::inRange<std::int64_t>(2, 17);
+    const auto micro_batches = *rc::gen::inRange<std::int64_t>(1, 40);
+    const auto layers = *rc::gen::inRange<std::int64_t>(1, 4);
+    const Time forward = milliseconds(1) * log_uniform();
+    const Time backward = milliseconds(1) * log_uniform();
+    auto whole = std::make_shared<workload::Model>();
+    whole->layers.resize(static_cast<std::size_t>(stages * layers));
+    plan::Job job;
+    job.model = whole;
+    job.cluster.gpus_per_node = job.cluster.node.gpus = stages;
+    job.parallel.pipeline = stages;
+    job.strategy.accumulation = micro_batches;
+    job.parallel.schedule =
+        *rc::gen::element(plan::PipelineSchedule::kGpipe, plan::PipelineSchedule::kOneForwardOneBackward);
+    const auto free = [](const plan::Row&) { return Time::zero(); };
+    const auto line = step::schedule(test::by_hand(plan::lower(job).value(), forward, backward, free)).value();
+    const double stage = (forward + backward).in(seconds) * static_cast<double>(layers);
+    const double expected = static_cast<double>(micro_batches + stages - 1) * stage;
+    RC_ASSERT(std::abs(line.step.in(seconds)-expected) <= 1e-12 * expected);
+    RC_ASSERT(std::abs(line.parts.bubble.in(seconds) - static_cast<double>(stages - 1) * stage) <= 1e-12 * expected);
+  }));
+}
+
+TEST_CASE("law: of a split step the parts are the whole, between its own work and all in turn", "[property]") {
+  CHECK(rc::check("splits", [] {
+    const plan::Job job = random_split_job();
+    RC_LOG(words(job));
+    const auto lowered = plan::lower(job);
+    RC_CLASSIFY(!lowered);
+    if (!lowered) {
+      const ErrorCode code = lowered.error().code;
+      RC_ASSERT(code == ErrorCode::kInvalidArgument || code == ErrorCode::kUnsupported);
+      return;
+    }
+    const auto plan = std::make_shared<const plan::StepPlan>(*lowered);
+    const cost::PricedStep step = priced(job, plan);
+    const answer::Timeline line = step::schedule(step).value();
+    const double whole = line.step.in(seconds);
+    RC_ASSERT(std::abs(line.parts.step().in(seconds)-whole) <= 1e-9 * whole);
+    double path = 0;
+    for (const answer::Segment& segment : line.critical_path) {
+      RC_ASSERT(segment.time >= Time::zero());
+      path += segment.time.in(seconds);
+    }
+    RC_ASSERT(std::abs(path - whole) <= 1e-9 * whole);
+    RC_ASSERT(line.parts.communication_exposed <= line.parts.communication * (1 + 1e-9));
+    // A class cannot be faster than its kernels, nor the step slower than everything of everybody in turn.
+    const auto passes = static_cast<double>(plan->micro_batches);
+    double serial = (line.waiting + line.parts.launch * static_cast<double>(plan->classes.size()) + step.input * passes)
+                        .in(seconds);
+    double kernels = 0;
+    for (const cost::PricedClass& one : step.classes) {
+      RC_ASSERT(whole >= ((one.compute + one.memory) * passes).in(seconds) * (1 - 1e-9));
+      for (const auto* pass : {&one.forward, &one.backward}) {
+        for (const cost::PricedLayer& layer : *pass) kernels += layer.kernels;
+      }
+      serial += ((one.compute + one.memory) * passes + one.update).in(seconds);
+    }
+    serial += kernels * passes * step.launch_interval.in(seconds);
+    for (std::size_t r = 0; r < step.rows.size(); ++r) {
+      const double times = static_cast<double>(plan->rows[r].count) * (plan->rows[r].every_pass ? passes : 1.0);
+      serial += step.rows[r].once.in(seconds)*times + step.rows[r].encoding.in(seconds)*times;
+    }
+    RC_ASSERT(whole <= serial * (1 + 1e-9));
+  }));
+}
+
+TEST_CASE("law: stages and shards hold what the whole model holds", "[property]") {
+  CHECK(rc::check("memory", [] {
+    plan::Job job = random_job();
+    job.parallel.pipeline = *rc::gen::element<std::int64_t>(2, 4);
+    job.parallel.zero = *rc::gen::element(0, 1, 2, 3);
+    if (job.cluster.gpus() % job.parallel.pipeline != 0) return;
+    RC_LOG(words(job));
+    const plan::StepPlan plan = plan::lower(job).value();
+    double parameters = 0;
+    for (const workload::Layer& layer : job.model->layers) {
+      for (const std::int64_t tensor : layer.parameters) parameters += static_cast<double>(tensor);
+    }
+    const auto data_ranks = static_cast<double>(plan.groups.front().ranks);
+    double weights = 0;
+    double states = 0;
+    std::size_t layers = 0;
+    for (const plan::RankClass& stage : plan.classes) {
+      RC_ASSERT(stage.chunk.first == layers);
+      layers += stage.chunk.count;
+      weights += stage.memory.weights.in(bytes);
+      states += stage.memory.optimizer_state.in(bytes);
+    }
+    RC_ASSERT(layers == job.model->layers.size());
+    const double whole = 4 * parameters;
+    RC_ASSERT(std::abs(weights * (job.parallel.zero == 3 ? data_ranks : 1) - whole) <= 1e-9 * whole);
+    const double all_states = whole * workload::state_values(job.model->optimizer);
+    RC_ASSERT(std::abs(states * (job.parallel.zero >= 1 ? data_ranks : 1) - all_states) <= 1e-9 * whole);
+  }));
+}

@@ -1,0 +1,208 @@
+// Steps of models that are split over ranks, laid out by hand.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "ddlsim/plan/lower.h"
+#include "unit/step/setting.h"
+
+using namespace ddlsim;
+using ddlsim::test::by_hand;
+using plan::Moment;
+using plan::PipelineSchedule;
+using plan::Row;
+using plan::RowKind;
+using primitives::CollectiveOp;
+
+namespace {
+
+constexpr Time kF = milliseconds(1);
+constexpr Time kB = milliseconds(2);
+
+/// Alike layers without an operator.
+std::shared_ptr<const workload::Model> layers(std::size_t count) {
+  workload::Model model;
+  for (std::size_t i = 0; i < count; ++i) {
+    workload::Layer layer;
+    layer.name = "layer " + std::to_string(i);
+    layer.parameters = {1000};
+    layer.output_elements = 1000;
+    model.layers.push_back(layer);
+  }
+  model.totals = workload::total(model.layers).value();
+  return std::make_shared<const workload::Model>(std::move(model));
+}
+
+plan::Job job_of(std::shared_ptr<const workload::Model> model, std::int64_t gpus) {
+  plan::Job job;
+  job.model = std::move(model);
+  job.cluster.gpus_per_node = job.cluster.node.gpus = gpus;
+  return job;
+}
+
+plan::StepPlan pipeline(PipelineSchedule schedule, std::int64_t stages, std::int64_t micro_batches,
+                        std::int64_t replicas = 1) {
+  plan::Job job = job_of(layers(static_cast<std::size_t>(stages)), stages * replicas);
+  job.parallel.pipeline = stages;
+  job.parallel.schedule = schedule;
+  job.strategy.accumulation = micro_batches;
+  return plan::lower(job).value();
+}
+
+/// Sends take so long, nothing else anything.
+test::Once sends(Time time) {
+  return [time](const Row& row) { return row.op == CollectiveOp::kSendRecv ? time : Time::zero(); };
+}
+
+answer::Timeline laid(const cost::PricedStep& step) { return step::schedule(step).value(); }
+
+/// The step, in ms, after checking that its parts and its path are it.
+double ms(const answer::Timeline& line) {
+  CHECK(line.parts.step().in(milliseconds) == Approx(line.step.in(milliseconds)));
+  Time path;
+  for (const answer::Segment& segment : line.critical_path) path += segment.time;
+  CHECK(path.in(milliseconds) == Approx(line.step.in(milliseconds)));
+  return line.step.in(milliseconds);
+}
+
+constexpr auto k1f1b = PipelineSchedule::kOneForwardOneBackward;
+constexpr auto kGpipe = PipelineSchedule::kGpipe;
+
+}  // namespace
+
+TEST_CASE("slots: two stages, four micro-batches, sends for nothing", "[unit][step]") {
+  // (m + p - 1)(F + B) = 5 * 3 ms; the first stage waits 3 of them for the other.
+  for (const PipelineSchedule schedule : {k1f1b, kGpipe}) {
+    const answer::Timeline line = laid(by_hand(pipeline(schedule, 2, 4), kF, kB, sends(Time::zero())));
+    CHECK(ms(line) == Approx(15));
+    CHECK(line.parts.bubble.in(milliseconds) == Approx(3));
+    CHECK(line.parts.compute.in(milliseconds) == Approx(12));
+    CHECK(line.parts.communication_exposed == Time::zero());
+  }
+}
+
+TEST_CASE("slots: 1F1B waits for sends in every round, GPipe at its ends", "[unit][step]") {
+  // Half a millisecond each way. Stage 0 F0 0..1, F1 1..2; stage 1 F0 1.5..2.5, B0 ..4.5, F1 ..5.5, B1 ..7.5;
+  // stage 0 B0 5..7, F2 ..8, B1 8..10, F3 ..11; stage 1 F2 8.5..9.5, B2 ..11.5, F3 ..12.5, B3 ..14.5;
+  // stage 0 B2 12..14, B3 15..17.
+  const answer::Timeline one = laid(by_hand(pipeline(k1f1b, 2, 4), kF, kB, sends(milliseconds(0.5))));
+  CHECK(ms(one) == Approx(17));
+  CHECK(one.parts.bubble.in(milliseconds) == Approx(5));
+  CHECK(one.parts.communication.in(milliseconds) == Approx(4 * 0.5));  // of either stage
+  // Stage 1 F0..F3 1.5..5.5, B0..B3 ..13.5; stage 0 has B0 at 8 and then all in a row: ..16.
+  CHECK(ms(laid(by_hand(pipeline(kGpipe, 2, 4), kF, kB, sends(milliseconds(0.5))))) == Approx(16));
+  // Sends longer than passes queue on their way. GPipe, 3 ms each: F at stage 1 arrives 4, 7, 10, 13 and runs ..14;
+  // B0..B3 end 16, 18, 20, 22; they are back at 19, 22, 25, 28: ..30.
+  CHECK(ms(laid(by_hand(pipeline(kGpipe, 2, 4), kF, kB, sends(milliseconds(3))))) == Approx(30));
+}
+
+TEST_CASE("slots: a stage of two layers sets the pace", "[unit][step]") {
+  // Three layers in two stages, the second with two: F 1 and 2, B 2 and 4. GPipe, m = 2: stage 1 F 1..5, B0 ..9, B1
+  // ..13; stage 0 B0 9..11, B1 13..15. It waits 5..9 is 7 ms for B0 after its F at 2, and 2 for B1.
+  plan::Job job = job_of(layers(3), 2);
+  job.parallel.pipeline = 2;
+  job.parallel.schedule = kGpipe;
+  job.parallel.cuts = {1};
+  job.strategy.accumulation = std::int64_t{2};
+  const answer::Timeline line = laid(by_hand(plan::lower(job).value(), kF, kB, sends(Time::zero())));
+  CHECK(ms(line) == Approx(15));
+  CHECK(line.parts.bubble.in(milliseconds) == Approx(9));
+}
+
+TEST_CASE("slots: replicas of a pipeline sum gradients after their last backward", "[unit][step]") {
+  // Without sends stage 1 ends at 13 and stage 0 at 15; 3 ms of all-reduce each, then 1 of update: 19.
+  plan::StepPlan plan = pipeline(k1f1b, 2, 4, 2);
+  cost::PricedStep step = by_hand(std::move(plan), kF, kB, [](const Row& row) {
+    return row.op == CollectiveOp::kAllReduce ? milliseconds(3) : Time::zero();
+  });
+  for (cost::PricedClass& one : step.classes) one.update = milliseconds(1);
+  const answer::Timeline line = laid(step);
+  CHECK(ms(line) == Approx(19));
+  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(3));
+  CHECK(line.parts.memory.in(milliseconds) == Approx(1));
+  // Stage 1 alone with 6 ms: 13 + 6 + 1 = 20, more than 15 + 3 + 1.
+  for (std::size_t r = 0; r < step.rows.size(); ++r) {
+    if (step.rows[r].once > Time::zero() && step.plan->rows[r].rank_class == 1) step.rows[r].once = milliseconds(6);
+  }
+  CHECK(ms(laid(step)) == Approx(20));
+}
+
+TEST_CASE("slots: zero 3 gathers one layer ahead", "[unit][step]") {
+  // Four layers on four GPUs; a gather takes 1.5 ms, a scatter 1. On the channel and the GPU:
+  //   G0 0..1.5  G1 ..3  F0 1.5..2.5  G2 3..4.5  F1 3..4  G3 4.5..6  F2 4.5..5.5  F3 6..7
+  //   G3 7..8.5  G2 ..10  B3 8.5..10.5  G1 10.5..12  S3 ..13  B2 10.5..12.5  G0 13..14.5  S2 ..15.5  B1 12.5..14.5
+  //   S1 15.5..16.5  B0 14.5..16.5  S0 ..17.5  update ..18
+  // The GPU waits 1.5 + 0.5 + 0.5 + 0.5 forward, 1.5 before B3, 1 before the update.
+  plan::Job job = job_of(layers(4), 4);
+  job.parallel.zero = 3;
+  const auto once = [](const Row& row) {
+    return row.op == CollectiveOp::kAllGather ? milliseconds(1.5) : milliseconds(1);
+  };
+  cost::PricedStep step = by_hand(plan::lower(job).value(), kF, kB, once);
+  step.classes[0].update = milliseconds(0.5);
+  const answer::Timeline line = laid(step);
+  CHECK(ms(line) == Approx(18));
+  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(5.5));
+  CHECK(line.parts.communication.in(milliseconds) == Approx(8 * 1.5 + 4 * 1));
+  // All in turn: 12 of kernels, 16 of communication, 0.5.
+  job.overlap = plan::Overlap::kNone;
+  step = by_hand(plan::lower(job).value(), kF, kB, once);
+  step.classes[0].update = milliseconds(0.5);
+  CHECK(ms(laid(step)) == Approx(28.5));
+  // Two passes of zero 3 gather and scatter twice.
+  job.strategy.accumulation = std::int64_t{2};
+  step = by_hand(plan::lower(job).value(), kF, kB, once);
+  CHECK(ms(laid(step)) == Approx(56));
+}
+
+TEST_CASE("slots: zero 1 scatters once in a step, and gathers what was updated", "[unit][step]") {
+  // Two layers, two passes: F 0..2, B ..6, F ..8, B1 ..10, B0 ..12; S1 10..11, S0 12..13; update ..13.5, G0 ..15, G1
+  // ..16.5.
+  plan::Job job = job_of(layers(2), 2);
+  job.parallel.zero = 1;
+  job.strategy.accumulation = std::int64_t{2};
+  cost::PricedStep step = by_hand(plan::lower(job).value(), kF, kB, [](const Row& row) {
+    return row.op == CollectiveOp::kAllGather ? milliseconds(1.5) : milliseconds(1);
+  });
+  step.classes[0].update = milliseconds(0.5);
+  CHECK(ms(laid(step)) == Approx(16.5));
+  CHECK(laid(step).parts.communication_exposed.in(milliseconds) == Approx(4));
+  // Zero 2 scatters in both: S1 4..5, S0 6..7 as well, hidden.
+  job.parallel.zero = 2;
+  step = by_hand(plan::lower(job).value(), kF, kB, [](const Row&) { return milliseconds(1); });
+  CHECK(ms(laid(step)) == Approx(15));
+  CHECK(laid(step).parts.communication.in(milliseconds) == Approx(6));
+}
+
+TEST_CASE("slots: an offloaded optimizer", "[unit][step]") {
+  // Two layers: F ..2, B1 ..4, its copy 4..7, B0 ..6, its copy 7..10; the host 5 ms, weights back 4: 19.
+  plan::Job job = job_of(layers(2), 1);
+  job.parallel.offload_optimizer = true;
+  const answer::Timeline line = laid(by_hand(plan::lower(job).value(), kF, kB, [](const Row& row) {
+    if (row.kind == RowKind::kCopy) return milliseconds(3);
+    return row.kind == RowKind::kHost ? milliseconds(5) : milliseconds(4);
+  }));
+  CHECK(ms(line) == Approx(19));
+  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(13));
+}
+
+TEST_CASE("slots: the CPU issues kernels one by one, and goes on while the GPU waits", "[unit][step]") {
+  // Offload of two layers with copies for nothing, issued every 4 ms: the kernels end at 5, 9, 14, 18.
+  plan::Job job = job_of(layers(2), 1);
+  job.parallel.offload_optimizer = true;
+  cost::PricedStep step = by_hand(plan::lower(job).value(), kF, kB, [](const Row&) { return Time::zero(); });
+  step.launch_interval = milliseconds(4);
+  const answer::Timeline line = laid(step);
+  CHECK(ms(line) == Approx(18));
+  CHECK(line.parts.launch.in(milliseconds) == Approx(12));
+}
+
+TEST_CASE("slots: input that takes longer than the step is exposed; all wait for the slowest", "[unit][step]") {
+  cost::PricedStep step = by_hand(pipeline(k1f1b, 2, 4), kF, kB, sends(Time::zero()));
+  step.input = milliseconds(5);  // of one pass
+  CHECK(ms(laid(step)) == Approx(20));
+  CHECK(laid(step).parts.input_exposed.in(milliseconds) == Approx(5));
+  step.input = Time::zero();
+  step.wait_for_slowest = 0.1;  // of the 12 ms that a stage computes
+  CHECK(ms(laid(step)) == Approx(16.2));
+}
