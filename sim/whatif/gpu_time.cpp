@@ -18,7 +18,7 @@ std::shared_ptr<const cost::CalibratedTimes> calibrate(const StepQuestion& quest
                                 .assumed = assumed,
                                 .assumed_interval = {kInterval90Low, kInterval90High}};
   for (const ChosenProfile& chosen : scenario.profiles) {
-    calibration.profiles.push_back({chosen.profile.get(), chosen.lent});
+    calibration.profiles.push_back({chosen.profile.get(), chosen.borrowed});
   }
   return std::make_shared<const cost::CalibratedTimes>(cost::calibrated_times(
       *scenario.model, calibration, static_cast<double>(scenario.batch), scenario.precision, updated_bytes(question)));

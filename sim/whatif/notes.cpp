@@ -125,7 +125,7 @@ std::string calibration_note(const StepQuestion& question) {
   const auto percent = [&](Time part) { return all > Time::zero() ? 100 * (part / all) : 0; };
   std::vector<std::string> names;
   for (const ChosenProfile& chosen : question.scenario.profiles) {
-    names.push_back(chosen.profile->id + (chosen.lent ? " (lent)" : ""));
+    names.push_back(chosen.profile->id + (chosen.borrowed ? " (borrowed)" : ""));
   }
   std::string note = fmt::format(
       "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "

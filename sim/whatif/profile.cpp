@@ -60,8 +60,8 @@ Expected<void> set_profiles(Scenario& scenario, const io::Catalog& catalog) {
   if (scenario.calibration != "auto") {
     auto named = catalog.profile(scenario.calibration);
     if (!named) return tl::unexpected<Error>(named.error());
-    const bool lent = (*named)->gpu != gpu.id || changed(scenario);
-    scenario.profiles.push_back({std::move(*named), lent});
+    const bool borrowed = (*named)->gpu != gpu.id || changed(scenario);
+    scenario.profiles.push_back({std::move(*named), borrowed});
     return {};
   }
   if (is_stated(scenario, "efficiency") || is_stated(scenario, "efficiency.compute") ||
@@ -71,7 +71,7 @@ Expected<void> set_profiles(Scenario& scenario, const io::Catalog& catalog) {
   auto near = near_profiles(gpu, catalog);
   if (!near) return tl::unexpected<Error>(near.error());
   for (Candidate& candidate : *near) {
-    candidate.chosen.lent = candidate.chosen.lent || changed(scenario);
+    candidate.chosen.borrowed = candidate.chosen.borrowed || changed(scenario);
     scenario.profiles.push_back(std::move(candidate.chosen));
   }
   return {};

@@ -3,8 +3,8 @@
 // `gpu.calibration`: none; the id of a profile; or auto: the GPU's own first, then those of GPUs of its architecture,
 // the nearest datasheet first, for the curves that the former lack; none that is over three times away in peak rate or
 // bandwidth. Shares that somebody stated (efficiency.compute, efficiency.memory, efficiency) win over auto. A profile
-// counts as lent where it was measured on another GPU, or where somebody stated another peak rate or bandwidth than the
-// datasheet's.
+// counts as borrowed where it was measured on another GPU, or where somebody stated another peak rate or bandwidth than
+// the datasheet's.
 #pragma once
 
 #include "ddlsim/support/error.h"

@@ -47,7 +47,7 @@ inline constexpr double kDefaultJitter = 0.01;
 /// A profile that may answer for the scenario's GPU.
 struct ChosenProfile {
   std::shared_ptr<const hardware::GpuProfile> profile;
-  bool lent = false;  // measured on another GPU, or on another datasheet than stated
+  bool borrowed = false;  // measured on another GPU, or on another datasheet than stated
 };
 
 struct Scenario {

@@ -28,18 +28,18 @@ TEST_CASE("profile: a GPU's own comes first, its architecture's help out", "[uni
   const auto own = scenario({{"gpu", "v100-pcie-32gb", {}}}).value();
   REQUIRE(own.profiles.size() >= 2);
   CHECK(own.profiles.front().profile->gpu == "v100-pcie-32gb");
-  CHECK_FALSE(own.profiles.front().lent);
-  CHECK(own.profiles[1].lent);
+  CHECK_FALSE(own.profiles.front().borrowed);
+  CHECK(own.profiles[1].borrowed);
   const auto other = scenario({{"gpu", "v100s-pcie-32gb", {}}}).value();
   REQUIRE_FALSE(other.profiles.empty());
-  CHECK(other.profiles.front().lent);
+  CHECK(other.profiles.front().borrowed);
   CHECK(scenario({{"gpu", "k80", {}}}).value().profiles.empty());
 }
 
 TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
   const auto faster = scenario({{"gpu", "v100-pcie-32gb", {}}, {"gpu.peak.fp32", "28 TFLOP/s", {}}}).value();
   REQUIRE_FALSE(faster.profiles.empty());
-  CHECK(faster.profiles.front().lent);
+  CHECK(faster.profiles.front().borrowed);
 }
 
 TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
@@ -49,7 +49,7 @@ TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
   const auto named = scenario({{"gpu.calibration", "t4", {}}}).value();
   REQUIRE(named.profiles.size() == 1);
   CHECK(named.profiles.front().profile->gpu == "t4");
-  CHECK(named.profiles.front().lent);
+  CHECK(named.profiles.front().borrowed);
   const auto unknown = scenario({{"gpu.calibration", "v100-pice-32gb", {}}});
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code == ErrorCode::kNotFound);
@@ -58,15 +58,15 @@ TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
 TEST_CASE("profile: provenance and interval follow from what was measured", "[unit][whatif]") {
   const auto ratio = [](const answer::Prediction& p) { return p.interval_90.second / p.interval_90.first; };
   const auto own = predict(scenario({{"gpu", "v100-pcie-32gb", {}}}).value()).value();
-  const auto lent = predict(scenario({{"gpu", "v100s-pcie-32gb", {}}}).value()).value();
+  const auto borrowed = predict(scenario({{"gpu", "v100s-pcie-32gb", {}}}).value()).value();
   const auto none = predict(scenario({{"gpu.calibration", "none", {}}}).value()).value();
   CHECK(own.provenance == Provenance::kExtrapolated);  // the weight update has no curve of its own
-  CHECK(lent.provenance == Provenance::kExtrapolated);
+  CHECK(borrowed.provenance == Provenance::kExtrapolated);
   CHECK(none.provenance == Provenance::kAssumed);
-  CHECK(ratio(own) < ratio(lent));
-  CHECK(ratio(lent) < ratio(none));
+  CHECK(ratio(own) < ratio(borrowed));
+  CHECK(ratio(borrowed) < ratio(none));
   CHECK(noted(own, "within what was measured"));
-  CHECK(noted(lent, "(lent)"));
+  CHECK(noted(borrowed, "(borrowed)"));
   CHECK_FALSE(noted(own, "assumed: 70 %"));
 }
 
