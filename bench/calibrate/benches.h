@@ -18,24 +18,24 @@ class Cublas;
 /// Null where cuBLAS cannot be found; `why` says so.
 std::shared_ptr<Cublas> open_cublas(Gpu& gpu, std::string& why);
 [[nodiscard]] std::string cublas_version(const Cublas& cublas);
-/// The product's launch: operands from the GPU's rings, row-major, as `layout` says: nt: B is stored [n, k].
-[[nodiscard]] Launch product_launch(Gpu& gpu, std::shared_ptr<Cublas> cublas, const Point& point);
+/// The GEMM's launch: operands from the GPU's rings, row-major, as `layout` says: nt: B is stored [n, k].
+[[nodiscard]] Launch gemm_launch(Gpu& gpu, std::shared_ptr<Cublas> cublas, const Point& point);
 
 Bench make_launches(Gpu& gpu, std::shared_ptr<Cublas> cublas);
-Bench make_sweeps(Gpu& gpu);
+Bench make_streams(Gpu& gpu);
 Bench make_rows(Gpu& gpu);
-Bench make_products(Gpu& gpu, std::shared_ptr<Cublas> cublas);
+Bench make_gemms(Gpu& gpu, std::shared_ptr<Cublas> cublas);
 Bench make_convolutions(Gpu& gpu, std::string& version);
 Bench make_copies(Gpu& gpu);
 Bench make_collectives(Gpu& gpu, std::string& version);
 Bench make_overlap(Gpu& gpu, std::shared_ptr<Cublas> cublas);
 Bench make_host();
 
-/// y = a + 2 b, `bytes` in all, as the sweeps' bench launches it.
+/// y = a + 2 b, `bytes` in all, as the streams' bench launches it.
 [[nodiscard]] Launch triad_launch(Gpu& gpu, std::int64_t bytes);
 
-std::string check_sweeps(Gpu& gpu);
+std::string check_streams(Gpu& gpu);
 std::string check_rows(Gpu& gpu);
-std::string check_products(Gpu& gpu, std::shared_ptr<Cublas> cublas);
+std::string check_gemms(Gpu& gpu, std::shared_ptr<Cublas> cublas);
 
 }  // namespace ddlsim::measure

@@ -89,10 +89,10 @@ Bench make_launches(Gpu& gpu, std::shared_ptr<Cublas> cublas) {
     }
     if (cublas == nullptr) throw Unavailable("cuBLAS was not found");
     Point small;
-    small.op = "product";
+    small.op = "gemm";
     small.precision = "fp32";
     small.m = small.n = small.k = 128;
-    return cpu_cost(gpu, product_launch(gpu, cublas, small), kBehindGate / 2);
+    return cpu_cost(gpu, gemm_launch(gpu, cublas, small), kBehindGate / 2);
   };
 }
 

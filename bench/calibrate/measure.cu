@@ -119,7 +119,7 @@ class Session {
       return 2;
     }
     if (cublas_ == nullptr)
-      std::fprintf(stderr, "no products: cuBLAS was not found (--libraries DIR): %s\n", why.c_str());
+      std::fprintf(stderr, "no GEMMs: cuBLAS was not found (--libraries DIR): %s\n", why.c_str());
     plan_ = make_plan(options_, gpu_.facts, cores());
     for (const Block& block : plan_) points_ += block.points.size();
     Progress progress(points_);
@@ -254,12 +254,12 @@ class Session {
 
   Bench make(const std::string& name, std::string& version, std::string& wrong) {
     if (name == "launches") return make_launches(gpu_, cublas_);
-    if (name == "sweeps") wrong = check_sweeps(gpu_);
-    if (name == "sweeps") return make_sweeps(gpu_);
+    if (name == "streams") wrong = check_streams(gpu_);
+    if (name == "streams") return make_streams(gpu_);
     if (name == "rows") wrong = check_rows(gpu_);
     if (name == "rows") return make_rows(gpu_);
-    if (name == "products" && cublas_ != nullptr) wrong = check_products(gpu_, cublas_);
-    if (name == "products") return make_products(gpu_, cublas_);
+    if (name == "gemms" && cublas_ != nullptr) wrong = check_gemms(gpu_, cublas_);
+    if (name == "gemms") return make_gemms(gpu_, cublas_);
     if (name == "convolutions") return make_convolutions(gpu_, version);
     if (name == "copies") return make_copies(gpu_);
     if (name == "collectives") return make_collectives(gpu_, version);

@@ -17,7 +17,7 @@ inline constexpr const char* kUsage =
 
   --out FILE        rows, JSON lines (measurement.jsonl); what the fit does not read goes to FILE.extra.jsonl
   --quick           fewer points, about a minute
-  --only BENCH,...  of launches, sweeps, rows, products, convolutions, copies, collectives, overlap, host
+  --only BENCH,...  of launches, streams, rows, gemms, convolutions, copies, collectives, overlap, host
   --budget SECONDS  stop after about so long (480; 60 with --quick)
   --device N        the GPU (0)
   --seed N          of the points' order and choice (1)
@@ -27,7 +27,7 @@ inline constexpr const char* kUsage =
 Exit: 0 all measured or budget spent, 1 stopped (Ctrl-C keeps what was measured) or failed, 2 wrong usage.
 )";
 
-inline constexpr const char* kBenches[] = {"launches", "sweeps",      "rows",    "products", "convolutions",
+inline constexpr const char* kBenches[] = {"launches", "streams",     "rows",    "gemms", "convolutions",
                                            "copies",   "collectives", "overlap", "host"};
 
 struct Options {

@@ -1,4 +1,4 @@
-// A product or a triad while other blocks hold multiprocessors, as a collective's do, or while a copy takes bandwidth.
+// A GEMM or a triad while other blocks hold multiprocessors, as a collective's do, or while a copy takes bandwidth.
 //
 // A holding block asks for all the shared memory that a block may have, so that nothing else fits beside it, and waits
 // for the host; it gives up after 4 s.
@@ -75,11 +75,11 @@ class Overlap {
 
  private:
   Launch launch_of(const Point& point) {
-    if (point.kind != "product") return triad_launch(gpu_, point.bytes);
+    if (point.kind != "gemm") return triad_launch(gpu_, point.bytes);
     if (cublas_ == nullptr) throw Unavailable("cuBLAS was not found");
-    Point product = point;
-    product.op = "product";
-    return product_launch(gpu_, cublas_, product);
+    Point gemm = point;
+    gemm.op = "gemm";
+    return gemm_launch(gpu_, cublas_, gemm);
   }
 
   /// Returns when all have come.

@@ -1,18 +1,18 @@
 // What is measured: the points of every bench, in random but seeded order. Host only.
 //
 //   launches      an event, an empty kernel, a graph; on the GPU and on the CPU
-//   sweeps        copy, triad, GELU, Adam, look-up, pooling, batch norm: 4 KB to 2 GB by sqrt 2, by 2^(1/4) near the L2
+//   streams       copy, triad, GELU, Adam, look-up, pooling, batch norm: 4 KB to 2 GB by sqrt 2, by 2^(1/4) near the L2
 //   rows          softmax and layer norm: rows 1 to 64 Ki of 64 to 16 Ki elements
-//   products      see plan_products.h
+//   gemms         see plan_gemms.h
 //   convolutions  ResNet-50, VGG-16 and depthwise shapes, three passes
 //   copies, collectives, overlap, host
-// A GPU's numbers decide the dense part of the sweeps and the waves of products and overlaps.
+// A GPU's numbers decide the dense part of the streams and the waves of GEMMs and overlaps.
 #pragma once
 
 #include <cmath>
 
 #include "options.h"
-#include "plan_products.h"
+#include "plan_gemms.h"
 #include "point.h"
 
 namespace ddlsim::measure {
@@ -20,7 +20,7 @@ namespace ddlsim::measure {
 inline double spread(double from, double step, int i) { return from * std::pow(step, i); }
 
 /// Sizes in bytes.
-inline std::vector<std::int64_t> sweep_sizes(const Device& device, bool dense_too, bool quick) {
+inline std::vector<std::int64_t> stream_sizes(const Device& device, bool dense_too, bool quick) {
   std::vector<std::int64_t> sizes;
   const double step = quick ? 2.0 : std::sqrt(2.0);
   const double most = std::min(2147483648.0, 0.2 * static_cast<double>(device.memory));
@@ -33,8 +33,8 @@ inline std::vector<std::int64_t> sweep_sizes(const Device& device, bool dense_to
   return sizes;
 }
 
-/// A kernel of the sweeps; `streams` arrays of one size are read or written.
-struct SweepKernel {
+/// A kernel of the streams; `streams` arrays of one size are read or written.
+struct StreamKernel {
   const char* what;
   const char* kind;
   int streams;
@@ -43,7 +43,7 @@ struct SweepKernel {
   bool extra;  // not for the fit
 };
 
-inline constexpr SweepKernel kSweepKernels[] = {
+inline constexpr StreamKernel kStreamKernels[] = {
     {"copy", "copy", 2, true, true, false},         {"triad", "elementwise", 3, true, true, false},
     {"gelu", "elementwise", 2, true, false, false}, {"adam", "update", 7, false, false, false},
     {"gather", "lookup", 2, false, false, false},   {"max2x2", "pool", 5, true, false, false},
@@ -51,18 +51,18 @@ inline constexpr SweepKernel kSweepKernels[] = {
     {"write", "write", 1, true, false, true},
 };
 
-inline void add_sweeps(const SweepKernel& kernel, const std::string& precision, const Device& device, bool quick,
-                       std::vector<Point>& points) {
+inline void add_streams(const StreamKernel& kernel, const std::string& precision, const Device& device, bool quick,
+                        std::vector<Point>& points) {
   std::int64_t before = 0;
-  for (const std::int64_t size : sweep_sizes(device, kernel.dense, quick)) {
+  for (const std::int64_t size : stream_sizes(device, kernel.dense, quick)) {
     // Arrays of whole 4 KB, so that every kernel reads 16 bytes a thread without a tail.
     const std::int64_t array = std::max<std::int64_t>(1, size / kernel.streams / 4096) * 4096;
     if (array == before) continue;
     before = array;
     Point point;
-    point.bench = "sweeps";
+    point.bench = "streams";
     point.what = kernel.what;
-    point.op = "sweep";
+    point.op = "memory_bound";
     point.kind = kernel.kind;
     point.precision = precision;
     point.bytes = array * kernel.streams;
@@ -73,10 +73,10 @@ inline void add_sweeps(const SweepKernel& kernel, const std::string& precision, 
   }
 }
 
-inline Block plan_sweeps(const std::string& precision, const Device& device, bool quick) {
-  Block block{"sweeps " + precision, "sweeps", precision, 5, {}};
-  for (const SweepKernel& kernel : kSweepKernels) {
-    if (precision == "fp32" || kernel.half) add_sweeps(kernel, precision, device, quick, block.points);
+inline Block plan_streams(const std::string& precision, const Device& device, bool quick) {
+  Block block{"streams " + precision, "streams", precision, 5, {}};
+  for (const StreamKernel& kernel : kStreamKernels) {
+    if (precision == "fp32" || kernel.half) add_streams(kernel, precision, device, quick, block.points);
   }
   return block;
 }
@@ -91,7 +91,7 @@ inline Block plan_rows(const std::string& precision, const Device& device, bool 
         Point point;
         point.bench = "rows";
         point.what = kind;
-        point.op = "sweep";
+        point.op = "memory_bound";
         point.kind = kind;
         point.precision = precision;
         point.bytes = bytes;
@@ -238,7 +238,7 @@ inline Block plan_collectives(const Device& device, bool quick) {
   return block;
 }
 
-/// A product of `waves` times the multiprocessors' tiles of 128 x 128, or a triad, beside blocks that hold `taken`.
+/// A GEMM of `waves` times the multiprocessors' tiles of 128 x 128, or a triad, beside blocks that hold `taken`.
 inline Block plan_overlap(const Device& device, bool quick) {
   Block block{"overlap", "overlap", "bf16", 4, {}};
   if (device.capability < 80) block.precision = "fp16";
@@ -248,7 +248,7 @@ inline Block plan_overlap(const Device& device, bool quick) {
     if (taken * 2 > device.multiprocessors) continue;
     for (const double wave : waves) {
       const auto tiles = std::max<std::int64_t>(1, std::llround(wave * static_cast<double>(device.multiprocessors)));
-      Point point = simple_point("overlap", "", "overlap", "product", 0);
+      Point point = simple_point("overlap", "", "overlap", "gemm", 0);
       point.precision = block.precision;
       // As square as its tiles allow.
       auto across = static_cast<std::int64_t>(std::sqrt(static_cast<double>(tiles)));
@@ -261,7 +261,7 @@ inline Block plan_overlap(const Device& device, bool quick) {
           "overlap " + number(wave) + " waves, " + std::to_string(point.m) + "x" + std::to_string(point.n) + "x4096";
       block.points.push_back(point);
     }
-    Point triad = simple_point("overlap", "overlap triad", "overlap", "sweep", std::int64_t{384} << 20);
+    Point triad = simple_point("overlap", "overlap triad", "overlap", "memory_bound", std::int64_t{384} << 20);
     triad.precision = "fp32";
     triad.taken = taken;
     block.points.push_back(triad);
@@ -304,13 +304,13 @@ inline double expected_seconds(const Point& point, const Device& device) {
 inline std::vector<Block> make_plan(const Options& options, const Device& device, std::int64_t cores) {
   std::vector<Block> all;
   all.push_back(plan_launches());
-  for (const char* precision : {"fp32", "fp16"}) all.push_back(plan_sweeps(precision, device, options.quick));
+  for (const char* precision : {"fp32", "fp16"}) all.push_back(plan_streams(precision, device, options.quick));
   for (const char* precision : {"fp32", "fp16"}) all.push_back(plan_rows(precision, device, options.quick));
   for (const char* precision : {"fp32", "tf32", "fp16", "bf16"}) {
     const bool known =
         device.capability >= 80 || (precision != std::string("tf32") && precision != std::string("bf16"));
     if (!known) continue;
-    all.push_back(plan_products(precision, device, options.quick, options.seed));
+    all.push_back(plan_gemms(precision, device, options.quick, options.seed));
     all.push_back(plan_convolutions(precision, options.quick));
   }
   all.push_back(plan_copies(device, options.quick));

@@ -43,7 +43,7 @@ struct Point {
   std::string kind;
   std::string precision;
   std::string layout = "nt";
-  std::int64_t products = 1;
+  std::int64_t batch_count = 1;
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
@@ -69,7 +69,7 @@ inline double Point::flops() const {
                           ? static_cast<double>(conv.batch * conv.output() * conv.output()) *
                                 static_cast<double>(conv.out * conv.in / conv.groups) *
                                 static_cast<double>(conv.kernel * conv.kernel)
-                          : static_cast<double>(products * m) * static_cast<double>(n) * static_cast<double>(k);
+                          : static_cast<double>(batch_count * m) * static_cast<double>(n) * static_cast<double>(k);
   return 2 * macs;
 }
 
@@ -80,7 +80,7 @@ inline double Point::traffic() const {
         static_cast<double>(conv.batch * (conv.in * conv.size * conv.size + conv.out * conv.output() * conv.output())) +
         static_cast<double>(conv.out * conv.in / conv.groups * conv.kernel * conv.kernel);
   } else {
-    elements = static_cast<double>(products) * static_cast<double>(m * k + k * n + m * n);
+    elements = static_cast<double>(batch_count) * static_cast<double>(m * k + k * n + m * n);
   }
   return static_cast<double>(bytes) + elements * static_cast<double>(element_size(precision));
 }
@@ -100,8 +100,8 @@ inline std::string Point::keys() const {
   line.add("bench", what).add("op", op);
   if (op != "convolution" && !kind.empty()) line.add("kind", kind);
   if (!precision.empty() && op != "overlap") line.add("precision", precision);
-  if (op == "product") {
-    line.add("products", products).add("m", m).add("n", n).add("k", k).add("layout", layout);
+  if (op == "gemm") {
+    line.add("gemms", batch_count).add("m", m).add("n", n).add("k", k).add("layout", layout);
   } else if (op == "convolution") {
     add_convolution(line, *this);
   } else if (op == "overlap") {
@@ -110,7 +110,7 @@ inline std::string Point::keys() const {
   if (bytes > 0 && op != "overlap") line.add("bytes", bytes);
   if (row > 0) line.add("row", row);
   if (threads > 0) line.add("threads", threads);
-  if (op == "product" || op == "sweep") line.add("cold", cold);
+  if (op == "gemm" || op == "memory_bound") line.add("cold", cold);
   return line.keys();
 }
 

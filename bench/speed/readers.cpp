@@ -13,8 +13,8 @@
 
 #include "ddlsim/calib/convolution_fit.h"
 #include "ddlsim/calib/fit.h"
-#include "ddlsim/calib/product_fit.h"
-#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/calib/gemm_fit.h"
+#include "ddlsim/cost/memory_bound_time.h"
 #include "ddlsim/importers/kineto_file.h"
 #include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/io/catalog.h"
@@ -169,13 +169,15 @@ void import_onnx(benchmark::State& state) {
 }
 BENCHMARK(import_onnx)->Name("ONNX import, ResNet-50 with weights")->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// Rows that a shipped profile's own curves would give, 3 % either way: of products, convolutions and sweeps.
+/// Rows that a shipped profile's own curves would give, 3 % either way: of GEMMs, convolutions and kernels bound by
+/// memory.
 class Rows {
  public:
   Rows(const hardware::GpuProfile& profile, const hardware::Gpu& gpu) {
-    for (int i = 0; i < 16'000; ++i) product(profile.products.front(), gpu);
+    for (int i = 0; i < 16'000; ++i) gemm(profile.gemms.front(), gpu);
     for (int i = 0; i < 4'000; ++i) convolution(profile.convolutions.front(), gpu);
-    for (int i = 0; i < 10'000; ++i) sweep(profile.sweeps[static_cast<std::size_t>(i) % profile.sweeps.size()], gpu);
+    for (int i = 0; i < 10'000; ++i)
+      memory_bound(profile.memory_bound[static_cast<std::size_t>(i) % profile.memory_bound.size()], gpu);
   }
   std::vector<primitives::KernelMeasurement> take() { return std::move(rows_); }
 
@@ -188,10 +190,11 @@ class Rows {
     time = time * std::uniform_real_distribution(0.97, 1.03)(random_);
     rows_.push_back({what, precision, time, std::move(series), static_cast<int>(rows_.size()) + 2, false});
   }
-  void product(const hardware::ProductCurve& curve, const hardware::Gpu& gpu) {
-    const primitives::Product what{1, octaves(16, 8192), octaves(16, 8192), octaves(16, 8192), primitives::Grows::kM};
-    const hardware::ProductSize size{1, static_cast<double>(what.m), static_cast<double>(what.n),
-                                     static_cast<double>(what.k)};
+  void gemm(const hardware::GemmCurve& curve, const hardware::Gpu& gpu) {
+    const primitives::Gemm what{1, octaves(16, 8192), octaves(16, 8192), octaves(16, 8192),
+                                primitives::BatchScales::kM};
+    const hardware::GemmSize size{1, static_cast<double>(what.m), static_cast<double>(what.n),
+                                  static_cast<double>(what.k)};
     add(what, curve.precision, calib::as_measured(curve, hardware::device_spec(gpu, curve.precision), size));
   }
   void convolution(const hardware::ConvolutionCurve& curve, const hardware::Gpu& gpu) {
@@ -208,15 +211,15 @@ class Rows {
     const Time time = calib::as_measured(curve, hardware::device_spec(gpu, curve.precision), {shape, batch, {}, {}});
     add(primitives::TimedConvolution{shape, batch}, curve.precision, time);
   }
-  void sweep(const hardware::SweepCurve& curve, const hardware::Gpu& gpu) {
-    const std::int64_t row = curve.kind == primitives::SweepKind::kElementwise ? 0
-                             : curve.row_from > 0                              ? octaves(1100, 8192)
-                                                                               : octaves(32, 1000);
+  void memory_bound(const hardware::MemoryBoundCurve& curve, const hardware::Gpu& gpu) {
+    const std::int64_t row = curve.kind == primitives::MemoryBoundKind::kElementwise ? 0
+                             : curve.row_from > 0                                    ? octaves(1100, 8192)
+                                                                                     : octaves(32, 1000);
     const DataSize traffic = bytes(static_cast<double>(octaves(1e5, 1e9)));
-    const Time kernel = cost::sweep_time(curve, hardware::device_spec(gpu, Precision::kFp32),
-                                         {traffic, cost::rows_of(traffic, row, bytes(4))});
+    const Time kernel = cost::memory_bound_time(curve, hardware::device_spec(gpu, Precision::kFp32),
+                                                {traffic, cost::rows_of(traffic, row, bytes(4))});
     const hardware::MeasuringOverhead& overhead = curve.overheads.front();
-    add(primitives::TimedSweep{curve.kind, traffic, row}, Precision::kFp32, cost::measured_time(overhead, kernel),
+    add(primitives::TimedMemoryBound{curve.kind, traffic, row}, Precision::kFp32, cost::measured_time(overhead, kernel),
         overhead.series);
   }
 
@@ -236,9 +239,9 @@ void fit(benchmark::State& state) {
       state.SkipWithError(to_string(fitted.error()).c_str());
       break;
     }
-    error = fitted->products.front().report.mean;
+    error = fitted->gemms.front().report.mean;
   }
-  state.SetLabel(fmt::format("{} rows, products {:.1f} % off where held out", rows.size(), 100 * error));
+  state.SetLabel(fmt::format("{} rows, GEMMs {:.1f} % off where held out", rows.size(), 100 * error));
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(fit)->Name("fit of a GPU's profile to 30,000 rows")->UseRealTime()->Unit(benchmark::kMillisecond);

@@ -9,8 +9,8 @@
 #include "ddlsim/calib/holdout.h"
 #include "ddlsim/calib/robust.h"
 #include "ddlsim/cost/convolution_time.h"
-#include "ddlsim/cost/product_time.h"
-#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/cost/gemm_time.h"
+#include "ddlsim/cost/memory_bound_time.h"
 
 namespace ddlsim::calib {
 namespace {
@@ -48,45 +48,46 @@ CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
   return checked;
 }
 
-RowPrediction of_product(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
-                         const primitives::Product& product) {
-  const hardware::ProductSize size{static_cast<double>(product.products), static_cast<double>(product.m),
-                                   static_cast<double>(product.n), static_cast<double>(product.k)};
+RowPrediction of_gemm(const hardware::GemmCurve& curve, const hardware::DeviceSpec& spec,
+                      const primitives::Gemm& gemm) {
+  const hardware::GemmSize size{static_cast<double>(gemm.batch_count), static_cast<double>(gemm.m),
+                                static_cast<double>(gemm.n), static_cast<double>(gemm.k)};
   return {name_of_curve(curve),
           &curve.report,
-          cost::product_time(curve, spec, size, activation_size(curve.precision)),
+          cost::gemm_time(curve, spec, size, activation_size(curve.precision)),
           {{}, curve.overhead, curve.floor}};
 }
 
 RowPrediction of_convolution(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
-                             const primitives::TimedConvolution& row, std::int64_t order) {
+                             const primitives::TimedConvolution& row, std::int64_t rows_before) {
   return {
       name_of_curve(curve),
       &curve.report,
       cost::convolution_time(curve, spec, row.shape, static_cast<double>(row.batch), activation_size(curve.precision)),
-      {{}, overhead_of(curve, order), curve.product.floor}};
+      {{}, overhead_of(curve, rows_before), curve.implicit_gemm.floor}};
 }
 
-RowPrediction of_sweep(const hardware::SweepCurve& curve, const hardware::DeviceSpec& spec,
-                       const primitives::TimedSweep& sweep, const primitives::KernelMeasurement& row) {
-  const double rows =
-      curve.per_row > Time::zero() ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
-  return {name_of_curve(curve), &curve.report, cost::sweep_time(curve, spec, {sweep.traffic, rows, sweep.row}),
+RowPrediction of_memory_bound(const hardware::MemoryBoundCurve& curve, const hardware::DeviceSpec& spec,
+                              const primitives::TimedMemoryBound& kernel, const primitives::KernelMeasurement& row) {
+  const double rows = curve.time_per_row > Time::zero()
+                          ? cost::rows_of(kernel.traffic, kernel.row, activation_size(row.precision))
+                          : 0.0;
+  return {name_of_curve(curve), &curve.report, cost::memory_bound_time(curve, spec, {kernel.traffic, rows, kernel.row}),
           cost::overhead_of(curve, row.series)};
 }
 
 }  // namespace
 
-std::string name_of_curve(const hardware::ProductCurve& curve) {
-  return fmt::format("product {}{}", name_of(kPrecisions, curve.precision), curve.batched ? " batched" : "");
+std::string name_of_curve(const hardware::GemmCurve& curve) {
+  return fmt::format("gemm {}{}", name_of(kPrecisions, curve.precision), curve.batched ? " batched" : "");
 }
 
 std::string name_of_curve(const hardware::ConvolutionCurve& curve) {
   return fmt::format("convolution {}", name_of(kPrecisions, curve.precision));
 }
 
-std::string name_of_curve(const hardware::SweepCurve& curve) {
-  std::string name(name_of(primitives::kSweepKinds, curve.kind));
+std::string name_of_curve(const hardware::MemoryBoundCurve& curve) {
+  std::string name(name_of(primitives::kMemoryBoundKinds, curve.kind));
   if (curve.row_from > 0) name += fmt::format(" of rows from {}", curve.row_from);
   return name;
 }
@@ -94,18 +95,18 @@ std::string name_of_curve(const hardware::SweepCurve& curve) {
 std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, const hardware::Gpu& gpu,
                                          const primitives::KernelMeasurement& row) {
   const hardware::DeviceSpec spec = hardware::device_spec(gpu, row.precision);
-  if (const auto* product = std::get_if<primitives::Product>(&row.what)) {
-    const auto* curve = cost::product_curve(profile.products, row.precision, static_cast<double>(product->products));
-    if (curve != nullptr) return of_product(*curve, spec, *product);
+  if (const auto* gemm = std::get_if<primitives::Gemm>(&row.what)) {
+    const auto* curve = cost::gemm_curve(profile.gemms, row.precision, static_cast<double>(gemm->batch_count));
+    if (curve != nullptr) return of_gemm(*curve, spec, *gemm);
   }
   if (const auto* convolution = std::get_if<primitives::TimedConvolution>(&row.what)) {
     for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
-      if (curve.precision == row.precision) return of_convolution(curve, spec, *convolution, row.order);
+      if (curve.precision == row.precision) return of_convolution(curve, spec, *convolution, row.rows_before);
     }
   }
-  if (const auto* sweep = std::get_if<primitives::TimedSweep>(&row.what)) {
-    const auto chosen = cost::choose_sweep(profile, sweep->kind, sweep->row);
-    if (chosen) return of_sweep(*chosen->curve, spec, *sweep, row);
+  if (const auto* kernel = std::get_if<primitives::TimedMemoryBound>(&row.what)) {
+    const auto chosen = cost::choose_memory_bound(profile, kernel->kind, kernel->row);
+    if (chosen) return of_memory_bound(*chosen->curve, spec, *kernel, row);
   }
   return std::nullopt;
 }

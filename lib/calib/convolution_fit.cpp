@@ -19,7 +19,7 @@ namespace {
 
 using hardware::ConvolutionCurve;
 using hardware::DeviceSpec;
-using hardware::ProductSize;
+using hardware::GemmSize;
 
 constexpr double kScale = 0.1;  // of residuals: the choice among algorithms is not the model's to know
 constexpr double kPull = 0.03;  // per unit of a logarithm, of kPullRows rows
@@ -52,56 +52,56 @@ Expected<void> check(std::span<const ConvolutionRow> rows, const DeviceSpec& spe
 
 /// Which algorithms and tiles a curve has.
 struct Parts {
-  std::vector<Tile> implicit;
-  std::vector<Tile> transformed;
+  std::vector<Tile> implicit_gemm;
+  std::vector<Tile> nonfused;
   bool fused = true;
 };
 
 enum Shared : std::size_t {
   kOverhead,
   kFloor,
-  kDrift,
-  kMemory,
-  kExposed,
-  kStart,
-  kQuantised,
-  kSlowdown,
-  kSettle,
+  kOverheadGrowth,
+  kMemoryEfficiency,
+  kNotOverlapped,
+  kPrologueSteps,
+  kPartialWaveCost,
+  kSustainedSlowdown,
+  kSlowdownHalfTime,
   kFusedEfficiency,
-  kFusedStart,
-  kFusedMoved,
-  kApartStart,
-  kApartMoved,
-  kApartWeights,
-  kApartLaunch,
+  kFusedPrologueSteps,
+  kFusedWeightPasses,
+  kNonfusedPrologueSteps,
+  kNonfusedActivationPasses,
+  kNonfusedWeightPasses,
+  kNonfusedExtraLaunches,
   kSharedCount,
 };
 
-std::vector<Parameter> parameters_of(const Parts& parts, double least_time, double most_order) {
+std::vector<Parameter> parameters_of(const Parts& parts, double least_time, double most_rows_before) {
   const double t = least_time;
-  const double drift = t / std::pow(std::max(most_order, 1.0), 1.5);
+  const double growth = t / std::pow(std::max(most_rows_before, 1.0), 1.5);
   std::vector<Parameter> all(kSharedCount);
   // A library that chooses an algorithm takes its time, so that most rows have more overhead than the fastest.
   all[kOverhead] = in_logarithm({t * 1e-2, t * 0.5, t * 1.5});
   all[kFloor] = in_logarithm({t * 0.5, t, t * 1.1});
-  all[kDrift] = in_logarithm({drift * 1e-3, drift, drift * 50});
-  all[kMemory] = in_logarithm({0.2, 0.9, 1.5});
-  all[kExposed] = in_logarithm({0.01, 0.8, 1});
-  all[kStart] = in_logarithm({0.1, 8, 2000});
-  all[kQuantised] = in_logarithm({0.01, 0.8, 1});
-  all[kSlowdown] = in_logarithm({1e-4, 0.01, 1});  // clocks do not fall below half
-  all[kSettle] = in_logarithm({1e-5, 1e-3, 0.1});
+  all[kOverheadGrowth] = in_logarithm({growth * 1e-3, growth, growth * 50});
+  all[kMemoryEfficiency] = in_logarithm({0.2, 0.9, 1.5});
+  all[kNotOverlapped] = in_logarithm({0.01, 0.8, 1});
+  all[kPrologueSteps] = in_logarithm({0.1, 8, 2000});
+  all[kPartialWaveCost] = in_logarithm({0.01, 0.8, 1});
+  all[kSustainedSlowdown] = in_logarithm({1e-4, 0.01, 1});  // clocks do not fall below half
+  all[kSlowdownHalfTime] = in_logarithm({1e-5, 1e-3, 0.1});
   all[kFusedEfficiency] = in_logarithm({0.05, 0.8, 1.3});
-  all[kFusedStart] = in_logarithm({0.1, 20, 2000});
-  all[kFusedMoved] = in_logarithm({0.05, 1.5, 20});
-  all[kApartStart] = in_logarithm({0.1, 8, 2000});
-  all[kApartMoved] = in_logarithm({0.05, 2, 20});
-  all[kApartWeights] = in_logarithm({0.05, 3, 20});
-  all[kApartLaunch] = in_logarithm({1e-7, 5e-6, 3e-4});
-  for (const auto* tiles : {&parts.implicit, &parts.transformed}) {
+  all[kFusedPrologueSteps] = in_logarithm({0.1, 20, 2000});
+  all[kFusedWeightPasses] = in_logarithm({0.05, 1.5, 20});
+  all[kNonfusedPrologueSteps] = in_logarithm({0.1, 8, 2000});
+  all[kNonfusedActivationPasses] = in_logarithm({0.05, 2, 20});
+  all[kNonfusedWeightPasses] = in_logarithm({0.05, 3, 20});
+  all[kNonfusedExtraLaunches] = in_logarithm({1e-7, 5e-6, 3e-4});
+  for (const auto* tiles : {&parts.implicit_gemm, &parts.nonfused}) {
     for (const Tile& tile : *tiles) {
       all.push_back(in_logarithm({0.02, tile.efficiency, 1.3}));
-      all.push_back(in_logarithm({0.2, tile.resident, 8}));
+      all.push_back(in_logarithm({0.2, tile.tiles_to_fill, 8}));
     }
   }
   return all;
@@ -109,30 +109,30 @@ std::vector<Parameter> parameters_of(const Parts& parts, double least_time, doub
 
 /// The curve at the logarithms x, into one whose vectors are there already.
 void put(const std::vector<double>& x, const Parts& parts, ConvolutionCurve& curve) {
-  auto& product = curve.product;
-  product.overhead = seconds(e_to(x[kOverhead]));
-  product.floor = seconds(e_to(x[kFloor]));
-  product.memory = e_to(x[kMemory]);
-  product.exposed = e_to(x[kExposed]);
-  product.k_start = e_to(x[kStart]);
-  product.quantised = e_to(x[kQuantised]);
-  product.slowdown = e_to(x[kSlowdown]);
-  product.settle = seconds(e_to(x[kSettle]));
-  curve.drift = seconds(e_to(x[kDrift]));
-  curve.winograd2 = {.efficiency = parts.fused ? e_to(x[kFusedEfficiency]) : 0,
-                     .k_start = e_to(x[kFusedStart]),
-                     .moved = e_to(x[kFusedMoved])};
-  curve.winograd4.k_start = e_to(x[kApartStart]);
-  curve.winograd4.moved = e_to(x[kApartMoved]);
-  curve.winograd4.weights = e_to(x[kApartWeights]);
-  curve.winograd4.start = seconds(e_to(x[kApartLaunch]));
-  product.tiles = parts.implicit;
-  curve.winograd4.tiles = parts.transformed;
+  auto& gemm = curve.implicit_gemm;
+  gemm.overhead = seconds(e_to(x[kOverhead]));
+  gemm.floor = seconds(e_to(x[kFloor]));
+  gemm.memory_efficiency = e_to(x[kMemoryEfficiency]);
+  gemm.not_overlapped = e_to(x[kNotOverlapped]);
+  gemm.prologue_steps = e_to(x[kPrologueSteps]);
+  gemm.partial_wave_cost = e_to(x[kPartialWaveCost]);
+  gemm.sustained_slowdown = e_to(x[kSustainedSlowdown]);
+  gemm.slowdown_half_time = seconds(e_to(x[kSlowdownHalfTime]));
+  curve.overhead_growth = seconds(e_to(x[kOverheadGrowth]));
+  curve.winograd_fused = {.efficiency = parts.fused ? e_to(x[kFusedEfficiency]) : 0,
+                          .prologue_steps = e_to(x[kFusedPrologueSteps]),
+                          .weight_passes = e_to(x[kFusedWeightPasses])};
+  curve.winograd_nonfused.prologue_steps = e_to(x[kNonfusedPrologueSteps]);
+  curve.winograd_nonfused.activation_passes = e_to(x[kNonfusedActivationPasses]);
+  curve.winograd_nonfused.weight_passes = e_to(x[kNonfusedWeightPasses]);
+  curve.winograd_nonfused.extra_launches = seconds(e_to(x[kNonfusedExtraLaunches]));
+  gemm.tiles = parts.implicit_gemm;
+  curve.winograd_nonfused.tiles = parts.nonfused;
   std::size_t i = kSharedCount;
-  for (auto* tiles : {&product.tiles, &curve.winograd4.tiles}) {
+  for (auto* tiles : {&gemm.tiles, &curve.winograd_nonfused.tiles}) {
     for (Tile& tile : *tiles) {
       tile.efficiency = e_to(x[i++]);
-      tile.resident = e_to(x[i++]);
+      tile.tiles_to_fill = e_to(x[i++]);
     }
   }
 }
@@ -141,18 +141,19 @@ void put(const std::vector<double>& x, const Parts& parts, ConvolutionCurve& cur
 Parts all_parts(Precision precision, const std::vector<Tile>& given) {
   const auto tiles = [](const std::vector<std::pair<double, double>>& shapes) {
     std::vector<Tile> made;
-    for (const auto& [m, n] : shapes) made.push_back({.m = m, .n = n, .efficiency = 0.8, .resident = 1});
+    for (const auto& [m, n] : shapes) made.push_back({.m = m, .n = n, .efficiency = 0.8, .tiles_to_fill = 1});
     return made;
   };
   Parts parts;
-  parts.implicit = tiles({{128, 128}, {128, 64}, {128, 32}});
-  parts.transformed = tiles({{128, 128}, {128, 64}, {64, 64}, {32, 128}, {128, 32}});
+  parts.implicit_gemm = tiles({{128, 128}, {128, 64}, {128, 32}});
+  parts.nonfused = tiles({{128, 128}, {128, 64}, {64, 64}, {32, 128}, {128, 32}});
   if (precision != Precision::kFp32) {
-    // On tensor cores all of DeepBench's forward rows ran as implicit products.
-    parts = {
-        .implicit = tiles({{256, 128}, {256, 64}, {128, 128}, {128, 64}, {64, 64}}), .transformed = {}, .fused = false};
+    // On tensor cores all of DeepBench's forward rows ran as implicit GEMMs.
+    parts = {.implicit_gemm = tiles({{256, 128}, {256, 64}, {128, 128}, {128, 64}, {64, 64}}),
+             .nonfused = {},
+             .fused = false};
   }
-  if (!given.empty()) parts.implicit = given;
+  if (!given.empty()) parts.implicit_gemm = given;
   return parts;
 }
 
@@ -166,11 +167,12 @@ class ForwardFit {
  public:
   ForwardFit(std::vector<ConvolutionRow> rows, const DeviceSpec& spec, Precision precision)
       : rows_(std::move(rows)), spec_(spec), precision_(precision), times_(log_times(rows_)) {
-    for (const ConvolutionRow& row : rows_) most_order_ = std::max(most_order_, static_cast<double>(row.order));
+    for (const ConvolutionRow& row : rows_)
+      most_rows_before_ = std::max(most_rows_before_, static_cast<double>(row.rows_before));
   }
 
   [[nodiscard]] SearchResult fit(const Parts& parts, std::vector<double> from, int steps) const {
-    const std::vector<Parameter> parameters = parameters_of(parts, times_.least, most_order_);
+    const std::vector<Parameter> parameters = parameters_of(parts, times_.least, most_rows_before_);
     if (from.empty()) {
       for (const Parameter& parameter : parameters) from.push_back(parameter.home);
     }
@@ -192,9 +194,9 @@ class ForwardFit {
   [[nodiscard]] ConvolutionCurve curve_at(const std::vector<double>& x, const Parts& parts) const {
     ConvolutionCurve curve;
     curve.precision = precision_;
-    curve.product.precision = precision_;
+    curve.implicit_gemm.precision = precision_;
     put(x, parts, curve);
-    if (most_order_ == 0) curve.drift = Time::zero();
+    if (most_rows_before_ == 0) curve.overhead_growth = Time::zero();
     return curve;
   }
 
@@ -206,14 +208,14 @@ class ForwardFit {
       without.fused = false;
       try_without(best, std::move(without), {});
     }
-    for (std::size_t t = best.parts.transformed.size(); t-- > 0;) {
+    for (std::size_t t = best.parts.nonfused.size(); t-- > 0;) {
       Parts without = best.parts;
-      without.transformed.erase(without.transformed.begin() + static_cast<std::ptrdiff_t>(t));
-      try_without(best, std::move(without), best.parts.implicit.size() + t);
+      without.nonfused.erase(without.nonfused.begin() + static_cast<std::ptrdiff_t>(t));
+      try_without(best, std::move(without), best.parts.implicit_gemm.size() + t);
     }
-    for (std::size_t t = best.parts.implicit.size(); t-- > 0 && best.parts.implicit.size() > 1;) {
+    for (std::size_t t = best.parts.implicit_gemm.size(); t-- > 0 && best.parts.implicit_gemm.size() > 1;) {
       Parts without = best.parts;
-      without.implicit.erase(without.implicit.begin() + static_cast<std::ptrdiff_t>(t));
+      without.implicit_gemm.erase(without.implicit_gemm.begin() + static_cast<std::ptrdiff_t>(t));
       try_without(best, std::move(without), t);
     }
     best.result = fit(best.parts, best.result.x, 30);
@@ -235,15 +237,15 @@ class ForwardFit {
   const DeviceSpec& spec_;
   Precision precision_;
   LogTimes times_;
-  double most_order_ = 0;
+  double most_rows_before_ = 0;
 };
 
 bool is_forward(const ConvolutionRow& row) { return row.shape.pass == primitives::ConvolutionPass::kForward; }
 
 /// What a row took without the measurement's part; nothing where that hides it.
 std::optional<Time> net_time(const ConvolutionCurve& curve, const ConvolutionRow& row) {
-  const Time net = row.time - overhead_of(curve, row.order);
-  if (net <= Time::zero() || row.time <= curve.product.floor) return std::nullopt;
+  const Time net = row.time - overhead_of(curve, row.rows_before);
+  if (net <= Time::zero() || row.time <= curve.implicit_gemm.floor) return std::nullopt;
   return net;
 }
 
@@ -272,11 +274,11 @@ void fit_weight_gradients(ConvolutionCurve& curve, const DeviceSpec& spec, const
   }
   if (seen.size() < kFewestGradients) return;
   const std::vector<Parameter> parameters{in_logarithm({0.2, curve.weight_gradient, 10}),
-                                          in_logarithm({1, curve.weight_start, 5000}),
+                                          in_logarithm({1, curve.weight_reduction_steps, 5000}),
                                           in_logarithm({0.2, curve.weight_winograd, 5})};
   const auto take = [&](const std::vector<double>& x) {
     curve.weight_gradient = e_to(x[0]);
-    curve.weight_start = e_to(x[1]);
+    curve.weight_reduction_steps = e_to(x[1]);
     curve.weight_winograd = e_to(x[2]);
   };
   const Residuals residuals = [&](const std::vector<double>& x, std::vector<double>& out) {
@@ -299,7 +301,7 @@ struct Fitted {
 
 /// Fits to rows, which have an order by now: anew, or with the parts of `from` where there. Requires a forward row.
 Fitted fit_to(const std::vector<ConvolutionRow>& rows, const DeviceSpec& spec, Precision precision,
-              const ProductFitOptions& options, const FittedForward* from) {
+              const GemmFitOptions& options, const FittedForward* from) {
   std::vector<ConvolutionRow> seen = rows_where(std::span<const ConvolutionRow>(rows), is_forward);
   const auto most = static_cast<std::size_t>(std::max<std::int64_t>(options.most_rows, 1));
   if (seen.size() > most) seen.resize(most);
@@ -318,9 +320,9 @@ Fitted fit_to(const std::vector<ConvolutionRow>& rows, const DeviceSpec& spec, P
 
 }  // namespace
 
-Time overhead_of(const ConvolutionCurve& curve, std::int64_t order) {
-  const auto before = static_cast<double>(order);
-  return curve.product.overhead + curve.drift * (before * std::sqrt(before));
+Time overhead_of(const ConvolutionCurve& curve, std::int64_t rows_before) {
+  const auto before = static_cast<double>(rows_before);
+  return curve.implicit_gemm.overhead + curve.overhead_growth * (before * std::sqrt(before));
 }
 
 std::vector<std::int64_t> shape_of(const ConvolutionRow& row, std::int64_t salt) {
@@ -343,20 +345,18 @@ std::vector<std::int64_t> shape_of(const ConvolutionRow& row, std::int64_t salt)
           shape.dilation[1]};
 }
 
-ProductSize size_of(const ConvolutionRow& row) {
-  return cost::implicit_product(row.shape, static_cast<double>(row.batch));
-}
+GemmSize size_of(const ConvolutionRow& row) { return cost::implicit_gemm(row.shape, static_cast<double>(row.batch)); }
 
 bool held_out(const primitives::ConvolutionShape& shape, std::int64_t batch) {
   return fold_of_row(ConvolutionRow{shape, batch, {}}) == kReportFold;
 }
 
 Time as_measured(const ConvolutionCurve& curve, const DeviceSpec& spec, const ConvolutionRow& row) {
-  return max(curve.product.floor, overhead_of(curve, row.order) + predicted(curve, spec, row));
+  return max(curve.implicit_gemm.floor, overhead_of(curve, row.rows_before) + predicted(curve, spec, row));
 }
 
 Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows, const DeviceSpec& spec,
-                                            Precision precision, const ProductFitOptions& options) {
+                                            Precision precision, const GemmFitOptions& options) {
   if (auto sound = check(rows, spec); !sound) return tl::unexpected<Error>(sound.error());
   const auto out = [](const ConvolutionRow& row) { return held_out(row.shape, row.batch); };
   const std::vector<ConvolutionRow> judged = rows_where(rows, out);
@@ -374,7 +374,7 @@ Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows
       },
       [&](const ConvolutionCurve& curve, const ConvolutionRow& row) {
         return Judged{predicted(curve, spec, row).in(seconds), row.time.in(seconds),
-                      overhead_of(curve, row.order).in(seconds), curve.product.floor.in(seconds)};
+                      overhead_of(curve, row.rows_before).in(seconds), curve.implicit_gemm.floor.in(seconds)};
       });
   best.curve.report.measured = options.measured;
   return best.curve;

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "ddlsim/calib/convolution_fit.h"
-#include "ddlsim/calib/product_fit.h"
+#include "ddlsim/calib/gemm_fit.h"
+#include "ddlsim/calib/memory_bound_fit.h"
 #include "ddlsim/calib/robust.h"
-#include "ddlsim/calib/sweep_fit.h"
 
 namespace ddlsim::calib {
 
@@ -21,26 +21,26 @@ tl::unexpected<Error> named(Error error, const std::string& curve) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-Expected<void> fit_all_products(std::span<const primitives::KernelMeasurement> rows, const hardware::Gpu& gpu,
-                                const FitOptions& options, hardware::GpuProfile& profile) {
-  std::map<std::pair<Precision, bool>, std::vector<ProductRow>> groups;
+Expected<void> fit_all_gemms(std::span<const primitives::KernelMeasurement> rows, const hardware::Gpu& gpu,
+                             const FitOptions& options, hardware::GpuProfile& profile) {
+  std::map<std::pair<Precision, bool>, std::vector<GemmRow>> groups;
   for (const primitives::KernelMeasurement& row : rows) {
-    const auto* product = std::get_if<primitives::Product>(&row.what);
-    if (product == nullptr || row.left_out) continue;
-    groups[{row.precision, product->products > 1}].push_back(
-        {{static_cast<double>(product->products), static_cast<double>(product->m), static_cast<double>(product->n),
-          static_cast<double>(product->k)},
+    const auto* gemm = std::get_if<primitives::Gemm>(&row.what);
+    if (gemm == nullptr || row.left_out) continue;
+    groups[{row.precision, gemm->batch_count > 1}].push_back(
+        {{static_cast<double>(gemm->batch_count), static_cast<double>(gemm->m), static_cast<double>(gemm->n),
+          static_cast<double>(gemm->k)},
          row.time});
   }
   for (const auto& [key, group] : groups) {
-    ProductFitOptions fit;
+    GemmFitOptions fit;
     fit.measured = options.measured;
-    auto curve = fit_products(group, hardware::device_spec(gpu, key.first), key.first, fit);
+    auto curve = fit_gemms(group, hardware::device_spec(gpu, key.first), key.first, fit);
     if (!curve) {
-      return named(curve.error(), "products in " + std::string(name_of(kPrecisions, key.first)));
+      return named(curve.error(), "GEMMs in " + std::string(name_of(kPrecisions, key.first)));
     }
     curve->batched = key.second;
-    profile.products.push_back(std::move(*curve));
+    profile.gemms.push_back(std::move(*curve));
   }
   return {};
 }
@@ -50,8 +50,8 @@ void keep_measured(const std::vector<ConvolutionRow>& rows, const hardware::Conv
                    hardware::GpuProfile& profile) {
   if (rows.size() > kMostKept) return;
   for (const ConvolutionRow& row : rows) {
-    const Time kernel = row.time - overhead_of(curve, row.order);
-    if (row.time <= curve.product.floor || !(kernel > Time::zero())) continue;
+    const Time kernel = row.time - overhead_of(curve, row.rows_before);
+    if (row.time <= curve.implicit_gemm.floor || !(kernel > Time::zero())) continue;
     profile.measured_convolutions.push_back({curve.precision, row.shape, row.batch, kernel});
   }
   std::stable_sort(profile.measured_convolutions.begin(), profile.measured_convolutions.end(), hardware::ByShape{});
@@ -63,10 +63,10 @@ Expected<void> fit_all_convolutions(std::span<const primitives::KernelMeasuremen
   for (const primitives::KernelMeasurement& row : rows) {
     const auto* convolution = std::get_if<primitives::TimedConvolution>(&row.what);
     if (convolution == nullptr || row.left_out) continue;
-    groups[row.precision].push_back({convolution->shape, convolution->batch, row.time, row.order});
+    groups[row.precision].push_back({convolution->shape, convolution->batch, row.time, row.rows_before});
   }
   for (const auto& [precision, group] : groups) {
-    ProductFitOptions fit;
+    GemmFitOptions fit;
     fit.measured = options.measured;
     auto curve = fit_convolutions(group, hardware::device_spec(gpu, precision), precision, fit);
     if (!curve) return named(curve.error(), "convolutions in " + std::string(name_of(kPrecisions, precision)));
@@ -84,10 +84,10 @@ Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMea
   profile.id = options.id.empty() ? gpu.id : options.id;
   profile.gpu = gpu.id;
   profile.date = options.date;
-  auto sweeps = fit_sweeps(rows, hardware::device_spec(gpu, Precision::kFp32), {options.measured});
-  if (!sweeps) return tl::unexpected<Error>(sweeps.error());
-  profile.sweeps = std::move(*sweeps);
-  if (auto fitted = fit_all_products(rows, gpu, options, profile); !fitted) {
+  auto memory_bound = fit_memory_bound(rows, hardware::device_spec(gpu, Precision::kFp32), {options.measured});
+  if (!memory_bound) return tl::unexpected<Error>(memory_bound.error());
+  profile.memory_bound = std::move(*memory_bound);
+  if (auto fitted = fit_all_gemms(rows, gpu, options, profile); !fitted) {
     return tl::unexpected<Error>(fitted.error());
   }
   if (auto fitted = fit_all_convolutions(rows, gpu, options, profile); !fitted) {
@@ -100,9 +100,10 @@ Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMea
     }
   }
   if (!launches.empty()) profile.launch_interval = seconds(median(std::move(launches)));
-  if (profile.sweeps.empty() && profile.products.empty() && profile.convolutions.empty() && !profile.launch_interval) {
+  if (profile.memory_bound.empty() && profile.gemms.empty() && profile.convolutions.empty() &&
+      !profile.launch_interval) {
     return fail(ErrorCode::kInfeasible, "no row that a curve can use", {},
-                {"ops with curves: sweep, product, convolution, launch (bench/calibrate/README.md)"});
+                {"ops with curves: gemm, convolution, memory_bound, launch (bench/calibrate/README.md)"});
   }
   return profile;
 }

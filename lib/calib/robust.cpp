@@ -32,13 +32,13 @@ double quantile(std::vector<double> values, double q) {
   return values[below] + (place - static_cast<double>(below)) * (values[below + 1] - values[below]);
 }
 
-RobustFit fit_relative(const LeastSquares& system, const std::vector<double>& measured, int sweeps) {
+RobustFit fit_relative(const LeastSquares& system, const std::vector<double>& measured, int iterations) {
   RobustFit fit;
   std::vector<double> weights(system.rows());
   std::vector<double> residuals(system.rows());
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 1.0 / measured[i];
   LeastSquares weighted = system;
-  for (int sweep = 0; sweep < sweeps; ++sweep) {
+  for (int iteration = 0; iteration < iterations; ++iteration) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       weighted.b[i] = system.b[i] * weights[i];
       for (std::size_t j = i * system.columns; j < (i + 1) * system.columns; ++j) {
@@ -51,9 +51,9 @@ RobustFit fit_relative(const LeastSquares& system, const std::vector<double>& me
       residuals[i] = std::abs(row_times(system, i, fit.x) - system.b[i]) / measured[i];
     }
     fit.scale = kNormal * median(residuals);
-    const double bend = kHuber * std::max(fit.scale, kLeastScale);
+    const double threshold = kHuber * std::max(fit.scale, kLeastScale);
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      weights[i] = std::sqrt(std::min(1.0, bend / std::max(residuals[i], kLeastScale))) / measured[i];
+      weights[i] = std::sqrt(std::min(1.0, threshold / std::max(residuals[i], kLeastScale))) / measured[i];
     }
   }
   fit.standard_errors = standard_errors(weighted, fit.x);

@@ -1,4 +1,4 @@
-// What the fits of products and of convolutions share: which rows they see, how they are judged, where they end.
+// What the fits of GEMMs and of convolutions share: which rows they see, how they are judged, where they end.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "ddlsim/calib/convolution_fit.h"
+#include "ddlsim/calib/gemm_fit.h"
 #include "ddlsim/calib/holdout.h"
-#include "ddlsim/calib/product_fit.h"
 #include "ddlsim/calib/robust.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "tile_search.h"
@@ -20,12 +20,12 @@
 namespace ddlsim::calib {
 
 /// The integers that make a row's shape, the salt first.
-[[nodiscard]] std::vector<std::int64_t> shape_of(const ProductRow& row, std::int64_t salt);
+[[nodiscard]] std::vector<std::int64_t> shape_of(const GemmRow& row, std::int64_t salt);
 [[nodiscard]] std::vector<std::int64_t> shape_of(const ConvolutionRow& row, std::int64_t salt);
 
-/// As a product.
-[[nodiscard]] hardware::ProductSize size_of(const ProductRow& row);
-[[nodiscard]] hardware::ProductSize size_of(const ConvolutionRow& row);
+/// As a GEMM.
+[[nodiscard]] hardware::GemmSize size_of(const GemmRow& row);
+[[nodiscard]] hardware::GemmSize size_of(const ConvolutionRow& row);
 
 inline constexpr std::int64_t kFoldSalt = 1;
 inline constexpr std::int64_t kOrderSalt = 3;
@@ -76,17 +76,17 @@ template <typename Row>
 
 template <typename Row>
 [[nodiscard]] std::vector<hardware::CurveReport::Range> hull_of(const std::vector<Row>& rows) {
-  std::vector<hardware::CurveReport::Range> hull{
-      {"products", 0, 0}, {"m", 0, 0}, {"n", 0, 0}, {"k", 0, 0}, {"flop", 0, 0}};
+  std::vector<hardware::CurveReport::Range> fitted_ranges{
+      {"batch_count", 0, 0}, {"m", 0, 0}, {"n", 0, 0}, {"k", 0, 0}, {"flop", 0, 0}};
   for (const Row& row : rows) {
-    const hardware::ProductSize size = size_of(row);
-    const double features[]{size.products, size.m, size.n, size.k, 2 * size.products * size.m * size.n * size.k};
-    for (std::size_t f = 0; f < hull.size(); ++f) {
-      hull[f].least = hull[f].least > 0 ? std::min(hull[f].least, features[f]) : features[f];
-      hull[f].most = std::max(hull[f].most, features[f]);
+    const hardware::GemmSize size = size_of(row);
+    const double features[]{size.batch_count, size.m, size.n, size.k, 2 * size.batch_count * size.m * size.n * size.k};
+    for (std::size_t f = 0; f < fitted_ranges.size(); ++f) {
+      fitted_ranges[f].least = fitted_ranges[f].least > 0 ? std::min(fitted_ranges[f].least, features[f]) : features[f];
+      fitted_ranges[f].most = std::max(fitted_ranges[f].most, features[f]);
     }
   }
-  return hull;
+  return fitted_ranges;
 }
 
 /// The report of a curve fitted to `fitted`: its figures from the rows held out, its interval from refits to three
@@ -109,7 +109,7 @@ template <typename Row, typename Curve, typename Refit, typename JudgedBy>
   }
   judge_interval(crossed, asked, report);
   report.fitted = static_cast<std::int64_t>(fitted.size());
-  report.hull = hull_of(fitted);
+  report.fitted_ranges = hull_of(fitted);
   return report;
 }
 

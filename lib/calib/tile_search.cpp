@@ -9,7 +9,7 @@
 namespace ddlsim::calib {
 namespace {
 
-using hardware::ProductCurve;
+using hardware::GemmCurve;
 
 constexpr double kLn2 = 0.693147180559945309417232;
 constexpr std::size_t kFewestRows = 12;
@@ -24,7 +24,7 @@ SearchResult fit(const TileProblem& problem, const std::vector<Tile>& tiles, con
   std::vector<Parameter> parameters = problem.shared;
   for (const Tile& tile : tiles) {
     parameters.push_back(in_logarithm({0.02, tile.efficiency, 1.3}));
-    parameters.push_back(in_logarithm({0.2, tile.resident, 8}));
+    parameters.push_back(in_logarithm({0.2, tile.tiles_to_fill, 8}));
   }
   std::vector<double> start;
   for (const Parameter& parameter : parameters) start.push_back(parameter.home);
@@ -71,9 +71,9 @@ TileFit grown(const TileProblem& problem, const std::vector<Tile>& candidates) {
 TileFit pruned(const TileProblem& problem, TileFit fitted) {
   for (std::size_t t = fitted.tiles.size(); t-- > 0 && fitted.tiles.size() > 1;) {
     TileFit without = fitted;
-    const auto place = static_cast<std::ptrdiff_t>(t);
+    const auto tile = static_cast<std::ptrdiff_t>(t);
     const auto parameter = static_cast<std::ptrdiff_t>(problem.shared.size() + 2 * t);
-    without.tiles.erase(without.tiles.begin() + place);
+    without.tiles.erase(without.tiles.begin() + tile);
     auto& x = without.result.x;
     x.erase(x.begin() + parameter, x.begin() + parameter + 2);
     without.result = fit(problem, without.tiles, x, problem.rows, 0);
@@ -92,48 +92,48 @@ Parameter in_logarithm(const Parameter& p) {
   return {ln(p.least), ln(std::clamp(p.home, p.least, p.most)), ln(p.most)};
 }
 
-std::vector<Parameter> product_parameters(double least_time) {
+std::vector<Parameter> gemm_parameters(double least_time) {
   const double t = least_time;
   return {in_logarithm({t * 1e-2, t * 0.8, t}),  // overhead
           in_logarithm({t * 0.5, t, t * 1.1}),   // floor
           in_logarithm({0.2, 0.8, 1.15}),        // memory; above 1 where the L2 helps
-          in_logarithm({0.001, 0.2, 1}),         // exposed
-          in_logarithm({0.1, 8, 2000}),          // k_start
-          in_logarithm({0.01, 0.6, 1}),          // quantised
-          in_logarithm({1e-8, 1e-6, 3e-5}),      // split_start
-          in_logarithm({0.05, 2, 8}),            // split_passes
+          in_logarithm({0.001, 0.2, 1}),         // not_overlapped
+          in_logarithm({0.1, 8, 2000}),          // prologue_steps
+          in_logarithm({0.01, 0.6, 1}),          // partial_wave_cost
+          in_logarithm({1e-8, 1e-6, 3e-5}),      // split_k_launch
+          in_logarithm({0.05, 2, 8}),            // split_k_passes
           in_logarithm({1e-4, 0.03, 3}),         // slowdown
           in_logarithm({1e-5, 1e-3, 0.1}),       // settle
-          in_logarithm({1e-4, 0.01, 1}),         // far
-          in_logarithm({512, 8192, 32768})};     // far_k
+          in_logarithm({1e-4, 0.01, 1}),         // long_k_slowdown
+          in_logarithm({512, 8192, 32768})};     // long_k
 }
 
 void put_parameters(const std::vector<double>& x, std::size_t tiles_at, const std::vector<Tile>& tiles,
-                    ProductCurve& curve) {
+                    GemmCurve& curve) {
   std::size_t i = 0;
   const auto next = [&] { return e_to(x[i++]); };
   curve.overhead = seconds(next());
   curve.floor = seconds(next());
-  curve.memory = next();
-  curve.exposed = next();
-  curve.k_start = next();
-  curve.quantised = std::min(1.0, next());
-  curve.split_start = seconds(next());
-  curve.split_passes = next();
-  curve.slowdown = next();
-  curve.settle = seconds(next());
-  curve.far = next();
-  curve.far_k = next();
+  curve.memory_efficiency = next();
+  curve.not_overlapped = next();
+  curve.prologue_steps = next();
+  curve.partial_wave_cost = std::min(1.0, next());
+  curve.split_k_launch = seconds(next());
+  curve.split_k_passes = next();
+  curve.sustained_slowdown = next();
+  curve.slowdown_half_time = seconds(next());
+  curve.long_k_slowdown = next();
+  curve.long_k = next();
   curve.tiles = tiles;
   i = tiles_at;
   for (Tile& tile : curve.tiles) {
     tile.efficiency = next();
-    tile.resident = next();
+    tile.tiles_to_fill = next();
   }
 }
 
 /// cuBLAS' fp32 kernels are named after their tiles (maxwell, volta, ampere _sgemm_128x64); those of tensor cores are
-/// CUTLASS' default configurations, and small ones for products of few rows.
+/// CUTLASS' default configurations, and small ones for GEMMs of few rows.
 std::vector<Tile> candidate_tiles(Precision precision) {
   std::vector<std::pair<double, double>> shapes{{128, 128}, {64, 128}, {128, 64}, {64, 64}, {32, 128},
                                                 {128, 32},  {32, 64},  {64, 32},  {32, 32}};
@@ -144,7 +144,7 @@ std::vector<Tile> candidate_tiles(Precision precision) {
   for (const auto& [m, n] : shapes) {
     // Smaller tiles reuse less of what they load: a start, the rows say more.
     const double efficiency = 0.75 * std::sqrt(std::sqrt(std::sqrt(std::min(1.0, m * n / 8192))));
-    tiles.push_back({.m = m, .n = n, .efficiency = efficiency, .resident = 1});
+    tiles.push_back({.m = m, .n = n, .efficiency = efficiency, .tiles_to_fill = 1});
   }
   return tiles;
 }

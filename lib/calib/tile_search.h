@@ -1,4 +1,4 @@
-// The part of a fit that products and convolutions share: parameters of a product's curve, and which tiles it has.
+// The part of a fit that GEMMs and convolutions share: parameters of a GEMM's curve, and which tiles it has.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace ddlsim::calib {
 
-using Tile = hardware::ProductCurve::Tile;
+using Tile = hardware::GemmCurve::Tile;
 
 [[nodiscard]] double ln(double x);
 [[nodiscard]] double e_to(double x);
@@ -20,12 +20,12 @@ using Tile = hardware::ProductCurve::Tile;
 /// The same parameter, to be fitted in its logarithm.
 [[nodiscard]] Parameter in_logarithm(const Parameter& p);
 
-/// Of a product's curve, tiles apart; `least_time` in seconds is that of the rows.
-[[nodiscard]] std::vector<Parameter> product_parameters(double least_time);
+/// Of a GEMM's curve, tiles apart; `least_time` in seconds is that of the rows.
+[[nodiscard]] std::vector<Parameter> gemm_parameters(double least_time);
 
-/// Puts the logarithms x into the curve: what product_parameters names, and its tiles from x[tiles_at] on.
+/// Puts the logarithms x into the curve: what gemm_parameters names, and its tiles from x[tiles_at] on.
 void put_parameters(const std::vector<double>& x, std::size_t tiles_at, const std::vector<Tile>& tiles,
-                    hardware::ProductCurve& curve);
+                    hardware::GemmCurve& curve);
 
 /// The tiles that libraries have for this precision.
 [[nodiscard]] std::vector<Tile> candidate_tiles(Precision precision);
@@ -35,7 +35,8 @@ struct TileProblem {
   std::vector<Parameter> shared;
   std::size_t rows = 0;
   double scale = 0.05;  // of residuals that are not outliers
-  /// Residuals of the first out.size() rows at x: the shared parameters, then efficiency and resident of every tile.
+  /// Residuals of the first out.size() rows at x: the shared parameters, then efficiency and tiles_to_fill of every
+  /// tile.
   std::function<void(const std::vector<double>& x, const std::vector<Tile>& tiles, std::vector<double>& out)> residuals;
 };
 

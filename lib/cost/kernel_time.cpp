@@ -9,8 +9,8 @@
 #include <variant>
 
 #include "ddlsim/cost/convolution_time.h"
-#include "ddlsim/cost/product_time.h"
-#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/cost/gemm_time.h"
+#include "ddlsim/cost/memory_bound_time.h"
 #include "ddlsim/support/portable_math.h"
 
 namespace ddlsim::cost {
@@ -26,16 +26,15 @@ const hardware::CurveReport& table_report() {
   return report;
 }
 
-/// A curve of another GPU or precision, constants of other GPUs' gradients: as much again as an octave outside the
-/// hull.
-constexpr double kLent = 1;
+/// A curve of another GPU or precision, constants of other GPUs' gradients: as an octave outside the fitted ranges.
+constexpr double kBorrowedOctaves = 1;
 
 /// A kernel's time, what it is bound by, and what the time rests on.
 struct KernelTime {
   Time time{};
   bool compute = true;
   const hardware::CurveReport* report = nullptr;  // null: assumed
-  double outside = 0;                             // octaves, lent curves included
+  double outside = 0;                             // octaves, borrowed curves included
 };
 
 class KernelTimes {
@@ -47,13 +46,13 @@ class KernelTimes {
         spec_(hardware::device_spec(calibration.gpu, precision)),
         precision_(precision) {}
 
-  KernelTime operator()(const primitives::Product& product) const;
+  KernelTime operator()(const primitives::Gemm& gemm) const;
   KernelTime operator()(const primitives::ConvolutionShape& shape) const;
-  KernelTime operator()(const primitives::Sweep& sweep) const;
+  KernelTime operator()(const primitives::MemoryBoundKernel& kernel) const;
   KernelTime operator()(const primitives::FusedAttention& attention) const {
     return roofline(attention.work * batch_, element_ * (static_cast<double>(attention.elements) * batch_));
   }
-  [[nodiscard]] KernelTime sweep(primitives::SweepKind kind, std::int64_t row, DataSize traffic) const;
+  [[nodiscard]] KernelTime memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
   template <typename Find>
@@ -84,7 +83,8 @@ auto KernelTimes::curve(Find find) const {
     for (const ProfileInUse& use : calibration_.profiles) {
       const Curve found = find(*use.profile, precision);
       if (found == nullptr) continue;
-      return std::pair<Curve, double>{found, (use.lent ? kLent : 0) + (precision == precision_ ? 0 : kLent)};
+      return std::pair<Curve, double>{
+          found, (use.borrowed ? kBorrowedOctaves : 0) + (precision == precision_ ? 0 : kBorrowedOctaves)};
     }
   }
   return std::pair<Curve, double>{nullptr, 0};
@@ -96,20 +96,20 @@ KernelTime KernelTimes::roofline(Work work, DataSize size) const {
   return {max(compute, memory), compute > memory};
 }
 
-KernelTime KernelTimes::operator()(const primitives::Product& product) const {
-  hardware::ProductSize size{static_cast<double>(product.products), static_cast<double>(product.m),
-                             static_cast<double>(product.n), static_cast<double>(product.k)};
-  (product.grows == primitives::Grows::kProducts ? size.products
-   : product.grows == primitives::Grows::kM      ? size.m
-                                                 : size.k) *= batch_;
-  const Work work = flops(2 * size.products * size.m * size.n * size.k);
-  const DataSize touched = element_ * (size.products * (size.m * size.k + size.k * size.n + size.m * size.n));
-  const auto [found, far] = curve([&](const hardware::GpuProfile& profile, Precision precision) {
-    return product_curve(profile.products, precision, size.products);
+KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
+  hardware::GemmSize size{static_cast<double>(gemm.batch_count), static_cast<double>(gemm.m),
+                          static_cast<double>(gemm.n), static_cast<double>(gemm.k)};
+  (gemm.batch_scales == primitives::BatchScales::kBatchCount ? size.batch_count
+   : gemm.batch_scales == primitives::BatchScales::kM        ? size.m
+                                                             : size.k) *= batch_;
+  const Work work = flops(2 * size.batch_count * size.m * size.n * size.k);
+  const DataSize touched = element_ * (size.batch_count * (size.m * size.k + size.k * size.n + size.m * size.n));
+  const auto [found, octaves] = curve([&](const hardware::GpuProfile& profile, Precision precision) {
+    return gemm_curve(profile.gemms, precision, size.batch_count);
   });
   if (found == nullptr) return roofline(work, touched);
-  return {product_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
-          far + outside(found->report, size)};
+  return {gemm_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
+          octaves + outside(found->report, size)};
 }
 
 KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) const {
@@ -120,7 +120,7 @@ KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) co
   const Work work = flops(2 * weights * output);
   const DataSize touched =
       element_ * (weights + output * static_cast<double>(shape.out) + input * static_cast<double>(shape.in));
-  const auto [found, far] =
+  const auto [found, octaves] =
       curve([](const hardware::GpuProfile& profile, Precision precision) -> const hardware::ConvolutionCurve* {
         const auto of = std::find_if(profile.convolutions.begin(), profile.convolutions.end(),
                                      [&](const auto& one) { return one.precision == precision; });
@@ -128,40 +128,41 @@ KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) co
       });
   const bool compute = compute_bound(work, touched);
   for (const ProfileInUse& use : calibration_.profiles) {
-    if (use.lent) continue;
+    if (use.borrowed) continue;
     const auto table =
         measured_convolution(use.profile->measured_convolutions, found, spec_, precision_, shape, batch_);
     if (table) return {table->time, compute, found == nullptr ? &table_report() : &found->report};
   }
   if (found == nullptr) return roofline(work, touched);
-  const double unseen = shape.pass != primitives::ConvolutionPass::kForward && found->gradient_rows == 0 ? kLent : 0;
+  const double unseen =
+      shape.pass != primitives::ConvolutionPass::kForward && found->gradient_rows == 0 ? kBorrowedOctaves : 0;
   return {convolution_time(*found, spec_, shape, batch_, element_), compute, &found->report,
-          far + unseen + outside(found->report, implicit_product(shape, batch_))};
+          octaves + unseen + outside(found->report, implicit_gemm(shape, batch_))};
 }
 
-KernelTime KernelTimes::operator()(const primitives::Sweep& sweep) const {
-  const double elements = static_cast<double>(sweep.elements) * batch_ + static_cast<double>(sweep.weights);
-  return this->sweep(sweep.kind, sweep.row, element_ * elements);
+KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
+  const double elements = static_cast<double>(kernel.elements) * batch_ + static_cast<double>(kernel.weights);
+  return memory_bound(kernel.kind, kernel.row, element_ * elements);
 }
 
-KernelTime KernelTimes::sweep(primitives::SweepKind kind, std::int64_t row, DataSize traffic) const {
-  std::optional<ChosenSweep> chosen;
-  bool lent = false;
+KernelTime KernelTimes::memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const {
+  std::optional<ChosenMemoryBound> chosen;
+  bool borrowed = false;
   for (const ProfileInUse& use : calibration_.profiles) {
-    const auto found = choose_sweep(*use.profile, kind, row);
+    const auto found = choose_memory_bound(*use.profile, kind, row);
     if (!found || (chosen && found->stand_in)) continue;
     chosen = found;
-    lent = use.lent;
+    borrowed = use.borrowed;
     if (!chosen->stand_in) break;
   }
-  const Time chain =
-      kind == primitives::SweepKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain : Time::zero();
+  const Time chain = kind == primitives::MemoryBoundKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain
+                                                                                                       : Time::zero();
   if (!chosen) return {roofline(Work::zero(), traffic).time + chain, false};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
-  return {sweep_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row}) + chain, false, &report,
-          (lent ? kLent : 0) + (chosen->stand_in ? kLent : 0) + outside};
+  return {memory_bound_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row}) + chain, false,
+          &report, (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside};
 }
 
 /// A kernel's time with its 90 % ends, as factors.
@@ -188,8 +189,8 @@ Timed with_ends(const KernelTime& kernel, std::pair<double, double> assumed) {
 using Key = std::array<std::int64_t, 14>;
 
 struct KeyOf {
-  Key operator()(const primitives::Product& p) const {
-    return {1, p.products, p.m, p.n, p.k, static_cast<int>(p.grows)};
+  Key operator()(const primitives::Gemm& p) const {
+    return {1, p.batch_count, p.m, p.n, p.k, static_cast<int>(p.batch_scales)};
   }
   Key operator()(const primitives::ConvolutionShape& c) const {
     return {2,
@@ -207,7 +208,7 @@ struct KeyOf {
             c.dilation[0] * 4 + static_cast<int>(c.pass),
             c.dilation[1]};
   }
-  Key operator()(const primitives::Sweep& w) const {
+  Key operator()(const primitives::MemoryBoundKernel& w) const {
     return {3, static_cast<int>(w.kind), w.elements, w.weights, w.row};
   }
   Key operator()(const primitives::FusedAttention& a) const {
@@ -287,7 +288,8 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
     const bool first = times.layers.empty();
     times.layers.push_back({forward, pass(first ? without_input_gradient(layer.backward) : layer.backward)});
   }
-  const Timed update = with_ends(time.sweep(primitives::SweepKind::kUpdate, 0, updated), calibration.assumed_interval);
+  const Timed update =
+      with_ends(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, updated), calibration.assumed_interval);
   times.update = sum.add(update, 1).total();
   return times;
 }

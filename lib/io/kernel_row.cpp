@@ -13,15 +13,17 @@ using Field = KernelField;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 
-enum class Op { kProduct, kConvolution, kSweep, kLaunch, kCopy, kOverlap };
+enum class Op { kGemm, kConvolution, kMemoryBound, kLaunch, kCopy, kOverlap };
 
-constexpr Choices<Op, 6> kOps{{
-    {"product", Op::kProduct},
+/// "sweep" is what the tables of public measurements in ../shared/data/kernels call it.
+constexpr Choices<Op, 7> kOps{{
+    {"gemm", Op::kGemm},
     {"convolution", Op::kConvolution},
-    {"sweep", Op::kSweep},
+    {"memory_bound", Op::kMemoryBound},
     {"launch", Op::kLaunch},
     {"copy", Op::kCopy},
     {"overlap", Op::kOverlap},
+    {"sweep", Op::kMemoryBound},
 }};
 
 std::string_view name_of_field(Field field) { return kKernelFields[static_cast<std::size_t>(field)]; }
@@ -139,13 +141,14 @@ primitives::TimedConvolution read_convolution(Reader& reader) {
   return convolution;
 }
 
-primitives::TimedSweep read_sweep(Reader& reader) {
-  primitives::TimedSweep sweep;
-  sweep.kind = reader.choice(Field::kKind, primitives::kSweepKinds);
-  sweep.traffic = bytes(reader.positive(Field::kBytes));
-  const bool reduces = sweep.kind == primitives::SweepKind::kSoftmax || sweep.kind == primitives::SweepKind::kNorm;
-  sweep.row = reduces ? reader.size(Field::kRow) : reader.size_or(Field::kRow, 0, 0);
-  return sweep;
+primitives::TimedMemoryBound read_memory_bound(Reader& reader) {
+  primitives::TimedMemoryBound kernel;
+  kernel.kind = reader.choice(Field::kKind, primitives::kMemoryBoundKinds);
+  kernel.traffic = bytes(reader.positive(Field::kBytes));
+  const bool reduces =
+      kernel.kind == primitives::MemoryBoundKind::kSoftmax || kernel.kind == primitives::MemoryBoundKind::kNorm;
+  kernel.row = reduces ? reader.size(Field::kRow) : reader.size_or(Field::kRow, 0, 0);
+  return kernel;
 }
 
 primitives::TimedOverlap read_overlap(Reader& reader) {
@@ -164,12 +167,12 @@ Expected<primitives::KernelMeasurement> read_kernel_row(const KernelRowText& row
   const Op op = reader.choice(Field::kOp, kOps);
   if (reader.error()) return tl::unexpected<Error>(*reader.error());
   switch (op) {
-    case Op::kProduct:
-      measured.what = primitives::Product{reader.size_or(Field::kProducts, 1), reader.size(Field::kM),
-                                          reader.size(Field::kN), reader.size(Field::kK), primitives::Grows::kM};
+    case Op::kGemm:
+      measured.what = primitives::Gemm{reader.size_or(Field::kBatchCount, 1), reader.size(Field::kM),
+                                       reader.size(Field::kN), reader.size(Field::kK), primitives::BatchScales::kM};
       break;
     case Op::kConvolution: measured.what = read_convolution(reader); break;
-    case Op::kSweep: measured.what = read_sweep(reader); break;
+    case Op::kMemoryBound: measured.what = read_memory_bound(reader); break;
     case Op::kLaunch: measured.what = primitives::TimedLaunch{}; break;
     case Op::kCopy:
       measured.what = primitives::TimedCopy{reader.choice(Field::kKind, primitives::kCopyKinds),
@@ -177,10 +180,10 @@ Expected<primitives::KernelMeasurement> read_kernel_row(const KernelRowText& row
       break;
     case Op::kOverlap: measured.what = read_overlap(reader); break;
   }
-  const bool multiplies = op == Op::kProduct || op == Op::kConvolution;
+  const bool multiplies = op == Op::kGemm || op == Op::kConvolution;
   if (multiplies || reader.has(Field::kPrecision)) measured.precision = reader.choice(Field::kPrecision, kPrecisions);
   measured.series = row.text(Field::kSeries);
-  measured.order = reader.size_or(Field::kOrder, 0, 0);
+  measured.rows_before = reader.size_or(Field::kRowsBefore, 0, 0);
   measured.time = reader.time();
   measured.line = row.where(Field::kOp).line;
   const bool throttled = reader.flag(Field::kThrottled);

@@ -12,9 +12,9 @@ namespace {
 
 using hardware::ConvolutionCurve;
 using hardware::CurveReport;
+using hardware::GemmCurve;
 using hardware::GpuProfile;
-using hardware::ProductCurve;
-using hardware::SweepCurve;
+using hardware::MemoryBoundCurve;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 constexpr double kMost = std::numeric_limits<double>::max();
@@ -93,12 +93,12 @@ CurveReport read_report(const Node& node, std::vector<Error>& errors) {
       reader.report(*interval, ErrorCode::kInvalidArgument, "the interval's ends are the wrong way round");
     }
   }
-  if (const Node* hull = reader.find("hull")) {
-    MapReader ranges(*hull, "hull", errors);
-    for (const Entry& entry : hull->entries) {
+  if (const Node* fitted_ranges = reader.find("fitted_ranges")) {
+    MapReader ranges(*fitted_ranges, "fitted_ranges", errors);
+    for (const Entry& entry : fitted_ranges->entries) {
       ranges.find(entry.key);
       const auto [least, most] = pair_of(ranges, entry.value, {});
-      report.hull.push_back({entry.key, least, most});
+      report.fitted_ranges.push_back({entry.key, least, most});
     }
   }
   if (const Node* uncertain = reader.find("standard_errors")) {
@@ -115,41 +115,41 @@ void read_report_into(MapReader& reader, CurveReport& report, std::vector<Error>
   if (const Node* node = reader.require("report")) report = read_report(*node, errors);
 }
 
-void read_tiles(MapReader& reader, std::vector<ProductCurve::Tile>& into, std::vector<Error>& errors) {
+void read_tiles(MapReader& reader, std::vector<GemmCurve::Tile>& into, std::vector<Error>& errors) {
   const Node* tiles = reader.require("tiles");
   if (tiles == nullptr) return;
   for (const Node& item : items_of(reader, *tiles)) {
     MapReader tile(item, "a tile", errors);
     into.push_back({number(tile, "m", {1, kMost}), number(tile, "n", {1, kMost}),
-                    number(tile, "efficiency", {1e-6, 10}), number(tile, "resident", {1e-6, kMost})});
+                    number(tile, "efficiency", {1e-6, 10}), number(tile, "tiles_to_fill", {1e-6, kMost})});
     tile.finish();
   }
   if (into.empty()) reader.report(*tiles, ErrorCode::kInvalidArgument, "no tile");
 }
 
-/// What products and the implicit products of convolutions share.
-void read_shared(MapReader& reader, ProductCurve& curve, std::vector<Error>& errors) {
+/// What GEMMs and the implicit GEMMs of convolutions share.
+void read_shared(MapReader& reader, GemmCurve& curve, std::vector<Error>& errors) {
   curve.overhead = time_or_zero(reader, "overhead");
   curve.floor = time_or_zero(reader, "floor");
-  curve.memory = number(reader, "memory", {1e-6, 10});
-  curve.exposed = number(reader, "exposed", {0, 10});
-  curve.left = number_or(reader, "left", 1, {0.01, 100});
-  curve.k_start = number(reader, "k_start");
-  curve.quantised = number(reader, "quantised", {0, 10});
-  curve.slowdown = number(reader, "slowdown");
-  curve.settle = time_or_zero(reader, "settle");
+  curve.memory_efficiency = number(reader, "memory_efficiency", {1e-6, 10});
+  curve.not_overlapped = number(reader, "not_overlapped", {0, 10});
+  curve.left_operand_cost = number_or(reader, "left_operand_cost", 1, {0.01, 100});
+  curve.prologue_steps = number(reader, "prologue_steps");
+  curve.partial_wave_cost = number(reader, "partial_wave_cost", {0, 10});
+  curve.sustained_slowdown = number(reader, "sustained_slowdown");
+  curve.slowdown_half_time = time_or_zero(reader, "slowdown_half_time");
   read_tiles(reader, curve.tiles, errors);
 }
 
-ProductCurve read_product(const Node& node, std::vector<Error>& errors) {
-  MapReader reader(node, "a curve of products", errors);
-  ProductCurve curve;
+GemmCurve read_gemm(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "a curve of GEMMs", errors);
+  GemmCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
   curve.batched = reader.flag_or("batched", false);
-  curve.split_start = time_or_zero(reader, "split_start");
-  curve.split_passes = number(reader, "split_passes");
-  curve.far_k = number(reader, "far_k", {1e-6, kMost});
-  curve.far = number(reader, "far");
+  curve.split_k_launch = time_or_zero(reader, "split_k_launch");
+  curve.split_k_passes = number(reader, "split_k_passes");
+  curve.long_k = number(reader, "long_k", {1e-6, kMost});
+  curve.long_k_slowdown = number(reader, "long_k_slowdown");
   read_shared(reader, curve, errors);
   read_report_into(reader, curve.report, errors);
   reader.finish();
@@ -157,20 +157,20 @@ ProductCurve read_product(const Node& node, std::vector<Error>& errors) {
 }
 
 void read_winograds(MapReader& reader, ConvolutionCurve& curve, std::vector<Error>& errors) {
-  if (const Node* node = reader.find("winograd2")) {
+  if (const Node* node = reader.find("winograd_fused")) {
     MapReader parts(*node, "a fused Winograd algorithm", errors);
-    curve.winograd2.efficiency = number(parts, "efficiency", {1e-6, 10});
-    curve.winograd2.k_start = number(parts, "k_start");
-    curve.winograd2.moved = number(parts, "moved");
+    curve.winograd_fused.efficiency = number(parts, "efficiency", {1e-6, 10});
+    curve.winograd_fused.prologue_steps = number(parts, "prologue_steps");
+    curve.winograd_fused.weight_passes = number(parts, "weight_passes");
     parts.finish();
   }
-  if (const Node* node = reader.find("winograd4")) {
+  if (const Node* node = reader.find("winograd_nonfused")) {
     MapReader parts(*node, "a Winograd algorithm", errors);
-    curve.winograd4.k_start = number(parts, "k_start");
-    curve.winograd4.moved = number(parts, "moved");
-    curve.winograd4.weights = number(parts, "weights");
-    curve.winograd4.start = time_or_zero(parts, "start");
-    read_tiles(parts, curve.winograd4.tiles, errors);
+    curve.winograd_nonfused.prologue_steps = number(parts, "prologue_steps");
+    curve.winograd_nonfused.activation_passes = number(parts, "activation_passes");
+    curve.winograd_nonfused.weight_passes = number(parts, "weight_passes");
+    curve.winograd_nonfused.extra_launches = time_or_zero(parts, "extra_launches");
+    read_tiles(parts, curve.winograd_nonfused.tiles, errors);
     parts.finish();
   }
 }
@@ -184,7 +184,7 @@ void read_gradients(MapReader& reader, ConvolutionCurve& curve, std::vector<Erro
   curve.input_gradient = number(parts, "input", kRatio);
   curve.strided_gradient = number(parts, "strided", kRatio);
   curve.weight_gradient = number(parts, "weight", kRatio);
-  curve.weight_start = number(parts, "weight_start", {0, 1e9});
+  curve.weight_reduction_steps = number(parts, "weight_reduction_steps", {0, 1e9});
   curve.weight_winograd = number(parts, "weight_winograd", kRatio);
   parts.finish();
 }
@@ -193,9 +193,9 @@ ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) 
   MapReader reader(node, "a curve of convolutions", errors);
   ConvolutionCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
-  curve.product.precision = curve.precision;
-  curve.drift = time_or_zero(reader, "drift");
-  read_shared(reader, curve.product, errors);
+  curve.implicit_gemm.precision = curve.precision;
+  curve.overhead_growth = time_or_zero(reader, "overhead_growth");
+  read_shared(reader, curve.implicit_gemm, errors);
   read_winograds(reader, curve, errors);
   read_gradients(reader, curve, errors);
   read_report_into(reader, curve.report, errors);
@@ -223,53 +223,53 @@ hardware::MeasuredConvolution read_measured(const Node& node, std::vector<Error>
   return measured;
 }
 
-void read_hinges(MapReader& reader, SweepCurve& curve, std::vector<Error>& errors) {
-  const Node* hinges = reader.require("hinges");
-  if (hinges == nullptr) return;
+void read_slope_changes(MapReader& reader, MemoryBoundCurve& curve, std::vector<Error>& errors) {
+  const Node* slope_changes = reader.require("slope_changes");
+  if (slope_changes == nullptr) return;
   double total = 0;
   double total_least = 0;
-  for (const Node& item : items_of(reader, *hinges)) {
-    MapReader hinge(item, "a hinge", errors);
-    const double at = number(hinge, "at_l2");
-    const double slope = number(hinge, "slope", {-1000, 1000});
-    total += slope;
-    hinge.finish();
-    if (curve.hinges.empty() ? at != 0 : at <= curve.hinges.back().first) {
-      reader.report(item, ErrorCode::kInvalidArgument, "hinges start at 0 and rise");
+  for (const Node& item : items_of(reader, *slope_changes)) {
+    MapReader change(item, "a slope change", errors);
+    const double at = number(change, "at_l2");
+    const double by = number(change, "by", {-1000, 1000});
+    total += by;
+    change.finish();
+    if (curve.slope_changes.empty() ? at != 0 : at <= curve.slope_changes.back().first) {
+      reader.report(item, ErrorCode::kInvalidArgument, "slope changes start at 0 and rise");
     }
     total_least = std::min(total_least, total);
-    curve.hinges.emplace_back(at, slope);
+    curve.slope_changes.emplace_back(at, by);
   }
-  if (!curve.hinges.empty() && total_least < 0) {
-    reader.report(*hinges, ErrorCode::kInvalidArgument,
+  if (!curve.slope_changes.empty() && total_least < 0) {
+    reader.report(*slope_changes, ErrorCode::kInvalidArgument,
                   "more bytes would take less time: slopes add up to less than 0");
   }
-  if (curve.hinges.empty()) reader.report(*hinges, ErrorCode::kInvalidArgument, "no hinge");
+  if (curve.slope_changes.empty()) reader.report(*slope_changes, ErrorCode::kInvalidArgument, "no slope change");
 }
 
-void read_lengths(MapReader& reader, SweepCurve& curve, std::vector<Error>& errors) {
-  const Node* lengths = reader.find("lengths");
-  if (lengths == nullptr) return;
-  for (const Node& item : items_of(reader, *lengths)) {
-    MapReader length(item, "a length", errors);
+void read_row_length_factors(MapReader& reader, MemoryBoundCurve& curve, std::vector<Error>& errors) {
+  const Node* factors = reader.find("row_length_factors");
+  if (factors == nullptr) return;
+  for (const Node& item : items_of(reader, *factors)) {
+    MapReader length(item, "a row length", errors);
     const std::int64_t from = length.count("from", {1, kMaxSize});
     const double factor = number(length, "factor", {0.01, 100});
     length.finish();
-    if (!curve.lengths.empty() && from <= curve.lengths.back().first) {
-      reader.report(item, ErrorCode::kInvalidArgument, "lengths rise");
+    if (!curve.row_length_factors.empty() && from <= curve.row_length_factors.back().first) {
+      reader.report(item, ErrorCode::kInvalidArgument, "row lengths rise");
     }
-    curve.lengths.emplace_back(from, factor);
+    curve.row_length_factors.emplace_back(from, factor);
   }
 }
 
-SweepCurve read_sweep(const Node& node, std::vector<Error>& errors) {
-  MapReader reader(node, "a curve of sweeps", errors);
-  SweepCurve curve;
-  curve.kind = reader.choice("kind", primitives::kSweepKinds);
+MemoryBoundCurve read_memory_bound(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "a curve of kernels bound by memory", errors);
+  MemoryBoundCurve curve;
+  curve.kind = reader.choice("kind", primitives::kMemoryBoundKinds);
   curve.row_from = reader.count_or("row_from", 0, {0, kMaxSize});
-  read_hinges(reader, curve, errors);
-  read_lengths(reader, curve, errors);
-  curve.per_row = time_or_zero(reader, "per_row");
+  read_slope_changes(reader, curve, errors);
+  read_row_length_factors(reader, curve, errors);
+  curve.time_per_row = time_or_zero(reader, "time_per_row");
   if (const Node* overheads = reader.find("overheads")) {
     for (const Node& item : items_of(reader, *overheads)) {
       MapReader parts(item, "an overhead", errors);
@@ -314,7 +314,7 @@ Expected<GpuProfile> read_profile(const Node& document) {
   profile.date = reader.text_or("date", {});
   profile.launch_interval = reader.optional_quantity<dimension::kTime>("launch_interval");
   const auto precision_of = [](const auto& curve) { return curve.precision; };
-  profile.products = read_curves<ProductCurve>(reader, "products", errors, read_product, [](const ProductCurve& curve) {
+  profile.gemms = read_curves<GemmCurve>(reader, "gemms", errors, read_gemm, [](const GemmCurve& curve) {
     return std::pair{curve.precision, curve.batched};
   });
   profile.convolutions = read_curves<ConvolutionCurve>(reader, "convolutions", errors, read_convolution, precision_of);
@@ -324,9 +324,10 @@ Expected<GpuProfile> read_profile(const Node& document) {
     }
     std::stable_sort(profile.measured_convolutions.begin(), profile.measured_convolutions.end(), hardware::ByShape{});
   }
-  profile.sweeps = read_curves<SweepCurve>(reader, "sweeps", errors, read_sweep, [](const SweepCurve& curve) {
-    return std::pair{curve.kind, curve.row_from};
-  });
+  profile.memory_bound = read_curves<MemoryBoundCurve>(reader, "memory_bound", errors, read_memory_bound,
+                                                       [](const MemoryBoundCurve& curve) {
+                                                         return std::pair{curve.kind, curve.row_from};
+                                                       });
   profile.notes = reader.text_or("notes", {});
   reader.finish();
   if (!errors.empty()) return fail_with_all(std::move(errors));

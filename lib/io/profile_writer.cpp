@@ -48,8 +48,8 @@ std::string report_text(const CurveReport& report) {
   }
   line("interval", fmt::format("[{}, {}]", number(report.interval.first), number(report.interval.second)));
   line("coverage", number(report.coverage));
-  if (!report.hull.empty()) line("hull", "");
-  for (const CurveReport::Range& range : report.hull) {
+  if (!report.fitted_ranges.empty()) line("fitted_ranges", "");
+  for (const CurveReport::Range& range : report.fitted_ranges) {
     text += fmt::format("        {}: [{}, {}]\n", in_quotes(range.feature), number(range.least), number(range.most));
   }
   if (!report.standard_errors.empty()) line("standard_errors", "");
@@ -61,59 +61,68 @@ std::string report_text(const CurveReport& report) {
 
 std::string line(std::string_view key, const std::string& value) { return fmt::format("    {}: {}\n", key, value); }
 
-std::string tile_text(const hardware::ProductCurve::Tile& tile) {
-  return fmt::format("{{m: {}, n: {}, efficiency: {}, resident: {}}}", number(tile.m), number(tile.n),
-                     number(tile.efficiency), number(tile.resident));
+std::string tile_text(const hardware::GemmCurve::Tile& tile) {
+  return fmt::format("{{m: {}, n: {}, efficiency: {}, tiles_to_fill: {}}}", number(tile.m), number(tile.n),
+                     number(tile.efficiency), number(tile.tiles_to_fill));
 }
 
-std::string tiles_text(const hardware::ProductCurve& curve) {
+std::string tiles_text(const hardware::GemmCurve& curve) {
   std::string text = line("tiles", "");
   for (const auto& tile : curve.tiles) text += fmt::format("      - {}\n", tile_text(tile));
   return text;
 }
 
-/// What products and the implicit products of convolutions share, tiles apart; those do not split.
-std::string shared_text(const hardware::ProductCurve& curve, bool splits) {
+/// What GEMMs and the implicit GEMMs of convolutions share, tiles apart; those do not split.
+std::string shared_text(const hardware::GemmCurve& curve, bool splits) {
   std::string text = line("overhead", time(curve.overhead)) + line("floor", time(curve.floor)) +
-                     line("memory", number(curve.memory)) + line("exposed", number(curve.exposed)) +
-                     line("k_start", number(curve.k_start)) + line("quantised", number(curve.quantised));
+                     line("memory_efficiency", number(curve.memory_efficiency)) +
+                     line("not_overlapped", number(curve.not_overlapped)) +
+                     line("prologue_steps", number(curve.prologue_steps)) +
+                     line("partial_wave_cost", number(curve.partial_wave_cost));
   if (splits) {
-    text += line("split_start", time(curve.split_start)) + line("split_passes", number(curve.split_passes));
+    text += line("split_k_launch", time(curve.split_k_launch)) + line("split_k_passes", number(curve.split_k_passes));
   }
-  return text + line("slowdown", number(curve.slowdown)) + line("settle", time(curve.settle));
+  return text + line("sustained_slowdown", number(curve.sustained_slowdown)) +
+         line("slowdown_half_time", time(curve.slowdown_half_time));
 }
 
-std::string product_text(const hardware::ProductCurve& curve) {
+std::string gemm_text(const hardware::GemmCurve& curve) {
   return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) +
          (curve.batched ? line("batched", "true") : std::string()) + shared_text(curve, true) +
-         (curve.left != 1 ? line("left", number(curve.left)) : std::string()) + line("far_k", number(curve.far_k)) +
-         line("far", number(curve.far)) + tiles_text(curve) + report_text(curve.report);
+         (curve.left_operand_cost != 1 ? line("left_operand_cost", number(curve.left_operand_cost)) : std::string()) +
+         line("long_k", number(curve.long_k)) + line("long_k_slowdown", number(curve.long_k_slowdown)) +
+         tiles_text(curve) + report_text(curve.report);
 }
 
 std::string winograd_text(const hardware::ConvolutionCurve& curve) {
   std::string text;
-  const auto& [efficiency, k_start, moved] = curve.winograd2;
+  const auto& [efficiency, prologue_steps, weight_passes] = curve.winograd_fused;
   if (efficiency > 0) {
-    text += line("winograd2", fmt::format("{{efficiency: {}, k_start: {}, moved: {}}}", number(efficiency),
-                                          number(k_start), number(moved)));
+    text += line("winograd_fused", fmt::format("{{efficiency: {}, prologue_steps: {}, weight_passes: {}}}",
+                                               number(efficiency), number(prologue_steps), number(weight_passes)));
   }
-  const hardware::ConvolutionCurve::Transformed& apart = curve.winograd4;
-  if (apart.tiles.empty()) return text;
+  const hardware::ConvolutionCurve::NonfusedWinograd& nonfused = curve.winograd_nonfused;
+  if (nonfused.tiles.empty()) return text;
   std::string tiles;
-  for (const auto& tile : apart.tiles) tiles += (tiles.empty() ? "" : ", ") + tile_text(tile);
-  return text + line("winograd4", fmt::format("{{k_start: {}, moved: {}, weights: {}, start: {}, tiles: [{}]}}",
-                                              number(apart.k_start), number(apart.moved), number(apart.weights),
-                                              time(apart.start), tiles));
+  for (const auto& tile : nonfused.tiles) tiles += (tiles.empty() ? "" : ", ") + tile_text(tile);
+  return text +
+         line("winograd_nonfused",
+              fmt::format(
+                  "{{prologue_steps: {}, activation_passes: {}, weight_passes: {}, extra_launches: {}, tiles: [{}]}}",
+                  number(nonfused.prologue_steps), number(nonfused.activation_passes), number(nonfused.weight_passes),
+                  time(nonfused.extra_launches), tiles));
 }
 
 std::string convolution_text(const hardware::ConvolutionCurve& curve) {
-  return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) + shared_text(curve.product, false) +
-         (curve.drift > Time::zero() ? line("drift", time(curve.drift)) : std::string()) + tiles_text(curve.product) +
-         winograd_text(curve) +
+  return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) +
+         shared_text(curve.implicit_gemm, false) +
+         (curve.overhead_growth > Time::zero() ? line("overhead_growth", time(curve.overhead_growth)) : std::string()) +
+         tiles_text(curve.implicit_gemm) + winograd_text(curve) +
          line("gradients",
-              fmt::format("{{rows: {}, input: {}, strided: {}, weight: {}, weight_start: {}, weight_winograd: {}}}",
-                          curve.gradient_rows, number(curve.input_gradient), number(curve.strided_gradient),
-                          number(curve.weight_gradient), number(curve.weight_start), number(curve.weight_winograd))) +
+              fmt::format(
+                  "{{rows: {}, input: {}, strided: {}, weight: {}, weight_reduction_steps: {}, weight_winograd: {}}}",
+                  curve.gradient_rows, number(curve.input_gradient), number(curve.strided_gradient),
+                  number(curve.weight_gradient), number(curve.weight_reduction_steps), number(curve.weight_winograd))) +
          report_text(curve.report);
 }
 
@@ -127,18 +136,18 @@ std::string measured_text(const hardware::MeasuredConvolution& measured) {
       pair(shape.dilation), time(measured.time));
 }
 
-std::string sweep_text(const hardware::SweepCurve& curve) {
-  std::string text = fmt::format("  - kind: {}\n", name_of(primitives::kSweepKinds, curve.kind));
+std::string memory_bound_text(const hardware::MemoryBoundCurve& curve) {
+  std::string text = fmt::format("  - kind: {}\n", name_of(primitives::kMemoryBoundKinds, curve.kind));
   if (curve.row_from > 0) text += fmt::format("    row_from: {}\n", curve.row_from);
-  text += "    hinges:\n";
-  for (const auto& [at, slope] : curve.hinges) {
-    text += fmt::format("      - {{at_l2: {}, slope: {}}}\n", number(at), number(slope));
+  text += "    slope_changes:\n";
+  for (const auto& [at, by] : curve.slope_changes) {
+    text += fmt::format("      - {{at_l2: {}, by: {}}}\n", number(at), number(by));
   }
-  if (!curve.lengths.empty()) text += "    lengths:\n";
-  for (const auto& [from, factor] : curve.lengths) {
+  if (!curve.row_length_factors.empty()) text += "    row_length_factors:\n";
+  for (const auto& [from, factor] : curve.row_length_factors) {
     text += fmt::format("      - {{from: {}, factor: {}}}\n", from, number(factor));
   }
-  if (curve.per_row > Time::zero()) text += fmt::format("    per_row: {}\n", time(curve.per_row));
+  if (curve.time_per_row > Time::zero()) text += fmt::format("    time_per_row: {}\n", time(curve.time_per_row));
   if (!curve.overheads.empty()) text += "    overheads:\n";
   for (const hardware::MeasuringOverhead& one : curve.overheads) {
     const std::string series = one.series.empty() ? "" : fmt::format("series: {}, ", in_quotes(one.series));
@@ -161,10 +170,10 @@ std::string write_profile(const hardware::GpuProfile& profile) {
   std::string text = fmt::format("calibration: {}\ngpu: {}\n", in_quotes(profile.id), in_quotes(profile.gpu));
   if (!profile.date.empty()) text += fmt::format("date: {}\n", in_quotes(profile.date));
   if (profile.launch_interval) text += fmt::format("launch_interval: {}\n", time(*profile.launch_interval));
-  text += section("products", profile.products, product_text);
+  text += section("gemms", profile.gemms, gemm_text);
   text += section("convolutions", profile.convolutions, convolution_text);
   text += section("measured_convolutions", profile.measured_convolutions, measured_text);
-  text += section("sweeps", profile.sweeps, sweep_text);
+  text += section("memory_bound", profile.memory_bound, memory_bound_text);
   if (!profile.notes.empty()) text += fmt::format("notes: {}\n", in_quotes(profile.notes));
   return text;
 }

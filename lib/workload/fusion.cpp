@@ -14,13 +14,13 @@ void forget_operator(Layer& layer) {
 
 bool is_pointwise(const Layer& layer) {
   if (layer.forward.size() != 1 || layer.output_elements == 0) return false;
-  const auto* sweep = std::get_if<primitives::Sweep>(&layer.forward.front().shape);
-  return sweep != nullptr && sweep->kind == primitives::SweepKind::kElementwise && layer.parameters.empty();
+  const auto* kernel = std::get_if<primitives::MemoryBoundKernel>(&layer.forward.front().shape);
+  return kernel != nullptr && kernel->kind == primitives::MemoryBoundKind::kElementwise && layer.parameters.empty();
 }
 
-/// What is left of a sweep goes to the kernel it joined.
+/// What is left of a kernel goes to the kernel it joined.
 void join(std::vector<primitives::Kernel>& into, std::int64_t elements) {
-  if (elements > 0) into.push_back({primitives::Sweep{.elements = elements}});
+  if (elements > 0) into.push_back({primitives::MemoryBoundKernel{.elements = elements}});
 }
 
 void join(Layer& into, Layer& layer) {

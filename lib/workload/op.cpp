@@ -13,7 +13,7 @@
 namespace ddlsim::workload {
 namespace {
 
-/// A product with weights, or of two activations.
+/// A matrix product with weights, or of two activations.
 struct Multiplication {
   std::int64_t forward_flops = 0;
   std::int64_t input = 0;   // elements
@@ -22,38 +22,38 @@ struct Multiplication {
 };
 
 /// Backward makes the gradients of input and weights, each a product of the forward's size.
-void set_product(Layer& layer, Counter& count, const Multiplication& product) {
-  layer.forward_work = work(product.forward_flops);
-  layer.backward_work = work(count.product({2, product.forward_flops}));
-  layer.forward_elements = count.sum({product.input, product.output});
+void set_gemm(Layer& layer, Counter& count, const Multiplication& gemm) {
+  layer.forward_work = work(gemm.forward_flops);
+  layer.backward_work = work(count.product({2, gemm.forward_flops}));
+  layer.forward_elements = count.sum({gemm.input, gemm.output});
   layer.backward_elements = count.product({2, layer.forward_elements});
-  layer.forward_weight_elements = product.weights;
-  layer.backward_weight_elements = count.product({2, product.weights});
-  layer.saved_elements = product.output;
+  layer.forward_weight_elements = gemm.weights;
+  layer.backward_weight_elements = count.product({2, gemm.weights});
+  layer.saved_elements = gemm.output;
   layer.backward_kernels = 2;
 }
 
 /// A product of rows with a weight matrix, and the gradients of both.
-void set_kernels(Layer& layer, const primitives::Product& forward) {
+void set_kernels(Layer& layer, const primitives::Gemm& forward) {
   layer.forward = {{forward}};
   layer.backward = {
-      {primitives::Product{.m = forward.m, .n = forward.k, .k = forward.n}},
-      {primitives::Product{.m = forward.n, .n = forward.k, .k = forward.m, .grows = primitives::Grows::kK}}};
+      {primitives::Gemm{.m = forward.m, .n = forward.k, .k = forward.n}},
+      {primitives::Gemm{.m = forward.n, .n = forward.k, .k = forward.m, .batch_scales = primitives::BatchScales::kK}}};
 }
 
 /// The output's gradient summed over rows.
 void add_bias_gradient(Layer& layer, std::int64_t output, Counter& count) {
-  layer.backward.push_back({primitives::Sweep{.elements = output}});
+  layer.backward.push_back({primitives::MemoryBoundKernel{.elements = output}});
   layer.backward_elements = count.sum({layer.backward_elements, output});
   ++layer.backward_kernels;
 }
 
 /// A product of two activations, and the gradients of both.
 void add_kernels(Layer& layer, const MatMul& op) {
-  constexpr primitives::Grows kGrows = primitives::Grows::kProducts;
-  layer.forward.push_back({primitives::Product{op.products, op.rows, op.columns, op.inner, kGrows}});
-  layer.backward.push_back({primitives::Product{op.products, op.rows, op.inner, op.columns, kGrows}});
-  layer.backward.push_back({primitives::Product{op.products, op.inner, op.columns, op.rows, kGrows}});
+  constexpr primitives::BatchScales kScales = primitives::BatchScales::kBatchCount;
+  layer.forward.push_back({primitives::Gemm{op.products, op.rows, op.columns, op.inner, kScales}});
+  layer.backward.push_back({primitives::Gemm{op.products, op.rows, op.inner, op.columns, kScales}});
+  layer.backward.push_back({primitives::Gemm{op.products, op.inner, op.columns, op.rows, kScales}});
 }
 
 /// Output height and width of a sliding window; nothing when the window does not fit.
@@ -71,7 +71,7 @@ std::optional<Pair> slide(const Shape& in, const Pool& window) {
 
 /// Elements that an operator without FLOPs reads and writes, and keeps.
 struct Traffic {
-  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
+  primitives::MemoryBoundKind kind = primitives::MemoryBoundKind::kElementwise;
   std::int64_t forward = 0;
   std::int64_t backward = 0;
   std::int64_t saved = 0;
@@ -95,11 +95,11 @@ struct LayerRules {
     if (!size) return misfit("conv", in, "the kernel is larger than the padded input");
     made.out = {op.out, (*size)[0], (*size)[1]};
     const std::int64_t weights = count.product({op.out, in[0] / op.groups, op.kernel[0], op.kernel[1]});
-    set_product(made.layer, count,
-                {.forward_flops = count.product({2, weights, (*size)[0], (*size)[1]}),
-                 .input = count.elements(in),
-                 .output = count.elements(made.out),
-                 .weights = weights});
+    set_gemm(made.layer, count,
+             {.forward_flops = count.product({2, weights, (*size)[0], (*size)[1]}),
+              .input = count.elements(in),
+              .output = count.elements(made.out),
+              .weights = weights});
     if (!op.tied) made.layer.parameters.push_back(weights);
     if (op.bias) made.layer.parameters.push_back(op.out);
     primitives::ConvolutionShape shape{.in = in[0],
@@ -124,11 +124,11 @@ struct LayerRules {
     made.out.back() = op.out;
     const std::int64_t weights = count.product({in.back(), op.out});
     const std::int64_t input = count.elements(in);
-    set_product(made.layer, count,
-                {.forward_flops = count.product({2, input, op.out}),
-                 .input = input,
-                 .output = count.elements(made.out),
-                 .weights = weights});
+    set_gemm(made.layer, count,
+             {.forward_flops = count.product({2, input, op.out}),
+              .input = input,
+              .output = count.elements(made.out),
+              .weights = weights});
     if (!op.tied) made.layer.parameters.push_back(weights);
     if (op.bias) made.layer.parameters.push_back(op.out);
     set_kernels(made.layer, {.m = input / in.back(), .n = op.out, .k = in.back()});
@@ -141,7 +141,7 @@ struct LayerRules {
     const std::int64_t elements = count.elements(in);
     // Its output is overwritten by the activation that follows, so the input is what stays.
     return memory_bound(in,
-                        {.kind = primitives::SweepKind::kBatchNorm,
+                        {.kind = primitives::MemoryBoundKind::kBatchNorm,
                          .forward = count.product({3, elements}),
                          .backward = count.product({5, elements})},
                         {in[0], in[0]});
@@ -151,7 +151,7 @@ struct LayerRules {
     if (in.empty()) return misfit("layernorm", in, "it needs [..., width]");
     const std::int64_t elements = count.elements(in);
     return memory_bound(in,
-                        {.kind = primitives::SweepKind::kNorm,
+                        {.kind = primitives::MemoryBoundKind::kNorm,
                          .forward = count.product({2, elements}),
                          .backward = count.product({3, elements}),
                          .saved = elements,
@@ -162,12 +162,12 @@ struct LayerRules {
   Expected<void> operator()(const Pointwise& op) {
     const std::int64_t elements = count.elements(in);
     const std::int64_t backward = count.product({op.inverts_output ? 3 : 2, elements});
-    return memory_bound(in,
-                        {.kind = op.over_rows ? primitives::SweepKind::kSoftmax : primitives::SweepKind::kElementwise,
-                         .forward = count.product({2, elements}),
-                         .backward = backward,
-                         .saved = elements,
-                         .row = op.over_rows && !in.empty() ? in.back() : 0});
+    return memory_bound(
+        in, {.kind = op.over_rows ? primitives::MemoryBoundKind::kSoftmax : primitives::MemoryBoundKind::kElementwise,
+             .forward = count.product({2, elements}),
+             .backward = backward,
+             .saved = elements,
+             .row = op.over_rows && !in.empty() ? in.back() : 0});
   }
 
   Expected<void> operator()(const Combine& op) {
@@ -184,7 +184,7 @@ struct LayerRules {
     Shape out{in[0], (*size)[0], (*size)[1]};
     const std::int64_t output = count.elements(out);
     const std::int64_t both = count.sum({count.elements(in), output});
-    return memory_bound(std::move(out), {.kind = primitives::SweepKind::kPool,
+    return memory_bound(std::move(out), {.kind = primitives::MemoryBoundKind::kPool,
                                          .forward = both,
                                          .backward = count.sum({both, output}),
                                          .saved = output});
@@ -193,8 +193,8 @@ struct LayerRules {
   Expected<void> operator()(const GlobalPool&) {
     if (in.size() < 2) return misfit("global_avgpool", in, "it needs [channels, ...]");
     const std::int64_t both = count.sum({count.elements(in), in[0]});
-    return memory_bound({in[0]},
-                        {.kind = primitives::SweepKind::kPool, .forward = both, .backward = both, .saved = in[0]});
+    return memory_bound(
+        {in[0]}, {.kind = primitives::MemoryBoundKind::kPool, .forward = both, .backward = both, .saved = in[0]});
   }
 
   Expected<void> operator()(const Flatten&) {
@@ -207,14 +207,15 @@ struct LayerRules {
   Expected<void> operator()(const Concat& op) {
     const std::int64_t copied = count.product({2, count.elements(op.out)});
     return memory_bound(
-        op.out, {.kind = primitives::SweepKind::kCopy, .forward = copied, .backward = copied, .saved = copied / 2});
+        op.out,
+        {.kind = primitives::MemoryBoundKind::kCopy, .forward = copied, .backward = copied, .saved = copied / 2});
   }
 
   Expected<void> operator()(const Embedding& op) {
     Shape out = op.out.empty() ? Shape{op.lookups, op.width} : op.out;
     const std::int64_t read = count.product({op.lookups, op.width});
     auto done = memory_bound(std::move(out),
-                             {.kind = primitives::SweepKind::kLookup,
+                             {.kind = primitives::MemoryBoundKind::kLookup,
                               .forward = count.product({2, read}),
                               .backward = count.product({3, read}),
                               .saved = read},
@@ -225,7 +226,8 @@ struct LayerRules {
     } else {
       // A dense gradient is zeroed before the scatter.
       made.layer.backward_weight_elements = made.layer.parameters.front();
-      std::get<primitives::Sweep>(made.layer.backward.front().shape).weights = made.layer.parameters.front();
+      std::get<primitives::MemoryBoundKernel>(made.layer.backward.front().shape).weights =
+          made.layer.parameters.front();
     }
     return done;
   }
@@ -252,12 +254,14 @@ struct LayerRules {
     const std::int64_t width = std::max<std::int64_t>(in[1] / op.heads, 1);
     add_kernels(layer, {.rows = in[0], .inner = width, .columns = keys, .products = op.heads});
     const primitives::Kernel pointwise{
-        primitives::Sweep{primitives::SweepKind::kElementwise, count.product({2, scores})}};
+        primitives::MemoryBoundKernel{primitives::MemoryBoundKind::kElementwise, count.product({2, scores})}};
     layer.forward.insert(layer.forward.end(), 2, pointwise);
-    layer.forward.push_back({primitives::Sweep{primitives::SweepKind::kSoftmax, count.product({2, scores}), 0, keys}});
+    layer.forward.push_back(
+        {primitives::MemoryBoundKernel{primitives::MemoryBoundKind::kSoftmax, count.product({2, scores}), 0, keys}});
     layer.forward.push_back(pointwise);
     layer.backward.push_back(pointwise);
-    layer.backward.push_back({primitives::Sweep{primitives::SweepKind::kSoftmax, count.product({3, scores}), 0, keys}});
+    layer.backward.push_back(
+        {primitives::MemoryBoundKernel{primitives::MemoryBoundKind::kSoftmax, count.product({3, scores}), 0, keys}});
     layer.backward.push_back(pointwise);
     add_kernels(layer, {.rows = in[0], .inner = keys, .columns = width, .products = op.heads});
     return {};
@@ -275,11 +279,11 @@ struct LayerRules {
     // Recurrent weights are read again at every time step.
     const std::int64_t weights =
         count.product({op.directions, count.sum({input_weights, count.product({in[0], state_weights})})});
-    set_product(made.layer, count,
-                {.forward_flops = flops_forward,
-                 .input = count.elements(in),
-                 .output = count.product({10, state}),
-                 .weights = weights});
+    set_gemm(made.layer, count,
+             {.forward_flops = flops_forward,
+              .input = count.elements(in),
+              .output = count.product({10, state}),
+              .weights = weights});
     made.layer.saved_elements = count.product({6, state});
     set_lstm_kernels(op);
     made.layer.forward_kernels = static_cast<int>(std::min<std::int64_t>(in[0], 1 << 20));
@@ -296,10 +300,10 @@ struct LayerRules {
     made.out = op.out;
     const std::int64_t left = count.product({op.products, op.rows, op.inner});
     const std::int64_t right = count.product({op.products, op.inner, op.columns});
-    set_product(made.layer, count,
-                {.forward_flops = count.product({2, op.products, op.rows, op.inner, op.columns}),
-                 .input = count.sum({left, right}),
-                 .output = count.product({op.products, op.rows, op.columns})});
+    set_gemm(made.layer, count,
+             {.forward_flops = count.product({2, op.products, op.rows, op.inner, op.columns}),
+              .input = count.sum({left, right}),
+              .output = count.product({op.products, op.rows, op.columns})});
     add_kernels(made.layer, op);
     return {};
   }
@@ -326,8 +330,8 @@ struct LayerRules {
     made.layer.backward_elements = traffic.backward;
     made.layer.saved_elements = traffic.saved;
     made.layer.parameters = std::move(parameters);
-    made.layer.forward = {{primitives::Sweep{traffic.kind, traffic.forward, 0, traffic.row}}};
-    made.layer.backward = {{primitives::Sweep{traffic.kind, traffic.backward, 0, traffic.row}}};
+    made.layer.forward = {{primitives::MemoryBoundKernel{traffic.kind, traffic.forward, 0, traffic.row}}};
+    made.layer.backward = {{primitives::MemoryBoundKernel{traffic.kind, traffic.backward, 0, traffic.row}}};
     return {};
   }
 
@@ -340,16 +344,17 @@ struct LayerRules {
       return kernel;
     };
     // The gates of a step: read from both products, cell and output written, and kept.
-    const primitives::Kernel cell{primitives::Sweep{primitives::SweepKind::kRecurrent, count.product({10, op.hidden})}};
+    const primitives::Kernel cell{
+        primitives::MemoryBoundKernel{primitives::MemoryBoundKind::kRecurrent, count.product({10, op.hidden})}};
     Layer& layer = made.layer;
     set_kernels(layer, {.m = steps, .n = gates, .k = in[1]});
     for (primitives::Kernel& kernel : layer.forward) kernel = times(kernel, 1);
     for (primitives::Kernel& kernel : layer.backward) kernel = times(kernel, 1);
-    layer.forward.push_back(times({primitives::Product{.m = 1, .n = gates, .k = op.hidden}}, steps));
+    layer.forward.push_back(times({primitives::Gemm{.m = 1, .n = gates, .k = op.hidden}}, steps));
     layer.forward.push_back(times(cell, steps));
-    layer.backward.push_back(times({primitives::Product{.m = 1, .n = op.hidden, .k = gates}}, steps));
-    layer.backward.push_back(
-        times({primitives::Product{.m = gates, .n = op.hidden, .k = steps, .grows = primitives::Grows::kK}}, 1));
+    layer.backward.push_back(times({primitives::Gemm{.m = 1, .n = op.hidden, .k = gates}}, steps));
+    layer.backward.push_back(times(
+        {primitives::Gemm{.m = gates, .n = op.hidden, .k = steps, .batch_scales = primitives::BatchScales::kK}}, 1));
     layer.backward.push_back(times(cell, steps));
   }
 };

@@ -26,16 +26,18 @@ void set_kernels(Layer& layer, const Experts& op, std::int64_t width, const Rout
   const std::int64_t experts = std::max<std::int64_t>(std::min(op.experts, routed.rows), 1);
   const std::int64_t rows = std::max<std::int64_t>(routed.rows / experts, 1);
   const std::int64_t first = op.gated ? 2 : 1;
-  const auto add = [&](const primitives::Product& forward, std::int64_t times) {
+  const auto add = [&](const primitives::Gemm& forward, std::int64_t times) {
     layer.forward.push_back({forward, times});
-    layer.backward.push_back({primitives::Product{experts, rows, forward.k, forward.n, primitives::Grows::kM}, times});
-    layer.backward.push_back({primitives::Product{experts, forward.k, forward.n, rows, primitives::Grows::kK}, times});
+    layer.backward.push_back(
+        {primitives::Gemm{experts, rows, forward.k, forward.n, primitives::BatchScales::kM}, times});
+    layer.backward.push_back(
+        {primitives::Gemm{experts, forward.k, forward.n, rows, primitives::BatchScales::kK}, times});
   };
-  const std::int64_t swept = 3 * routed.outside + (first + 1) * routed.inside;
-  layer.forward.push_back({primitives::Sweep{.elements = swept}});
-  layer.backward.push_back({primitives::Sweep{.elements = 2 * swept}});
-  add({experts, rows, op.width, width, primitives::Grows::kM}, first);
-  add({experts, rows, width, op.width, primitives::Grows::kM}, 1);
+  const std::int64_t moved = 3 * routed.outside + (first + 1) * routed.inside;
+  layer.forward.push_back({primitives::MemoryBoundKernel{.elements = moved}});
+  layer.backward.push_back({primitives::MemoryBoundKernel{.elements = 2 * moved}});
+  add({experts, rows, op.width, width, primitives::BatchScales::kM}, first);
+  add({experts, rows, width, op.width, primitives::BatchScales::kM}, 1);
 }
 
 }  // namespace
@@ -48,8 +50,10 @@ Expected<void> rms_norm_layer(const Shape& in, LayerAndShape& made, Counter& cou
   made.layer.backward_elements = count.product({3, elements});
   made.layer.saved_elements = elements;
   made.layer.parameters = {in.back()};
-  made.layer.forward = {{primitives::Sweep{primitives::SweepKind::kNorm, made.layer.forward_elements, 0, in.back()}}};
-  made.layer.backward = {{primitives::Sweep{primitives::SweepKind::kNorm, made.layer.backward_elements, 0, in.back()}}};
+  made.layer.forward = {
+      {primitives::MemoryBoundKernel{primitives::MemoryBoundKind::kNorm, made.layer.forward_elements, 0, in.back()}}};
+  made.layer.backward = {
+      {primitives::MemoryBoundKernel{primitives::MemoryBoundKind::kNorm, made.layer.backward_elements, 0, in.back()}}};
   return {};
 }
 

@@ -27,20 +27,21 @@ class Parameters {
     curve_.parameters.push_back({name, std::move(value), known == errors.end() ? 0.0 : known->relative});
   }
 
-  void add_product(const hardware::ProductCurve& product) {
-    add("overhead", fmt::format("{}, floor {}", to_text(product.overhead), to_text(product.floor)));
-    add("memory", significant(product.memory));
-    add("exposed", significant(product.exposed));
-    add("left operand", significant(product.left) + " of the time");
-    add("k_start", significant(product.k_start));
-    add("quantised", significant(product.quantised));
-    if (product.slowdown > 0) {
-      add("slowdown", fmt::format("{}, half of it at {}", percent(product.slowdown), to_text(product.settle)));
+  void add_gemm(const hardware::GemmCurve& gemm) {
+    add("overhead", fmt::format("{}, floor {}", to_text(gemm.overhead), to_text(gemm.floor)));
+    add("memory efficiency", significant(gemm.memory_efficiency));
+    add("not overlapped", significant(gemm.not_overlapped));
+    add("left operand cost", significant(gemm.left_operand_cost) + " of the time");
+    add("prologue steps", significant(gemm.prologue_steps));
+    add("partial wave cost", significant(gemm.partial_wave_cost));
+    if (gemm.sustained_slowdown > 0) {
+      add("sustained slowdown",
+          fmt::format("{}, half of it at {}", percent(gemm.sustained_slowdown), to_text(gemm.slowdown_half_time)));
     }
-    for (const auto& tile : product.tiles) add_tile("tile", tile);
+    for (const auto& tile : gemm.tiles) add_tile("tile", tile);
   }
 
-  void add_tile(std::string_view name, const hardware::ProductCurve::Tile& tile) {
+  void add_tile(std::string_view name, const hardware::GemmCurve::Tile& tile) {
     add(fmt::format("{} {} x {}", name, significant(tile.m), significant(tile.n)), significant(tile.efficiency));
   }
 
@@ -48,16 +49,16 @@ class Parameters {
   CurveSummary& curve_;
 };
 
-CurveSummary summary_of(const hardware::SweepCurve& curve) {
+CurveSummary summary_of(const hardware::MemoryBoundCurve& curve) {
   CurveSummary summary{calib::name_of_curve(curve), &curve.report, {}};
   Parameters parameters(summary);
-  for (const auto& [at, slope] : curve.hinges) {
+  for (const auto& [at, slope] : curve.slope_changes) {
     parameters.add(fmt::format("slope at {} L2", significant(at)), significant(slope) + " / bandwidth");
   }
-  for (const auto& [from, factor] : curve.lengths) {
+  for (const auto& [from, factor] : curve.row_length_factors) {
     parameters.add(fmt::format("rows from {}", from), fmt::format("{:.4g} of the time", factor));
   }
-  if (curve.per_row > Time::zero()) parameters.add("per row", to_text(curve.per_row));
+  if (curve.time_per_row > Time::zero()) parameters.add("per row", to_text(curve.time_per_row));
   for (const hardware::MeasuringOverhead& one : curve.overheads) {
     const std::string name = one.series.empty() ? "overhead" : "overhead of " + one.series;
     parameters.add(name, fmt::format("{}, floor {}", to_text(one.overhead), to_text(one.floor)));
@@ -67,7 +68,7 @@ CurveSummary summary_of(const hardware::SweepCurve& curve) {
 
 std::string hull_text(const CurveReport& report) {
   std::string text;
-  for (const CurveReport::Range& range : report.hull) {
+  for (const CurveReport::Range& range : report.fitted_ranges) {
     const bool data = range.feature == "bytes";
     text += fmt::format("{}{} {} to {}", text.empty() ? "" : ", ", range.feature,
                         data ? to_text(bytes(range.least)) : significant(range.least),
@@ -113,8 +114,8 @@ Table parameter_table(const GpuProfile& profile) {
 }
 
 Json report_json(const CurveReport& report) {
-  Json hull = Json::object();
-  for (const CurveReport::Range& range : report.hull) hull[range.feature] = {range.least, range.most};
+  Json fitted_ranges = Json::object();
+  for (const CurveReport::Range& range : report.fitted_ranges) fitted_ranges[range.feature] = {range.least, range.most};
   return {{"fitted", report.fitted},
           {"held_out", report.held_out},
           {"mean", report.mean},
@@ -126,7 +127,7 @@ Json report_json(const CurveReport& report) {
           {"above_floor_mean", report.above_floor_mean},
           {"interval_90", {report.interval.first, report.interval.second}},
           {"coverage_90", report.coverage},
-          {"hull", std::move(hull)},
+          {"fitted_ranges", std::move(fitted_ranges)},
           {"measured", report.measured}};
 }
 
@@ -187,20 +188,20 @@ Json check_json(const calib::ProfileCheck& check, const std::string& title) {
 
 std::vector<CurveSummary> curves_of(const GpuProfile& profile) {
   std::vector<CurveSummary> curves;
-  for (const hardware::ProductCurve& curve : profile.products) {
+  for (const hardware::GemmCurve& curve : profile.gemms) {
     curves.push_back({calib::name_of_curve(curve), &curve.report, {}});
-    Parameters(curves.back()).add_product(curve);
+    Parameters(curves.back()).add_gemm(curve);
   }
   for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
     curves.push_back({calib::name_of_curve(curve), &curve.report, {}});
     Parameters parameters(curves.back());
-    parameters.add_product(curve.product);
-    if (curve.winograd2.efficiency > 0) {
-      parameters.add("Winograd 2", significant(curve.winograd2.efficiency) + " of the peak");
+    parameters.add_gemm(curve.implicit_gemm);
+    if (curve.winograd_fused.efficiency > 0) {
+      parameters.add("fused Winograd", significant(curve.winograd_fused.efficiency) + " of the peak");
     }
-    for (const auto& tile : curve.winograd4.tiles) parameters.add_tile("Winograd 4, tile", tile);
+    for (const auto& tile : curve.winograd_nonfused.tiles) parameters.add_tile("non-fused Winograd, tile", tile);
   }
-  for (const hardware::SweepCurve& curve : profile.sweeps) curves.push_back(summary_of(curve));
+  for (const hardware::MemoryBoundCurve& curve : profile.memory_bound) curves.push_back(summary_of(curve));
   return curves;
 }
 

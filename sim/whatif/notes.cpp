@@ -142,7 +142,7 @@ std::string calibration_note(const Question& question) {
   std::vector<std::string> names;
   const hardware::Gpu& gpu = question.scenario.cluster.node.gpu;
   for (const hardware::MeasuredProfile& one : gpu.profiles.get()) {
-    names.push_back(one.profile->id + (cost::is_borrowed(gpu, one) ? " (lent)" : ""));
+    names.push_back(one.profile->id + (cost::is_borrowed(gpu, one) ? " (borrowed)" : ""));
   }
   std::string note = fmt::format(
       "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "

@@ -32,8 +32,8 @@ std::string fit(const std::string& file) { return refused({"fit", file, "--gpu",
 std::string rows(int count, double times = 1.1) {
   std::string text = kHeader;
   for (int i = 1; i <= count; ++i) {
-    text +=
-        "t4,sweep,elementwise," + std::to_string(i * 1'000'000) + ",," + std::to_string(5 + times * i / 0.32) + "\n";
+    text += "t4,memory_bound,elementwise," + std::to_string(i * 1'000'000) + ",," +
+            std::to_string(5 + times * i / 0.32) + "\n";
   }
   return text;
 }
@@ -51,11 +51,11 @@ TEST_CASE("hostile: measurements that are none say what they are") {
   CHECK_THAT(fit(folder.file("d.csv", "op,gpu,bytes,time\n")),
              Contains("d.csv:1:14: error: unknown column 'time'") && Contains("time_us, time_ms or time_s"));
   CHECK_THAT(fit(folder.file("e.csv", kHeader)), Contains("no rows"));
-  CHECK_THAT(fit(folder.file("f.csv", kHeader + "v100,sweep,copy,1,,1\n")),
+  CHECK_THAT(fit(folder.file("f.csv", kHeader + "v100,memory_bound,copy,1,,1\n")),
              Contains("f.csv:2:1: error: measured on") && Contains("which is not t4"));
-  CHECK_THAT(fit(folder.file("g.csv", kHeader + "t4,sweep,copy,1,,nan\n")), Contains("g.csv:2:18"));
-  CHECK_THAT(fit(folder.file("h.csv", kHeader + "t4,sweep,copy,1e400,,1\n")), Contains("h.csv:2:15"));
-  CHECK_THAT(fit(folder.file("i.csv", kHeader + "t4,sweep,copy,1,,-3\n")), Contains("must be above 0"));
+  CHECK_THAT(fit(folder.file("g.csv", kHeader + "t4,memory_bound,copy,1,,nan\n")), Contains("g.csv:2:25"));
+  CHECK_THAT(fit(folder.file("h.csv", kHeader + "t4,memory_bound,copy,1e400,,1\n")), Contains("h.csv:2:22"));
+  CHECK_THAT(fit(folder.file("i.csv", kHeader + "t4,memory_bound,copy,1,,-3\n")), Contains("must be above 0"));
 }
 
 TEST_CASE("hostile: JSON lines that are cut, deep or endless") {
@@ -73,7 +73,7 @@ TEST_CASE("hostile: JSON lines that are cut, deep or endless") {
 TEST_CASE("hostile: curves that cannot be") {
   const TempFolder folder;
   CHECK_THAT(fit(folder.file("a.csv", rows(1))), Contains("elementwise: 1 shapes of 1 sizes are too few"));
-  CHECK_THAT(fit(folder.file("b.csv", kHeader, "t4,sweep,elementwise,1000,,5\n", 20'000)), Contains("too few"));
+  CHECK_THAT(fit(folder.file("b.csv", kHeader, "t4,memory_bound,elementwise,1000,,5\n", 20'000)), Contains("too few"));
   CHECK_THAT(fit(folder.file("c.csv", rows(300, 0.0))), Contains("every row takes the same time"));
   CHECK_THAT(fit(folder.file("d.csv", kHeader + "t4,copy,h2d,1000,,5\n")),
              Contains("unknown") || Contains("no row that a curve can use"));
@@ -83,7 +83,8 @@ TEST_CASE("hostile: times that make no sense still give a file that can be read"
   const TempFolder folder;
   std::string text = kHeader;
   for (int i = 1; i <= 300; ++i) {
-    text += "t4,sweep,elementwise," + std::to_string(i * 1'000'000) + ",," + (i % 2 == 0 ? "1e-9" : "1e12") + "\n";
+    text +=
+        "t4,memory_bound,elementwise," + std::to_string(i * 1'000'000) + ",," + (i % 2 == 0 ? "1e-9" : "1e12") + "\n";
   }
   const std::string out = (folder.path() / "wild.yaml").string();
   const Outcome fitted = run_program({"calibrate", "fit", folder.file("wild.csv", text), "--gpu", "t4", "-o", out});
@@ -111,7 +112,7 @@ TEST_CASE("hostile: fit, write, check; and a GPU that has changed is told") {
   CHECK_THAT(slow.out, Contains("elementwise"));
   CHECK_THAT(slow.err, Contains("do not hold"));
   CHECK_THAT(refused({"check", "none", folder.file("rows.csv", rows(300))}), Contains("unknown calibration 'none'"));
-  CHECK_THAT(refused({"check", folder.file("bad.yaml", "calibration: bad\ngpu: t4\nsweeps: 3\n"),
+  CHECK_THAT(refused({"check", folder.file("bad.yaml", "calibration: bad\ngpu: t4\nmemory_bound: 3\n"),
                       folder.file("rows.csv", rows(300))}),
              Contains("bad.yaml:3:9: error: a list is wanted"));
 }

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "ddlsim/calib/nnls.h"
-#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/cost/memory_bound_time.h"
 #include "ddlsim/io/profile_file.h"
 
 using namespace ddlsim;
@@ -37,28 +37,28 @@ CurveReport random_report() {
   report.coverage = *rc::gen::inRange(0, 1001) / 1000.0;
   report.interval = {positive(), 0};
   report.interval.second = report.interval.first * (1 + positive());
-  if (*rc::gen::arbitrary<bool>()) report.hull.push_back({"bytes", positive(), positive()});
+  if (*rc::gen::arbitrary<bool>()) report.fitted_ranges.push_back({"bytes", positive(), positive()});
   if (*rc::gen::arbitrary<bool>()) report.standard_errors.push_back({"slope at 0 L2", positive()});
   return report;
 }
 
-SweepCurve random_sweep(primitives::SweepKind kind) {
-  SweepCurve curve;
+MemoryBoundCurve random_memory_bound(primitives::MemoryBoundKind kind) {
+  MemoryBoundCurve curve;
   curve.kind = kind;
   curve.row_from = *rc::gen::inRange<std::int64_t>(0, 5000);
   double at = 0;
   for (int i = *rc::gen::inRange(1, 5); i > 0; --i) {
-    curve.hinges.emplace_back(at, std::min(900.0, positive()));
+    curve.slope_changes.emplace_back(at, std::min(900.0, positive()));
     at += 0.5 + *rc::gen::inRange(0, 100) / 10.0;
   }
   // Past a hinge the slope may fall again, though never below nothing.
-  if (curve.hinges.size() > 1) curve.hinges.back().second = -0.5 * curve.hinges.front().second;
+  if (curve.slope_changes.size() > 1) curve.slope_changes.back().second = -0.5 * curve.slope_changes.front().second;
   std::int64_t length = 0;
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
     length += *rc::gen::inRange<std::int64_t>(1, 2000);
-    curve.lengths.emplace_back(length, std::min(90.0, 0.1 + positive()));
+    curve.row_length_factors.emplace_back(length, std::min(90.0, 0.1 + positive()));
   }
-  curve.per_row = *rc::gen::arbitrary<bool>() ? nanoseconds(positive()) : Time{};
+  curve.time_per_row = *rc::gen::arbitrary<bool>() ? nanoseconds(positive()) : Time{};
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
     curve.overheads.push_back({text(), microseconds(positive()), microseconds(positive())});
   }
@@ -66,16 +66,16 @@ SweepCurve random_sweep(primitives::SweepKind kind) {
   return curve;
 }
 
-ProductCurve random_product(Precision precision) {
-  ProductCurve curve;
+GemmCurve random_gemm_curve(Precision precision) {
+  GemmCurve curve;
   curve.precision = precision;
   curve.overhead = microseconds(positive());
-  curve.memory = 0.1 + *rc::gen::inRange(0, 100) / 100.0;
+  curve.memory_efficiency = 0.1 + *rc::gen::inRange(0, 100) / 100.0;
   curve.batched = *rc::gen::arbitrary<bool>();
   curve.floor = microseconds(positive());
-  curve.left = std::min(90.0, 0.1 + positive());
-  curve.k_start = positive();
-  curve.settle = microseconds(positive());
+  curve.left_operand_cost = std::min(90.0, 0.1 + positive());
+  curve.prologue_steps = positive();
+  curve.slowdown_half_time = microseconds(positive());
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i) {
     curve.tiles.push_back({std::ldexp(16.0, i), 64, 0.1 + *rc::gen::inRange(0, 90) / 100.0, positive()});
   }
@@ -89,22 +89,23 @@ GpuProfile random_profile() {
   profile.gpu = "t4";
   profile.date = *rc::gen::arbitrary<bool>() ? "2025-01-31" : "";
   if (*rc::gen::arbitrary<bool>()) profile.launch_interval = microseconds(positive());
-  if (*rc::gen::arbitrary<bool>()) profile.products.push_back(random_product(Precision::kFp32));
-  if (*rc::gen::arbitrary<bool>()) profile.products.push_back(random_product(Precision::kBf16));
+  if (*rc::gen::arbitrary<bool>()) profile.gemms.push_back(random_gemm_curve(Precision::kFp32));
+  if (*rc::gen::arbitrary<bool>()) profile.gemms.push_back(random_gemm_curve(Precision::kBf16));
   if (*rc::gen::arbitrary<bool>()) {
     ConvolutionCurve curve;
     curve.precision = Precision::kFp16;
-    curve.product = random_product(curve.precision);
-    curve.winograd2 = {std::min(9.0, positive()), positive(), positive()};
+    curve.implicit_gemm = random_gemm_curve(curve.precision);
+    curve.winograd_fused = {std::min(9.0, positive()), positive(), positive()};
     if (*rc::gen::arbitrary<bool>()) {
-      curve.winograd4 = {positive(), positive(), positive(), microseconds(positive()), curve.product.tiles};
+      curve.winograd_nonfused = {positive(), positive(), positive(), microseconds(positive()),
+                                 curve.implicit_gemm.tiles};
     }
-    curve.drift = microseconds(positive());
+    curve.overhead_growth = microseconds(positive());
     curve.gradient_rows = *rc::gen::inRange<std::int64_t>(0, 1000);
     curve.input_gradient = std::min(900.0, positive());
     curve.strided_gradient = std::min(900.0, positive());
     curve.weight_gradient = std::min(900.0, positive());
-    curve.weight_start = positive();
+    curve.weight_reduction_steps = positive();
     curve.weight_winograd = std::min(900.0, positive());
     curve.report = random_report();
     profile.convolutions.push_back(curve);
@@ -116,8 +117,8 @@ GpuProfile random_profile() {
     measured.time = microseconds(positive());
     profile.measured_convolutions.push_back(measured);
   }
-  for (const auto& [name, kind] : primitives::kSweepKinds) {
-    if (*rc::gen::arbitrary<bool>()) profile.sweeps.push_back(random_sweep(kind));
+  for (const auto& [name, kind] : primitives::kMemoryBoundKinds) {
+    if (*rc::gen::arbitrary<bool>()) profile.memory_bound.push_back(random_memory_bound(kind));
   }
   profile.notes = text();
   return profile;
@@ -132,12 +133,13 @@ TEST_CASE("calibration laws: a profile read and written again is the same text")
     const auto read = io::parse_yaml(written, "f").and_then(io::read_profile);
     RC_ASSERT(read.has_value());
     RC_ASSERT(io::write_profile(*read) == written);
-    RC_ASSERT(read->sweeps.size() == profile.sweeps.size());
-    for (std::size_t i = 0; i < read->sweeps.size(); ++i) {
-      const double slope = profile.sweeps[i].hinges.back().second;
-      RC_ASSERT(std::abs(read->sweeps[i].hinges.back().second - slope) <= 1e-5 * std::abs(slope));
-      RC_ASSERT(std::abs(read->sweeps[i].per_row / nanoseconds(1) - profile.sweeps[i].per_row / nanoseconds(1)) <=
-                1e-5 * profile.sweeps[i].per_row.in(nanoseconds));
+    RC_ASSERT(read->memory_bound.size() == profile.memory_bound.size());
+    for (std::size_t i = 0; i < read->memory_bound.size(); ++i) {
+      const double slope = profile.memory_bound[i].slope_changes.back().second;
+      RC_ASSERT(std::abs(read->memory_bound[i].slope_changes.back().second - slope) <= 1e-5 * std::abs(slope));
+      RC_ASSERT(std::abs(read->memory_bound[i].time_per_row / nanoseconds(1) -
+                         profile.memory_bound[i].time_per_row / nanoseconds(1)) <=
+                1e-5 * profile.memory_bound[i].time_per_row.in(nanoseconds));
     }
   }));
 }
@@ -167,16 +169,16 @@ TEST_CASE("calibration laws: non-negative least squares end where no step helps"
 
 TEST_CASE("calibration laws: more bytes or rows are never faster, twice the bandwidth halves the time") {
   CHECK(rc::check([] {
-    SweepCurve curve = random_sweep(primitives::SweepKind::kNorm);
+    MemoryBoundCurve curve = random_memory_bound(primitives::MemoryBoundKind::kNorm);
     const DeviceSpec spec{80, {}, gigabytes_per_second(positive()), mebibytes(positive())};
-    const cost::SweepSize size{kilobytes(positive()), positive(), *rc::gen::inRange<std::int64_t>(0, 8000)};
-    const cost::SweepSize more{size.traffic * (1 + positive()), size.rows * (1 + positive()), size.row};
-    const Time time = cost::sweep_time(curve, spec, size);
+    const cost::MemoryBoundSize size{kilobytes(positive()), positive(), *rc::gen::inRange<std::int64_t>(0, 8000)};
+    const cost::MemoryBoundSize more{size.traffic * (1 + positive()), size.rows * (1 + positive()), size.row};
+    const Time time = cost::memory_bound_time(curve, spec, size);
     RC_ASSERT(time >= Time::zero());
-    RC_ASSERT(cost::sweep_time(curve, spec, more) >= time);
-    curve.per_row = Time{};
+    RC_ASSERT(cost::memory_bound_time(curve, spec, more) >= time);
+    curve.time_per_row = Time{};
     DeviceSpec fast = spec;
     fast.memory = spec.memory * 2;
-    RC_ASSERT(cost::sweep_time(curve, fast, size) * 2 == cost::sweep_time(curve, spec, size));
+    RC_ASSERT(cost::memory_bound_time(curve, fast, size) * 2 == cost::memory_bound_time(curve, spec, size));
   }));
 }

@@ -5,14 +5,14 @@
 #include <cmath>
 
 #include "ddlsim/cost/convolution_time.h"
-#include "ddlsim/cost/product_time.h"
+#include "ddlsim/cost/gemm_time.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
 using hardware::ConvolutionCurve;
 using hardware::DeviceSpec;
-using hardware::ProductCurve;
-using hardware::ProductSize;
+using hardware::GemmCurve;
+using hardware::GemmSize;
 
 namespace {
 
@@ -21,19 +21,19 @@ double between(double least, double most) { return least + (most - least) * *rc:
 /// 1 to 2^20, evenly in its logarithm.
 double size() { return std::floor(std::exp2(between(0, 20))); }
 
-ProductCurve random_curve() {
-  ProductCurve curve;
-  curve.memory = between(0.2, 1.1);
-  curve.exposed = between(0, 1);
-  curve.k_start = between(0, 200);
-  curve.quantised = between(0, 1);
-  curve.split_passes = between(0.1, 8);
-  curve.far = between(0, 0.3);
+GemmCurve random_curve() {
+  GemmCurve curve;
+  curve.memory_efficiency = between(0.2, 1.1);
+  curve.not_overlapped = between(0, 1);
+  curve.prologue_steps = between(0, 200);
+  curve.partial_wave_cost = between(0, 1);
+  curve.split_k_passes = between(0.1, 8);
+  curve.long_k_slowdown = between(0, 0.3);
   for (int t = *rc::gen::inRange(1, 5); t > 0; --t) {
     curve.tiles.push_back({.m = std::exp2(*rc::gen::inRange(4, 9)),
                            .n = std::exp2(*rc::gen::inRange(4, 9)),
                            .efficiency = between(0.1, 1.2),
-                           .resident = between(0.2, 8)});
+                           .tiles_to_fill = between(0.2, 8)});
   }
   return curve;
 }
@@ -43,82 +43,82 @@ DeviceSpec random_spec() {
           gigabytes_per_second(between(50, 5000)), megabytes(6)};
 }
 
-ProductSize random_size() { return {std::floor(std::exp2(between(0, 10))), size(), size(), size()}; }
+GemmSize random_size() { return {std::floor(std::exp2(between(0, 10))), size(), size(), size()}; }
 
 }  // namespace
 
-TEST_CASE("kernel time laws: a product takes positive, finite time", "[property]") {
+TEST_CASE("kernel time laws: a GEMM takes positive, finite time", "[property]") {
   CHECK(rc::check([] {
-    ProductCurve curve = random_curve();
-    curve.slowdown = between(0, 3);
-    curve.settle = microseconds(between(1, 1e5));
-    curve.split_start = microseconds(between(0, 30));
-    const double time = product_time(curve, random_spec(), random_size(), bytes(2)).in(seconds);
+    GemmCurve curve = random_curve();
+    curve.sustained_slowdown = between(0, 3);
+    curve.slowdown_half_time = microseconds(between(1, 1e5));
+    curve.split_k_launch = microseconds(between(0, 30));
+    const double time = gemm_time(curve, random_spec(), random_size(), bytes(2)).in(seconds);
     RC_ASSERT(std::isfinite(time));
     RC_ASSERT(time > 0);
   }));
 }
 
-TEST_CASE("kernel time laws: twice the peak and bandwidth halve a product's time", "[property]") {
+TEST_CASE("kernel time laws: twice the peak and bandwidth halve a GEMM's time", "[property]") {
   CHECK(rc::check([] {
-    const ProductCurve curve = random_curve();
+    const GemmCurve curve = random_curve();
     const DeviceSpec spec = random_spec();
     DeviceSpec twice = spec;
     twice.peak = 2 * spec.peak;
     twice.memory = 2 * spec.memory;
-    const ProductSize asked = random_size();
-    const double time = product_time(curve, spec, asked, bytes(4)).in(seconds);
+    const GemmSize asked = random_size();
+    const double time = gemm_time(curve, spec, asked, bytes(4)).in(seconds);
     RC_PRE(time > 1e-11);  // above the least time there is
-    RC_ASSERT(product_time(curve, twice, asked, bytes(4)).in(seconds)*2 == time);
+    RC_ASSERT(gemm_time(curve, twice, asked, bytes(4)).in(seconds)*2 == time);
   }));
 }
 
 TEST_CASE("kernel time laws: more of either rate is never slower", "[property]") {
   CHECK(rc::check([] {
-    ProductCurve curve = random_curve();
-    curve.slowdown = between(0, 3);
-    curve.settle = microseconds(between(1, 1e5));
+    GemmCurve curve = random_curve();
+    curve.sustained_slowdown = between(0, 3);
+    curve.slowdown_half_time = microseconds(between(1, 1e5));
     const DeviceSpec spec = random_spec();
     DeviceSpec better = spec;
     better.peak = between(1, 3) * spec.peak;
     better.memory = between(1, 3) * spec.memory;
-    const ProductSize asked = random_size();
-    RC_ASSERT(product_time(curve, better, asked, bytes(4)).in(seconds) <=
-              product_time(curve, spec, asked, bytes(4)).in(seconds) * (1 + 1e-12));
+    const GemmSize asked = random_size();
+    RC_ASSERT(gemm_time(curve, better, asked, bytes(4)).in(seconds) <=
+              gemm_time(curve, spec, asked, bytes(4)).in(seconds) * (1 + 1e-12));
   }));
 }
 
-TEST_CASE("kernel time laws: a larger m, n or number of unsplit products is never faster", "[property]") {
+TEST_CASE("kernel time laws: a larger m, n or number of unsplit GEMMs is never faster", "[property]") {
   CHECK(rc::check([] {
-    ProductCurve curve = random_curve();
-    curve.batched = true;  // parts of a split k are chosen from few: there a larger product may meet a better split
+    GemmCurve curve = random_curve();
+    curve.batched = true;  // parts of a split k are chosen from few: there a larger GEMM may meet a better split
     const DeviceSpec spec = random_spec();
-    const ProductSize asked = random_size();
-    ProductSize larger = asked;
+    const GemmSize asked = random_size();
+    GemmSize larger = asked;
     larger.m += size();
     larger.n += size();
     larger.k += size();
-    larger.products += size();
-    RC_ASSERT(product_time(curve, spec, asked, bytes(4)).in(seconds) <=
-              product_time(curve, spec, larger, bytes(4)).in(seconds) * (1 + 1e-12));
+    larger.batch_count += size();
+    RC_ASSERT(gemm_time(curve, spec, asked, bytes(4)).in(seconds) <=
+              gemm_time(curve, spec, larger, bytes(4)).in(seconds) * (1 + 1e-12));
   }));
 }
 
 TEST_CASE("kernel time laws: splitting k never hurts", "[property]") {
   CHECK(rc::check([] {
-    const ProductCurve curve = random_curve();
-    ProductCurve whole = curve;
+    const GemmCurve curve = random_curve();
+    GemmCurve whole = curve;
     whole.batched = true;
     const DeviceSpec spec = random_spec();
-    const ProductSize asked = random_size();
-    RC_ASSERT(product_time(curve, spec, asked, bytes(4)) <= product_time(whole, spec, asked, bytes(4)));
+    const GemmSize asked = random_size();
+    RC_ASSERT(gemm_time(curve, spec, asked, bytes(4)) <= gemm_time(whole, spec, asked, bytes(4)));
   }));
 }
 
 TEST_CASE("kernel time laws: an algorithm more never makes a convolution slower", "[property]") {
   CHECK(rc::check([] {
     ConvolutionCurve curve;
-    curve.product = random_curve();
+    curve.implicit_gemm = random_curve();
     const std::int64_t side = *rc::gen::inRange<std::int64_t>(1, 200);
     const primitives::ConvolutionShape shape{.pass = static_cast<primitives::ConvolutionPass>(*rc::gen::inRange(0, 3)),
                                              .in = *rc::gen::inRange<std::int64_t>(1, 2000),
@@ -131,8 +131,8 @@ TEST_CASE("kernel time laws: an algorithm more never makes a convolution slower"
     const Time without = convolution_time(curve, spec, shape, batch, bytes(4));
     RC_ASSERT(std::isfinite(without.in(seconds)));
     RC_ASSERT(without > Time::zero());
-    curve.winograd2.efficiency = between(0.3, 1);
-    curve.winograd4.tiles = {{.m = 64, .n = 64, .efficiency = between(0.3, 1), .resident = 1}};
+    curve.winograd_fused.efficiency = between(0.3, 1);
+    curve.winograd_nonfused.tiles = {{.m = 64, .n = 64, .efficiency = between(0.3, 1), .tiles_to_fill = 1}};
     RC_ASSERT(convolution_time(curve, spec, shape, batch, bytes(4)) <= without);
   }));
 }

@@ -7,6 +7,8 @@
 // one number for a GPU that is clocked or cooled otherwise.
 // Worked example: kernels of 10, 20 and 40 us, measured in 11, 22 and 44 us without overhead: 9.1 % off; with one row
 // as anchor the scale is 1.1 and the other two are met.
+//
+// Rows come from io/kernel_file.h, profiles from io/catalog.h; shown by report/views.h.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +23,10 @@
 
 namespace ddlsim::calib {
 
-/// What reports call a curve: "product fp16 batched", "convolution fp32", "softmax of rows from 1025".
-[[nodiscard]] std::string name_of_curve(const hardware::ProductCurve& curve);
+/// What reports call a curve: "gemm fp16 batched", "convolution fp32", "softmax of rows from 1025".
+[[nodiscard]] std::string name_of_curve(const hardware::GemmCurve& curve);
 [[nodiscard]] std::string name_of_curve(const hardware::ConvolutionCurve& curve);
-[[nodiscard]] std::string name_of_curve(const hardware::SweepCurve& curve);
+[[nodiscard]] std::string name_of_curve(const hardware::MemoryBoundCurve& curve);
 
 /// What a profile says of one measured row.
 struct RowPrediction {

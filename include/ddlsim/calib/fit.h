@@ -1,9 +1,12 @@
 // A GPU's profile from measured kernels: each family of curves by its own fit, one after the other.
 //
-//   sweeps                   calib/sweep_fit.h
-//   products, convolutions   calib/product_fit.h, calib/convolution_fit.h
-//   launch_interval          the median of the launch rows
+//   gemms            calib/gemm_fit.h
+//   convolutions     calib/convolution_fit.h
+//   memory_bound     calib/memory_bound_fit.h
+//   launch_interval  the median of the launch rows
 // A convolution that was measured stands in the profile as it was measured, too.
+//
+// Rows come from io/kernel_file.h, the profile goes to io/profile_file.h; calib/check.h compares it with other rows.
 #pragma once
 
 #include <cstdint>

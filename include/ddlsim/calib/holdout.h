@@ -13,6 +13,9 @@
 // Worked example: ten ratios, the ninth |ln ratio| 0.09 and the tenth 0.1: rank ceil(9.9) = 10, ends e^-0.1 and e^0.1.
 // Sources: Vovk, "Cross-conformal predictors" (2015); Lei et al., "Distribution-free predictive inference for
 // regression" (2018).
+//
+// Used by calib/gemm_fit.h, calib/convolution_fit.h and calib/memory_bound_fit.h; the figures end in
+// hardware::CurveReport (hardware/gpu_profile.h).
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,8 @@
 // of [A b]: columns are scaled to length 1, so units do not matter. Columns that others span get 0.
 // Worked example: A = [1 0; 0 1; 1 1], b = (2, -1, 1): without bounds x = (2, -1); with x >= 0 the second is 0 and the
 // first is the mean of rows 1 and 3, 1.5.
+//
+// Used by calib/robust.h.
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,8 @@
 // Iteratively reweighted least squares: a row with relative residual r counts min(1, k s / |r|), k = 1.345 (95 %
 // efficiency where residuals are normal), s = 1.4826 x the median of |r|. Relative, so that microseconds and
 // seconds count alike. Source: Huber, "Robust Statistics" (1981), chapter 7.
+//
+// Used by calib/memory_bound_fit.h.
 #pragma once
 
 #include <vector>
@@ -20,7 +22,8 @@ struct RobustFit {
 
 /// `system.b` is what A x is to reach; `measured`, one per row and positive, is what residuals are relative to (b
 /// itself where no part of the time is fixed).
-[[nodiscard]] RobustFit fit_relative(const LeastSquares& system, const std::vector<double>& measured, int sweeps = 8);
+[[nodiscard]] RobustFit fit_relative(const LeastSquares& system, const std::vector<double>& measured,
+                                     int iterations = 8);
 
 /// The lower of the middle two where there are two. Requires at least one value.
 [[nodiscard]] double median(std::vector<double> values);

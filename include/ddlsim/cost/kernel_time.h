@@ -1,24 +1,26 @@
 // The time of a layer's kernels by what was measured on a GPU, and how far that can be trusted.
 //
 //   t(layer) = sum over its kernels of times * t(kernel)
-//     Product           cost/product_time.h      with the curve of the precision
-//     ConvolutionShape  cost/convolution_time.h  likewise; a convolution measured at exactly this shape wins
-//     Sweep             cost/sweep_time.h        with the curve of the kind, else the element-wise one
-//                       a step of a recurrent layer is a chain of kernels that wait for each other: its sweep takes
-//                       kRecurrentChain longer, unless a curve of that kind was measured
-//     FusedAttention    nobody's data yet: as what no curve covers
+//     Gemm               cost/gemm_time.h          with the curve of the precision
+//     ConvolutionShape   cost/convolution_time.h   likewise; a convolution measured at exactly this shape wins
+//     MemoryBoundKernel  cost/memory_bound_time.h  with the curve of the kind, else the element-wise one
+//     FusedAttention     nobody's data yet         as what no curve covers
+// A step of a recurrent layer is a chain of kernels that wait for each other: its gates take kRecurrentChain longer,
+// unless a curve of that kind was measured.
 // A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
 // The input's gradient of a convolution that is the model's first layer is not computed.
-// tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 lend each other their curve.
+// tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 borrow each other's curve.
 //
 // Trust. The curve's 90 % interval of measured / predicted holds for each kernel; a step's kernels err together (one
-// clock, one library), so the layer's ends are the sums of the kernels' ends. Outside the hull the interval's logarithm
-// doubles per octave; a curve lent by another GPU or precision widens by `kLent`. What is assumed has the ends that
-// the caller gives.
+// clock, one library), so the layer's ends are the sums of the kernels' ends. Outside the curve's fitted_ranges the
+// interval's logarithm doubles per octave; a curve borrowed from another GPU or precision widens like one octave. What
+// is assumed has the ends that the caller gives.
 // Limits: kernels run one after another; nothing is fused; a profile knows the libraries of its day.
 //
-// Worked example: three kernels of 1, 2 and 3 ms, all within the hull of curves that err from 0.9 to 1.2: 6 ms, from
-// 5.4 to 7.2 ms.
+// Worked example: three kernels of 1, 2 and 3 ms, all within the fitted ranges of curves that err from 0.9 to 1.2:
+// 6 ms, from 5.4 to 7.2 ms.
+//
+// The kernels come from workload/op.h; whoever has no profile goes on in cost/layer_time.h.
 #pragma once
 
 #include <span>
@@ -34,13 +36,13 @@
 namespace ddlsim::cost {
 
 /// What a step of a recurrent layer waits between its kernels. The median of what DeepBench's LSTMs on a V100 take per
-/// step beyond these products and sweeps: 25 us (fp32) and 28 us (fp16) forward, 15 and 34 us backward; their mean.
+/// step beyond these kernels: 25 us (fp32) and 28 us (fp16) forward, 15 and 34 us backward; their mean.
 inline constexpr Time kRecurrentChain = microseconds(26);
 
-/// What was measured on the GPU in question, or lent by another.
+/// What was measured on the GPU in question, or borrowed from another.
 struct ProfileInUse {
   const hardware::GpuProfile* profile = nullptr;  // not owned
-  bool lent = false;
+  bool borrowed = false;
 };
 
 /// Of several profiles the first that has a curve answers.
@@ -56,8 +58,8 @@ struct CalibratedTimes {
   std::vector<LayerTimes> layers;
   Time update{};        // of the weights
   Time low{}, high{};   // 90 %, of all layers and the update together
-  Time measured{};      // by curves of this GPU within their hull
-  Time extrapolated{};  // outside the hull, or lent
+  Time measured{};      // by curves of this GPU within their fitted ranges
+  Time extrapolated{};  // outside the fitted ranges, or borrowed
   Time assumed{};       // no curve
 };
 

@@ -1,9 +1,11 @@
-// What was measured on a GPU, as curves: hardware/calibration/*.yaml in memory. The equations are in the headers of
-// each curve (cost/product_time.h, cost/convolution_time.h, cost/sweep_time.h), the fit in calib/.
+// What was measured on a GPU, as curves: hardware/calibration/*.yaml in memory.
 //
 // Rates are shares of the datasheet's, so that a what-if on the datasheet (more bandwidth, a higher clock, more
 // multiprocessors) moves the curves with it, and a profile can stand in for a GPU of the same architecture that nobody
 // measured (which the answer marks as extrapolated).
+//
+// The equation of each curve: cost/gemm_time.h, cost/convolution_time.h, cost/memory_bound_time.h. Fitted by
+// calib/fit.h; written to and read from hardware/calibration by io/profile_file.h (keys: hardware/README.md).
 #pragma once
 
 #include <array>
@@ -52,7 +54,7 @@ struct CurveReport {
     double least = 0;
     double most = 0;
   };
-  std::vector<Range> hull;  // of the rows fitted
+  std::vector<Range> fitted_ranges;  // of the rows fitted
   struct StandardError {
     std::string parameter;
     double relative = 0;  // to the parameter's value
@@ -61,37 +63,37 @@ struct CurveReport {
   std::string measured;  // where the rows come from: data set, harness, clocks where known
 };
 
-/// C[m, n] = A[m, k] B[k, n], `products` times, batch included.
-struct ProductSize {
-  double products = 1;
+/// C[m, n] = A[m, k] B[k, n], `batch_count` of them, batch included.
+struct GemmSize {
+  double batch_count = 1;
   double m = 1;
   double n = 1;
   double k = 1;
 };
 
-/// cost/product_time.h
-struct ProductCurve {
+/// cost/gemm_time.h
+struct GemmCurve {
   struct Tile {
     double m = 128;
     double n = 128;
-    double efficiency = 0.8;  // of a multiprocessor's peak once it is full, k_start apart
-    double resident = 1;      // tiles a multiprocessor needs to be full
+    double efficiency = 0.8;   // of a multiprocessor's peak once it is full, prologue_steps apart
+    double tiles_to_fill = 1;  // that a multiprocessor needs to be full
   };
   Precision precision = Precision::kFp32;
-  bool batched = false;     // of products that come many at once: libraries choose among other tiles for them
-  Time overhead{};          // of the measurement: in every measured row, in no prediction of a step
-  Time floor{};             // of the measurement likewise: no row is measured below it
-  double memory = 0.8;      // share of the memory's bandwidth
-  double left = 1;          // how many times as long the left operand's bytes take
-  double exposed = 0.2;     // share of the shorter of computing and moving that the longer does not hide
-  double k_start = 8;       // what filling and emptying a tile takes, in steps of k
-  double quantised = 0.7;   // share of a last wave's empty places that costs like full ones
-  Time split_start{};       // of the kernel that sums the parts of a split k
-  double split_passes = 2;  // of the parts through memory
-  double slowdown = 0;      // how much longer work takes once clocks have settled under load
-  Time settle{};            // the length of kernel at which half of that is reached
-  double far_k = 8192;      // rows of k longer than this slow tiles down,
-  double far = 0;           // by this share per doubling
+  bool batched = false;            // of GEMMs that come many at once: libraries choose among other tiles for them
+  Time overhead{};                 // of the measurement: in every measured row, in no prediction of a step
+  Time floor{};                    // of the measurement likewise: no row is measured below it
+  double memory_efficiency = 0.8;  // share of the memory's bandwidth
+  double left_operand_cost = 1;    // how many times as long the left operand's bytes take
+  double not_overlapped = 0.2;     // share of the shorter of computing and moving that the longer does not hide
+  double prologue_steps = 8;       // what filling and emptying a tile takes, in steps of k
+  double partial_wave_cost = 0.7;  // share of a last wave's empty places that costs like full ones
+  Time split_k_launch{};           // of the kernel that sums the parts of a split k
+  double split_k_passes = 2;       // of the parts through memory
+  double sustained_slowdown = 0;   // how much longer work takes once clocks have fallen under lasting load
+  Time slowdown_half_time{};       // the length of kernel at which half of that is reached
+  double long_k = 8192;            // rows of k longer than this slow tiles down,
+  double long_k_slowdown = 0;      // by this share per doubling
   std::vector<Tile> tiles;
   CurveReport report;
 };
@@ -103,46 +105,47 @@ struct MeasuringOverhead {
   Time floor{};
 };
 
-/// cost/sweep_time.h
-struct SweepCurve {
-  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
-  std::int64_t row_from = 0;                      // rows of this length and longer, up to the next curve of the kind
-  std::vector<std::pair<double, double>> hinges;  // from this multiple of the L2, time grows by this share of
-                                                  // 1/bandwidth more (less: negative)
-  std::vector<std::pair<std::int64_t, double>> lengths;  // rows of this length and longer take this many times as long
-  Time per_row{};                                        // of one multiprocessor, for every row
-  std::vector<MeasuringOverhead> overheads;              // in every measured row, in no prediction of a step
+/// cost/memory_bound_time.h
+struct MemoryBoundCurve {
+  primitives::MemoryBoundKind kind = primitives::MemoryBoundKind::kElementwise;
+  std::int64_t row_from = 0;  // rows of this length and longer, up to the next curve of the kind
+  /// From this multiple of the L2 on, a byte takes this share of 1 / bandwidth more (less: negative).
+  std::vector<std::pair<double, double>> slope_changes;
+  /// Rows of this length and longer take this many times as long.
+  std::vector<std::pair<std::int64_t, double>> row_length_factors;
+  Time time_per_row{};                       // of one multiprocessor, for every row
+  std::vector<MeasuringOverhead> overheads;  // in every measured row, in no prediction of a step
   CurveReport report;
 };
 
 /// cost/convolution_time.h
 struct ConvolutionCurve {
-  /// Winograd's minimal filtering in one kernel.
-  struct Fused {
-    double efficiency = 0;  // of a multiprocessor's peak, in the arithmetic that is left; 0: not used
-    double k_start = 20;    // what filling and emptying a block takes, in channels
-    double moved = 1.5;     // passes over the weights before and after their transform
+  /// Winograd's minimal filtering in one kernel (cuDNN's WINOGRAD).
+  struct FusedWinograd {
+    double efficiency = 0;       // of a multiprocessor's peak, in the arithmetic that is left; 0: not used
+    double prologue_steps = 20;  // what filling and emptying a block takes, in channels
+    double weight_passes = 1.5;  // over the weights, before and after their transform
   };
-  /// The same as products between kernels that transform.
-  struct Transformed {
-    double k_start = 8;
-    double moved = 2;                       // passes over inputs and outputs, before and after their transforms
-    double weights = 4;                     // likewise over the weights
-    Time start{};                           // of its further kernels
-    std::vector<ProductCurve::Tile> tiles;  // none: not used
+  /// The same as GEMMs between kernels that transform (cuDNN's WINOGRAD_NONFUSED).
+  struct NonfusedWinograd {
+    double prologue_steps = 8;
+    double activation_passes = 2;        // over inputs and outputs, before and after their transforms
+    double weight_passes = 4;            // likewise over the weights
+    Time extra_launches{};               // of its further kernels
+    std::vector<GemmCurve::Tile> tiles;  // none: not used
   };
   Precision precision = Precision::kFp32;
-  ProductCurve product{};   // the implicit matrix product; its overhead and floor are those of the rows
-  Time drift{};             // of the overhead: times order^1.5, the rows that were measured before
-  Fused winograd2{};        // F(2 x 2, 3 x 3)
-  Transformed winograd4{};  // F(4 x 4, 3 x 3), F(2 x 2, 5 x 5)
-  // Times relative to the products' of cost/convolution_time.h. Where a fit saw no gradients these stand: the geometric
+  GemmCurve implicit_gemm{};             // its overhead and floor are those of the rows
+  Time overhead_growth{};                // of the overhead: times rows_before^1.5, the rows measured before
+  FusedWinograd winograd_fused{};        // F(2 x 2, 3 x 3)
+  NonfusedWinograd winograd_nonfused{};  // F(4 x 4, 3 x 3), F(2 x 2, 5 x 5)
+  // Times relative to the GEMMs' of cost/convolution_time.h. Where a fit saw no gradients these stand: the geometric
   // means of what the fp32 rows of DeepBench's T4 and V100 ask for.
   std::int64_t gradient_rows = 0;  // that a fit saw
   double input_gradient = 1;
   double strided_gradient = 1.7;  // the input's, of strides
   double weight_gradient = 1.1;
-  double weight_start = 330;  // steps of k that a part of the weights' gradient takes to be added up
+  double weight_reduction_steps = 330;  // steps of k that a part of the weights' gradient takes to be added up
   double weight_winograd = 0.72;
   CurveReport report;
 };
@@ -166,10 +169,10 @@ struct GpuProfile {
   std::string id;                                          // the file's name
   std::string gpu;                                         // of hardware/gpus
   std::string date;                                        // of the fit
-  std::vector<ProductCurve> products;                      // by precision
+  std::vector<GemmCurve> gemms;                            // by precision
   std::vector<ConvolutionCurve> convolutions;              // by precision
   std::vector<MeasuredConvolution> measured_convolutions;  // ByShape
-  std::vector<SweepCurve> sweeps;                          // by kind, then row_from
+  std::vector<MemoryBoundCurve> memory_bound;              // by kind, then row_from
   std::optional<Time> launch_interval;
   std::string notes;
 };

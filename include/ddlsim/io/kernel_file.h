@@ -6,8 +6,10 @@
 // cut line; a line over 64 KiB; over 10 million rows; no rows.
 // Worked example: the lines
 //   gpu,op,kind,bytes,time_us
-//   t4,sweep,elementwise,3200000,14
+//   t4,memory_bound,elementwise,3200000,14
 // are one row: 3.2 MB read and written by an element-wise kernel in 14 us.
+//
+// Measured by bench/calibrate, fitted by calib/fit.h, compared with a profile by calib/check.h.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,10 @@
 //
 // Numbers are written with six significant digits, times in microseconds; shares have no unit. Reading what was written
 // and writing it again gives the same text, which a property test holds. Refused, with file:line:column: unknown and
-// missing keys, missing units, numbers that are not finite or out of range, hinges or curves out of order, two curves
-// for one thing.
+// missing keys, missing units, numbers that are not finite or out of range, slope changes or curves out of order, two
+// curves for one thing.
+//
+// Fitted by calib/fit.h, found by io/catalog.h, used by cost/kernel_time.h.
 #pragma once
 
 #include <string>

@@ -1,4 +1,6 @@
 // The collective operations, by the names that nccl-tests and PyTorch give them, and a measurement of one.
+//
+// Priced by cost/collective.h, read as measurements by importers/collective_file.h.
 #pragma once
 
 #include <cstdint>

@@ -1,15 +1,20 @@
-// What a layer asks of a GPU: kernels, by their shapes. Sizes are per sample; the batch comes in when a kernel is timed
-// (cost/kernel_time.h).
+// What a layer asks of a GPU: kernels, by their shapes. Sizes are per sample; the batch comes in when a kernel is
+// timed.
 //
-//   Product      C[m, n] = A[m, k] B[k, n], `products` times; the batch multiplies the size that `grows` names.
-//                Linear on r rows: forward  m = r*, n = out, k = in     (* grows)
-//                                  backward m = r*, n = in,  k = out    (input's gradient)
-//                                           m = out, n = in, k = r*     (weights' gradient)
-//   Convolution  as its shape; `pass` says which of its three products.
-//   Sweep        reads and writes `elements` (times the batch) and `weights` (once), and little else.
-// `times` kernels of a shape run one after another (an LSTM's steps).
+//   Gemm               C[m, n] = A[m, k] B[k, n], `batch_count` of them; the batch multiplies the size that
+//                      `batch_scales` names. Linear on r rows (* times the batch):
+//                        forward           m = r*   n = out  k = in
+//                        input's gradient  m = r*   n = in   k = out
+//                        weights' gradient m = out  n = in   k = r*
+//   ConvolutionShape   a convolution; `pass` says which of its three GEMMs
+//   MemoryBoundKernel  reads and writes `elements` (times the batch) and `weights` (once), with little arithmetic
+//   FusedAttention     scores, softmax and context in one kernel
+// `times` kernels of a shape run one after another (an LSTM's steps). Timed* are what a measurement timed, batch
+// included (bench/calibrate/README.md).
 //
 // Worked example: linear {out: 1000} on [2048], batch 64, forward: m = 64, n = 1000, k = 2048, 262 MFLOP.
+//
+// Made by workload/op.h, timed by cost/kernel_time.h, read as measurements by io/kernel_file.h.
 #pragma once
 
 #include <array>
@@ -24,15 +29,15 @@
 
 namespace ddlsim::primitives {
 
-/// The size of a product that the batch multiplies.
-enum class Grows { kProducts, kM, kK };
+/// The size of a GEMM that the batch multiplies.
+enum class BatchScales { kBatchCount, kM, kK };
 
-struct Product {
-  std::int64_t products = 1;
+struct Gemm {
+  std::int64_t batch_count = 1;  // independent ones of these sizes, as of attention's heads
   std::int64_t m = 1;
   std::int64_t n = 1;
   std::int64_t k = 1;
-  Grows grows = Grows::kM;
+  BatchScales batch_scales = BatchScales::kM;
 };
 
 enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
@@ -58,22 +63,22 @@ struct ConvolutionShape {
 };
 
 /// Kinds of kernels that are bound by memory; each has a curve of its own in a GPU's profile.
-enum class SweepKind { kElementwise, kSoftmax, kNorm, kBatchNorm, kPool, kCopy, kLookup, kUpdate, kRecurrent };
+enum class MemoryBoundKind { kElementwise, kSoftmax, kNorm, kBatchNorm, kPool, kCopy, kLookup, kUpdate, kRecurrent };
 
-inline constexpr Choices<SweepKind, 9> kSweepKinds{{
-    {"elementwise", SweepKind::kElementwise},
-    {"softmax", SweepKind::kSoftmax},
-    {"norm", SweepKind::kNorm},
-    {"batchnorm", SweepKind::kBatchNorm},
-    {"pool", SweepKind::kPool},
-    {"copy", SweepKind::kCopy},
-    {"lookup", SweepKind::kLookup},
-    {"update", SweepKind::kUpdate},
-    {"recurrent", SweepKind::kRecurrent},  // the gates of one step of a recurrent layer
+inline constexpr Choices<MemoryBoundKind, 9> kMemoryBoundKinds{{
+    {"elementwise", MemoryBoundKind::kElementwise},
+    {"softmax", MemoryBoundKind::kSoftmax},
+    {"norm", MemoryBoundKind::kNorm},
+    {"batchnorm", MemoryBoundKind::kBatchNorm},
+    {"pool", MemoryBoundKind::kPool},
+    {"copy", MemoryBoundKind::kCopy},
+    {"lookup", MemoryBoundKind::kLookup},
+    {"update", MemoryBoundKind::kUpdate},
+    {"recurrent", MemoryBoundKind::kRecurrent},  // the gates of one step of a recurrent layer
 }};
 
-struct Sweep {
-  SweepKind kind = SweepKind::kElementwise;
+struct MemoryBoundKernel {
+  MemoryBoundKind kind = MemoryBoundKind::kElementwise;
   std::int64_t elements = 0;  // read and written, per sample
   std::int64_t weights = 0;   // read and written once, whatever the batch
   std::int64_t row = 0;       // softmax, norm: elements that are reduced together; 0: does not matter
@@ -86,7 +91,7 @@ struct FusedAttention {
 };
 
 struct Kernel {
-  std::variant<Product, ConvolutionShape, Sweep, FusedAttention> shape;
+  std::variant<Gemm, ConvolutionShape, MemoryBoundKernel, FusedAttention> shape;
   std::int64_t times = 1;
 };
 
@@ -96,8 +101,8 @@ struct TimedConvolution {
   std::int64_t batch = 1;
 };
 
-struct TimedSweep {
-  SweepKind kind = SweepKind::kElementwise;
+struct TimedMemoryBound {
+  MemoryBoundKind kind = MemoryBoundKind::kElementwise;
   DataSize traffic{};    // read and written
   std::int64_t row = 0;  // elements that are reduced together
 };
@@ -118,29 +123,29 @@ struct TimedCopy {
   DataSize size{};
 };
 
-enum class OverlapKind { kProduct, kSweep };
+enum class OverlapKind { kGemm, kMemoryBound };
 
 inline constexpr Choices<OverlapKind, 2> kOverlapKinds{{
-    {"product", OverlapKind::kProduct},
-    {"sweep", OverlapKind::kSweep},
+    {"gemm", OverlapKind::kGemm},
+    {"memory_bound", OverlapKind::kMemoryBound},
 }};
 
 /// A kernel beside another that holds `taken` multiprocessors.
 struct TimedOverlap {
-  OverlapKind kind = OverlapKind::kProduct;
+  OverlapKind kind = OverlapKind::kGemm;
   std::int64_t taken = 0;
   double slowdown = 1;
 };
 
 /// One measured kernel. `series` names the way of measuring: rows of a series share what it adds to every time.
 struct KernelMeasurement {
-  std::variant<Product, TimedConvolution, TimedSweep, TimedLaunch, TimedCopy, TimedOverlap> what;
+  std::variant<Gemm, TimedConvolution, TimedMemoryBound, TimedLaunch, TimedCopy, TimedOverlap> what;
   Precision precision = Precision::kFp32;
   Time time{};
   std::string series;
-  std::int64_t order = 0;  // rows that the session measured before, where what it adds grows with them
-  int line = 0;            // of the file it came from
-  bool left_out = false;   // throttled, or with a cold cache: shown, not fitted
+  std::int64_t rows_before = 0;  // rows that the session measured before, where what it adds grows with them
+  int line = 0;                  // of the file it came from
+  bool left_out = false;         // throttled, or with a cold cache: shown, not fitted
 };
 
 }  // namespace ddlsim::primitives

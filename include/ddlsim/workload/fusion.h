@@ -1,6 +1,6 @@
 // What a compiler or a hand-written kernel spares a model: the tensors between operators.
 //
-//   pointwise   a layer that is one element-wise sweep joins the kernel of the layer listed before it: the tensor
+//   pointwise   a layer that is one element-wise kernel joins the kernel of the layer listed before it: the tensor
 //               between them is neither written nor read again, its gradient neither,
 //                 elements' = elements - 2 * output,   kernels' = 0
 //               other inputs (a residual's) are still read. (torch.compile, XLA; NVFuser)
@@ -9,7 +9,7 @@
 //               (Dao et al., FlashAttention, NeurIPS 2022)
 // FLOPs of products, parameters and gradient tensors stay as they are; fused attention keeps no scores.
 // Limits: layers are fused in the order of the list, across a branch's end as well; norms and softmax stay kernels of
-// their own; no fused optimizer (the update is one sweep already).
+// their own; no fused optimizer (the update is one kernel already).
 //
 // Worked example: relu on 1000 elements after a convolution: forward 2000 elements, fused 0; backward 3000, fused 1000
 // (the saved output is still read). An add: 3000, fused 1000.

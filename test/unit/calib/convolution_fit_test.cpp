@@ -18,13 +18,13 @@ const DeviceSpec kV100{80, teraflops_per_second(14), gigabytes_per_second(900), 
 
 ConvolutionCurve planted() {
   ConvolutionCurve curve;
-  curve.product.overhead = microseconds(50);
-  curve.product.floor = microseconds(60);
-  curve.product.memory = 0.7;
-  curve.product.tiles = {{.m = 128, .n = 64, .efficiency = 0.8, .resident = 1}};
-  curve.winograd2 = {.efficiency = 0.9, .k_start = 20, .moved = 1.5};
-  curve.winograd4.start = microseconds(10);
-  curve.winograd4.tiles = {{.m = 64, .n = 64, .efficiency = 0.9, .resident = 1}};
+  curve.implicit_gemm.overhead = microseconds(50);
+  curve.implicit_gemm.floor = microseconds(60);
+  curve.implicit_gemm.memory_efficiency = 0.7;
+  curve.implicit_gemm.tiles = {{.m = 128, .n = 64, .efficiency = 0.8, .tiles_to_fill = 1}};
+  curve.winograd_fused = {.efficiency = 0.9, .prologue_steps = 20, .weight_passes = 1.5};
+  curve.winograd_nonfused.extra_launches = microseconds(10);
+  curve.winograd_nonfused.tiles = {{.m = 64, .n = 64, .efficiency = 0.9, .tiles_to_fill = 1}};
   curve.input_gradient = 1.3;
   curve.weight_gradient = 1.6;
   return curve;
@@ -32,7 +32,7 @@ ConvolutionCurve planted() {
 
 std::vector<ConvolutionRow> rows_of(const ConvolutionCurve& curve) {
   std::vector<ConvolutionRow> rows;
-  std::int64_t order = 0;
+  std::int64_t rows_before = 0;
   for (const auto pass : {primitives::ConvolutionPass::kForward, primitives::ConvolutionPass::kInputGradient,
                           primitives::ConvolutionPass::kWeightGradient}) {
     for (const std::int64_t kernel : {1, 3}) {
@@ -45,9 +45,9 @@ std::vector<ConvolutionRow> rows_of(const ConvolutionCurve& curve) {
                                                      .input = {size, size},
                                                      .output = {size, size},
                                                      .kernel = {kernel, kernel}};
-            rows.push_back({.shape = shape, .batch = batch, .time = {}, .order = order});
+            rows.push_back({.shape = shape, .batch = batch, .time = {}, .rows_before = rows_before});
             rows.back().time = as_measured(curve, kV100, rows.back());
-            if (curve.drift > Time::zero()) order = (order + 577) % 3000;
+            if (curve.overhead_growth > Time::zero()) rows_before = (rows_before + 577) % 3000;
           }
         }
       }
@@ -67,22 +67,22 @@ TEST_CASE("convolution fit: planted parameters come back", "[unit][calib]") {
   CHECK(curve->input_gradient == Approx(1.3).epsilon(0.05));
   CHECK(curve->weight_gradient == Approx(1.6).epsilon(0.1));
   CHECK(curve->gradient_rows > 100);
-  CHECK(curve->drift == Time::zero());
+  CHECK(curve->overhead_growth == Time::zero());
 }
 
 TEST_CASE("convolution fit: an overhead that grows while it is measured", "[unit][calib]") {
   ConvolutionCurve grows = planted();
-  grows.drift = microseconds(0.001);
-  grows.product.overhead = microseconds(50);
+  grows.overhead_growth = microseconds(0.001);
+  grows.implicit_gemm.overhead = microseconds(50);
   CHECK(overhead_of(grows, 0).in(microseconds) == Approx(50));
   CHECK(overhead_of(grows, 2500).in(microseconds) == Approx(175));
   const auto rows = rows_of(grows);
   const auto curve = fit_convolutions(rows, kV100, Precision::kFp32);
   REQUIRE(curve);
-  CHECK(curve->drift.in(microseconds) == Approx(0.001).epsilon(0.05));
+  CHECK(curve->overhead_growth.in(microseconds) == Approx(0.001).epsilon(0.05));
   CHECK(curve->report.mean < 0.05);
   auto unordered = rows;
-  for (ConvolutionRow& row : unordered) row.order = 0;
+  for (ConvolutionRow& row : unordered) row.rows_before = 0;
   const auto blind = fit_convolutions(unordered, kV100, Precision::kFp32);
   REQUIRE(blind);
   CHECK(blind->report.mean > 2 * curve->report.mean);
@@ -96,7 +96,7 @@ TEST_CASE("convolution fit: without gradients other GPUs' constants stand", "[un
   REQUIRE(curve);
   CHECK(curve->gradient_rows == 0);
   CHECK(curve->strided_gradient == ConvolutionCurve{}.strided_gradient);
-  CHECK(curve->weight_start == ConvolutionCurve{}.weight_start);
+  CHECK(curve->weight_reduction_steps == ConvolutionCurve{}.weight_reduction_steps);
 }
 
 TEST_CASE("convolution fit: rows that make no curve", "[unit][calib]") {

@@ -65,7 +65,7 @@ TEST_CASE("every point has keys of its own, and a row of them is what the fit re
                                     "op",
                                     "kind",
                                     "precision",
-                                    "products",
+                                    "gemms",
                                     "m",
                                     "n",
                                     "k",
@@ -87,7 +87,7 @@ TEST_CASE("every point has keys of its own, and a row of them is what the fit re
                                     "bytes",
                                     "row",
                                     "cold"};
-  const std::set<std::string> ops{"product", "convolution", "sweep", "launch", "copy", "overlap"};
+  const std::set<std::string> ops{"gemm", "convolution", "memory_bound", "launch", "copy", "overlap"};
   Options quick;
   quick.quick = true;
   for (const Options& options : {Options(), quick}) {
@@ -105,16 +105,16 @@ TEST_CASE("every point has keys of its own, and a row of them is what the fit re
 }
 
 TEST_CASE("the plan of an H200") {
-  std::size_t products = 0;
+  std::size_t gemms = 0;
   std::set<std::int64_t> tiles;
   for (const Point& point : all_points({})) {
-    if (point.op != "product" || point.precision != "bf16") continue;
-    ++products;
+    if (point.op != "gemm" || point.precision != "bf16") continue;
+    ++gemms;
     CHECK(point.flops() <= 4.5e12);
     if (point.m % 128 == 0 && point.n % 128 == 0) tiles.insert(point.m / 128 * (point.n / 128));
   }
-  CHECK(products > 550);
-  CHECK(products < 750);
+  CHECK(gemms > 550);
+  CHECK(gemms < 750);
   for (const std::int64_t edge : {131, 132, 133, 263, 264, 265}) CHECK(tiles.count(edge) == 1);
 }
 
@@ -160,14 +160,14 @@ TEST_CASE("a convolution's output and work") {
 }
 
 TEST_CASE("arguments of the measuring program") {
-  const Options options = parse_options({"--only", "sweeps,rows", "--budget=30", "--resume", "a.jsonl", "--quick"});
+  const Options options = parse_options({"--only", "streams,rows", "--budget=30", "--resume", "a.jsonl", "--quick"});
   CHECK(options.error.empty());
   CHECK(options.wants("rows"));
-  CHECK_FALSE(options.wants("products"));
+  CHECK_FALSE(options.wants("gemms"));
   CHECK(options.seconds() == 30);
   CHECK(options.resume);
   CHECK(options.out == "a.jsonl");
-  CHECK(parse_options({"--only", "gemm"}).error.find("products") != std::string::npos);
+  CHECK(parse_options({"--only", "gemm"}).error.find("gemms") != std::string::npos);
   CHECK(parse_options({"--budget", "soon"}).error == "--budget 'soon' is not seconds (1 to 1000000)");
   CHECK(parse_options({"--out"}).error == "--out needs a value");
   CHECK(parse_options({"--fast"}).error == "unknown argument '--fast'");

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "ddlsim/cost/product_time.h"
+#include "ddlsim/cost/gemm_time.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
@@ -20,12 +20,12 @@ primitives::ConvolutionShape three_by_three(primitives::ConvolutionPass pass = p
 /// One tile of one element at the peak: time is arithmetic alone.
 ConvolutionCurve arithmetic() {
   ConvolutionCurve curve;
-  curve.product.memory = 1;
-  curve.product.exposed = 0;
-  curve.product.k_start = 0;
-  curve.product.quantised = 0;
-  curve.product.batched = true;
-  curve.product.tiles = {{.m = 1, .n = 1, .efficiency = 1, .resident = 1e-9}};
+  curve.implicit_gemm.memory_efficiency = 1;
+  curve.implicit_gemm.not_overlapped = 0;
+  curve.implicit_gemm.prologue_steps = 0;
+  curve.implicit_gemm.partial_wave_cost = 0;
+  curve.implicit_gemm.batched = true;
+  curve.implicit_gemm.tiles = {{.m = 1, .n = 1, .efficiency = 1, .tiles_to_fill = 1e-9}};
   return curve;
 }
 
@@ -37,17 +37,17 @@ double us(const ConvolutionCurve& curve, const primitives::ConvolutionShape& sha
 
 }  // namespace
 
-TEST_CASE("convolution time: the products of the header's worked example", "[unit][cost]") {
-  const auto forward = implicit_product(three_by_three(), 2);
-  CHECK(forward.products == 1);
+TEST_CASE("convolution time: the GEMMs of the header's worked example", "[unit][cost]") {
+  const auto forward = implicit_gemm(three_by_three(), 2);
+  CHECK(forward.batch_count == 1);
   CHECK(forward.m == 32);
   CHECK(forward.n == 32);
   CHECK(forward.k == 576);
-  const auto input = implicit_product(three_by_three(primitives::ConvolutionPass::kInputGradient), 2);
+  const auto input = implicit_gemm(three_by_three(primitives::ConvolutionPass::kInputGradient), 2);
   CHECK(input.m == 32);
   CHECK(input.n == 64);
   CHECK(input.k == 288);
-  const auto weights = implicit_product(three_by_three(primitives::ConvolutionPass::kWeightGradient), 2);
+  const auto weights = implicit_gemm(three_by_three(primitives::ConvolutionPass::kWeightGradient), 2);
   CHECK(weights.m == 32);
   CHECK(weights.n == 576);
   CHECK(weights.k == 32);
@@ -59,20 +59,20 @@ TEST_CASE("convolution time: the products of the header's worked example", "[uni
                                              .output = {4, 4},
                                              .kernel = {3, 3},
                                              .stride = {2, 2}};
-  CHECK(implicit_product(strided, 1).m == 16);
-  CHECK(implicit_product(strided, 1).n == 72);
-  CHECK(implicit_product(strided, 1).k == 16);
+  CHECK(implicit_gemm(strided, 1).m == 16);
+  CHECK(implicit_gemm(strided, 1).n == 72);
+  CHECK(implicit_gemm(strided, 1).k == 16);
   primitives::ConvolutionShape grouped = three_by_three();
   grouped.groups = 4;
-  CHECK(implicit_product(grouped, 1).products == 4);
-  CHECK(implicit_product(grouped, 1).n == 8);
-  CHECK(implicit_product(grouped, 1).k == 144);
+  CHECK(implicit_gemm(grouped, 1).batch_count == 4);
+  CHECK(implicit_gemm(grouped, 1).n == 8);
+  CHECK(implicit_gemm(grouped, 1).k == 144);
 }
 
 TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit][cost]") {
   ConvolutionCurve curve = arithmetic();
   curve.weight_gradient = 1;
-  curve.weight_start = 0;
+  curve.weight_reduction_steps = 0;
   const auto shape = [](primitives::ConvolutionPass pass) {
     return primitives::ConvolutionShape{
         .pass = pass, .in = 64, .out = 32, .input = {16, 16}, .output = {16, 16}, .kernel = {3, 3}};
@@ -80,7 +80,7 @@ TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit
   const primitives::ConvolutionShape forward = shape(primitives::ConvolutionPass::kForward);
   // 9,437,184 multiply-adds at 1e12 a second
   CHECK(us(curve, forward, 2) == Approx(9.437184));
-  curve.winograd2 = {.efficiency = 1, .k_start = 0, .moved = 0};
+  curve.winograd_fused = {.efficiency = 1, .prologue_steps = 0, .weight_passes = 0};
   CHECK(us(curve, forward, 2) == Approx(4.194304));
   // Blocks of 17 columns are half empty: 2 (17 x 16) outputs cost what 32 columns do.
   primitives::ConvolutionShape wide = forward;
@@ -88,11 +88,15 @@ TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit
   CHECK(us(curve, wide, 2) == Approx(8.388608));
   CHECK(us(curve, shape(primitives::ConvolutionPass::kInputGradient), 2) == Approx(2 * 4 * 16 * 32 * 32 * 32 * 1e-6));
   CHECK(us(curve, shape(primitives::ConvolutionPass::kWeightGradient), 2) == Approx(9.437184));
-  curve.winograd4 = {.k_start = 0, .moved = 0, .weights = 0, .start = {}, .tiles = curve.product.tiles};
+  curve.winograd_nonfused = {.prologue_steps = 0,
+                             .activation_passes = 0,
+                             .weight_passes = 0,
+                             .extra_launches = {},
+                             .tiles = curve.implicit_gemm.tiles};
   CHECK(us(curve, forward, 2) == Approx(2.359296));
   curve.weight_winograd = 0.5;
   CHECK(us(curve, shape(primitives::ConvolutionPass::kWeightGradient), 2) == Approx(0.5 * 2.359296));
-  curve.winograd4.start = microseconds(2);
+  curve.winograd_nonfused.extra_launches = microseconds(2);
   CHECK(us(curve, forward, 2) == Approx(4.194304));
   primitives::ConvolutionShape other = forward;
   other.dilation = {2, 2};
@@ -100,7 +104,7 @@ TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit
   other = forward;
   other.kernel = {1, 1};
   CHECK(us(curve, other, 2) == Approx(1.048576));
-  other.kernel = {5, 5};  // 36 products of 128 x 32 x 64, where 26.2144 us are asked of the implicit one
+  other.kernel = {5, 5};  // 36 GEMMs of 128 x 32 x 64, where 26.2144 us are asked of the implicit one
   CHECK(us(curve, other, 2) == Approx(2 + 9.437184));
 }
 
@@ -129,10 +133,10 @@ TEST_CASE("convolution time: passes have their ratios, depthwise moves only", "[
   CHECK(us(curve, strided, 2) == Approx(3 * 0.589824));
   // k = 32 places are too few to be split: 32 + 68 steps of 32 x 576.
   curve.weight_gradient = 2;
-  curve.weight_start = 68;
+  curve.weight_reduction_steps = 68;
   CHECK(us(curve, three_by_three(primitives::ConvolutionPass::kWeightGradient), 2) ==
         Approx(2 * 100 * 32 * 576 * 1e-6));
-  curve.product.tiles = {{.m = 128, .n = 128, .efficiency = 1, .resident = 1}};
+  curve.implicit_gemm.tiles = {{.m = 128, .n = 128, .efficiency = 1, .tiles_to_fill = 1}};
   const DeviceSpec device{1, teraflops_per_second(0.2), gigabytes_per_second(1), megabytes(6)};
   const primitives::ConvolutionShape depthwise{
       .in = 32, .out = 32, .groups = 32, .input = {4, 4}, .output = {4, 4}, .kernel = {3, 3}};
@@ -163,7 +167,7 @@ TEST_CASE("convolution time: what was measured wins, the nearest batch is scaled
 
 TEST_CASE("convolution time: the weights' gradient splits its long k, into parts that fill the GPU", "[unit][cost]") {
   hardware::ConvolutionCurve curve;
-  curve.product.tiles = {{.m = 64, .n = 32, .efficiency = 0.8, .resident = 1}};
+  curve.implicit_gemm.tiles = {{.m = 64, .n = 32, .efficiency = 0.8, .tiles_to_fill = 1}};
   const hardware::DeviceSpec spec{80, teraflops_per_second(14), gigabytes_per_second(900), mebibytes(6)};
   primitives::ConvolutionShape shape{.in = 64, .out = 256, .input = {56, 56}, .output = {56, 56}};
   const Time forward = cost::convolution_time(curve, spec, shape, 64, bytes(4));
@@ -174,9 +178,9 @@ TEST_CASE("convolution time: the weights' gradient splits its long k, into parts
 
 TEST_CASE("convolution time: the weights' gradient has 256 parts at most", "[unit][cost]") {
   ConvolutionCurve curve = arithmetic();
-  curve.product.tiles = {{.m = 64, .n = 64, .efficiency = 1, .resident = 1}};
+  curve.implicit_gemm.tiles = {{.m = 64, .n = 64, .efficiency = 1, .tiles_to_fill = 1}};
   curve.weight_gradient = 1;
-  curve.weight_start = 0;
+  curve.weight_reduction_steps = 0;
   // One tile for 400 multiprocessors of 10 GFLOP/s: k = 64 x 56 x 56 in 256 parts of 784 steps, 8192 FLOP each.
   const DeviceSpec wide{400, teraflops_per_second(4), gigabytes_per_second(1e9), megabytes(6)};
   const primitives::ConvolutionShape shape{

@@ -20,11 +20,11 @@ hardware::Gpu gpu() {
 /// Element-wise kernels reach the datasheet's bandwidth and err from 0.9 to 1.2.
 hardware::GpuProfile profile() {
   hardware::GpuProfile profile;
-  hardware::SweepCurve curve;
-  curve.hinges = {{0, 1}};
+  hardware::MemoryBoundCurve curve;
+  curve.slope_changes = {{0, 1}};
   curve.report.interval = {0.9, 1.2};
-  curve.report.hull = {{"bytes", 1e3, 1e9}};
-  profile.sweeps.push_back(curve);
+  curve.report.fitted_ranges = {{"bytes", 1e3, 1e9}};
+  profile.memory_bound.push_back(curve);
   return profile;
 }
 
@@ -44,7 +44,7 @@ workload::Model model_of(const workload::Op& op, const workload::Shape& in) {
 
 }  // namespace
 
-TEST_CASE("kernel time: a sweep within its hull", "[unit][cost]") {
+TEST_CASE("kernel time: a kernel bound by memory within its fitted ranges", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
   const auto relu = model_of(workload::Pointwise{.inverts_output = true}, {1000});
   // 2 x 1000 elements of 4 B, 1000 samples: 8 MB at 100 GB/s; backward 12 MB. The update: 10 MB.
@@ -61,7 +61,7 @@ TEST_CASE("kernel time: a sweep within its hull", "[unit][cost]") {
   CHECK(times.high.in(microseconds) == Approx(200 * 1.2 + 100 * 1.44));
 }
 
-TEST_CASE("kernel time: outside the hull the interval widens per octave", "[unit][cost]") {
+TEST_CASE("kernel time: outside the fitted_ranges the interval widens per octave", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
   const auto relu = model_of(workload::Pointwise{}, {1000});
   // 8 GB forward and backward, three octaves above the most: 0.9^8 and 1.2^8 are beyond what is assumed of anything.
@@ -86,11 +86,11 @@ TEST_CASE("kernel time: what no curve covers is assumed", "[unit][cost]") {
 
 TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost]") {
   hardware::GpuProfile known = profile();
-  hardware::ProductCurve curve;
+  hardware::GemmCurve curve;
   curve.precision = Precision::kBf16;
   curve.tiles = {{}};
   curve.report.interval = {0.9, 1.1};
-  known.products.push_back(curve);
+  known.gemms.push_back(curve);
   const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
   const auto measured = [&](Precision precision) {
     return calibrated_times(linear.layers, calibration(known), 1024, precision, DataSize::zero());
@@ -107,14 +107,14 @@ TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost
   const auto memory = [&] {
     return calibrated_times(lstm.layers, calibration(known), 10, Precision::kFp32, DataSize::zero()).layers[0].forward.memory;
   };
-  // 50 steps of 10 x 100 elements of 4 B and 10 samples, 40 kB at 100 GB/s, and the chain. No curve covers products:
+  // 50 steps of 10 x 100 elements of 4 B and 10 samples, 40 kB at 100 GB/s, and the chain. No curve covers GEMMs:
   // they take their memory's time at 70 GB/s, the state's 180 kB per step and the input's 1.16 MB.
-  const Time products = memory() - 50 * (microseconds(0.4) + kRecurrentChain);
-  CHECK(products.in(microseconds) == Approx((50 * 180e3 + 1.16e6) / 70e3));
-  hardware::SweepCurve measured = known.sweeps.front();
-  measured.kind = primitives::SweepKind::kRecurrent;
-  known.sweeps.push_back(measured);
-  CHECK((memory() - products).in(microseconds) == Approx(50 * 0.4));  // a measured curve knows its chain
+  const Time gemms = memory() - 50 * (microseconds(0.4) + kRecurrentChain);
+  CHECK(gemms.in(microseconds) == Approx((50 * 180e3 + 1.16e6) / 70e3));
+  hardware::MemoryBoundCurve measured = known.memory_bound.front();
+  measured.kind = primitives::MemoryBoundKind::kRecurrent;
+  known.memory_bound.push_back(measured);
+  CHECK((memory() - gemms).in(microseconds) == Approx(50 * 0.4));  // a measured curve knows its chain
 }
 
 TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]") {
@@ -130,9 +130,9 @@ TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]")
 
 TEST_CASE("kernel time: twice every rate halves every time", "[unit][cost]") {
   hardware::GpuProfile known = profile();
-  hardware::ProductCurve curve;
+  hardware::GemmCurve curve;
   curve.tiles = {{}};
-  known.products.push_back(curve);
+  known.gemms.push_back(curve);
   const auto model = model_of(workload::Attention{.heads = 16}, {512, 1024});
   Calibration slow = calibration(known);
   Calibration fast = slow;

@@ -35,31 +35,31 @@ std::string fault(const Expected<KernelFile>& read) {
 }  // namespace
 
 TEST_CASE("kernel file: the header's example") {
-  const auto read = csv("gpu,op,kind,bytes,time_us\nt4,sweep,elementwise,3200000,14\n");
+  const auto read = csv("gpu,op,kind,bytes,time_us\nt4,memory_bound,elementwise,3200000,14\n");
   REQUIRE(read.has_value());
   REQUIRE(read->rows.size() == 1);
-  const auto& sweep = std::get<primitives::TimedSweep>(read->rows[0].what);
-  CHECK(sweep.kind == primitives::SweepKind::kElementwise);
-  CHECK(sweep.traffic == megabytes(3.2));
+  const auto& kernel = std::get<primitives::TimedMemoryBound>(read->rows[0].what);
+  CHECK(kernel.kind == primitives::MemoryBoundKind::kElementwise);
+  CHECK(kernel.traffic == megabytes(3.2));
   CHECK(read->rows[0].time.in(microseconds) == Approx(14));
   CHECK(read->rows[0].line == 2);
 }
 
 TEST_CASE("kernel file: every op, in either format") {
   const auto read =
-      csv("op,gpu,precision,products,m,n,k,pass,batch,in,out,input_height,input_width,output_height,output_width,"
+      csv("op,gpu,precision,batch_count,m,n,k,pass,batch,in,out,input_height,input_width,output_height,output_width,"
           "kernel_height,kernel_width,kind,bytes,row,taken,slowdown,time_ms,series\n"
-          "product,t4,fp16,2,16,32,64,,,,,,,,,,,,,,,,1.5,a\n"
+          "gemm,t4,fp16,2,16,32,64,,,,,,,,,,,,,,,,1.5,a\n"
           "convolution,Tesla T4,fp32,,,,,input-gradient,8,64,128,56,56,28,28,3,3,,,,,,2,\n"
-          "sweep,t4,,,,,,,,,,,,,,,,softmax,8192,1024,,,0.01,\n"
+          "memory_bound,t4,,,,,,,,,,,,,,,,softmax,8192,1024,,,0.01,\n"
           "launch,t4,,,,,,,,,,,,,,,,,,,,,0.002,\n"
           "copy,t4,,,,,,,,,,,,,,,,d2h,1024,,,,1,\n"
-          "overlap,t4,,,,,,,,,,,,,,,,product,,,24,1.3,1,\n");
+          "overlap,t4,,,,,,,,,,,,,,,,gemm,,,24,1.3,1,\n");
   REQUIRE(read.has_value());
   REQUIRE(read->rows.size() == 6);
-  const auto& product = std::get<primitives::Product>(read->rows[0].what);
-  CHECK(product.products == 2);
-  CHECK(product.k == 64);
+  const auto& gemm = std::get<primitives::Gemm>(read->rows[0].what);
+  CHECK(gemm.batch_count == 2);
+  CHECK(gemm.k == 64);
   CHECK(read->rows[0].precision == Precision::kFp16);
   CHECK(read->rows[0].time.in(microseconds) == Approx(1500));
   CHECK(read->rows[0].series == "a");
@@ -68,21 +68,21 @@ TEST_CASE("kernel file: every op, in either format") {
   CHECK(convolution.shape.pass == primitives::ConvolutionPass::kInputGradient);
   CHECK(convolution.shape.output == std::array<std::int64_t, 2>{28, 28});
   CHECK(convolution.shape.groups == 1);
-  CHECK(std::get<primitives::TimedSweep>(read->rows[2].what).row == 1024);
+  CHECK(std::get<primitives::TimedMemoryBound>(read->rows[2].what).row == 1024);
   CHECK(std::holds_alternative<primitives::TimedLaunch>(read->rows[3].what));
   CHECK(std::get<primitives::TimedCopy>(read->rows[4].what).kind == primitives::CopyKind::kDeviceToHost);
   CHECK(std::get<primitives::TimedOverlap>(read->rows[5].what).taken == 24);
 
   const auto lines = json(
-      R"({"bench":"gemm","op":"product","precision":"fp16","m":16,"n":32,"k":64,"time_s":1.5e-3,"mad_s":1e-6,"samples":40})"
+      R"({"bench":"gemm","op":"gemm","precision":"fp16","m":16,"n":32,"k":64,"time_s":1.5e-3,"mad_s":1e-6,"samples":40})"
       "\n\n"
-      R"({"op":"sweep","kind":"norm","bytes":8192,"row":512,"time_us":10,"throttled":true})"
+      R"({"op":"memory_bound","kind":"norm","bytes":8192,"row":512,"time_us":10,"throttled":true})"
       "\n"
       R"({"op":"launch","time_s":2e-6,"cold":false})");
   REQUIRE(lines.has_value());
   REQUIRE(lines->rows.size() == 3);
   CHECK(lines->context == "gpu Tesla T4; driver 550.54; clocks_mhz memory 5001, sm 1590");
-  CHECK(std::get<primitives::Product>(lines->rows[0].what).products == 1);
+  CHECK(std::get<primitives::Gemm>(lines->rows[0].what).batch_count == 1);
   CHECK(lines->rows[0].series == "gemm");
   CHECK_FALSE(lines->rows[0].left_out);
   CHECK(lines->rows[1].left_out);
@@ -96,24 +96,24 @@ TEST_CASE("kernel file: faults of CSV have a place") {
   CHECK(fault(csv(header)) == "1:1 the file has no rows");
   CHECK(fault(csv("op,gpu,kind,bytes,time\n")) == "1:19 unknown column 'time'");
   CHECK_THAT(csv("op,gpu,kind,bytes,time\n").error().notes.back(), Contains("time_us, time_ms or time_s"));
-  CHECK(fault(csv("op,gpu,kind,bytes\nsweep,t4,copy,1\n")) == "1:1 no column holds the time");
+  CHECK(fault(csv("op,gpu,kind,bytes\nmemory_bound,t4,copy,1\n")) == "1:1 no column holds the time");
   CHECK(fault(csv("gpu,kind,bytes,time_us\n")) == "1:23 the column 'op' is missing");
-  CHECK(fault(csv(header + "sweep,v100,copy,1,,1\n")) == "2:7 measured on 'v100', which is not t4");
-  CHECK(fault(csv(header + "sweep,,copy,1,,1\n")) == "2:7 the row does not name its gpu");
-  CHECK(fault(csv(header + "sweep,t4,copy,1,,1\nsweep,t4,copy,1,,nan\n")) != "none");
-  CHECK(fault(csv(header + "sweep,t4,copy,1,,-1\n")) == "2:18 'time_us' is -1, but must be above 0");
-  CHECK(fault(csv(header + "sweep,t4,copy,1,,0\n")) == "2:18 'time_us' is 0, but must be above 0");
-  CHECK_THAT(fault(csv(header + "sweep,t4,copy,1,,inf\n")), Contains("2:18"));
-  CHECK(fault(csv(header + "sweep,t4,copy,1,,\n")) == "2:1 the row has no time");
-  CHECK(fault(csv(header + "sweep,t4,soft,1,,1\n")) == "2:10 unknown kind 'soft'");
+  CHECK(fault(csv(header + "memory_bound,v100,copy,1,,1\n")) == "2:14 measured on 'v100', which is not t4");
+  CHECK(fault(csv(header + "memory_bound,,copy,1,,1\n")) == "2:14 the row does not name its gpu");
+  CHECK(fault(csv(header + "memory_bound,t4,copy,1,,1\nmemory_bound,t4,copy,1,,nan\n")) != "none");
+  CHECK(fault(csv(header + "memory_bound,t4,copy,1,,-1\n")) == "2:25 'time_us' is -1, but must be above 0");
+  CHECK(fault(csv(header + "memory_bound,t4,copy,1,,0\n")) == "2:25 'time_us' is 0, but must be above 0");
+  CHECK_THAT(fault(csv(header + "memory_bound,t4,copy,1,,inf\n")), Contains("2:25"));
+  CHECK(fault(csv(header + "memory_bound,t4,copy,1,,\n")) == "2:1 the row has no time");
+  CHECK(fault(csv(header + "memory_bound,t4,soft,1,,1\n")) == "2:17 unknown kind 'soft'");
   CHECK(fault(csv(header + "wipe,t4,copy,1,,1\n")) == "2:1 unknown op 'wipe'");
-  CHECK(fault(csv(header + "sweep,t4,softmax,1,,1\n")) == "2:20 'row' is missing, and 'sweep' needs it");
-  CHECK(fault(csv(header + "product,t4,,,,1\n")) == "2:1 'm' is missing, and 'product' needs it");
-  CHECK(fault(csv(header + "sweep,t4,copy,1\n")) == "2:1 4 fields, but the header names 6 columns");
-  CHECK(fault(csv("op,gpu,kind,bytes,time_us,time_s\nsweep,t4,copy,1,1,1\n")) == "2:1 the row has more than one time");
-  CHECK(fault(csv("op,gpu,m,n,k,time_us\nproduct,t4,1,1,1,1\n")) ==
-        "2:1 'precision' is missing, and 'product' needs it");
-  CHECK(fault(csv("op,gpu,precision,m,n,k,time_us\nproduct,t4,fp32,0,1,1,1\n")).substr(0, 5) == "2:17 ");
+  CHECK(fault(csv(header + "memory_bound,t4,softmax,1,,1\n")) == "2:27 'row' is missing, and 'memory_bound' needs it");
+  CHECK(fault(csv(header + "gemm,t4,,,,1\n")) == "2:1 'm' is missing, and 'gemm' needs it");
+  CHECK(fault(csv(header + "memory_bound,t4,copy,1\n")) == "2:1 4 fields, but the header names 6 columns");
+  CHECK(fault(csv("op,gpu,kind,bytes,time_us,time_s\nmemory_bound,t4,copy,1,1,1\n")) ==
+        "2:1 the row has more than one time");
+  CHECK(fault(csv("op,gpu,m,n,k,time_us\ngemm,t4,1,1,1,1\n")) == "2:1 'precision' is missing, and 'gemm' needs it");
+  CHECK(fault(csv("op,gpu,precision,m,n,k,time_us\ngemm,t4,fp32,0,1,1,1\n")).substr(0, 5) == "2:14 ");
 }
 
 TEST_CASE("kernel file: faults of JSON lines have a place") {

@@ -68,15 +68,15 @@ TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
 TEST_CASE("profile: provenance and interval follow from what was measured", "[unit][whatif]") {
   const auto ratio = [](const answer::Prediction& p) { return p.interval_90.second / p.interval_90.first; };
   const auto own = predict(scenario({{"gpu", "v100-pcie-32gb", {}}}).value()).value();
-  const auto lent = predict(scenario({{"gpu", "v100s-pcie-32gb", {}}}).value()).value();
+  const auto borrowed = predict(scenario({{"gpu", "v100s-pcie-32gb", {}}}).value()).value();
   const auto none = predict(scenario({{"gpu.calibration", "none", {}}}).value()).value();
   CHECK(own.provenance == Provenance::kExtrapolated);  // the weight update has no curve of its own
-  CHECK(lent.provenance == Provenance::kExtrapolated);
+  CHECK(borrowed.provenance == Provenance::kExtrapolated);
   CHECK(none.provenance == Provenance::kAssumed);
-  CHECK(ratio(own) < ratio(lent));
-  CHECK(ratio(lent) < ratio(none));
+  CHECK(ratio(own) < ratio(borrowed));
+  CHECK(ratio(borrowed) < ratio(none));
   CHECK(noted(own, "within what was measured"));
-  CHECK(noted(lent, "(lent)"));
+  CHECK(noted(borrowed, "(borrowed)"));
   CHECK_FALSE(noted(own, "assumed: 70 %"));
 }
 

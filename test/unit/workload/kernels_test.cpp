@@ -14,18 +14,18 @@ Layer made_layer(const Op& op, const Shape& in) {
   return made->layer;
 }
 
-const primitives::Product& product(const primitives::Kernel& kernel) {
-  return std::get<primitives::Product>(kernel.shape);
+const primitives::Gemm& gemm(const primitives::Kernel& kernel) { return std::get<primitives::Gemm>(kernel.shape); }
+const primitives::MemoryBoundKernel& memory_bound(const primitives::Kernel& kernel) {
+  return std::get<primitives::MemoryBoundKernel>(kernel.shape);
 }
-const primitives::Sweep& sweep(const primitives::Kernel& kernel) { return std::get<primitives::Sweep>(kernel.shape); }
 
 /// Per sample.
 double flops_of(const std::vector<primitives::Kernel>& kernels) {
   double sum = 0;
   for (const primitives::Kernel& kernel : kernels) {
     double one = 0;
-    if (const auto* p = std::get_if<primitives::Product>(&kernel.shape)) {
-      one = 2.0 * static_cast<double>(p->products * p->m * p->n * p->k);
+    if (const auto* p = std::get_if<primitives::Gemm>(&kernel.shape)) {
+      one = 2.0 * static_cast<double>(p->batch_count * p->m * p->n * p->k);
     } else if (const auto* c = std::get_if<primitives::ConvolutionShape>(&kernel.shape)) {
       one = 2.0 *
             static_cast<double>(c->in / c->groups * c->out * c->kernel[0] * c->kernel[1] * c->output[0] * c->output[1]);
@@ -37,54 +37,54 @@ double flops_of(const std::vector<primitives::Kernel>& kernels) {
 
 }  // namespace
 
-TEST_CASE("kernels: a linear layer is three products", "[unit][workload]") {
+TEST_CASE("kernels: a linear layer is three GEMMs", "[unit][workload]") {
   const Layer layer = made_layer(Linear{.out = 3072, .bias = false}, {128, 768});
   REQUIRE(layer.forward.size() == 1);
-  const primitives::Product& forward = product(layer.forward[0]);
+  const primitives::Gemm& forward = gemm(layer.forward[0]);
   CHECK(forward.m == 128);  // and the batch
   CHECK(forward.n == 3072);
   CHECK(forward.k == 768);
-  CHECK(forward.grows == primitives::Grows::kM);
+  CHECK(forward.batch_scales == primitives::BatchScales::kM);
   REQUIRE(layer.backward.size() == 2);
-  const primitives::Product& input = product(layer.backward[0]);
+  const primitives::Gemm& input = gemm(layer.backward[0]);
   CHECK(input.n == 768);
   CHECK(input.k == 3072);
-  const primitives::Product& weights = product(layer.backward[1]);
+  const primitives::Gemm& weights = gemm(layer.backward[1]);
   CHECK(weights.m == 3072);
   CHECK(weights.n == 768);
   CHECK(weights.k == 128);  // and the batch
-  CHECK(weights.grows == primitives::Grows::kK);
+  CHECK(weights.batch_scales == primitives::BatchScales::kK);
 }
 
 TEST_CASE("kernels: a bias has its gradient summed over rows", "[unit][workload]") {
   const Layer layer = made_layer(Linear{.out = 3072}, {128, 768});
   REQUIRE(layer.backward.size() == 3);
-  CHECK(sweep(layer.backward[2]).elements == 128 * 3072);
+  CHECK(memory_bound(layer.backward[2]).elements == 128 * 3072);
   CHECK(layer.backward_kernels == 3);
 }
 
-TEST_CASE("kernels: attention is two batched products, and four passes over scores", "[unit][workload]") {
+TEST_CASE("kernels: attention is two batched GEMMs, and four passes over scores", "[unit][workload]") {
   const Layer layer = made_layer(Attention{.heads = 12}, {128, 768});
   REQUIRE(layer.forward.size() == 6);
-  const primitives::Product& scores = product(layer.forward[0]);
-  CHECK(scores.products == 12);
+  const primitives::Gemm& scores = gemm(layer.forward[0]);
+  CHECK(scores.batch_count == 12);
   CHECK(scores.k == 64);
-  CHECK(scores.grows == primitives::Grows::kProducts);
-  CHECK(sweep(layer.forward[1]).kind == primitives::SweepKind::kElementwise);  // scale, then mask
-  CHECK(sweep(layer.forward[3]).kind == primitives::SweepKind::kSoftmax);
-  CHECK(sweep(layer.forward[3]).row == 128);
-  CHECK(sweep(layer.forward[3]).elements == 2 * 12 * 128 * 128);
+  CHECK(scores.batch_scales == primitives::BatchScales::kBatchCount);
+  CHECK(memory_bound(layer.forward[1]).kind == primitives::MemoryBoundKind::kElementwise);  // scale, then mask
+  CHECK(memory_bound(layer.forward[3]).kind == primitives::MemoryBoundKind::kSoftmax);
+  CHECK(memory_bound(layer.forward[3]).row == 128);
+  CHECK(memory_bound(layer.forward[3]).elements == 2 * 12 * 128 * 128);
   CHECK(layer.backward.size() == 7);
 }
 
 TEST_CASE("kernels: an LSTM multiplies its input at once and its state step by step", "[unit][workload]") {
   const Layer layer = made_layer(Lstm{.hidden = 1024, .directions = 2}, {50, 512});
   CHECK(layer.forward[0].times == 2);
-  CHECK(product(layer.forward[0]).m == 50);
-  CHECK(product(layer.forward[0]).n == 4096);
+  CHECK(gemm(layer.forward[0]).m == 50);
+  CHECK(gemm(layer.forward[0]).n == 4096);
   CHECK(layer.forward[1].times == 100);
-  CHECK(product(layer.forward[1]).m == 1);
-  CHECK(sweep(layer.forward[2]).kind == primitives::SweepKind::kRecurrent);
+  CHECK(gemm(layer.forward[1]).m == 1);
+  CHECK(memory_bound(layer.forward[2]).kind == primitives::MemoryBoundKind::kRecurrent);
   CHECK(layer.forward[2].times == 100);
 }
 
@@ -106,25 +106,25 @@ TEST_CASE("kernels: their FLOPs are the layer's, forward and backward", "[unit][
   }
 }
 
-TEST_CASE("kernels: a sweep touches the layer's elements", "[unit][workload]") {
-  const std::vector<std::tuple<Op, Shape, primitives::SweepKind>> cases{
-      {BatchNorm{}, {64, 56, 56}, primitives::SweepKind::kBatchNorm},
-      {LayerNorm{}, {128, 768}, primitives::SweepKind::kNorm},
-      {Pointwise{.inverts_output = true}, {64, 56, 56}, primitives::SweepKind::kElementwise},
-      {Pointwise{.inverts_output = true, .over_rows = true}, {128, 30522}, primitives::SweepKind::kSoftmax},
-      {Combine{.product = true}, {64}, primitives::SweepKind::kElementwise},
-      {Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}, primitives::SweepKind::kPool},
-      {GlobalPool{}, {2048, 7, 7}, primitives::SweepKind::kPool},
-      {Concat{{512}}, {128}, primitives::SweepKind::kCopy},
-      {Embedding{.rows = 30522, .width = 768, .lookups = 128}, {128}, primitives::SweepKind::kLookup},
+TEST_CASE("kernels: a kernel bound by memory touches the layer's elements", "[unit][workload]") {
+  const std::vector<std::tuple<Op, Shape, primitives::MemoryBoundKind>> cases{
+      {BatchNorm{}, {64, 56, 56}, primitives::MemoryBoundKind::kBatchNorm},
+      {LayerNorm{}, {128, 768}, primitives::MemoryBoundKind::kNorm},
+      {Pointwise{.inverts_output = true}, {64, 56, 56}, primitives::MemoryBoundKind::kElementwise},
+      {Pointwise{.inverts_output = true, .over_rows = true}, {128, 30522}, primitives::MemoryBoundKind::kSoftmax},
+      {Combine{.product = true}, {64}, primitives::MemoryBoundKind::kElementwise},
+      {Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}, primitives::MemoryBoundKind::kPool},
+      {GlobalPool{}, {2048, 7, 7}, primitives::MemoryBoundKind::kPool},
+      {Concat{{512}}, {128}, primitives::MemoryBoundKind::kCopy},
+      {Embedding{.rows = 30522, .width = 768, .lookups = 128}, {128}, primitives::MemoryBoundKind::kLookup},
   };
   for (const auto& [op, in, kind] : cases) {
     const Layer layer = made_layer(op, in);
     REQUIRE(layer.forward.size() == 1);
-    CHECK(sweep(layer.forward[0]).kind == kind);
-    CHECK(sweep(layer.forward[0]).elements == layer.forward_elements);
-    CHECK(sweep(layer.backward[0]).elements == layer.backward_elements);
-    CHECK(sweep(layer.backward[0]).weights == layer.backward_weight_elements);
+    CHECK(memory_bound(layer.forward[0]).kind == kind);
+    CHECK(memory_bound(layer.forward[0]).elements == layer.forward_elements);
+    CHECK(memory_bound(layer.backward[0]).elements == layer.backward_elements);
+    CHECK(memory_bound(layer.backward[0]).weights == layer.backward_weight_elements);
   }
   CHECK(made_layer(Flatten{}, {64, 7, 7}).forward.empty());  // a view
 }

@@ -1,4 +1,4 @@
-#include "ddlsim/cost/product_time.h"
+#include "ddlsim/cost/gemm_time.h"
 
 #include <catch2/catch.hpp>
 #include <vector>
@@ -7,18 +7,18 @@ using namespace ddlsim;
 using namespace ddlsim::cost;
 using hardware::CurveReport;
 using hardware::DeviceSpec;
-using hardware::ProductCurve;
+using hardware::GemmCurve;
 
 namespace {
 
 /// Nothing but tiles and waves.
-ProductCurve plain() {
-  ProductCurve curve;
-  curve.memory = 1;
-  curve.exposed = 0.5;
-  curve.k_start = 0;
-  curve.quantised = 1;
-  curve.tiles = {{.m = 128, .n = 128, .efficiency = 1, .resident = 1}};
+GemmCurve plain() {
+  GemmCurve curve;
+  curve.memory_efficiency = 1;
+  curve.not_overlapped = 0.5;
+  curve.prologue_steps = 0;
+  curve.partial_wave_cost = 1;
+  curve.tiles = {{.m = 128, .n = 128, .efficiency = 1, .tiles_to_fill = 1}};
   return curve;
 }
 
@@ -26,93 +26,93 @@ DeviceSpec spec(double multiprocessors, double teraflops, double gigabytes) {
   return {multiprocessors, teraflops_per_second(teraflops), gigabytes_per_second(gigabytes), megabytes(6)};
 }
 
-double us(const ProductCurve& curve, const DeviceSpec& device, const hardware::ProductSize& size) {
-  return product_time(curve, device, size, bytes(4)).in(microseconds);
+double us(const GemmCurve& curve, const DeviceSpec& device, const hardware::GemmSize& size) {
+  return gemm_time(curve, device, size, bytes(4)).in(microseconds);
 }
 
 }  // namespace
 
-TEST_CASE("product time: the header's worked example", "[unit][cost]") {
+TEST_CASE("gemm time: the header's worked example", "[unit][cost]") {
   CHECK(us(plain(), spec(2, 2, 1), {1, 256, 256, 1000}) == Approx(2310.144 + 32.768));
   // The same bytes in a tenth of the time: computing is the longer part.
   CHECK(us(plain(), spec(2, 2, 100), {1, 256, 256, 1000}) == Approx(65.536 + 0.5 * 23.10144));
-  ProductCurve slow = plain();
-  slow.left = 2;
+  GemmCurve slow = plain();
+  slow.left_operand_cost = 2;
   CHECK(us(slow, spec(2, 2, 1), {1, 256, 256, 1000}) == Approx(3334.144 + 32.768));
 }
 
-TEST_CASE("product time: waves", "[unit][cost]") {
+TEST_CASE("gemm time: waves", "[unit][cost]") {
   const DeviceSpec device = spec(4, 4, 1e9);  // memory takes no time; 128 x 128 x 1000 takes 32.768 us
   CHECK(us(plain(), device, {1, 128, 128, 60}) == Approx(60 * 0.032768));
   CHECK(us(plain(), device, {4, 128, 128, 60}) == Approx(60 * 0.032768));
   CHECK(us(plain(), device, {5, 128, 128, 60}) == Approx(120 * 0.032768));
   CHECK(us(plain(), device, {1, 129, 1, 60}) == Approx(60 * 0.032768));
-  ProductCurve fluid = plain();
-  fluid.quantised = 0.25;  // a quarter of 2 waves, three quarters of 5 / 4
+  GemmCurve fluid = plain();
+  fluid.partial_wave_cost = 0.25;  // a quarter of 2 waves, three quarters of 5 / 4
   CHECK(us(fluid, device, {5, 128, 128, 60}) == Approx((0.5 + 0.9375) * 60 * 0.032768));
-  ProductCurve two = plain();
-  two.tiles[0].resident = 2;  // one tile cannot fill a multiprocessor
+  GemmCurve two = plain();
+  two.tiles[0].tiles_to_fill = 2;  // one tile cannot fill a multiprocessor
   CHECK(us(two, device, {4, 128, 128, 60}) == Approx(120 * 0.032768));
-  ProductCurve start = plain();
-  start.k_start = 40;
+  GemmCurve start = plain();
+  start.prologue_steps = 40;
   CHECK(us(start, device, {1, 128, 128, 60}) == Approx(100 * 0.032768));
 }
 
-TEST_CASE("product time: a split k fills the multiprocessors", "[unit][cost]") {
+TEST_CASE("gemm time: a split k fills the multiprocessors", "[unit][cost]") {
   const DeviceSpec device = spec(4, 4, 1e9);
-  ProductCurve curve = plain();
-  curve.split_start = microseconds(1);
+  GemmCurve curve = plain();
+  curve.split_k_launch = microseconds(1);
   // One tile on four multiprocessors: four parts of 256 and the kernel that sums them.
   CHECK(us(curve, device, {1, 128, 128, 1024}) == Approx(256 * 0.032768 + 1));
-  curve.split_start = microseconds(30);  // not worth it
+  curve.split_k_launch = microseconds(30);  // not worth it
   CHECK(us(curve, device, {1, 128, 128, 1024}) == Approx(1024 * 0.032768));
-  curve.split_start = microseconds(1);
+  curve.split_k_launch = microseconds(1);
   curve.batched = true;  // libraries do not split batches
   CHECK(us(curve, device, {1, 128, 128, 1024}) == Approx(1024 * 0.032768));
 }
 
-TEST_CASE("product time: lasting load and far rows slow down", "[unit][cost]") {
+TEST_CASE("gemm time: lasting load and long rows slow down", "[unit][cost]") {
   const DeviceSpec device = spec(1, 1, 1e9);
-  ProductCurve curve = plain();
-  curve.slowdown = 0.5;
-  curve.settle = microseconds(3.2768);
-  // 100 steps take 3.2768 us, as long as the clocks take to settle by half: half of 50 % longer.
+  GemmCurve curve = plain();
+  curve.sustained_slowdown = 0.5;
+  curve.slowdown_half_time = microseconds(3.2768);
+  // 100 steps take 3.2768 us, as long as the clocks take to fall by half: half of 50 % longer.
   CHECK(us(curve, device, {1, 128, 128, 100}) == Approx(1.25 * 3.2768));
-  curve.slowdown = 0;
-  curve.far = 0.1;
-  curve.far_k = 25;
+  curve.sustained_slowdown = 0;
+  curve.long_k_slowdown = 0.1;
+  curve.long_k = 25;
   CHECK(us(curve, device, {1, 128, 128, 100}) == Approx(1.2 * 3.2768));
   CHECK(us(curve, device, {1, 128, 128, 20}) == Approx(0.2 * 3.2768));
 }
 
-TEST_CASE("product time: the fastest tile is taken, and no tiles mean the peak", "[unit][cost]") {
+TEST_CASE("gemm time: the fastest tile is taken, and no tiles mean the peak", "[unit][cost]") {
   const DeviceSpec device = spec(4, 4, 1e9);
-  ProductCurve curve = plain();
-  curve.tiles.push_back({.m = 64, .n = 64, .efficiency = 0.5, .resident = 1});
+  GemmCurve curve = plain();
+  curve.tiles.push_back({.m = 64, .n = 64, .efficiency = 0.5, .tiles_to_fill = 1});
   // 64 x 64: 4 tiles in one wave of 60 * 8192 / 0.5 FLOP; 128 x 128: one tile on one of four multiprocessors.
   CHECK(us(curve, device, {1, 128, 128, 60}) == Approx(60 * 0.016384));
   curve.tiles.clear();
   CHECK(us(curve, device, {1, 128, 128, 1000}) == Approx(32.768 / 4));
 }
 
-TEST_CASE("product time: less moved than all operands", "[unit][cost]") {
-  const Time time = product_time(plain(), spec(2, 2, 1), {1, 256, 256, 1000}, bytes(4), kilobytes(100));
+TEST_CASE("gemm time: less moved than all operands", "[unit][cost]") {
+  const Time time = gemm_time(plain(), spec(2, 2, 1), {1, 256, 256, 1000}, bytes(4), kilobytes(100));
   CHECK(time.in(microseconds) == Approx(100 + 32.768));
 }
 
-TEST_CASE("product time: which curve answers", "[unit][cost]") {
-  std::vector<ProductCurve> curves(3);
+TEST_CASE("gemm time: which curve answers", "[unit][cost]") {
+  std::vector<GemmCurve> curves(3);
   curves[1].batched = true;
   curves[2].precision = Precision::kFp16;
-  CHECK(product_curve(curves, Precision::kFp32, 1) == curves.data());
-  CHECK(product_curve(curves, Precision::kFp32, 12) == &curves[1]);
-  CHECK(product_curve(curves, Precision::kFp16, 12) == &curves[2]);
-  CHECK(product_curve(curves, Precision::kBf16, 1) == nullptr);
+  CHECK(gemm_curve(curves, Precision::kFp32, 1) == curves.data());
+  CHECK(gemm_curve(curves, Precision::kFp32, 12) == &curves[1]);
+  CHECK(gemm_curve(curves, Precision::kFp16, 12) == &curves[2]);
+  CHECK(gemm_curve(curves, Precision::kBf16, 1) == nullptr);
 }
 
-TEST_CASE("product time: octaves outside the rows fitted", "[unit][cost]") {
+TEST_CASE("gemm time: octaves outside the rows fitted", "[unit][cost]") {
   CurveReport report;
-  report.hull = {{"m", 16, 1024}, {"k", 64, 4096}, {"flop", 1e3, 1e12}};
+  report.fitted_ranges = {{"m", 16, 1024}, {"k", 64, 4096}, {"flop", 1e3, 1e12}};
   CHECK(outside(report, {1, 16, 7, 4096}) == 0);
   CHECK(outside(report, {1, 2048, 7, 64}) == Approx(1));
   CHECK(outside(report, {1, 4, 7, 16384}) == Approx(2));

@@ -242,7 +242,7 @@ Launch typed_launch(const Point& point, const Arrays& arrays, const std::shared_
   if (point.what == "gelu") return map_launch<T, Gelu, false>(arrays);
   if (point.what == "max2x2") return pool_launch<T>(arrays);
   if (point.what == "stats") return batchnorm_launch<T>(arrays, sums);
-  throw Unavailable("no sweep '" + point.what + "'");
+  throw Unavailable("no stream '" + point.what + "'");
 }
 
 std::int64_t streams_of(const std::string& what) {
@@ -252,7 +252,7 @@ std::int64_t streams_of(const std::string& what) {
   return what == "read" || what == "write" ? 1 : 2;
 }
 
-Launch sweep_launch(Gpu& gpu, const Point& point, const std::shared_ptr<void>& sums) {
+Launch stream_launch(Gpu& gpu, const Point& point, const std::shared_ptr<void>& sums) {
   const Arrays arrays{gpu, point.bytes / streams_of(point.what), point.cold};
   if (point.what == "adam") return adam_launch(arrays);
   if (point.what == "gather") return gather_launch(arrays);
@@ -280,12 +280,12 @@ Launch triad_launch(Gpu& gpu, std::int64_t bytes) {
   return map_launch<float, Triad, true>({gpu, bytes / 3 / 4096 * 4096, false});
 }
 
-Bench make_sweeps(Gpu& gpu) {
+Bench make_streams(Gpu& gpu) {
   const auto sums = device_memory(2 * kChannels * sizeof(float));
-  return [&gpu, sums](const Point& point) { return gpu.time(sweep_launch(gpu, point, sums)); };
+  return [&gpu, sums](const Point& point) { return gpu.time(stream_launch(gpu, point, sums)); };
 }
 
-std::string check_sweeps(Gpu& gpu) {
+std::string check_streams(Gpu& gpu) {
   constexpr std::size_t kCount = 5120;  // 20 KB: blocks that are full and one that is not
   gpu.fill("fp32");
   check(cudaMemsetAsync(gpu.outputs.base(), 0xff, kCount * 4, gpu.stream),
@@ -302,7 +302,7 @@ std::string check_sweeps(Gpu& gpu) {
   pool.what = "max2x2";
   pool.precision = "fp32";
   pool.bytes = 5 * 4096;
-  sweep_launch(gpu, pool, sums)(gpu.stream);
+  stream_launch(gpu, pool, sums)(gpu.stream);
   check(cudaStreamSynchronize(gpu.stream), "pool");
   const std::vector<float> pooled = floats_at(gpu.outputs.base(), 1024);
   for (std::size_t i = 0; i < 1024; ++i) {

@@ -1,5 +1,5 @@
 // Curves of kernels bound by memory, from planted measurements.
-#include "ddlsim/calib/sweep_fit.h"
+#include "ddlsim/calib/memory_bound_fit.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "ddlsim/calib/check.h"
 #include "ddlsim/calib/fit.h"
 #include "ddlsim/calib/holdout.h"
-#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/cost/memory_bound_time.h"
 
 namespace {
 
@@ -22,16 +22,16 @@ using namespace ddlsim::calib;
 const hardware::DeviceSpec kSpec{80, teraflops_per_second(14), gigabytes_per_second(900), mebibytes(6)};
 
 struct Plant {
-  std::vector<std::pair<double, double>> hinges{{0, 1.1}};
+  std::vector<std::pair<double, double>> slope_changes{{0, 1.1}};
   double per_row_ns = 0;
   double noise = 0.01;
-  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
+  primitives::MemoryBoundKind kind = primitives::MemoryBoundKind::kElementwise;
   std::map<std::string, std::pair<double, double>> series{{"add", {16, 32}}, {"mul", {20, 38}}};  // us
 };
 
 double planted_kernel_us(const Plant& plant, double traffic, double rows) {
   double time = rows * plant.per_row_ns * 1e-3 / kSpec.multiprocessors;
-  for (const auto& [at, slope] : plant.hinges) {
+  for (const auto& [at, slope] : plant.slope_changes) {
     time += slope * std::max(0.0, traffic - at * kSpec.l2.in(bytes)) / kSpec.memory.in(bytes_per_second)*1e6;
   }
   return time;
@@ -44,16 +44,16 @@ std::vector<primitives::KernelMeasurement> measure(const Plant& plant, int count
   std::uniform_int_distribution<std::int64_t> length(64, 1000);
   std::vector<primitives::KernelMeasurement> rows;
   for (int i = 0; i < count; ++i) {
-    primitives::TimedSweep sweep;
-    sweep.kind = plant.kind;
-    sweep.row = plant.per_row_ns > 0 ? length(random) : 0;
+    primitives::TimedMemoryBound timed;
+    timed.kind = plant.kind;
+    timed.row = plant.per_row_ns > 0 ? length(random) : 0;
     const double traffic = std::floor(std::exp2(exponent(random)));
-    sweep.traffic = bytes(traffic);
-    const double kernel = planted_kernel_us(plant, traffic, cost::rows_of(sweep.traffic, sweep.row, bytes(4)));
+    timed.traffic = bytes(traffic);
+    const double kernel = planted_kernel_us(plant, traffic, cost::rows_of(timed.traffic, timed.row, bytes(4)));
     for (const auto& [name, constants] : plant.series) {
       const double shown = std::max(constants.second, constants.first + kernel);
       primitives::KernelMeasurement row;
-      row.what = sweep;
+      row.what = timed;
       row.time = microseconds(shown * std::exp(plant.noise * normal(random)));
       row.series = name;
       rows.push_back(row);
@@ -64,14 +64,14 @@ std::vector<primitives::KernelMeasurement> measure(const Plant& plant, int count
 
 }  // namespace
 
-TEST_CASE("sweep fit: what was planted is found, floors and overheads apart") {
+TEST_CASE("memory-bound fit: what was planted is found, floors and overheads apart") {
   Plant plant;
-  const auto curves = fit_sweeps(measure(plant, 400, 1), kSpec);
+  const auto curves = fit_memory_bound(measure(plant, 400, 1), kSpec);
   REQUIRE(curves.has_value());
   REQUIRE(curves->size() == 1);
-  const hardware::SweepCurve& curve = curves->front();
-  REQUIRE(curve.hinges.size() == 1);  // no knot that is not there
-  CHECK(curve.hinges[0].second == Approx(1.1).epsilon(0.01));
+  const hardware::MemoryBoundCurve& curve = curves->front();
+  REQUIRE(curve.slope_changes.size() == 1);  // no knot that is not there
+  CHECK(curve.slope_changes[0].second == Approx(1.1).epsilon(0.01));
   REQUIRE(curve.overheads.size() == 2);
   for (const auto& one : curve.overheads) {
     CHECK(one.overhead.in(microseconds) == Approx(plant.series[one.series].first).epsilon(0.03));
@@ -84,111 +84,112 @@ TEST_CASE("sweep fit: what was planted is found, floors and overheads apart") {
   CHECK(report.fitted + report.held_out == 800);
   // Three standard errors hold the truth.
   REQUIRE(report.standard_errors.front().parameter == "slope from 0 L2");
-  CHECK(std::abs(curve.hinges[0].second / 1.1 - 1) < 3 * report.standard_errors.front().relative);
+  CHECK(std::abs(curve.slope_changes[0].second / 1.1 - 1) < 3 * report.standard_errors.front().relative);
 }
 
-TEST_CASE("sweep fit: a knot that is there stays") {
+TEST_CASE("memory-bound fit: a knot that is there stays") {
   Plant plant;
-  plant.hinges = {{0, 0.3}, {1, 0.9}};
+  plant.slope_changes = {{0, 0.3}, {1, 0.9}};
   plant.series = {{"", {3, 3}}};  // kernels in a row, no floor above the overhead
-  const auto curves = fit_sweeps(measure(plant, 600, 2), kSpec);
+  const auto curves = fit_memory_bound(measure(plant, 600, 2), kSpec);
   REQUIRE(curves.has_value());
-  const hardware::SweepCurve& curve = curves->front();
+  const hardware::MemoryBoundCurve& curve = curves->front();
   for (const double mib : {2.0, 5.0, 20.0, 100.0}) {
-    const Time fitted = cost::sweep_time(curve, kSpec, {mebibytes(mib), 0});
+    const Time fitted = cost::memory_bound_time(curve, kSpec, {mebibytes(mib), 0});
     CHECK(fitted.in(microseconds) == Approx(planted_kernel_us(plant, mib * 1048576, 0)).epsilon(0.05));
   }
 }
 
-TEST_CASE("sweep fit: a slope that falls again once data have outgrown the L2 is found") {
+TEST_CASE("memory-bound fit: a slope that falls again once data have outgrown the L2 is found") {
   Plant plant;
-  plant.hinges = {{0, 0.5}, {0.5, 1.7}, {2, -1.2}};
+  plant.slope_changes = {{0, 0.5}, {0.5, 1.7}, {2, -1.2}};
   plant.series = {{"", {3, 3}}};
-  const auto curves = fit_sweeps(measure(plant, 800, 2), kSpec);
+  const auto curves = fit_memory_bound(measure(plant, 800, 2), kSpec);
   REQUIRE(curves.has_value());
-  const hardware::SweepCurve& curve = curves->front();
+  const hardware::MemoryBoundCurve& curve = curves->front();
   for (const double mib : {2.0, 5.0, 12.0, 20.0, 100.0}) {
-    const Time fitted = cost::sweep_time(curve, kSpec, {mebibytes(mib), 0});
+    const Time fitted = cost::memory_bound_time(curve, kSpec, {mebibytes(mib), 0});
     CHECK(fitted.in(microseconds) == Approx(planted_kernel_us(plant, mib * 1048576, 0)).epsilon(0.05));
   }
 }
 
-TEST_CASE("sweep fit: the length from which on rows take longer is found, and none where there is none") {
+TEST_CASE("memory-bound fit: the length from which on rows take longer is found, and none where there is none") {
   Plant plant;
-  plant.kind = primitives::SweepKind::kSoftmax;
+  plant.kind = primitives::MemoryBoundKind::kSoftmax;
   plant.noise = 0;
   plant.series = {{"softmax", {20, 41}}};
   auto rows = measure(plant, 800, 5);
   std::mt19937_64 random(6);
   std::uniform_int_distribution<std::int64_t> length(200, 1000);
   for (primitives::KernelMeasurement& row : rows) {
-    auto& sweep = std::get<primitives::TimedSweep>(row.what);
-    sweep.row = length(random);
-    const double kernel = (sweep.row > 512 ? 1.25 : 1.0) * planted_kernel_us(plant, sweep.traffic.in(bytes), 0);
+    auto& timed = std::get<primitives::TimedMemoryBound>(row.what);
+    timed.row = length(random);
+    const double kernel = (timed.row > 512 ? 1.25 : 1.0) * planted_kernel_us(plant, timed.traffic.in(bytes), 0);
     row.time = microseconds(std::max(41.0, 20.0 + kernel));
   }
-  const auto curves = fit_sweeps(rows, kSpec);
+  const auto curves = fit_memory_bound(rows, kSpec);
   REQUIRE(curves.has_value());
-  REQUIRE(curves->front().lengths.size() == 1);
-  CHECK(curves->front().lengths[0].first == 513);
-  CHECK(curves->front().lengths[0].second == Approx(1.25).epsilon(0.01));
+  REQUIRE(curves->front().row_length_factors.size() == 1);
+  CHECK(curves->front().row_length_factors[0].first == 513);
+  CHECK(curves->front().row_length_factors[0].second == Approx(1.25).epsilon(0.01));
   CHECK(curves->front().report.mean < 0.005);
   for (primitives::KernelMeasurement& row : rows) {
-    const double kernel = planted_kernel_us(plant, std::get<primitives::TimedSweep>(row.what).traffic.in(bytes), 0);
+    const double kernel =
+        planted_kernel_us(plant, std::get<primitives::TimedMemoryBound>(row.what).traffic.in(bytes), 0);
     row.time = microseconds(std::max(41.0, 20.0 + kernel));
   }
-  CHECK(fit_sweeps(rows, kSpec)->front().lengths.empty());
+  CHECK(fit_memory_bound(rows, kSpec)->front().row_length_factors.empty());
 }
 
-TEST_CASE("sweep fit: time by the row is found, and left out where it is nothing") {
+TEST_CASE("memory-bound fit: time by the row is found, and left out where it is nothing") {
   Plant plant;
-  plant.kind = primitives::SweepKind::kNorm;
+  plant.kind = primitives::MemoryBoundKind::kNorm;
   plant.per_row_ns = 500;
   plant.series = {{"ln", {40, 58}}};
-  const auto with = fit_sweeps(measure(plant, 800, 3), kSpec);
+  const auto with = fit_memory_bound(measure(plant, 800, 3), kSpec);
   REQUIRE(with.has_value());
-  CHECK(with->front().per_row.in(nanoseconds) == Approx(500).epsilon(0.1));
+  CHECK(with->front().time_per_row.in(nanoseconds) == Approx(500).epsilon(0.1));
   plant.per_row_ns = 1e-6;
-  const auto without = fit_sweeps(measure(plant, 400, 4), kSpec);
+  const auto without = fit_memory_bound(measure(plant, 400, 4), kSpec);
   REQUIRE(without.has_value());
-  CHECK(without->front().per_row == Time::zero());
+  CHECK(without->front().time_per_row == Time::zero());
 }
 
-TEST_CASE("sweep fit: long and short rows of softmax have curves of their own") {
+TEST_CASE("memory-bound fit: long and short rows of softmax have curves of their own") {
   Plant plant;
-  plant.kind = primitives::SweepKind::kSoftmax;
+  plant.kind = primitives::MemoryBoundKind::kSoftmax;
   plant.series = {{"softmax", {20, 41}}};
   auto rows = measure(plant, 400, 5);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    auto& sweep = std::get<primitives::TimedSweep>(rows[i].what);
-    sweep.row = i % 2 == 0 ? 1024 : 1025;
+    auto& timed = std::get<primitives::TimedMemoryBound>(rows[i].what);
+    timed.row = i % 2 == 0 ? 1024 : 1025;
     if (i % 2 == 1) {
-      const double kernel = 1.5 * planted_kernel_us(plant, sweep.traffic.in(bytes), 0);
+      const double kernel = 1.5 * planted_kernel_us(plant, timed.traffic.in(bytes), 0);
       rows[i].time = microseconds(std::max(41.0, 20.0 + kernel));
     }
   }
-  const auto curves = fit_sweeps(rows, kSpec);
+  const auto curves = fit_memory_bound(rows, kSpec);
   REQUIRE(curves.has_value());
   REQUIRE(curves->size() == 2);
   CHECK((*curves)[0].row_from == 0);
-  CHECK((*curves)[0].hinges[0].second == Approx(1.1).epsilon(0.02));
+  CHECK((*curves)[0].slope_changes[0].second == Approx(1.1).epsilon(0.02));
   CHECK((*curves)[1].row_from == 1025);
-  CHECK((*curves)[1].hinges[0].second == Approx(1.65).epsilon(0.01));
+  CHECK((*curves)[1].slope_changes[0].second == Approx(1.65).epsilon(0.01));
 }
 
-TEST_CASE("sweep fit: too little says what is wanted") {
+TEST_CASE("memory-bound fit: too little says what is wanted") {
   Plant plant;
   auto rows = measure(plant, 400, 6);
-  const auto few = fit_sweeps(std::span(rows).first(8), kSpec);
+  const auto few = fit_memory_bound(std::span(rows).first(8), kSpec);
   REQUIRE_FALSE(few.has_value());
   CHECK(few.error().message == "elementwise: 4 shapes of 4 sizes are too few for a curve");
   CHECK(few.error().notes.front() == "measure 10 shapes or more, of 3 sizes or more");
   for (primitives::KernelMeasurement& row : rows) row.time = microseconds(30);
-  const auto flat = fit_sweeps(rows, kSpec);
+  const auto flat = fit_memory_bound(rows, kSpec);
   REQUIRE_FALSE(flat.has_value());
   CHECK(flat.error().message == "elementwise: every row takes the same time, whatever its size");
   for (primitives::KernelMeasurement& row : rows) row.left_out = true;
-  CHECK(fit_sweeps(rows, kSpec)->empty());
+  CHECK(fit_memory_bound(rows, kSpec)->empty());
   hardware::Gpu gpu;
   CHECK(fit_profile(rows, gpu).error().message == "no row that a curve can use");
 }
@@ -290,7 +291,7 @@ TEST_CASE("check: a slower GPU is one number away") {
   const auto profile = fit_profile(rows, gpu);
   REQUIRE(profile.has_value());
   CHECK_FALSE(too_often_outside(check_profile(*profile, gpu, rows).curves.front()));
-  plant.hinges = {{0, 1.1 * 1.25}};
+  plant.slope_changes = {{0, 1.1 * 1.25}};
   rows = measure(plant, 400, 9);
   const ProfileCheck check = check_profile(*profile, gpu, rows, 20);
   REQUIRE(check.curves.size() == 1);
@@ -304,9 +305,9 @@ TEST_CASE("check: a slower GPU is one number away") {
 
 TEST_CASE("check: the header's example") {
   hardware::GpuProfile profile;
-  hardware::SweepCurve curve;
-  curve.hinges = {{0, 1}};
-  profile.sweeps.push_back(curve);
+  hardware::MemoryBoundCurve curve;
+  curve.slope_changes = {{0, 1}};
+  profile.memory_bound.push_back(curve);
   hardware::Gpu gpu;
   gpu.sm_count = 1;
   gpu.memory_bandwidth = gigabytes_per_second(1);
@@ -314,7 +315,7 @@ TEST_CASE("check: the header's example") {
   for (int i = 0; i < 3; ++i) {
     const double us = 10 << i;
     auto& row = rows[static_cast<std::size_t>(i)];
-    row.what = primitives::TimedSweep{primitives::SweepKind::kElementwise, bytes(us * 1e3), 0};
+    row.what = primitives::TimedMemoryBound{primitives::MemoryBoundKind::kElementwise, bytes(us * 1e3), 0};
     row.time = microseconds(us * 1.1);
   }
   const ProfileCheck check = check_profile(profile, gpu, rows, 1);

@@ -1,4 +1,4 @@
-#include "ddlsim/calib/sweep_fit.h"
+#include "ddlsim/calib/memory_bound_fit.h"
 
 #include <fmt/core.h>
 
@@ -9,9 +9,9 @@
 
 #include "ddlsim/calib/holdout.h"
 #include "ddlsim/calib/robust.h"
-#include "ddlsim/cost/sweep_time.h"
+#include "ddlsim/cost/memory_bound_time.h"
 #include "ddlsim/support/quantity_io.h"
-#include "sweep_model.h"
+#include "memory_bound_model.h"
 
 namespace ddlsim::calib {
 namespace {
@@ -24,101 +24,102 @@ constexpr double kWorthALength = 0.97;  // of the error without it
 constexpr std::size_t kMostLengths = 5;
 constexpr double kNoError = 5e-4;  // what is off by less is as good as exact
 
-bool reduces(primitives::SweepKind kind) {
-  return kind == primitives::SweepKind::kSoftmax || kind == primitives::SweepKind::kNorm;
+bool reduces(primitives::MemoryBoundKind kind) {
+  return kind == primitives::MemoryBoundKind::kSoftmax || kind == primitives::MemoryBoundKind::kNorm;
 }
 
-std::string name_of_curve(primitives::SweepKind kind, std::int64_t row_from) {
-  std::string name(name_of(primitives::kSweepKinds, kind));
+std::string name_of_curve(primitives::MemoryBoundKind kind, std::int64_t row_from) {
+  std::string name(name_of(primitives::kMemoryBoundKinds, kind));
   if (row_from > 0) name += fmt::format(" of rows from {}", row_from);
   return name;
 }
 
 /// Rows of one curve.
 struct Group {
-  primitives::SweepKind kind = primitives::SweepKind::kElementwise;
+  primitives::MemoryBoundKind kind = primitives::MemoryBoundKind::kElementwise;
   std::int64_t row_from = 0;
-  std::vector<SweepPoint> points;
+  std::vector<MemoryBoundPoint> points;
   std::vector<std::string> series;
   std::int64_t row_least = 0;
   std::int64_t row_most = 0;
 };
 
-SweepPoint point_of(const primitives::KernelMeasurement& row, const primitives::TimedSweep& sweep,
-                    std::vector<std::string>& series) {
-  SweepPoint point;
-  point.traffic = sweep.traffic.in(bytes);
-  point.rows = reduces(sweep.kind) ? cost::rows_of(sweep.traffic, sweep.row, activation_size(row.precision)) : 0.0;
-  point.row = sweep.row;
+MemoryBoundPoint point_of(const primitives::KernelMeasurement& row, const primitives::TimedMemoryBound& kernel,
+                          std::vector<std::string>& series) {
+  MemoryBoundPoint point;
+  point.traffic = kernel.traffic.in(bytes);
+  point.rows = reduces(kernel.kind) ? cost::rows_of(kernel.traffic, kernel.row, activation_size(row.precision)) : 0.0;
+  point.row = kernel.row;
   point.time = row.time.in(seconds);
   const auto known = std::find(series.begin(), series.end(), row.series);
   point.series = static_cast<std::size_t>(known - series.begin());
   if (known == series.end()) series.push_back(row.series);
   // Shapes, not rows: the same size in another series is still the same shape.
-  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(point.traffic), sweep.row};
+  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(point.traffic), kernel.row};
   point.fold = fold_of(shape);
   return point;
 }
 
 std::vector<Group> groups_of(std::span<const primitives::KernelMeasurement> rows) {
-  const auto key = [](const primitives::TimedSweep& sweep) {
-    return std::pair{sweep.kind, reduces(sweep.kind) && sweep.row >= kLongRow ? kLongRow : std::int64_t{0}};
+  const auto key = [](const primitives::TimedMemoryBound& kernel) {
+    return std::pair{kernel.kind, reduces(kernel.kind) && kernel.row >= kLongRow ? kLongRow : std::int64_t{0}};
   };
-  std::map<std::pair<primitives::SweepKind, std::int64_t>, std::set<std::pair<double, std::int64_t>>> seen;
+  std::map<std::pair<primitives::MemoryBoundKind, std::int64_t>, std::set<std::pair<double, std::int64_t>>> seen;
   for (const primitives::KernelMeasurement& row : rows) {
-    const auto* sweep = std::get_if<primitives::TimedSweep>(&row.what);
-    if (sweep != nullptr && !row.left_out) seen[key(*sweep)].insert({sweep->traffic.in(bytes), sweep->row});
+    const auto* kernel = std::get_if<primitives::TimedMemoryBound>(&row.what);
+    if (kernel != nullptr && !row.left_out) seen[key(*kernel)].insert({kernel->traffic.in(bytes), kernel->row});
   }
   // Both lengths need rows of their own, or share one curve.
-  const auto shared = [&](primitives::SweepKind kind) {
+  const auto shared = [&](primitives::MemoryBoundKind kind) {
     const auto enough = [&](std::int64_t from) {
       const auto found = seen.find({kind, from});
       return found != seen.end() && found->second.size() >= 3 * kLeastShapes;
     };
     return !enough(0) || !enough(kLongRow);
   };
-  std::map<std::pair<primitives::SweepKind, std::int64_t>, Group> groups;
+  std::map<std::pair<primitives::MemoryBoundKind, std::int64_t>, Group> groups;
   for (const primitives::KernelMeasurement& row : rows) {
-    const auto* sweep = std::get_if<primitives::TimedSweep>(&row.what);
-    if (sweep == nullptr || row.left_out) continue;
-    auto place = key(*sweep);
-    if (shared(place.first)) place.second = 0;
-    Group& group = groups[place];
-    if (group.points.empty()) group.row_least = sweep->row;
-    group.kind = place.first;
-    group.row_from = place.second;
-    group.row_least = std::min(group.row_least, sweep->row);
-    group.row_most = std::max(group.row_most, sweep->row);
-    group.points.push_back(point_of(row, *sweep, group.series));
+    const auto* kernel = std::get_if<primitives::TimedMemoryBound>(&row.what);
+    if (kernel == nullptr || row.left_out) continue;
+    auto curve = key(*kernel);
+    if (shared(curve.first)) curve.second = 0;
+    Group& group = groups[curve];
+    if (group.points.empty()) group.row_least = kernel->row;
+    group.kind = curve.first;
+    group.row_from = curve.second;
+    group.row_least = std::min(group.row_least, kernel->row);
+    group.row_most = std::max(group.row_most, kernel->row);
+    group.points.push_back(point_of(row, *kernel, group.series));
   }
   std::vector<Group> sorted;
-  for (auto& [place, group] : groups) sorted.push_back(std::move(group));
+  for (auto& [curve, group] : groups) sorted.push_back(std::move(group));
   return sorted;
 }
 
 template <typename Wanted>
-std::vector<SweepPoint> points_of(const Group& group, Wanted wanted) {
-  std::vector<SweepPoint> points;
-  for (const SweepPoint& point : group.points) {
+std::vector<MemoryBoundPoint> points_of(const Group& group, Wanted wanted) {
+  std::vector<MemoryBoundPoint> points;
+  for (const MemoryBoundPoint& point : group.points) {
     if (wanted(point.fold)) points.push_back(point);
   }
   return points;
 }
 
-std::vector<SweepPoint> in_fold(const Group& group, int wanted) {
+std::vector<MemoryBoundPoint> in_fold(const Group& group, int wanted) {
   return points_of(group, [&](int fold) { return fold == wanted; });
 }
 
 /// All but the report's fold and one more.
-std::vector<SweepPoint> all_but(const Group& group, int unwanted) {
+std::vector<MemoryBoundPoint> all_but(const Group& group, int unwanted) {
   return points_of(group, [&](int fold) { return fold != kReportFold && fold != unwanted; });
 }
 
 /// The points beside what a model says of them.
-std::vector<Judged> judged_by(const SweepModel& model, const SweepSystem& system, std::span<const SweepPoint> points) {
+std::vector<Judged> judged_by(const MemoryBoundModel& model, const MemoryBoundSystem& system,
+                              std::span<const MemoryBoundPoint> points) {
   std::vector<Judged> judged;
   judged.reserve(points.size());
-  for (const SweepPoint& point : points) {
+  for (const MemoryBoundPoint& point : points) {
     judged.push_back(
         {model.kernel(system, point), point.time, model.overheads[point.series], model.floors[point.series]});
   }
@@ -126,22 +127,23 @@ std::vector<Judged> judged_by(const SweepModel& model, const SweepSystem& system
 }
 
 /// Error on rows that rise above the floor of their series: the others tell models little apart.
-double selection_error(const SweepModel& model, const SweepSystem& system, std::span<const SweepPoint> points) {
+double selection_error(const MemoryBoundModel& model, const MemoryBoundSystem& system,
+                       std::span<const MemoryBoundPoint> points) {
   std::vector<Judged> judged = judged_by(model, system, points);
   std::erase_if(judged, [](const Judged& row) { return row.measured <= 1.1 * row.floor; });
   return std::max(mean_error(judged), kNoError);
 }
 
-/// Drops hinges, then per_row, as long as the rows set aside fare no more than 10 % worse.
-SweepSystem chosen(const Group& group, SweepSystem system) {
+/// Drops slope_changes, then time_per_row, as long as the rows set aside fare no more than 10 % worse.
+MemoryBoundSystem chosen(const Group& group, MemoryBoundSystem system) {
   const auto fitted = all_but(group, kSelectFold);
   const auto aside = in_fold(group, kSelectFold);
   if (fitted.empty() || aside.empty()) return system.simplest();
-  const auto error_of = [&](const SweepSystem& candidate) {
+  const auto error_of = [&](const MemoryBoundSystem& candidate) {
     return selection_error(fit_model(candidate, fitted), candidate, aside);
   };
   double best = error_of(system);
-  const auto take_if_good = [&](const SweepSystem& simpler) {
+  const auto take_if_good = [&](const MemoryBoundSystem& simpler) {
     const double error = error_of(simpler);
     if (error > kWorthIt * best) return false;
     best = std::min(best, error);
@@ -159,16 +161,16 @@ SweepSystem chosen(const Group& group, SweepSystem system) {
     }
     dropped = take_if_good(system.without(easiest));
   }
-  if (system.per_row) {
-    SweepSystem simpler = system;
-    simpler.per_row = false;
+  if (system.time_per_row) {
+    MemoryBoundSystem simpler = system;
+    simpler.time_per_row = false;
     take_if_good(simpler);
   }
   return system;
 }
 
 /// Each fold but the report's, by a fit to the others.
-std::vector<Judged> crossed_by(const Group& group, const SweepSystem& system) {
+std::vector<Judged> crossed_by(const Group& group, const MemoryBoundSystem& system) {
   std::vector<Judged> crossed;
   for (int fold = 0; fold < kFolds; ++fold) {
     const auto rest = all_but(group, fold);
@@ -186,7 +188,7 @@ std::vector<std::int64_t> candidate_lengths(const Group& group) {
     for (std::int64_t eighth = 8; eighth < 16; ++eighth) {
       const std::int64_t from = power * eighth / 8 + 1;
       const auto shorter = static_cast<std::size_t>(std::count_if(
-          group.points.begin(), group.points.end(), [&](const SweepPoint& point) { return point.row < from; }));
+          group.points.begin(), group.points.end(), [&](const MemoryBoundPoint& point) { return point.row < from; }));
       if (std::min(shorter, group.points.size() - shorter) >= 3 * kLeastShapes) lengths.push_back(from);
     }
   }
@@ -194,10 +196,10 @@ std::vector<std::int64_t> candidate_lengths(const Group& group) {
 }
 
 /// Adds the length that helps most as long as the folds, each by a fit to the others, fare 3 % better.
-SweepSystem with_lengths(const Group& group, SweepSystem system) {
+MemoryBoundSystem with_lengths(const Group& group, MemoryBoundSystem system) {
   if (!reduces(group.kind)) return system;
   const std::vector<std::int64_t> candidates = candidate_lengths(group);
-  const auto error_of = [&](const SweepSystem& candidate) {
+  const auto error_of = [&](const MemoryBoundSystem& candidate) {
     return std::max(mean_error(crossed_by(group, candidate)), kNoError);
   };
   double error = error_of(system);
@@ -218,7 +220,7 @@ SweepSystem with_lengths(const Group& group, SweepSystem system) {
   return system;
 }
 
-void fill_report(const Group& group, const SweepSystem& system, const SweepModel& model,
+void fill_report(const Group& group, const MemoryBoundSystem& system, const MemoryBoundModel& model,
                  hardware::CurveReport& report) {
   const auto used = all_but(group, kReportFold);
   const std::vector<Judged> held_out = judged_by(model, system, in_fold(group, kReportFold));
@@ -228,19 +230,20 @@ void fill_report(const Group& group, const SweepSystem& system, const SweepModel
   if (kernel_ratios(crossed).empty()) crossed = judged_by(model, system, used);
   judge_interval(crossed, held_out, report);
   hardware::CurveReport::Range traffic{"bytes", 0, 0};
-  for (const SweepPoint& point : used) {
+  for (const MemoryBoundPoint& point : used) {
     if (model.measured(system, point) <= model.floors[point.series]) continue;
     if (traffic.most == 0 || point.traffic < traffic.least) traffic.least = point.traffic;
     traffic.most = std::max(traffic.most, point.traffic);
   }
-  report.hull.push_back(traffic);
+  report.fitted_ranges.push_back(traffic);
   if (group.row_most > 0) {
-    report.hull.push_back({"row", static_cast<double>(group.row_least), static_cast<double>(group.row_most)});
+    report.fitted_ranges.push_back({"row", static_cast<double>(group.row_least), static_cast<double>(group.row_most)});
   }
 }
 
-hardware::SweepCurve curve_of(const Group& group, const SweepSystem& system, const SweepModel& model) {
-  hardware::SweepCurve curve;
+hardware::MemoryBoundCurve curve_of(const Group& group, const MemoryBoundSystem& system,
+                                    const MemoryBoundModel& model) {
+  hardware::MemoryBoundCurve curve;
   curve.kind = group.kind;
   curve.row_from = group.row_from;
   const auto error = [&](std::string name, double value, double standard_error) {
@@ -248,17 +251,17 @@ hardware::SweepCurve curve_of(const Group& group, const SweepSystem& system, con
   };
   double before = 0;
   for (std::size_t i = 0; i < system.knots.size(); ++i) {
-    curve.hinges.emplace_back(system.knots[i], model.slopes[i] - before);
+    curve.slope_changes.emplace_back(system.knots[i], model.slopes[i] - before);
     error(fmt::format("slope from {} L2", significant(system.knots[i])), model.slopes[i], model.errors[i]);
     before = model.slopes[i];
   }
   for (std::size_t i = 0; i < system.lengths.size(); ++i) {
-    curve.lengths.emplace_back(system.lengths[i], model.factors[i + 1]);
+    curve.row_length_factors.emplace_back(system.lengths[i], model.factors[i + 1]);
   }
   std::size_t next = system.knots.size();
-  if (system.per_row) {
-    curve.per_row = seconds(model.per_row);
-    error("per row", model.per_row, model.errors[next++]);
+  if (system.time_per_row) {
+    curve.time_per_row = seconds(model.time_per_row);
+    error("per row", model.time_per_row, model.errors[next++]);
   }
   for (std::size_t i = 0; i < group.series.size(); ++i) {
     curve.overheads.push_back({group.series[i], seconds(model.overheads[i]), seconds(model.floors[i])});
@@ -271,13 +274,13 @@ hardware::SweepCurve curve_of(const Group& group, const SweepSystem& system, con
 /// Whether the largest fifth of the kernels takes no longer than the shortest of their series.
 bool is_flat(const Group& group) {
   std::vector<double> shortest(group.series.size(), 0.0);
-  for (const SweepPoint& point : group.points) {
+  for (const MemoryBoundPoint& point : group.points) {
     double& least = shortest[point.series];
     least = least > 0 ? std::min(least, point.time) : point.time;
   }
-  std::vector<SweepPoint> points = group.points;
+  std::vector<MemoryBoundPoint> points = group.points;
   std::sort(points.begin(), points.end(),
-            [](const SweepPoint& a, const SweepPoint& b) { return a.traffic > b.traffic; });
+            [](const MemoryBoundPoint& a, const MemoryBoundPoint& b) { return a.traffic > b.traffic; });
   std::vector<double> ratios;
   for (std::size_t i = 0; i <= points.size() / 5 && i < points.size(); ++i) {
     ratios.push_back(points[i].time / shortest[points[i].series]);
@@ -285,12 +288,12 @@ bool is_flat(const Group& group) {
   return median(std::move(ratios)) < 1.05;
 }
 
-Expected<hardware::SweepCurve> fit_group(const Group& group, const hardware::DeviceSpec& spec,
-                                         const SweepFitOptions& options) {
+Expected<hardware::MemoryBoundCurve> fit_group(const Group& group, const hardware::DeviceSpec& spec,
+                                               const MemoryBoundFitOptions& options) {
   const std::string name = name_of_curve(group.kind, group.row_from);
   std::set<std::pair<double, double>> shapes;
   std::set<double> sizes;
-  for (const SweepPoint& point : group.points) {
+  for (const MemoryBoundPoint& point : group.points) {
     shapes.insert({point.traffic, point.rows});
     sizes.insert(point.traffic);
   }
@@ -304,26 +307,26 @@ Expected<hardware::SweepCurve> fit_group(const Group& group, const hardware::Dev
                 {"the kernels are shorter than what measuring takes: measure larger ones"});
   };
   if (is_flat(group)) return flat();
-  SweepSystem system;
+  MemoryBoundSystem system;
   system.spec = spec;
-  system.per_row = reduces(group.kind) && group.row_most > group.row_least;
+  system.time_per_row = reduces(group.kind) && group.row_most > group.row_least;
   system.series = group.series.size();
   if (!(spec.l2 > DataSize::zero())) system.knots = {0};
   system = with_lengths(group, chosen(group, system));
-  const SweepModel model = fit_model(system, all_but(group, kReportFold));
-  hardware::SweepCurve curve = curve_of(group, system, model);
+  const MemoryBoundModel model = fit_model(system, all_but(group, kReportFold));
+  hardware::MemoryBoundCurve curve = curve_of(group, system, model);
   fill_report(group, system, model, curve.report);
   curve.report.measured = options.measured;
-  if (!(curve.report.hull.front().most > 0)) return flat();
+  if (!(curve.report.fitted_ranges.front().most > 0)) return flat();
   return curve;
 }
 
 }  // namespace
 
-Expected<std::vector<hardware::SweepCurve>> fit_sweeps(std::span<const primitives::KernelMeasurement> rows,
-                                                       const hardware::DeviceSpec& spec,
-                                                       const SweepFitOptions& options) {
-  std::vector<hardware::SweepCurve> curves;
+Expected<std::vector<hardware::MemoryBoundCurve>> fit_memory_bound(std::span<const primitives::KernelMeasurement> rows,
+                                                                   const hardware::DeviceSpec& spec,
+                                                                   const MemoryBoundFitOptions& options) {
+  std::vector<hardware::MemoryBoundCurve> curves;
   std::vector<Error> errors;
   for (const Group& group : groups_of(rows)) {
     auto curve = fit_group(group, spec, options);

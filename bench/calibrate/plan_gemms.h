@@ -1,13 +1,13 @@
-// The matrix products to time in one precision: about 600, so that a fit by tiles and waves sees every regime. Host
+// The GEMMs to time in one precision: about 600, so that a fit by tiles and waves sees every regime. Host
 // only.
 //
 //   grid     m, n, k log-uniform in 16..16384, by steps of 8
 //   layers   linear layers of transformers and classifiers: forward (nt), input's (nn) and weights' gradient (tn)
-//   batched  attention's two products and their gradients' shapes
+//   batched  attention's two GEMMs and their gradients' shapes
 //   ragged   sizes just off multiples of 8
 //   edges    1, 2, 4, 8 full waves of 128 x 128 or 256 x 128 tiles, one tile more and one less
 //   cold     some of the grid again with operands that left the L2
-// Products over a work limit (0.9e12 FLOP in fp32, 4.5e12 on tensor cores) are left out: they are many full waves, of
+// GEMMs over a work limit (0.9e12 FLOP in fp32, 4.5e12 on tensor cores) are left out: they are many full waves, of
 // which smaller ones tell as much.
 #pragma once
 
@@ -39,9 +39,9 @@ class Random {
   std::uint64_t state_;
 };
 
-class ProductPlan {
+class GemmPlan {
  public:
-  ProductPlan(std::string precision, const Device& device, bool quick)
+  GemmPlan(std::string precision, const Device& device, bool quick)
       : precision_(std::move(precision)), device_(device), quick_(quick) {
     const double slow = static_cast<double>(device.multiprocessors) * device.clock / (132 * 1.98e9);
     // 4096 FLOP a clock and multiprocessor on Hopper's tensor cores, 1024 to 2048 before.
@@ -49,14 +49,14 @@ class ProductPlan {
     most_flops_ = slow * (precision_ == "fp32" ? 0.9e12 : 4.5e12 * tensor) * (quick ? 0.25 : 1);
   }
 
-  bool add(std::int64_t products, std::int64_t m, std::int64_t n, std::int64_t k, const char* layout,
+  bool add(std::int64_t batch_count, std::int64_t m, std::int64_t n, std::int64_t k, const char* layout,
            bool cold = false) {
     Point point;
-    point.bench = "products";
-    point.what = "product";
-    point.op = "product";
+    point.bench = "gemms";
+    point.what = "gemm";
+    point.op = "gemm";
     point.precision = precision_;
-    point.products = products;
+    point.batch_count = batch_count;
     point.m = m;
     point.n = n;
     point.k = k;
@@ -152,14 +152,14 @@ class ProductPlan {
   std::set<std::string> seen_;
 };
 
-inline Block plan_products(const std::string& precision, const Device& device, bool quick, std::uint64_t seed) {
-  ProductPlan plan(precision, device, quick);
+inline Block plan_gemms(const std::string& precision, const Device& device, bool quick, std::uint64_t seed) {
+  GemmPlan plan(precision, device, quick);
   plan.layers();
   plan.batched();
   plan.ragged();
   plan.edges();
   plan.grid(quick ? 60 : 280, seed);
-  return {"products " + precision, "products", precision, 12, plan.points};
+  return {"gemms " + precision, "gemms", precision, 12, plan.points};
 }
 
 }  // namespace ddlsim::measure

@@ -1,4 +1,4 @@
-// Matrix products by cuBLAS, as frameworks call it: one algorithm by its heuristic, 32 MiB of workspace.
+// GEMMs by cuBLAS, as frameworks call it: one algorithm by its heuristic, 32 MiB of workspace.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -126,13 +126,13 @@ std::int64_t padded(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-Launch product_launch(Gpu& gpu, std::shared_ptr<Cublas> cublas, const Point& p) {
+Launch gemm_launch(Gpu& gpu, std::shared_ptr<Cublas> cublas, const Point& p) {
   const Types types = types_of(p.precision);
   const Operands o = operands_of(p);
   const std::int64_t size = element_size(p.precision);
-  const std::int64_t a_bytes = padded(p.products * p.m * p.k * size);
-  const std::int64_t b_bytes = padded(p.products * p.k * p.n * size);
-  const std::int64_t c_bytes = p.products * p.m * p.n * size;
+  const std::int64_t a_bytes = padded(p.batch_count * p.m * p.k * size);
+  const std::int64_t b_bytes = padded(p.batch_count * p.k * p.n * size);
+  const std::int64_t c_bytes = p.batch_count * p.m * p.n * size;
   return [=, &gpu](cudaStream_t stream) {
     static constexpr float kOne = 1;
     static constexpr float kZero = 0;
@@ -143,7 +143,7 @@ Launch product_launch(Gpu& gpu, std::shared_ptr<Cublas> cublas, const Point& p) 
     const int m = static_cast<int>(p.m);
     const int n = static_cast<int>(p.n);
     const int k = static_cast<int>(p.k);
-    if (p.products == 1) {
+    if (p.batch_count == 1) {
       check_blas(cublas->gemm(cublas->handle, o.b, o.a, n, m, k, &kOne, b, types.data, o.ldb, a, types.data, o.lda,
                               &kZero, c, types.data, n, types.compute, CUBLAS_GEMM_DEFAULT),
                  "cublasGemmEx");
@@ -151,14 +151,14 @@ Launch product_launch(Gpu& gpu, std::shared_ptr<Cublas> cublas, const Point& p) 
     }
     check_blas(cublas->gemm_strided(cublas->handle, o.b, o.a, n, m, k, &kOne, b, types.data, o.ldb, p.k * p.n, a,
                                     types.data, o.lda, p.m * p.k, &kZero, c, types.data, n, p.m * p.n,
-                                    static_cast<int>(p.products), types.compute, CUBLAS_GEMM_DEFAULT),
+                                    static_cast<int>(p.batch_count), types.compute, CUBLAS_GEMM_DEFAULT),
                "cublasGemmStridedBatchedEx");
   };
 }
 
-Bench make_products(Gpu& gpu, std::shared_ptr<Cublas> cublas) {
+Bench make_gemms(Gpu& gpu, std::shared_ptr<Cublas> cublas) {
   if (cublas == nullptr) throw Unavailable("cuBLAS was not found");
-  return [&gpu, cublas](const Point& point) { return gpu.time(product_launch(gpu, cublas, point)); };
+  return [&gpu, cublas](const Point& point) { return gpu.time(gemm_launch(gpu, cublas, point)); };
 }
 
 namespace {
@@ -182,7 +182,7 @@ std::vector<char> bytes_at(const char* memory, std::int64_t bytes) {
 double error_of(const Point& p, const std::vector<char>& a, const std::vector<char>& b, const std::vector<char>& c) {
   double wrong = 0;
   double whole = 0;
-  for (std::int64_t batch = 0; batch < p.products; ++batch) {
+  for (std::int64_t batch = 0; batch < p.batch_count; ++batch) {
     for (std::int64_t i = 0; i < p.m; ++i) {
       for (std::int64_t j = 0; j < p.n; ++j) {
         double sum = 0;
@@ -202,34 +202,34 @@ double error_of(const Point& p, const std::vector<char>& a, const std::vector<ch
 
 }  // namespace
 
-std::string check_products(Gpu& gpu, std::shared_ptr<Cublas> cublas) {
+std::string check_gemms(Gpu& gpu, std::shared_ptr<Cublas> cublas) {
   for (const char* precision : {"fp32", "tf32", "fp16", "bf16"}) {
     const std::string name = precision;
     if (gpu.facts.capability < 80 && (name == "tf32" || name == "bf16")) continue;
     gpu.fill(name);
     for (const char* layout : {"nn", "nt", "tn"}) {
-      for (const std::int64_t products : {1, 3}) {
+      for (const std::int64_t batch_count : {1, 3}) {
         Point p;
-        p.op = "product";
+        p.op = "gemm";
         p.precision = name;
         p.layout = layout;
-        p.products = products;
+        p.batch_count = batch_count;
         p.m = 48;
         p.n = 40;
         p.k = 72;
         const std::int64_t size = element_size(name);
-        check(cudaMemsetAsync(gpu.outputs.base(), 0xff, static_cast<std::size_t>(products * p.m * p.n * size),
+        check(cudaMemsetAsync(gpu.outputs.base(), 0xff, static_cast<std::size_t>(batch_count * p.m * p.n * size),
                               gpu.stream),
               "cudaMemset");
-        product_launch(gpu, cublas, p)(gpu.stream);
-        check(cudaStreamSynchronize(gpu.stream), "product");
-        const std::int64_t a_bytes = products * p.m * p.k * size;
+        gemm_launch(gpu, cublas, p)(gpu.stream);
+        check(cudaStreamSynchronize(gpu.stream), "gemm");
+        const std::int64_t a_bytes = batch_count * p.m * p.k * size;
         const double error = error_of(p, bytes_at(gpu.inputs.base(), a_bytes),
-                                      bytes_at(gpu.inputs.base() + padded(a_bytes), products * p.k * p.n * size),
-                                      bytes_at(gpu.outputs.base(), products * p.m * p.n * size));
+                                      bytes_at(gpu.inputs.base() + padded(a_bytes), batch_count * p.k * p.n * size),
+                                      bytes_at(gpu.outputs.base(), batch_count * p.m * p.n * size));
         // float64 beside it: fp32 is under 1e-5, tf32 and fp16 near 5e-4, bf16 near 4e-3.
         const double most = name == "fp32" ? 1e-5 : name == "bf16" ? 1e-2 : 2e-3;
-        if (!(error < most)) return "products in " + name + ", " + layout + ", are off by " + number(error);
+        if (!(error < most)) return "GEMMs in " + name + ", " + layout + ", are off by " + number(error);
       }
     }
   }

@@ -1,7 +1,7 @@
-// Fits the curve of matrix products (cost/product_time.h) to measured rows of one GPU and precision.
+// Fits the curve of GEMMs (cost/gemm_time.h) to measured rows of one GPU and precision.
 //
 //   minimised  sum of rho(log(predicted / measured)) + a weak pull towards the defaults, rho = soft-L1 of scale 5 %
-//   predicted  max(floor, overhead + product_time)
+//   predicted  max(floor, overhead + gemm_time)
 // All parameters are positive, bounded and fitted in their logarithms by Levenberg-Marquardt with rows reweighted at
 // every step. Tiles are added one at a time, the one that helps most, until none lowers the cost by 1 %; the fit from
 // all candidates at once is the other start; the better one is kept, less the tiles it can do without.
@@ -10,6 +10,8 @@
 // and start from the curve; of fewer than 300 rows they choose their own.
 // Source: Huber, Robust Statistics, 1981.
 // Limits: a fit knows nothing of clocks; another session is re-anchored by one factor (calib/check.h).
+//
+// Rows are sorted into curves by calib/fit.h; the curve is written by io/profile_file.h.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +24,26 @@
 
 namespace ddlsim::calib {
 
-struct ProductRow {
-  hardware::ProductSize size;
+struct GemmRow {
+  hardware::GemmSize size;
   Time time{};
 };
 
-struct ProductFitOptions {
-  std::vector<hardware::ProductCurve::Tile> tiles;  // candidates; empty: those of the precision
-  std::int64_t most_rows = 1200;                    // that the nonlinear search sees
-  std::string measured;                             // for the report
+struct GemmFitOptions {
+  std::vector<hardware::GemmCurve::Tile> tiles;  // candidates; empty: those of the precision
+  std::int64_t most_rows = 1200;                 // that the nonlinear search sees
+  std::string measured;                          // for the report
 };
 
 /// Fails for fewer than 12 rows, sizes or times that are not positive and finite, rows of one shape.
-[[nodiscard]] Expected<hardware::ProductCurve> fit_products(std::span<const ProductRow> rows,
-                                                            const hardware::DeviceSpec& spec, Precision precision,
-                                                            const ProductFitOptions& options = {});
+[[nodiscard]] Expected<hardware::GemmCurve> fit_gemms(std::span<const GemmRow> rows, const hardware::DeviceSpec& spec,
+                                                      Precision precision, const GemmFitOptions& options = {});
 
-/// What a measurement of this product would show: the curve's time with the overhead of its rows.
-[[nodiscard]] Time as_measured(const hardware::ProductCurve& curve, const hardware::DeviceSpec& spec,
-                               const hardware::ProductSize& size);
+/// What a measurement of this GEMM would show: the curve's time with the overhead of its rows.
+[[nodiscard]] Time as_measured(const hardware::GemmCurve& curve, const hardware::DeviceSpec& spec,
+                               const hardware::GemmSize& size);
 
 /// Of this shape, whether a fit holds it out.
-[[nodiscard]] bool held_out(const hardware::ProductSize& size);
+[[nodiscard]] bool held_out(const hardware::GemmSize& size);
 
 }  // namespace ddlsim::calib
