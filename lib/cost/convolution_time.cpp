@@ -175,22 +175,32 @@ GemmSize implicit_gemm(const primitives::ConvolutionShape& shape, double batch) 
   return {};
 }
 
-Time convolution_time(const ConvolutionCurve& curve, const DeviceSpec& spec, const primitives::ConvolutionShape& shape,
-                      double batch, DataSize element) {
+ConvolutionChoice convolution_choice(const ConvolutionCurve& curve, const DeviceSpec& spec,
+                                     const primitives::ConvolutionShape& shape, double batch, DataSize element) {
   const Request request = request_of(curve, spec, shape, batch, element);
-  Time best = implicit_time(request);
+  ConvolutionChoice best{implicit_time(request), 1};
+  const auto offer = [&](Time time, double arithmetic) {
+    if (time < best.time) best = {time, arithmetic};
+  };
   if (const std::int64_t taps = winograd_taps(shape); taps > 0) {
     const bool fused =
         curve.winograd_fused.efficiency > 0 && taps == 3 && shape.pass != primitives::ConvolutionPass::kWeightGradient;
-    if (fused) best = min(best, fused_time(request));
-    if (!curve.winograd_nonfused.tiles.empty()) best = min(best, nonfused_time(request, taps));
+    if (fused) offer(fused_time(request), 4.0 / 9.0);
+    if (!curve.winograd_nonfused.tiles.empty()) offer(nonfused_time(request, taps), taps == 3 ? 1.0 / 4.0 : 9.0 / 25.0);
   }
   const auto narrow = static_cast<double>(std::min(shape.in, shape.out)) / static_cast<double>(shape.groups);
   if (shape.groups > 1 && narrow <= kDepthwise) {
-    best = min(best, element * request.elements.all() / (spec.memory * kDepthwiseBandwidth));
+    offer(element * request.elements.all() / (spec.memory * kDepthwiseBandwidth), 1);
   }
-  if (shape.pass != primitives::ConvolutionPass::kInputGradient) return best;
-  return best * (is_strided(shape) ? curve.strided_gradient : curve.input_gradient);
+  if (shape.pass == primitives::ConvolutionPass::kInputGradient) {
+    best.time = best.time * (is_strided(shape) ? curve.strided_gradient : curve.input_gradient);
+  }
+  return best;
+}
+
+Time convolution_time(const ConvolutionCurve& curve, const DeviceSpec& spec, const primitives::ConvolutionShape& shape,
+                      double batch, DataSize element) {
+  return convolution_choice(curve, spec, shape, batch, element).time;
 }
 
 std::optional<ConvolutionAnswer> measured_convolution(std::span<const MeasuredConvolution> table,

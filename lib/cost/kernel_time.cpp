@@ -35,6 +35,7 @@ struct KernelTime {
   bool compute = true;
   const hardware::CurveReport* report = nullptr;  // null: assumed
   double outside = 0;                             // octaves, borrowed curves included
+  Work executed{};
 };
 
 class KernelTimes {
@@ -93,7 +94,7 @@ auto KernelTimes::curve(Find find) const {
 KernelTime KernelTimes::roofline(Work work, DataSize size) const {
   const Time compute = work / calibration_.assumed.compute;
   const Time memory = size / calibration_.assumed.memory;
-  return {max(compute, memory), compute > memory};
+  return {.time = max(compute, memory), .compute = compute > memory, .executed = work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
@@ -109,7 +110,7 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
   });
   if (found == nullptr) return roofline(work, touched);
   return {gemm_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
-          octaves + outside(found->report, size)};
+          octaves + outside(found->report, size), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) const {
@@ -128,16 +129,23 @@ KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) co
       });
   const bool compute = compute_bound(work, touched);
   for (const ProfileInUse& use : calibration_.profiles) {
-    if (use.borrowed) continue;
-    const auto table =
-        measured_convolution(use.profile->measured_convolutions, found, spec_, precision_, shape, batch_);
-    if (table) return {table->time, compute, found == nullptr ? &table_report() : &found->report};
+    if (use.borrowed && !use.measured_at) continue;
+    const hardware::DeviceSpec& spec = use.measured_at ? *use.measured_at : spec_;
+    const auto table = measured_convolution(use.profile->measured_convolutions, found, spec, precision_, shape, batch_);
+    if (!table) continue;
+    if (found == nullptr) return {table->time, compute, &table_report(), use.borrowed ? kBorrowedOctaves : 0, work};
+    const ConvolutionChoice here = convolution_choice(*found, spec_, shape, batch_, element_);
+    // The GPU's own measurement at other rates moves as its curve does.
+    const double faster =
+        use.measured_at ? here.time / convolution_time(*found, *use.measured_at, shape, batch_, element_) : 1.0;
+    return {table->time * faster, compute, &found->report, use.borrowed ? kBorrowedOctaves : 0, work * here.arithmetic};
   }
   if (found == nullptr) return roofline(work, touched);
   const double unseen =
       shape.pass != primitives::ConvolutionPass::kForward && found->gradient_rows == 0 ? kBorrowedOctaves : 0;
-  return {convolution_time(*found, spec_, shape, batch_, element_), compute, &found->report,
-          octaves + unseen + outside(found->report, implicit_gemm(shape, batch_))};
+  const ConvolutionChoice choice = convolution_choice(*found, spec_, shape, batch_, element_);
+  return {choice.time, compute, &found->report, octaves + unseen + outside(found->report, implicit_gemm(shape, batch_)),
+          work * choice.arithmetic};
 }
 
 KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
@@ -157,12 +165,13 @@ KernelTime KernelTimes::memory_bound(primitives::MemoryBoundKind kind, std::int6
   }
   const Time chain = kind == primitives::MemoryBoundKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain
                                                                                                        : Time::zero();
-  if (!chosen) return {roofline(Work::zero(), traffic).time + chain, false};
+  if (!chosen) return {.time = roofline(Work::zero(), traffic).time + chain, .compute = false};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
   return {memory_bound_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row}) + chain, false,
-          &report, (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside};
+          &report, (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside,
+          Work::zero()};
 }
 
 /// A kernel's time with its 90 % ends, as factors.
@@ -245,6 +254,7 @@ class Sum {
     const Time time = kernel.time * count;
     times_.low += time * timed.low;
     times_.high += time * timed.high;
+    times_.executed += kernel.executed * count;
     (kernel.report == nullptr ? times_.assumed : kernel.outside > 0 ? times_.extrapolated : times_.measured) += time;
     return kernel.compute ? LayerTime{time, Time::zero()} : LayerTime{Time::zero(), time};
   }

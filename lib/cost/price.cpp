@@ -79,6 +79,17 @@ DataSize over_host_link(const PsFabric& servers, DataSize all) {
   return servers.local_aggregation ? all / static_cast<double>(servers.workers_per_node) : all;
 }
 
+ProfileInUse in_use(const plan::Job& job, const hardware::MeasuredProfile& one) {
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  ProfileInUse use{.profile = one.profile.get(), .borrowed = is_borrowed(gpu, one)};
+  if (use.borrowed && one.profile->gpu == gpu.id) {
+    use.measured_at = hardware::device_spec(gpu, job.precision);
+    use.measured_at->peak = one.peak.at(job.precision).value_or(ComputeRate{});
+    use.measured_at->memory = one.memory_bandwidth;
+  }
+  return use;
+}
+
 /// A layer's time by its profile when rates are other than those it was worked out with.
 LayerTime varied(const LayerTime& time, const Variation& variation) {
   return {time.compute / variation.compute, time.memory / variation.memory};
@@ -273,7 +284,7 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
       .profiles = {}, .gpu = job.cluster.node.gpu, .assumed = rates->device, .assumed_interval = assumed_interval};
   if (by_profiles(job)) {
     for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
-      calibration.profiles.push_back({one.profile.get(), is_borrowed(job.cluster.node.gpu, one)});
+      calibration.profiles.push_back(in_use(job, one));
     }
     prices.calibrated.emplace();
   }
@@ -297,6 +308,7 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
       prices.calibrated->measured += times.measured;
       prices.calibrated->extrapolated += times.extrapolated;
       prices.calibrated->assumed += times.assumed;
+      prices.calibrated->executed += times.executed;
       continue;
     }
     const DataSize activation = activation_size(job.precision);

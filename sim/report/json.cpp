@@ -36,6 +36,7 @@ Json to_json(const answer::Prediction& p) {
   json["memory_bytes_per_gpu"] = p.memory_per_gpu.in(bytes);
   json["fits"] = p.fits ? Json(*p.fits) : Json(nullptr);
   json["mfu"] = p.mfu;
+  json["hfu"] = p.hfu;
   json["architecture"] = p.architecture;
   json["gpus"] = p.gpus;
   json["batch_per_gpu"] = p.batch_per_gpu;

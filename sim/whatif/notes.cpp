@@ -61,9 +61,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"strategy.pull_at_start", by_servers},
     {"strategy.consistency", by_servers},
     {"strategy.staleness",
-     [](const Question& q) {
-       return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale;
-     }},
+     [](const Question& q) { return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale; }},
     {"collective.library", by_collectives},
     {"collective.algorithm", by_collectives},
     {"collective.table", by_collectives},
@@ -85,8 +83,8 @@ constexpr auto kUses = std::to_array<Use>({
 bool by_formulas(const Question& question) {
   if (question.fidelity == Fidelity::kAggregate || !by_collectives(question)) return false;
   const auto& table = question.scenario.collective_table;
-  return table == nullptr ||
-         !table->time(primitives::CollectiveOp::kAllReduce, question.gpus(), question.scenario.cluster.nodes, megabytes(1));
+  return table == nullptr || !table->time(primitives::CollectiveOp::kAllReduce, question.gpus(),
+                                          question.scenario.cluster.nodes, megabytes(1));
 }
 
 bool assumes_tuning(const Question& question) {
@@ -161,7 +159,8 @@ void add_server_notes(const Question& question, std::vector<std::string>& notes)
     notes.push_back(fmt::format("assumed: a server's host memory moves {} (--set ps.memory_bandwidth=...)",
                                 to_text(scenario.server_memory)));
   }
-  if (scenario.ps_transport.get() && question.scenario.cluster.nodes > 1 && cost::transport_cost(*scenario.ps_transport.get()).assumed) {
+  if (scenario.ps_transport.get() && question.scenario.cluster.nodes > 1 &&
+      cost::transport_cost(*scenario.ps_transport.get()).assumed) {
     notes.push_back(fmt::format("assumed: costs of the transport {} (cost/parameter_server.h)",
                                 name_of(plan::kPsTransports, *scenario.ps_transport.get())));
   }
@@ -169,15 +168,16 @@ void add_server_notes(const Question& question, std::vector<std::string>& notes)
     notes.push_back(fmt::format("asynchronous: a gradient is {} updates old when it is applied, on average",
                                 to_text(question.gpus() - 1)));
   } else if (strategy.consistency == plan::Consistency::kStale) {
-    notes.push_back(
-        fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest", to_text(strategy.staleness.get())));
+    notes.push_back(fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest",
+                                to_text(strategy.staleness.get())));
   }
 }
 
 }  // namespace
 
 bool assumes_transport(const Question& question) {
-  return by_formulas(question) && question.scenario.cluster.nodes > 1 && cost::communicator_of(question.scenario).transport_assumed;
+  return by_formulas(question) && question.scenario.cluster.nodes > 1 &&
+         cost::communicator_of(question.scenario).transport_assumed;
 }
 
 /// What rests on nothing better than an assumption. A measured step says what the GPU reaches.
@@ -188,8 +188,9 @@ Provenance provenance_of(const Question& question) {
     std::erase_if(shares, [](const std::string& s) { return s == "compute" || s == "memory"; });
   }
   const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
-  const bool guessed = servers && (!scenario.server_memory.stated() ||
-                                   (scenario.ps_transport.get() && cost::transport_cost(*scenario.ps_transport.get()).assumed));
+  const bool guessed =
+      servers && (!scenario.server_memory.stated() ||
+                  (scenario.ps_transport.get() && cost::transport_cost(*scenario.ps_transport.get()).assumed));
   const bool unsaid = assumes_transport(question) || assumes_tuning(question);
   if (!shares.empty() || guessed || unsaid) return Provenance::kAssumed;
   if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
@@ -210,6 +211,12 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
                     join(shares), shares.front()));
   }
   if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
+  if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
+    notes.push_back(
+        fmt::format("MFU counts the model's FLOPs; Winograd's kernels execute {:.0f} % of them: {:.0f} % of "
+                    "the peak",
+                    100 * prediction.hfu / prediction.mfu, 100 * prediction.hfu));
+  }
   if (const auto& on = model.measured) {
     notes.push_back(measured_elsewhere(scenario)
                         ? fmt::format("kernels' times scaled from {}, {} {}{}, {} (cost/wave_scaling.h)", on->gpu,

@@ -127,9 +127,9 @@ plan::MemoryFootprint memory_of(const Question& question) {
   const Scenario& s = question.scenario;
   if (!question.plan) return plan::memory_footprint(*s.model, s.strategy, question.gpus(), s.batch, s.precision);
   const auto& classes = question.plan->classes;
-  return std::max_element(classes.begin(), classes.end(), [](const auto& a, const auto& b) {
-           return a.memory.total() < b.memory.total();
-         })->memory;
+  return std::max_element(classes.begin(), classes.end(),
+                          [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); })
+      ->memory;
 }
 
 void add_memory(const Question& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
@@ -175,8 +175,11 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.bounds = line.bounds;
   const ComputeRate peak = *cluster.node.gpu.peak.at(scenario.precision);
   const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
-  prediction.mfu = workload::features_at(model, scenario.batch, scenario.precision).flops *
-                   static_cast<double>(passes) / line.step / peak;
+  const Work work = workload::features_at(model, scenario.batch, scenario.precision).flops;
+  const cost::CalibratedTimes* times = question.calibrated();
+  const auto share_of_peak = [&](Work done) { return done * static_cast<double>(passes) / line.step / peak; };
+  prediction.mfu = share_of_peak(work);
+  prediction.hfu = share_of_peak(times != nullptr ? times->executed : work);
   const plan::MemoryFootprint footprint = memory_of(question);
   add_memory(question, footprint, prediction);
   if (const auto& price = cluster.node.price) prediction.price = *price * static_cast<double>(cluster.nodes);

@@ -194,8 +194,8 @@ Expected<Laid> lay_out(const Question& question, const cost::Variation& variatio
   }
   auto step = cost::price(question.scenario, question.plan, *question.layers, variation);
   if (!step) return tl::unexpected<Error>(step.error());
-  auto line = question.fidelity == Fidelity::kEvent ? simulated_line(question, *step, detail)
-                                                    : step::schedule(*step, detail);
+  auto line =
+      question.fidelity == Fidelity::kEvent ? simulated_line(question, *step, detail) : step::schedule(*step, detail);
   if (!line) return tl::unexpected<Error>(line.error());
   Laid laid{.line = std::move(*line)};
   if (detail != Detail::kTime) laid.traffic = cost::traffic_of(question.scenario, *step);

@@ -42,9 +42,10 @@ struct Prediction {
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;
   DataSize memory_per_gpu{};
-  bool memory_complete = true;                  // false: a lower bound
-  std::optional<bool> fits;                     // nothing when the bound does not decide it
-  double mfu = 0;                               // model FLOPs / (step time x peak)
+  bool memory_complete = true;  // false: a lower bound
+  std::optional<bool> fits;     // nothing when the bound does not decide it
+  double mfu = 0;               // model FLOPs / (step time x peak); above 1 where kernels execute fewer (Winograd)
+  double hfu = 0;               // FLOPs that kernels execute, likewise
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
   std::optional<PriceRate> price;  // of the whole cluster

@@ -50,6 +50,17 @@
 
 namespace ddlsim::cost {
 
+/// What the library chooses: its time, and the share of the direct algorithm's FLOPs that it executes (4/9 by F(2 x 2,
+/// 3 x 3), 1/4 by F(4 x 4, 3 x 3), 9/25 by F(2 x 2, 5 x 5)).
+struct ConvolutionChoice {
+  Time time{};
+  double arithmetic = 1;
+};
+[[nodiscard]] ConvolutionChoice convolution_choice(const hardware::ConvolutionCurve& curve,
+                                                   const hardware::DeviceSpec& spec,
+                                                   const primitives::ConvolutionShape& shape, double batch,
+                                                   DataSize element);
+
 /// The closed form, overheads of measurements apart.
 [[nodiscard]] Time convolution_time(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
                                     const primitives::ConvolutionShape& shape, double batch, DataSize element);

@@ -23,6 +23,7 @@
 // The kernels come from workload/op.h; whoever has no profile goes on in cost/layer_time.h.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,9 @@ inline constexpr Time kRecurrentChain = microseconds(26);
 struct ProfileInUse {
   const hardware::GpuProfile* profile = nullptr;  // not owned
   bool borrowed = false;
+  /// What the profile's shares are of, where it is the GPU's own but its rates are others now: what was measured at
+  /// exact shapes is then scaled as the curve is.
+  std::optional<hardware::DeviceSpec> measured_at{};
 };
 
 /// Of several profiles the first that has a curve answers.
@@ -61,6 +65,7 @@ struct CalibratedTimes {
   Time measured{};      // by curves of this GPU within their fitted ranges
   Time extrapolated{};  // outside the fitted ranges, or borrowed
   Time assumed{};       // no curve
+  Work executed{};      // FLOPs of all layers: fewer than the model's where Winograd runs
 };
 
 /// `batch` samples; `updated` bytes read and written by the optimizer.
