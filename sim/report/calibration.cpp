@@ -58,7 +58,7 @@ CurveSummary summary_of(const hardware::MemoryBoundCurve& curve) {
   for (const auto& [from, factor] : curve.row_length_factors) {
     parameters.add(fmt::format("rows from {}", from), fmt::format("{:.4g} of the time", factor));
   }
-  if (curve.time_per_row > Time::zero()) parameters.add("per row", to_text(curve.time_per_row));
+  if (curve.time_per_row > Time::zero()) parameters.add("time per row", to_text(curve.time_per_row));
   for (const hardware::MeasuringOverhead& one : curve.overheads) {
     const std::string name = one.series.empty() ? "overhead" : "overhead of " + one.series;
     parameters.add(name, fmt::format("{}, floor {}", to_text(one.overhead), to_text(one.floor)));
