@@ -66,7 +66,7 @@ CurveSummary summary_of(const hardware::MemoryBoundCurve& curve) {
   return summary;
 }
 
-std::string hull_text(const CurveReport& report) {
+std::string ranges_text(const CurveReport& report) {
   std::string text;
   for (const CurveReport::Range& range : report.fitted_ranges) {
     const bool data = range.feature == "bytes";
@@ -96,7 +96,7 @@ Table curve_table(const GpuProfile& profile) {
     row.insert(row.end(), errors.begin(), errors.end());
     row.insert(row.end(), {report.above_floor > 0 ? to_text(report.above_floor) : "-",
                            report.above_floor > 0 ? percent(report.above_floor_mean) : "-",
-                           interval_text(report.interval), percent(report.coverage, 0), hull_text(report)});
+                           interval_text(report.interval), percent(report.coverage, 0), ranges_text(report)});
     table.add(std::move(row));
   }
   return table;
