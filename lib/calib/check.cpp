@@ -18,7 +18,7 @@ namespace {
 struct CurveRows {
   std::string curve;
   const hardware::CurveReport* report = nullptr;  // of the profile
-  std::vector<Judged> rows;
+  std::vector<ComparedRow> rows;
 };
 
 CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
@@ -26,8 +26,8 @@ CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
   checked.curve = curve.curve;
   checked.interval = curve.report->interval;
   std::vector<double> anchors;
-  std::vector<Judged> others;
-  for (const Judged& row : curve.rows) {
+  std::vector<ComparedRow> others;
+  for (const ComparedRow& row : curve.rows) {
     const auto ratio = kernel_ratio(row);
     if (ratio) {
       ++checked.asked;
@@ -39,12 +39,12 @@ CheckedCurve check_curve(const CurveRows& curve, std::int64_t anchor) {
       others.push_back(row);
     }
   }
-  judge(curve.rows, checked.errors);
+  fill_errors(curve.rows, checked.errors);
   if (anchors.empty()) return checked;
   checked.scale = median(std::move(anchors));
-  for (Judged& row : others) row.kernel *= checked.scale;
+  for (ComparedRow& row : others) row.kernel *= checked.scale;
   checked.anchored.emplace();
-  judge(others, *checked.anchored);
+  fill_errors(others, *checked.anchored);
   return checked;
 }
 

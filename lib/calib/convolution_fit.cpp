@@ -21,9 +21,9 @@ using hardware::ConvolutionCurve;
 using hardware::DeviceSpec;
 using hardware::GemmSize;
 
-constexpr double kScale = 0.1;  // of residuals: the choice among algorithms is not the model's to know
-constexpr double kPull = 0.03;  // per unit of a logarithm, of kPullRows rows
-constexpr double kPullRows = 1200;
+constexpr double kScale = 0.1;         // of residuals: the choice among algorithms is not the model's to know
+constexpr double kPriorWeight = 0.03;  // per unit of a logarithm, of kPriorRows rows
+constexpr double kPriorRows = 1200;
 constexpr double kWorthAPart = 0.0025;  // of the cost
 constexpr std::size_t kFewestGradients = 12;
 constexpr int kRefitSteps = 15;
@@ -174,7 +174,7 @@ class ForwardFit {
   [[nodiscard]] SearchResult fit(const Parts& parts, std::vector<double> from, int steps) const {
     const std::vector<Parameter> parameters = parameters_of(parts, times_.least, most_rows_before_);
     if (from.empty()) {
-      for (const Parameter& parameter : parameters) from.push_back(parameter.home);
+      for (const Parameter& parameter : parameters) from.push_back(parameter.prior);
     }
     ConvolutionCurve tried;
     const Residuals residuals = [&](const std::vector<double>& x, std::vector<double>& out) {
@@ -187,7 +187,7 @@ class ForwardFit {
     SearchOptions options;
     options.most_steps = steps;
     options.scale = kScale;
-    options.pull = kPull * std::sqrt(static_cast<double>(rows_.size()) / kPullRows);
+    options.prior_weight = kPriorWeight * std::sqrt(static_cast<double>(rows_.size()) / kPriorRows);
     return search(residuals, parameters, std::move(from), options);
   }
 
@@ -290,8 +290,8 @@ void fit_weight_gradients(ConvolutionCurve& curve, const DeviceSpec& spec, const
   };
   SearchOptions options;
   options.scale = kScale;
-  options.pull = kPull;
-  take(search(residuals, parameters, {parameters[0].home, parameters[1].home, parameters[2].home}, options).x);
+  options.prior_weight = kPriorWeight;
+  take(search(residuals, parameters, {parameters[0].prior, parameters[1].prior, parameters[2].prior}, options).x);
 }
 
 struct Fitted {
@@ -359,7 +359,7 @@ Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows
                                             Precision precision, const GemmFitOptions& options) {
   if (auto sound = check(rows, spec); !sound) return tl::unexpected<Error>(sound.error());
   const auto out = [](const ConvolutionRow& row) { return held_out(row.shape, row.batch); };
-  const std::vector<ConvolutionRow> judged = rows_where(rows, out);
+  const std::vector<ConvolutionRow> compared = rows_where(rows, out);
   const auto fitted = shuffled<ConvolutionRow>(rows_where(rows, std::not_fn(out)));
   if (std::none_of(fitted.begin(), fitted.end(), is_forward)) {
     return fail(ErrorCode::kInvalidArgument, "all forward rows are held out; a fit needs more shapes");
@@ -367,14 +367,14 @@ Expected<ConvolutionCurve> fit_convolutions(std::span<const ConvolutionRow> rows
   Fitted best = fit_to(fitted, spec, precision, options, nullptr);
   const bool anew = fitted.size() < kFewRows;
   best.curve.report = report_of(
-      best.curve, fitted, judged,
+      best.curve, fitted, compared,
       [&](const std::vector<ConvolutionRow>& some) {
         const bool forward = std::any_of(some.begin(), some.end(), is_forward);
         return forward ? fit_to(some, spec, precision, options, anew ? nullptr : &best.forward).curve : best.curve;
       },
       [&](const ConvolutionCurve& curve, const ConvolutionRow& row) {
-        return Judged{predicted(curve, spec, row).in(seconds), row.time.in(seconds),
-                      overhead_of(curve, row.rows_before).in(seconds), curve.implicit_gemm.floor.in(seconds)};
+        return ComparedRow{predicted(curve, spec, row).in(seconds), row.time.in(seconds),
+                           overhead_of(curve, row.rows_before).in(seconds), curve.implicit_gemm.floor.in(seconds)};
       });
   best.curve.report.measured = options.measured;
   return best.curve;

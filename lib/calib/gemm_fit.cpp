@@ -95,9 +95,9 @@ Expected<GemmCurve> fit_gemms(std::span<const GemmRow> rows, const DeviceSpec& s
   GemmFitOptions search = options;
   if (search.tiles.empty()) search.tiles = candidate_tiles(precision);
   const auto out = [](const GemmRow& row) { return held_out(row.size); };
-  std::vector<GemmRow> judged = rows_where(rows, out);
+  std::vector<GemmRow> compared = rows_where(rows, out);
   std::vector<GemmRow> fitted = shuffled<GemmRow>(rows_where(rows, std::not_fn(out)));
-  if (fitted.empty()) std::swap(fitted, judged);
+  if (fitted.empty()) std::swap(fitted, compared);
   const auto many = std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.size.batch_count > 1; });
   GemmCurve start;
   start.precision = precision;
@@ -106,13 +106,14 @@ Expected<GemmCurve> fit_gemms(std::span<const GemmRow> rows, const DeviceSpec& s
   Fitted best = fit_to(fitted, spec, start, search, nullptr);
   const bool anew = fitted.size() < kFewRows;
   best.curve.report = report_of(
-      best.curve, fitted, judged,
+      best.curve, fitted, compared,
       [&](const std::vector<GemmRow>& some) {
         return fit_to(some, spec, start, search, anew ? nullptr : &best.tiles).curve;
       },
       [&](const GemmCurve& curve, const GemmRow& row) {
         const Time kernel = cost::gemm_time(curve, spec, row.size, activation_size(precision));
-        return Judged{kernel.in(seconds), row.time.in(seconds), curve.overhead.in(seconds), curve.floor.in(seconds)};
+        return ComparedRow{kernel.in(seconds), row.time.in(seconds), curve.overhead.in(seconds),
+                           curve.floor.in(seconds)};
       });
   best.curve.report.measured = options.measured;
   return best.curve;

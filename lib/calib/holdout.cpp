@@ -42,21 +42,21 @@ std::uint64_t shape_hash(std::span<const std::int64_t> shape) {
 
 int fold_of(std::span<const std::int64_t> shape) { return static_cast<int>(shape_hash(shape) % kFolds); }
 
-double Judged::predicted() const { return std::max(floor, overhead + kernel); }
+double ComparedRow::predicted() const { return std::max(floor, overhead + kernel); }
 
-double mean_error(std::span<const Judged> rows) {
+double mean_error(std::span<const ComparedRow> rows) {
   double sum = 0;
-  for (const Judged& row : rows) sum += std::abs(row.predicted() / row.measured - 1.0);
+  for (const ComparedRow& row : rows) sum += std::abs(row.predicted() / row.measured - 1.0);
   return rows.empty() ? 0.0 : sum / static_cast<double>(rows.size());
 }
 
-void judge(std::span<const Judged> held_out, hardware::CurveReport& report) {
+void fill_errors(std::span<const ComparedRow> held_out, hardware::CurveReport& report) {
   report.held_out = static_cast<std::int64_t>(held_out.size());
   if (held_out.empty()) return;
   std::vector<double> errors;
-  std::vector<Judged> above;
+  std::vector<ComparedRow> above;
   double bias = 0;
-  for (const Judged& row : held_out) {
+  for (const ComparedRow& row : held_out) {
     const double signed_error = row.predicted() / row.measured - 1.0;
     bias += signed_error;
     errors.push_back(std::abs(signed_error));
@@ -76,24 +76,25 @@ void judge(std::span<const Judged> held_out, hardware::CurveReport& report) {
   report.above_floor_mean = mean_error(above);
 }
 
-std::optional<double> kernel_ratio(const Judged& row) {
+std::optional<double> kernel_ratio(const ComparedRow& row) {
   const double shown = row.predicted();
   if (!(row.kernel > 0) || shown <= row.floor || row.kernel < kShown * shown) return std::nullopt;
   return (row.measured - row.overhead) / row.kernel;
 }
 
-std::vector<double> kernel_ratios(std::span<const Judged> rows) {
+std::vector<double> kernel_ratios(std::span<const ComparedRow> rows) {
   std::vector<double> most;
   std::vector<double> all;
-  for (const Judged& row : rows) {
+  for (const ComparedRow& row : rows) {
     if (const auto ratio = kernel_ratio(row)) most.push_back(*ratio);
     if (row.kernel > 0 && row.predicted() > row.floor) all.push_back((row.measured - row.overhead) / row.kernel);
   }
   return most.empty() ? all : most;
 }
 
-void judge_interval(std::span<const Judged> crossed, std::span<const Judged> held_out, hardware::CurveReport& report) {
-  report.interval = conformal_interval(kernel_ratios(crossed));
+void fill_interval(std::span<const ComparedRow> cross_validated, std::span<const ComparedRow> held_out,
+                   hardware::CurveReport& report) {
+  report.interval = conformal_interval(kernel_ratios(cross_validated));
   // What the overhead swallows may leave nothing of a kernel, but never less.
   report.interval.first = std::max(report.interval.first * (1 - kRepeats), 0.0);
   report.interval.second *= 1 + kRepeats;

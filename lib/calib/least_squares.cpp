@@ -26,7 +26,7 @@ class Problem {
     const double square = options_.scale * options_.scale;
     for (const double residual : r) cost += 2 * square * (std::sqrt(1 + residual * residual / square) - 1);
     for (std::size_t j = 0; j < x.size(); ++j) {
-      const double away = options_.pull * (x[j] - parameters_[j].home);
+      const double away = options_.prior_weight * (x[j] - parameters_[j].prior);
       cost += away * away;
     }
     return cost;
@@ -58,8 +58,8 @@ class Problem {
     normal = jacobian.transpose() * jacobian;
     gradient = jacobian.transpose() * residual;
     for (Index j = 0; j < columns; ++j) {
-      normal(j, j) += options_.pull * options_.pull;
-      gradient(j) += options_.pull * options_.pull * (x[at(j)] - parameters_[at(j)].home);
+      normal(j, j) += options_.prior_weight * options_.prior_weight;
+      gradient(j) += options_.prior_weight * options_.prior_weight * (x[at(j)] - parameters_[at(j)].prior);
       const bool low = x[at(j)] <= parameters_[at(j)].least && gradient(j) > 0;
       const bool high = x[at(j)] >= parameters_[at(j)].most && gradient(j) < 0;
       if (low || high) {

@@ -1,6 +1,6 @@
 // Robust nonlinear least squares within bounds, for few parameters and functions that are not smooth everywhere.
 //
-//   minimises  sum_i s^2 rho((r_i / s)^2) + sum_j (pull (x_j - home_j))^2,   rho(z) = 2 (sqrt(1 + z) - 1)
+//   minimises  sum_i s^2 rho((r_i / s)^2) + sum_j (prior_weight (x_j - prior_j))^2,   rho(z) = 2 (sqrt(1 + z) - 1)
 // Levenberg-Marquardt on rows reweighted by rho' (the weight of a row of residual r is 1 / sqrt(1 + (r / s)^2)),
 // derivatives by forward differences, steps clipped to the bounds; a parameter that sits on a bound and would leave it
 // stands still. Deterministic. Source: Triggs et al., Bundle adjustment, 1999 (reweighting); More 1978 (damping).
@@ -13,13 +13,13 @@ namespace ddlsim::calib {
 
 struct Parameter {
   double least = 0;
-  double home = 0;  // where it starts, and what it is pulled to
+  double prior = 0;  // where it starts, and what it is pulled to
   double most = 0;
 };
 
 struct SearchOptions {
   double scale = 0.05;  // of residuals: beyond it rows count in proportion to their residual, not to its square
-  double pull = 0;
+  double prior_weight = 0;
   double difference = 1e-3;
   int most_steps = 40;
 };

@@ -115,23 +115,23 @@ std::vector<MemoryBoundPoint> all_but(const Group& group, int unwanted) {
 }
 
 /// The points beside what a model says of them.
-std::vector<Judged> judged_by(const MemoryBoundModel& model, const MemoryBoundSystem& system,
-                              std::span<const MemoryBoundPoint> points) {
-  std::vector<Judged> judged;
-  judged.reserve(points.size());
+std::vector<ComparedRow> compared_by(const MemoryBoundModel& model, const MemoryBoundSystem& system,
+                                     std::span<const MemoryBoundPoint> points) {
+  std::vector<ComparedRow> compared;
+  compared.reserve(points.size());
   for (const MemoryBoundPoint& point : points) {
-    judged.push_back(
+    compared.push_back(
         {model.kernel(system, point), point.time, model.overheads[point.series], model.floors[point.series]});
   }
-  return judged;
+  return compared;
 }
 
 /// Error on rows that rise above the floor of their series: the others tell models little apart.
 double selection_error(const MemoryBoundModel& model, const MemoryBoundSystem& system,
                        std::span<const MemoryBoundPoint> points) {
-  std::vector<Judged> judged = judged_by(model, system, points);
-  std::erase_if(judged, [](const Judged& row) { return row.measured <= 1.1 * row.floor; });
-  return std::max(mean_error(judged), kNoError);
+  std::vector<ComparedRow> compared = compared_by(model, system, points);
+  std::erase_if(compared, [](const ComparedRow& row) { return row.measured <= 1.1 * row.floor; });
+  return std::max(mean_error(compared), kNoError);
 }
 
 /// Drops slope_changes, then time_per_row, as long as the rows set aside fare no more than 10 % worse.
@@ -170,15 +170,15 @@ MemoryBoundSystem chosen(const Group& group, MemoryBoundSystem system) {
 }
 
 /// Each fold but the report's, by a fit to the others.
-std::vector<Judged> crossed_by(const Group& group, const MemoryBoundSystem& system) {
-  std::vector<Judged> crossed;
+std::vector<ComparedRow> cross_validated_by(const Group& group, const MemoryBoundSystem& system) {
+  std::vector<ComparedRow> cross_validated;
   for (int fold = 0; fold < kFolds; ++fold) {
     const auto rest = all_but(group, fold);
     if (fold == kReportFold || rest.empty()) continue;
-    const auto found = judged_by(fit_model(system, rest), system, in_fold(group, fold));
-    crossed.insert(crossed.end(), found.begin(), found.end());
+    const auto found = compared_by(fit_model(system, rest), system, in_fold(group, fold));
+    cross_validated.insert(cross_validated.end(), found.begin(), found.end());
   }
-  return crossed;
+  return cross_validated;
 }
 
 /// Powers of two and the eighths between them, of which either side has rows enough.
@@ -200,7 +200,7 @@ MemoryBoundSystem with_lengths(const Group& group, MemoryBoundSystem system) {
   if (!reduces(group.kind)) return system;
   const std::vector<std::int64_t> candidates = candidate_lengths(group);
   const auto error_of = [&](const MemoryBoundSystem& candidate) {
-    return std::max(mean_error(crossed_by(group, candidate)), kNoError);
+    return std::max(mean_error(cross_validated_by(group, candidate)), kNoError);
   };
   double error = error_of(system);
   while (system.lengths.size() < kMostLengths) {
@@ -223,12 +223,12 @@ MemoryBoundSystem with_lengths(const Group& group, MemoryBoundSystem system) {
 void fill_report(const Group& group, const MemoryBoundSystem& system, const MemoryBoundModel& model,
                  hardware::CurveReport& report) {
   const auto used = all_but(group, kReportFold);
-  const std::vector<Judged> held_out = judged_by(model, system, in_fold(group, kReportFold));
+  const std::vector<ComparedRow> held_out = compared_by(model, system, in_fold(group, kReportFold));
   report.fitted = static_cast<std::int64_t>(used.size());
-  judge(held_out, report);
-  std::vector<Judged> crossed = crossed_by(group, system);
-  if (kernel_ratios(crossed).empty()) crossed = judged_by(model, system, used);
-  judge_interval(crossed, held_out, report);
+  fill_errors(held_out, report);
+  std::vector<ComparedRow> cross_validated = cross_validated_by(group, system);
+  if (kernel_ratios(cross_validated).empty()) cross_validated = compared_by(model, system, used);
+  fill_interval(cross_validated, held_out, report);
   hardware::CurveReport::Range traffic{"bytes", 0, 0};
   for (const MemoryBoundPoint& point : used) {
     if (model.measured(system, point) <= model.floors[point.series]) continue;
@@ -261,7 +261,7 @@ hardware::MemoryBoundCurve curve_of(const Group& group, const MemoryBoundSystem&
   std::size_t next = system.knots.size();
   if (system.time_per_row) {
     curve.time_per_row = seconds(model.time_per_row);
-    error("per row", model.time_per_row, model.errors[next++]);
+    error("time per row", model.time_per_row, model.errors[next++]);
   }
   for (std::size_t i = 0; i < group.series.size(); ++i) {
     curve.overheads.push_back({group.series[i], seconds(model.overheads[i]), seconds(model.floors[i])});

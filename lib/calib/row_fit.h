@@ -1,4 +1,4 @@
-// What the fits of GEMMs and of convolutions share: which rows they see, how they are judged, where they end.
+// What the fits of GEMMs and of convolutions share: which rows they see, how they are compared, where they end.
 #pragma once
 
 #include <algorithm>
@@ -90,24 +90,24 @@ template <typename Row>
 }
 
 /// The report of a curve fitted to `fitted`: its figures from the rows held out, its interval from refits to three
-/// folds of four each. `refit(rows)` gives a curve, `judged(curve, row)` what it says of a row.
-template <typename Row, typename Curve, typename Refit, typename JudgedBy>
+/// folds of four each. `refit(rows)` gives a curve, `compared(curve, row)` what it says of a row.
+template <typename Row, typename Curve, typename Refit, typename Compare>
 [[nodiscard]] hardware::CurveReport report_of(const Curve& curve, const std::vector<Row>& fitted,
-                                              const std::vector<Row>& held_out, Refit refit, JudgedBy judged_by) {
+                                              const std::vector<Row>& held_out, Refit refit, Compare compared_by) {
   hardware::CurveReport report;
-  std::vector<Judged> asked;
-  for (const Row& row : held_out) asked.push_back(judged_by(curve, row));
-  judge(asked, report);
-  std::vector<Judged> crossed;
+  std::vector<ComparedRow> asked;
+  for (const Row& row : held_out) asked.push_back(compared_by(curve, row));
+  fill_errors(asked, report);
+  std::vector<ComparedRow> cross_validated;
   for (int fold = 0; fold < kFolds; ++fold) {
     const auto within = [&](const Row& row) { return fold_of_row(row) == fold; };
     const std::vector<Row> left_out = rows_where(std::span<const Row>(fitted), within);
     const std::vector<Row> rest = rows_where(std::span<const Row>(fitted), std::not_fn(within));
     if (left_out.empty() || rest.empty()) continue;
     const Curve other = refit(rest);
-    for (const Row& row : left_out) crossed.push_back(judged_by(other, row));
+    for (const Row& row : left_out) cross_validated.push_back(compared_by(other, row));
   }
-  judge_interval(crossed, asked, report);
+  fill_interval(cross_validated, asked, report);
   report.fitted = static_cast<std::int64_t>(fitted.size());
   report.fitted_ranges = hull_of(fitted);
   return report;

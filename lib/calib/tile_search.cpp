@@ -16,8 +16,8 @@ constexpr std::size_t kFewestRows = 12;
 constexpr std::size_t kScreenRows = 500;  // that choose among candidate tiles
 constexpr double kWorthATile = 0.01;      // of the cost
 constexpr std::size_t kMostTiles = 8;
-constexpr double kPull = 0.03;  // per unit of a logarithm, against residuals of about 0.05
-constexpr double kPullRows = 1200;
+constexpr double kPriorWeight = 0.03;  // per unit of a logarithm, against residuals of about 0.05
+constexpr double kPriorRows = 1200;
 
 SearchResult fit(const TileProblem& problem, const std::vector<Tile>& tiles, const std::vector<double>& from,
                  std::size_t rows, int steps) {
@@ -27,7 +27,7 @@ SearchResult fit(const TileProblem& problem, const std::vector<Tile>& tiles, con
     parameters.push_back(in_logarithm({0.2, tile.tiles_to_fill, 8}));
   }
   std::vector<double> start;
-  for (const Parameter& parameter : parameters) start.push_back(parameter.home);
+  for (const Parameter& parameter : parameters) start.push_back(parameter.prior);
   std::copy_n(from.begin(), std::min(from.size(), start.size()), start.begin());
   rows = std::min(rows, problem.rows);
   const Residuals residuals = [&](const std::vector<double>& x, std::vector<double>& out) {
@@ -37,7 +37,7 @@ SearchResult fit(const TileProblem& problem, const std::vector<Tile>& tiles, con
   SearchOptions options;
   options.most_steps = steps;
   options.scale = problem.scale;
-  options.pull = kPull * std::sqrt(static_cast<double>(rows) / kPullRows);
+  options.prior_weight = kPriorWeight * std::sqrt(static_cast<double>(rows) / kPriorRows);
   return search(residuals, parameters, std::move(start), options);
 }
 
@@ -89,7 +89,7 @@ double ln(double x) { return portable_log2(x) * kLn2; }
 double e_to(double x) { return portable_exp2(x / kLn2); }
 
 Parameter in_logarithm(const Parameter& p) {
-  return {ln(p.least), ln(std::clamp(p.home, p.least, p.most)), ln(p.most)};
+  return {ln(p.least), ln(std::clamp(p.prior, p.least, p.most)), ln(p.most)};
 }
 
 std::vector<Parameter> gemm_parameters(double least_time) {

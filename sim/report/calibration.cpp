@@ -58,7 +58,7 @@ CurveSummary summary_of(const hardware::MemoryBoundCurve& curve) {
   for (const auto& [from, factor] : curve.row_length_factors) {
     parameters.add(fmt::format("rows from {}", from), fmt::format("{:.4g} of the time", factor));
   }
-  if (curve.time_per_row > Time::zero()) parameters.add("per row", to_text(curve.time_per_row));
+  if (curve.time_per_row > Time::zero()) parameters.add("time per row", to_text(curve.time_per_row));
   for (const hardware::MeasuringOverhead& one : curve.overheads) {
     const std::string name = one.series.empty() ? "overhead" : "overhead of " + one.series;
     parameters.add(name, fmt::format("{}, floor {}", to_text(one.overhead), to_text(one.floor)));
@@ -66,7 +66,7 @@ CurveSummary summary_of(const hardware::MemoryBoundCurve& curve) {
   return summary;
 }
 
-std::string hull_text(const CurveReport& report) {
+std::string ranges_text(const CurveReport& report) {
   std::string text;
   for (const CurveReport::Range& range : report.fitted_ranges) {
     const bool data = range.feature == "bytes";
@@ -96,7 +96,7 @@ Table curve_table(const GpuProfile& profile) {
     row.insert(row.end(), errors.begin(), errors.end());
     row.insert(row.end(), {report.above_floor > 0 ? to_text(report.above_floor) : "-",
                            report.above_floor > 0 ? percent(report.above_floor_mean) : "-",
-                           interval_text(report.interval), percent(report.coverage, 0), hull_text(report)});
+                           interval_text(report.interval), percent(report.coverage, 0), ranges_text(report)});
     table.add(std::move(row));
   }
   return table;

@@ -51,7 +51,7 @@ MemoryBoundCurve random_memory_bound(primitives::MemoryBoundKind kind) {
     curve.slope_changes.emplace_back(at, std::min(900.0, positive()));
     at += 0.5 + *rc::gen::inRange(0, 100) / 10.0;
   }
-  // Past a hinge the slope may fall again, though never below nothing.
+  // Past a slope change the slope may fall again, though never below nothing.
   if (curve.slope_changes.size() > 1) curve.slope_changes.back().second = -0.5 * curve.slope_changes.front().second;
   std::int64_t length = 0;
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {

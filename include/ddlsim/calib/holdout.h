@@ -39,7 +39,7 @@ inline constexpr int kSelectFold = 1;
 [[nodiscard]] int fold_of(std::span<const std::int64_t> shape);
 
 /// A measured row beside what a curve says of it, in seconds.
-struct Judged {
+struct ComparedRow {
   double kernel = 0;  // the curve's
   double measured = 0;
   double overhead = 0;  // of the measurement
@@ -49,19 +49,21 @@ struct Judged {
 };
 
 /// Mean of |predicted / measured - 1|; 0 without rows.
-[[nodiscard]] double mean_error(std::span<const Judged> rows);
+[[nodiscard]] double mean_error(std::span<const ComparedRow> rows);
 
 /// Fills held_out, mean, median, p95, worst and bias, and both figures above the floor.
-void judge(std::span<const Judged> held_out, hardware::CurveReport& report);
+void fill_errors(std::span<const ComparedRow> held_out, hardware::CurveReport& report);
 
 /// (measured - overhead) / kernel; nothing where the row does not show the kernel.
-[[nodiscard]] std::optional<double> kernel_ratio(const Judged& row);
+[[nodiscard]] std::optional<double> kernel_ratio(const ComparedRow& row);
 
 /// Of the rows that show their kernel; where none does, of all above the floor.
-[[nodiscard]] std::vector<double> kernel_ratios(std::span<const Judged> rows);
+[[nodiscard]] std::vector<double> kernel_ratios(std::span<const ComparedRow> rows);
 
-/// Fills interval and coverage: `crossed` are rows by fits that did not see them, `held_out` those of the report.
-void judge_interval(std::span<const Judged> crossed, std::span<const Judged> held_out, hardware::CurveReport& report);
+/// Fills interval and coverage: `cross_validated` are rows by fits that did not see them, `held_out` those of the
+/// report.
+void fill_interval(std::span<const ComparedRow> cross_validated, std::span<const ComparedRow> held_out,
+                   hardware::CurveReport& report);
 
 /// The 90 % interval of measured / predicted. {0, infinity} without ratios, or with one that is not positive at the
 /// end it sets.

@@ -4,15 +4,14 @@
 // for the backward pass, and its gradient tensors. Rules (per sample, forward; models/README.md has the same table):
 //   convolution   2 * C/g * kh * kw * out * Ho * Wo FLOPs       linear    2 * rows * in * out
 //   attention     4 * rows * keys * width (scores and context)  lstm      directions * steps * 8h * (in + h)
-// Backward FLOPs are twice the forward ones: one product for the input's gradient, one for the weights'.
+// Backward FLOPs are twice the forward ones: one GEMM for the input's gradient, one for the weights'.
 // Elements (E = input, O = output): each operator reads its input and writes its output once, except
 //   batchnorm     forward 3E (statistics, then normalise), backward 5E: x and dy are read twice, dx written
 //   attention     unfused: scores S = heads * rows * keys are written, read and written by scale, mask, softmax and
 //                 dropout, and read again: 10S; backward 11S
 //   linear        with a bias, backward reads the output's gradient once more
 //   add/multiply  two inputs; the gradient of a fork is summed, 3E
-// Transformers of today (lib/workload/op_transformer.cpp; heads h of width w, values of width v, pairs of query and key
-// p):
+// Transformers of today (heads h of width w, values of width v, pairs p of query and key):
 //   grouped_attention  one kernel: 2 p h (w + v) FLOPs, backward 2 p h (3w + 2v), as it makes the scores again; p is
 //                      rows^2, causal rows (rows + 1) / 2, with a window less
 //   experts            2 * rows * active * 3 * in * width (2 when not gated); all experts' weights are gradient tensors

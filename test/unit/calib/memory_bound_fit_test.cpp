@@ -207,9 +207,9 @@ TEST_CASE("hold-out: shapes are dealt evenly, and the same way every time") {
 
 TEST_CASE("hold-out: figures by hand") {
   // Errors +10 %, -20 %, 0, +50 %.
-  const std::vector<Judged> rows{{11, 10}, {8, 10}, {10, 10}, {15, 10}};
+  const std::vector<ComparedRow> rows{{11, 10}, {8, 10}, {10, 10}, {15, 10}};
   hardware::CurveReport report;
-  judge(rows, report);
+  fill_errors(rows, report);
   CHECK(report.held_out == 4);
   CHECK(report.mean == Approx(0.2));
   CHECK(report.median == Approx(0.1));
@@ -269,11 +269,11 @@ TEST_CASE("hold-out: an interval's ends hold nine of ten rows that had no part i
 
 TEST_CASE("hold-out: coverage is asked of rows that did not set the interval, and that show their kernel") {
   // Nineteen rows at 1.00 to 1.18 set the ends; of three others one lies outside, and one is all overhead.
-  std::vector<Judged> crossed;
-  for (int i = 0; i < 19; ++i) crossed.push_back({10, 12 + 0.1 * i, 2, 5});
-  const std::vector<Judged> held_out{{10, 12.5, 2, 5}, {10, 20, 2, 5}, {1, 99, 20, 5}};
+  std::vector<ComparedRow> cross_validated;
+  for (int i = 0; i < 19; ++i) cross_validated.push_back({10, 12 + 0.1 * i, 2, 5});
+  const std::vector<ComparedRow> held_out{{10, 12.5, 2, 5}, {10, 20, 2, 5}, {1, 99, 20, 5}};
   hardware::CurveReport report;
-  judge_interval(crossed, held_out, report);
+  fill_interval(cross_validated, held_out, report);
   CHECK(report.interval.first == Approx(1.0 * 0.999));
   CHECK(report.interval.second == Approx(1.18 * 1.001));
   CHECK(report.coverage == 0.5);

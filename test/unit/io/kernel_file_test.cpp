@@ -45,6 +45,14 @@ TEST_CASE("kernel file: the header's example") {
   CHECK(read->rows[0].line == 2);
 }
 
+TEST_CASE("kernel file: public tables call kernels bound by memory sweeps") {
+  const auto read = csv("gpu,op,precision,kind,bytes,row,series,time_us\nt4,sweep,bf16,norm,4227328,128,rms,3.456\n");
+  REQUIRE(read.has_value());
+  const auto& kernel = std::get<primitives::TimedMemoryBound>(read->rows[0].what);
+  CHECK(kernel.kind == primitives::MemoryBoundKind::kNorm);
+  CHECK(kernel.row == 128);
+}
+
 TEST_CASE("kernel file: every op, in either format") {
   const auto read =
       csv("op,gpu,precision,batch_count,m,n,k,pass,batch,in,out,input_height,input_width,output_height,output_width,"
