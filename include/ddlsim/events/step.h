@@ -1,6 +1,7 @@
 // Training steps as a Program: the `event` fidelity.
 //
-// step::A priced plan and its schedule (step/schedule.h) say what one step is made of; here the same work becomes tasks of events/engine.h:
+// A priced plan and its schedule (step/schedule.h) say what one step is made of; here the same work becomes tasks of
+// events/engine.h:
 //   a layer   c kernels of t in all, which the CPU has issued at `issued`, end at max(done + t, issued + t/c): a task
 //   of
 //             t - t/c on the GPU's stream, and one of t/c that waits for the CPU stream's task as well
@@ -24,10 +25,11 @@
 // Laws (tested): a slower worker, or another job, never makes the step shorter; n jobs add at most n - 1 times the
 // communication (with servers under priority: the step, for their pieces are then no pipeline).
 // Limits: kernels slowed by collectives, fusion's waits for the coordinator, and the order under priority are those of
-// the step alone. Where forward waits for weights, the CPU leads backward as if it had not waited, as in the schedule. A
-// server receives a piece when the slowest worker has sent it. Jobs share network ports alone: neither the servers'
-// memory nor links inside a node. Errors, kUnsupported: ideal overlap (a bound, no schedule), priority together with
-// pull at start, several asynchronous jobs.
+// the step alone. Where forward waits for weights, the CPU leads backward as if it had not waited, as in the schedule.
+// A server receives a piece when the slowest worker has sent it. Jobs share network ports alone: neither the servers'
+// memory nor links inside a node; and a job of collectives has ports apart from those of a job with parameter servers.
+// Errors, kUnsupported: ideal overlap (a bound, no schedule), priority together with pull at start, several
+// asynchronous jobs.
 //
 // Worked example: two layers of 1 and 2 ms forward, twice that backward, 5 ms of ring for each, as in step_test.cpp.
 // Alone: the rings run 7..12 and 12..17, a step takes 17 ms. One GPU 1.5 times as slow: its layers are back at 10.5 and
@@ -49,10 +51,10 @@ namespace ddlsim::events {
 
 /// A job among others. Both must outlive the simulation.
 struct SimulatedJob {
-  const cost::PricedStep* step = nullptr;    // its classes: kinds of GPUs, each so many times as slow
-  const answer::Timeline* alone = nullptr;   // the schedule of its nominal GPUs, answer::Detail::kWork
-  Time offset{};                             // after the first job's start
-  std::size_t servers = 0;                   // jobs of one number stand on the same servers
+  const cost::PricedStep* step = nullptr;   // its classes: kinds of GPUs, each so many times as slow
+  const answer::Timeline* alone = nullptr;  // the schedule of its nominal GPUs, answer::Detail::kWork
+  Time offset{};                            // after the first job's start
+  std::size_t servers = 0;                  // jobs of one number stand on the same servers
 };
 
 struct EventOptions {

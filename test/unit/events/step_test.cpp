@@ -218,6 +218,16 @@ TEST_CASE("event step: undisturbed, it is the schedule's", "[unit][events]") {
   both(s, pieces);
 }
 
+TEST_CASE("event step: earlier passes wait for the CPU as well", "[unit][events]") {
+  // Two kernels in every layer, issued every 4 ms: 8 of them a pass. The last of 32 ends at 32 and a half of backward
+  // of the first layer, 33; two such passes, 66.
+  workload::Model model = two_layers();
+  for (workload::Layer& layer : model.layers) layer.forward_kernels = layer.backward_kernels = 2;
+  const Setting s{.launch_interval = milliseconds(4), .accumulation = 2};
+  CHECK(simulated(Simulated(model, {}, s)).value().step.in(milliseconds) == Approx(66));
+  CHECK(scheduled(model, {}, s).step.in(milliseconds) == Approx(66));
+}
+
 TEST_CASE("event step: a stale worker's own loop, and measured layers", "[unit][events]") {
   Setting s{.fabric = two_servers(), .consistency = plan::Consistency::kAsync};
   both(s, one_per_tensor());

@@ -45,6 +45,27 @@ TEST_CASE("step: without overlap everything waits for backward", "[unit][step]")
   CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(10));  // the longer of 9 and 10
 }
 
+TEST_CASE("step: a schedule says when messages were ready and what was sent", "[unit][step]") {
+  Setting s{.fabric = two_gpus(), .overlap = plan::Overlap::kNone};
+  std::vector<plan::Row> rows = one_per_tensor();
+  for (plan::Row& row : rows) row.encoded = gigabytes(1);  // 1 ms
+  // Without overlap all are encoded after both layers, before the first is sent.
+  const answer::Timeline line = scheduled(two_layers(), rows, s, answer::Detail::kWork);
+  REQUIRE(line.ready.size() == 2);
+  CHECK(line.ready[0].layers == 2);
+  CHECK(ms(line.ready[0].encoding) == Approx(2));
+  CHECK(line.ready[1].encoding == Time::zero());
+  REQUIRE(line.sent.size() == 2);
+  CHECK(ms(line.sent[1].alone) == Approx(5));
+  CHECK(scheduled(two_layers(), rows, s).ready.empty());  // nobody asked
+  CHECK(scheduled(two_layers(), {}, s, answer::Detail::kWork).ready.empty());
+  s.overlap = plan::Overlap::kBackward;
+  const answer::Timeline beside = scheduled(two_layers(), rows, s, answer::Detail::kWork);
+  REQUIRE(beside.ready.size() == 2);
+  CHECK(beside.ready[0].layers == 1);
+  CHECK(ms(beside.ready[1].encoding) == Approx(1));
+}
+
 TEST_CASE("step: a slow CPU starves the GPU", "[unit][step]") {
   Setting s;
   s.launch_interval = milliseconds(4);
