@@ -5,9 +5,9 @@
 #include <cmath>
 #include <string>
 
-#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/mpi_collectives.h"
 #include "ddlsim/cost/nccl.h"
+#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/support/portable_math.h"
 
 namespace ddlsim::cost {
@@ -156,9 +156,10 @@ Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicat
     lines = lines_of(communicator, free, op);
   }
   if (any) return model;
-  return fail(ErrorCode::kUnsupported,
-              std::string(name_of(kCollectiveLibraries, library.kind.get())) + " has no such algorithm and protocol here", {},
-              {"algorithms: " + join(algorithms_of(communicator, library))});
+  return fail(
+      ErrorCode::kUnsupported,
+      std::string(name_of(kCollectiveLibraries, library.kind.get())) + " has no such algorithm and protocol here", {},
+      {"algorithms: " + join(algorithms_of(communicator, library))});
 }
 
 CollectiveCost CollectiveModel::cost(primitives::CollectiveOp op, DataSize size) const {

@@ -45,8 +45,8 @@ class Traffic {
     WireBytes sent;
     for (const plan::Row& row : plan_.rows) {
       if (row.kind != plan::RowKind::kCollective || row.group != g) continue;
-      const double times = static_cast<double>(row.count) *
-                           (row.every_pass ? static_cast<double>(plan_.micro_batches) : 1.0);
+      const double times =
+          static_cast<double>(row.count) * (row.every_pass ? static_cast<double>(plan_.micro_batches) : 1.0);
       const WireBytes once = model->wire_bytes(row.op, buffer_of(row, model->communicator().gpus));
       sent.intra += once.intra * times;
       sent.inter += once.inter * times;
@@ -56,7 +56,8 @@ class Traffic {
     if (model->communicator().nodes > 1) add("network", sent.inter * siblings, reach.inter * siblings);
     if (model->communicator().gpus_per_node() > 1) {
       const bool staged = model->library().kind == CollectiveLibraryKind::kMpi;
-      add(staged ? "pcie" : peer_name(job_.cluster.node, model->communicator().gpus_per_node()), sent.intra, reach.intra);
+      add(staged ? "pcie" : peer_name(job_.cluster.node, model->communicator().gpus_per_node()), sent.intra,
+          reach.intra);
     }
   }
 

@@ -11,8 +11,8 @@
 
 #include "ddlsim/io/profile_file.h"
 #include "ddlsim/support/names.h"
-#include "near_profiles.h"
 #include "ddlsim/support/quantity_io.h"
+#include "near_profiles.h"
 
 namespace ddlsim::io {
 namespace {

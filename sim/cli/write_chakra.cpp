@@ -58,9 +58,10 @@ Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string&
   const importers::ChakraTrace trace = report::chakra_of(step->plan->classes.front().chunk, step->line, options);
   const std::string nominal = importers::write_chakra(trace);
   options.slowness = scenario.straggler;
-  const std::string slow = scenario.straggler > 1
-                               ? importers::write_chakra(report::chakra_of(step->plan->classes.front().chunk, step->line, options))
-                               : nominal;
+  const std::string slow =
+      scenario.straggler > 1
+          ? importers::write_chakra(report::chakra_of(step->plan->classes.front().chunk, step->line, options))
+          : nominal;
   if (const double all = static_cast<double>(nominal.size()) * static_cast<double>(ranks); all > kMostBytes) {
     return fail(ErrorCode::kInfeasible,
                 fmt::format("--chakra: {} of files, more than {}", to_text(bytes(all)), to_text(bytes(kMostBytes))), {},

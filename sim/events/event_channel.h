@@ -78,7 +78,7 @@ class EventChannel {
   std::vector<std::string> workers_;
   SharedNetwork network_;
   std::optional<cost::PsFabric> servers_;  // as one worker meets them
-  cost::PsPath spread_;  // of a piece spread over all servers
+  cost::PsPath spread_;                    // of a piece spread over all servers
   cost::PsPath placed_;
   std::map<std::tuple<std::size_t, std::int64_t, bool>, Station> stations_;  // by place, and whether spread
   Station collectives_;

@@ -74,7 +74,8 @@ class Writer {
   void layer(std::size_t i, cost::Pass pass) {
     const bool forward = pass == cost::Pass::kForward;
     const workload::Layer& what = chunk_[i];
-    const Time time = forward ? record_.forward_kernels[i].duration : record_.backward_kernels[chunk_.count - 1 - i].duration;
+    const Time time =
+        forward ? record_.forward_kernels[i].duration : record_.backward_kernels[chunk_.count - 1 - i].duration;
     graph_.compute(what.name + (forward ? " forward" : " backward"), time * options_.slowness,
                    cost::layer_work(what, pass, options_.batch),
                    cost::layer_traffic(what, pass, options_.batch, options_.activation));
@@ -111,7 +112,8 @@ importers::ChakraTrace chakra_of(const plan::Chunk& chunk, const answer::Timelin
 }
 
 double chakra_nodes(const answer::Timeline& record, std::int64_t passes) {
-  double nodes = static_cast<double>(record.forward_kernels.size() + record.backward_kernels.size()) * static_cast<double>(passes);
+  double nodes =
+      static_cast<double>(record.forward_kernels.size() + record.backward_kernels.size()) * static_cast<double>(passes);
   for (const answer::Timeline::Ready& ready : record.ready) nodes += ready.encoding > Time::zero() ? 1 : 0;
   for (const answer::Timeline::Sent& sent : record.sent) nodes += sent.count;
   return nodes + 1;

@@ -198,7 +198,7 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
           if (network) {
             rows.add("transport",
                      thing.transport.get() ? std::string(name_of(hardware::kNetworkTransports, *thing.transport.get()))
-                                     : "- (tcp is assumed)",
+                                           : "- (tcp is assumed)",
                      "transport");
           }
           rows.add("bandwidth", network ? to_text_in_bits(thing.bandwidth) : to_text(thing.bandwidth), "bandwidth");

@@ -1,4 +1,5 @@
-// A scenario lowered and ready to be asked, at any fidelity: what predict.cpp asks again and again. Private to the room.
+// A scenario lowered and ready to be asked, at any fidelity: what predict.cpp asks again and again. Private to the
+// room.
 #pragma once
 
 #include <memory>
@@ -49,8 +50,7 @@ struct Laid {
 
 /// The question with a job that is varied. Errors: of the event fidelity, which cannot simulate every schedule, or not
 /// in time; of the collective library.
-[[nodiscard]] Expected<Laid> lay_out(const Question& question, const cost::Variation& variation,
-                                     answer::Detail detail);
+[[nodiscard]] Expected<Laid> lay_out(const Question& question, const cost::Variation& variation, answer::Detail detail);
 
 /// What the event fidelity simulates, its tasks named after the model's layers.
 [[nodiscard]] Expected<events::EventStep> simulate(const Question& question);

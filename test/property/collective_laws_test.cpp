@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "ddlsim/cost/collective.h"
-#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/nccl.h"
+#include "ddlsim/hardware/collective_table.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;

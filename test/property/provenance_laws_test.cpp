@@ -46,8 +46,7 @@ const std::vector<std::vector<Way>>& ways() {
        {"efficiency.memory", "70 %", [](Scenario& s) { s.efficiency.memory = 0.7; }}},
       {{"gpu.memory_bandwidth", "1 TB/s",
         [](Scenario& s) { s.cluster.node.gpu.memory_bandwidth = terabytes_per_second(1); }},
-       {"gpu.peak.fp32", "20 TFLOP/s",
-        [](Scenario& s) { s.cluster.node.gpu.peak.fp32 = teraflops_per_second(20); }}},
+       {"gpu.peak.fp32", "20 TFLOP/s", [](Scenario& s) { s.cluster.node.gpu.peak.fp32 = teraflops_per_second(20); }}},
       {{"gpu.calibration", "none",
         [](Scenario& s) { s.cluster.node.gpu.profiles = std::vector<hardware::MeasuredProfile>{}; }},
        {"gpu.calibration", "t4",
@@ -78,11 +77,16 @@ const std::vector<std::vector<Way>>& ways() {
       {{"strategy.consistency", "async", [](Scenario& s) { s.strategy.consistency = plan::Consistency::kAsync; }}},
       {{"collective.library", "nccl", [](Scenario& s) { s.collective.kind = plan::CollectiveLibraryKind::kNccl; }},
        {"collective.library", "mpi", [](Scenario& s) { s.collective.kind = plan::CollectiveLibraryKind::kMpi; }}},
-      {{"collective.algorithm", "ring", [](Scenario& s) { s.collective.algorithm = plan::CollectiveAlgorithm::kRing; }}},
-      {{"jitter", "1 %", [](Scenario& s) { s.jitter = 0.01; }}, {"jitter", "3 %", [](Scenario& s) { s.jitter = 0.03; }}},
+      {{"collective.algorithm", "ring",
+        [](Scenario& s) { s.collective.algorithm = plan::CollectiveAlgorithm::kRing; }}},
+      {{"jitter", "1 %", [](Scenario& s) { s.jitter = 0.01; }},
+       {"jitter", "3 %", [](Scenario& s) { s.jitter = 0.03; }}},
       {{"launch_interval", "6 us", [](Scenario& s) { s.launch_interval = microseconds(6); }}},
       {{"cuda_graphs", "yes", [](Scenario& s) { s.cuda_graphs = true; }}},
-      {{"fusion", "all", [](Scenario& s) { s.fusion = {true, true}; }}},
+      {{"fusion", "all",
+        [](Scenario& s) {
+          s.fusion = {true, true};
+        }}},
       {{"gpu.time_factor", "1.2", [](Scenario& s) { s.gpu_time_factor = 1.2; }}},
       {{"overlap", "none", [](Scenario& s) { s.overlap = plan::Overlap::kNone; }}},
       {{"network.oversubscription", "2", [](Scenario& s) { s.cluster.oversubscription = 2; }}},
@@ -117,7 +121,8 @@ TEST_CASE("law: the same values give the same answer however they were given", "
     const Override model{
         "model", *rc::gen::element<std::string>("resnet50", "bert_base", "gnmt", "ncf", "vgg16", "pai_bert"), {}};
     const Override node{
-        "node", *rc::gen::element<std::string>("dgx1-v100", "dgx-a100", "g4dn.12xlarge", "pcie-4x2080ti", "piz-daint-xc50"),
+        "node",
+        *rc::gen::element<std::string>("dgx1-v100", "dgx-a100", "g4dn.12xlarge", "pcie-4x2080ti", "piz-daint-xc50"),
         {}};
     std::vector<Way> chosen;
     const int count = *rc::gen::inRange(0, 7);

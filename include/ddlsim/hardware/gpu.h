@@ -77,8 +77,8 @@ struct Gpu {
   std::optional<GpuGeneration> nccl_tuning;  // nothing: nobody says, or NCCL does not run on it
   bool peer_to_peer = true;                  // over PCIe; without it GPUs meet in the host's memory
   Power tdp{};
-  /// What may answer for its kernels: its own first, then those of GPUs of its architecture, the nearest first. They come
-  /// with the GPU from the catalogue; stated: somebody named one, or none.
+  /// What may answer for its kernels: its own first, then those of GPUs of its architecture, the nearest first. They
+  /// come with the GPU from the catalogue; stated: somebody named one, or none.
   Stated<std::vector<MeasuredProfile>> profiles{};
   Sources sources;
   std::string notes;

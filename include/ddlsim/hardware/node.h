@@ -38,9 +38,9 @@ struct Link {
   std::string id;
   std::string name;
   LinkKind kind = LinkKind::kNetwork;
-  Stated<std::optional<NetworkTransport>> transport;  // of a network; nothing: nobody says what drives it
-  Bandwidth bandwidth{};                      // per direction, full duplex
-  Stated<Time> latency = from_datasheet(Time::zero());                             // one hop of a collective, software included
+  Stated<std::optional<NetworkTransport>> transport;    // of a network; nothing: nobody says what drives it
+  Bandwidth bandwidth{};                                // per direction, full duplex
+  Stated<Time> latency = from_datasheet(Time::zero());  // one hop of a collective, software included
   Sources sources;
   std::string notes;
 };

@@ -73,7 +73,7 @@ inline constexpr Choices<CollectiveLibraryKind, 4> kCollectiveLibraries{{
 /// The software and its knobs. What is left out is the library's own choice.
 struct CollectiveLibrary {
   Stated<CollectiveLibraryKind> kind = by_default(CollectiveLibraryKind::kNccl);
-  std::optional<CollectiveAlgorithm> algorithm;    // forced, where the operation has it
+  std::optional<CollectiveAlgorithm> algorithm;  // forced, where the operation has it
   std::optional<CollectiveProtocol> protocol;    // forced, NCCL only
   bool nvls = true;                              // NCCL_NVLS_ENABLE: switches that can reduce do
   std::optional<double> intra_efficiency;        // share of the wire's rate that large messages reach inside a node

@@ -1,7 +1,7 @@
 // The share of each peak rate that a step reaches.
 //
-// Wang et al. (IISWC 2019) take 70 % of every rate unless a measurement says otherwise; so do we, and call it assumed. A
-// share that somebody stated wins over the models that would know better: over a GPU's profile (compute, memory) and
+// Wang et al. (IISWC 2019) take 70 % of every rate unless a measurement says otherwise; so do we, and call it assumed.
+// A share that somebody stated wins over the models that would know better: over a GPU's profile (compute, memory) and
 // over what a collective library reaches (pcie, nvlink, network).
 #pragma once
 

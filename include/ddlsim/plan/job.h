@@ -47,10 +47,10 @@ struct Job {
   std::shared_ptr<const hardware::CollectiveTable> collective_table;  // measured, may be null
   Stated<std::optional<PsTransport>> ps_transport;                    // nothing: the network's own rate
   Stated<Bandwidth> server_memory = by_default(kDefaultServerMemory);
-  Stated<double> jitter = by_default(kDefaultJitter);       // standard deviation of one GPU's step, as a share
-  Stated<double> gpu_time_factor = by_default(1.0);         // on all GPU time, where a measurement says so
-  bool gpu_time_measured = false;                           // that factor is from a measured step of this model here
-  Stated<double> straggler = by_default(1.0);               // how many times as slow some of the GPUs are
+  Stated<double> jitter = by_default(kDefaultJitter);  // standard deviation of one GPU's step, as a share
+  Stated<double> gpu_time_factor = by_default(1.0);    // on all GPU time, where a measurement says so
+  bool gpu_time_measured = false;                      // that factor is from a measured step of this model here
+  Stated<double> straggler = by_default(1.0);          // how many times as slow some of the GPUs are
   Stated<std::int64_t> stragglers = by_default(std::int64_t{1});  // how many are
 };
 

@@ -81,7 +81,7 @@ struct RankClass {
   std::int64_t stage = 0;
   double slowness = 1;  // of its GPUs, against the job's
   Chunk chunk;
-  DataSize updated{};         // read and written by the update of its weights
+  DataSize updated{};          // read and written by the update of its weights
   bool updates_on_gpu = true;  // false: servers or the host do, or measured layers have it among them
   MemoryFootprint memory{};
 };
@@ -168,7 +168,7 @@ struct StepPlan {
   /// Whether all passes but the last are alike and send nothing, one class runs all layers, and every row is a gradient
   /// or a whole step's: then one pass stands for all.
   bool folds = true;
-  DataSize input{};    // copied to one GPU for a pass
+  DataSize input{};  // copied to one GPU for a pass
 
   [[nodiscard]] const workload::Layer& layer(std::size_t rank_class, std::size_t i) const {
     return classes[rank_class].chunk[i];

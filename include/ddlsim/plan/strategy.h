@@ -135,17 +135,19 @@ struct Strategy {
   /// Format in which gradients and pulled weights travel.
   Stated<Precision> gradients = by_default(Precision::kFp32);
   Stated<Compression> compression = by_default(Compression::kNone);
-  Stated<double> density = by_default(0.01);  // top-k: share of the elements sent
+  Stated<double> density = by_default(0.01);                // top-k: share of the elements sent
   Stated<std::int64_t> rank = by_default(std::int64_t{4});  // PowerSGD
   /// Forward and backward passes per step; only the last one's gradients, the sum, are sent.
   Stated<std::int64_t> accumulation = by_default(std::int64_t{1});
 
   // Parameter servers.
-  Stated<std::int64_t> servers = by_default(std::int64_t{0});  // processes that hold weights; 0: as many as worker nodes
-  Stated<bool> colocated = by_default(false);    // on the workers' own machines, sharing their network ports
+  Stated<std::int64_t> servers =
+      by_default(std::int64_t{0});             // processes that hold weights; 0: as many as worker nodes
+  Stated<bool> colocated = by_default(false);  // on the workers' own machines, sharing their network ports
   Stated<Placement> placement = by_default(Placement::kEven);
   Stated<bool> local_aggregation = by_default(false);  // a node's GPUs sum their gradients first and share one pull
-  Stated<bool> pull_at_start = by_default(false);      // weights are pulled when the next step asks for them, not when they are ready
+  Stated<bool> pull_at_start =
+      by_default(false);  // weights are pulled when the next step asks for them, not when they are ready
   Stated<Consistency> consistency = by_default(Consistency::kSync);
   Stated<std::int64_t> staleness = by_default(std::int64_t{3});  // stale-sync: steps a worker may be ahead
 };

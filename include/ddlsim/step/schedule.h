@@ -17,7 +17,8 @@
 //   forward waits for them layer by layer. (TensorFlow's parameter servers)
 // - asynchronous and stale servers: a worker's step is its own loop, or what the busiest station needs for all workers,
 //   whichever is longer; stale ones wait for the slowest once in `staleness` + 1 steps.
-// - contention: a running collective holds a share of the GPU's multiprocessors and moves every byte that crosses a link
+// - contention: a running collective holds a share of the GPU's multiprocessors and moves every byte that crosses a
+// link
 //   through its memory; kernels beside it have what is left, and at least a tenth.
 // - accumulation: all but the last forward and backward pass of a step send nothing.
 // - jitter: cost/straggler.h, on the GPU time of a synchronous step.
@@ -38,8 +39,8 @@
 // contention under priority or parameter servers, nor among GPUs of two speeds.
 //
 // Worked example: two layers of 1 and 2 ms forward, twice that backward, 5 ms of ring for each gradient: forward until
-// 3, layer 2 back at 7, its ring 7..12, layer 1 back at 9, its ring 12..17: a step of 17 ms. The same as a simulation of
-// events: events/step.h.
+// 3, layer 2 back at 7, its ring 7..12, layer 1 back at 9, its ring 12..17: a step of 17 ms. The same as a simulation
+// of events: events/step.h.
 #pragma once
 
 #include "ddlsim/answer/timeline.h"

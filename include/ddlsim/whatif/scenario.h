@@ -28,8 +28,8 @@ struct Override {
   SourceLocation where;  // of a file; empty for a flag
 };
 
-/// A job, and what is asked of it beside. Every value may be set in C++ as well: an assignment states it, as a flag or a
-/// file would, and the same values give the same prediction.
+/// A job, and what is asked of it beside. Every value may be set in C++ as well: an assignment states it, as a flag or
+/// a file would, and the same values give the same prediction.
 struct Scenario : plan::Job {
   std::optional<answer::Fidelity> fidelity;  // nothing: event where what follows asks for it, else analytic where the
                                              // model has layers, else aggregate

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "catalog.h"
-#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/mpi_collectives.h"
+#include "ddlsim/hardware/collective_table.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;

@@ -48,7 +48,8 @@ TEST_CASE("kernel time: a kernel bound by memory within its fitted ranges", "[un
   const hardware::GpuProfile known = profile();
   const auto relu = model_of(workload::Pointwise{.inverts_output = true}, {1000});
   // 2 x 1000 elements of 4 B, 1000 samples: 8 MB at 100 GB/s; backward 12 MB. The update: 10 MB.
-  const CalibratedTimes times = calibrated_times(relu.layers, calibration(known), 1000, Precision::kFp32, megabytes(10));
+  const CalibratedTimes times =
+      calibrated_times(relu.layers, calibration(known), 1000, Precision::kFp32, megabytes(10));
   REQUIRE(times.layers.size() == 1);
   CHECK(times.layers[0].forward.memory.in(microseconds) == Approx(80));
   CHECK(times.layers[0].backward.memory.in(microseconds) == Approx(120));
@@ -65,7 +66,8 @@ TEST_CASE("kernel time: outside the fitted_ranges the interval widens per octave
   const hardware::GpuProfile known = profile();
   const auto relu = model_of(workload::Pointwise{}, {1000});
   // 8 GB forward and backward, three octaves above the most: 0.9^8 and 1.2^8 are beyond what is assumed of anything.
-  const CalibratedTimes times = calibrated_times(relu.layers, calibration(known), 1e6, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times =
+      calibrated_times(relu.layers, calibration(known), 1e6, Precision::kFp32, DataSize::zero());
   CHECK(times.extrapolated.in(milliseconds) == Approx(160));
   CHECK(times.low / times.extrapolated == Approx(0.5));
   CHECK(times.high / times.extrapolated == Approx(2));
@@ -105,7 +107,9 @@ TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost
   hardware::GpuProfile known = profile();
   const auto lstm = model_of(workload::Lstm{.hidden = 100}, {50, 100});
   const auto memory = [&] {
-    return calibrated_times(lstm.layers, calibration(known), 10, Precision::kFp32, DataSize::zero()).layers[0].forward.memory;
+    return calibrated_times(lstm.layers, calibration(known), 10, Precision::kFp32, DataSize::zero())
+        .layers[0]
+        .forward.memory;
   };
   // 50 steps of 10 x 100 elements of 4 B and 10 samples, 40 kB at 100 GB/s, and the chain. No curve covers GEMMs:
   // they take their memory's time at 70 GB/s, the state's 180 kB per step and the input's 1.16 MB.
@@ -124,7 +128,8 @@ TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]")
   known.measured_convolutions.push_back({Precision::kFp32,
                                          std::get<primitives::ConvolutionShape>(model.layers[0].forward[0].shape), 32,
                                          microseconds(777)});
-  const CalibratedTimes times = calibrated_times(model.layers, calibration(known), 32, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times =
+      calibrated_times(model.layers, calibration(known), 32, Precision::kFp32, DataSize::zero());
   CHECK(times.layers[0].forward.total().in(microseconds) == Approx(777));
 }
 

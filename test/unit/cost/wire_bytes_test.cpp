@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "ddlsim/cost/collective.h"
-#include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/cost/nccl.h"
+#include "ddlsim/hardware/collective_table.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
