@@ -143,6 +143,7 @@ TEST_CASE("event step: input is copied meanwhile, and earlier passes send nothin
   s.input = milliseconds(12);
   CHECK(ms(s, {}) == Approx(12));
   s.accumulation = 2;
+  CHECK(both(s, {}) == Approx(24));  // twice the input, more than 9 + 9
   s.update = milliseconds(8);
   CHECK(ms(s, {}) == Approx(26));  // 9 + 9 + 8, more than 24 of input
 }
