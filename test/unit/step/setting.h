@@ -171,8 +171,8 @@ inline cost::PricedStep by_hand(plan::StepPlan plan, Time forward, Time backward
   for (const plan::RankClass& one : plan.classes) {
     const auto count = static_cast<double>(one.chunk.count);
     cost::PricedClass priced;
-    priced.forward.assign(one.chunk.count, {forward, 1});
-    priced.backward.assign(one.chunk.count, {backward, 1});
+    priced.forward.assign(one.chunk.count, cost::PricedLayer::of(forward, 1));
+    priced.backward.assign(one.chunk.count, cost::PricedLayer::of(backward, 1));
     priced.compute = (forward + backward) * count;
     step.classes.push_back(std::move(priced));
   }
