@@ -167,8 +167,9 @@ class ForwardFit {
  public:
   ForwardFit(std::vector<ConvolutionRow> rows, const DeviceSpec& spec, Precision precision)
       : rows_(std::move(rows)), spec_(spec), precision_(precision), times_(log_times(rows_)) {
-    for (const ConvolutionRow& row : rows_)
+    for (const ConvolutionRow& row : rows_) {
       most_rows_before_ = std::max(most_rows_before_, static_cast<double>(row.rows_before));
+    }
   }
 
   [[nodiscard]] SearchResult fit(const Parts& parts, std::vector<double> from, int steps) const {

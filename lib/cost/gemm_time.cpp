@@ -55,8 +55,9 @@ double compute_time(const GemmCurve& curve, const AllTiles& shared, const TileWo
 }
 
 double time_of(const GemmCurve& curve, double compute, double move) {
-  if (curve.sustained_slowdown > 0)
+  if (curve.sustained_slowdown > 0) {
     compute *= 1 + curve.sustained_slowdown * compute / (compute + curve.slowdown_half_time.in(seconds));
+  }
   return std::max(compute, move) + curve.not_overlapped * std::min(compute, move);
 }
 

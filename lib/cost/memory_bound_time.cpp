@@ -76,8 +76,9 @@ std::optional<ChosenMemoryBound> choose_memory_bound(const hardware::GpuProfile&
                                                      primitives::MemoryBoundKind kind, std::int64_t row) {
   if (const auto* own = curve_of(profile, kind, row)) return ChosenMemoryBound{own, false};
   if (!has_stand_in(kind)) return std::nullopt;
-  if (const auto* other = curve_of(profile, primitives::MemoryBoundKind::kElementwise, 0))
+  if (const auto* other = curve_of(profile, primitives::MemoryBoundKind::kElementwise, 0)) {
     return ChosenMemoryBound{other, true};
+  }
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include "nvlink_rings.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -29,8 +30,8 @@ class Ways {
   }
 
   [[nodiscard]] std::vector<Way> take() { return std::move(ways_); }
-  [[nodiscard]] static std::size_t pair(std::size_t a, std::size_t b, std::size_t n) {
-    return std::min(a, b) * n + std::max(a, b);
+  [[nodiscard]] static std::size_t pair(std::array<std::size_t, 2> gpus, std::size_t n) {
+    return std::min(gpus[0], gpus[1]) * n + std::max(gpus[0], gpus[1]);
   }
 
  private:
@@ -60,7 +61,7 @@ class Ways {
     const std::size_t from = order_.back();
     if (ways_.size() >= kMostWays) return;
     if (links_[from][to] > 0) {
-      crossed_.push_back(pair(from, to, n));
+      crossed_.push_back(pair({from, to}, n));
       then();
       crossed_.pop_back();
       return;
@@ -68,8 +69,8 @@ class Ways {
     if (!through_others_) return;
     for (std::size_t middle = 0; middle < n; ++middle) {
       if (!(links_[from][middle] > 0 && links_[middle][to] > 0)) continue;
-      crossed_.push_back(pair(from, middle, n));
-      crossed_.push_back(pair(middle, to, n));
+      crossed_.push_back(pair({from, middle}, n));
+      crossed_.push_back(pair({middle, to}, n));
       then();
       crossed_.resize(crossed_.size() - 2);
     }
@@ -93,7 +94,7 @@ class Packing {
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = a + 1; b < n; ++b) {
         if (!(links[a][b] > 0)) continue;
-        row[Ways::pair(a, b, n)] = left_.size();
+        row[Ways::pair({a, b}, n)] = left_.size();
         left_.push_back(links[a][b]);
       }
     }

@@ -87,8 +87,9 @@ void read_nvlink_pairs(MapReader& reader, NodeFile& file) {
   for (const io::Node& item : list->items) {
     if (!reader.is_scalar(item)) continue;
     const auto pairs = parse_nvlinks(item.text, node.gpus);
-    if (pairs.empty())
+    if (pairs.empty()) {
       bad(item, fmt::format("'{}' is no pair of GPUs", item.text.substr(0, 60)), {std::string(kPairForm)});
+    }
     for (const hardware::NvlinkPair& pair : pairs) file.nvlink_pairs.push_back({pair, item.where});
   }
   hardware::NvlinkMeshParts parts{node.gpus, std::numeric_limits<std::int64_t>::max(), {}};

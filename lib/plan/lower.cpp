@@ -159,7 +159,7 @@ std::vector<Row> exchanged(const Job& job, const StepPlan& plan, std::size_t ran
   return rows;
 }
 
-void add_rows(const Job& job, std::vector<Row> tensor_rows, StepPlan& plan) {
+void add_rows(const Job& job, const std::vector<Row>& tensor_rows, StepPlan& plan) {
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
   const bool among_layers = plan.model->measured && plan.model->measured->update;
@@ -247,7 +247,7 @@ Expected<StepPlan> lower(const Job& job) {
     tensors = std::move(*split);
   }
   if (auto classed = add_classes(job, tensors.layers, plan); !classed) return tl::unexpected<Error>(classed.error());
-  add_rows(job, std::move(tensors.rows), plan);
+  add_rows(job, tensors.rows, plan);
   add_memory(job, plan);
   plan.folds = !splits_model(job.parallel);
   return plan;

@@ -28,10 +28,11 @@ class Stated {
  public:
   constexpr Stated() = default;
   constexpr Stated(T value, Origin origin) : value_(std::move(value)), origin_(origin) {}
-  // NOLINTNEXTLINE(google-explicit-constructor): assigning a value is stating it
+  // NOLINTBEGIN(google-explicit-constructor): assigning a value is stating it
   template <typename U>
-  requires(std::convertible_to<U, T> && !std::same_as<std::remove_cvref_t<U>, Stated>) constexpr Stated(U&& value)
-      : value_(std::forward<U>(value)), origin_(Origin::kStated) {}
+  requires(std::convertible_to<U, T> && !std::same_as<U, Stated>) constexpr Stated(U value)
+      : value_(std::move(value)), origin_(Origin::kStated) {}
+  // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] constexpr const T& get() const { return value_; }
   // NOLINTNEXTLINE(google-explicit-constructor): reads as the value

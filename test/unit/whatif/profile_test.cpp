@@ -23,7 +23,7 @@ const std::vector<hardware::MeasuredProfile>& profiles(const Scenario& scenario)
   return scenario.cluster.node.gpu.profiles;
 }
 
-bool lent(const Scenario& scenario, std::size_t i) {
+bool borrowed(const Scenario& scenario, std::size_t i) {
   return cost::is_borrowed(scenario.cluster.node.gpu, profiles(scenario)[i]);
 }
 
@@ -38,18 +38,18 @@ TEST_CASE("profile: a GPU's own comes first, its architecture's help out", "[uni
   const auto own = scenario({{"gpu", "v100-pcie-32gb", {}}}).value();
   REQUIRE(profiles(own).size() >= 2);
   CHECK(profiles(own).front().profile->gpu == "v100-pcie-32gb");
-  CHECK_FALSE(lent(own, 0));
-  CHECK(lent(own, 1));
+  CHECK_FALSE(borrowed(own, 0));
+  CHECK(borrowed(own, 1));
   const auto other = scenario({{"gpu", "v100s-pcie-32gb", {}}}).value();
   REQUIRE_FALSE(profiles(other).empty());
-  CHECK(lent(other, 0));
+  CHECK(borrowed(other, 0));
   CHECK(profiles(scenario({{"gpu", "k80", {}}}).value()).empty());
 }
 
 TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
   const auto faster = scenario({{"gpu", "v100-pcie-32gb", {}}, {"gpu.peak.fp32", "28 TFLOP/s", {}}}).value();
   REQUIRE_FALSE(profiles(faster).empty());
-  CHECK(lent(faster, 0));
+  CHECK(borrowed(faster, 0));
 }
 
 TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
@@ -59,7 +59,7 @@ TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
   const auto named = scenario({{"gpu.calibration", "t4", {}}}).value();
   REQUIRE(profiles(named).size() == 1);
   CHECK(profiles(named).front().profile->gpu == "t4");
-  CHECK(lent(named, 0));
+  CHECK(borrowed(named, 0));
   const auto unknown = scenario({{"gpu.calibration", "v100-pice-32gb", {}}});
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code == ErrorCode::kNotFound);
@@ -95,4 +95,22 @@ TEST_CASE("fusion: fewer bytes, fewer launches, the same FLOPs", "[unit][whatif]
       scenario({{"batch", "1", {}}, {"launch_interval", "50 us", {}}, {"cuda_graphs", "yes", {}}}).value();
   CHECK(predict(graphs).value().breakdown.launch < microseconds(1));
   CHECK(predict(slow).value().breakdown.launch > milliseconds(1));
+}
+
+TEST_CASE("profile: one changed number scales the profile that answered, and never drops it", "[unit][whatif]") {
+  const auto step = [](const std::string& model, const std::string& node, const std::string& bandwidth) {
+    std::vector<Override> settings{{"model", model, {}}, {"node", node, {}}, {"gpus_per_node", "1", {}}};
+    if (!bandwidth.empty()) settings.push_back({"gpu.memory_bandwidth", bandwidth, {}});
+    return predict(resolve(catalog(), settings).value()).value().step_time;
+  };
+  // A 2080 Ti (616 GB/s) borrows from a T4 (320 GB/s): at 1000 GB/s it is over three times away, by what was changed.
+  const Time close = step("gpt2", "pcie-4x2080ti", "940 GB/s");
+  const Time beyond = step("gpt2", "pcie-4x2080ti", "1000 GB/s");
+  CHECK(beyond < close);
+  CHECK(beyond > close * 0.98);
+  // A V100's own table of measured convolutions (900 GB/s) moves with its curve.
+  const Time own = step("vgg16", "dgx1-v100", "");
+  const Time faster = step("vgg16", "dgx1-v100", "901 GB/s");
+  CHECK(faster < own);
+  CHECK(faster > own * 0.999);
 }
