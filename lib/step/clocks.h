@@ -24,8 +24,6 @@ class Clocks {
   }
   /// The GPU starts nothing before `time`; the CPU goes on issuing.
   void wait_until(Time time) { done_ = max(done_, time); }
-  /// The CPU issues nothing before the GPU is there: it waited too.
-  void restart() { issued_ = done_; }
   [[nodiscard]] Time now() const { return done_; }
 
  private:
