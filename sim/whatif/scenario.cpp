@@ -161,6 +161,57 @@ Expected<void> check_servers(const Scenario& scenario, const Override* servers) 
       {"state fewer, or --set strategy.colocated=no for machines of their own"});
 }
 
+/// What is left of the GPUs for replicas. The degrees themselves are checked where the plan is made.
+std::int64_t replicas_of(const Scenario& scenario) {
+  const plan::Parallel& parallel = scenario.parallel;
+  return scenario.cluster.gpus() / (parallel.tensor * parallel.context * parallel.pipeline);
+}
+
+/// `parallel.data` says what must come out.
+Expected<void> check_replicas(const Scenario& scenario, const Override* data) {
+  if (data == nullptr) return {};
+  const auto stated = parse_count(data->value, {1, hardware::kMaxNodes * hardware::kMaxGpusPerNode});
+  if (!stated) return at(stated.error(), *data);
+  if (*stated == replicas_of(scenario)) return {};
+  const plan::Parallel& parallel = scenario.parallel;
+  return at(Error{ErrorCode::kInvalidArgument,
+                  fmt::format("{} GPUs over tensor {} x context {} x pipeline {} are {} replicas, not {}",
+                              to_text(scenario.cluster.gpus()), parallel.tensor, parallel.context, parallel.pipeline,
+                              replicas_of(scenario), *stated),
+                  {},
+                  {"change the nodes or a degree, or leave parallel.data out"},
+                  {}},
+            *data);
+}
+
+/// A step's samples over all replicas: so many passes of a micro-batch.
+Expected<void> set_global_batch(Scenario& scenario, const Override* global, const Override* accumulation) {
+  if (global == nullptr) return {};
+  const auto samples = parse_count(global->value, {1, std::int64_t{1} << 40});
+  if (!samples) return at(samples.error(), *global);
+  const std::int64_t pass = scenario.batch * std::max<std::int64_t>(replicas_of(scenario), 1);
+  if (*samples % pass != 0) {
+    return at(Error{ErrorCode::kInvalidArgument,
+                    fmt::format("{} samples are not a multiple of batch {} x {} replicas = {}", to_text(*samples),
+                                to_text(scenario.batch), to_text(replicas_of(scenario)), to_text(pass)),
+                    {},
+                    {"choose another batch (the micro-batch) or other degrees"},
+                    {}},
+              *global);
+  }
+  if (accumulation != nullptr && scenario.strategy.accumulation != *samples / pass) {
+    return at(Error{ErrorCode::kInvalidArgument,
+                    fmt::format("{} samples are {} passes, but strategy.accumulation is {}", to_text(*samples),
+                                *samples / pass, to_text(scenario.strategy.accumulation)),
+                    {},
+                    {"state one of them"},
+                    {}},
+              *global);
+  }
+  scenario.strategy.accumulation = *samples / pass;
+  return {};
+}
+
 }  // namespace
 
 Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated) {
@@ -178,6 +229,14 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
   if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
+  }
+  if (auto checked = check_replicas(scenario, last_of(spelt.overrides, "parallel.data")); !checked) {
+    return tl::unexpected<Error>(checked.error());
+  }
+  if (auto passes = set_global_batch(scenario, last_of(spelt.overrides, "global_batch"),
+                                     last_of(spelt.overrides, "strategy.accumulation"));
+      !passes) {
+    return tl::unexpected<Error>(passes.error());
   }
   return scenario;
 }
