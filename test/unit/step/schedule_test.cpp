@@ -256,3 +256,9 @@ TEST_CASE("step: synchronous GPUs of two kinds go at the slower's pace", "[unit]
   s.wait = 0.1;  // of the 9 ms of the others
   CHECK(ms(scheduled(two_layers(), rows, s).step) == Approx(22.75 + 0.9));
 }
+
+TEST_CASE("step: a slow CPU issues to slower GPUs as to the others", "[unit][step]") {
+  // Kernels issued at 4, 8, 12, 16 ms take 1.5, 3, 6 and 3: the third waits for the CPU, the fourth for the third.
+  const Setting s{.launch_interval = milliseconds(4), .kinds = {{1, 1}, {1.5, 1}}};
+  CHECK(ms(scheduled(two_layers(), {}, s).step) == Approx(21));
+}
