@@ -39,7 +39,9 @@ Hops random_hops(Dice& dice, std::size_t links, std::uint32_t most_times) {
   Hops hops;
   for (std::size_t i = 0; i < count; ++i) {
     std::swap(order[i], order[i + dice.below(links - i)]);
-    hops.push_back({LinkId{order[i]}, static_cast<std::uint32_t>(1 + dice.below(most_times))});
+    const auto whole = static_cast<double>(1 + dice.below(most_times));
+    const auto parts = most_times > 1 ? static_cast<double>(1 + dice.below(7)) : 1.0;
+    hops.push_back({LinkId{order[i]}, whole / parts});
   }
   return hops;
 }
@@ -157,7 +159,7 @@ TEST_CASE("law: one flow that stands for many has the rate of each of them", "[p
     unfolded.flows.clear();
     for (std::size_t i = 0; i < plain.flows.size(); ++i) {
       const std::size_t many = 1 + dice.below(6);
-      for (Hop& hop : folded.flows[i]) hop.times = static_cast<std::uint32_t>(many);
+      for (Hop& hop : folded.flows[i]) hop.times = static_cast<double>(many);
       first.push_back(unfolded.flows.size());
       unfolded.flows.insert(unfolded.flows.end(), many, plain.flows[i]);
     }

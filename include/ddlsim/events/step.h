@@ -37,6 +37,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -44,6 +45,7 @@
 #include "ddlsim/answer/timeline.h"
 #include "ddlsim/cost/price.h"
 #include "ddlsim/events/engine.h"
+#include "ddlsim/hardware/node.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 
@@ -55,6 +57,9 @@ struct SimulatedJob {
   const answer::Timeline* alone = nullptr;  // the schedule of its nominal GPUs, answer::Detail::kWork
   Time offset{};                            // after the first job's start
   std::size_t servers = 0;                  // jobs of one number stand on the same servers
+  /// Whose servers' links its transfers cross; none: nothing inside a server fills. Jobs on the same servers agree.
+  const hardware::Cluster* cluster = nullptr;
+  std::int64_t first_gpu = 0;  // its GPUs' first place in each server
 };
 
 struct EventOptions {
