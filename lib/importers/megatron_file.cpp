@@ -12,7 +12,7 @@ namespace {
 
 /// Beginnings of options that leave a step's time as it is: data, checkpoints, logs, the optimizer's numbers,
 /// launching.
-constexpr std::array<std::string_view, 77> kPassedBy{
+constexpr std::array<std::string_view, 80> kPassedBy{
     "lr",
     "min-lr",
     "weight-decay",
@@ -88,6 +88,9 @@ constexpr std::array<std::string_view, 77> kPassedBy{
     "consumed-",
     "check-for-nan",
     "ignore-",
+    "use-mcore-models",
+    "use-cpu-initialization",
+    "transformer-impl",
     "use-rope-scaling",
     "rope-",
 };

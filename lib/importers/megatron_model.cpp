@@ -225,6 +225,7 @@ class ModelReader {
     if (const Argument* added = in_.find("add-position-embedding");
         added != nullptr && !in_.flag("add-position-embedding"))
       positions_ = false;
+    in_.find("max-position-embeddings");  // of no effect with rotary positions
     if (positions_) position_rows_ = need("max-position-embeddings", kMostSize);
     dropout_ = probability("hidden-dropout");
     const std::string backend = in_.word("attention-backend");
