@@ -77,21 +77,33 @@ bool has_sign(const std::vector<shell::Word>& words) {
   return std::any_of(words.begin(), words.end(), [](const shell::Word& word) { return is_sign(option_of(word.text)); });
 }
 
+/// "2>&1", ">log", "&>": where output goes.
+bool is_redirection(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of("0123456789&"), word.size()));
+  return word.starts_with('>') || word.starts_with('<');
+}
+
 /// The words behind an option's name up to the next option.
 void add_words(const std::vector<shell::Word>& words, Arguments& arguments) {
   std::optional<Argument> open;
+  bool whole = false;  // the value came with the name, as --nnodes=2
   const auto close = [&] {
     if (open) arguments.add(std::move(*open));
     open.reset();
   };
   for (const shell::Word& word : words) {
+    if (is_redirection(word.text)) {
+      close();
+      continue;
+    }
     const std::string name = option_of(word.text);
     if (!name.empty()) {
       close();
       open = Argument{name, {}, word.where};
       const std::size_t equals = word.text.find('=');
-      if (equals != std::string::npos) open->values.push_back(word.text.substr(equals + 1));
-    } else if (open && (shell::is_known(word.text) || open->values.empty())) {
+      whole = equals != std::string::npos;
+      if (whole) open->values.push_back(word.text.substr(equals + 1));
+    } else if (open && !whole && (shell::is_known(word.text) || open->values.empty())) {
       open->values.push_back(word.text);
     } else if (!shell::is_known(word.text)) {
       close();

@@ -80,7 +80,8 @@ class ModelReader {
     layers_ = need("num-layers", hf::kMostBlocks);
     hidden_ = need("hidden-size", kMostSize);
     heads_ = need("num-attention-heads", kMostSize);
-    rows_ = need(in_.has("seq-length") ? "seq-length" : "encoder-seq-length", kMostSize);
+    rows_ =
+        need(in_.has("encoder-seq-length") && !in_.has("seq-length") ? "encoder-seq-length" : "seq-length", kMostSize);
     read_widths();
     read_vocabulary();
     read_mixture();
@@ -181,6 +182,7 @@ class ModelReader {
     experts_.active = size_or("moe-router-topk", 2);
     experts_.width = size_or("moe-ffn-hidden-size", inner_);
     experts_.gated = gated_;
+    experts_.bias = biased();
     if (missing_.empty() && experts_.active > experts_.experts) {
       out_.fault(fmt::format("{} experts per token of {}", experts_.active, experts_.experts),
                  in_.find("num-experts")->where, {"--moe-router-topk is at most --num-experts (2 unless stated)"});
@@ -205,6 +207,12 @@ class ModelReader {
     sparse_ = *pattern;
   }
 
+  /// In the printed list and in YAML the switch goes by its variable.
+  bool biased() {
+    const Argument* linear = in_.find_first({"add-bias-linear", "bias"});
+    return !in_.flag("disable-bias-linear") && (linear == nullptr || in_.flag(linear->name));
+  }
+
   void read_switches() {
     const std::string norm = in_.word("normalization");
     rms_ = norm == "rmsnorm";
@@ -212,9 +220,7 @@ class ModelReader {
       out_.fault(fmt::format("'{}'", shown(in_.find("normalization")->words())), in_.find("normalization")->where,
                  {"valid: LayerNorm, RMSNorm"});
     }
-    // In the printed list and in YAML the switch goes by its variable.
-    const Argument* linear = in_.find_first({"add-bias-linear", "bias"});
-    bias_ = !in_.flag("disable-bias-linear") && (linear == nullptr || in_.flag(linear->name));
+    bias_ = biased();
     qkv_bias_ = bias_ || in_.flag("add-qkv-bias") || in_.flag("qkv-bias");
     qk_norm_ = in_.flag("qk-layernorm");
     const Argument* share = in_.find("share-embeddings-and-output-weights");
@@ -344,7 +350,7 @@ class ModelReader {
       stack.add("softmax", kSoftmaxed, "routing");
       stack.add_on({hidden_}, "experts", experts_, "experts");
       if (shared_ > 0) {
-        add_mlp(stack, shared_, false, "shared_");
+        add_mlp(stack, shared_, bias_, "shared_");
         stack.add("add", wl::Combine{}, "shared_sum");
       }
     }
@@ -429,6 +435,11 @@ class ModelReader {
     };
     if (micro <= 0) model.sources[2].text = "1, as none is stated";
     if (flash_) model.notes = "Attention is one kernel, as Transformer Engine has it.";
+    if (const auto made = io::build_model(model); !made) {
+      const Argument& layers = *in_.find("num-layers");
+      out_.fault("the model of these arguments: " + made.error().message, layers.where, made.error().notes);
+      return;
+    }
     out_.result().model = std::move(model);
   }
 
