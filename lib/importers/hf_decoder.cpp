@@ -89,10 +89,11 @@ class Decoder {
     if (const auto more =
             config_.optional_size(latent_ ? "index_n_heads" : "num_nextn_predict_layers", {0, kLargestSize});
         more) {
-      if (latent_)
+      if (latent_) {
         read_indexer(*more);
-      else if (*more > 0)
+      } else if (*more > 0) {
         notes_.push_back(fmt::format("The multi-token-prediction module ({} block) is left out.", *more));
+      }
     }
     if (traits.whole_norm) read_whole_norm();
     if (traits.mixture != Traits::Mixture::kNone) read_mixture();

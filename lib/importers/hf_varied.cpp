@@ -51,8 +51,9 @@ class Gemma4 {
                .causal = true};
     for (const auto& [key, kv] :
          {std::pair{"num_key_value_heads", local_.kv_heads}, {"num_global_key_value_heads", global_.kv_heads}}) {
-      if (heads_ % kv != 0)
+      if (heads_ % kv != 0) {
         config.report(key, fmt::format("is {}, which does not divide 'num_attention_heads', {}", kv, heads_));
+      }
     }
     types_ = config.texts("layer_types");
     if (static_cast<std::int64_t>(types_.size()) != blocks_) {
@@ -235,8 +236,9 @@ class DeciLm {
   void add_attention(const Json& block, std::size_t index) {
     const Json* part = half(block, index, "attention");
     if (part == nullptr || on(*part, "no_op")) return;
-    if (on(*part, "replace_with_linear"))
+    if (on(*part, "replace_with_linear")) {
       return add_linear("input_layernorm", "attention_linear", "attention_residual");
+    }
     const auto group = number(*part, "n_heads_in_group", index);
     if (!group) return;
     if (heads_ % *group != 0) return wrong(index, fmt::format("{} heads in a group do not divide {}", *group, heads_));

@@ -120,8 +120,9 @@ std::optional<Argument> listed(std::string_view line, const SourceLocation& wher
   const std::size_t name_end = line.find_last_not_of(' ', dots);
   if (name_end == std::string_view::npos) return std::nullopt;
   std::size_t start = name_end;
-  while (start > 0 && (std::isalnum(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_'))
+  while (start > 0 && (std::isalnum(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_')) {
     --start;
+  }
   std::size_t value = line.find_first_not_of('.', dots + 1);
   if (value == std::string_view::npos || line[value] != ' ') return std::nullopt;
   value = line.find_first_not_of(' ', value);
@@ -140,8 +141,9 @@ bool read_list(std::string_view text, const std::string& file, Arguments& argume
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     ++line_number;
-    if (auto argument = listed(text.substr(at, end - at), {file, line_number, 1}))
+    if (auto argument = listed(text.substr(at, end - at), {file, line_number, 1})) {
       found.push_back(std::move(*argument));
+    }
     at = end + 1;
     if (found.size() > kMostArguments) break;
   }

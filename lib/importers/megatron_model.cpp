@@ -229,8 +229,9 @@ class ModelReader {
     rotary_ = in_.flag("use-rotary-position-embeddings") || position == "rope" || position == "yarn";
     positions_ = !rotary_ && !in_.has("no-position-embedding") && position != "none";
     if (const Argument* added = in_.find("add-position-embedding");
-        added != nullptr && !in_.flag("add-position-embedding"))
+        added != nullptr && !in_.flag("add-position-embedding")) {
       positions_ = false;
+    }
     in_.find("max-position-embeddings");  // of no effect with rotary positions
     if (positions_) position_rows_ = need("max-position-embeddings", kMostSize);
     dropout_ = probability("hidden-dropout");
@@ -266,16 +267,18 @@ class ModelReader {
   }
 
   void norm(hf::Stack& stack, const char* name) {
-    if (rms_)
+    if (rms_) {
       stack.add("rmsnorm", wl::RmsNorm{}, name);
-    else
+    } else {
       stack.add("layernorm", wl::LayerNorm{}, name);
+    }
   }
   void norm_on(hf::Stack& stack, const wl::Shape& sizes, const char* name) {
-    if (rms_)
+    if (rms_) {
       stack.add_on(sizes, "rmsnorm", wl::RmsNorm{}, name);
-    else
+    } else {
       stack.add_on(sizes, "layernorm", wl::LayerNorm{}, name);
+    }
   }
   void linear(hf::Stack& stack, std::int64_t out, bool bias, const char* name) {
     stack.add("linear", wl::Linear{.out = out, .bias = bias}, name);
@@ -330,10 +333,11 @@ class ModelReader {
   void add_mlp(hf::Stack& stack, std::int64_t inner, bool bias, const std::string& prefix) {
     stack.add_on({hidden_}, "linear", wl::Linear{.out = gated_ ? 2 * inner : inner, .bias = bias},
                  prefix + "linear_fc1");
-    if (gated_)
+    if (gated_) {
       stack.add_on({inner}, "swiglu", kGated, prefix + "activation");
-    else
+    } else {
       stack.add(activation_, kActivated, prefix + "activation");
+    }
     stack.add("linear", wl::Linear{.out = hidden_, .bias = bias}, prefix + "linear_fc2");
   }
 
