@@ -132,6 +132,8 @@ struct Parallel {
   std::int64_t shard_ranks = 0;  // that share; among groups of them there are copies (HSDP). 0: all data-parallel ranks
   std::int64_t prefetch = 1;     // zero 3: weights are gathered so many layers ahead
   bool reshard = true;           // zero 3: weights that were gathered for forward are dropped, and gathered again
+  bool overlap_gather = false;   // zero 1, 2: updated weights are gathered beside the next forward pass (Megatron's
+                                 // --overlap-param-gather), else before it
 
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;  // full: of so many blocks one is computed again
