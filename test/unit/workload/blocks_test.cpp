@@ -48,13 +48,15 @@ TEST_CASE("blocks: sums before the first block are none of it", "[unit][workload
 }
 
 TEST_CASE("blocks: two kinds of blocks", "[unit][workload]") {
-  // Dense blocks, then some with an MLP, as DeepSeek's with experts.
+  // They begin alike, as DeepSeek's dense blocks and those with experts do.
   List list;
   list.block().block();
-  const auto wide = [&] { list.block().add(Linear{.out = 64}, List::kRows).add(Pointwise{}, List::kRows); };
-  wide();
-  wide();
-  CHECK(list.blocks() == Blocks{{0, 5}, {5, 5}, {10, 7}, {17, 7}});
+  for (int i = 0; i < 2; ++i) {
+    list.add(RmsNorm{}, List::kRows).add(Linear{.out = 192, .bias = false}, List::kRows);
+    list.add(Attention{.heads = 4}, List::kRows).add(Linear{.out = 64}, List::kRows);
+    list.add(Pointwise{}, List::kRows).add(Combine{}, List::kRows);
+  }
+  CHECK(list.blocks() == Blocks{{0, 5}, {5, 5}, {10, 6}, {16, 6}});
 }
 
 TEST_CASE("blocks: of a network of sums, to each sum and its activation", "[unit][workload]") {
