@@ -47,6 +47,16 @@ constexpr double kUsualNetworkHop = 14.0;
 constexpr double kLocalPassBytes = 3.0;  // the header says from what these two are
 constexpr std::array<double, 5> kGrowthMicroseconds{0, 0, 18, 8, 8};
 
+/// What calls take above or below the tuner's latencies of LL on NVLink, microseconds: once, and for each local step.
+struct WallClock {
+  double base = 0;
+  double hop = 0;
+};
+constexpr std::array<WallClock, 5> kWallClock{{{}, {}, {1.1, 0.44}, {-1.8, 0.19}, {1.1, 0.63}}};
+/// Microseconds per doubling, that large messages take besides between nodes: by EFA; by RDMA from Hopper on.
+constexpr double kEfaGrowth = 45.0;
+constexpr double kRdmaGrowth = 12.0;
+
 constexpr std::array<double, 24> kCorrectionLl{1,  1,  1,  1,  .9, .8, .7, .7, .7, .7, .6, .5,
                                                .4, .4, .5, .6, .7, .8, .9, 1,  1,  1,  1,  1};
 constexpr std::array<double, 24> kCorrectionLl128{1,  1,  1,  1,  1,  .9, .8, .8, .8, .7, .6, .6,
@@ -144,6 +154,7 @@ struct Context {
   Time growth_per_doubling;
   Time local_pass;  // per byte
   double tree_levels;
+  Time wall_clock;  // beside the tuner's latencies
 
   /// What LL can move at most.
   [[nodiscard]] Bandwidth ll_limit() const {
@@ -181,6 +192,7 @@ Time together(Wires wires, Bandwidth intra, Bandwidth inter) {
 /// The local pass comes on top of every protocol, the growth on all but LL's small messages.
 CollectiveLine line(const Context& x, Algorithm algorithm, Protocol protocol, Time latency, Wires wires, Time sent) {
   CollectiveLine l{.algorithm = algorithm, .protocol = protocol, .latency = latency, .per_byte = sent};
+  l.latency = max(l.latency + x.wall_clock, Time::zero());
   l.per_byte += x.local_pass;
   l.wire_intra = wires.intra;
   l.wire_inter = wires.inter;
@@ -241,6 +253,25 @@ CollectiveLine single_tree(const Context& x, std::size_t p) {
   l.wire_intra *= kMore;
   l.wire_inter *= kMore;
   return l;
+}
+
+/// Trees between two nodes send each byte once; before Ampere NCCL's caps on a tree's channels leave it the ring.
+bool has_trees(const Context& x) { return x.c.nodes != 2 || x.c.generation >= GpuGeneration::kAmpere; }
+
+/// Beside the tuner's latencies, which rank algorithms and are no wall clock: the same for every candidate.
+Time wall_clock_of(const Communicator& c, primitives::CollectiveOp op) {
+  if (!by_nvlink(c.fabric) || c.gpus_per_node() == 1) return Time::zero();
+  const WallClock& measured = kWallClock[static_cast<std::size_t>(c.generation)];
+  const double rounds = op == primitives::CollectiveOp::kAllReduce ? 2.0 : 1.0;
+  return microseconds(measured.base + measured.hop * rounds * static_cast<double>(c.gpus_per_node() - 1));
+}
+
+Time growth_of(const Communicator& c) {
+  double growth = by_nvlink(c.fabric) ? kGrowthMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0;
+  if (c.nodes > 1 && c.transport == NetworkTransport::kEfa) growth += kEfaGrowth;
+  const bool rdma = c.transport == NetworkTransport::kInfiniband || c.transport == NetworkTransport::kRoce;
+  if (c.nodes > 1 && rdma && c.generation >= GpuGeneration::kHopper) growth += kRdmaGrowth;
+  return microseconds(growth);
 }
 
 bool has_nvls(const Context& x) {
@@ -323,7 +354,7 @@ Time transport_latency(const Communicator& c) {
   switch (c.transport) {
     case NetworkTransport::kInfiniband:
     case NetworkTransport::kRoce: return Time::zero();
-    case NetworkTransport::kEfa: return microseconds(c.generation >= GpuGeneration::kHopper ? 35 : 75);
+    case NetworkTransport::kEfa: return microseconds(c.generation >= GpuGeneration::kHopper ? 20 : 75);
     case NetworkTransport::kTcpx:
     case NetworkTransport::kTcp: return microseconds(30);
   }
@@ -365,17 +396,17 @@ std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLi
             .n = n,
             .nodes = static_cast<double>(c.nodes),
             .per_node = static_cast<double>(c.gpus_per_node()),
-            .growth_per_doubling =
-                microseconds(by_nvlink(c.fabric) ? kGrowthMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0),
+            .growth_per_doubling = growth_of(c),
             .local_pass = c.memory > Bandwidth{} ? per_byte(c.memory) * (kLocalPassBytes / n) : Time::zero(),
-            .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1)};
+            .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1),
+            .wall_clock = wall_clock_of(c, op)};
   std::vector<CollectiveLine> lines;
   for (std::size_t p = 0; p < kProtocols.size(); ++p) {
     if (kProtocols[p] == Protocol::kLl128 && (!by_nvlink(c.fabric) || c.generation < GpuGeneration::kVolta)) continue;
     switch (op) {
       case primitives::CollectiveOp::kAllReduce:
         add(lines, library, ring(x, op, p));
-        add(lines, library, double_tree(x, p));
+        if (has_trees(x) || library.algorithm == Algorithm::kDoubleTree) add(lines, library, double_tree(x, p));
         if (library.algorithm == Algorithm::kTree) add(lines, library, single_tree(x, p));
         break;
       case primitives::CollectiveOp::kAllGather:
