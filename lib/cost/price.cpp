@@ -229,7 +229,9 @@ class Pricing {
         break;
       case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;
       case plan::RowKind::kCopy:
-      case plan::RowKind::kCopyBack: priced.once = row.size / (row.alone ? alone_on_pcie(step.rates) : step.rates.pcie_share); break;
+      case plan::RowKind::kCopyBack:
+        priced.once = row.size / (row.alone ? alone_on_pcie(step.rates) : step.rates.pcie_share);
+        break;
       case plan::RowKind::kHost: priced.once = row.size / (job_.server_memory * variation_.server_memory); break;
       case plan::RowKind::kServer: break;
     }

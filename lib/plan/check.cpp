@@ -77,8 +77,8 @@ Expected<void> check_degrees(const Job& job) {
   const std::int64_t model = parallel.tensor * parallel.context;
   if (gpus % model != 0 || gpus / model % parallel.pipeline != 0) {
     const std::string context = parallel.context > 1 ? " times context " + std::to_string(parallel.context) : "";
-    return bad(std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) + context +
-                   " times pipeline " + std::to_string(parallel.pipeline),
+    return bad(std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) +
+                   context + " times pipeline " + std::to_string(parallel.pipeline),
                "the data-parallel degree is what the others leave");
   }
   const std::int64_t replicas = gpus / model / parallel.pipeline;

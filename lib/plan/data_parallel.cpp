@@ -61,7 +61,8 @@ class SharedOut {
   }
   Row& coalesced(CollectiveOp op, DataSize size, Point at) {
     const double count = std::max(std::ceil(size / kCoalesced), 1.0);
-    Row& row = add({.op = op, .size = size / count, .count = static_cast<std::int64_t>(count), .ready = at, .needed = at});
+    Row& row =
+        add({.op = op, .size = size / count, .count = static_cast<std::int64_t>(count), .ready = at, .needed = at});
     row.encoded = size * 2.0;  // into the buffer
     return row;
   }

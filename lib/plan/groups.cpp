@@ -130,8 +130,7 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
   along(Axis::kContext) = parallel.context;
   along(Axis::kExpert) = parallel.expert;
   along(Axis::kPipeline) = parallel.pipeline;
-  along(Axis::kData) =
-      job.cluster.gpus() / parallel.tensor / parallel.context / parallel.expert / parallel.pipeline;
+  along(Axis::kData) = job.cluster.gpus() / parallel.tensor / parallel.context / parallel.expert / parallel.pipeline;
   const auto add = [&](GroupRole role, std::initializer_list<Axis> axes) -> Expected<void> {
     auto group = group_along(grid, axes);
     if (!group) return tl::unexpected<Error>(group.error());

@@ -139,6 +139,7 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan) {
     append(plan.rows, rows_within(split, one.chunk, c));
   }
   if (stages) append(plan.rows, boundary_rows(job, plan));
+  if (stages) append(plan.rows, rows_of_tied(plan));
   for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
     plan.classes[c].updated = plan.classes[0].updated;
     plan.classes[c].updates_on_gpu = plan.classes[0].updates_on_gpu;
@@ -177,7 +178,8 @@ Expected<StepPlan> lower(const Job& job) {
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;
-  plan.input = plan.model->input_per_sample * static_cast<double>(job.batch);
+  plan.input =
+      plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
   if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
   if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
   const auto split = split_model(job, plan);

@@ -32,8 +32,8 @@ std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std
     const workload::Layer& layer = chunk[i];
     const bool sparse = layer.sparse_gradient && !selection.whole_tables;
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
-      const double sent = sparse ? workload::touched_elements({*tensor, layer.sparse_elements}, batch)
-                                                : static_cast<double>(*tensor);
+      const double sent =
+          sparse ? workload::touched_elements({*tensor, layer.sparse_elements}, batch) : static_cast<double>(*tensor);
       if (sent > 0) tensors.push_back({element * sent, i, -1, sparse});
     }
   }

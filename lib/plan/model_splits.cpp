@@ -1,6 +1,7 @@
 // A model split over ranks: tensors, rows, experts, stages, and the host's memory.
 #include <algorithm>
 #include <string>
+#include <variant>
 
 #include "ddlsim/plan/messages.h"
 #include "ddlsim/workload/fusion.h"
@@ -50,7 +51,8 @@ class Splitting {
     const Parallel& parallel = job_.parallel;
     const workload::Cut cut = cut_of(job_);
     const bool shares = cut.tensor > 1 || cut.context > 1 || cut.expert > 1 || cut.expert_load != 1;
-    const bool changes = shares || parallel.lora_rank > 0;
+    const bool copies = parallel.pipeline > 1 && has_tied();
+    const bool changes = shares || copies || parallel.lora_rank > 0;
     split_.layers = chunk_of(plan_.model).layers;
     if (job_.parallel.zero >= 3 || parallel.offload_activations || parallel.recompute == Recompute::kFull) {
       split_.blocks = workload::blocks_of(job_.model->layers);
@@ -61,6 +63,7 @@ class Splitting {
     } else if (changes) {
       layers = job_.model->layers;
     }
+    if (copies) copy_tied(layers);
     if (parallel.lora_rank > 0) {
       if (auto done = workload::adapt(layers, parallel.lora_rank); !done) return tl::unexpected<Error>(done.error());
     }
@@ -77,6 +80,21 @@ class Splitting {
   }
 
  private:
+  [[nodiscard]] static bool is_tied(const workload::Layer& layer) {
+    const auto* linear = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
+    return linear != nullptr && linear->tied;
+  }
+  [[nodiscard]] bool has_tied() const {
+    return std::any_of(job_.model->layers.begin(), job_.model->layers.end(), is_tied);
+  }
+  /// A head whose weights are a table's stands on another stage, with a copy of its own.
+  static void copy_tied(std::vector<workload::Layer>& layers) {
+    for (workload::Layer& layer : layers) {
+      if (!is_tied(layer)) continue;
+      layer.parameters.insert(layer.parameters.begin(), layer.in.back() * std::get<workload::Linear>(*layer.op).out);
+    }
+  }
+
   Expected<void> share(const workload::Cut& cut, std::vector<workload::Layer>& layers) {
     auto shards = workload::shard(job_.model->layers, cut);
     if (!shards) return tl::unexpected<Error>(shards.error());
@@ -141,8 +159,8 @@ class Splitting {
     }
     if (std::find(again.begin(), again.end(), true) == again.end()) {
       return fail(ErrorCode::kUnsupported,
-                  job_.model->id + (whole ? " has no layer to compute again" : " has no attention to compute again"), {},
-                  {"use parallel.recompute none"});
+                  job_.model->id + (whole ? " has no layer to compute again" : " has no attention to compute again"),
+                  {}, {"use parallel.recompute none"});
     }
     if (whole) split_.recomputed = std::move(again);
     return {};
@@ -178,6 +196,30 @@ class Splitting {
 }  // namespace
 
 Expected<SplitModel> split_model(const Job& job, const StepPlan& plan) { return Splitting(job, plan).run(); }
+
+std::vector<Row> rows_of_tied(const StepPlan& plan) {
+  const auto last = static_cast<std::int64_t>(plan.classes.size()) - 1;
+  double elements = 0;
+  const Chunk& heads = plan.classes.back().chunk;
+  for (std::size_t i = 0; i < heads.count; ++i) {
+    const auto* linear = heads[i].op ? std::get_if<workload::Linear>(&*heads[i].op) : nullptr;
+    if (linear != nullptr && linear->tied && !heads[i].parameters.empty()) {
+      elements = static_cast<double>(heads[i].parameters.front());
+    }
+  }
+  if (last == 0 || elements == 0) return {};
+  std::vector<Row> rows;
+  for (const std::int64_t stage : {std::int64_t{0}, last}) {
+    rows.push_back({.size = bytes(4) * elements,
+                    .ready = {Moment::kBackward, 0},
+                    .needed = {Moment::kUpdate, 0},
+                    .in_the_way = true,
+                    .rank_class = static_cast<std::size_t>(stage),
+                    .needed_by = static_cast<std::size_t>(stage),
+                    .group = boundary_group(plan, 0, last)});
+  }
+  return rows;
+}
 
 std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
   const Chunk& chunk = plan.classes[rank_class].chunk;
@@ -305,8 +347,8 @@ std::vector<Row> activation_rows(const Job& job, const StepPlan& plan, const Spl
                     .needed_by = rank_class,
                     .every_pass = true});
     // Asked for one block ahead.
-    const Point ask = n + 3 < starts.size() ? Point{Moment::kBackward, starts[n + 2]}
-                                            : Point{Moment::kForward, chunk.count - 1};
+    const Point ask =
+        n + 3 < starts.size() ? Point{Moment::kBackward, starts[n + 2]} : Point{Moment::kForward, chunk.count - 1};
     rows.push_back({.kind = RowKind::kCopyBack,
                     .size = size,
                     .ready = ask,

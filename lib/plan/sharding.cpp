@@ -13,9 +13,7 @@ using primitives::CollectiveOp;
 bool is_sixteen(const Job& job) { return job.parallel.states && *job.parallel.states != States::kFp32; }
 
 /// Of a weight that is gathered: as it is computed with where a copy of that format is kept.
-DataSize weight_element(const Job& job) {
-  return is_sixteen(job) ? bytes(2) : gradient_size(job.strategy.gradients);
-}
+DataSize weight_element(const Job& job) { return is_sixteen(job) ? bytes(2) : gradient_size(job.strategy.gradients); }
 
 /// Layers that are gathered, and whose gradients are scattered, as one.
 struct Unit {
@@ -93,8 +91,9 @@ class Sharding {
     for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
       const DataSize share = weight_element(job_) * (sum->size / gradient / ranks_);
       const bool beside = job_.parallel.overlap_gather;
-      Row& row = beside ? add(CollectiveOp::kAllGather, share, {Moment::kBegin, 0}, {Moment::kForward, sum->ready.layer})
-                        : add(CollectiveOp::kAllGather, share, {Moment::kUpdate, 0}, {});
+      Row& row = beside
+                     ? add(CollectiveOp::kAllGather, share, {Moment::kBegin, 0}, {Moment::kForward, sum->ready.layer})
+                     : add(CollectiveOp::kAllGather, share, {Moment::kUpdate, 0}, {});
       row.in_the_way = !beside;
       row.count = sum->count;
     }
@@ -132,16 +131,15 @@ class Sharding {
     };
     for (std::size_t n = 0; n < all.size(); ++n) {
       // A unit's weights are asked for when the one `ahead` units before it starts.
-      const Point start =
-          n < ahead + 1 ? Point{Moment::kBegin, 0} : Point{Moment::kForward, all[n - ahead - 1].last};
+      const Point start = n < ahead + 1 ? Point{Moment::kBegin, 0} : Point{Moment::kForward, all[n - ahead - 1].last};
       gather(all[n], start, {Moment::kForward, all[n].first});
     }
     // Backward begins with the last unit, whose weights are still there.
     for (std::size_t n = all.size(); job_.parallel.reshard && n-- > 1;) {
       const Unit& unit = all[n - 1];
       const std::size_t after = n + ahead;
-      const Point start = after < all.size() ? Point{Moment::kBackward, all[after].first}
-                                             : Point{Moment::kForward, chunk_.count - 1};
+      const Point start =
+          after < all.size() ? Point{Moment::kBackward, all[after].first} : Point{Moment::kForward, chunk_.count - 1};
       gather(unit, start, {Moment::kBackward, unit.last});
     }
     const DataSize gradient = gradient_size(strategy_.gradients);

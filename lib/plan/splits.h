@@ -60,6 +60,10 @@ void exchange_by(const Job& job, StepPlan& plan);
 /// What a class's tensor ranks sum once a step: gradients of weights that saw a part of the rows.
 [[nodiscard]] std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class);
 
+/// What the first and the last stage of a pipeline sum once a step: the gradients of a table and of the head that is a
+/// copy of it (Megatron-LM's embedding group).
+[[nodiscard]] std::vector<Row> rows_of_tied(const StepPlan& plan);
+
 /// What one process shares out to the GPUs of its server, and collects.
 [[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, StepPlan plan);
 

@@ -106,8 +106,9 @@ Expected<void> adapt(std::vector<Layer>& layers, std::int64_t rank) {
   const std::vector<bool> adapted = adapted_of(layers);
   const auto first = std::find(adapted.begin(), adapted.end(), true);
   if (first == adapted.end()) {
-    return fail(ErrorCode::kUnsupported, "no product of attention to adapt by LoRA", {},
-                {"adapters stand beside the products of a transformer's attention, in layers that keep their operator"});
+    return fail(
+        ErrorCode::kUnsupported, "no product of attention to adapt by LoRA", {},
+        {"adapters stand beside the products of a transformer's attention, in layers that keep their operator"});
   }
   const auto start = static_cast<std::size_t>(first - adapted.begin());
   for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -162,8 +162,7 @@ class TensorCut {
         {.op = CollectiveOp::kAllGather, .elements = input, .before = true, .beside = pieces_ * siblings});
     shard.sent.push_back(
         {.op = CollectiveOp::kAllGather, .elements = input, .forward = false, .before = true, .beside = half});
-    shard.sent.push_back(
-        {.op = CollectiveOp::kReduceScatter, .elements = input, .forward = false, .beside = half});
+    shard.sent.push_back({.op = CollectiveOp::kReduceScatter, .elements = input, .forward = false, .beside = half});
   }
   /// After what makes a part of every one of `output` sums; `product`: of its two products backward one needs them.
   void sum_output(Shard& shard, std::int64_t output, bool product) const {
@@ -171,8 +170,7 @@ class TensorCut {
       shard.sent.push_back({.elements = output});
       return;
     }
-    shard.sent.push_back(
-        {.op = CollectiveOp::kReduceScatter, .elements = output, .beside = product ? pieces_ : 0.0});
+    shard.sent.push_back({.op = CollectiveOp::kReduceScatter, .elements = output, .beside = product ? pieces_ : 0.0});
     shard.sent.push_back({.op = CollectiveOp::kAllGather,
                           .elements = output,
                           .forward = false,

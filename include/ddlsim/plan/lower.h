@@ -19,6 +19,8 @@
 //   shard_ranks     the innermost so many replicas share; after every scatter its copies are all-reduced (HSDP)
 //   pipeline (p)    a class per stage; activations and their gradients cross in every micro-batch, over NVLink or the
 //                   network as that boundary's servers say
+//                   network as that boundary's servers say. A head that is tied to the first stage's table has a copy
+//                   on the last one, and both sum its gradients once a step
 //   offload         gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021);
 //                   activations of a block follow its forward out and come back a block ahead of its backward
 //   recomputation   forward kernels, and what ranks send around them, again in backward (workload/passes.h)
@@ -37,10 +39,10 @@
 // what. Limits: layers that keep no operator (measured, fused before) are not cut; parameter servers, PEARL, priority,
 // fusion by cycles and ideal overlap do not compose with splits of the model; sharded gradients are not compressed.
 //
-// Worked examples (tests: test/unit/plan): two layers with gradients of 10 MB each, 25 MiB buckets, four GPUs: one class
-// of 4 ranks, one group of 4, one row of 20 MB ready after backward of layer 0. A transformer block cut in two: 4 rows
-// in the way, after forward of the attention's and the MLP's last product and after backward of their first. Four layers
-// under zero 3 on 4 GPUs: 7 gathers of a layer's weights / 4 per rank, 4 reduce-scatters. 8 experts over 4 of 8
+// Worked examples (tests: test/unit/plan): two layers with gradients of 10 MB each, 25 MiB buckets, four GPUs: one
+// class of 4 ranks, one group of 4, one row of 20 MB ready after backward of layer 0. A transformer block cut in two: 4
+// rows in the way, after forward of the attention's and the MLP's last product and after backward of their first. Four
+// layers under zero 3 on 4 GPUs: 7 gathers of a layer's weights / 4 per rank, 4 reduce-scatters. 8 experts over 4 of 8
 // replicas, 2 per row: 4 all-to-alls of rows x 2 / 4 to each rank, and experts' gradients summed in pairs. 16 rows of
 // keys and values over 4 context ranks: 3 hops of 4 rows' forward, twice as much backward.
 #pragma once

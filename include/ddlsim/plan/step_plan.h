@@ -59,7 +59,7 @@ enum class GroupRole {
   kTensor,
   kContext,
   kExperts,
-  kStages,  // two neighbouring stages in one server, or of which none are
+  kStages,        // two neighbouring stages in one server, or of which none are
   kStagesAcross,  // two neighbouring stages in two servers
 };
 

@@ -16,9 +16,9 @@
 namespace ddlsim::plan {
 
 enum class StrategyKind {
-  kPs,         // parameter servers hold the weights; workers push gradients and pull weights
-  kAllReduce,  // every GPU holds the weights; gradients are summed by a collective
-  kPearl,      // embeddings split over the GPUs, dense weights all-reduced (Wang et al. 2019)
+  kPs,            // parameter servers hold the weights; workers push gradients and pull weights
+  kAllReduce,     // every GPU holds the weights; gradients are summed by a collective
+  kPearl,         // embeddings split over the GPUs, dense weights all-reduced (Wang et al. 2019)
   kDataParallel,  // one process of one server: GPU 0 has batch and weights, and shares them out (torch.nn.DataParallel)
 };
 
@@ -154,8 +154,8 @@ struct Strategy {
   Stated<std::int64_t> staleness = by_default(std::int64_t{3});  // stale-sync: steps a worker may be ahead
 
   // One process (data-parallel). Remedies of the survey's authors (Xu et al., WWW 2021).
-  Stated<bool> split_on_host = by_default(false);        // the host sends every GPU its part of the batch
-  Stated<bool> preload = by_default(false);              // the next batch is copied while this one is worked on
+  Stated<bool> split_on_host = by_default(false);          // the host sends every GPU its part of the batch
+  Stated<bool> preload = by_default(false);                // the next batch is copied while this one is worked on
   Stated<double> parameter_compression = by_default(1.0);  // weights are broadcast so many times as small
 };
 

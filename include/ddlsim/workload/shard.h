@@ -20,10 +20,11 @@
 // With `sequence` (Korthikanti et al. 2023, section 4.2.2) a sum becomes a reduce-scatter, and an all-gather stands
 // before each product that is cut by columns: the same elements; a column product keeps its part of the rows alone and
 // gathers them again in backward (+ s h (t-1)/t for each).
-// Who runs beside: in backward a column product's sum (reduce-scatter) runs beside its weights' gradient, and the second
-// gather beside its input's (megatron/core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication;
-// both halves of a product's backward). `overlap` cuts a product and its gather or scatter into t pieces, of which
-// all but one run side by side (Wang et al., ASPLOS 2023; Transformer Engine's user buffers):
+// Who runs beside: in backward a column product's sum (reduce-scatter) runs beside its weights' gradient, and the
+// second gather beside its input's (megatron/core/tensor_parallel/layers.py,
+// LinearWithGradAccumulationAndAsyncCommunication; both halves of a product's backward). `overlap` cuts a product and
+// its gather or scatter into t pieces, of which all but one run side by side (Wang et al., ASPLOS 2023; Transformer
+// Engine's user buffers):
 //   exposed = max(0, collective - (t-1)/t product)
 //
 // Context, degree c: a sample's rows are shared, everything that works row by row has rows / c.
@@ -44,10 +45,10 @@
 // fused) cannot be cut; convolutions, pools and recurrent layers are whole over a tensor group and are refused over a
 // context group. Composed by plan/lower.h.
 //
-// Worked examples: linear 1024 -> 4096, gelu, linear 4096 -> 1024 over two ranks: 1024 -> 2048 by columns, gelu on 2048,
-// 2048 -> 1024 by rows: half the FLOPs, one sum after the last product's forward, one after the first's backward. The
-// same with `sequence`, 128 rows: an all-gather of 128 x 1024 before the first, a reduce-scatter of as much after the
-// last; backward the other way round, and a gather more.
+// Worked examples: linear 1024 -> 4096, gelu, linear 4096 -> 1024 over two ranks: 1024 -> 2048 by columns, gelu on
+// 2048, 2048 -> 1024 by rows: half the FLOPs, one sum after the last product's forward, one after the first's backward.
+// The same with `sequence`, 128 rows: an all-gather of 128 x 1024 before the first, a reduce-scatter of as much after
+// the last; backward the other way round, and a gather more.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ inline std::shared_ptr<const workload::Model> model_of(std::vector<workload::Lay
   return std::make_shared<const workload::Model>(std::move(model));
 }
 
-inline workload::Layer layer_of(const workload::Op& op, const workload::Shape& in, std::string name) {
+inline workload::Layer made_layer(const workload::Op& op, const workload::Shape& in, std::string name) {
   return workload::layer_of(op, in, std::move(name)).value().layer;
 }
 
@@ -28,7 +28,9 @@ inline void add_block(std::vector<workload::Layer>& layers) {
   using namespace workload;
   const Shape rows{32, 512};
   const Shape inside{32, 1024};
-  const auto add = [&](const Op& op, const Shape& in, std::string name) { layers.push_back(layer_of(op, in, std::move(name))); };
+  const auto add = [&](const Op& op, const Shape& in, std::string name) {
+    layers.push_back(made_layer(op, in, std::move(name)));
+  };
   const auto product = [](std::int64_t out) { return Linear{.out = out, .bias = false}; };
   add(RmsNorm{}, rows, "norm");
   add(product(512), rows, "q");
@@ -49,11 +51,11 @@ inline void add_block(std::vector<workload::Layer>& layers) {
 /// A table, blocks, a norm and the head over 1000 tokens. Blocks begin at layer 1.
 inline std::shared_ptr<const workload::Model> decoder(int blocks) {
   using namespace workload;
-  std::vector<Layer> layers{layer_of(Embedding{.rows = 1000, .width = 512, .lookups = 32}, {32}, "tokens")};
+  std::vector<Layer> layers{made_layer(Embedding{.rows = 1000, .width = 512, .lookups = 32}, {32}, "tokens")};
   for (int i = 0; i < blocks; ++i) add_block(layers);
-  layers.push_back(layer_of(RmsNorm{}, {32, 512}, "last norm"));
-  layers.push_back(layer_of(Linear{.out = 1000, .bias = false}, {32, 512}, "head"));
-  layers.push_back(layer_of(Pointwise{true, true}, {32, 1000}, "loss"));
+  layers.push_back(made_layer(RmsNorm{}, {32, 512}, "last norm"));
+  layers.push_back(made_layer(Linear{.out = 1000, .bias = false}, {32, 512}, "head"));
+  layers.push_back(made_layer(Pointwise{true, true}, {32, 1000}, "loss"));
   return model_of(std::move(layers), "decoder");
 }
 
@@ -63,11 +65,12 @@ inline constexpr double kBlockWeights = 2 * 512 + 2 * 512 * 512 + 2 * 512 * 128 
 /// 32 rows of 512 through 8 experts of 256, 2 of them each, after their router.
 inline std::shared_ptr<const workload::Model> mixture() {
   using namespace workload;
-  return model_of({layer_of(RmsNorm{}, {32, 512}, "norm"), layer_of(Linear{.out = 8, .bias = false}, {32, 512}, "router"),
-                   layer_of(Pointwise{true, true}, {32, 8}, "routing"),
-                   layer_of(Experts{.experts = 8, .active = 2, .width = 256}, {32, 512}, "experts"),
-                   layer_of(Combine{}, {32, 512}, "residual")},
-                  "mixture");
+  return model_of(
+      {made_layer(RmsNorm{}, {32, 512}, "norm"), made_layer(Linear{.out = 8, .bias = false}, {32, 512}, "router"),
+       made_layer(Pointwise{true, true}, {32, 8}, "routing"),
+       made_layer(Experts{.experts = 8, .active = 2, .width = 256}, {32, 512}, "experts"),
+       made_layer(Combine{}, {32, 512}, "residual")},
+      "mixture");
 }
 
 inline plan::Job job_on(std::shared_ptr<const workload::Model> model, std::int64_t nodes, std::int64_t gpus_per_node) {
@@ -87,7 +90,8 @@ inline std::vector<plan::Row> rows_in(const plan::StepPlan& plan, plan::GroupRol
 }
 
 inline plan::RankGroup group_of_role(const plan::StepPlan& plan, plan::GroupRole role) {
-  const auto found = std::find_if(plan.groups.begin(), plan.groups.end(), [&](const auto& g) { return g.role == role; });
+  const auto found =
+      std::find_if(plan.groups.begin(), plan.groups.end(), [&](const auto& g) { return g.role == role; });
   REQUIRE(found != plan.groups.end());
   return *found;
 }

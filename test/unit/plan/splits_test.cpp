@@ -143,7 +143,7 @@ TEST_CASE("lower: Ulysses exchanges rows for heads", "[unit][plan]") {
   };
   CHECK(sent(forward(6)) == 4 * 16 * (512 + 2 * 128 + 512) / 2.0);
   CHECK(sent(backward(6)) == sent(forward(6)));
-  const workload::Layer half = test::layer_of(
+  const workload::Layer half = test::made_layer(
       workload::GroupedAttention{.heads = 4, .kv_heads = 1, .width = 64, .causal = true}, {32, 256}, "half");
   CHECK(plan.layer(0, 6).forward_work == half.forward_work);
   CHECK(plan.layer(0, 6).forward_elements == half.forward_elements);
@@ -265,21 +265,20 @@ TEST_CASE("lower: adapters alone are trained", "[unit][plan]") {
   CHECK(plan.layer(0, 10).backward_work == whole.layer(0, 10).forward_work);
   for (const std::size_t i : {0U, 1U}) CHECK(plan.layer(0, i).backward.empty());
   CHECK(plan.layer(0, 1).backward_kernels == 0);
-  workload::Layer conv = test::layer_of(workload::Convolution{.out = 8}, {3, 8, 8}, "conv");
+  workload::Layer conv = test::made_layer(workload::Convolution{.out = 8}, {3, 8, 8}, "conv");
   job.model = test::model_of({conv}, "cnn");
   CHECK(refused(job).message == "no product of attention to adapt by LoRA");
 }
 
 TEST_CASE("lower: only what a model has can be split", "[unit][plan]") {
-  const workload::Layer conv = test::layer_of(workload::Convolution{.out = 8}, {3, 8, 8}, "conv");
-  const workload::Layer head = test::layer_of(workload::Linear{.out = 8}, {512}, "head");
+  const workload::Layer conv = test::made_layer(workload::Convolution{.out = 8}, {3, 8, 8}, "conv");
+  const workload::Layer head = test::made_layer(workload::Linear{.out = 8}, {512}, "head");
   Job job = job_on(test::model_of({conv, head}, "cnn"), 1, 2);
   job.parallel.tensor = 2;
   CHECK(refused(job).message ==
         "layer 'conv' of cnn cannot be cut over a tensor group: only products of transformers and MLPs are");
   job.parallel = {.context = 2};
-  CHECK(refused(job).message ==
-        "layer 'conv' cannot be cut over a context group: it does not work row by row");
+  CHECK(refused(job).message == "layer 'conv' cannot be cut over a context group: it does not work row by row");
   job.parallel = {.expert = 2};
   CHECK(refused(job).message == "cnn has no experts to spread over 2 ranks");
   job.parallel = {.recompute = Recompute::kSelective};

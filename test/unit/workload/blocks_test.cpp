@@ -63,8 +63,8 @@ TEST_CASE("blocks: of a network of sums, to each sum and its activation", "[unit
   const Shape image{8, 4, 4};
   const Convolution same{.out = 8, .kernel = {3, 3}, .pad = {1, 1}};
   List list;
-  list.add(same, image).add(Pointwise{true}, image);                                    // stem
-  list.add(same, image).add(Combine{}, image).add(Pointwise{true}, image);              // with the stem up to a sum
+  list.add(same, image).add(Pointwise{true}, image);                        // stem
+  list.add(same, image).add(Combine{}, image).add(Pointwise{true}, image);  // with the stem up to a sum
   list.add(same, image).add(BatchNorm{}, image).add(Combine{}, image).add(Pointwise{true}, image);
   list.add(GlobalPool{}, image).add(Linear{.out = 10}, {8});
   CHECK(list.blocks() == Blocks{{0, 5}, {5, 5}, {10, 1}});
