@@ -96,7 +96,7 @@ std::vector<Block> blocks_of(std::span<const Layer> layers) {
   bool repeated = false;
   bool between = false;
   for (std::size_t i = 0; i < layers.size();) {
-    const Repeat found = repeat_at(marks, attention_before, i);
+    const Repeat found = is_residual(layers[i]) ? Repeat{} : repeat_at(marks, attention_before, i);
     if (found.times < 2) {
       if (!between) blocks.push_back({i, 0, false});
       ++blocks.back().count;

@@ -49,7 +49,7 @@ double sent(const plan::StepPlan& plan, CollectiveOp op, plan::GroupRole role) {
     if (row.kind != plan::RowKind::kCollective || row.op != op || plan.groups[row.group].role != role) continue;
     const bool shares = op != CollectiveOp::kAllReduce && op != CollectiveOp::kSendRecv;
     const double ranks = shares ? static_cast<double>(plan.groups[row.group].ranks) : 1.0;
-    all += row.size.in(bytes) * ranks * static_cast<double>(row.count);
+    all += row.size.in(bytes)*ranks * static_cast<double>(row.count);
   }
   return all;
 }

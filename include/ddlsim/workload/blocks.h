@@ -1,8 +1,8 @@
 // The blocks that a model's list of layers repeats: what frameworks wrap, gather and compute again as one.
 //
 //   with attention   the shortest run of layers that has attention and stands twice or more, one after the other, is a
-//                    block each time (Llama: from its first norm to the MLP's residual sum). What stands between is one
-//                    block beside them: embeddings, the last norm and the head.
+//                    block each time; none begins with a residual sum (Llama: from its first norm to the MLP's sum).
+//                    What stands between is one block beside them: embeddings, the last norm and the head.
 //   without, or      a block ends with a residual sum and the activations after it (a ResNet's bottleneck); where there
 //   never twice      is none, every layer with weights and what follows it is one.
 // Layers are alike when operator, input and counts are; names do not matter. Read by plan/lower.h: the units of FSDP
