@@ -128,7 +128,7 @@ struct Latencies {
 
 Time shifted(double usual, Time by) { return max(microseconds(usual) + by, Time::zero()); }
 
-Latencies latencies(const Communicator& c, std::size_t p) {
+Latencies latencies_of(const Communicator& c, std::size_t p) {
   const bool nvlink = by_nvlink(c.fabric);
   const Hop& hop = nvlink ? kNvlinkHop : kPcieHop;
   const Time intra = c.intra_latency - microseconds(nvlink ? kUsualNvlinkHop : kUsualPcieHop);
@@ -154,7 +154,8 @@ struct Context {
   Time growth_per_doubling;
   Time local_pass;  // per byte
   double tree_levels;
-  Time wall_clock;  // beside the tuner's latencies
+  std::array<Latencies, kProtocols.size()> latencies;  // in the order of kProtocols
+  Time wall_clock;                                     // beside the tuner's latencies
 
   /// What LL can move at most.
   [[nodiscard]] Bandwidth ll_limit() const {
@@ -208,7 +209,7 @@ Bandwidth protocol_rate(const Context& x, Protocol protocol, Bandwidth rate) {
 
 CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Protocol protocol = kProtocols[p];
-  const Latencies hop = latencies(x.c, p);
+  const Latencies& hop = x.latencies[p];
   const bool twice = op == primitives::CollectiveOp::kAllReduce;
   const double steps = twice ? 2.0 * (x.n - 1.0) : x.n - 1.0;
   const double across = twice ? 2.0 * (x.nodes - 1.0) : x.nodes - 1.0;
@@ -233,7 +234,7 @@ Bandwidth tree_rate(const Context& x, Protocol protocol, Bandwidth rate, double 
 
 CollectiveLine double_tree(const Context& x, std::size_t p) {
   const Protocol protocol = kProtocols[p];
-  const Latencies hop = latencies(x.c, p);
+  const Latencies& hop = x.latencies[p];
   const Time latency =
       microseconds(kBaseTree[p]) + (hop.intra_tree * (x.per_node - 1.0) + hop.inter_tree * x.tree_levels) * 2.0;
   const Wires wires = on(x, {2.0, x.c.nodes == 2 ? 1.0 : 2.0});
@@ -291,7 +292,7 @@ CollectiveLine nvls(const Context& x) {
 /// Reduce-scatter inside, a ring of each local rank between the nodes, all-gather inside (Horovod's hierarchy).
 CollectiveLine hierarchical(const Context& x) {
   const std::size_t simple = 2;
-  const Latencies hop = latencies(x.c, simple);
+  const Latencies& hop = x.latencies[simple];
   const double local = x.per_node;
   const Time latency = microseconds(3.0 * kBaseRing[simple]) + hop.intra_ring * (2.0 * (local - 1.0)) +
                        hop.inter_ring * (2.0 * (x.nodes - 1.0));
@@ -304,7 +305,7 @@ CollectiveLine hierarchical(const Context& x) {
 
 CollectiveLine point_to_point(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Protocol protocol = kProtocols[p];
-  const Latencies hop = latencies(x.c, p);
+  const Latencies& hop = x.latencies[p];
   Wires wires{1.0, 1.0};
   Bandwidth outside = x.rates.port;
   Time latency = x.c.nodes == 1 ? hop.intra_ring : hop.inter_ring;
@@ -399,8 +400,10 @@ std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLi
             .growth_per_doubling = growth_of(c),
             .local_pass = c.memory > Bandwidth{} ? per_byte(c.memory) * (kLocalPassBytes / n) : Time::zero(),
             .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1),
+            .latencies = {latencies_of(c, 0), latencies_of(c, 1), latencies_of(c, 2)},
             .wall_clock = wall_clock_of(c, op)};
   std::vector<CollectiveLine> lines;
+  lines.reserve(2 * kProtocols.size() + 1);
   for (std::size_t p = 0; p < kProtocols.size(); ++p) {
     if (kProtocols[p] == Protocol::kLl128 && (!by_nvlink(c.fabric) || c.generation < GpuGeneration::kVolta)) continue;
     switch (op) {
