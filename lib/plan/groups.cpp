@@ -120,6 +120,40 @@ Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> ax
   return placed(grid, GroupRole::kGradients, *axes.begin(), ranks, per_node);
 }
 
+std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank) {
+  const auto within = [&](Axis axis) {
+    switch (group.role) {
+      case GroupRole::kTensor: return axis == Axis::kTensor;
+      case GroupRole::kContext: return axis == Axis::kContext;
+      case GroupRole::kExperts: return axis == Axis::kExpert;
+      case GroupRole::kExpertGradients: return axis == Axis::kData || axis == Axis::kContext;
+      case GroupRole::kStages:
+      case GroupRole::kStagesAcross: return axis == Axis::kPipeline;
+      case GroupRole::kGradients:
+      case GroupRole::kShards:
+      case GroupRole::kCopies: return axis != Axis::kTensor && axis != Axis::kPipeline;
+    }
+    return false;
+  };
+  const bool shards = group.role == GroupRole::kShards;
+  const bool copies = group.role == GroupRole::kCopies;
+  std::int64_t replicas = 1;
+  for (const Axis axis : {Axis::kData, Axis::kContext, Axis::kExpert}) replicas *= grid.at(axis);
+  std::int64_t left = copies ? replicas / group.ranks : group.ranks;  // of a shard
+  std::int64_t number = 0;
+  for (const Stretch& one : stretches_of(grid)) {
+    const std::int64_t place = rank / one.apart % one.ranks;
+    if (!within(one.axis)) {
+      number += place * one.apart;
+    } else if (shards || copies) {
+      const std::int64_t taken = std::gcd(left, one.ranks);
+      left /= taken;
+      number += (shards ? place / taken * taken : place % taken) * one.apart;
+    }
+  }
+  return number;
+}
+
 Expected<void> add_groups(const Job& job, StepPlan& plan) {
   const Parallel& parallel = job.parallel;
   Grid& grid = plan.grid;

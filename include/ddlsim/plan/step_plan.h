@@ -79,6 +79,10 @@ struct RankGroup {
 [[nodiscard]] Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> axes);
 [[nodiscard]] inline Expected<RankGroup> group_along(const Grid& grid, Axis axis) { return group_along(grid, {axis}); }
 
+/// What all ranks of one group of a role have in common, and no rank of another: a number between 0 and the grid's
+/// ranks.
+[[nodiscard]] std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank);
+
 /// Layers that follow each other. They belong to somebody who lives longer, or to the plan.
 struct Chunk {
   std::shared_ptr<const std::vector<workload::Layer>> layers;
