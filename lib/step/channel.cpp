@@ -16,6 +16,9 @@ Channel::Channel(const cost::PricedStep& step, std::vector<Sent>* sent) : step_(
   if (step.servers) servers_.emplace(step.servers_seen_by_one ? *step.servers_seen_by_one : *step.servers);
   if (collectives_ != nullptr && exchange.fusion) fusion_.emplace(*exchange.fusion);
   pulls_later_ = exchange.pull_at_start;
+  by_priority_ = exchange.priority && servers_;
+  if (!by_priority_) return;
+  for (const plan::Row& row : step.plan->rows) largest_ = max(largest_, row.size);
 }
 
 void Channel::offer(Time ready, std::size_t number) {
@@ -36,7 +39,7 @@ Time Channel::send_now(Time ready, std::size_t number, double count) {
     const cost::PsLoad load{row.size, count, row.server};
     record(row, sent);
     back = pulls_later_ ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);
-    free_ = servers_->free_to_send();
+    if (by_priority_) free_ = servers_->free_to_send({largest_, 1, row.server});
   } else if (collectives_ != nullptr) {
     back = run_collective(ready, row, step_.rows[number].once, count, sent);
   }
