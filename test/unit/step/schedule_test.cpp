@@ -118,7 +118,7 @@ TEST_CASE("step: what collectives move through the GPU's memory slows kernels, g
           "[unit][step]") {
   std::vector<plan::Row> rows = one_per_tensor();
   const auto contention = [&] {
-    cost::PricedStep step = priced(two_layers(), rows, {.fabric = two_gpus()});
+    cost::PricedStep step = ddlsim::test::priced(two_layers(), rows, {.fabric = two_gpus()});
     for (cost::PricedRow& row : step.rows) row.once = milliseconds(5);
     step.memory_per_wire_byte = nanoseconds(0.25);
     return ms(step::schedule(step, answer::Detail::kParts).value().contention);
