@@ -9,6 +9,7 @@
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/cost/straggler.h"
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/support/names.h"
 
 namespace ddlsim::cost {
@@ -132,6 +133,25 @@ class Pricing {
     return layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
   }
 
+  /// The part of its backward that is the weights' gradient.
+  [[nodiscard]] LayerTime weights_of(const workload::Layer& layer, const LayerTimes& known,
+                                     const ReachedRates& rates) const {
+    if (layers_.calibrated) return varied(known.weights, variation_);
+    const LayerTime backward = time_of(layer, known, Pass::kBackward, rates);
+    const double share = weights_share(layer).work;
+    return {backward.compute * share, backward.memory * share};
+  }
+
+  /// A layer's backward in two. Both parts have a kernel at least, if they take time.
+  static void split(const workload::Layer& layer, const PricedLayer& backward, Time weights, PricedClass& priced) {
+    const Time input = max(backward.time - weights, Time::zero());
+    const int all = layer.backward_kernels;
+    const int later = weights > Time::zero() ? std::clamp(weights_share(layer).kernels, 1, std::max(all - 1, 1)) : 0;
+    const int first = input > Time::zero() || later == 0 ? std::max(all - later, all > 0 ? 1 : 0) : 0;
+    priced.backward_input.push_back(PricedLayer::of(input, first));
+    priced.backward_weights.push_back(PricedLayer::of(weights, later));
+  }
+
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
     const double factor = job_.gpu_time_factor;
     PricedClass priced =
@@ -148,17 +168,21 @@ class Pricing {
     PricedClass priced;
     priced.forward.reserve(count);
     priced.backward.reserve(count);
+    const auto scaled = [&](LayerTime time) { return LayerTime{time.compute * factor, time.memory * factor}; };
     const auto add = [&](std::size_t i, Pass pass, int kernels, std::vector<PricedLayer>& to) {
-      const workload::Layer& layer = one.chunk[i];
-      LayerTime time = time_of(layer, layers_.layers[layers_.first[c] + i], pass, rates);
-      time.compute = time.compute * factor;
-      time.memory = time.memory * factor;
+      const LayerTime time = scaled(time_of(one.chunk[i], layers_.layers[layers_.first[c] + i], pass, rates));
       priced.compute += time.compute;
       priced.memory += time.memory;
       to.push_back(PricedLayer::of(time.total(), kernels));
     };
     for (std::size_t i = 0; i < count; ++i) add(i, Pass::kForward, one.chunk[i].forward_kernels, priced.forward);
     for (std::size_t i = count; i-- > 0;) add(i, Pass::kBackward, one.chunk[i].backward_kernels, priced.backward);
+    if (plan::splits_backward(plan_.schedule) && plan_.classes.size() > 1) {
+      for (std::size_t i = count; i-- > 0;) {
+        const Time weights = scaled(weights_of(one.chunk[i], layers_.layers[layers_.first[c] + i], rates)).total();
+        split(one.chunk[i], priced.backward[count - 1 - i], weights, priced);
+      }
+    }
     priced.update = layers_.update[c] / variation_.memory * factor;
     return priced;
   }
@@ -300,7 +324,8 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
     prices.first.push_back(prices.layers.size());
     const auto layers = std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count);
     if (prices.calibrated) {
-      CalibratedTimes times = calibrated_times(layers, calibration, batch, job.precision, one.updated);
+      const bool input = one.parts.empty() || one.parts.front().position == 0;
+      CalibratedTimes times = calibrated_times(layers, calibration, batch, job.precision, one.updated, input);
       prices.layers.insert(prices.layers.end(), times.layers.begin(), times.layers.end());
       prices.update.push_back(times.update);
       prices.calibrated->low += times.low;

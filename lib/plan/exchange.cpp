@@ -40,15 +40,18 @@ void exchange_by(const Job& job, StepPlan& plan) {
   }
 }
 
-std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, std::size_t rank_class) {
+std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, std::size_t rank_class, const Chunk& chunk) {
   if (plan.groups.front().ranks == 1) return {};
-  std::vector<Row> rows =
-      messages(plan.classes[rank_class].chunk, with_servers(job), job.batch * job.strategy.accumulation);
+  const bool asynchronous = job.parallel.pipeline > 1 && is_asynchronous(plan.schedule);
+  std::vector<Row> rows = messages(chunk, with_servers(job), job.batch * job.strategy.accumulation);
   for (Row& row : rows) {
     if (plan.servers) row.kind = RowKind::kServer;
     row.needed = needed_by(plan.exchange, row.ready.layer);
     row.rank_class = row.needed_by = rank_class;
     if (row.needed.at == Moment::kForward) row.lag = 1;
+    // Passes on their way have weights of their own. PipeDream updates with every micro-batch.
+    if (asynchronous) row.lag = 1;
+    row.every_pass = asynchronous && plan.schedule == PipelineSchedule::kPipeDream;
     if (plan.exchange.consistency == Consistency::kStale) row.lag = plan.exchange.staleness;
     if (plan.exchange.consistency == Consistency::kAsync) row.lag = kNobodyWaits;
   }

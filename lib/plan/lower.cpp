@@ -1,6 +1,7 @@
 #include "ddlsim/plan/lower.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,12 +11,14 @@
 namespace ddlsim::plan {
 namespace {
 
+bool runs_both_ways(const Parallel& parallel) { return parallel.pipeline > 1 && directions_of(parallel.schedule) == 2; }
+
 /// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
 Expected<void> check_exchange(const Job& job) {
   const auto refuse = [](std::string what, std::string note) {
     return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
   };
-  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline;
+  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline || runs_both_ways(job.parallel);
   const bool sharded = job.parallel.zero > 0;
   if (job.overlap == Overlap::kIdeal) {
     return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
@@ -42,18 +45,41 @@ Expected<void> check_known(const Parallel& parallel) {
   if (parallel.expert != 1) return unknown("expert parallelism");
   if (parallel.order != plain.order) return unknown("another order of axes");
   if (parallel.sequence) return unknown("sequence parallelism");
-  if (parallel.schedule != PipelineSchedule::kGpipe && parallel.schedule != PipelineSchedule::kOneForwardOneBackward) {
-    return unknown("schedule " + std::string(name_of(kPipelineSchedules, parallel.schedule)));
-  }
-  if (parallel.virtual_stages != 1) return unknown("a rank of several stages");
   if (parallel.shard_ranks != 0) return unknown("sharding within a part of the replicas");
   if (!parallel.reshard) return unknown("keeping gathered weights");
   if (parallel.recompute != Recompute::kNone) return unknown("recomputation");
   if (parallel.offload_activations) return unknown("offload of activations");
   if (parallel.overlap_tensor) return unknown("overlap inside tensor groups");
-  if (!parallel.overlap_p2p) return unknown("stages that wait while they send");
   if (parallel.states) return unknown("another format of states");
   if (parallel.lora_rank != 0) return unknown("LoRA");
+  return {};
+}
+
+/// Micro-batches and stages that the schedule has, and what does not go with it.
+Expected<void> check_schedule(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const auto named = [&] { return "schedule " + std::string(name_of(kPipelineSchedules, parallel.schedule)); };
+  if (parallel.virtual_stages < 1) {
+    return fail(ErrorCode::kInvalidArgument, "parallel.virtual_stages below one", {}, {"valid: 1 and more"});
+  }
+  if (parallel.pipeline == 1) {
+    if (parallel.virtual_stages == 1) return {};
+    return fail(ErrorCode::kInvalidArgument, "parts of a rank without a pipeline", {},
+                {"use parallel.pipeline of 2 and more, or parallel.virtual_stages 1"});
+  }
+  if (auto sound = check(pipeline_of(job)); !sound) return sound;
+  if (splits_backward(parallel.schedule) && job.model->measured) {
+    return fail(ErrorCode::kUnsupported,
+                named() + ": measured layers do not say how much of their backward is the weights'", {},
+                {"use schedule 1f1b or interleaved"});
+  }
+  if (is_asynchronous(parallel.schedule) && parallel.zero > 0) {
+    return fail(ErrorCode::kUnsupported, named() + " keeps versions of whole weights, and zero shares them", {},
+                {"use zero 0, or schedule 1f1b"});
+  }
+  if (is_asynchronous(parallel.schedule) && parallel.offload_optimizer) {
+    return fail(ErrorCode::kUnsupported, named() + " with an optimizer on the host", {}, {"use schedule 1f1b"});
+  }
   return {};
 }
 
@@ -67,6 +93,7 @@ Expected<void> check_splits(const Job& job) {
   if (parallel.zero < 0 || parallel.zero > 3) {
     return bad("zero " + std::to_string(parallel.zero), "valid: 0, 1, 2, 3");
   }
+  if (auto schedule = check_schedule(job); !schedule) return schedule;
   if (!splits_model(parallel)) return {};
   if (job.strategy.kind != StrategyKind::kAllReduce) {
     return fail(ErrorCode::kUnsupported, "parameter servers hold whole models: no part of one can be split", {},
@@ -93,6 +120,13 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
     if (axis != Axis::kData && plan.grid.at(axis) == 1) continue;
     auto group = group_along(plan.grid, axis);
     if (!group) return tl::unexpected<Error>(group.error());
+    // Both directions of DualPipe have a copy of every stage, on ranks that mirror each other.
+    if (axis == Axis::kData && runs_both_ways(job.parallel)) {
+      const auto across = group_along(plan.grid, Axis::kPipeline);
+      if (!across) return tl::unexpected<Error>(across.error());
+      group->ranks *= 2;
+      if (across->nodes > 1) group->nodes *= 2;
+    }
     // Neighbouring stages talk in pairs.
     if (axis == Axis::kPipeline) {
       group->ranks = 2;
@@ -106,20 +140,9 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
 /// A stage of layers each, or kinds of GPUs with all of them.
 Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vector<workload::Layer>>& layers,
                            StepPlan& plan) {
+  if (job.parallel.pipeline > 1) return add_stages(job, layers, plan);
   const std::int64_t gpus = job.cluster.gpus();
   const std::size_t count = layers->size();
-  if (job.parallel.pipeline > 1) {
-    const auto starts = stage_starts(job, count);
-    if (!starts) return tl::unexpected<Error>(starts.error());
-    for (std::size_t s = 0; s < starts->size(); ++s) {
-      const std::size_t end = s + 1 < starts->size() ? (*starts)[s + 1] : count;
-      plan.classes.push_back({.role = "stage " + std::to_string(s),
-                              .ranks = gpus / job.parallel.pipeline,
-                              .stage = static_cast<std::int64_t>(s),
-                              .chunk = {layers, (*starts)[s], end - (*starts)[s]}});
-    }
-    return {};
-  }
   const std::int64_t slow = job.straggler > 1 ? std::min(job.stragglers.get(), gpus) : 0;
   if (slow < gpus) plan.classes.push_back({.role = "replica", .ranks = gpus - slow, .chunk = {layers, 0, count}});
   if (slow > 0) {
@@ -130,22 +153,31 @@ Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vect
 }
 
 void add_memory(const Job& job, StepPlan& plan) {
-  const std::int64_t stages = job.parallel.pipeline;
   for (RankClass& one : plan.classes) {
     if (!splits_model(job.parallel)) {
       one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
       continue;
     }
-    const bool all_forward = plan.schedule == PipelineSchedule::kGpipe;
-    const Holding holding{.optimizer = plan.model->optimizer,
-                          .zero = job.parallel.zero,
-                          .data_ranks = plan.groups.front().ranks,
-                          .in_flight = stages == 1   ? 1
-                                       : all_forward ? plan.micro_batches
-                                                     : std::min(plan.micro_batches, stages - one.stage),
-                          .offloaded = job.parallel.offload_optimizer};
-    one.memory = memory_of_stage(std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count), holding,
-                                 job.batch, job.precision);
+    Holding holding{.optimizer = plan.model->optimizer,
+                    .zero = job.parallel.zero,
+                    .data_ranks = plan.groups.front().ranks,
+                    .offloaded = job.parallel.offload_optimizer};
+    one.memory = {};
+    for (std::size_t part = 0; part < std::max<std::size_t>(one.parts.size(), 1); ++part) {
+      Chunk chunk = one.chunk;
+      if (!one.parts.empty()) {
+        chunk.first += one.parts[part].first;
+        chunk.count = one.parts[part].count;
+        holding.in_flight = one.parts[part].in_flight;
+      }
+      const MemoryFootprint more = memory_of_stage(std::span(*chunk.layers).subspan(chunk.first, chunk.count), holding,
+                                                   job.batch, job.precision);
+      one.memory.weights += more.weights * static_cast<double>(one.weight_versions);
+      one.memory.gradients += more.gradients;
+      one.memory.optimizer_state += more.optimizer_state;
+      one.memory.activations += more.activations;
+      one.memory.complete = one.memory.complete && more.complete;
+    }
   }
 }
 
@@ -170,15 +202,39 @@ void append(std::vector<Row>& rows, std::vector<Row> more) {
 
 /// The gradients of a class, and its weights where they are shared.
 std::vector<Row> exchanged(const Job& job, const StepPlan& plan, std::size_t rank_class) {
-  std::vector<Row> rows =
-      job.parallel.zero > 0 ? sharded_rows(job, plan, rank_class) : gradients_of(job, plan, rank_class);
+  std::vector<Row> rows;
+  for (const PartChunk& part : part_chunks(plan.classes[rank_class])) {
+    std::vector<Row> more = job.parallel.zero > 0 ? sharded_rows(job, plan, rank_class, part.chunk)
+                                                  : gradients_of(job, plan, rank_class, part.chunk);
+    for (Row& row : more) {
+      row.ready.layer += row.ready.at == Moment::kUpdate ? 0 : part.first;
+      const bool of_layer = row.needed.at == Moment::kForward || row.needed.at == Moment::kBackward;
+      row.needed.layer += of_layer ? part.first : 0;
+    }
+    append(rows, std::move(more));
+  }
   if (plan.exchange.overlap != Overlap::kNone || !splits_model(job.parallel)) return rows;
   // Nothing hidden: gradients wait for backward, and kernels for all that is sent.
+  const RankClass& one = plan.classes[rank_class];
+  const std::size_t last = one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), rank_class)].first;
   for (Row& row : rows) {
-    if (row.needed.at == Moment::kUpdate) row.ready = {Moment::kBackward, 0};
+    if (row.needed.at == Moment::kUpdate) row.ready = {Moment::kBackward, last};
     row.in_the_way = true;
   }
   return rows;
+}
+
+/// Where a class has a layer of the model, as it is cut.
+std::optional<std::size_t> layer_of(const RankClass& one, std::size_t layer) {
+  if (one.parts.empty()) {
+    return layer < one.chunk.first || layer >= one.chunk.first + one.chunk.count
+               ? std::nullopt
+               : std::optional<std::size_t>(layer - one.chunk.first);
+  }
+  for (const Part& part : one.parts) {
+    if (layer >= part.layer && layer < part.layer + part.count) return part.first + (layer - part.layer);
+  }
+  return std::nullopt;
 }
 
 void add_rows(const Job& job, const std::vector<Row>& tensor_rows, StepPlan& plan) {
@@ -194,8 +250,9 @@ void add_rows(const Job& job, const std::vector<Row>& tensor_rows, StepPlan& pla
     append(plan.rows, exchanged(job, plan, c));
     if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(job, plan, c));
     for (Row row : tensor_rows) {
-      if (row.ready.layer < one.chunk.first || row.ready.layer >= one.chunk.first + one.chunk.count) continue;
-      row.ready.layer -= one.chunk.first;
+      const auto at = layer_of(one, row.ready.layer);
+      if (!at) continue;
+      row.ready.layer = *at;
       row.needed = row.ready;
       row.rank_class = row.needed_by = c;
       row.group = 1;  // beside the data group

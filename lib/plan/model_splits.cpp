@@ -1,4 +1,4 @@
-// A model split over ranks: tensors, stages, states, and the host's memory.
+// A model split over ranks: tensors, states, and the host's memory.
 #include <algorithm>
 #include <string>
 
@@ -9,13 +9,6 @@ namespace ddlsim::plan {
 namespace {
 
 using primitives::CollectiveOp;
-
-/// The group of an axis that the plan already has.
-std::size_t group_of(const StepPlan& plan, Axis axis) {
-  const auto found =
-      std::find_if(plan.groups.begin(), plan.groups.end(), [&](const RankGroup& g) { return g.along == axis; });
-  return static_cast<std::size_t>(found - plan.groups.begin());
-}
 
 DataSize parameters_of(const workload::Layer& layer, Precision precision) {
   double elements = 0;
@@ -49,9 +42,8 @@ Expected<TensorSplit> split_tensors(const Job& job, const workload::Model& model
   return split;
 }
 
-std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t rank_class) {
+std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t rank_class, const Chunk& chunk) {
   const auto ranks = static_cast<double>(plan.groups.front().ranks);
-  const Chunk& chunk = plan.classes[rank_class].chunk;
   const bool weights_too = job.parallel.zero >= 3;
   std::vector<std::size_t> owning;  // layers that have parameters
   for (std::size_t i = 0; i < chunk.count; ++i) {
@@ -89,55 +81,6 @@ std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t 
   for (std::size_t n = 0; !weights_too && n < owning.size(); ++n) {
     row(CollectiveOp::kAllGather, owning[n], {Moment::kUpdate, 0}, {}, false);
     rows.back().in_the_way = true;
-  }
-  return rows;
-}
-
-Expected<std::vector<std::size_t>> stage_starts(const Job& job, std::size_t layers) {
-  const auto stages = static_cast<std::size_t>(job.parallel.pipeline);
-  std::vector<std::size_t> starts{0};
-  if (job.parallel.cuts.empty()) {
-    for (std::size_t s = 1; s < stages; ++s) starts.push_back(s * layers / stages);
-  } else {
-    starts.insert(starts.end(), job.parallel.cuts.begin(), job.parallel.cuts.end());
-  }
-  if (starts.size() != stages) {
-    return fail(ErrorCode::kInvalidArgument, std::to_string(job.parallel.cuts.size()) + " cuts for " +
-                                                 std::to_string(stages) + " stages: one fewer than stages are needed");
-  }
-  for (std::size_t s = 0; s < stages; ++s) {
-    const std::size_t end = s + 1 < stages ? starts[s + 1] : layers;
-    if (starts[s] < end) continue;
-    return fail(ErrorCode::kInvalidArgument, "stage " + std::to_string(s) + " has no layer", {},
-                {"at most " + std::to_string(layers) + " stages, each beginning after the one before"});
-  }
-  return starts;
-}
-
-std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
-  const std::size_t group = group_of(plan, Axis::kPipeline);
-  const DataSize element = activation_size(job.precision);
-  const auto batch = static_cast<double>(job.batch);
-  std::vector<Row> rows;
-  for (std::size_t s = 0; s + 1 < plan.classes.size(); ++s) {
-    const Chunk& chunk = plan.classes[s].chunk;
-    const DataSize crossing = element * (static_cast<double>(chunk[chunk.count - 1].output_elements) * batch);
-    rows.push_back({.op = CollectiveOp::kSendRecv,
-                    .size = crossing,
-                    .ready = {Moment::kForward, chunk.count - 1},
-                    .needed = {Moment::kForward, 0},
-                    .rank_class = s,
-                    .needed_by = s + 1,
-                    .group = group,
-                    .every_pass = true});
-    rows.push_back({.op = CollectiveOp::kSendRecv,
-                    .size = crossing,
-                    .ready = {Moment::kBackward, 0},
-                    .needed = {Moment::kBackward, chunk.count - 1},
-                    .rank_class = s + 1,
-                    .needed_by = s,
-                    .group = group,
-                    .every_pass = true});
   }
   return rows;
 }

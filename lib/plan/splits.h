@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ddlsim/plan/job.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 
@@ -21,17 +22,37 @@ struct TensorSplit {
 /// Servers and exchange of gradients that the strategy has, of a job of several data-parallel ranks.
 void exchange_by(const Job& job, StepPlan& plan);
 
-/// The gradients of a class as its strategy sends them.
-[[nodiscard]] std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, std::size_t rank_class);
+/// The gradients of one of a class's parts, as its strategy sends them. Points count from the part's first layer.
+[[nodiscard]] std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, std::size_t rank_class,
+                                            const Chunk& chunk);
 
-/// The gradients and weights of a class that shares them with its data group.
-[[nodiscard]] std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t rank_class);
+/// The gradients and weights of one of a class's parts that shares them with its data group. Points count likewise.
+[[nodiscard]] std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t rank_class,
+                                            const Chunk& chunk);
 
-/// Where the stages of a pipeline begin. Errors: kInvalidArgument for cuts that leave a stage without a layer.
-[[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job, std::size_t layers);
+/// The pipeline that a job asks for.
+[[nodiscard]] Pipeline pipeline_of(const Job& job);
 
-/// What crosses from each stage to the next, and back.
+/// Where the parts of a pipeline begin, in the order in which a micro-batch meets them. Errors: kInvalidArgument for
+/// cuts that leave one without a layer, and for more parts than layers.
+[[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job,
+                                                              const std::vector<workload::Layer>& layers);
+
+/// A class for every rank of the pipeline.
+[[nodiscard]] Expected<void> add_stages(const Job& job,
+                                        const std::shared_ptr<const std::vector<workload::Layer>>& layers,
+                                        StepPlan& plan);
+
+/// What crosses from each part to the next, and back.
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
+
+/// A class's parts as chunks of their own, with what to add to their layers' numbers: those whose backward comes first
+/// stand first.
+struct PartChunk {
+  Chunk chunk;
+  std::size_t first = 0;
+};
+[[nodiscard]] std::vector<PartChunk> part_chunks(const RankClass& one);
 
 /// Gradients to the host, the update there, and weights back: of all, or of a rank's share where states are shared.
 [[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t rank_class);

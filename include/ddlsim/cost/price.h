@@ -81,7 +81,10 @@ struct PricedLayer {
 struct PricedClass {
   std::vector<PricedLayer> forward;   // first layer first
   std::vector<PricedLayer> backward;  // last layer first
-  Time compute{};                     // of one forward and backward pass
+  // The same in two, where the plan's schedule splits it; else empty.
+  std::vector<PricedLayer> backward_input{};
+  std::vector<PricedLayer> backward_weights{};
+  Time compute{};  // of one forward and backward pass
   Time memory{};
   Time update{};  // of the weights, on the GPU
 };

@@ -8,11 +8,16 @@
 //                     kernels, in the tensor group (Megatron-LM, Shoeybi et al. 2019, figure 4)
 //   zero    (1, 2, 3) gradients are reduce-scattered and weights all-gathered; at 3 weights are gathered before each
 //                     layer's forward and backward, `prefetch` layers ahead (Rajbhandari et al., SC 2020)
-//   pipeline (p)      a class per stage; activations and their gradients cross in every micro-batch
+//   pipeline (p)      a class per rank of the pipeline, with one stage or several parts of the model; activations and
+//                     their gradients cross in every micro-batch (plan/order.h; where the model is cut: see below)
 //   offload           gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021);
 //                     where states are shared (zero) a rank's share of them
 // The data-parallel degree is what the others leave: GPUs / (t p). Ranks fill servers in the order tensor, data,
 // pipeline, so tensor groups are innermost.
+//
+// Stages are cut between a model's alike blocks, as many for each where that works out (what stands before the blocks
+// goes with the first, head and loss with the last); otherwise so that the heaviest, by FLOPs, is as light as possible.
+// DualPipe keeps two copies of every stage, so twice as many ranks share a gradient.
 //
 // Memory per class is lowered beside the rows (plan/memory.h), so that time and memory never disagree about who holds
 // what. Limits: tensor degrees cut layers that keep their operator (a measured or fused layer does not); parameter
