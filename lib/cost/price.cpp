@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -128,8 +129,9 @@ class Pricing {
  private:
   [[nodiscard]] LayerTime time_of(const workload::Layer& layer, const LayerTimes& known, Pass pass,
                                   const ReachedRates& rates) const {
-    if (layers_.calibrated) return varied(pass == Pass::kForward ? known.forward : known.backward, variation_);
-    if (same_rates_) return pass == Pass::kForward ? known.forward : known.backward;
+    const LayerTime& nominal = pass == Pass::kForward ? known.forward : known.backward;
+    if (same_rates_) return nominal;
+    if (layers_.calibrated) return varied(nominal, variation_);
     return layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
   }
 
@@ -142,14 +144,25 @@ class Pricing {
     return {backward.compute * share, backward.memory * share};
   }
 
-  /// A layer's backward in two. Both parts have a kernel at least, if they take time.
-  static void split(const workload::Layer& layer, const PricedLayer& backward, Time weights, PricedClass& priced) {
-    const Time input = max(backward.time - weights, Time::zero());
-    const int all = layer.backward_kernels;
-    const int later = weights > Time::zero() ? std::clamp(weights_share(layer).kernels, 1, std::max(all - 1, 1)) : 0;
-    const int first = input > Time::zero() || later == 0 ? std::max(all - later, all > 0 ? 1 : 0) : 0;
-    priced.backward_input.push_back(PricedLayer::of(input, first));
-    priced.backward_weights.push_back(PricedLayer::of(weights, later));
+  /// Backward of a class's layers in two. Both parts of a layer have a kernel at least, if they take time.
+  void split(std::span<const workload::Layer> layers, std::span<const LayerTimes> known, const ReachedRates& rates,
+             double factor, PricedClass& priced) const {
+    std::vector<PricedLayer> inputs;
+    std::vector<PricedLayer> weights;
+    for (std::size_t i = layers.size(); i-- > 0;) {
+      const PricedLayer& backward = priced.backward[layers.size() - 1 - i];
+      const LayerTime put_off = weights_of(layers[i], known[i], rates);
+      const Time later = put_off.compute * factor + put_off.memory * factor;
+      const Time first = max(backward.time - later, Time::zero());
+      const int all = layers[i].backward_kernels;
+      const int of_weights =
+          later > Time::zero() ? std::clamp(weights_share(layers[i]).kernels, 1, std::max(all - 1, 1)) : 0;
+      const bool any = first > Time::zero() || of_weights == 0;
+      inputs.push_back(PricedLayer::of(first, any ? std::max(all - of_weights, all > 0 ? 1 : 0) : 0));
+      weights.push_back(PricedLayer::of(later, of_weights));
+    }
+    priced.backward_input = std::move(inputs);
+    priced.backward_weights = std::move(weights);
   }
 
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
@@ -165,24 +178,26 @@ class Pricing {
   [[nodiscard]] PricedClass laid_out(std::size_t c, const ReachedRates& rates, double factor) const {
     const plan::RankClass& one = plan_.classes[c];
     const std::size_t count = one.chunk.count;
+    const std::span layers = std::span(*one.chunk.layers).subspan(one.chunk.first, count);
+    const std::span known = std::span(layers_.layers).subspan(layers_.first[c], count);
     PricedClass priced;
-    priced.forward.reserve(count);
-    priced.backward.reserve(count);
-    const auto scaled = [&](LayerTime time) { return LayerTime{time.compute * factor, time.memory * factor}; };
-    const auto add = [&](std::size_t i, Pass pass, int kernels, std::vector<PricedLayer>& to) {
-      const LayerTime time = scaled(time_of(one.chunk[i], layers_.layers[layers_.first[c] + i], pass, rates));
-      priced.compute += time.compute;
-      priced.memory += time.memory;
-      to.push_back(PricedLayer::of(time.total(), kernels));
+    const auto laid = [&](std::size_t i, Pass pass, int kernels) {
+      const LayerTime time = time_of(layers[i], known[i], pass, rates);
+      const Time compute = time.compute * factor;
+      const Time memory = time.memory * factor;
+      priced.compute += compute;
+      priced.memory += memory;
+      return PricedLayer::of(compute + memory, kernels);
     };
-    for (std::size_t i = 0; i < count; ++i) add(i, Pass::kForward, one.chunk[i].forward_kernels, priced.forward);
-    for (std::size_t i = count; i-- > 0;) add(i, Pass::kBackward, one.chunk[i].backward_kernels, priced.backward);
-    if (plan::splits_backward(plan_.schedule) && plan_.classes.size() > 1) {
-      for (std::size_t i = count; i-- > 0;) {
-        const Time weights = scaled(weights_of(one.chunk[i], layers_.layers[layers_.first[c] + i], rates)).total();
-        split(one.chunk[i], priced.backward[count - 1 - i], weights, priced);
-      }
+    std::vector<PricedLayer> forward(count);
+    std::vector<PricedLayer> backward(count);
+    for (std::size_t i = 0; i < count; ++i) forward[i] = laid(i, Pass::kForward, layers[i].forward_kernels);
+    for (std::size_t i = count; i-- > 0;) {
+      backward[count - 1 - i] = laid(i, Pass::kBackward, layers[i].backward_kernels);
     }
+    priced.forward = std::move(forward);
+    priced.backward = std::move(backward);
+    if (plan::splits_backward(plan_.schedule) && plan_.classes.size() > 1) split(layers, known, rates, factor, priced);
     priced.update = layers_.update[c] / variation_.memory * factor;
     return priced;
   }

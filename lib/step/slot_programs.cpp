@@ -138,10 +138,10 @@ void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, b
   const std::size_t first = one.parts.empty() ? 0 : one.parts[part].first;
   const std::size_t count = one.parts.empty() ? priced.forward.size() : one.parts[part].count;
   const bool forward = kind == SlotKind::kForward;
-  const std::vector<cost::PricedLayer>& layers = forward                            ? priced.forward
-                                                 : kind == SlotKind::kBackward      ? priced.backward
-                                                 : kind == SlotKind::kBackwardInput ? priced.backward_input
-                                                                                    : priced.backward_weights;
+  const cost::PricedLayers& layers = forward                            ? priced.forward
+                                     : kind == SlotKind::kBackward      ? priced.backward
+                                     : kind == SlotKind::kBackwardInput ? priced.backward_input
+                                                                        : priced.backward_weights;
   const std::size_t begun = segments_.size();
   Segment segment;
   open(segment);
