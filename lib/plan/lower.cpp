@@ -1,7 +1,6 @@
 #include "ddlsim/plan/lower.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,129 +10,9 @@
 namespace ddlsim::plan {
 namespace {
 
-bool runs_both_ways(const Parallel& parallel) { return parallel.pipeline > 1 && directions_of(parallel.schedule) == 2; }
-
-/// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
-Expected<void> check_exchange(const Job& job) {
-  const auto refuse = [](std::string what, std::string note) {
-    return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
-  };
-  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline || runs_both_ways(job.parallel);
-  const bool sharded = job.parallel.zero > 0;
-  if (job.overlap == Overlap::kIdeal) {
-    return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
-                  "use overlap backward or none");
-  }
-  if (!shared) return {};
-  if (job.strategy.priority) return refuse("gradients of a split model by priority", "use strategy.priority no");
-  if (!sharded && grouping_of(job.strategy) == Grouping::kFusion) {
-    return refuse("gradients of a split model fused by a coordinator's cycles", "use strategy.grouping buckets");
-  }
-  if (sharded && job.strategy.compression != Compression::kNone) {
-    return refuse("compressed gradients that are reduce-scattered", "use strategy.compression none, or zero 0");
-  }
-  return {};
-}
-
 /// Settings that have no lowering yet: refused, for ignored they would be wrong.
 Expected<void> check_known(const Parallel& parallel) {
-  const Parallel plain;
-  const auto unknown = [](std::string_view what) {
-    return fail(ErrorCode::kUnsupported, std::string(what) + " has no lowering");
-  };
-  if (parallel.context != 1) return unknown("context parallelism");
-  if (parallel.expert != 1) return unknown("expert parallelism");
-  if (parallel.order != plain.order) return unknown("another order of axes");
-  if (parallel.sequence) return unknown("sequence parallelism");
-  if (parallel.shard_ranks != 0) return unknown("sharding within a part of the replicas");
-  if (!parallel.reshard) return unknown("keeping gathered weights");
-  if (parallel.recompute != Recompute::kNone) return unknown("recomputation");
-  if (parallel.offload_activations) return unknown("offload of activations");
-  if (parallel.overlap_tensor) return unknown("overlap inside tensor groups");
-  if (parallel.states) return unknown("another format of states");
-  if (parallel.lora_rank != 0) return unknown("LoRA");
-  return {};
-}
-
-/// Micro-batches and stages that the schedule has, and what does not go with it.
-Expected<void> check_schedule(const Job& job) {
-  const Parallel& parallel = job.parallel;
-  const auto named = [&] { return "schedule " + std::string(name_of(kPipelineSchedules, parallel.schedule)); };
-  if (parallel.virtual_stages < 1) {
-    return fail(ErrorCode::kInvalidArgument, "parallel.virtual_stages below one", {}, {"valid: 1 and more"});
-  }
-  if (parallel.pipeline == 1) {
-    if (parallel.virtual_stages == 1) return {};
-    return fail(ErrorCode::kInvalidArgument, "parts of a rank without a pipeline", {},
-                {"use parallel.pipeline of 2 and more, or parallel.virtual_stages 1"});
-  }
-  if (auto sound = check(pipeline_of(job)); !sound) return sound;
-  if (splits_backward(parallel.schedule) && job.model->measured) {
-    return fail(ErrorCode::kUnsupported,
-                named() + ": measured layers do not say how much of their backward is the weights'", {},
-                {"use schedule 1f1b or interleaved"});
-  }
-  if (is_asynchronous(parallel.schedule) && parallel.zero > 0) {
-    return fail(ErrorCode::kUnsupported, named() + " keeps versions of whole weights, and zero shares them", {},
-                {"use zero 0, or schedule 1f1b"});
-  }
-  if (is_asynchronous(parallel.schedule) && parallel.offload_optimizer) {
-    return fail(ErrorCode::kUnsupported, named() + " with an optimizer on the host", {}, {"use schedule 1f1b"});
-  }
-  return {};
-}
-
-Expected<void> check_splits(const Job& job) {
-  const Parallel& parallel = job.parallel;
-  if (auto known = check_known(parallel); !known) return known;
-  const auto bad = [](std::string what, std::string note) {
-    return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
-  };
-  if (parallel.tensor < 1 || parallel.pipeline < 1) return bad("a degree below one", "valid: 1 and more");
-  if (parallel.zero < 0 || parallel.zero > 3) {
-    return bad("zero " + std::to_string(parallel.zero), "valid: 0, 1, 2, 3");
-  }
-  if (auto schedule = check_schedule(job); !schedule) return schedule;
-  if (!splits_model(parallel)) return {};
-  if (job.strategy.kind != StrategyKind::kAllReduce) {
-    return fail(ErrorCode::kUnsupported, "parameter servers hold whole models: no part of one can be split", {},
-                {"use strategy allreduce"});
-  }
-  if (auto exchange = check_exchange(job); !exchange) return exchange;
-  if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "a split model on GPUs of two speeds");
-  const std::int64_t gpus = job.cluster.gpus();
-  if (gpus % parallel.tensor != 0 || gpus / parallel.tensor % parallel.pipeline != 0) {
-    return bad(std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) +
-                   " times pipeline " + std::to_string(parallel.pipeline),
-               "the data-parallel degree is what the others leave");
-  }
-  return {};
-}
-
-Expected<void> add_groups(const Job& job, StepPlan& plan) {
-  plan.grid.gpus_per_node = job.cluster.gpus_per_node;
-  const auto along = [&](Axis axis) -> std::int64_t& { return plan.grid.along[static_cast<std::size_t>(axis)]; };
-  along(Axis::kTensor) = job.parallel.tensor;
-  along(Axis::kPipeline) = job.parallel.pipeline;
-  along(Axis::kData) = job.cluster.gpus() / job.parallel.tensor / job.parallel.pipeline;
-  for (const Axis axis : {Axis::kData, Axis::kTensor, Axis::kPipeline}) {
-    if (axis != Axis::kData && plan.grid.at(axis) == 1) continue;
-    auto group = group_along(plan.grid, axis);
-    if (!group) return tl::unexpected<Error>(group.error());
-    // Both directions of DualPipe have a copy of every stage, on ranks that mirror each other.
-    if (axis == Axis::kData && runs_both_ways(job.parallel)) {
-      const auto across = group_along(plan.grid, Axis::kPipeline);
-      if (!across) return tl::unexpected<Error>(across.error());
-      group->ranks *= 2;
-      if (across->nodes > 1) group->nodes *= 2;
-    }
-    // Neighbouring stages talk in pairs.
-    if (axis == Axis::kPipeline) {
-      group->ranks = 2;
-      group->nodes = std::min<std::int64_t>(group->nodes, 2);
-    }
-    plan.groups.push_back(*group);
-  }
+  if (parallel.states) return fail(ErrorCode::kUnsupported, "another format of states has no lowering");
   return {};
 }
 
@@ -160,7 +39,7 @@ void add_memory(const Job& job, StepPlan& plan) {
     }
     Holding holding{.optimizer = plan.model->optimizer,
                     .zero = job.parallel.zero,
-                    .data_ranks = plan.groups.front().ranks,
+                    .data_ranks = sharing_ranks(plan, false),
                     .offloaded = job.parallel.offload_optimizer};
     one.memory = {};
     for (std::size_t part = 0; part < std::max<std::size_t>(one.parts.size(), 1); ++part) {
@@ -182,84 +61,99 @@ void add_memory(const Job& job, StepPlan& plan) {
 }
 
 /// What the optimizer reads and writes where one rank of a class updates its weights.
-DataSize updated_by(const Job& job, const StepPlan& plan, const Chunk& chunk) {
+DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& split, const Chunk& chunk) {
   const workload::Model& model = *plan.model;
   double elements = 0;
   if (!splits_model(job.parallel)) {
     elements = workload::gradient_elements(model, job.batch * job.strategy.accumulation);
   } else {
     for (std::size_t i = 0; i < chunk.count; ++i) {
-      for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor);
+      const bool experts = split.is(split.experts, chunk.first + i);
+      const double ranks = job.parallel.zero >= 1 ? static_cast<double>(sharing_ranks(plan, experts)) : 1.0;
+      for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor) / ranks;
     }
-    if (job.parallel.zero >= 1) elements /= static_cast<double>(plan.groups.front().ranks);
   }
   return bytes(4) * elements * update_accesses(model.optimizer);
 }
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
+  for (Row& row : more) {
+    if (row.after != kNoRow) row.after += rows.size();
+  }
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-/// The gradients of a class, and its weights where they are shared.
-std::vector<Row> exchanged(const Job& job, const StepPlan& plan, std::size_t rank_class) {
-  std::vector<Row> rows;
-  for (const PartChunk& part : part_chunks(plan.classes[rank_class])) {
-    std::vector<Row> more = job.parallel.zero > 0 ? sharded_rows(job, plan, rank_class, part.chunk)
-                                                  : gradients_of(job, plan, rank_class, part.chunk);
-    for (Row& row : more) {
-      row.ready.layer += row.ready.at == Moment::kUpdate ? 0 : part.first;
-      const bool of_layer = row.needed.at == Moment::kForward || row.needed.at == Moment::kBackward;
-      row.needed.layer += of_layer ? part.first : 0;
-    }
-    append(rows, std::move(more));
-  }
-  if (plan.exchange.overlap != Overlap::kNone || !splits_model(job.parallel)) return rows;
-  // Nothing hidden: gradients wait for backward, and kernels for all that is sent.
-  const RankClass& one = plan.classes[rank_class];
-  const std::size_t last = one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), rank_class)].first;
+/// Without overlap nothing is hidden: gradients wait for backward, and kernels for all that is sent.
+void stop_for(std::vector<Row>& rows, std::size_t last_layer) {
   for (Row& row : rows) {
-    if (row.needed.at == Moment::kUpdate) row.ready = {Moment::kBackward, last};
+    if (row.needed.at == Moment::kUpdate) row.ready = {Moment::kBackward, last_layer};
     row.in_the_way = true;
+  }
+}
+
+/// What the ranks of a class send around the layers of a part.
+std::vector<Row> rows_within(const SplitModel& split, const Chunk& chunk, std::size_t rank_class) {
+  std::vector<Row> rows;
+  for (Row row : split.rows) {
+    const auto inside = [&](std::size_t layer) { return layer >= chunk.first && layer < chunk.first + chunk.count; };
+    if (!inside(row.needed.layer)) continue;
+    // What a stage's first or last layer gathers is gathered where the stage starts.
+    if (!inside(row.ready.layer)) row.ready.layer = row.needed.layer;
+    row.ready.layer -= chunk.first;
+    row.needed.layer -= chunk.first;
+    row.rank_class = row.needed_by = rank_class;
+    rows.push_back(row);
   }
   return rows;
 }
 
-/// Where a class has a layer of the model, as it is cut.
-std::optional<std::size_t> layer_of(const RankClass& one, std::size_t layer) {
-  if (one.parts.empty()) {
-    return layer < one.chunk.first || layer >= one.chunk.first + one.chunk.count
-               ? std::nullopt
-               : std::optional<std::size_t>(layer - one.chunk.first);
-  }
-  for (const Part& part : one.parts) {
-    if (layer >= part.layer && layer < part.layer + part.count) return part.first + (layer - part.layer);
-  }
-  return std::nullopt;
-}
-
-void add_rows(const Job& job, const std::vector<Row>& tensor_rows, StepPlan& plan) {
-  exchange_by(job, plan);
-  const bool stages = job.parallel.pipeline > 1;
-  const bool among_layers = plan.model->measured && plan.model->measured->update;
-  for (std::size_t c = 0; c < plan.classes.size(); ++c) {
-    RankClass& one = plan.classes[c];
-    // GPUs of two speeds send the same gradients.
-    if (c > 0 && !stages) break;
-    one.updated = updated_by(job, plan, one.chunk);
-    one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
-    append(plan.rows, exchanged(job, plan, c));
-    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(job, plan, c));
-    for (Row row : tensor_rows) {
-      const auto at = layer_of(one, row.ready.layer);
-      if (!at) continue;
-      row.ready.layer = *at;
-      row.needed = row.ready;
-      row.rank_class = row.needed_by = c;
-      row.group = 1;  // beside the data group
-      plan.rows.push_back(row);
+/// From points of a part's layers to those of its class.
+std::vector<Row> shifted(std::vector<Row> rows, std::size_t by) {
+  for (Row& row : rows) {
+    for (Point* point : {&row.ready, &row.needed}) {
+      const bool of_layer = point->at == Moment::kForward || point->at == Moment::kBackward;
+      if (of_layer || point->at == Moment::kBegin) point->layer += by;
     }
   }
+  return rows;
+}
+
+void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPlan& plan) {
+  RankClass& one = plan.classes[c];
+  const bool among_layers = plan.model->measured && plan.model->measured->update;
+  one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
+  const auto parts = part_chunks(one, split);
+  std::vector<Row> exchanged;
+  std::vector<Row> others;
+  for (const PartChunk& part : parts) {
+    const DataSize updated = updated_by(job, plan, split, part.chunk);
+    one.updated += updated;
+    append(exchanged, shifted(job.parallel.zero > 0 ? sharded_rows(job, plan, split, c, part.chunk)
+                                                    : gradients_of(job, plan, split, c, part.chunk),
+                              part.first));
+    const auto add = [&](std::vector<Row> rows) { append(others, shifted(std::move(rows), part.first)); };
+    if (job.parallel.offload_optimizer) add(offload_rows(job, plan, split, c, part.chunk, updated));
+    if (job.parallel.offload_activations) add(activation_rows(job, split, c, part.chunk));
+    add(rows_of_norms(plan, split, c, part.chunk));
+    add(rows_within(split, part.chunk, c));
+  }
+  if (plan.exchange.overlap == Overlap::kNone && splits_model(job.parallel)) {
+    stop_for(exchanged, one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), c)].first);
+  }
+  append(plan.rows, std::move(exchanged));
+  append(plan.rows, std::move(others));
+}
+
+void add_rows(const Job& job, const SplitModel& split, StepPlan& plan) {
+  exchange_by(job, plan);
+  const bool stages = job.parallel.pipeline > 1;
+  for (std::size_t c = 0; c < plan.classes.size(); ++c) {
+    // GPUs of two speeds send the same gradients.
+    if (c > 0 && !stages) break;
+    add_rows_of(job, split, c, plan);
+  }
   if (stages) append(plan.rows, boundary_rows(job, plan));
+  if (stages) append(plan.rows, rows_of_tied(plan));
   for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
     plan.classes[c].updated = plan.classes[0].updated;
     plan.classes[c].updates_on_gpu = plan.classes[0].updates_on_gpu;
@@ -274,32 +168,6 @@ bool splits_model(const Parallel& parallel) {
          parallel.recompute != Recompute::kNone || parallel.states.has_value() || parallel.lora_rank > 0;
 }
 
-std::int64_t Grid::ranks() const {
-  std::int64_t all = 1;
-  for (const std::int64_t ranks : along) all *= ranks;
-  return all;
-}
-
-Expected<RankGroup> group_along(const Grid& grid, Axis axis) {
-  std::int64_t inner = 1;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(axis); ++i) inner *= grid.along[i];
-  const std::int64_t ranks = grid.at(axis);
-  // Ranks `inner` apart: so many of them fit into one server.
-  const std::int64_t fitting = std::max<std::int64_t>(1, grid.gpus_per_node / inner);
-  const std::int64_t per_node = std::min(ranks, fitting);
-  const auto fits = [&](std::int64_t span) { return grid.gpus_per_node % span == 0 || span % grid.gpus_per_node == 0; };
-  if (!fits(inner) || !fits(inner * ranks)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "a group of " + std::to_string(ranks) + " ranks, " + std::to_string(inner) +
-                    " apart, does not stand alike on servers of " + std::to_string(grid.gpus_per_node) + " GPUs",
-                {}, {"choose degrees that divide the GPUs of a server, or are multiples of them"});
-  }
-  return RankGroup{.along = axis,
-                   .ranks = ranks,
-                   .nodes = ranks / per_node,
-                   .siblings = std::max<std::int64_t>(1, grid.gpus_per_node / per_node)};
-}
-
 Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
   if (!job.fusion.pointwise && !job.fusion.attention) return job.model;
   auto fused = workload::fused(*job.model, job.fusion);
@@ -308,6 +176,7 @@ Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
 }
 
 Expected<StepPlan> lower(const Job& job) {
+  if (auto known = check_known(job.parallel); !known) return tl::unexpected<Error>(known.error());
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
     return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
@@ -323,18 +192,16 @@ Expected<StepPlan> lower(const Job& job) {
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;
-  plan.input = plan.model->input_per_sample * static_cast<double>(job.batch);
-  if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
-  TensorSplit tensors{chunk_of(plan.model).layers, {}};
-  if (job.parallel.tensor > 1) {
-    auto split = split_tensors(job, *plan.model);
-    if (!split) return tl::unexpected<Error>(split.error());
-    tensors = std::move(*split);
-  }
-  if (auto classed = add_classes(job, tensors.layers, plan); !classed) return tl::unexpected<Error>(classed.error());
-  add_rows(job, tensors.rows, plan);
-  add_memory(job, plan);
   plan.folds = !splits_model(job.parallel);
+  plan.input =
+      plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
+  if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
+  if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
+  const auto split = split_model(job, plan);
+  if (!split) return tl::unexpected<Error>(split.error());
+  if (auto classed = add_classes(job, split->layers, plan); !classed) return tl::unexpected<Error>(classed.error());
+  add_rows(job, *split, plan);
+  add_memory(job, plan);
   return plan;
 }
 

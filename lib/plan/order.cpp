@@ -224,7 +224,7 @@ class BothWays {
   std::deque<std::pair<std::size_t, std::int64_t>> waiting_;  // for their weights' pass
 };
 
-std::string name_of(const Slot& slot, bool parts) {
+std::string slot_words(const Slot& slot, bool parts) {
   std::string text;
   switch (slot.kind) {
     case SlotKind::kForward: text = "forward "; break;
@@ -329,10 +329,12 @@ Place place_of(const Pipeline& pipeline, std::size_t position, std::int64_t dire
 
 std::int64_t passes_of(const Pipeline& pipeline) { return pipeline.micro_batches / directions_of(pipeline.schedule); }
 
+std::int64_t first_micro_batch(const Pipeline& pipeline, std::size_t part) {
+  return pipeline.schedule == PipelineSchedule::kDualPipe && part == 1 ? passes_of(pipeline) : 0;
+}
+
 std::int64_t last_micro_batch(const Pipeline& pipeline, std::size_t part) {
-  const std::int64_t passes = passes_of(pipeline);
-  const bool second = pipeline.schedule == PipelineSchedule::kDualPipe && part == 1;
-  return second ? 2 * passes - 1 : passes - 1;
+  return first_micro_batch(pipeline, part) + passes_of(pipeline) - 1;
 }
 
 std::size_t last_part(const Pipeline& pipeline, std::size_t stage) {
@@ -357,7 +359,7 @@ bool is_asynchronous(PipelineSchedule schedule) {
 Expected<void> check(const Pipeline& pipeline) {
   const auto bad = [&](std::string what, std::string note) {
     return fail(ErrorCode::kInvalidArgument,
-                "schedule " + std::string(ddlsim::name_of(kPipelineSchedules, pipeline.schedule)) + " " + what, {},
+                "schedule " + std::string(name_of(kPipelineSchedules, pipeline.schedule)) + " " + what, {},
                 {std::move(note)});
   };
   const std::int64_t p = pipeline.stages;
@@ -443,7 +445,7 @@ Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const s
     std::string stuck;
     for (std::size_t s = 0; s < stages.size(); ++s) {
       if (next[s] < stages[s].size()) {
-        stuck += (stuck.empty() ? "" : ", ") + name_of(stages[s][next[s]], parts_of(pipeline) > 1);
+        stuck += (stuck.empty() ? "" : ", ") + slot_words(stages[s][next[s]], parts_of(pipeline) > 1);
       }
     }
     return fail(ErrorCode::kInvalidArgument, "a cyclic order: each of these waits for another: " + stuck);

@@ -1,10 +1,10 @@
 // A pipeline's stages: where the model is cut, who has which part, what crosses.
 //
-// A model of alike blocks is cut between blocks: what stands before the first belongs to the first stage, what follows
-// the last (head and loss) to the last. Where the parts divide the blocks every part gets as many (Megatron-LM). Else,
-// and where a model has no alike blocks, the parts are contiguous and the one with the most work has as little as
-// possible: forward and backward FLOPs, bytes read and written where FLOPs are alike. Models with residual sums are cut
-// behind them. Among cuts that are equally good the first stages have less, as they keep the most micro-batches.
+// Cut between blocks (workload/blocks.h): what stands before the first of those that repeat belongs to the first stage,
+// what follows the last (head and loss) to the last. Where they are alike and parts divide them every part gets as many
+// (Megatron-LM). Else parts are contiguous and the one with the most work has as little as possible: forward and
+// backward FLOPs, bytes read and written where FLOPs are alike. Among cuts that are equally good the first stages have
+// less, as they keep the most micro-batches. Models without blocks enough are cut between layers.
 #include <algorithm>
 #include <string>
 
@@ -19,89 +19,36 @@ using workload::Layer;
 using Layers = std::vector<Layer>;
 using Starts = std::vector<std::size_t>;
 
-bool alike(const Layer& a, const Layer& b) {
-  return a.forward_work == b.forward_work && a.backward_work == b.backward_work &&
-         a.forward_elements == b.forward_elements && a.backward_elements == b.backward_elements &&
-         a.output_elements == b.output_elements && a.saved_elements == b.saved_elements &&
-         a.measured.has_value() == b.measured.has_value() && a.parameters == b.parameters &&
-         (a.op ? a.op->index() : 0) == (b.op ? b.op->index() : 0);
-}
-
-/// A sum of two tensors: nothing else is on its way past it.
-bool is_sum(const Layer& layer) {
-  if (!layer.op) return false;
-  const auto* combine = std::get_if<workload::Combine>(&*layer.op);
-  return combine != nullptr && !combine->product;
-}
-
-/// A layer of one tensor that only follows up.
-bool is_pointwise(const Layer& layer) { return layer.op && std::holds_alternative<workload::Pointwise>(*layer.op); }
-
-/// Alike blocks: where each starts, and how long most of them are.
+/// Where a model's blocks begin (workload/blocks.h); what stands between bodies goes with the one before it.
 struct Blocks {
   Starts starts{};
-  std::size_t length = 0;
+  bool repeated = false;  // bodies with attention
+  bool even = false;      // all alike, with nothing between them
 };
 
-/// Layers that repeat every `length`, as far as they do.
-struct Repeats {
-  std::size_t from = 0;
-  std::size_t until = 0;
-};
-
-Repeats longest_repeats(const Layers& layers, std::size_t length) {
-  Repeats best;
-  std::size_t from = 0;
-  for (std::size_t i = 0; i + length < layers.size(); ++i) {
-    if (!alike(layers[i], layers[i + length])) {
-      from = i + 1;
-    } else if (i + 1 + length - from > best.until - best.from) {
-      best = {from, i + 1 + length};
-    }
+Work work_of(const Layers& layers, const workload::Block& block) {
+  Work work;
+  for (std::size_t i = block.first; i < block.first + block.count; ++i) {
+    work += layers[i].forward_work + layers[i].backward_work;
   }
-  return best;
+  return work;
 }
 
-/// Where in the repeats the first block begins: behind a sum if there is one.
-std::size_t first_of(const Layers& layers, const Repeats& repeats, std::size_t length) {
-  const std::size_t spare = (repeats.until - repeats.from) % length;
-  for (std::size_t i = repeats.from; i <= repeats.from + spare; ++i) {
-    if (i > 0 && is_sum(layers[i - 1])) return i;
-  }
-  return repeats.from;
-}
-
-/// Empty where less than half of the layers are alike blocks.
 Blocks blocks_of(const Layers& layers) {
-  constexpr std::size_t kSeen = 3;  // layers by which a block is known again
-  for (std::size_t length = 1; 2 * length <= layers.size(); ++length) {
-    const Repeats repeats = longest_repeats(layers, length);
-    if (2 * (repeats.until - repeats.from) < layers.size() || repeats.until - repeats.from < 2 * length) continue;
-    Blocks blocks{.length = length};
-    const std::size_t first = first_of(layers, repeats, length);
-    // Blocks whose inside differs begin alike (dense and expert layers of one model).
-    const std::size_t seen = std::min(kSeen, length);
-    for (std::size_t i = 0; i < first && length >= kSeen; ++i) {
-      bool same = i + seen <= first;
-      for (std::size_t k = 0; same && k < seen; ++k) same = alike(layers[i + k], layers[first + k]);
-      if (same) blocks.starts.push_back(i);
-    }
-    for (std::size_t i = first; i + length <= repeats.until; i += length) blocks.starts.push_back(i);
-    return blocks;
+  const std::vector<workload::Block> all = workload::blocks_of(layers);
+  Blocks blocks;
+  blocks.repeated = std::any_of(all.begin(), all.end(), [](const workload::Block& one) { return !one.body; });
+  blocks.even = blocks.repeated;
+  const workload::Block* before = nullptr;
+  for (const workload::Block& one : all) {
+    if (blocks.repeated && !one.body) continue;
+    blocks.starts.push_back(one.first);
+    blocks.even = blocks.even && (before == nullptr || (before->first + before->count == one.first &&
+                                                        work_of(layers, *before) == work_of(layers, one)));
+    before = &one;
   }
-  return {};
-}
-
-/// Where parts may begin; the first is 0.
-Starts behind_sums(const Layers& layers) {
-  Starts starts{0};
-  for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
-    if (!is_sum(layers[i])) continue;
-    std::size_t next = i + 1;
-    while (next < layers.size() && is_pointwise(layers[next])) ++next;
-    if (next < layers.size()) starts.push_back(next);
-  }
-  return starts;
+  if (!blocks.starts.empty()) blocks.starts.front() = 0;
+  return blocks;
 }
 
 Starts everywhere(std::size_t layers) {
@@ -166,21 +113,16 @@ Starts balanced(const std::vector<double>& weights, std::size_t parts) {
 }
 
 Starts by_work(const Layers& layers, std::size_t parts, double batch) {
-  Blocks blocks = blocks_of(layers);
+  const Blocks blocks = blocks_of(layers);
   const std::size_t count = blocks.starts.size();
-  Starts starts = blocks.starts;
-  const bool whole = count > 0 && blocks.starts.front() < 2 * blocks.length;  // nothing but an embedding before them
-  if (whole && count >= parts) {
-    starts.front() = 0;
-    if (count % parts == 0) {
-      Starts even;
-      for (std::size_t part = 0; part < parts; ++part) even.push_back(starts[part * (count / parts)]);
-      return even;
-    }
-  } else {
-    starts = behind_sums(layers);
-    if (starts.size() < 2 * parts) starts = everywhere(layers.size());
+  if (blocks.even && count % parts == 0) {
+    Starts even;
+    for (std::size_t part = 0; part < parts; ++part) even.push_back(blocks.starts[part * (count / parts)]);
+    return even;
   }
+  // Pieces that are few are cut themselves.
+  const bool enough = count >= (blocks.repeated ? parts : 2 * parts);
+  const Starts starts = enough ? blocks.starts : everywhere(layers.size());
   Starts picked = balanced(weights_of(layers, starts, batch), parts);
   for (std::size_t& one : picked) one = starts[one];
   return picked;
@@ -274,20 +216,18 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
   return {};
 }
 
-std::vector<PartChunk> part_chunks(const RankClass& one) {
+std::vector<PartChunk> part_chunks(const RankClass& one, const SplitModel& split) {
   if (one.parts.empty()) return {{one.chunk, 0}};
   std::vector<PartChunk> chunks;
   for (std::size_t i = one.parts.size(); i-- > 0;) {
     const Part& part = one.parts[i];
-    chunks.push_back({{one.chunk.layers, one.chunk.first + part.first, part.count}, part.first});
+    chunks.push_back({{split.layers, part.layer, part.count}, part.first});
   }
   return chunks;
 }
 
 std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
   const Pipeline pipeline = pipeline_of(job);
-  std::size_t group = 0;
-  while (plan.groups[group].along != Axis::kPipeline) ++group;
   const DataSize element = activation_size(job.precision);
   const auto batch = static_cast<double>(job.batch);
   std::vector<Row> rows;
@@ -307,7 +247,7 @@ std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
               .in_the_way = !job.parallel.overlap_p2p,
               .rank_class = from.stage,
               .needed_by = to.stage,
-              .group = group,
+              .group = boundary_group(plan, static_cast<std::int64_t>(from.stage), static_cast<std::int64_t>(to.stage)),
               .every_pass = true};
       rows.push_back(row);
       row.ready = {Moment::kBackward, right.first};

@@ -51,7 +51,7 @@ class Endless {
 void Endless::add(std::size_t c, SlotKind kind) {
   Run& sum = loads_[c].run;
   // The last pass of a step has what leaves once; it is counted by channels.
-  for (const Segment& segment : programs_.of(c, 0, kind, false)) {
+  for (const Segment& segment : programs_.of(c, 0, kind, {})) {
     const Run& run = segment.run;
     sum.issue += run.issue;
     sum.work += run.work;
@@ -61,7 +61,7 @@ void Endless::add(std::size_t c, SlotKind kind) {
     for (const std::uint32_t r : programs_.starts(segment)) {
       const Time encoding = step_.rows[r].encoding;
       const plan::Row& row = plan_.rows[r];
-      const Time taken = row.in_the_way ? step_.rows[r].once * static_cast<double>(row.count) : Time::zero();
+      const Time taken = row.in_the_way ? programs_.time_of(r) : Time::zero();
       sum.work += encoding + taken;
       sum.encoding += encoding;
       sum.in_the_way += taken;
@@ -74,7 +74,7 @@ void Endless::add_channels() {
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     const plan::Row& row = plan_.rows[r];
     const std::size_t at = programs_.resource(r);
-    const Time time = step_.rows[r].once * static_cast<double>(row.count);
+    const Time time = programs_.time_of(r);
     const bool own = row.rank_class == row.needed_by;
     if (row.in_the_way && !row.every_pass) loads_[row.rank_class].once += time + step_.rows[r].encoding;
     if (row.in_the_way) continue;

@@ -21,20 +21,47 @@ SlotPrograms::SlotPrograms(const cost::PricedStep& step, const plan::Pipeline& p
     : step_(step), plan_(*step.plan), parts_(static_cast<std::size_t>(plan::parts_of(pipeline))) {
   const std::size_t classes = plan_.classes.size();
   number_resources();
+  keep_rows();
   place_rows();
-  programs_.resize(classes * parts_ * 8);
+  programs_.resize(classes * parts_ * 16);
   const bool apart = plan::splits_backward(pipeline.schedule);
   const bool whole = !apart || pipeline.schedule == plan::PipelineSchedule::kDualPipe;
   for (std::size_t c = 0; c < classes; ++c) {
     for (std::size_t part = 0; part < parts_; ++part) {
-      for (const bool last : {false, true}) {
-        compile(c, part, SlotKind::kForward, last);
-        if (whole) compile(c, part, SlotKind::kBackward, last);
-        if (!apart) continue;
-        compile(c, part, SlotKind::kBackwardInput, last);
-        compile(c, part, SlotKind::kBackwardWeights, last);
-      }
+      compile_all(c, part, SlotKind::kForward);
+      if (whole) compile_all(c, part, SlotKind::kBackward);
+      if (!apart) continue;
+      compile_all(c, part, SlotKind::kBackwardInput);
+      compile_all(c, part, SlotKind::kBackwardWeights);
     }
+  }
+}
+
+void SlotPrograms::compile_all(std::size_t stage, std::size_t part, SlotKind kind) {
+  for (const bool last : {false, true}) {
+    compile(stage, part, kind, {false, last});
+    if (any_with_first_) {
+      compile(stage, part, kind, {true, last});
+    } else {
+      programs_[index(stage, part, kind, {true, last})] = programs_[index(stage, part, kind, {false, last})];
+    }
+  }
+}
+
+/// Whose ends are asked for, and how often.
+void SlotPrograms::keep_rows() {
+  followed_.assign(plan_.rows.size(), false);
+  kept_.assign(plan_.rows.size(), Kept::kNothing);
+  for (const Row& row : plan_.rows) {
+    if (row.after != plan::kNoRow) followed_[row.after] = true;
+    any_with_first_ = any_with_first_ || (!row.every_pass && row.with_first());
+  }
+  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
+    const Row& row = plan_.rows[r];
+    const bool stops_itself = row.in_the_way && row.rank_class == row.needed_by;
+    const bool waited_for = row.needed.at != Moment::kNever && row.lag == 0 && !stops_itself;
+    if (!waited_for && !followed_[r]) continue;
+    kept_[r] = row.every_pass && row.needed.at != Moment::kUpdate ? Kept::kEach : Kept::kLatest;
   }
 }
 
@@ -118,21 +145,22 @@ void SlotPrograms::close(Segment& segment) {
 void SlotPrograms::start(Segment& segment, std::uint32_t r) {
   const Row& row = plan_.rows[r];
   const cost::PricedRow& priced = step_.rows[r];
-  const bool alone = row.in_the_way && row.rank_class == row.needed_by && always_free_[resource_[r]];
+  const bool alone = row.in_the_way && row.rank_class == row.needed_by && always_free_[resource_[r]] &&
+                     row.after == plan::kNoRow && !followed_[r];
   if (!alone) {
     rows_.push_back(r);
     return;
   }
   // After others have started: it waits for none of them, but stands behind.
   if (rows_.size() > segment.starts) close(segment);
-  const Time time = priced.once * static_cast<double>(row.count);
+  const Time time = time_of(r);
   segment.run.delay(priced.encoding + time);
   segment.run.encoding += priced.encoding;
   segment.run.in_the_way += time;
   if (row.op == primitives::CollectiveOp::kAllToAll) segment.run.exchanged += time;
 }
 
-void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, bool last) {
+void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, Turn turn) {
   const plan::RankClass& one = plan_.classes[stage];
   const cost::PricedClass& priced = step_.classes[stage];
   const std::size_t first = one.parts.empty() ? 0 : one.parts[part].first;
@@ -148,7 +176,7 @@ void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, b
   const auto start_all = [&](plan::Point point) {
     for (const At& ready : at(ready_, stage, point)) {
       const Row& row = plan_.rows[ready.row];
-      if (!row.every_pass && !last) continue;
+      if (!row.every_pass && !(row.with_first() ? turn.first : turn.last)) continue;
       if (!forward && !plan::starts_in(row, kind)) continue;
       start(segment, ready.row);
     }
@@ -171,7 +199,7 @@ void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, b
     start_all(point);
   }
   close(segment);
-  programs_[index(stage, part, kind, last)] = {begun, segments_.size() - begun};
+  programs_[index(stage, part, kind, turn)] = {begun, segments_.size() - begun};
 }
 
 }  // namespace ddlsim::step

@@ -49,12 +49,13 @@ class SlotPrograms {
  public:
   SlotPrograms(const cost::PricedStep& step, const plan::Pipeline& pipeline);
 
-  /// Of a pass; `last`: of the part's last micro-batch, with which sums leave.
-  [[nodiscard]] std::span<const Segment> of(const plan::Slot& slot, bool last) const {
-    return of(slot.stage, slot.part, slot.kind, last);
-  }
-  [[nodiscard]] std::span<const Segment> of(std::size_t stage, std::size_t part, plan::SlotKind kind, bool last) const {
-    const Range& range = programs_[index(stage, part, kind, last)];
+  /// Which of a part's micro-batches a pass is of: with the first and the last go rows that go once in a step.
+  struct Turn {
+    bool first = false;
+    bool last = false;
+  };
+  [[nodiscard]] std::span<const Segment> of(std::size_t stage, std::size_t part, plan::SlotKind kind, Turn turn) const {
+    const Range& range = programs_[index(stage, part, kind, turn)];
     return {segments_.data() + range.first, range.count};
   }
   [[nodiscard]] std::span<const std::uint32_t> waits(const Segment& one) const {
@@ -71,6 +72,15 @@ class SlotPrograms {
   [[nodiscard]] std::size_t resource(std::size_t row) const { return resource_[row]; }
   [[nodiscard]] std::size_t resources() const { return resources_; }
 
+  /// What a row takes once it moves.
+  [[nodiscard]] Time time_of(std::size_t row) const {
+    const cost::PricedRow& priced = step_.rows[row];
+    return max(priced.once * static_cast<double>(plan_.rows[row].count) - priced.hidden, Time::zero());
+  }
+  /// How many times of a row others ask for: none, that of its latest pass, or of each micro-batch.
+  enum class Kept : std::uint8_t { kNothing, kLatest, kEach };
+  [[nodiscard]] Kept kept(std::size_t row) const { return kept_[row]; }
+
  private:
   struct Range {
     std::size_t first = 0;
@@ -82,12 +92,15 @@ class SlotPrograms {
     std::uint32_t row = 0;
   };
 
-  [[nodiscard]] std::size_t index(std::size_t stage, std::size_t part, plan::SlotKind kind, bool last) const {
-    return ((stage * parts_ + part) * 4 + static_cast<std::size_t>(kind)) * 2 + (last ? 1 : 0);
+  [[nodiscard]] std::size_t index(std::size_t stage, std::size_t part, plan::SlotKind kind, Turn turn) const {
+    return ((stage * parts_ + part) * 4 + static_cast<std::size_t>(kind)) * 4 + (turn.first ? 1 : 0) +
+           (turn.last ? 2 : 0);
   }
+  void keep_rows();
+  void compile_all(std::size_t stage, std::size_t part, plan::SlotKind kind);
   void number_resources();
   void place_rows();
-  void compile(std::size_t stage, std::size_t part, plan::SlotKind kind, bool last);
+  void compile(std::size_t stage, std::size_t part, plan::SlotKind kind, Turn turn);
   void open(Segment& segment) const;
   void close(Segment& segment);
   void start(Segment& segment, std::uint32_t row);
@@ -106,6 +119,9 @@ class SlotPrograms {
   std::vector<std::size_t> resource_;  // by row
   std::size_t resources_ = 0;
   std::vector<bool> always_free_;  // by resource: whoever uses it stands still meanwhile
+  std::vector<Kept> kept_;         // by row
+  std::vector<bool> followed_;     // by row: another starts after it
+  bool any_with_first_ = false;
 };
 
 }  // namespace ddlsim::step

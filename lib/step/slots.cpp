@@ -42,8 +42,9 @@ class SlotStep {
     std::size_t all = 0;
     for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
       kept_[r] = all;
-      if (!waited_for(plan_.rows[r])) continue;
-      all += by_micro_batch(plan_.rows[r]) ? static_cast<std::size_t>(plan_.micro_batches) : 1;
+      const auto kept = programs_.kept(r);
+      if (kept == SlotPrograms::Kept::kLatest) all += 1;
+      if (kept == SlotPrograms::Kept::kEach) all += static_cast<std::size_t>(plan_.micro_batches);
     }
     done_.resize(all);
   }
@@ -51,16 +52,9 @@ class SlotStep {
   Expected<Timeline> run(answer::Detail detail);
 
  private:
-  [[nodiscard]] static bool waited_for(const plan::Row& row) {
-    return row.needed.at != plan::Moment::kNever && row.lag == 0 &&
-           !(row.in_the_way && row.rank_class == row.needed_by);
-  }
-  /// Whether a row is done for each micro-batch by itself; else it counts when it is done last.
-  [[nodiscard]] static bool by_micro_batch(const plan::Row& row) {
-    return row.every_pass && row.needed.at != plan::Moment::kUpdate;
-  }
   [[nodiscard]] Time& done(std::size_t r, std::int64_t micro_batch) {
-    return done_[kept_[r] + (by_micro_batch(plan_.rows[r]) ? static_cast<std::size_t>(micro_batch) : 0)];
+    const bool each = programs_.kept(r) == SlotPrograms::Kept::kEach;
+    return done_[kept_[r] + (each ? static_cast<std::size_t>(micro_batch) : 0)];
   }
   void pass(const plan::Slot& slot, bool held);
   void pair(const plan::Slot& forward, const plan::Slot& backward);
@@ -70,7 +64,9 @@ class SlotStep {
   void wait(Clocks& clocks, std::size_t c, std::uint32_t r, std::int64_t micro_batch);
   void update(std::size_t c);
   [[nodiscard]] std::span<const Segment> program(const plan::Slot& slot) const {
-    return programs_.of(slot, slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part));
+    return programs_.of(slot.stage, slot.part, slot.kind,
+                        {slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part),
+                         slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part)});
   }
   [[nodiscard]] Timeline answer(std::size_t slowest, answer::Detail detail) const;
 
@@ -96,9 +92,11 @@ void SlotStep::start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch) 
   clocks.done += priced.encoding;
   clocks.encoding += priced.encoding;
   Time& free = free_[programs_.resource(r)];
-  const Time end = max(clocks.done, free) + priced.once * static_cast<double>(row.count);
+  Time begin = max(clocks.done, free);
+  if (row.after != plan::kNoRow) begin = max(begin, done(row.after, micro_batch));
+  const Time end = begin + programs_.time_of(r);
   free = end;
-  if (waited_for(row)) done(r, micro_batch) = end;
+  if (programs_.kept(r) != SlotPrograms::Kept::kNothing) done(r, micro_batch) = end;
   if (!row.in_the_way) return;
   clocks.exposed += end - clocks.done;
   clocks.done = end;

@@ -10,13 +10,17 @@ namespace {
 
 using plan::Moment;
 
-std::string_view group_name(plan::Axis axis) {
-  switch (axis) {
-    case plan::Axis::kTensor: return "tensor group";
-    case plan::Axis::kContext: return "context group";
-    case plan::Axis::kExpert: return "expert group";
-    case plan::Axis::kData: return "data group";
-    case plan::Axis::kPipeline: return "stages";
+std::string_view group_name(plan::GroupRole role) {
+  switch (role) {
+    case plan::GroupRole::kTensor: return "tensor group";
+    case plan::GroupRole::kContext: return "context group";
+    case plan::GroupRole::kExperts: return "expert group";
+    case plan::GroupRole::kGradients: return "data group";
+    case plan::GroupRole::kExpertGradients: return "data group of experts";
+    case plan::GroupRole::kShards: return "shard group";
+    case plan::GroupRole::kCopies: return "copies of shards";
+    case plan::GroupRole::kStages: return "stages";
+    case plan::GroupRole::kStagesAcross: return "stages of two servers";
   }
   return "group";
 }
@@ -115,7 +119,7 @@ SplitJob::Resource& SplitJob::resource(const plan::Row& row) {
     case plan::RowKind::kServer:
     case plan::RowKind::kCollective: break;
   }
-  return named(group_name(plan_.groups[row.group].along));
+  return named(group_name(plan_.groups[row.group].role));
 }
 
 void SplitJob::set_up_row(std::size_t r) {
@@ -123,8 +127,14 @@ void SplitJob::set_up_row(std::size_t r) {
   Move& move = moves_[r];
   move.by = &resource(row);
   move.done.resize(row.every_pass ? static_cast<std::size_t>(plan_.micro_batches) : 1);
-  const auto count = static_cast<double>(row.count);
-  const Time alone = step_.rows[r].once * count;
+  auto count = static_cast<double>(row.count);
+  Time alone = step_.rows[r].once * count;
+  if (step_.rows[r].hidden > Time::zero() && alone > Time::zero()) {
+    // What runs beside its layer's kernels is not in the way: the rest of it is.
+    const double shown = 1.0 - min(step_.rows[r].hidden, alone) / alone;
+    alone = alone * shown;
+    count *= shown;
+  }
   move.latency = alone;
   if (links_ == nullptr) return;
   const std::string pace = actors_[row.rank_class].process + ": its own pace";
@@ -189,10 +199,11 @@ std::string SplitJob::row_name(const plan::Row& row, std::int64_t micro_batch) c
 
 /// Rows that are ready after a layer's pass. `held`: what leaves for other stages waits for the pair's end.
 void SplitJob::start(Actor& actor, const Rows& rows, const plan::Slot& slot, bool held) {
+  const bool first = slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part);
   const bool last = slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part);
   for (const std::size_t r : rows) {
     const plan::Row& row = plan_.rows[r];
-    if (!row.every_pass && !last) continue;
+    if (!row.every_pass && !(row.with_first() ? first : last)) continue;
     if (row.ready.at == Moment::kBackward && !plan::starts_in(row, slot.kind)) continue;
     if (held && row.rank_class != row.needed_by) {
       held_.emplace_back(r, slot.micro_batch);
@@ -208,6 +219,10 @@ void SplitJob::start(Actor& actor, std::size_t r, std::int64_t micro_batch) {
   Move& move = moves_[r];
   std::vector<TaskId> after{actor.gpu.at()};
   if (move.by->free) after.push_back(*move.by->free);
+  if (row.after != plan::kNoRow) {
+    const std::vector<TaskId> before = waits({row.after}, micro_batch);
+    after.insert(after.end(), before.begin(), before.end());
+  }
   const std::string name = row_name(row, micro_batch);
   const TaskId sent =
       move.route

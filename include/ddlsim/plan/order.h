@@ -80,8 +80,9 @@ struct Place {
 /// Who has a position. `direction`: 0, or with DualPipe 0 or 1.
 [[nodiscard]] Place place_of(const Pipeline& pipeline, std::size_t position, std::int64_t direction = 0);
 
-/// Passes that a part makes in a step, and its last micro-batch: sums of gradients leave with it.
+/// Passes that a part makes in a step, its first micro-batch, and its last: sums of gradients leave with it.
 [[nodiscard]] std::int64_t passes_of(const Pipeline& pipeline);
+[[nodiscard]] std::int64_t first_micro_batch(const Pipeline& pipeline, std::size_t part);
 [[nodiscard]] std::int64_t last_micro_batch(const Pipeline& pipeline, std::size_t part);
 /// The part whose backward a rank does last.
 [[nodiscard]] std::size_t last_part(const Pipeline& pipeline, std::size_t stage);
