@@ -261,6 +261,23 @@ class TensorCut {
     }
     return divide(experts.width, "inner widths");
   }
+  /// Along its columns, where a product before it was cut.
+  Expected<void> cut(CausalConv&, Shape& in, Shard&, const Layer&) {
+    if (!part_) return {};
+    part_->used = true;
+    return divide(in.back(), "columns");
+  }
+  /// Small, and of one choice for all heads: every rank makes it whole.
+  Expected<void> cut(IndexScores&, Shape&, Shard&, const Layer&) { return {}; }
+  Expected<void> cut(LinearAttention& attention, Shape& in, Shard&, const Layer&) {
+    if (!part_) return {};
+    const std::int64_t values = attention.heads * attention.value_width;
+    part_ = Part{values, true, {values}};
+    if (attention.key_heads == 0) attention.key_heads = attention.heads;
+    if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
+    if (auto heads = divide(attention.key_heads, "key heads"); !heads) return heads;
+    return divide(in.back(), "widths of all heads");
+  }
   Expected<void> cut(RmsNorm&, Shape& in, Shard& shard, const Layer&) {
     // Of every head's queries or keys: its input has heads and their width.
     if (part_ && in.size() == 3 && part_->has(in[1] * in[2])) {
@@ -268,6 +285,10 @@ class TensorCut {
       if (attention != nullptr && in[1] == attention->kv_heads) return divide_keys(in[1]);
       return divide(in[1], "heads");
     }
+    // Of all that was made of one input, or of what a cut layer left: every rank's heads have a norm of their own.
+    const bool apart = part_ && in.size() == 2 &&
+                       ((part_->used && in[1] == part_->width) || (part_->all.size() > 1 && part_->has(in[1])));
+    if (apart) return divide(in[1], "columns");
     part_.reset();
     return on_rows(in, shard);
   }

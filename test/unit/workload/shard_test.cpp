@@ -162,6 +162,26 @@ TEST_CASE("shard: norms of every head's queries are shared out with the heads", 
   CHECK(sums(shards).backward == Places{0});
 }
 
+TEST_CASE("shard: a Mamba-2 block is cut by heads", "[unit][workload]") {
+  // 4 heads of 16 and 2 groups of 8: z and x of 64, B and C of 16 each, steps of 4; gated, projected back.
+  const std::vector<Layer> block{
+      layer(Linear{.out = 64 + 96 + 4, .bias = false}, {32, 24}),
+      layer(CausalConv{}, {32, 96}),
+      layer(LinearAttention{.heads = 4, .key_heads = 2, .width = 8, .value_width = 16}, {32, 96}),
+      layer(Combine{.product = true}, {32, 64}),
+      layer(RmsNorm{}, {32, 64}),
+      layer(Linear{.out = 24, .bias = false}, {32, 64})};
+  const auto shards = shard(block, 2);
+  REQUIRE(shards);
+  CHECK((*shards)[2].layer.forward_work == block[2].forward_work * 0.5);
+  CHECK((*shards)[2].layer.parameters == std::vector<std::int64_t>{2, 2, 2});
+  CHECK((*shards)[1].layer.parameters == std::vector<std::int64_t>{48 * 4});
+  CHECK((*shards)[4].layer.parameters == std::vector<std::int64_t>{32});
+  CHECK((*shards)[5].layer.forward_work == block[5].forward_work * 0.5);
+  CHECK(sums(*shards).forward == Places{5});
+  CHECK_FALSE(shard(block, 4));  // 2 groups
+}
+
 TEST_CASE("shard: embeddings, experts and tied heads", "[unit][workload]") {
   // 1001 rows are padded to 1004 over 4 ranks, as Megatron pads vocabularies; the tied head alike.
   const std::vector<Layer> ends{layer(Embedding{.rows = 1001, .width = 64, .lookups = 32}, {32}),
