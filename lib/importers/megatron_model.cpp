@@ -68,8 +68,12 @@ class ModelReader {
       : in_(arguments), options_(options), out_(out) {}
 
   void read() {
-    const Argument* hybrid =
-        in_.find_first({"hybrid-override-pattern", "hybrid-layer-pattern", "hybrid-attention-ratio"});
+    const Argument* hybrid = in_.find_first({"hybrid-override-pattern", "hybrid-layer-pattern"});
+    const Argument* ratio = in_.find("hybrid-attention-ratio");  // 0.0 where nobody stated it
+    if (hybrid == nullptr && ratio != nullptr &&
+        in_.word("hybrid-attention-ratio").find_first_of("123456789") != std::string::npos) {
+      hybrid = ratio;
+    }
     if (hybrid != nullptr) {
       out_.fault(
           fmt::format("'{}': hybrid (Mamba) models are not read from Megatron's arguments", shown(hybrid->words())),
