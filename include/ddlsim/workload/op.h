@@ -196,6 +196,7 @@ struct Layer {
   std::vector<primitives::Kernel> forward{};
   std::vector<primitives::Kernel> backward{};
   std::vector<std::int64_t> parameters{};  // elements of each gradient tensor, in the order of the framework's list
+  std::int64_t frozen_elements = 0;        // weights that are not trained: held, without gradient or state
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse
   std::optional<MeasuredTime> measured{};  // instead of the counts above
