@@ -169,7 +169,7 @@ class MegatronReader {
 
  private:
   /// A value that asks for nothing: what Megatron's list of arguments has where nobody stated the option.
-  bool usual(const Argument& argument) {
+  [[nodiscard]] bool usual(const Argument& argument) const {
     const std::string& value = argument.values.front();
     if (argument.name == "expert-tensor-parallel-size") return value == std::to_string(tensor_);
     if (argument.name == "optimizer-offload-fraction") return value == "1.0" || value == "1" || off(value);

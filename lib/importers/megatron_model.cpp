@@ -270,14 +270,14 @@ class ModelReader {
     full_every_ = size_or("window-attn-skip-freq", 0);
   }
 
-  void norm(hf::Stack& stack, const char* name) {
+  void norm(hf::Stack& stack, const char* name) const {
     if (rms_) {
       stack.add("rmsnorm", wl::RmsNorm{}, name);
     } else {
       stack.add("layernorm", wl::LayerNorm{}, name);
     }
   }
-  void norm_on(hf::Stack& stack, const wl::Shape& sizes, const char* name) {
+  void norm_on(hf::Stack& stack, const wl::Shape& sizes, const char* name) const {
     if (rms_) {
       stack.add_on(sizes, "rmsnorm", wl::RmsNorm{}, name);
     } else {
@@ -287,7 +287,7 @@ class ModelReader {
   void linear(hf::Stack& stack, std::int64_t out, bool bias, const char* name) {
     stack.add("linear", wl::Linear{.out = out, .bias = bias}, name);
   }
-  void residual(hf::Stack& stack, const char* dropout, const char* sum) {
+  void residual(hf::Stack& stack, const char* dropout, const char* sum) const {
     if (dropout_) stack.add("dropout", kCopied, dropout);
     stack.add("add", wl::Combine{}, sum);
   }
