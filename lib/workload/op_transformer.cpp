@@ -191,14 +191,14 @@ class ChunkedProducts {
 
   /// C[m, n] = A[m, k] B[k, n], `times` of them in one kernel. `last`: it ends in the output.
   void add(std::int64_t times, const Shape& mnk, bool last = false) {
-    const primitives::Gemm forward = gemm(times, mnk[0], mnk[1], mnk[2]);
+    const primitives::Gemm forward = gemm(times, mnk);
     const std::int64_t flops = count_.product({2, times, mnk[0], mnk[1], mnk[2]});
     forward_ = count_.sum({forward_, flops});
     backward_ = count_.sum({backward_, count_.product({last ? 2 : 3, flops})});
     layer_.forward.push_back({forward});
     if (!last) layer_.backward.push_back({forward});
-    layer_.backward.push_back({gemm(times, mnk[0], mnk[2], mnk[1])});
-    layer_.backward.push_back({gemm(times, mnk[2], mnk[1], mnk[0])});
+    layer_.backward.push_back({gemm(times, {mnk[0], mnk[2], mnk[1]})});
+    layer_.backward.push_back({gemm(times, {mnk[2], mnk[1], mnk[0]})});
   }
 
   void finish() {
@@ -209,8 +209,8 @@ class ChunkedProducts {
   }
 
  private:
-  static primitives::Gemm gemm(std::int64_t times, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return {times, m, n, k, primitives::BatchScales::kBatchCount};
+  static primitives::Gemm gemm(std::int64_t times, const Shape& mnk) {
+    return {times, mnk[0], mnk[1], mnk[2], primitives::BatchScales::kBatchCount};
   }
 
   Layer& layer_;
