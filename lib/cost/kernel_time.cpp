@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 
+#include "ddlsim/cost/attention_time.h"
 #include "ddlsim/cost/convolution_time.h"
 #include "ddlsim/cost/gemm_time.h"
 #include "ddlsim/cost/memory_bound_time.h"
@@ -50,14 +52,16 @@ class KernelTimes {
   KernelTime operator()(const primitives::Gemm& gemm) const;
   KernelTime operator()(const primitives::ConvolutionShape& shape) const;
   KernelTime operator()(const primitives::MemoryBoundKernel& kernel) const;
-  KernelTime operator()(const primitives::FusedAttention& attention) const {
-    return roofline(attention.work * batch_, element_ * (static_cast<double>(attention.elements) * batch_));
-  }
+  KernelTime operator()(const primitives::FusedAttention& attention) const;
   [[nodiscard]] KernelTime memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
   template <typename Find>
-  auto curve(Find find) const;
+  auto curve(Find find) const {
+    return curve(find, precision_);
+  }
+  template <typename Find>
+  auto curve(Find find, Precision wanted) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
   [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
 
@@ -75,17 +79,16 @@ std::vector<Precision> served_by(Precision precision) {
   return {precision};
 }
 
-/// The curve for this precision, as `find` gives it of a profile, and how far it is from a measurement of it; null:
-/// none.
+/// The curve for a precision, as `find` gives it of a profile, and how far it is from a measurement of it; null: none.
 template <typename Find>
-auto KernelTimes::curve(Find find) const {
-  using Curve = decltype(find(*calibration_.profiles.front().profile, precision_));
-  for (const Precision precision : served_by(precision_)) {
+auto KernelTimes::curve(Find find, Precision wanted) const {
+  using Curve = decltype(find(*calibration_.profiles.front().profile, wanted));
+  for (const Precision precision : served_by(wanted)) {
     for (const ProfileInUse& use : calibration_.profiles) {
       const Curve found = find(*use.profile, precision);
       if (found == nullptr) continue;
       return std::pair<Curve, double>{
-          found, (use.borrowed ? kBorrowedOctaves : 0) + (precision == precision_ ? 0 : kBorrowedOctaves)};
+          found, (use.borrowed ? kBorrowedOctaves : 0) + (precision == wanted ? 0 : kBorrowedOctaves)};
     }
   }
   return std::pair<Curve, double>{nullptr, 0};
@@ -105,9 +108,14 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
                                                              : size.k) *= batch_;
   const Work work = flops(2 * size.batch_count * size.m * size.n * size.k);
   const DataSize touched = element_ * (size.batch_count * (size.m * size.k + size.k * size.n + size.m * size.n));
-  const auto [found, octaves] = curve([&](const hardware::GpuProfile& profile, Precision precision) {
-    return gemm_curve(profile.gemms, precision, size.batch_count);
-  });
+  const auto curve_of = [&](bool grouped) {
+    return curve([&](const hardware::GpuProfile& profile, Precision precision) {
+      const auto* const one = gemm_curve(profile.gemms, precision, size.batch_count, grouped);
+      return grouped && one != nullptr && !one->grouped ? nullptr : one;
+    });
+  };
+  auto [found, octaves] = curve_of(gemm.grouped);
+  if (found == nullptr && gemm.grouped) std::tie(found, octaves) = curve_of(false);
   if (found == nullptr) return roofline(work, touched);
   return {gemm_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
           octaves + outside(found->report, size), work};
@@ -146,6 +154,25 @@ KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) co
   const ConvolutionChoice choice = convolution_choice(*found, spec_, shape, batch_, element_);
   return {choice.time, compute, &found->report, octaves + unseen + outside(found->report, implicit_gemm(shape, batch_)),
           work * choice.arithmetic};
+}
+
+KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) const {
+  const Work work = attention.work * batch_;
+  const DataSize moved = element_ * (static_cast<double>(attention.elements) * batch_);
+  // Training in fp8 keeps attention in bf16 (Transformer Engine's recipes: fp8_dpa is false by default).
+  const Precision precision = precision_ == Precision::kFp8 ? Precision::kBf16 : precision_;
+  const auto curve_of = [&](primitives::AttentionPass pass) {
+    return curve([&](const hardware::GpuProfile& profile,
+                     Precision candidate) { return attention_curve(profile.attention, candidate, pass); },
+                 precision);
+  };
+  auto [found, octaves] = curve_of(attention.shape.pass);
+  if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
+  if (found == nullptr) return roofline(work, moved);
+  const double unseen = found->pass == attention.shape.pass ? 0 : kBorrowedOctaves;
+  return {attention_time(*found, hardware::device_spec(calibration_.gpu, precision), attention.shape, batch_, element_),
+          compute_bound(work, moved), &found->report,
+          octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
@@ -199,7 +226,7 @@ using Key = std::array<std::int64_t, 14>;
 
 struct KeyOf {
   Key operator()(const primitives::Gemm& p) const {
-    return {1, p.batch_count, p.m, p.n, p.k, static_cast<int>(p.batch_scales)};
+    return {1, p.batch_count, p.m, p.n, p.k, static_cast<int>(p.batch_scales), static_cast<int>(p.grouped)};
   }
   Key operator()(const primitives::ConvolutionShape& c) const {
     return {2,
@@ -221,7 +248,19 @@ struct KeyOf {
     return {3, static_cast<int>(w.kind), w.elements, w.weights, w.row};
   }
   Key operator()(const primitives::FusedAttention& a) const {
-    return {4, a.elements, static_cast<std::int64_t>(a.work.in(flops))};  // whole numbers below 2^53
+    const primitives::AttentionShape& s = a.shape;
+    return {4,
+            a.elements,
+            static_cast<std::int64_t>(a.work.in(flops)),  // whole numbers below 2^53
+            static_cast<int>(s.pass),
+            s.queries,
+            s.keys,
+            s.heads,
+            s.kv_heads,
+            s.width,
+            s.value_width,
+            s.window,
+            static_cast<int>(s.causal)};
   }
 };
 
