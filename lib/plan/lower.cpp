@@ -10,10 +10,6 @@
 namespace ddlsim::plan {
 namespace {
 
-bool splits_model(const Parallel& parallel) {
-  return parallel.tensor > 1 || parallel.pipeline > 1 || parallel.zero > 0 || parallel.offload_optimizer;
-}
-
 /// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
 Expected<void> check_exchange(const Job& job) {
   const auto refuse = [](std::string what, std::string note) {
@@ -36,8 +32,34 @@ Expected<void> check_exchange(const Job& job) {
   return {};
 }
 
+/// Settings that have no lowering yet: refused, for ignored they would be wrong.
+Expected<void> check_known(const Parallel& parallel) {
+  const Parallel plain;
+  const auto unknown = [](std::string_view what) {
+    return fail(ErrorCode::kUnsupported, std::string(what) + " has no lowering");
+  };
+  if (parallel.context != 1) return unknown("context parallelism");
+  if (parallel.expert != 1) return unknown("expert parallelism");
+  if (parallel.order != plain.order) return unknown("another order of axes");
+  if (parallel.sequence) return unknown("sequence parallelism");
+  if (parallel.schedule != PipelineSchedule::kGpipe && parallel.schedule != PipelineSchedule::kOneForwardOneBackward) {
+    return unknown("schedule " + std::string(name_of(kPipelineSchedules, parallel.schedule)));
+  }
+  if (parallel.virtual_stages != 1) return unknown("a rank of several stages");
+  if (parallel.shard_ranks != 0) return unknown("sharding within a part of the replicas");
+  if (!parallel.reshard) return unknown("keeping gathered weights");
+  if (parallel.recompute != Recompute::kNone) return unknown("recomputation");
+  if (parallel.offload_activations) return unknown("offload of activations");
+  if (parallel.overlap_tensor) return unknown("overlap inside tensor groups");
+  if (!parallel.overlap_p2p) return unknown("stages that wait while they send");
+  if (parallel.states) return unknown("another format of states");
+  if (parallel.lora_rank != 0) return unknown("LoRA");
+  return {};
+}
+
 Expected<void> check_splits(const Job& job) {
   const Parallel& parallel = job.parallel;
+  if (auto known = check_known(parallel); !known) return known;
   const auto bad = [](std::string what, std::string note) {
     return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
   };
@@ -188,6 +210,12 @@ void add_rows(const Job& job, const std::vector<Row>& tensor_rows, StepPlan& pla
 }
 
 }  // namespace
+
+bool splits_model(const Parallel& parallel) {
+  return parallel.tensor > 1 || parallel.context > 1 || parallel.expert > 1 || parallel.pipeline > 1 ||
+         parallel.zero > 0 || parallel.offload_optimizer || parallel.offload_activations ||
+         parallel.recompute != Recompute::kNone || parallel.states.has_value() || parallel.lora_rank > 0;
+}
 
 std::int64_t Grid::ranks() const {
   std::int64_t all = 1;

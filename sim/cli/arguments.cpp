@@ -32,6 +32,16 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--strategy", "strategy", "ps, allreduce, pearl (allreduce)"},
     {"--batch", "batch", "samples per GPU and step (the model's)"},
     {"--precision", "precision", "fp32, tf32, fp16, bf16, fp8 (fp32)"},
+    {"--tp", "parallel.tensor", "tensor-parallel degree (1)"},
+    {"--pp", "parallel.pipeline", "pipeline stages (1)"},
+    {"--cp", "parallel.context", "context-parallel degree (1)"},
+    {"--ep", "parallel.expert", "expert-parallel degree (1)"},
+    {"--dp", "parallel.data", "replicas: what the others leave of the GPUs; checked"},
+    {"--schedule", "parallel.schedule", "of the pipeline: gpipe, 1f1b, interleaved, zb-h1, ... (1f1b)"},
+    {"--zero", "parallel.zero", "what replicas share: 0, 1, 2, 3 (0)"},
+    {"--recompute", "parallel.recompute", "none, selective, full (none)"},
+    {"--micro-batch", "batch", "the same as --batch"},
+    {"--global-batch", "global_batch", "samples of a step over all replicas"},
     {"--fidelity", "fidelity", "aggregate, analytic, event (analytic where the model has layers)"},
 });
 
@@ -100,6 +110,21 @@ report::Format FormatFlags::get() const {
   const auto format = parse_choice(report::kFormats, format_, "format");
   if (!format) throw UsageError{"--format: " + format.error().message, format.error().notes.front()};
   return *format;
+}
+
+void ColumnsFlag::add_to(CLI::App& app) {
+  app.add_option("--columns", columns_, "nemo: a table with the columns of NVIDIA's performance summaries")
+      ->type_name("X");
+}
+
+std::optional<report::Columns> ColumnsFlag::get(report::Format format) const {
+  if (columns_.empty()) return std::nullopt;
+  const auto columns = parse_choice(report::kColumns, columns_, "set of columns");
+  if (!columns) throw UsageError{"--columns: " + columns.error().message, columns.error().notes.front()};
+  if (format == report::Format::kJson) {
+    throw UsageError{"--columns and JSON: its fields have names of their own", "use --format csv, md or text"};
+  }
+  return *columns;
 }
 
 Expected<io::Catalog> open_catalog(const std::string& flag) {

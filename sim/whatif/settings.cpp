@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
 constexpr std::int64_t kMaxServers = hardware::kMaxNodes;
 constexpr std::int64_t kMaxRank = 1 << 20;
+constexpr std::int64_t kMaxDegree = 1 << 20;
 constexpr std::int64_t kMaxAccumulation = 1 << 20;  // times kMaxBatch stays far from 64 bits
 
 constexpr Choices<bool, 4> kYesNo{{{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
@@ -108,7 +109,83 @@ Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
   return {};
 }
 
+/// What hyphens part.
+std::vector<std::string> parts_of(Value value) {
+  std::vector<std::string> parts{""};
+  for (const char c : value) {
+    if (c == '-')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
 Expected<bool> parse_yes(Value value) { return parse_choice(kYesNo, value, "answer"); }
+
+template <typename T>
+using ParallelField = T plan::Parallel::*;
+
+template <ParallelField<std::int64_t> kField, std::int64_t kLeast, std::int64_t kMost>
+Expected<void> set_degree(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(parse_count(value, {kLeast, kMost}), scenario.parallel.*kField);
+}
+
+template <ParallelField<bool> kField>
+Expected<void> set_choice(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(parse_yes(value), scenario.parallel.*kField);
+}
+
+/// "tp-cp-ep-dp-pp": every axis once.
+Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto names = parts_of(value);
+  const auto wrong = [] {
+    return fail(ErrorCode::kInvalidArgument, "the order names every axis once, innermost first", {},
+                {"as tp-cp-ep-dp-pp"});
+  };
+  if (names.size() != plan::kAxes) return wrong();
+  plan::AxisOrder order{};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto axis = parse_choice(plan::kAxisNames, names[i], "axis");
+    if (!axis) return tl::unexpected<Error>(axis.error());
+    if (std::find(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(i), *axis) !=
+        order.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return wrong();
+    }
+    order[i] = *axis;
+  }
+  scenario.parallel.order = order;
+  return {};
+}
+
+/// "8-8-7-9": so many layers of the model's list in each stage.
+Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::Catalog&) {
+  std::vector<std::size_t> cuts;
+  std::size_t layers = 0;
+  for (const std::string& part : parts_of(value)) {
+    const auto count = parse_count(part, {1, 1 << 20});
+    if (!count) return tl::unexpected<Error>(count.error());
+    if (layers > 0) cuts.push_back(layers);
+    layers += static_cast<std::size_t>(*count);
+  }
+  if (scenario.model != nullptr && scenario.model->has_layers() && layers != scenario.model->layers.size()) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} layers in all, but {} has {}", layers, scenario.model->id,
+                                                         scenario.model->layers.size()));
+  }
+  scenario.parallel.cuts = std::move(cuts);
+  return {};
+}
+
+Expected<void> set_factor(Value value, double least, double most, double& target) {
+  const auto number = parse_number(value);
+  if (!number) return tl::unexpected<Error>(number.error());
+  if (*number < least || *number > most) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' is not between {} and {}", value.substr(0, 60), least, most));
+  }
+  target = *number;
+  return {};
+}
 
 constexpr Choices<workload::Fusion, 4> kFusions{
     {{"none", {}}, {"pointwise", {true, false}}, {"attention", {false, true}}, {"all", {true, true}}}};
@@ -232,7 +309,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_count(v, {1, s.cluster.node.gpus}), s.cluster.gpus_per_node);
      }},
-    {"batch", "samples per GPU and step", "64",
+    {"batch", "samples per GPU and pass; of a split model, of a replica: the micro-batch", "64",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxBatch}), s.batch); }},
     {"precision", "fp32, tf32, fp16 (amp), bf16, fp8", "fp16",
      [](Scenario& s, Value v, const io::Catalog&) {
@@ -311,6 +388,69 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_count(v, {1, kMaxAccumulation}), s.strategy.accumulation);
      }},
+    {"parallel.tensor", "ranks that share every large matrix (Megatron-LM)", "8",
+     set_degree<&plan::Parallel::tensor, 1, kMaxDegree>},
+    {"parallel.pipeline", "stages of layers", "4", set_degree<&plan::Parallel::pipeline, 1, kMaxDegree>},
+    {"parallel.context", "ranks that share a sample's positions", "2",
+     set_degree<&plan::Parallel::context, 1, kMaxDegree>},
+    {"parallel.expert", "ranks that share a layer's experts; they divide the data-parallel degree", "8",
+     set_degree<&plan::Parallel::expert, 1, kMaxDegree>},
+    {"parallel.data", "replicas: what the other degrees leave of the GPUs; stated, it is checked", "8", nullptr},
+    {"parallel.order", "axes of ranks, innermost (nearest) first", "tp-cp-ep-dp-pp", set_order},
+    {"parallel.sequence", "norms and residual sums are cut along the sequence in the tensor group: yes, no", "yes",
+     set_choice<&plan::Parallel::sequence>},
+    {"parallel.context_by", "how positions are shared: ring, ulysses", "ring",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kContextWays, v, "way of context parallelism"), s.parallel.context_by);
+     }},
+    {"parallel.schedule", "of a pipeline: none, gpipe, 1f1b, interleaved, zb-h1, zb-h2, zbv, dualpipe, pipedream, pipedream-2bw",
+     "1f1b",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kPipelineSchedules, v, "schedule"), s.parallel.schedule);
+     }},
+    {"parallel.virtual_stages", "interleaved: chunks of layers per rank", "2",
+     set_degree<&plan::Parallel::virtual_stages, 1, kMaxDegree>},
+    {"parallel.layers_per_stage", "of the model's list, stage by stage (default: nearly equal work)", "20-20-21",
+     set_layers_per_stage},
+    {"parallel.zero", "what data-parallel ranks share: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too (FSDP)",
+     "3",
+     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
+       const auto stage = parse_count(v, {0, 3});
+       if (!stage) return tl::unexpected<Error>(stage.error());
+       s.parallel.zero = static_cast<int>(*stage);
+       return {};
+     }},
+    {"parallel.shard_ranks", "zero: ranks that share; among groups of them there are copies (HSDP). 0: all", "8",
+     set_degree<&plan::Parallel::shard_ranks, 0, kMaxDegree>},
+    {"parallel.prefetch", "zero 3: weights are gathered so many layers ahead", "1",
+     set_degree<&plan::Parallel::prefetch, 0, kMaxDegree>},
+    {"parallel.reshard", "zero 3: weights gathered for forward are dropped and gathered again: yes, no", "yes",
+     set_choice<&plan::Parallel::reshard>},
+    {"parallel.recompute", "in backward: none, selective (attention's core), full (whole blocks)", "selective",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kRecomputes, v, "recomputation"), s.parallel.recompute);
+     }},
+    {"parallel.recompute_every", "full: of so many blocks one is computed again", "2",
+     set_degree<&plan::Parallel::recompute_every, 1, kMaxDegree>},
+    {"parallel.offload_optimizer", "states and update on the host: yes, no", "yes",
+     set_choice<&plan::Parallel::offload_optimizer>},
+    {"parallel.offload_activations", "what is kept for backward waits on the host: yes, no", "yes",
+     set_choice<&plan::Parallel::offload_activations>},
+    {"parallel.states", "formats of weights, gradients and optimizer states: fp32, mixed, mixed-16, fp8, adam-8bit", "mixed",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kStates, v, "format of states"), s.parallel.states);
+     }},
+    {"parallel.overlap_tensor", "a product's pieces run beside the collective of others: yes, no", "yes",
+     set_choice<&plan::Parallel::overlap_tensor>},
+    {"parallel.overlap_p2p", "stages send beside their work: yes, no", "no",
+     set_choice<&plan::Parallel::overlap_p2p>},
+    {"parallel.lora_rank", "adapters of this rank are trained, all else is frozen; 0: everything is trained", "16",
+     set_degree<&plan::Parallel::lora_rank, 0, kMaxDegree>},
+    {"parallel.expert_capacity", "a rank's experts take at most this times their even share of tokens; 0: all", "1.25",
+     [](Scenario& s, Value v, const io::Catalog&) { return set_factor(v, 0, 1000, s.parallel.expert_capacity); }},
+    {"parallel.expert_imbalance", "tokens of the busiest rank's experts over the mean", "1.2",
+     [](Scenario& s, Value v, const io::Catalog&) { return set_factor(v, 1, 1000, s.parallel.expert_imbalance); }},
+    {"global_batch", "samples of a step over all replicas: sets strategy.accumulation", "1024", nullptr},
     {"strategy.servers", "ps: servers (default: as many as worker nodes)", "4",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxServers}), s.strategy.servers); }},
     {"strategy.colocated", "ps: servers run on the workers' machines: yes, no", "no",

@@ -1,41 +1,158 @@
 // How a model is split over ranks. `strategy` (plan/strategy.h) names the exchange of gradients among the replicas that
-// are left; both are values of the job. What each split makes of a step is in plan/lower.h.
+// are left; both are values of the job. What each split makes of a step is in plan/lower.h, what it makes of memory in
+// plan/memory.h, in which order stages work in plan/order.h.
+//
+//   degree     ranks that                                              source
+//   tensor     share every large matrix                                Megatron-LM, Shoeybi et al. 2019
+//   context    share a sample's positions                              ring attention, Liu et al. 2023; Ulysses,
+//                                                                      Jacobs et al. 2023
+//   expert     share a layer's experts; cut out of the data ranks      GShard, Lepikhin et al. 2021
+//   pipeline   have a stage of the layers each                         GPipe, Huang et al. 2019
+//   data       are replicas: GPUs / (tensor context pipeline); `zero` says what they share
+// Worked example: 64 GPUs, tensor 8, pipeline 4: 2 replicas; a batch (micro-batch) of 1 and 16 passes make a global
+// batch of 32.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ddlsim/support/choices.h"
 
 namespace ddlsim::plan {
 
-/// In which order a stage takes the passes of its micro-batches.
+/// The ways in which ranks differ.
+enum class Axis { kTensor, kContext, kExpert, kData, kPipeline };
+inline constexpr std::size_t kAxes = 5;
+
+inline constexpr Choices<Axis, kAxes> kAxisNames{{
+    {"tp", Axis::kTensor},
+    {"cp", Axis::kContext},
+    {"ep", Axis::kExpert},
+    {"dp", Axis::kData},
+    {"pp", Axis::kPipeline},
+}};
+
+/// Axes, innermost first: neighbours along an earlier one are nearer.
+using AxisOrder = std::array<Axis, kAxes>;
+inline constexpr AxisOrder kMegatronOrder{Axis::kTensor, Axis::kContext, Axis::kExpert, Axis::kData, Axis::kPipeline};
+
+/// In which order a stage takes the passes of its micro-batches (plan/order.h).
 enum class PipelineSchedule {
+  kNone,                   // one micro-batch after the other, without overlap of stages: layer-wise model parallelism
   kGpipe,                  // all forward passes, then all backward ones (Huang et al. 2019)
   kOneForwardOneBackward,  // 1F1B: a stage keeps at most as many micro-batches as stages follow it, and its own
                            // (PipeDream-flush, Narayanan et al. 2021)
+  kInterleaved,            // 1F1B with `virtual_stages` chunks of layers per rank (Narayanan et al. 2021)
+  kZeroBubbleH1,           // weights' gradients apart, in the bubbles, at 1F1B's memory (Qi et al. 2024)
+  kZeroBubbleH2,           // the same without a bubble, at twice its memory
+  kZeroBubbleV,            // two chunks per rank in a V, without a bubble at 1F1B's memory (Qi et al. 2024, ZBV)
+  kDualPipe,               // both directions at once, two copies of the weights (DeepSeek-V3 2024)
+  kPipeDream,              // asynchronous 1F1B with stashed weights, no flush (Narayanan et al. 2019)
+  kPipeDream2Bw,           // the same with two versions of the weights (Narayanan et al. 2021, PipeDream-2BW)
 };
 
-inline constexpr Choices<PipelineSchedule, 3> kPipelineSchedules{{
+inline constexpr Choices<PipelineSchedule, 11> kPipelineSchedules{{
+    {"none", PipelineSchedule::kNone},
     {"gpipe", PipelineSchedule::kGpipe},
     {"1f1b", PipelineSchedule::kOneForwardOneBackward},
+    {"interleaved", PipelineSchedule::kInterleaved},
+    {"zb-h1", PipelineSchedule::kZeroBubbleH1},
+    {"zb-h2", PipelineSchedule::kZeroBubbleH2},
+    {"zbv", PipelineSchedule::kZeroBubbleV},
+    {"dualpipe", PipelineSchedule::kDualPipe},
+    {"pipedream", PipelineSchedule::kPipeDream},
+    {"pipedream-2bw", PipelineSchedule::kPipeDream2Bw},
     {"one-forward-one-backward", PipelineSchedule::kOneForwardOneBackward},
 }};
 
+/// Who has which part of attention where a sample's positions are shared.
+enum class ContextBy {
+  kRing,     // keys and values travel around the ring, block by block, beside attention
+  kUlysses,  // all-to-all before and after attention: whole samples of a part of the heads
+};
+
+inline constexpr Choices<ContextBy, 2> kContextWays{{
+    {"ring", ContextBy::kRing},
+    {"ulysses", ContextBy::kUlysses},
+}};
+
+/// What is computed again in backward instead of kept.
+enum class Recompute {
+  kNone,
+  kSelective,  // the core of attention (Korthikanti et al. 2023)
+  kFull,       // whole blocks, from their input
+};
+
+inline constexpr Choices<Recompute, 3> kRecomputes{{
+    {"none", Recompute::kNone},
+    {"selective", Recompute::kSelective},
+    {"full", Recompute::kFull},
+}};
+
+/// Formats of what a rank keeps per parameter: weights + gradients + optimizer states (plan/memory.h has the bytes).
+enum class States {
+  kFp32,          // all of it in fp32
+  kMixed,         // weights of 16 bits with an fp32 master copy, gradients in fp32 (Megatron-LM)
+  kMixedSixteen,  // the same with gradients of 16 bits (ZeRO, DeepSpeed; DDP of bf16 models)
+  kFp8,           // fp8 weights beside 16-bit ones, the rest as kMixed
+  kAdam8bit,      // as kMixedSixteen with states of 8 bits (Dettmers et al. 2022)
+};
+
+inline constexpr Choices<States, 6> kStates{{
+    {"fp32", States::kFp32},
+    {"mixed", States::kMixed},
+    {"mixed-16", States::kMixedSixteen},
+    {"mixed-bf16", States::kMixedSixteen},
+    {"fp8", States::kFp8},
+    {"adam-8bit", States::kAdam8bit},
+}};
+
 struct Parallel {
-  std::int64_t tensor = 1;    // ranks that share every large matrix (Megatron-LM)
-  std::int64_t pipeline = 1;  // stages
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;  // divides the data-parallel degree
+  std::int64_t pipeline = 1;
+  AxisOrder order = kMegatronOrder;
+
+  bool sequence = false;  // norms, dropout and residual sums are cut along the sequence in the tensor group
+                          // (Korthikanti et al. 2023)
+  ContextBy context_by = ContextBy::kRing;
+
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-  /// The first layer of every stage but the first; empty: stages of equal numbers of layers.
+  std::int64_t virtual_stages = 1;  // chunks of layers per rank, where the schedule is interleaved
+  /// The first layer of every stage but the first; empty: stages of nearly equal work.
   std::vector<std::size_t> cuts{};
+
   /// What the data-parallel ranks share instead of keeping a copy each: 1 optimizer states, 2 gradients too, 3 weights
-  /// too (ZeRO, Rajbhandari et al. 2020).
+  /// too (ZeRO, Rajbhandari et al. 2020; FSDP).
   int zero = 0;
-  std::int64_t prefetch = 1;       // zero 3: weights are gathered so many layers ahead
-  bool offload_optimizer = false;  // states and update on the host; gradients and weights cross PCIe
+  std::int64_t shard_ranks = 0;  // that share; among groups of them there are copies (HSDP). 0: all data-parallel ranks
+  std::int64_t prefetch = 1;     // zero 3: weights are gathered so many layers ahead
+  bool reshard = true;           // zero 3: weights that were gathered for forward are dropped, and gathered again
+
+  Recompute recompute = Recompute::kNone;
+  std::int64_t recompute_every = 1;  // full: of so many blocks one is computed again
+
+  bool offload_optimizer = false;    // states and update on the host; gradients and weights cross PCIe
+  bool offload_activations = false;  // what is kept for backward goes to the host and comes back
+
+  std::optional<States> states{};  // nothing: fp32, as automatic mixed precision keeps them
+
+  bool overlap_tensor = false;  // pieces of a product run beside the collective of others (Megatron's
+                                // --tp-comm-overlap; Wang et al. 2023)
+  bool overlap_p2p = true;      // stages send beside their work (--overlap-p2p-communication)
+
+  std::int64_t lora_rank = 0;   // adapters of that rank are trained, all else is frozen (Hu et al. 2021); 0: none
+  double expert_capacity = 0;   // a rank's experts take at most this times their even share of tokens; 0: all that come
+  double expert_imbalance = 1;  // the busiest rank's tokens over the mean
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
+
+/// Whether anything of the model, its states or its samples is split.
+[[nodiscard]] bool splits_model(const Parallel& parallel);
 
 }  // namespace ddlsim::plan

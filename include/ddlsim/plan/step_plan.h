@@ -38,10 +38,6 @@
 
 namespace ddlsim::plan {
 
-/// The ways in which ranks differ, innermost first: neighbours along an earlier axis are nearer.
-enum class Axis { kTensor, kContext, kExpert, kData, kPipeline };
-inline constexpr std::size_t kAxes = 5;
-
 /// The ranks of a job: how many along each axis, and how many of them stand in one server.
 struct Grid {
   std::array<std::int64_t, kAxes> along{1, 1, 1, 1, 1};

@@ -39,6 +39,8 @@ struct Gemm {
   std::int64_t k = 1;
   BatchScales batch_scales = BatchScales::kM;
   bool grouped = false;  // `batch_count` of them in one kernel that sorts rows by group: the experts of a mixture
+
+  bool operator==(const Gemm&) const = default;
 };
 
 enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
@@ -83,6 +85,8 @@ struct MemoryBoundKernel {
   std::int64_t elements = 0;  // read and written, per sample
   std::int64_t weights = 0;   // read and written once, whatever the batch
   std::int64_t row = 0;       // softmax, norm: elements that are reduced together; 0: does not matter
+
+  bool operator==(const MemoryBoundKernel&) const = default;
 };
 
 enum class AttentionPass { kForward, kBackward };
@@ -112,6 +116,8 @@ struct FusedAttention {
   Work work{};                // per sample
   std::int64_t elements = 0;  // read and written, per sample
   AttentionShape shape{};
+
+  bool operator==(const FusedAttention&) const = default;
 };
 
 struct Kernel {
