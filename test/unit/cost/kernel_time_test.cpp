@@ -187,11 +187,13 @@ TEST_CASE("kernel time: attention by its curve; fp8 keeps it in bf16", "[unit][c
   curve.widths = {{64, 128, 0.5, 1}};
   curve.report.interval = {0.9, 1.2};
   known.attention.push_back(curve);
+  Calibration by = calibration(known);
+  by.gpu.memory_bandwidth = gigabytes_per_second(1e6);
   const auto model = model_of(workload::GroupedAttention{.heads = 10, .width = 64}, {128, 640});
   // Ten tiles on ten multiprocessors: 2 x 128 x 128 FLOP at half of 4 TFLOP/s, for 128 keys.
   const double forward = 128 * 2 * 128 * 128 / 2e12 * 1e6;
   for (const Precision precision : {Precision::kBf16, Precision::kFp8}) {
-    const CalibratedTimes times = calibrated_times(model.layers, calibration(known), 1, precision, DataSize::zero());
+    const CalibratedTimes times = calibrated_times(model.layers, by, 1, precision, DataSize::zero());
     CHECK(times.layers[0].forward.total().in(microseconds) == Approx(forward));
     CHECK(times.layers[0].backward.total().in(microseconds) == Approx(2.5 * 1.12 * forward));
     // Nobody measured the backward pass.
@@ -203,9 +205,8 @@ TEST_CASE("kernel time: attention by its curve; fp8 keeps it in bf16", "[unit][c
   curve.pass = primitives::AttentionPass::kBackward;
   curve.widths[0].efficiency = 0.25;
   other.attention.push_back(curve);
-  Calibration two = calibration(known);
-  two.profiles.push_back({&other, true});
-  const CalibratedTimes times = calibrated_times(model.layers, two, 1, Precision::kBf16, DataSize::zero());
+  by.profiles.push_back({&other, true});
+  const CalibratedTimes times = calibrated_times(model.layers, by, 1, Precision::kBf16, DataSize::zero());
   CHECK(times.layers[0].backward.total().in(microseconds) == Approx(2.5 * 2 * forward));
   CHECK(times.extrapolated == times.layers[0].backward.total());
 }

@@ -117,9 +117,9 @@ TEST_CASE("kernel file: attention and experts") {
   CHECK(experts.inner == 14336);
   CHECK_FALSE(experts.gated);
   const std::string header = "op,gpu,precision,pass,batch,queries,heads,kv_heads,width,time_us\n";
-  CHECK(fault(csv(header + "attention,t4,bf16,forward,1,512,6,4,64,1\n")) == "2:38 4 kv_heads do not divide 6 heads");
+  CHECK(fault(csv(header + "attention,t4,bf16,forward,1,512,6,4,64,1\n")) == "2:35 4 kv_heads do not divide 6 heads");
   CHECK(fault(csv(header + "attention,t4,bf16,forward,1,,6,2,64,1\n")) ==
-        "2:34 'queries' is missing, and 'attention' needs it");
+        "2:29 'queries' is missing, and 'attention' needs it");
   CHECK(fault(csv(header + "attention,t4,bf16,sideways,1,8,6,2,64,1\n")).rfind("2:19", 0) == 0);
   CHECK(fault(csv(header + "attention,t4,,forward,1,8,6,2,64,1\n")) ==
         "2:14 'precision' is missing, and 'attention' needs it");

@@ -144,7 +144,7 @@ TEST_CASE("profile file: attention") {
   CHECK(curve.widths[1].tiles_to_fill == 2);
   CHECK(write_profile(*read(write_profile(*profile))) == write_profile(*profile));
   const auto with = [](const char* from, const char* to) { return fault(kHead + replaced(kAttention, from, to)); };
-  CHECK(with("width: 128", "width: 64") == "15:72 widths rise");
+  CHECK(with("width: 128", "width: 64") == "15:73 widths rise");
   CHECK(with("backward", "sideways") == "6:11 unknown pass 'sideways'");
   CHECK(with("efficiency: 0.5", "efficiency: 0").substr(0, 3) == "15:");
   CHECK(with("9 ms", "9").substr(0, 3) == "14:");
