@@ -173,9 +173,11 @@ KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) 
   if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
   if (found == nullptr) return roofline(work, moved);
   const double unseen = found->pass == attention.shape.pass ? 0 : kBorrowedOctaves;
-  return {attention_time(*found, hardware::device_spec(calibration_.gpu, precision), attention.shape, batch_, element_),
-          compute_bound(work, moved), &found->report,
-          octaves + unseen + outside(found->report, attention.shape, batch_), work};
+  // A ring's step, and the last of several chunks, has other FLOPs than its shape's.
+  const double share = attention.work / attention_work(attention.shape, 1);
+  const hardware::DeviceSpec spec = hardware::device_spec(calibration_.gpu, precision);
+  return {attention_time(*found, spec, attention.shape, batch_, element_) * share, compute_bound(work, moved),
+          &found->report, octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {

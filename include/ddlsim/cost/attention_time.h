@@ -18,6 +18,8 @@
 // Where no profile has a backward curve, the forward curve answers, u kBackwardSlowdown times as long.
 // Sources: Dao et al., FlashAttention (2022); Dao, FlashAttention-2 (2023), 3.3 (tiles over queries forward, over keys
 // backward; causal tiles skip keys); Shah et al., FlashAttention-3 (2024).
+// Where a kernel has other FLOPs than its shape's (a step of ring attention, a last chunk that is shorter), its time is
+// in proportion to them.
 // Limits: one kernel for all sizes (a library may split keys over tiles where queries are few, as in decoding, which is
 // no training step); dropout, biases and sequences of unlike lengths in one batch are not told apart.
 //

@@ -129,6 +129,7 @@ TEST_CASE("attention time: layers' kernels have the FLOPs and the bytes of their
        {workload::GroupedAttention{.heads = 32, .kv_heads = 8, .width = 128, .causal = true},
         workload::GroupedAttention{.heads = 128, .width = 192, .value_width = 128, .causal = true},
         workload::GroupedAttention{.heads = 4, .width = 64, .window = 100, .causal = true},
+        workload::GroupedAttention{.heads = 4, .width = 64, .causal = true, .chunk = 250},
         workload::GroupedAttention{.heads = 4, .width = 64, .window = 10'000}}) {
     const auto layer = workload::layer_of(op, {1000, op.heads * op.width}, "attention").value().layer;
     const auto& forward = std::get<primitives::FusedAttention>(layer.forward.front().shape);
