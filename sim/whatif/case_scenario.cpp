@@ -11,6 +11,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "language_case.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -315,11 +316,32 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   return result;
 }
 
+Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {
+  std::vector<Override> settings;
+  if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
+  settings.push_back({"precision", precision_of(one.precision), one.where});
+  settings.push_back({"strategy", "pytorch-ddp", one.where});
+  auto splits = splits_of(one);
+  if (!splits) return splits;
+  settings.insert(settings.end(), splits->begin(), splits->end());
+  return settings;
+}
+
+Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest) const {
+  const auto settings = settings_of(one, widest);
+  if (!settings) return tl::unexpected<Error>(settings.error());
+  if (!gives_sizes(one)) return resolve(catalog_, *settings);
+  auto model = language_model_of(one);
+  if (!model) return tl::unexpected<Error>(model.error());
+  return resolve(catalog_, *settings, std::move(*model));
+}
+
 Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {
   const std::string family = architecture_family(one);
+  if (gives_sizes(one)) return language_settings_of(one, widest);
   if (splits_model(family)) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}': model, pipeline and sharded parallelism have no strategy yet", one.architecture));
+                fmt::format("'{}': a split of a model whose sizes the source does not say", one.architecture));
   }
   std::vector<Override> settings;
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());

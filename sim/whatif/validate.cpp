@@ -10,6 +10,7 @@
 #include "case_scenario.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/predict.h"
+#include "language_case.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -118,9 +119,7 @@ class Validator {
   }
 
   Expected<Scenario> scenario_of(const Case& one, const Group& group) const {
-    const auto settings = reader_.settings_of(one, group.widest);
-    if (!settings) return tl::unexpected<Error>(settings.error());
-    return resolve(catalog_, *settings);
+    return reader_.scenario_of(one, group.widest);
   }
 
   void fit(Group& group) const {
@@ -181,7 +180,7 @@ class Validator {
   static Expected<double> metric_of(const Case& one, const Scenario& scenario, const answer::Prediction& prediction,
                                     Time step) {
     const double faster = prediction.step_time / step;
-    const double samples = prediction.throughput_samples_per_second * faster;
+    const double samples = static_cast<double>(samples_per_step(scenario)) / step.in(seconds);
     switch (one.metric) {
       case CaseMetric::kImagesPerSecond:
       case CaseMetric::kSamplesPerSecond: return samples;
@@ -190,6 +189,11 @@ class Validator {
       case CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
       case CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;
       case CaseMetric::kTflopsPerGpu:
+        if (gives_sizes(one)) {
+          const auto flops = published_flops(one);
+          if (!flops) return tl::unexpected<Error>(flops.error());
+          return flops->in(teraflops) / step.in(seconds) / static_cast<double>(scenario.cluster.gpus());
+        }
         return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
                static_cast<double>(scenario.cluster.gpus() * scenario.batch);
       case CaseMetric::kBusBandwidth:
@@ -197,6 +201,13 @@ class Validator {
     }
     return fail(ErrorCode::kUnsupported,
                 fmt::format("a training step has no {}", name_of(io::kCaseMetrics, one.metric)));
+  }
+
+  /// Samples of all replicas in one step.
+  static std::int64_t samples_per_step(const Scenario& scenario) {
+    const plan::Parallel& parallel = scenario.parallel;
+    const std::int64_t replicas = scenario.cluster.gpus() / (parallel.tensor * parallel.context * parallel.pipeline);
+    return replicas * scenario.batch * scenario.strategy.accumulation;
   }
 
   /// Tokens in one sample of a language model; of a translator both languages count.
