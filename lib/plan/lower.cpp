@@ -129,26 +129,6 @@ Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vect
   return {};
 }
 
-void add_memory(const Job& job, StepPlan& plan) {
-  const std::int64_t stages = job.parallel.pipeline;
-  for (RankClass& one : plan.classes) {
-    if (!splits_model(job.parallel)) {
-      one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
-      continue;
-    }
-    const bool all_forward = plan.schedule == PipelineSchedule::kGpipe;
-    const Holding holding{.optimizer = plan.model->optimizer,
-                          .zero = job.parallel.zero,
-                          .data_ranks = plan.groups.front().ranks,
-                          .in_flight = stages == 1   ? 1
-                                       : all_forward ? plan.micro_batches
-                                                     : std::min(plan.micro_batches, stages - one.stage),
-                          .offloaded = job.parallel.offload_optimizer};
-    one.memory = memory_of_stage(std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count), holding,
-                                 job.batch, job.precision);
-  }
-}
-
 /// What the optimizer reads and writes where one rank of a class updates its weights.
 DataSize updated_by(const Job& job, const StepPlan& plan, const Chunk& chunk) {
   const workload::Model& model = *plan.model;

@@ -36,4 +36,7 @@ void exchange_by(const Job& job, StepPlan& plan);
 /// Gradients to the host, the update there, and weights back: of all, or of a rank's share where states are shared.
 [[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t rank_class);
 
+/// What the ranks of every class hold (plan/memory.h).
+void add_memory(const Job& job, StepPlan& plan);
+
 }  // namespace ddlsim::plan

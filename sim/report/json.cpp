@@ -34,6 +34,21 @@ Json to_json(const answer::Prediction& p) {
         {{"link", traffic.link}, {"bytes", traffic.bytes.in(bytes)}, {"time_s", traffic.time.in(seconds)}});
   }
   json["memory_bytes_per_gpu"] = p.memory_per_gpu.in(bytes);
+  const answer::MemoryLedger& memory = p.memory;
+  json["memory"] = {{"rank", memory.rank},
+                    {"weights_bytes", memory.weights.in(bytes)},
+                    {"gradients_bytes", memory.gradients.in(bytes)},
+                    {"master_bytes", memory.master.in(bytes)},
+                    {"optimizer_bytes", memory.optimizer_state.in(bytes)},
+                    {"activations_bytes", memory.activations.in(bytes)},
+                    {"micro_batches", memory.micro_batches},
+                    {"loss_bytes", memory.loss.in(bytes)},
+                    {"working_bytes", memory.working.in(bytes)},
+                    {"buffers_bytes", memory.buffers.in(bytes)},
+                    {"context_bytes", memory.context.in(bytes)},
+                    {"slack_bytes", memory.slack.in(bytes)},
+                    {"device_bytes", memory.all().in(bytes)},
+                    {"capacity_bytes", memory.capacity.in(bytes)}};
   json["fits"] = p.fits ? Json(*p.fits) : Json(nullptr);
   json["mfu"] = p.mfu;
   json["hfu"] = p.hfu;
@@ -41,6 +56,18 @@ Json to_json(const answer::Prediction& p) {
   json["gpus"] = p.gpus;
   json["batch_per_gpu"] = p.batch_per_gpu;
   json["sample"] = p.sample;
+  const answer::Split& split = p.split;
+  json["parallel"] = {{"data", split.data},           {"tensor", split.tensor},
+                      {"context", split.context},     {"expert", split.expert},
+                      {"pipeline", split.pipeline},   {"virtual_stages", split.virtual_stages},
+                      {"schedule", split.schedule},   {"zero", split.zero},
+                      {"recompute", split.recompute}, {"micro_batch", split.micro_batch},
+                      {"passes", split.passes},       {"global_batch", split.global_batch()}};
+  json["model_flops_per_s_per_gpu"] = p.rate_per_gpu().in(flops_per_second);
+  if (const auto tokens = p.tokens_per_second()) {
+    json["tokens_per_s"] = *tokens;
+    json["tokens_per_s_per_gpu"] = *tokens / static_cast<double>(p.gpus);
+  }
   json["critical_path"] = Json::array();
   for (const answer::Segment& segment : p.critical_path) {
     json["critical_path"].push_back({{"name", segment.name}, {"time_s", segment.time.in(seconds)}});

@@ -15,8 +15,11 @@ namespace {
 
 using answer::Prediction;
 
+/// Less than rounding leaves is nothing.
+bool is_nothing(Time part, const Prediction& p) { return part <= p.step_time * 1e-12; }
+
 std::string of_step(Time part, const Prediction& p) {
-  if (part == Time::zero()) return "-";
+  if (is_nothing(part, p)) return "-";
   return fmt::format("{} ({})", to_text(part), percent(part / p.step_time, 0));
 }
 
@@ -25,11 +28,38 @@ std::string memory_text(const Prediction& p) {
   return p.fits == false ? size + ", does not fit" : size;
 }
 
+/// A line of the ledger, of split models and of language models; nothing where there is nothing.
+std::string ledger_text(DataSize part, const Prediction& p) {
+  const bool split = p.split.tensor * p.split.context * p.split.pipeline > 1 || p.split.zero > 0;
+  if (!(split || p.tokens_per_sample) || part <= DataSize::zero()) return "";
+  return to_text(part);
+}
+
+std::string activations_text(const Prediction& p) {
+  const std::string size = ledger_text(p.memory.activations, p);
+  if (size.empty() || p.memory.micro_batches <= 1) return size;
+  return fmt::format("{}, {} micro-batches in flight", size, significant(p.memory.micro_batches, 3));
+}
+
+/// All of it against what the GPU has.
+std::string device_text(const Prediction& p) {
+  const answer::MemoryLedger& memory = p.memory;
+  if (ledger_text(memory.all(), p).empty()) return "";
+  return fmt::format("{} of {} ({})", to_text(memory.all()), to_text(memory.capacity), memory.rank);
+}
+
 std::string interval_text(const Prediction& p) {
   return to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second);
 }
 
-/// A line of the table: its name, and its value for one prediction.
+/// Of language models alone: a rate per second, and its share of a GPU.
+std::string tokens_text(const Prediction& p) {
+  const auto tokens = p.tokens_per_second();
+  if (!tokens) return "";
+  return fmt::format("{} ({} per GPU)", significant(*tokens, 4), significant(*tokens / static_cast<double>(p.gpus), 4));
+}
+
+/// A line of the table: its name, and its value for one prediction. A line that says nothing of any is left out.
 struct Row {
   std::string_view name;
   std::function<std::string(const Prediction&)> value;
@@ -44,11 +74,25 @@ const std::vector<Row>& rows() {
       {"  kernel launches", [](const Prediction& p) { return of_step(p.breakdown.launch, p); }},
       {"  waiting for input", [](const Prediction& p) { return of_step(p.breakdown.input_exposed, p); }},
       {"  exposed communication", [](const Prediction& p) { return of_step(p.breakdown.communication_exposed, p); }},
+      {"  pipeline bubble",
+       [](const Prediction& p) { return p.split.pipeline > 1 ? of_step(p.breakdown.bubble, p) : ""; }},
       {"communication in all", [](const Prediction& p) { return to_text(p.breakdown.communication); }},
       {"samples/s", [](const Prediction& p) { return significant(p.throughput_samples_per_second, 4); }},
+      {"tokens/s", tokens_text},
       {"scaling efficiency", [](const Prediction& p) { return percent(p.scaling_efficiency); }},
       {"MFU", [](const Prediction& p) { return percent(p.mfu); }},
+      {"HFU", [](const Prediction& p) { return p.tokens_per_sample ? percent(p.hfu) : ""; }},
+      {"model FLOPs per GPU", [](const Prediction& p) { return p.tokens_per_sample ? to_text(p.rate_per_gpu()) : ""; }},
       {"memory per GPU", memory_text},
+      {"  weights", [](const Prediction& p) { return ledger_text(p.memory.weights, p); }},
+      {"  gradients", [](const Prediction& p) { return ledger_text(p.memory.gradients, p); }},
+      {"  fp32 weights", [](const Prediction& p) { return ledger_text(p.memory.master, p); }},
+      {"  optimizer states", [](const Prediction& p) { return ledger_text(p.memory.optimizer_state, p); }},
+      {"  activations", activations_text},
+      {"  logits and loss", [](const Prediction& p) { return ledger_text(p.memory.loss, p); }},
+      {"  gradients in work", [](const Prediction& p) { return ledger_text(p.memory.working, p); }},
+      {"  communication buffers", [](const Prediction& p) { return ledger_text(p.memory.buffers, p); }},
+      {"with context and allocator", device_text},
       {"bound by", [](const Prediction& p) { return p.bottleneck; }},
       {"architecture", [](const Prediction& p) { return p.architecture; }},
       {"fidelity", [](const Prediction& p) { return std::string(name_of(answer::kFidelities, p.fidelity)); }},
@@ -101,6 +145,11 @@ std::vector<std::string> all_notes(const answer::Comparison& comparison) {
   return notes;
 }
 
+/// What a line has after its name.
+bool says_something(const std::vector<std::string>& cells) {
+  return std::any_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return !cell.empty(); });
+}
+
 Table side_by_side(const answer::Comparison& comparison) {
   std::vector<std::string> header{"", "baseline"};
   for (const answer::Alternative& a : comparison.alternatives) header.push_back(a.name);
@@ -108,7 +157,7 @@ Table side_by_side(const answer::Comparison& comparison) {
   for (const Row& row : rows()) {
     std::vector<std::string> cells{std::string(row.name), row.value(comparison.baseline)};
     for (const answer::Alternative& a : comparison.alternatives) cells.push_back(row.value(a.prediction));
-    table.add(std::move(cells));
+    if (says_something(cells)) table.add(std::move(cells));
   }
   std::vector<std::string> cells{"speedup", "1"};
   for (const answer::Alternative& a : comparison.alternatives) cells.push_back(significant(a.speedup, 4));
@@ -178,7 +227,10 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
                   significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
                   prediction.gpus == 1 ? "" : "s", prediction.bottleneck, warning(prediction), title);
   Table table({"", "value"});
-  for (const Row& row : rows()) table.add({std::string(row.name), row.value(prediction)});
+  for (const Row& row : rows()) {
+    std::vector<std::string> cells{std::string(row.name), row.value(prediction)};
+    if (says_something(cells)) table.add(std::move(cells));
+  }
   if (prediction.bounds) {
     table.add({"ideal overlap, a bound", to_text(prediction.bounds->first)});
     table.add({"no overlap, a bound", to_text(prediction.bounds->second)});

@@ -162,6 +162,27 @@ std::string gpt_config(const io::Case& one, const Sizes& sizes) {
   return config.text("gpt2");
 }
 
+std::string opt_config(const io::Case& one, const Sizes& sizes) {
+  Config config;
+  config.add("hidden_size", sizes.hidden);
+  config.add("num_hidden_layers", sizes.layers);
+  config.add("num_attention_heads", sizes.heads);
+  config.add("max_position_embeddings", sizes.sequence);
+  config.add("vocab_size", sizes.vocabulary);
+  config.add("ffn_dim", count_or(one, "ffn", 4 * sizes.hidden));
+  return config.text("opt");
+}
+
+/// Layers whose names say what memory needs to know: activations that keep what they make, dropout where there is some.
+void name_layers(workload::Model& model, bool relu, bool dropout) {
+  for (workload::Layer& layer : model.layers) {
+    if (relu && layer.name == "activation") layer.name = "relu";
+  }
+  if (dropout) return;
+  std::erase_if(model.layers,
+                [](const workload::Layer& layer) { return layer.name.find("dropout") != std::string::npos; });
+}
+
 /// Attention as one kernel, where it was several.
 Expected<void> fuse_attention_of(workload::Model& model, std::int64_t window) {
   for (workload::Layer& layer : model.layers) {
@@ -173,11 +194,10 @@ Expected<void> fuse_attention_of(workload::Model& model, std::int64_t window) {
     if (!made) return tl::unexpected<Error>(made.error());
     layer = std::move(made->layer);
   }
-  auto totals = workload::total(model.layers);
-  if (!totals) return tl::unexpected<Error>(totals.error());
-  model.totals = std::move(*totals);
   return {};
 }
+
+bool is_opt(const io::Case& one) { return lower_case(one.model).starts_with("opt"); }
 
 /// "full (1 layer)", "yes (...)", "selective", "none".
 std::string_view recomputation_of(const io::Case& one) {
@@ -186,6 +206,30 @@ std::string_view recomputation_of(const io::Case& one) {
     if (says(one, key, "full") || says(one, key, "yes")) return "full";
   }
   return "none";
+}
+
+/// "5 7 7 7 (embedding and head count as layers)"; else as Megatron does it: as many blocks in every stage. Empty: the
+/// stages cannot have as many.
+std::vector<std::int64_t> blocks_per_stage(const io::Case& one, std::int64_t pipeline, std::int64_t blocks) {
+  std::vector<std::int64_t> stages;
+  const std::string said = one.said("layers_per_stage").value_or("");
+  std::int64_t sum = 0;
+  for (std::size_t at = 0;
+       at < said.size() && (said[at] == ' ' || std::isdigit(static_cast<unsigned char>(said[at])));) {
+    const std::size_t end = std::min(said.find_first_not_of("0123456789", at), said.size());
+    if (const auto count = parse_number(said.substr(at, end - at)); count && end > at && *count < 1e6) {
+      stages.push_back(static_cast<std::int64_t>(*count));
+      sum += stages.back();
+    }
+    at = std::max(end, at + 1);
+  }
+  if (static_cast<std::int64_t>(stages.size()) == pipeline && sum == blocks + 2) {
+    --stages.front();
+    --stages.back();
+    return stages;
+  }
+  if (blocks % pipeline != 0) return {};
+  return std::vector<std::int64_t>(static_cast<std::size_t>(pipeline), blocks / pipeline);
 }
 
 /// The schedule that its words name, or that its chunks per rank ask for.
@@ -226,7 +270,9 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   const auto sizes = sizes_of(one);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   const bool decoder = is_llama(one) || is_mixture(one);
-  const std::string config = decoder ? decoder_config(one, *sizes) : gpt_config(one, *sizes);
+  const std::string config = decoder       ? decoder_config(one, *sizes)
+                             : is_opt(one) ? opt_config(one, *sizes)
+                                           : gpt_config(one, *sizes);
   importers::HfOptions options;
   options.id = "case";
   options.sequence = sizes->sequence;
@@ -238,7 +284,38 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   if (!decoder && way_of(one).fused_attention) {
     if (auto fused = fuse_attention_of(model, 0); !fused) return tl::unexpected<Error>(fused.error());
   }
+  name_layers(model, is_opt(one), !says(one, "dropout", "none"));
+  auto totals = workload::total(model.layers);
+  if (!totals) return tl::unexpected<Error>(totals.error());
+  model.totals = std::move(*totals);
   return std::make_shared<const workload::Model>(std::move(model));
+}
+
+std::optional<Override> stages_of(const io::Case& one, const workload::Model& model) {
+  const std::int64_t pipeline = count_or(one, "pp", 1);
+  const std::int64_t blocks = count_or(one, "layers", 1);
+  if (pipeline < 2 || count_or(one, "vp", 1) > 1) return std::nullopt;
+  // Blocks begin where the first layer of one comes again.
+  std::vector<std::size_t> starts;
+  for (std::size_t first = 0; first < model.layers.size() && starts.empty(); ++first) {
+    for (std::size_t i = first; i < model.layers.size(); ++i) {
+      if (model.layers[i].name == model.layers[first].name) starts.push_back(i);
+    }
+    if (starts.size() < 2) starts.clear();
+  }
+  if (static_cast<std::int64_t>(starts.size()) != blocks) return std::nullopt;
+  const std::vector<std::int64_t> stages = blocks_per_stage(one, pipeline, blocks);
+  if (stages.empty()) return std::nullopt;
+  std::string text;
+  std::size_t block = 0;
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    block += static_cast<std::size_t>(stages[s]);
+    const std::size_t end = s + 1 < stages.size() ? starts[block] : model.layers.size();
+    text += (s == 0 ? "" : "-") + std::to_string(end - begin);
+    begin = end;
+  }
+  return Override{"parallel.layers_per_stage", text, one.where};
 }
 
 namespace {
@@ -337,12 +414,12 @@ Expected<Work> published_flops(const io::Case& one) {
   if (!is_llama(one)) {
     // Narayanan et al. 2021, equation 3: with the forward pass once more (4 passes), later without (3).
     const double passes = recomputation_of(one) == "full" ? 4 : 3;
-    return work(passes * 24 * tokens * l * h * h * (1 + s / (6 * h)) + 6 * tokens * v * h);
+    return flops(passes * 24 * tokens * l * h * h * (1 + s / (6 * h)) + 6 * tokens * v * h);
   }
   // Megatron-LM num_floating_point_operations (core_r0.12): attention over all pairs, three passes.
   const auto kv = static_cast<double>(count_or(one, "kv_heads", sizes->heads)) / static_cast<double>(sizes->heads);
   const auto ffn = static_cast<double>(count_or(one, "ffn", 4 * sizes->hidden));
-  return work(12 * tokens * l * h * h * (1 + kv + s / h + 1.5 * ffn / h) + 6 * tokens * v * h);
+  return flops(12 * tokens * l * h * h * (1 + kv + s / h + 1.5 * ffn / h) + 6 * tokens * v * h);
 }
 
 }  // namespace ddlsim::whatif

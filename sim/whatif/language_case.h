@@ -4,7 +4,8 @@
 // The sizes in `extra` (layers, hidden, heads, kv_heads, ffn, vocab, seq_len, experts, top_k, ...) become a Hugging
 // Face configuration that importers/hf_config.h reads, so that cases and imported models follow one set of rules:
 //   attention mla                deepseek_v3          experts           qwen3_moe (every block a mixture)
-//   kv_heads, or a Llama's name  llama                else              gpt2, with a table of learned positions
+//   kv_heads, or a Llama's name  llama                an OPT's name     opt
+//   else                         gpt2, with a table of learned positions
 // Vocabularies are padded to a multiple of 128 times the tensor degree (Megatron's make_vocab_size_divisible_by). A GPT
 // whose framework had FlashAttention has its attention as one kernel.
 // What a source leaves open is filled in as `way_of` says; a case that leaves open what nobody can fill in (heads,
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +42,10 @@ struct TrainingWay {
 [[nodiscard]] bool gives_sizes(const io::Case& one);
 
 [[nodiscard]] Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one);
+
+/// Which layers of the model each stage has, as its framework cuts them: whole blocks, embeddings with the first, the
+/// head with the last. Nothing: there are no stages, or blocks do not divide.
+[[nodiscard]] std::optional<Override> stages_of(const io::Case& one, const workload::Model& model);
 
 /// Degrees, batches, schedule, recomputation and states.
 [[nodiscard]] Expected<std::vector<Override>> splits_of(const io::Case& one);

@@ -1,0 +1,286 @@
+// What the ranks of each class hold: states as the split shares them, activations as the schedule keeps them.
+#include <algorithm>
+#include <variant>
+
+#include "splits.h"
+
+namespace ddlsim::plan {
+namespace {
+
+/// Layers of the model that follow each other on a rank, with their micro-batches in flight.
+struct HeldPart {
+  std::size_t model_layer = 0;  // of the model
+  std::size_t own_layer = 0;    // of the class's list
+  std::size_t count = 0;
+  double in_flight = 1;
+};
+
+std::vector<HeldPart> held_parts(const Job& job, const StepPlan& plan, const RankClass& one) {
+  const std::int64_t stages = job.parallel.pipeline;
+  const bool all_forward = plan.schedule == PipelineSchedule::kGpipe;
+  const std::int64_t in_flight = stages == 1   ? 1
+                                 : all_forward ? plan.micro_batches
+                                               : std::min(plan.micro_batches, stages - one.stage);
+  return {{one.chunk.first, one.chunk.first, one.chunk.count, static_cast<double>(in_flight)}};
+}
+
+bool is_expert(const workload::Layer& layer) {
+  return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
+}
+
+/// Parameters of a layer on one rank, those that are trained, and its largest tensor.
+struct Owned {
+  double all = 0;
+  double trained = 0;
+  double largest = 0;
+};
+
+Owned owned_by(const Job& job, const workload::Layer& layer, bool in_block) {
+  Owned owned;
+  for (const std::int64_t tensor : layer.parameters) {
+    owned.all += static_cast<double>(tensor);
+    owned.largest = std::max(owned.largest, static_cast<double>(tensor));
+  }
+  owned.trained = owned.all;
+  if (job.parallel.lora_rank == 0) return owned;
+  owned.trained = owned.largest = 0;
+  const auto* product = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
+  if (product == nullptr || !in_block || layer.in.empty()) return owned;
+  const auto rank = static_cast<double>(job.parallel.lora_rank);
+  owned.trained = owned.largest = rank * static_cast<double>(layer.in.back() + product->out);
+  owned.all += owned.trained;
+  return owned;
+}
+
+/// Sums over a class's states. Experts' states are shared by the ranks that have the same ones.
+class StateSums {
+ public:
+  StateSums(const Job& job, const StepPlan& plan) : job_(job) {
+    const States formats = job.parallel.states.value_or(States::kFp32);
+    sizes_ = state_sizes(formats, plan.model->optimizer);
+    sixteen_ = formats == States::kMixedSixteen || formats == States::kAdam8bit;
+    const double ranks =
+        static_cast<double>(plan.grid.ranks()) / static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
+    share_ = 1.0 / ranks;
+    expert_share_ = static_cast<double>(job.parallel.expert) / ranks;
+    if (job.parallel.shard_ranks > 0) share_ = expert_share_ = 1.0 / static_cast<double>(job.parallel.shard_ranks);
+  }
+
+  void add(const workload::Layer& layer, bool in_block, MemoryFootprint& memory) {
+    const Owned owned = owned_by(job_, layer, in_block);
+    const int zero = job_.parallel.zero;
+    const double share = is_expert(layer) ? expert_share_ : share_;
+    memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
+    memory.gradients += sizes_.gradient * (owned.trained * (zero >= 2 ? share : 1.0));
+    if (job_.parallel.offload_optimizer) return;
+    const double kept = owned.trained * (zero >= 1 ? share : 1.0);
+    memory.master += sizes_.master * kept;
+    memory.optimizer_state += sizes_.optimizer * kept;
+    // Gradients of 16 bits are made fp32 for the update.
+    if (sixteen_) at_update_ += bytes(4) * kept;
+  }
+
+  /// Of one weight.
+  [[nodiscard]] DataSize gradient(const workload::Layer& layer, bool in_block) const {
+    return std::min(sizes_.weight, activation_size(job_.precision)) * owned_by(job_, layer, in_block).largest;
+  }
+  [[nodiscard]] DataSize weights_of(const workload::Layer& layer) const {
+    return std::min(sizes_.weight, bytes(2) * 2.0) * owned_by(job_, layer, false).all;
+  }
+  [[nodiscard]] DataSize at_update() const { return at_update_; }
+
+ private:
+  const Job& job_;
+  StateSizes sizes_;
+  bool sixteen_ = false;
+  double share_ = 1;
+  double expert_share_ = 1;
+  DataSize at_update_;
+};
+
+/// The blocks that recomputation and FSDP take as one, by where they begin. Layers before the first and from the last
+/// one's end are outside.
+struct Blocks {
+  std::vector<std::size_t> starts;
+  std::size_t end = 0;
+
+  [[nodiscard]] bool inside(std::size_t layer) const {
+    return !starts.empty() && layer >= starts.front() && layer < end;
+  }
+};
+
+/// A block begins with the first layer name that comes again.
+Blocks blocks_of(std::span<const workload::Layer> layers) {
+  Blocks blocks;
+  for (std::size_t i = 0; i < layers.size() && blocks.starts.empty(); ++i) {
+    if (layers[i].name.empty()) continue;
+    for (std::size_t k = i + 1; k < layers.size(); ++k) {
+      if (layers[k].name != layers[i].name) continue;
+      if (blocks.starts.empty()) blocks.starts.push_back(i);
+      blocks.starts.push_back(k);
+    }
+  }
+  if (blocks.starts.empty()) return blocks;
+  const std::size_t size = blocks.starts[1] - blocks.starts[0];
+  blocks.end = std::min(blocks.starts.back() + size, layers.size());
+  return blocks;
+}
+
+/// Activations of one micro-batch by layer, as recomputation leaves them.
+struct Plainly {
+  std::vector<DataSize> kept;       // until backward
+  std::vector<DataSize> again;      // besides, while the layer's backward runs
+  std::vector<DataSize> loss;       // of the layer
+  std::vector<DataSize> gradients;  // of its input and output
+};
+
+Plainly with_recomputation(const Job& job, const StepPlan& plan, const Blocks& blocks) {
+  const ActivationCut cut{.tensor = job.parallel.tensor,
+                          .context = job.parallel.context,
+                          .sequence = job.parallel.sequence,
+                          .batch = job.batch,
+                          .precision = job.precision};
+  const std::vector<KeptActivations> all = kept_activations(plan.model->layers, cut);
+  const bool selective = job.parallel.recompute == Recompute::kSelective;
+  Plainly plain;
+  for (const KeptActivations& one : all) {
+    plain.kept.push_back(selective ? one.always : one.always + one.core);
+    plain.again.push_back(selective ? one.core : DataSize::zero());
+    plain.loss.push_back(one.loss);
+    plain.gradients.push_back(one.working);
+  }
+  if (job.parallel.recompute != Recompute::kFull) return plain;
+  const double whole =
+      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
+  const auto every = static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_every, 1));
+  for (std::size_t b = 0; b < blocks.starts.size(); b += every) {
+    const std::size_t first = blocks.starts[b];
+    const std::size_t last = b + 1 < blocks.starts.size() ? blocks.starts[b + 1] : blocks.end;
+    DataSize block;
+    for (std::size_t i = first; i < last; ++i) block += plain.kept[i];
+    double elements = static_cast<double>(job.batch);
+    for (const std::int64_t size : plan.model->layers[first].in) elements *= static_cast<double>(size);
+    for (std::size_t i = first; i < last; ++i) {
+      plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
+      plain.again[i] = block;
+    }
+  }
+  return plain;
+}
+
+/// Adds what a part's activations come to, when they and what its layers work with are most.
+void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
+                     const std::vector<DataSize>& weight_gradients, MemoryFootprint& memory) {
+  DataSize all;
+  for (std::size_t i = 0; i < part.count; ++i) all += plain.kept[part.model_layer + i];
+  DataSize others = all * (part.in_flight - 1);
+  if (job.parallel.offload_activations) {
+    // Two blocks are on their way; the rest waits on the host.
+    DataSize largest;
+    for (std::size_t i = 0; i < part.count; ++i) largest = max(largest, plain.kept[part.model_layer + i]);
+    others = DataSize::zero();
+    all = min(all, largest * 2.0);
+  }
+  struct Most {
+    DataSize activations{}, loss{}, working{};
+    [[nodiscard]] DataSize sum() const { return activations + loss + working; }
+  } most;
+  DataSize below = all;
+  for (std::size_t i = part.count; i-- > 0;) {
+    const std::size_t layer = part.model_layer + i;
+    const Most here{others + below + plain.again[layer], plain.loss[layer],
+                    plain.gradients[layer] + weight_gradients[i]};
+    if (here.sum() > most.sum()) most = here;
+    if (!job.parallel.offload_activations) below -= plain.kept[layer];
+  }
+  memory.activations += most.activations;
+  memory.loss += most.loss;
+  memory.working = max(memory.working, most.working);
+}
+
+/// Of a class that the job's splits have cut.
+MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one, const Blocks& blocks,
+                                const Plainly& plain) {
+  MemoryFootprint memory;
+  StateSums states(job, plan);
+  DataSize unit;     // weights of the block that is being summed
+  DataSize largest;  // of all blocks
+  double layers = 0;
+  for (const HeldPart& part : held_parts(job, plan, one)) {
+    std::vector<DataSize> weight_gradients;
+    for (std::size_t i = 0; i < part.count; ++i) {
+      const workload::Layer& layer = (*one.chunk.layers)[part.own_layer + i];
+      const bool in_block = blocks.inside(part.model_layer + i);
+      const bool starts = std::binary_search(blocks.starts.begin(), blocks.starts.end(), part.model_layer + i);
+      states.add(layer, in_block, memory);
+      weight_gradients.push_back(states.gradient(layer, in_block));
+      if (starts || !in_block) unit = DataSize::zero();
+      unit += states.weights_of(layer);
+      largest = max(largest, unit);
+      memory.complete = memory.complete && !layer.measured;
+    }
+    add_activations(job, part, plain, weight_gradients, memory);
+    memory.micro_batches += part.in_flight * static_cast<double>(part.count);
+    layers += static_cast<double>(part.count);
+  }
+  if (layers > 0) memory.micro_batches /= layers;
+  if (job.parallel.zero >= 3) memory.buffers += largest * static_cast<double>(job.parallel.prefetch + 2);
+  // The update comes when activations are gone.
+  const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
+  if (more > DataSize::zero()) memory.working += more;
+  return memory;
+}
+
+/// What a stage receives and has not used, of activations and of gradients.
+void add_boundaries(const Job& job, StepPlan& plan) {
+  if (job.parallel.pipeline == 1) return;
+  const double whole =
+      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
+  for (RankClass& one : plan.classes) {
+    const auto& last = plan.model->layers[one.chunk.first + one.chunk.count - 1];
+    const DataSize crossing = activation_size(job.precision) *
+                              (static_cast<double>(last.output_elements) * static_cast<double>(job.batch) * whole);
+    const bool end = one.stage == 0 || one.stage + 1 == job.parallel.pipeline;
+    if (one.stage + 1 < job.parallel.pipeline) one.memory.buffers += crossing * (end ? 1.0 : 2.0);
+  }
+}
+
+/// Copies of gradients, where they are sent in pieces.
+DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
+  if (job.cluster.gpus() == 1 || job.strategy.kind != StrategyKind::kAllReduce) return {};
+  switch (grouping_of(job.strategy)) {
+    case Grouping::kBuckets: return memory.gradients;
+    case Grouping::kFusion: return min(memory.gradients, job.strategy.bucket.get());
+    case Grouping::kPerTensor:
+    case Grouping::kFlat:
+    case Grouping::kPartitions: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_memory(const Job& job, StepPlan& plan) {
+  const bool split = splits_model(job.parallel);
+  const bool attends = std::any_of(plan.model->layers.begin(), plan.model->layers.end(), [](const auto& layer) {
+    return layer.op && (std::holds_alternative<workload::Attention>(*layer.op) ||
+                        std::holds_alternative<workload::GroupedAttention>(*layer.op));
+  });
+  const Blocks blocks = split || attends ? blocks_of(plan.model->layers) : Blocks{};
+  const Plainly plain = split || attends ? with_recomputation(job, plan, blocks) : Plainly{};
+  for (RankClass& one : plan.classes) {
+    if (split) {
+      one.memory = memory_of_class(job, plan, one, blocks, plain);
+      continue;
+    }
+    one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
+    one.memory.buffers = buckets_of(job, one.memory);
+    if (!attends) continue;
+    one.memory.activations = {};
+    add_activations(job, {0, 0, plan.model->layers.size(), 1}, plain, std::vector<DataSize>(plan.model->layers.size()),
+                    one.memory);
+  }
+  add_boundaries(job, plan);
+}
+
+}  // namespace ddlsim::plan
