@@ -69,7 +69,7 @@ class StateSums {
   void add(const workload::Layer& layer, bool in_block, MemoryFootprint& memory) {
     const Owned owned = owned_by(job_, layer, in_block);
     const int zero = job_.parallel.zero;
-    const double share = is_expert(layer) ? expert_share_ : share_;
+    const double share = is_expert(layer) && job_.parallel.expert > 1 ? expert_share_ : share_;
     memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
     memory.gradients += sizes_.gradient * (owned.trained * (zero >= 2 ? share : 1.0));
     if (job_.parallel.offload_optimizer) return;
@@ -98,32 +98,19 @@ class StateSums {
   DataSize at_update_;
 };
 
-/// The blocks that recomputation and FSDP take as one, by where they begin. Layers before the first and from the last
-/// one's end are outside.
-struct Blocks {
-  std::vector<std::size_t> starts;
-  std::size_t end = 0;
-
-  [[nodiscard]] bool inside(std::size_t layer) const {
-    return !starts.empty() && layer >= starts.front() && layer < end;
-  }
+/// Whether a layer is in one of the blocks that repeat, and whether it is the first of any.
+struct InBlocks {
+  std::vector<bool> body;
+  std::vector<bool> first;
 };
 
-/// A block begins with the first layer name that comes again.
-Blocks blocks_of(std::span<const workload::Layer> layers) {
-  Blocks blocks;
-  for (std::size_t i = 0; i < layers.size() && blocks.starts.empty(); ++i) {
-    if (layers[i].name.empty()) continue;
-    for (std::size_t k = i + 1; k < layers.size(); ++k) {
-      if (layers[k].name != layers[i].name) continue;
-      if (blocks.starts.empty()) blocks.starts.push_back(i);
-      blocks.starts.push_back(k);
-    }
+InBlocks places_in(const std::vector<workload::Block>& blocks, std::size_t layers) {
+  InBlocks places{std::vector<bool>(layers), std::vector<bool>(layers)};
+  for (const workload::Block& block : blocks) {
+    places.first[block.first] = true;
+    for (std::size_t i = 0; i < block.count; ++i) places.body[block.first + i] = block.body;
   }
-  if (blocks.starts.empty()) return blocks;
-  const std::size_t size = blocks.starts[1] - blocks.starts[0];
-  blocks.end = std::min(blocks.starts.back() + size, layers.size());
-  return blocks;
+  return places;
 }
 
 /// Activations of one micro-batch by layer, as recomputation leaves them.
@@ -134,7 +121,7 @@ struct Plainly {
   std::vector<DataSize> gradients;  // of its input and output
 };
 
-Plainly with_recomputation(const Job& job, const StepPlan& plan, const Blocks& blocks) {
+Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vector<workload::Block>& blocks) {
   const ActivationCut cut{.tensor = job.parallel.tensor,
                           .context = job.parallel.context,
                           .sequence = job.parallel.sequence,
@@ -153,9 +140,11 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Blocks& b
   const double whole =
       1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
   const auto every = static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_every, 1));
-  for (std::size_t b = 0; b < blocks.starts.size(); b += every) {
-    const std::size_t first = blocks.starts[b];
-    const std::size_t last = b + 1 < blocks.starts.size() ? blocks.starts[b + 1] : blocks.end;
+  std::size_t bodies = 0;
+  for (const workload::Block& one : blocks) {
+    if (!one.body || bodies++ % every != 0) continue;
+    const std::size_t first = one.first;
+    const std::size_t last = one.first + one.count;
     DataSize block;
     for (std::size_t i = first; i < last; ++i) block += plain.kept[i];
     double elements = static_cast<double>(job.batch);
@@ -199,7 +188,7 @@ void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
 }
 
 /// Of a class that the job's splits have cut.
-MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one, const Blocks& blocks,
+MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one, const InBlocks& places,
                                 const Plainly& plain) {
   MemoryFootprint memory;
   StateSums states(job, plan);
@@ -210,11 +199,10 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
     std::vector<DataSize> weight_gradients;
     for (std::size_t i = 0; i < part.count; ++i) {
       const workload::Layer& layer = (*one.chunk.layers)[part.own_layer + i];
-      const bool in_block = blocks.inside(part.model_layer + i);
-      const bool starts = std::binary_search(blocks.starts.begin(), blocks.starts.end(), part.model_layer + i);
+      const bool in_block = places.body[part.model_layer + i];
       states.add(layer, in_block, memory);
       weight_gradients.push_back(states.gradient(layer, in_block));
-      if (starts || !in_block) unit = DataSize::zero();
+      if (i == 0 || places.first[part.model_layer + i]) unit = DataSize::zero();
       unit += states.weights_of(layer);
       largest = max(largest, unit);
       memory.complete = memory.complete && !layer.measured;
@@ -266,11 +254,13 @@ void add_memory(const Job& job, StepPlan& plan) {
     return layer.op && (std::holds_alternative<workload::Attention>(*layer.op) ||
                         std::holds_alternative<workload::GroupedAttention>(*layer.op));
   });
-  const Blocks blocks = split || attends ? blocks_of(plan.model->layers) : Blocks{};
-  const Plainly plain = split || attends ? with_recomputation(job, plan, blocks) : Plainly{};
+  const bool walked = split || attends;
+  const auto blocks = walked ? workload::blocks_of(plan.model->layers) : std::vector<workload::Block>{};
+  const InBlocks places = places_in(blocks, plan.model->layers.size());
+  const Plainly plain = walked ? with_recomputation(job, plan, blocks) : Plainly{};
   for (RankClass& one : plan.classes) {
     if (split) {
-      one.memory = memory_of_class(job, plan, one, blocks, plain);
+      one.memory = memory_of_class(job, plan, one, places, plain);
       continue;
     }
     one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
