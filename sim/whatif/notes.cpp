@@ -9,6 +9,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
+#include "fitting.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
