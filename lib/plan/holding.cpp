@@ -15,13 +15,13 @@ struct HeldPart {
   double in_flight = 1;
 };
 
-std::vector<HeldPart> held_parts(const Job& job, const StepPlan& plan, const RankClass& one) {
-  const std::int64_t stages = job.parallel.pipeline;
-  const bool all_forward = plan.schedule == PipelineSchedule::kGpipe;
-  const std::int64_t in_flight = stages == 1   ? 1
-                                 : all_forward ? plan.micro_batches
-                                               : std::min(plan.micro_batches, stages - one.stage);
-  return {{one.chunk.first, one.chunk.first, one.chunk.count, static_cast<double>(in_flight)}};
+std::vector<HeldPart> held_parts(const RankClass& one) {
+  if (one.parts.empty()) return {{one.chunk.first, one.chunk.first, one.chunk.count, 1}};
+  std::vector<HeldPart> held;
+  for (const Part& part : one.parts) {
+    held.push_back({part.layer, one.chunk.first + part.first, part.count, static_cast<double>(part.in_flight)});
+  }
+  return held;
 }
 
 bool is_expert(const workload::Layer& layer) {
@@ -35,7 +35,7 @@ struct Owned {
   double largest = 0;
 };
 
-Owned owned_by(const Job& job, const workload::Layer& layer, bool in_block) {
+Owned owned_by(const Job& job, const workload::Layer& layer) {
   Owned owned;
   for (const std::int64_t tensor : layer.parameters) {
     owned.all += static_cast<double>(tensor);
@@ -43,12 +43,16 @@ Owned owned_by(const Job& job, const workload::Layer& layer, bool in_block) {
   }
   owned.trained = owned.all;
   if (job.parallel.lora_rank == 0) return owned;
-  owned.trained = owned.largest = 0;
+  // Adapters alone are among the parameters (workload/passes.h); the frozen weights stand beside them.
+  const auto* table = layer.op ? std::get_if<workload::Embedding>(&*layer.op) : nullptr;
   const auto* product = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
-  if (product == nullptr || !in_block || layer.in.empty()) return owned;
-  const auto rank = static_cast<double>(job.parallel.lora_rank);
-  owned.trained = owned.largest = rank * static_cast<double>(layer.in.back() + product->out);
-  owned.all += owned.trained;
+  if (table != nullptr) {
+    owned.all += static_cast<double>(table->rows) * static_cast<double>(table->width);
+  } else if (product != nullptr && !layer.in.empty()) {
+    owned.all += static_cast<double>(layer.in.back()) * static_cast<double>(product->out);
+  } else {
+    owned.all += static_cast<double>(layer.forward_weight_elements);
+  }
   return owned;
 }
 
@@ -66,8 +70,8 @@ class StateSums {
     if (job.parallel.shard_ranks > 0) share_ = expert_share_ = 1.0 / static_cast<double>(job.parallel.shard_ranks);
   }
 
-  void add(const workload::Layer& layer, bool in_block, MemoryFootprint& memory) {
-    const Owned owned = owned_by(job_, layer, in_block);
+  void add(const workload::Layer& layer, MemoryFootprint& memory) {
+    const Owned owned = owned_by(job_, layer);
     const int zero = job_.parallel.zero;
     const double share = is_expert(layer) && job_.parallel.expert > 1 ? expert_share_ : share_;
     memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
@@ -81,11 +85,11 @@ class StateSums {
   }
 
   /// Of one weight.
-  [[nodiscard]] DataSize gradient(const workload::Layer& layer, bool in_block) const {
-    return std::min(sizes_.weight, activation_size(job_.precision)) * owned_by(job_, layer, in_block).largest;
+  [[nodiscard]] DataSize gradient(const workload::Layer& layer) const {
+    return std::min(sizes_.weight, activation_size(job_.precision)) * owned_by(job_, layer).largest;
   }
   [[nodiscard]] DataSize weights_of(const workload::Layer& layer) const {
-    return std::min(sizes_.weight, bytes(2) * 2.0) * owned_by(job_, layer, false).all;
+    return std::min(sizes_.weight, bytes(2) * 2.0) * owned_by(job_, layer).all;
   }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
 
@@ -98,19 +102,11 @@ class StateSums {
   DataSize at_update_;
 };
 
-/// Whether a layer is in one of the blocks that repeat, and whether it is the first of any.
-struct InBlocks {
-  std::vector<bool> body;
-  std::vector<bool> first;
-};
-
-InBlocks places_in(const std::vector<workload::Block>& blocks, std::size_t layers) {
-  InBlocks places{std::vector<bool>(layers), std::vector<bool>(layers)};
-  for (const workload::Block& block : blocks) {
-    places.first[block.first] = true;
-    for (std::size_t i = 0; i < block.count; ++i) places.body[block.first + i] = block.body;
-  }
-  return places;
+/// Whether a layer is the first of a block.
+std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::size_t layers) {
+  std::vector<bool> starts(layers);
+  for (const workload::Block& block : blocks) starts[block.first] = true;
+  return starts;
 }
 
 /// Activations of one micro-batch by layer, as recomputation leaves them.
@@ -188,21 +184,20 @@ void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
 }
 
 /// Of a class that the job's splits have cut.
-MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one, const InBlocks& places,
-                                const Plainly& plain) {
+MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one,
+                                const std::vector<bool>& starts, const Plainly& plain) {
   MemoryFootprint memory;
   StateSums states(job, plan);
   DataSize unit;     // weights of the block that is being summed
   DataSize largest;  // of all blocks
   double layers = 0;
-  for (const HeldPart& part : held_parts(job, plan, one)) {
+  for (const HeldPart& part : held_parts(one)) {
     std::vector<DataSize> weight_gradients;
     for (std::size_t i = 0; i < part.count; ++i) {
       const workload::Layer& layer = (*one.chunk.layers)[part.own_layer + i];
-      const bool in_block = places.body[part.model_layer + i];
-      states.add(layer, in_block, memory);
-      weight_gradients.push_back(states.gradient(layer, in_block));
-      if (i == 0 || places.first[part.model_layer + i]) unit = DataSize::zero();
+      states.add(layer, memory);
+      weight_gradients.push_back(states.gradient(layer));
+      if (i == 0 || starts[part.model_layer + i]) unit = DataSize::zero();
       unit += states.weights_of(layer);
       largest = max(largest, unit);
       memory.complete = memory.complete && !layer.measured;
@@ -212,6 +207,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
     layers += static_cast<double>(part.count);
   }
   if (layers > 0) memory.micro_batches /= layers;
+  memory.weights = memory.weights * static_cast<double>(one.weight_versions);
   if (job.parallel.zero >= 3) memory.buffers += largest * static_cast<double>(job.parallel.prefetch + 2);
   // The update comes when activations are gone.
   const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
@@ -219,17 +215,21 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   return memory;
 }
 
-/// What a stage receives and has not used, of activations and of gradients.
+/// What a stage receives and has not used, of activations and of gradients: one of each from every neighbour.
 void add_boundaries(const Job& job, StepPlan& plan) {
   if (job.parallel.pipeline == 1) return;
   const double whole =
       1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
   for (RankClass& one : plan.classes) {
-    const auto& last = plan.model->layers[one.chunk.first + one.chunk.count - 1];
-    const DataSize crossing = activation_size(job.precision) *
-                              (static_cast<double>(last.output_elements) * static_cast<double>(job.batch) * whole);
-    const bool end = one.stage == 0 || one.stage + 1 == job.parallel.pipeline;
-    if (one.stage + 1 < job.parallel.pipeline) one.memory.buffers += crossing * (end ? 1.0 : 2.0);
+    for (const HeldPart& part : held_parts(one)) {
+      const bool receives = part.model_layer > 0;
+      const bool returns = part.model_layer + part.count < plan.model->layers.size();
+      const workload::Layer& edge =
+          plan.model->layers[receives ? part.model_layer - 1 : part.model_layer + part.count - 1];
+      one.memory.buffers +=
+          activation_size(job.precision) * (static_cast<double>(edge.output_elements) * static_cast<double>(job.batch) *
+                                            whole * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0)));
+    }
   }
 }
 
@@ -256,11 +256,11 @@ void add_memory(const Job& job, StepPlan& plan) {
   });
   const bool walked = split || attends;
   const auto blocks = walked ? workload::blocks_of(plan.model->layers) : std::vector<workload::Block>{};
-  const InBlocks places = places_in(blocks, plan.model->layers.size());
+  const std::vector<bool> starts = starts_of(blocks, plan.model->layers.size());
   const Plainly plain = walked ? with_recomputation(job, plan, blocks) : Plainly{};
   for (RankClass& one : plan.classes) {
     if (split) {
-      one.memory = memory_of_class(job, plan, one, places, plain);
+      one.memory = memory_of_class(job, plan, one, starts, plain);
       continue;
     }
     one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
