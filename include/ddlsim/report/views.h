@@ -9,6 +9,7 @@
 
 #include "ddlsim/answer/collective.h"
 #include "ddlsim/answer/fleet.h"
+#include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/answer/validation.h"
 #include "ddlsim/calib/check.h"
@@ -24,6 +25,8 @@ namespace ddlsim::report {
 [[nodiscard]] std::string render(const answer::Prediction& prediction, const std::string& title, Format format);
 [[nodiscard]] std::string render(const answer::Comparison& comparison, Format format);
 [[nodiscard]] std::string render(const answer::FleetReport& report, Format format);
+/// The best plans and their Pareto front. JSON: `ddlsim/plan/1`; settings of a plan by their paths.
+[[nodiscard]] std::string render(const answer::PlanChoice& choice, Format format);
 /// JSON: `ddlsim/collective/1`.
 [[nodiscard]] std::string render(const answer::CollectiveReport& report, Format format);
 /// CSV lists every case, the other formats summarise per set.

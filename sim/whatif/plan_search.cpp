@@ -1,0 +1,330 @@
+#include "ddlsim/whatif/plan_search.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <utility>
+
+#include "ddlsim/cost/price.h"
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/step/schedule.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/predict.h"
+#include "plan_bound.h"
+#include "plan_reasons.h"
+#include "plan_space.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::PlanObjective;
+
+/// A plan whose step is known.
+struct Tried {
+  std::size_t index = 0;
+  Time step{};
+  DataSize memory{};
+  Money cost{};
+  double value = 0;   // of the objective
+  double second = 0;  // among equals
+
+  friend bool operator<(const Tried& a, const Tried& b) {
+    return std::tie(a.value, a.second, a.index) < std::tie(b.value, b.second, b.index);
+  }
+};
+
+class PlanSearch {
+ public:
+  PlanSearch(const PlanSpace& space, const PlanOptions& options)
+      : space_(space),
+        options_(options),
+        bounds_(space),
+        capacity_(space.base().cluster.node.gpu.memory_size),
+        price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
+
+  void best_first(const Clock& clock, Time deadline);
+  void every_plan();
+
+  [[nodiscard]] const std::vector<Tried>& best() const { return best_; }
+  [[nodiscard]] std::vector<Tried> front() const;
+  [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_; }
+  [[nodiscard]] const std::optional<TooLarge>& smallest() const { return smallest_; }
+  void fill(answer::PlanChoice& choice) const;
+
+ private:
+  /// How closely a plan was looked at.
+  enum class Known { kKernels, kExchange };
+  struct Open {
+    double key = 0;
+    std::size_t index = 0;
+    Known known = Known::kKernels;
+    Time bound{};
+    friend bool operator>(const Open& a, const Open& b) { return std::tie(a.key, a.index) > std::tie(b.key, b.index); }
+  };
+
+  [[nodiscard]] double key_of(const Split& split, Time bound, DataSize memory) const;
+  [[nodiscard]] Money cost_of(const Split& split, Time step) const {
+    return price_ * static_cast<double>(split.nodes) * step;
+  }
+  [[nodiscard]] bool wanted(const Split& split, double key, Time bound, DataSize memory) const;
+  void look_closer(const Open& open, std::vector<Open>& closer);
+  void try_plan(std::size_t index, Time bound);
+  void keep_too_large(std::size_t index, Time bound, DataSize memory, bool exact);
+  void keep(const Tried& tried);
+
+  const PlanSpace& space_;
+  const PlanOptions& options_;
+  PlanBounds bounds_;
+  DataSize capacity_;
+  PriceRate price_;
+  std::vector<Tried> best_;   // sorted, as many as are shown
+  std::vector<Tried> front_;  // dominated by none
+  std::vector<TooLarge> too_large_;
+  std::optional<TooLarge> smallest_;
+  std::int64_t illegal_ = 0;
+  std::int64_t predicted_ = 0;
+  std::int64_t not_fitting_ = 0;
+  bool proved_ = true;
+};
+
+double PlanSearch::key_of(const Split& split, Time bound, DataSize memory) const {
+  switch (options_.objective) {
+    case PlanObjective::kTime: return bound.in(seconds);
+    case PlanObjective::kMemory: return memory.in(bytes);
+    case PlanObjective::kCost: return cost_of(split, bound).in(dollars);
+  }
+  return 0;
+}
+
+/// Whether a plan that takes at least `bound` and holds at least `memory` may be shown.
+bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize memory) const {
+  if (best_.size() <= options_.next || key <= best_.back().value) return true;
+  const Money cost = cost_of(split, bound);
+  return std::none_of(front_.begin(), front_.end(), [&](const Tried& other) {
+    return other.step <= bound && other.memory <= memory && other.cost <= cost;
+  });
+}
+
+void PlanSearch::keep_too_large(std::size_t index, Time bound, DataSize memory, bool exact) {
+  ++not_fitting_;
+  const TooLarge one{.index = index, .bound = bound, .memory = memory, .exact = exact};
+  if (!smallest_ || memory < smallest_->memory) smallest_ = one;
+  constexpr std::size_t kKept = 24;
+  if (too_large_.size() == kKept && bound >= too_large_.back().bound) return;
+  const auto at = std::upper_bound(too_large_.begin(), too_large_.end(), one,
+                                   [](const TooLarge& a, const TooLarge& b) { return a.bound < b.bound; });
+  too_large_.insert(at, one);
+  if (too_large_.size() > kKept) too_large_.pop_back();
+}
+
+void PlanSearch::keep(const Tried& tried) {
+  best_.insert(std::upper_bound(best_.begin(), best_.end(), tried), tried);
+  if (best_.size() > options_.next + 1) best_.pop_back();
+  const auto covers = [](const Tried& a, const Tried& b) {
+    return a.step <= b.step && a.memory <= b.memory && a.cost <= b.cost;
+  };
+  if (std::any_of(front_.begin(), front_.end(), [&](const Tried& other) { return covers(other, tried); })) return;
+  std::erase_if(front_, [&](const Tried& other) { return covers(tried, other); });
+  front_.push_back(tried);
+}
+
+/// The plan itself: its memory by the ledger, its step by the schedule.
+void PlanSearch::try_plan(std::size_t index, Time bound) {
+  const Split& split = space_.candidates()[index].split;
+  const Scenario job = space_.with(split);
+  auto plan = plan::lower(job);
+  if (!plan) {
+    ++illegal_;
+    return;
+  }
+  const DataSize memory = fullest(*plan);
+  if (memory > capacity_) {
+    keep_too_large(index, bound, memory, true);
+    return;
+  }
+  if (!wanted(split, key_of(split, bound, memory), bound, memory)) return;
+  const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+  if (!step) {
+    ++illegal_;
+    return;
+  }
+  ++predicted_;
+  Tried tried{.index = index, .step = *step, .memory = memory, .cost = cost_of(split, *step)};
+  tried.value = key_of(split, *step, memory);
+  tried.second = options_.objective == PlanObjective::kMemory ? step->in(seconds) : memory.in(bytes);
+  keep(tried);
+}
+
+void PlanSearch::look_closer(const Open& open, std::vector<Open>& closer) {
+  const Candidate& one = space_.candidates()[open.index];
+  const DataSize memory = bounds_.memory(one);
+  if (memory > capacity_) {
+    keep_too_large(open.index, open.bound, memory, false);
+    return;
+  }
+  if (!wanted(one.split, open.key, open.bound, memory)) return;
+  if (open.known == Known::kExchange) {
+    try_plan(open.index, open.bound);
+    return;
+  }
+  const Time bound = max(open.bound, bounds_.with_exchange(one));
+  closer.push_back({key_of(one.split, bound, memory), open.index, Known::kExchange, bound});
+}
+
+void PlanSearch::best_first(const Clock& clock, Time deadline) {
+  std::vector<Open> all;
+  all.reserve(space_.candidates().size());
+  for (std::size_t i = 0; i < space_.candidates().size(); ++i) {
+    const Candidate& one = space_.candidates()[i];
+    const Time bound = bounds_.by_kernels(one);
+    if (bound == Time::infinity()) {
+      ++illegal_;
+      continue;
+    }
+    all.push_back({key_of(one.split, bound, bounds_.memory(one)), i, Known::kKernels, bound});
+  }
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open(std::greater<>{}, std::move(all));
+  std::vector<Open> closer;
+  while (!open.empty()) {
+    const Open next = open.top();
+    open.pop();
+    look_closer(next, closer);
+    for (const Open& one : closer) open.push(one);
+    closer.clear();
+    if (clock() < deadline) continue;
+    proved_ = open.empty();
+    break;
+  }
+}
+
+void PlanSearch::every_plan() {
+  for (std::size_t i = 0; i < space_.candidates().size(); ++i) {
+    const Split& split = space_.candidates()[i].split;
+    const auto prediction = predict(space_.with(split));
+    if (!prediction) {
+      ++illegal_;
+      continue;
+    }
+    if (prediction->memory_per_gpu > capacity_) {
+      keep_too_large(i, prediction->step_time, prediction->memory_per_gpu, true);
+      continue;
+    }
+    ++predicted_;
+    Tried tried{.index = i,
+                .step = prediction->step_time,
+                .memory = prediction->memory_per_gpu,
+                .cost = cost_of(split, prediction->step_time)};
+    tried.value = key_of(split, tried.step, tried.memory);
+    tried.second = options_.objective == PlanObjective::kMemory ? tried.step.in(seconds) : tried.memory.in(bytes);
+    keep(tried);
+  }
+}
+
+std::vector<Tried> PlanSearch::front() const {
+  std::vector<Tried> sorted = front_;
+  std::sort(sorted.begin(), sorted.end(), [](const Tried& a, const Tried& b) {
+    return std::tie(a.step, a.memory, a.index) < std::tie(b.step, b.memory, b.index);
+  });
+  return sorted;
+}
+
+void PlanSearch::fill(answer::PlanChoice& choice) const {
+  choice.searched = static_cast<std::int64_t>(space_.candidates().size()) - illegal_;
+  choice.pruned = choice.searched - predicted_;
+  choice.too_large = not_fitting_;
+  choice.proved = proved_;
+}
+
+/// A plan's whole prediction: that of a scenario which is told its settings.
+Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const Override> stated,
+                                     const PlanSpace& space, const Split& split) {
+  answer::PlannedJob job{.plan = space.settings_of(split), .prediction = {}, .cost = {}};
+  std::vector<Override> settings(stated.begin(), stated.end());
+  for (const auto& [path, value] : job.plan) settings.push_back({path, value, {}});
+  auto scenario = resolve(catalog, settings);
+  if (!scenario) return tl::unexpected<Error>(scenario.error());
+  scenario->cluster.node.price = space.base().cluster.node.price;
+  auto prediction = predict(*scenario);
+  if (!prediction) return tl::unexpected<Error>(prediction.error());
+  job.prediction = std::move(*prediction);
+  if (job.prediction.price) job.cost = *job.prediction.price * job.prediction.step_time;
+  return job;
+}
+
+Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<const Override> stated,
+                                       const PlanSpace& space, const PlanSearch& search, const PlanOptions& options) {
+  answer::PlanChoice choice;
+  choice.objective = options.objective;
+  choice.notes = space.notes();
+  search.fill(choice);
+  std::vector<Split> shown;
+  for (const Tried& tried : search.best()) {
+    shown.push_back(space.candidates()[tried.index].split);
+    auto job = planned(catalog, stated, space, shown.back());
+    if (!job) return tl::unexpected<Error>(job.error());
+    if (shown.size() == 1) {
+      choice.best = std::move(*job);
+    } else {
+      choice.next.push_back(std::move(*job));
+    }
+  }
+  const bool priced = space.base().cluster.node.price.has_value();
+  for (const Tried& tried : search.front()) {
+    const Split& split = space.candidates()[tried.index].split;
+    choice.pareto.push_back({.plan = space.settings_of(split),
+                             .gpus = split.nodes * space.base().cluster.gpus_per_node,
+                             .step_time = tried.step,
+                             .memory_per_gpu = tried.memory,
+                             .cost = priced ? std::optional(tried.cost) : std::nullopt});
+  }
+  choice.title = title_of(space);
+  if (!options.explain) return choice;
+  choice.why = why_best(choice);
+  choice.sensitivity = sensitivity_of(space, shown, search.too_large(), choice);
+  return choice;
+}
+
+}  // namespace
+
+Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
+                                          const PlanOptions& options, const Clock& clock) {
+  const Time start = clock();
+  const auto space = PlanSpace::create(catalog, stated, options);
+  if (!space) return tl::unexpected<Error>(space.error());
+  if (options.objective == PlanObjective::kCost && !space->base().cluster.node.price) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("nobody knows the price of {}", space->base().cluster.node.name), {},
+                {"state it: --price \"NODE=12 $/h\""});
+  }
+  PlanSearch search(*space, options);
+  search.best_first(clock, start + options.limit);
+  if (search.best().empty()) {
+    if (!search.smallest()) return tl::unexpected<Error>(space->nothing_legal());
+    return tl::unexpected<Error>(fits_nowhere(*space, *search.smallest(), clock, start + options.limit));
+  }
+  const Time searched = clock();
+  auto choice = answer_of(catalog, stated, *space, search, options);
+  if (choice) choice->seconds = searched - start;
+  return choice;
+}
+
+Expected<answer::PlanChoice> try_every_plan(const io::Catalog& catalog, std::span<const Override> stated,
+                                            const PlanOptions& options, const Clock& clock) {
+  const Time start = clock();
+  const auto space = PlanSpace::create(catalog, stated, options);
+  if (!space) return tl::unexpected<Error>(space.error());
+  PlanSearch search(*space, options);
+  search.every_plan();
+  if (search.best().empty()) {
+    if (!search.smallest()) return tl::unexpected<Error>(space->nothing_legal());
+    return tl::unexpected<Error>(fits_nowhere(*space, *search.smallest(), clock, start + options.limit));
+  }
+  const Time searched = clock();
+  auto choice = answer_of(catalog, stated, *space, search, options);
+  if (choice) choice->seconds = searched - start;
+  return choice;
+}
+
+}  // namespace ddlsim::whatif
