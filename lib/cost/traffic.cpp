@@ -1,4 +1,5 @@
 // What a priced step sends over each link.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -35,8 +36,17 @@ class Traffic {
   }
 
  private:
+  /// Groups along several axes share a kind of link: one row for all of them.
   void add(std::string_view link, DataSize bytes, Bandwidth rate) {
-    if (bytes > DataSize::zero()) rows_.push_back({std::string(link), bytes, bytes / rate});
+    if (bytes <= DataSize::zero()) return;
+    const auto known =
+        std::find_if(rows_.begin(), rows_.end(), [&](const answer::LinkTraffic& row) { return row.link == link; });
+    if (known == rows_.end()) {
+      rows_.push_back({std::string(link), bytes, bytes / rate});
+      return;
+    }
+    known->bytes += bytes;
+    known->time += bytes / rate;
   }
 
   void add_group(std::size_t g) {

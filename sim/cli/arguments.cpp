@@ -112,6 +112,21 @@ report::Format FormatFlags::get() const {
   return *format;
 }
 
+void ColumnsFlag::add_to(CLI::App& app) {
+  app.add_option("--columns", columns_, "nemo: a table with the columns of NVIDIA's performance summaries")
+      ->type_name("X");
+}
+
+std::optional<report::Columns> ColumnsFlag::get(report::Format format) const {
+  if (columns_.empty()) return std::nullopt;
+  const auto columns = parse_choice(report::kColumns, columns_, "set of columns");
+  if (!columns) throw UsageError{"--columns: " + columns.error().message, columns.error().notes.front()};
+  if (format == report::Format::kJson) {
+    throw UsageError{"--columns and JSON: its fields have names of their own", "use --format csv, md or text"};
+  }
+  return *columns;
+}
+
 Expected<io::Catalog> open_catalog(const std::string& flag) {
   if (!flag.empty()) return io::Catalog::open(flag);
   if (const char* set = std::getenv("DDLSIM_DATA"); set != nullptr && *set != '\0') return io::Catalog::open(set);

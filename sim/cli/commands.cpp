@@ -49,15 +49,16 @@ std::vector<std::vector<std::string>> split_at_vs(const std::vector<std::string>
   return pieces;
 }
 
-/// --json, --format and --data hold for the whole command, wherever they stand.
+/// --json, --format, --columns and --data hold for the whole command, wherever they stand.
 void move_common_to_front(std::vector<std::vector<std::string>>& pieces) {
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     std::vector<std::string> kept;
     for (std::size_t k = 0; k < pieces[i].size(); ++k) {
       const std::string& argument = pieces[i][k];
-      const bool with_value = (argument == "--format" || argument == "--data") && k + 1 < pieces[i].size();
-      const bool common =
-          argument == "--json" || with_value || argument.starts_with("--format=") || argument.starts_with("--data=");
+      const bool named = argument == "--format" || argument == "--data" || argument == "--columns";
+      const bool with_value = named && k + 1 < pieces[i].size();
+      const bool common = argument == "--json" || with_value || argument.starts_with("--format=") ||
+                          argument.starts_with("--data=") || argument.starts_with("--columns=");
       (common ? pieces.front() : kept).push_back(argument);
       if (with_value) pieces.front().push_back(pieces[i][++k]);
     }
@@ -137,11 +138,13 @@ int run_predict(const std::vector<std::string>& arguments) {
   app.footer(std::string(kPredictExamples));
   ScenarioFlags flags;
   FormatFlags format;
+  ColumnsFlag columns;
   std::string data;
   std::string trace;
   std::string chakra;
   flags.add_to(app);
   format.add_to(app);
+  columns.add_to(app);
   app.add_option("--trace", trace, "write what is simulated as a Chrome trace (fidelity event)")->type_name("FILE");
   app.add_option("--chakra", chakra, "write the step as Chakra traces, PREFIX.RANK.et of every GPU")
       ->type_name("PREFIX");
@@ -152,6 +155,7 @@ int run_predict(const std::vector<std::string>& arguments) {
     throw UsageError{"--chakra '" + chakra + "' names no file", "as --chakra traces/job, for traces/job.0.et and on"};
   }
   const report::Format shape = format.get();
+  const auto own_columns = columns.get(shape);
   const std::vector<Override> sets = flags.sets();
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
@@ -170,6 +174,10 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!chakra.empty()) {
     if (auto written = write_chakra(*scenario, chakra); !written) return print(written.error());
   }
+  if (own_columns) {
+    const report::NamedPrediction row{{}, &*prediction};
+    return print(report::render_columns({&row, 1}, *own_columns, shape));
+  }
   return print(report::render(*prediction, whatif::describe(*scenario), shape));
 }
 
@@ -180,16 +188,19 @@ int run_what_if(const std::vector<std::string>& arguments) {
   app.footer(std::string(kWhatIfExamples));
   ScenarioFlags flags;
   FormatFlags format;
+  ColumnsFlag columns;
   std::string data;
   std::vector<std::string> base_sets;
   flags.add_to(app);
   format.add_to(app);
+  columns.add_to(app);
   app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, pieces.front());
   const report::Format shape = format.get();
+  const auto own_columns = columns.get(shape);
   const std::vector<Override> base_settings = parse_settings("--base", base_sets);
   const auto changes = read_changes(pieces, flags.sets());
   if (!changes) return print(changes.error());
@@ -202,6 +213,11 @@ int run_what_if(const std::vector<std::string>& arguments) {
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
   if (!comparison) return print(comparison.error());
+  if (own_columns) {
+    std::vector<report::NamedPrediction> rows{{"baseline", &comparison->baseline}};
+    for (const answer::Alternative& a : comparison->alternatives) rows.push_back({a.name, &a.prediction});
+    return print(report::render_columns(rows, *own_columns, shape));
+  }
   return print(report::render(*comparison, shape));
 }
 

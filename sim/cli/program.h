@@ -59,6 +59,17 @@ class FormatFlags {
   bool json_ = false;
 };
 
+/// Which columns a table of predictions has.
+class ColumnsFlag {
+ public:
+  void add_to(CLI::App& app);
+  /// Nothing: the program's own. Throws UsageError.
+  [[nodiscard]] std::optional<report::Columns> get(report::Format format) const;
+
+ private:
+  std::string columns_;
+};
+
 /// Opens the data the program comes with: --data, else $DDLSIM_DATA, else beside the program, else the source tree.
 [[nodiscard]] Expected<io::Catalog> open_catalog(const std::string& flag);
 

@@ -15,8 +15,11 @@ namespace {
 
 using answer::Prediction;
 
+/// Less than rounding leaves is nothing.
+bool is_nothing(Time part, const Prediction& p) { return part <= p.step_time * 1e-12; }
+
 std::string of_step(Time part, const Prediction& p) {
-  if (part == Time::zero()) return "-";
+  if (is_nothing(part, p)) return "-";
   return fmt::format("{} ({})", to_text(part), percent(part / p.step_time, 0));
 }
 
@@ -29,7 +32,14 @@ std::string interval_text(const Prediction& p) {
   return to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second);
 }
 
-/// A line of the table: its name, and its value for one prediction.
+/// Of language models alone: a rate per second, and its share of a GPU.
+std::string tokens_text(const Prediction& p) {
+  const auto tokens = p.tokens_per_second();
+  if (!tokens) return "";
+  return fmt::format("{} ({} per GPU)", significant(*tokens, 4), significant(*tokens / static_cast<double>(p.gpus), 4));
+}
+
+/// A line of the table: its name, and its value for one prediction. A line that says nothing of any is left out.
 struct Row {
   std::string_view name;
   std::function<std::string(const Prediction&)> value;
@@ -44,10 +54,15 @@ const std::vector<Row>& rows() {
       {"  kernel launches", [](const Prediction& p) { return of_step(p.breakdown.launch, p); }},
       {"  waiting for input", [](const Prediction& p) { return of_step(p.breakdown.input_exposed, p); }},
       {"  exposed communication", [](const Prediction& p) { return of_step(p.breakdown.communication_exposed, p); }},
+      {"  pipeline bubble",
+       [](const Prediction& p) { return p.split.pipeline > 1 ? of_step(p.breakdown.bubble, p) : ""; }},
       {"communication in all", [](const Prediction& p) { return to_text(p.breakdown.communication); }},
       {"samples/s", [](const Prediction& p) { return significant(p.throughput_samples_per_second, 4); }},
+      {"tokens/s", tokens_text},
       {"scaling efficiency", [](const Prediction& p) { return percent(p.scaling_efficiency); }},
       {"MFU", [](const Prediction& p) { return percent(p.mfu); }},
+      {"HFU", [](const Prediction& p) { return p.tokens_per_sample ? percent(p.hfu) : ""; }},
+      {"model FLOPs per GPU", [](const Prediction& p) { return p.tokens_per_sample ? to_text(p.rate_per_gpu()) : ""; }},
       {"memory per GPU", memory_text},
       {"bound by", [](const Prediction& p) { return p.bottleneck; }},
       {"architecture", [](const Prediction& p) { return p.architecture; }},
@@ -101,6 +116,11 @@ std::vector<std::string> all_notes(const answer::Comparison& comparison) {
   return notes;
 }
 
+/// What a line has after its name.
+bool says_something(const std::vector<std::string>& cells) {
+  return std::any_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return !cell.empty(); });
+}
+
 Table side_by_side(const answer::Comparison& comparison) {
   std::vector<std::string> header{"", "baseline"};
   for (const answer::Alternative& a : comparison.alternatives) header.push_back(a.name);
@@ -108,7 +128,7 @@ Table side_by_side(const answer::Comparison& comparison) {
   for (const Row& row : rows()) {
     std::vector<std::string> cells{std::string(row.name), row.value(comparison.baseline)};
     for (const answer::Alternative& a : comparison.alternatives) cells.push_back(row.value(a.prediction));
-    table.add(std::move(cells));
+    if (says_something(cells)) table.add(std::move(cells));
   }
   std::vector<std::string> cells{"speedup", "1"};
   for (const answer::Alternative& a : comparison.alternatives) cells.push_back(significant(a.speedup, 4));
@@ -178,7 +198,10 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
                   significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
                   prediction.gpus == 1 ? "" : "s", prediction.bottleneck, warning(prediction), title);
   Table table({"", "value"});
-  for (const Row& row : rows()) table.add({std::string(row.name), row.value(prediction)});
+  for (const Row& row : rows()) {
+    std::vector<std::string> cells{std::string(row.name), row.value(prediction)};
+    if (says_something(cells)) table.add(std::move(cells));
+  }
   if (prediction.bounds) {
     table.add({"ideal overlap, a bound", to_text(prediction.bounds->first)});
     table.add({"no overlap, a bound", to_text(prediction.bounds->second)});

@@ -108,10 +108,56 @@ std::pair<Time, Time> interval_of(const Question& question, const answer::Timeli
   return interval;
 }
 
+/// The same way of training without a split: what one GPU with memory enough would do.
+plan::Parallel whole(const plan::Parallel& parallel) {
+  return {.recompute = parallel.recompute,
+          .recompute_every = parallel.recompute_every,
+          .states = parallel.states,
+          .lora_rank = parallel.lora_rank};
+}
+
+/// FLOPs that one pass executes, per GPU: what profiles know of kernels, else what layers say.
+Work executed_per_gpu(const Question& question, Work model_work) {
+  if (!question.plan) return model_work;
+  const auto& classes = question.plan->classes;
+  const auto stages = static_cast<double>(question.scenario.parallel.pipeline);
+  if (const cost::CalibratedTimes* times = question.calibrated()) return times->executed / stages;
+  Work all;
+  for (const plan::RankClass& one : classes) {
+    for (std::size_t i = 0; i < one.chunk.count; ++i) all += one.chunk[i].forward_work + one.chunk[i].backward_work;
+    if (stages == 1) break;  // other classes run the same layers
+  }
+  return all * (static_cast<double>(question.scenario.batch) / stages);
+}
+
+/// Of a model whose samples are sequences of tokens.
+std::optional<std::int64_t> tokens_of(const workload::Model& model) {
+  if (model.sample != "sequence") return std::nullopt;
+  for (const auto& [name, size] : model.dimensions) {
+    if (name == "sequence") return size;
+  }
+  return std::nullopt;
+}
+
+answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
+  const plan::Parallel& parallel = scenario.parallel;
+  return {.data = plan::replicas_of(scenario),
+          .tensor = parallel.tensor,
+          .context = parallel.context,
+          .expert = parallel.expert,
+          .pipeline = parallel.pipeline,
+          .virtual_stages = parallel.virtual_stages,
+          .zero = parallel.zero,
+          .schedule = std::string(name_of(plan::kPipelineSchedules, parallel.schedule)),
+          .recompute = std::string(name_of(plan::kRecomputes, parallel.recompute)),
+          .micro_batch = scenario.batch,
+          .passes = passes};
+}
+
 /// One GPU's step by itself; what the same work takes on all of them is compared with it.
 Expected<Time> step_alone(const Question& question) {
   const Scenario& scenario = question.scenario;
-  if (question.plan) {
+  if (question.plan && question.plan->folds) {
     const auto step = cost::price_alone(scenario, *question.plan, *question.layers);
     if (!step) return tl::unexpected<Error>(step.error());
     return step::schedule(*step, answer::Detail::kTime).map([](const answer::Timeline& line) { return line.step; });
@@ -119,6 +165,12 @@ Expected<Time> step_alone(const Question& question) {
   Scenario alone = scenario;
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;
+  if (question.plan) {
+    alone.parallel = whole(scenario.parallel);
+    const auto asked = ask(alone);
+    if (!asked) return tl::unexpected<Error>(asked.error());
+    return lay_out(*asked, {}, answer::Detail::kTime).map([](const Laid& laid) { return laid.line.step; });
+  }
   return lay_out({.scenario = alone, .fidelity = question.fidelity}, {}, answer::Detail::kTime)
       .map([](const Laid& laid) { return laid.line.step; });
 }
@@ -162,10 +214,15 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.step_time = line.step;
   prediction.breakdown = line.parts;
   const std::int64_t passes = question.fidelity == Fidelity::kAggregate ? 1 : scenario.strategy.accumulation.get();
-  prediction.throughput_samples_per_second =
-      static_cast<double>(gpus) * static_cast<double>(scenario.batch * passes) / step_seconds;
+  prediction.model = scenario.model->name;
+  prediction.precision = name_of(kPrecisions, scenario.precision);
+  prediction.split = split_of(scenario, passes);
+  prediction.tokens_per_sample = tokens_of(*scenario.model);
+  const auto replicas = static_cast<double>(prediction.split.data);
+  prediction.throughput_samples_per_second = replicas * static_cast<double>(scenario.batch * passes) / step_seconds;
   if (gpus > 1) {
-    if (const auto one = step_alone(question)) prediction.scaling_efficiency = *one / line.step;
+    const double replicas_per_gpu = replicas / static_cast<double>(gpus);
+    if (const auto one = step_alone(question)) prediction.scaling_efficiency = *one / line.step * replicas_per_gpu;
   }
   prediction.bottleneck = bottleneck_of(question, *laid);
   prediction.interval_90 = interval_of(question, line);
@@ -176,10 +233,9 @@ Expected<Prediction> prediction_of(const Question& question) {
   const ComputeRate peak = *cluster.node.gpu.peak.at(scenario.precision);
   const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
   const Work work = workload::features_at(model, scenario.batch, scenario.precision).flops;
-  const cost::CalibratedTimes* times = question.calibrated();
-  const auto share_of_peak = [&](Work done) { return done * static_cast<double>(passes) / line.step / peak; };
-  prediction.mfu = share_of_peak(work);
-  prediction.hfu = share_of_peak(times != nullptr ? times->executed : work);
+  prediction.model_work = work * (static_cast<double>(passes) * replicas);
+  prediction.mfu = prediction.rate_per_gpu() / peak;
+  prediction.hfu = executed_per_gpu(question, work) * static_cast<double>(passes) / line.step / peak;
   const plan::MemoryFootprint footprint = memory_of(question);
   add_memory(question, footprint, prediction);
   if (const auto& price = cluster.node.price) prediction.price = *price * static_cast<double>(cluster.nodes);

@@ -41,7 +41,8 @@ bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
          key.l2 == gpu.l2.value_or(DataSize{}) && key.compute_share == job.efficiency.compute.get() &&
          key.memory_share == job.efficiency.memory.get() && key.by_profiles == cost::by_profiles(job) &&
          key.accumulation == job.strategy.accumulation.get() && key.fusion == job.fusion &&
-         key.parallel == job.parallel && (!plan::splits_model(key.parallel) || key.data_ranks == plan.groups.front().ranks) &&
+         key.parallel == job.parallel &&
+         (!plan::splits_model(key.parallel) || key.data_ranks == plan.groups.front().ranks) &&
          std::equal(profiles.begin(), profiles.end(), key.profiles.begin(), key.profiles.end(), same_profile);
 }
 

@@ -161,23 +161,17 @@ Expected<void> check_servers(const Scenario& scenario, const Override* servers) 
       {"state fewer, or --set strategy.colocated=no for machines of their own"});
 }
 
-/// What is left of the GPUs for replicas. The degrees themselves are checked where the plan is made.
-std::int64_t replicas_of(const Scenario& scenario) {
-  const plan::Parallel& parallel = scenario.parallel;
-  return scenario.cluster.gpus() / (parallel.tensor * parallel.context * parallel.pipeline);
-}
-
 /// `parallel.data` says what must come out.
 Expected<void> check_replicas(const Scenario& scenario, const Override* data) {
   if (data == nullptr) return {};
   const auto stated = parse_count(data->value, {1, hardware::kMaxNodes * hardware::kMaxGpusPerNode});
   if (!stated) return at(stated.error(), *data);
-  if (*stated == replicas_of(scenario)) return {};
+  if (*stated == plan::replicas_of(scenario)) return {};
   const plan::Parallel& parallel = scenario.parallel;
   return at(Error{ErrorCode::kInvalidArgument,
                   fmt::format("{} GPUs over tensor {} x context {} x pipeline {} are {} replicas, not {}",
                               to_text(scenario.cluster.gpus()), parallel.tensor, parallel.context, parallel.pipeline,
-                              replicas_of(scenario), *stated),
+                              plan::replicas_of(scenario), *stated),
                   {},
                   {"change the nodes or a degree, or leave parallel.data out"},
                   {}},
@@ -189,11 +183,11 @@ Expected<void> set_global_batch(Scenario& scenario, const Override* global, cons
   if (global == nullptr) return {};
   const auto samples = parse_count(global->value, {1, std::int64_t{1} << 40});
   if (!samples) return at(samples.error(), *global);
-  const std::int64_t pass = scenario.batch * std::max<std::int64_t>(replicas_of(scenario), 1);
+  const std::int64_t pass = scenario.batch * std::max<std::int64_t>(plan::replicas_of(scenario), 1);
   if (*samples % pass != 0) {
     return at(Error{ErrorCode::kInvalidArgument,
                     fmt::format("{} samples are not a multiple of batch {} x {} replicas = {}", to_text(*samples),
-                                to_text(scenario.batch), to_text(replicas_of(scenario)), to_text(pass)),
+                                to_text(scenario.batch), to_text(plan::replicas_of(scenario)), to_text(pass)),
                     {},
                     {"choose another batch (the micro-batch) or other degrees"},
                     {}},
@@ -287,14 +281,43 @@ Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path)
   return overrides;
 }
 
+namespace {
+
+/// ", tensor 8 x pipeline 4 (1f1b, 16 micro-batches) x data 2, zero 1"; nothing of a model that is whole on every GPU.
+std::string describe_split(const Scenario& scenario) {
+  const plan::Parallel& parallel = scenario.parallel;
+  if (!plan::splits_model(parallel)) return "";
+  std::string text;
+  const auto add = [&](std::string_view axis, std::int64_t degree) {
+    if (degree > 1) text += fmt::format("{}{} {}", text.empty() ? ", " : " x ", axis, degree);
+  };
+  add("tensor", parallel.tensor);
+  add("context", parallel.context);
+  add("expert", parallel.expert);
+  add("pipeline", parallel.pipeline);
+  if (parallel.pipeline > 1) {
+    text += fmt::format(" ({}, {} micro-batches)", name_of(plan::kPipelineSchedules, parallel.schedule),
+                        to_text(scenario.strategy.accumulation));
+  }
+  add("data", plan::replicas_of(scenario));
+  if (parallel.zero > 0) text += fmt::format(", zero {}", parallel.zero);
+  if (parallel.recompute != plan::Recompute::kNone) {
+    text += fmt::format(", recompute {}", name_of(plan::kRecomputes, parallel.recompute));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string describe(const Scenario& scenario) {
   const hardware::Cluster& cluster = scenario.cluster;
   const hardware::Node& node = cluster.node;
-  std::string text =
-      fmt::format("{}, {} {}{} per GPU, {}, {}, on {} x {}", scenario.model->name, to_text(scenario.batch),
-                  scenario.model->sample, scenario.batch == 1 ? "" : "s", name_of(kPrecisions, scenario.precision),
-                  scenario.framework.empty() ? plan::word_for(scenario.strategy) : scenario.framework,
-                  to_text(cluster.nodes), node.name);
+  std::string text = fmt::format("{}, {} {}{} per {}, {}, {}{}, on {} x {}", scenario.model->name,
+                                 to_text(scenario.batch), scenario.model->sample, scenario.batch == 1 ? "" : "s",
+                                 plan::replicas_of(scenario) == cluster.gpus() ? "GPU" : "replica and pass",
+                                 name_of(kPrecisions, scenario.precision),
+                                 scenario.framework.empty() ? plan::word_for(scenario.strategy) : scenario.framework,
+                                 describe_split(scenario), to_text(cluster.nodes), node.name);
   text += fmt::format(" ({} GPU{} in all: {})", to_text(cluster.gpus()), cluster.gpus() == 1 ? "" : "s", node.gpu.name);
   if (cluster.nodes > 1) text += fmt::format(", network {} per server", to_text_in_bits(node.network_bandwidth()));
   return text;

@@ -92,6 +92,13 @@ const std::vector<std::vector<Way>>& ways() {
       {{"network.oversubscription", "2", [](Scenario& s) { s.cluster.oversubscription = 2; }}},
       {{"fidelity", "aggregate", [](Scenario& s) { s.fidelity = answer::Fidelity::kAggregate; }}},
       {{"jobs", "1", [](Scenario& s) { s.jobs = 1; }}},
+      {{"parallel.tensor", "2", [](Scenario& s) { s.parallel.tensor = 2; }}},
+      {{"parallel.pipeline", "2", [](Scenario& s) { s.parallel.pipeline = 2; }}},
+      {{"parallel.schedule", "gpipe", [](Scenario& s) { s.parallel.schedule = plan::PipelineSchedule::kGpipe; }}},
+      {{"parallel.zero", "1", [](Scenario& s) { s.parallel.zero = 1; }},
+       {"parallel.zero", "3", [](Scenario& s) { s.parallel.zero = 3; }}},
+      {{"parallel.prefetch", "2", [](Scenario& s) { s.parallel.prefetch = 2; }}},
+      {{"parallel.offload_optimizer", "yes", [](Scenario& s) { s.parallel.offload_optimizer = true; }}},
   };
   return all;
 }

@@ -27,12 +27,34 @@ inline constexpr Choices<Fidelity, 3> kFidelities{{
     {"event", Fidelity::kEvent},
 }};
 
+/// How the model and the step's samples were split (plan/parallel.h).
+struct Split {
+  std::int64_t data = 1;  // replicas
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t virtual_stages = 1;
+  int zero = 0;
+  std::string schedule;
+  std::string recompute;
+  std::int64_t micro_batch = 1;  // samples of a replica and pass
+  std::int64_t passes = 1;       // of a step
+
+  [[nodiscard]] std::int64_t global_batch() const { return data * micro_batch * passes; }
+};
+
 struct Prediction {
   Fidelity fidelity = Fidelity::kAnalytic;
   std::string architecture;  // where the weights live, in the words of Wang et al.
   std::int64_t gpus = 1;
   std::int64_t batch_per_gpu = 1;
   std::string sample;  // what a sample is
+  std::string model;   // its name
+  std::string precision;
+  Split split;
+  std::optional<std::int64_t> tokens_per_sample;  // of language models
+  Work model_work{};                              // FLOPs of a step of all GPUs, forward and backward, nothing twice
   Time step_time{};
   Breakdown breakdown;
   double throughput_samples_per_second = 0;
@@ -50,6 +72,13 @@ struct Prediction {
   std::vector<Segment> critical_path;
   std::optional<PriceRate> price;  // of the whole cluster
   std::vector<std::string> notes;
+
+  [[nodiscard]] std::optional<double> tokens_per_second() const {
+    if (!tokens_per_sample) return std::nullopt;
+    return throughput_samples_per_second * static_cast<double>(*tokens_per_sample);
+  }
+  /// Of model FLOPs.
+  [[nodiscard]] ComputeRate rate_per_gpu() const { return model_work / step_time / static_cast<double>(gpus); }
 };
 
 /// One alternative beside a baseline.

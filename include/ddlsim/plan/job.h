@@ -59,4 +59,9 @@ struct Job {
   return job.cuda_graphs ? Time::zero() : job.launch_interval.get();
 }
 
+/// Whole copies of the model: what the other degrees leave of the GPUs.
+[[nodiscard]] inline std::int64_t replicas_of(const Job& job) {
+  return job.cluster.gpus() / (job.parallel.tensor * job.parallel.context * job.parallel.pipeline);
+}
+
 }  // namespace ddlsim::plan

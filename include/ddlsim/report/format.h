@@ -19,4 +19,10 @@ inline constexpr Choices<Format, 4> kFormats{{
     {"md", Format::kMd},
 }};
 
+/// Columns whose readers know them from elsewhere.
+enum class Columns {
+  kNemo,  // NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md, 25.11: Model, #-GPUs, Precision, GBS, MBS, ...
+};
+inline constexpr Choices<Columns, 1> kColumns{{{"nemo", Columns::kNemo}}};
+
 }  // namespace ddlsim::report

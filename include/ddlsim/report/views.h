@@ -4,6 +4,7 @@
 // may be added, never renamed. A value that is unknown is null.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ namespace ddlsim::report {
 [[nodiscard]] std::string render(const answer::FleetReport& report, Format format);
 /// The best plans and their Pareto front. JSON: `ddlsim/plan/1`; settings of a plan by their paths.
 [[nodiscard]] std::string render(const answer::PlanChoice& choice, Format format);
+
+struct NamedPrediction {
+  std::string name;  // empty: the model's
+  const answer::Prediction* prediction;
+};
+/// One row a prediction, as text, CSV or Markdown.
+[[nodiscard]] std::string render_columns(std::span<const NamedPrediction> rows, Columns columns, Format format);
 /// JSON: `ddlsim/collective/1`.
 [[nodiscard]] std::string render(const answer::CollectiveReport& report, Format format);
 /// CSV lists every case, the other formats summarise per set.

@@ -284,3 +284,28 @@ TEST_CASE("predict: every port of a server carries its share", "[unit][whatif]")
   CHECK(network("25 Gb/s") == Approx(0.94 * 3.125));           // TCP's payload
   CHECK(network("4 x infiniband-100g") == Approx(0.96 * 50));  // NCCL's 12 of 12.5 GB/s
 }
+
+TEST_CASE("predict: what a split model reaches counts its samples once", "[unit][whatif]") {
+  const std::vector<Override> job{{"model", "bert_large", {}},  {"node", "dgx1-v100", {}},
+                                  {"precision", "fp16", {}},    {"batch", "4", {}},
+                                  {"parallel.tensor", "2", {}}, {"parallel.pipeline", "2", {}},
+                                  {"global_batch", "64", {}},   {"gpu.calibration", "none", {}}};
+  const auto p = predict(resolve(catalog(), job).value()).value();
+  const double step = p.step_time.in(seconds);
+  CHECK(p.split.data == 2);
+  CHECK(p.split.passes == 8);
+  CHECK(p.split.global_batch() == 64);
+  CHECK(p.throughput_samples_per_second == Approx(64 / step));
+  CHECK(*p.tokens_per_second() == Approx(64 * 128 / step));
+  // One GPU with all layers would take `alone` for 8 passes of 4; eight GPUs do 2 replicas of it in a step.
+  auto one = job;
+  one.insert(one.end(), {{"parallel.tensor", "1", {}},
+                         {"parallel.pipeline", "1", {}},
+                         {"gpus_per_node", "1", {}},
+                         {"global_batch", "32", {}}});
+  const double alone = predict(resolve(catalog(), one).value()).value().step_time.in(seconds);
+  CHECK(p.scaling_efficiency == Approx(alone * 2 / 8 / step));
+  // Nothing is computed twice: what the ranks execute is the model's work but for the parts that are not cut.
+  CHECK(p.mfu == Approx(p.rate_per_gpu().in(teraflops_per_second) / 125));
+  CHECK(p.hfu == Approx(p.mfu).epsilon(0.02));
+}

@@ -129,3 +129,57 @@ TEST_CASE("scenario: co-located servers need a machine each", "[unit][whatif]") 
   CHECK(with(settings("yes", "4")));
   CHECK(with(settings("no", "5")));  // machines of their own
 }
+
+TEST_CASE("scenario: a global batch is so many passes of every replica's batch", "[unit][whatif]") {
+  // 8 GPUs / (2 x 2) = 2 replicas x 16 images = 32 a pass.
+  const Scenario s = with({{"parallel.tensor", "2", {}},
+                           {"parallel.pipeline", "2", {}},
+                           {"batch", "16", {}},
+                           {"global_batch", "256", {}}})
+                         .value();
+  CHECK(plan::replicas_of(s) == 2);
+  CHECK(s.strategy.accumulation == 8);
+  CHECK(error_of({{"batch", "16", {}}, {"global_batch", "100", {}}}).find("16 x 8 replicas = 128") !=
+        std::string::npos);
+  CHECK(error_of({{"batch", "16", {}}, {"global_batch", "256", {}}, {"strategy.accumulation", "3", {}}})
+            .find("256 samples are 2 passes, but strategy.accumulation is 3") != std::string::npos);
+  CHECK(with({{"batch", "16", {}}, {"global_batch", "256", {}}, {"strategy.accumulation", "2", {}}}));
+}
+
+TEST_CASE("scenario: a stated number of replicas is checked", "[unit][whatif]") {
+  CHECK(with({{"parallel.tensor", "2", {}}, {"parallel.data", "4", {}}}));
+  CHECK(error_of({{"parallel.tensor", "2", {}}, {"parallel.data", "3", {}}}).find("are 4 replicas, not 3") !=
+        std::string::npos);
+}
+
+TEST_CASE("scenario: how a model is split", "[unit][whatif]") {
+  const Scenario s = with({{"parallel.order", "tp-dp-cp-ep-pp", {}},
+                           {"parallel.schedule", "gpipe", {}},
+                           {"parallel.recompute", "full", {}},
+                           {"parallel.states", "mixed-bf16", {}},
+                           {"parallel.zero", "2", {}},
+                           {"parallel.expert_capacity", "1.25", {}}})
+                         .value();
+  CHECK(s.parallel.order == plan::AxisOrder{plan::Axis::kTensor, plan::Axis::kData, plan::Axis::kContext,
+                                            plan::Axis::kExpert, plan::Axis::kPipeline});
+  CHECK(s.parallel.schedule == plan::PipelineSchedule::kGpipe);
+  CHECK(s.parallel.recompute == plan::Recompute::kFull);
+  CHECK(s.parallel.states == plan::States::kMixedSixteen);
+  CHECK(s.parallel.zero == 2);
+  CHECK(s.parallel.expert_capacity == Approx(1.25));
+  CHECK(error_of({{"parallel.order", "tp-tp-cp-ep-pp", {}}}).find("every axis once") != std::string::npos);
+  CHECK(error_of({{"parallel.order", "tp-dp", {}}}).find("every axis once") != std::string::npos);
+  CHECK(error_of({{"parallel.order", "tp-cp-ep-dp-xx", {}}}).find("unknown axis 'xx'") != std::string::npos);
+  CHECK(error_of({{"parallel.zero", "4", {}}}).find("parallel.zero") != std::string::npos);
+  CHECK(error_of({{"parallel.tensor", "-1", {}}}).find("parallel.tensor") != std::string::npos);
+  CHECK(error_of({{"parallel.expert_imbalance", "0.5", {}}}).find("between 1 and 1000") != std::string::npos);
+}
+
+TEST_CASE("scenario: layers per stage are those of the model's list", "[unit][whatif]") {
+  const std::size_t layers = with({}).value().model->layers.size();
+  const std::string fitting = "10-" + std::to_string(layers - 10);
+  CHECK(with({{"parallel.layers_per_stage", fitting, {}}}).value().parallel.cuts == std::vector<std::size_t>{10});
+  CHECK(error_of({{"parallel.layers_per_stage", "10-10", {}}}).find("20 layers in all, but resnet50 has") !=
+        std::string::npos);
+  CHECK(error_of({{"parallel.layers_per_stage", "10--10", {}}}).find("parallel.layers_per_stage") != std::string::npos);
+}
