@@ -171,7 +171,56 @@ std::string headline(const PlanChoice& choice) {
   return text;
 }
 
+std::string partition_json(const answer::PartitionChoice& choice) {
+  Json json{{"schema", "ddlsim/partition/1"},
+            {"title", choice.title},
+            {"step_time_s", choice.slowest.in(seconds)},
+            {"data_parallel_s", choice.data_parallel.in(seconds)},
+            {"one_gpu_s", choice.alone.in(seconds)},
+            {"batch", choice.batch},
+            {"sample", choice.sample}};
+  json["stages"] = Json::array();
+  for (const answer::PartitionStage& stage : choice.stages) {
+    json["stages"].push_back({{"first", stage.first},
+                              {"last", stage.last},
+                              {"layers", stage.layers},
+                              {"replicas", stage.replicas},
+                              {"gpu", stage.gpu},
+                              {"time_s", stage.time.in(seconds)},
+                              {"weight_bytes", stage.weights.in(bytes)}});
+  }
+  json["notes"] = choice.notes;
+  return dump(json);
+}
+
 }  // namespace
+
+std::string render(const answer::PartitionChoice& choice, Format format) {
+  if (format == Format::kJson) return partition_json(choice);
+  const bool csv = format == Format::kCsv;
+  Table table(
+      csv ? std::vector<std::string>{"stage", "replicas", "layers", "time_s", "weight_bytes", "gpu", "first", "last"}
+          : std::vector<std::string>{"stage", "replicas", "layers", "time", "weights", "GPU", "from", "to"});
+  for (std::size_t s = 0; s < choice.stages.size(); ++s) {
+    const answer::PartitionStage& stage = choice.stages[s];
+    table.add({std::to_string(s + 1), std::to_string(stage.replicas), std::to_string(stage.layers),
+               csv ? fmt::format("{}", stage.time.in(seconds)) : to_text(stage.time),
+               csv ? fmt::format("{}", stage.weights.in(bytes)) : to_text(stage.weights), stage.gpu, stage.first,
+               stage.last});
+  }
+  if (csv) return table.render(format);
+  std::string replicas;
+  for (const answer::PartitionStage& stage : choice.stages) {
+    replicas += (replicas.empty() ? "" : "-") + std::to_string(stage.replicas);
+  }
+  std::string text =
+      fmt::format("stages of {} replicas: a micro-batch every {}; {}x one GPU, {}x data parallelism\n\n{}\n\n",
+                  replicas, to_text(choice.slowest), significant(choice.alone / choice.slowest, 4),
+                  significant(choice.data_parallel / choice.slowest, 4), choice.title);
+  text += table.render(format) + "\n";
+  for (const std::string& note : choice.notes) text += "note: " + note + "\n";
+  return text;
+}
 
 std::string render(const PlanChoice& choice, Format format) {
   if (format == Format::kJson) return plan_json(choice);
