@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "ddlsim/cost/pai.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/io/catalog.h"
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/fleet.h"
 #include "ddlsim/whatif/population.h"
@@ -89,6 +91,15 @@ void kept(benchmark::State& state, const char* strategy) {
 BENCHMARK_CAPTURE(kept, allreduce, "allreduce")
     ->Name("analytic prediction, prices known, ResNet-50, all-reduce, 1,024 GPUs");
 BENCHMARK_CAPTURE(kept, ps, "ps")->Name("analytic prediction, prices known, ResNet-50, PS/Worker, 1,024 GPUs");
+
+/// What a Predictor keeps.
+void layers_priced(benchmark::State& state) {
+  const whatif::Scenario scenario = whatif::resolve(catalog(), job()).value();
+  const plan::StepPlan plan = plan::lower(scenario).value();
+  for (auto _ : state) benchmark::DoNotOptimize(cost::price_layers(scenario, plan, {0.5, 2}));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(layers_priced)->Name("pricing the layers of ResNet-50, by profile");
 
 void what_would_help(benchmark::State& state) {
   const auto settings = job();

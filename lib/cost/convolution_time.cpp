@@ -81,11 +81,11 @@ Request request_of(const ConvolutionCurve& curve, const DeviceSpec& spec, const 
           .produced = back ? shape.input : shape.output};
 }
 
-bool is_strided(const primitives::ConvolutionShape& shape) { return shape.stride != std::array<std::int64_t, 2>{1, 1}; }
+bool is_strided(const primitives::ConvolutionShape& shape) { return shape.stride[0] != 1 || shape.stride[1] != 1; }
 
 /// Whether Winograd's algorithms know this kernel: 0, 3 or 5.
 std::int64_t winograd_taps(const primitives::ConvolutionShape& shape) {
-  const bool dilated = shape.dilation != std::array<std::int64_t, 2>{1, 1};
+  const bool dilated = shape.dilation[0] != 1 || shape.dilation[1] != 1;
   const std::int64_t taps = shape.kernel[0];
   const bool known = (taps == 3 || taps == 5) && shape.kernel[1] == taps;
   return known && !is_strided(shape) && !dilated && shape.groups == 1 ? taps : 0;

@@ -93,9 +93,14 @@ double best_of(const GemmCurve& curve, std::span<const GemmCurve::Tile> tiles_of
 }
 
 double feature(const GemmSize& size, const std::string& name) {
-  if (name == "m") return size.m;
-  if (name == "n") return size.n;
-  if (name == "k") return size.k;
+  if (name.size() == 1) {
+    switch (name.front()) {
+      case 'm': return size.m;
+      case 'n': return size.n;
+      case 'k': return size.k;
+      default: return 0;
+    }
+  }
   if (name == "batch_count") return size.batch_count;
   if (name == "flop") return 2 * size.batch_count * size.m * size.n * size.k;
   return 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -68,11 +68,10 @@ class KernelTimes {
   Precision precision_;
 };
 
-/// The precisions whose curve serves one, the best first.
-std::vector<Precision> served_by(Precision precision) {
-  if (precision == Precision::kFp16) return {Precision::kFp16, Precision::kBf16};
-  if (precision == Precision::kBf16) return {Precision::kBf16, Precision::kFp16};
-  return {precision};
+/// The precision whose curve serves another's kernels where that has none; itself: none does.
+Precision second_best(Precision precision) {
+  if (precision == Precision::kFp16) return Precision::kBf16;
+  return precision == Precision::kBf16 ? Precision::kFp16 : precision;
 }
 
 /// The curve for this precision, as `find` gives it of a profile, and how far it is from a measurement of it; null:
@@ -80,13 +79,17 @@ std::vector<Precision> served_by(Precision precision) {
 template <typename Find>
 auto KernelTimes::curve(Find find) const {
   using Curve = decltype(find(*calibration_.profiles.front().profile, precision_));
-  for (const Precision precision : served_by(precision_)) {
+  const auto served_by = [&](Precision precision) {
     for (const ProfileInUse& use : calibration_.profiles) {
       const Curve found = find(*use.profile, precision);
       if (found == nullptr) continue;
       return std::pair<Curve, double>{
           found, (use.borrowed ? kBorrowedOctaves : 0) + (precision == precision_ ? 0 : kBorrowedOctaves)};
     }
+    return std::pair<Curve, double>{nullptr, 0};
+  };
+  for (const Precision precision : {precision_, second_best(precision_)}) {
+    if (const auto found = served_by(precision); found.first != nullptr) return found;
   }
   return std::pair<Curve, double>{nullptr, 0};
 }
@@ -181,73 +184,87 @@ struct Timed {
   double high = 1;
 };
 
-Timed with_ends(const KernelTime& kernel, std::pair<double, double> assumed) {
-  if (kernel.report == nullptr) return {kernel, assumed.first, assumed.second};
-  const auto [low, high] = kernel.report->interval;
-  if (kernel.outside == 0) return {kernel, low, high};
-  // An interval's logarithm doubles per octave; no wider than what is assumed when nothing is known.
-  const double wider = portable_exp2(std::min(kernel.outside, 8.0));
-  const auto widened = [&](double end, double widest) {
-    const double power = portable_exp2(wider * portable_log2(end));
-    return end < 1 ? std::max(power, std::min(widest, end)) : std::min(power, std::max(widest, end));
+/// The ends of kernels' times: those of their curve, wider the farther outside of what it was fitted to they are.
+class Ends {
+ public:
+  explicit Ends(std::pair<double, double> assumed) : assumed_(assumed) {}
+
+  Timed of(const KernelTime& kernel) {
+    if (kernel.report == nullptr) return {kernel, assumed_.first, assumed_.second};
+    const auto [low, high] = kernel.report->interval;
+    if (kernel.outside == 0) return {kernel, low, high};
+    // An interval's logarithm doubles per octave; no wider than what is assumed when nothing is known.
+    const double wider = portable_exp2(std::min(kernel.outside, 8.0));
+    const Logarithms& logarithms = logarithms_of(*kernel.report);
+    const auto widened = [&](double end, double logarithm, double widest) {
+      const double power = portable_exp2(wider * logarithm);
+      return end < 1 ? std::max(power, std::min(widest, end)) : std::min(power, std::max(widest, end));
+    };
+    return {kernel, widened(low, logarithms.low, assumed_.first), widened(high, logarithms.high, assumed_.second)};
+  }
+
+ private:
+  struct Logarithms {
+    const hardware::CurveReport* report = nullptr;
+    double low = 0;
+    double high = 0;
   };
-  return {kernel, widened(low, assumed.first), widened(high, assumed.second)};
-}
 
-/// A kernel's sizes, to know it again: models repeat their blocks.
-using Key = std::array<std::int64_t, 14>;
+  const Logarithms& logarithms_of(const hardware::CurveReport& report) {
+    for (const Logarithms& one : known_) {
+      if (one.report == &report) return one;
+    }
+    const auto [low, high] = report.interval;
+    return known_.emplace_back(Logarithms{&report, portable_log2(low), portable_log2(high)});
+  }
 
-struct KeyOf {
-  Key operator()(const primitives::Gemm& p) const {
-    return {1, p.batch_count, p.m, p.n, p.k, static_cast<int>(p.batch_scales)};
-  }
-  Key operator()(const primitives::ConvolutionShape& c) const {
-    return {2,
-            c.in,
-            c.out,
-            c.groups,
-            c.input[0],
-            c.input[1],
-            c.output[0],
-            c.output[1],
-            c.kernel[0],
-            c.kernel[1],
-            c.stride[0],
-            c.stride[1],
-            c.dilation[0] * 4 + static_cast<int>(c.pass),
-            c.dilation[1]};
-  }
-  Key operator()(const primitives::MemoryBoundKernel& w) const {
-    return {3, static_cast<int>(w.kind), w.elements, w.weights, w.row};
-  }
-  Key operator()(const primitives::FusedAttention& a) const {
-    return {4, a.elements, static_cast<std::int64_t>(a.work.in(flops))};  // whole numbers below 2^53
-  }
+  std::pair<double, double> assumed_;
+  std::vector<Logarithms> known_;  // one per curve
 };
 
-/// Times kernels, each shape once, and adds them up.
+/// Something of a shape's sizes that few others have.
+struct HashOf {
+  static std::uint64_t mixed(std::initializer_list<std::int64_t> sizes) {
+    std::uint64_t hash = 0;
+    for (const std::int64_t size : sizes) hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x9E3779B97F4A7C15U;
+    return hash;
+  }
+  std::uint64_t operator()(const primitives::Gemm& p) const { return mixed({p.m, p.n, p.k}); }
+  std::uint64_t operator()(const primitives::ConvolutionShape& c) const {
+    return mixed({c.in, c.out, c.input[0], c.kernel[0] * 8 + c.stride[0], static_cast<int>(c.pass)});
+  }
+  std::uint64_t operator()(const primitives::MemoryBoundKernel& w) const {
+    return mixed({w.elements, static_cast<int>(w.kind), w.weights});
+  }
+  std::uint64_t operator()(const primitives::FusedAttention& a) const { return mixed({a.elements}); }
+};
+
+/// Of the arrays in a defaulted comparison GCC makes calls, and this is asked for every kernel.
+bool same(const primitives::ConvolutionShape& a, const primitives::ConvolutionShape& b) {
+  static_assert(sizeof(a) == 14 * sizeof(std::int64_t), "compare the new field too");
+  const auto equal = [](const auto& x, const auto& y) { return x[0] == y[0] && x[1] == y[1]; };
+  return a.pass == b.pass && a.in == b.in && a.out == b.out && a.groups == b.groups && equal(a.input, b.input) &&
+         equal(a.output, b.output) && equal(a.kernel, b.kernel) && equal(a.stride, b.stride) &&
+         equal(a.dilation, b.dilation);
+}
+
+using Shape = decltype(primitives::Kernel::shape);
+
+bool same(const Shape& a, const Shape& b) {
+  const auto* one = std::get_if<primitives::ConvolutionShape>(&a);
+  const auto* other = std::get_if<primitives::ConvolutionShape>(&b);
+  return one != nullptr && other != nullptr ? same(*one, *other) : a == b;
+}
+
+/// Times kernels, each shape once, and adds them up. Keeps where it saw a shape: kernels must outlive it.
 class Sum {
  public:
   Sum(const KernelTimes& time, const Calibration& calibration, CalibratedTimes& times)
-      : time_(time), calibration_(calibration), times_(times) {
-    known_.reserve(256);
+      : time_(time), ends_(calibration.assumed_interval), times_(times) {
+    known_.reserve(kMostKnown);
   }
 
-  LayerTime add(const primitives::Kernel& kernel) {
-    const Key key = std::visit(KeyOf{}, kernel.shape);
-    std::uint64_t hash = 0;
-    for (const std::int64_t part : key) hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
-    std::uint16_t& slot = last_[hash >> 55U];
-    if (slot == 0 || known_[slot - 1U].first != key) {
-      if (known_.size() == std::numeric_limits<std::uint16_t>::max()) {
-        known_.clear();
-        last_.fill(0);
-      }
-      known_.emplace_back(key, with_ends(std::visit(time_, kernel.shape), calibration_.assumed_interval));
-      slot = static_cast<std::uint16_t>(known_.size());
-    }
-    return add(known_[slot - 1U].second, static_cast<double>(kernel.times));
-  }
+  LayerTime add(const primitives::Kernel& kernel) { return add(timed(kernel), static_cast<double>(kernel.times)); }
 
   LayerTime add(const Timed& timed, double count) {
     const KernelTime& kernel = timed.kernel;
@@ -259,21 +276,37 @@ class Sum {
     return kernel.compute ? LayerTime{time, Time::zero()} : LayerTime{Time::zero(), time};
   }
 
+  LayerTime add(const KernelTime& kernel) { return add(ends_.of(kernel), 1); }
+
  private:
+  static constexpr std::size_t kPlaces = 1024;
+  static constexpr std::size_t kMostKnown = kPlaces / 4;  // then all is forgotten
+
+  const Timed& timed(const primitives::Kernel& kernel) {
+    std::size_t place = std::visit(HashOf{}, kernel.shape) / (~std::uint64_t{0} / kPlaces + 1);
+    for (; places_[place] != 0; place = (place + 1) % kPlaces) {
+      const auto& [shape, timed] = known_[places_[place] - 1U];
+      if (same(*shape, kernel.shape)) return timed;
+    }
+    if (known_.size() == kMostKnown) {
+      known_.clear();
+      places_.fill(0);
+    }
+    known_.emplace_back(&kernel.shape, ends_.of(std::visit(time_, kernel.shape)));
+    places_[place] = static_cast<std::uint16_t>(known_.size());
+    return known_.back().second;
+  }
+
   const KernelTimes& time_;
-  const Calibration& calibration_;
+  Ends ends_;
   CalibratedTimes& times_;
-  std::vector<std::pair<Key, Timed>> known_;
-  std::array<std::uint16_t, 512> last_{};  // of each hash, as its place in `known_` from 1; 0: none
+  std::vector<std::pair<const Shape*, Timed>> known_;
+  std::array<std::uint16_t, kPlaces> places_{};  // of each hash, or the next free one, as a place in `known_` from 1
 };
 
-/// Nobody asks for the gradient of the model's input.
-std::vector<primitives::Kernel> without_input_gradient(std::vector<primitives::Kernel> kernels) {
-  std::erase_if(kernels, [](const primitives::Kernel& kernel) {
-    const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
-    return shape != nullptr && shape->pass == primitives::ConvolutionPass::kInputGradient;
-  });
-  return kernels;
+bool is_input_gradient(const primitives::Kernel& kernel) {
+  const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
+  return shape != nullptr && shape->pass == primitives::ConvolutionPass::kInputGradient;
 }
 
 }  // namespace
@@ -284,9 +317,10 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
   CalibratedTimes times;
   times.layers.reserve(layers.size());
   Sum sum(time, calibration, times);
-  const auto pass = [&](const std::vector<primitives::Kernel>& kernels) {
+  const auto pass = [&](const std::vector<primitives::Kernel>& kernels, bool first) {
     LayerTime whole;
     for (const primitives::Kernel& kernel : kernels) {
+      if (first && is_input_gradient(kernel)) continue;  // nobody asks for the gradient of the model's input
       const LayerTime part = sum.add(kernel);
       whole.compute += part.compute;
       whole.memory += part.memory;
@@ -294,13 +328,10 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
     return whole;
   };
   for (const workload::Layer& layer : layers) {
-    const LayerTime forward = pass(layer.forward);
-    const bool first = times.layers.empty();
-    times.layers.push_back({forward, pass(first ? without_input_gradient(layer.backward) : layer.backward)});
+    const LayerTime forward = pass(layer.forward, false);
+    times.layers.push_back({forward, pass(layer.backward, times.layers.empty())});
   }
-  const Timed update =
-      with_ends(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, updated), calibration.assumed_interval);
-  times.update = sum.add(update, 1).total();
+  times.update = sum.add(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, updated)).total();
   return times;
 }
 

@@ -47,6 +47,16 @@ constexpr double kUsualNetworkHop = 14.0;
 constexpr double kLocalPassBytes = 3.0;  // the header says from what these two are
 constexpr std::array<double, 5> kGrowthMicroseconds{0, 0, 18, 8, 8};
 
+/// What calls take above or below the tuner's latencies of LL on NVLink, microseconds: once, and for each local step.
+struct WallClock {
+  double base = 0;
+  double hop = 0;
+};
+constexpr std::array<WallClock, 5> kWallClock{{{}, {}, {1.1, 0.44}, {-1.8, 0.19}, {1.1, 0.63}}};
+/// Microseconds per doubling, that large messages take besides between nodes: by EFA; by RDMA from Hopper on.
+constexpr double kEfaGrowth = 45.0;
+constexpr double kRdmaGrowth = 12.0;
+
 constexpr std::array<double, 24> kCorrectionLl{1,  1,  1,  1,  .9, .8, .7, .7, .7, .7, .6, .5,
                                                .4, .4, .5, .6, .7, .8, .9, 1,  1,  1,  1,  1};
 constexpr std::array<double, 24> kCorrectionLl128{1,  1,  1,  1,  1,  .9, .8, .8, .8, .7, .6, .6,
@@ -118,7 +128,7 @@ struct Latencies {
 
 Time shifted(double usual, Time by) { return max(microseconds(usual) + by, Time::zero()); }
 
-Latencies latencies(const Communicator& c, std::size_t p) {
+Latencies latencies_of(const Communicator& c, std::size_t p) {
   const bool nvlink = by_nvlink(c.fabric);
   const Hop& hop = nvlink ? kNvlinkHop : kPcieHop;
   const Time intra = c.intra_latency - microseconds(nvlink ? kUsualNvlinkHop : kUsualPcieHop);
@@ -144,6 +154,8 @@ struct Context {
   Time growth_per_doubling;
   Time local_pass;  // per byte
   double tree_levels;
+  std::array<Latencies, kProtocols.size()> latencies;  // in the order of kProtocols
+  Time wall_clock;                                     // beside the tuner's latencies
 
   /// What LL can move at most.
   [[nodiscard]] Bandwidth ll_limit() const {
@@ -181,6 +193,7 @@ Time together(Wires wires, Bandwidth intra, Bandwidth inter) {
 /// The local pass comes on top of every protocol, the growth on all but LL's small messages.
 CollectiveLine line(const Context& x, Algorithm algorithm, Protocol protocol, Time latency, Wires wires, Time sent) {
   CollectiveLine l{.algorithm = algorithm, .protocol = protocol, .latency = latency, .per_byte = sent};
+  l.latency = max(l.latency + x.wall_clock, Time::zero());
   l.per_byte += x.local_pass;
   l.wire_intra = wires.intra;
   l.wire_inter = wires.inter;
@@ -196,7 +209,7 @@ Bandwidth protocol_rate(const Context& x, Protocol protocol, Bandwidth rate) {
 
 CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Protocol protocol = kProtocols[p];
-  const Latencies hop = latencies(x.c, p);
+  const Latencies& hop = x.latencies[p];
   const bool twice = op == primitives::CollectiveOp::kAllReduce;
   const double steps = twice ? 2.0 * (x.n - 1.0) : x.n - 1.0;
   const double across = twice ? 2.0 * (x.nodes - 1.0) : x.nodes - 1.0;
@@ -221,7 +234,7 @@ Bandwidth tree_rate(const Context& x, Protocol protocol, Bandwidth rate, double 
 
 CollectiveLine double_tree(const Context& x, std::size_t p) {
   const Protocol protocol = kProtocols[p];
-  const Latencies hop = latencies(x.c, p);
+  const Latencies& hop = x.latencies[p];
   const Time latency =
       microseconds(kBaseTree[p]) + (hop.intra_tree * (x.per_node - 1.0) + hop.inter_tree * x.tree_levels) * 2.0;
   const Wires wires = on(x, {2.0, x.c.nodes == 2 ? 1.0 : 2.0});
@@ -243,6 +256,25 @@ CollectiveLine single_tree(const Context& x, std::size_t p) {
   return l;
 }
 
+/// Trees between two nodes send each byte once; before Ampere NCCL's caps on a tree's channels leave it the ring.
+bool has_trees(const Context& x) { return x.c.nodes != 2 || x.c.generation >= GpuGeneration::kAmpere; }
+
+/// Beside the tuner's latencies, which rank algorithms and are no wall clock: the same for every candidate.
+Time wall_clock_of(const Communicator& c, primitives::CollectiveOp op) {
+  if (!by_nvlink(c.fabric) || c.gpus_per_node() == 1) return Time::zero();
+  const WallClock& measured = kWallClock[static_cast<std::size_t>(c.generation)];
+  const double rounds = op == primitives::CollectiveOp::kAllReduce ? 2.0 : 1.0;
+  return microseconds(measured.base + measured.hop * rounds * static_cast<double>(c.gpus_per_node() - 1));
+}
+
+Time growth_of(const Communicator& c) {
+  double growth = by_nvlink(c.fabric) ? kGrowthMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0;
+  if (c.nodes > 1 && c.transport == NetworkTransport::kEfa) growth += kEfaGrowth;
+  const bool rdma = c.transport == NetworkTransport::kInfiniband || c.transport == NetworkTransport::kRoce;
+  if (c.nodes > 1 && rdma && c.generation >= GpuGeneration::kHopper) growth += kRdmaGrowth;
+  return microseconds(growth);
+}
+
 bool has_nvls(const Context& x) {
   return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && nvls_share(x.c.generation) > 0 && x.per_node > 2.0;
 }
@@ -260,7 +292,7 @@ CollectiveLine nvls(const Context& x) {
 /// Reduce-scatter inside, a ring of each local rank between the nodes, all-gather inside (Horovod's hierarchy).
 CollectiveLine hierarchical(const Context& x) {
   const std::size_t simple = 2;
-  const Latencies hop = latencies(x.c, simple);
+  const Latencies& hop = x.latencies[simple];
   const double local = x.per_node;
   const Time latency = microseconds(3.0 * kBaseRing[simple]) + hop.intra_ring * (2.0 * (local - 1.0)) +
                        hop.inter_ring * (2.0 * (x.nodes - 1.0));
@@ -273,7 +305,7 @@ CollectiveLine hierarchical(const Context& x) {
 
 CollectiveLine point_to_point(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Protocol protocol = kProtocols[p];
-  const Latencies hop = latencies(x.c, p);
+  const Latencies& hop = x.latencies[p];
   Wires wires{1.0, 1.0};
   Bandwidth outside = x.rates.port;
   Time latency = x.c.nodes == 1 ? hop.intra_ring : hop.inter_ring;
@@ -323,7 +355,7 @@ Time transport_latency(const Communicator& c) {
   switch (c.transport) {
     case NetworkTransport::kInfiniband:
     case NetworkTransport::kRoce: return Time::zero();
-    case NetworkTransport::kEfa: return microseconds(c.generation >= GpuGeneration::kHopper ? 35 : 75);
+    case NetworkTransport::kEfa: return microseconds(c.generation >= GpuGeneration::kHopper ? 20 : 75);
     case NetworkTransport::kTcpx:
     case NetworkTransport::kTcp: return microseconds(30);
   }
@@ -365,17 +397,19 @@ std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLi
             .n = n,
             .nodes = static_cast<double>(c.nodes),
             .per_node = static_cast<double>(c.gpus_per_node()),
-            .growth_per_doubling =
-                microseconds(by_nvlink(c.fabric) ? kGrowthMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0),
+            .growth_per_doubling = growth_of(c),
             .local_pass = c.memory > Bandwidth{} ? per_byte(c.memory) * (kLocalPassBytes / n) : Time::zero(),
-            .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1)};
+            .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1),
+            .latencies = {latencies_of(c, 0), latencies_of(c, 1), latencies_of(c, 2)},
+            .wall_clock = wall_clock_of(c, op)};
   std::vector<CollectiveLine> lines;
+  lines.reserve(2 * kProtocols.size() + 1);
   for (std::size_t p = 0; p < kProtocols.size(); ++p) {
     if (kProtocols[p] == Protocol::kLl128 && (!by_nvlink(c.fabric) || c.generation < GpuGeneration::kVolta)) continue;
     switch (op) {
       case primitives::CollectiveOp::kAllReduce:
         add(lines, library, ring(x, op, p));
-        add(lines, library, double_tree(x, p));
+        if (has_trees(x) || library.algorithm == Algorithm::kDoubleTree) add(lines, library, double_tree(x, p));
         if (library.algorithm == Algorithm::kTree) add(lines, library, single_tree(x, p));
         break;
       case primitives::CollectiveOp::kAllGather:

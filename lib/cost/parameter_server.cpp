@@ -112,6 +112,23 @@ Time PsPipeline::pass(std::size_t from, std::size_t to, Time ready, const PsLoad
   return leave;
 }
 
+Time PsPipeline::free_to_send(const PsLoad& largest) const {
+  const PsPath& path = largest.server < 0 ? spread_ : placed_;
+  Time way;  // to the station
+  Time when;
+  for (std::size_t i = 0; i < kPsStations; ++i) {
+    way += path.travel[i];
+    Time station = worker_free_[i];
+    if (at_server(i) && largest.server >= 0) {
+      const auto index = static_cast<std::size_t>(largest.server);
+      station = index < server_free_[i].size() ? server_free_[i][index] : Time::zero();
+    }
+    when = max(when, station - way);
+    way += path.per_byte[i] * largest.piece.in(bytes) + path.per_message[i];
+  }
+  return when;
+}
+
 Time async_bound(const PsFabric& fabric, std::span<const PsLoad> loads) {
   const PsPath spread = ps_path(fabric, fabric.servers);
   const PsPath placed = ps_path(fabric, 1);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -127,8 +128,9 @@ class Pricing {
  private:
   [[nodiscard]] LayerTime time_of(const workload::Layer& layer, const LayerTimes& known, Pass pass,
                                   const ReachedRates& rates) const {
-    if (layers_.calibrated) return varied(pass == Pass::kForward ? known.forward : known.backward, variation_);
-    if (same_rates_) return pass == Pass::kForward ? known.forward : known.backward;
+    const LayerTime& nominal = pass == Pass::kForward ? known.forward : known.backward;
+    if (same_rates_) return nominal;
+    if (layers_.calibrated) return varied(nominal, variation_);
     return layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
   }
 
@@ -145,20 +147,25 @@ class Pricing {
   [[nodiscard]] PricedClass laid_out(std::size_t c, const ReachedRates& rates, double factor) const {
     const plan::RankClass& one = plan_.classes[c];
     const std::size_t count = one.chunk.count;
+    const std::span layers = std::span(*one.chunk.layers).subspan(one.chunk.first, count);
+    const std::span known = std::span(layers_.layers).subspan(layers_.first[c], count);
     PricedClass priced;
-    priced.forward.reserve(count);
-    priced.backward.reserve(count);
-    const auto add = [&](std::size_t i, Pass pass, int kernels, std::vector<PricedLayer>& to) {
-      const workload::Layer& layer = one.chunk[i];
-      LayerTime time = time_of(layer, layers_.layers[layers_.first[c] + i], pass, rates);
-      time.compute = time.compute * factor;
-      time.memory = time.memory * factor;
-      priced.compute += time.compute;
-      priced.memory += time.memory;
-      to.push_back(PricedLayer::of(time.total(), kernels));
+    const auto laid = [&](std::size_t i, Pass pass, int kernels) {
+      const LayerTime time = time_of(layers[i], known[i], pass, rates);
+      const Time compute = time.compute * factor;
+      const Time memory = time.memory * factor;
+      priced.compute += compute;
+      priced.memory += memory;
+      return PricedLayer::of(compute + memory, kernels);
     };
-    for (std::size_t i = 0; i < count; ++i) add(i, Pass::kForward, one.chunk[i].forward_kernels, priced.forward);
-    for (std::size_t i = count; i-- > 0;) add(i, Pass::kBackward, one.chunk[i].backward_kernels, priced.backward);
+    std::vector<PricedLayer> forward(count);
+    std::vector<PricedLayer> backward(count);
+    for (std::size_t i = 0; i < count; ++i) forward[i] = laid(i, Pass::kForward, layers[i].forward_kernels);
+    for (std::size_t i = count; i-- > 0;) {
+      backward[count - 1 - i] = laid(i, Pass::kBackward, layers[i].backward_kernels);
+    }
+    priced.forward = std::move(forward);
+    priced.backward = std::move(backward);
     priced.update = layers_.update[c] / variation_.memory * factor;
     return priced;
   }

@@ -55,6 +55,7 @@ class Stack {
     add_on({}, "embedding", workload::Embedding{.rows = size, .width = width, .lookups = rows_}, std::move(name));
   }
   [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::size_t size() const { return layers_.size(); }
   std::vector<io::DescribedLayer> take() { return std::move(layers_); }
 
  private:

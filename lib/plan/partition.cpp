@@ -105,7 +105,8 @@ Expected<StagePartition> partition(std::span<const ChainLayer> layers, const Wor
   StagePartition result{.stages = {},
                         .slowest = known[layers.size()][all].slowest,
                         .data_parallel = chain.stage(0, layers.size(), 0, all),
-                        .alone = chain.stage(0, layers.size(), 0, 1)};
+                        .alone = Time::infinity()};
+  for (std::size_t w = 0; w < all; ++w) result.alone = min(result.alone, chain.stage(0, layers.size(), w, w + 1));
   std::size_t end = layers.size();
   std::size_t used = all;
   while (end > 0) {

@@ -16,6 +16,9 @@ Channel::Channel(const cost::PricedStep& step, std::vector<Sent>* sent) : step_(
   if (step.servers) servers_.emplace(step.servers_seen_by_one ? *step.servers_seen_by_one : *step.servers);
   if (collectives_ != nullptr && exchange.fusion) fusion_.emplace(*exchange.fusion);
   pulls_later_ = exchange.pull_at_start;
+  by_priority_ = exchange.priority && servers_;
+  if (!by_priority_) return;
+  for (const plan::Row& row : step.plan->rows) largest_ = max(largest_, row.size);
 }
 
 void Channel::offer(Time ready, std::size_t number) {
@@ -36,7 +39,7 @@ Time Channel::send_now(Time ready, std::size_t number, double count) {
     const cost::PsLoad load{row.size, count, row.server};
     record(row, sent);
     back = pulls_later_ ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);
-    free_ = servers_->free_to_send();
+    if (by_priority_) free_ = servers_->free_to_send({largest_, 1, row.server});
   } else if (collectives_ != nullptr) {
     back = run_collective(ready, row, step_.rows[number].once, count, sent);
   }
@@ -96,20 +99,23 @@ void Channel::wake_until(Time now) {
 }
 
 Time Channel::stretched_by_busy(Time start, Time duration) {
-  wake_until(start);
+  if (fusion_) wake_until(start);
+  const Busy* one = busy_.data() + first_busy_;
+  const Busy* const end = busy_.data() + busy_.size();
+  while (one != end && one->until <= start) ++one;
+  first_busy_ = static_cast<std::size_t>(one - busy_.data());
   Time now = start;
-  while (first_busy_ < busy_.size() && busy_[first_busy_].until <= now) ++first_busy_;
-  for (std::size_t i = first_busy_; i < busy_.size() && duration > Time::zero(); ++i) {
-    const auto& [from, until, pace] = busy_[i];
-    if (now < from) {
-      const Time alone = min(from - now, duration);
+  for (; one != end && duration > Time::zero(); ++one) {
+    if (now < one->from) {
+      const Time alone = min(one->from - now, duration);
       now += alone;
       duration -= alone;
+      if (duration <= Time::zero()) break;
     }
-    if (now >= until || duration <= Time::zero()) continue;
-    const Time shared = min(until - now, duration / pace);
+    if (now >= one->until) continue;
+    const Time shared = min(one->until - now, duration / one->pace);
     now += shared;
-    duration -= shared * pace;
+    duration -= shared * one->pace;
   }
   return now + max(duration, Time::zero());
 }

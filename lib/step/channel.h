@@ -51,6 +51,8 @@ class Channel {
   std::optional<cost::PsPipeline> servers_;
   std::optional<plan::FusionQueue> fusion_;
   bool pulls_later_ = false;
+  bool by_priority_ = false;  // at servers
+  DataSize largest_;          // piece, by priority
   Time free_;
   Time last_;
   Time moving_;

@@ -34,11 +34,13 @@ class FoldedStep {
     }
     slowness_ = slowest->slowness;
     slowed_ = step.classes[at];
-    for (auto* pass : {&slowed_.forward, &slowed_.backward}) {
-      for (cost::PricedLayer& layer : *pass) {
+    for (cost::PricedLayers* pass : {&slowed_.forward, &slowed_.backward}) {
+      std::vector<cost::PricedLayer> layers(pass->begin(), pass->end());
+      for (cost::PricedLayer& layer : layers) {
         layer.time = layer.time * slowness_;
         layer.last = layer.last * slowness_;
       }
+      *pass = std::move(layers);
     }
     for (Time* sum : {&slowed_.compute, &slowed_.memory, &slowed_.update}) *sum = *sum * slowness_;
     layers_ = &slowed_;
@@ -103,7 +105,7 @@ void FoldedStep::passed(const Clocks& clocks) {
 }
 
 void FoldedStep::record_layers() {
-  const auto copy = [](const std::vector<cost::PricedLayer>& from, std::vector<Timeline::Kernels>& to) {
+  const auto copy = [](const cost::PricedLayers& from, std::vector<Timeline::Kernels>& to) {
     to.reserve(from.size());
     for (const cost::PricedLayer& layer : from) {
       to.push_back({layer.time, Time::zero(), static_cast<int>(layer.kernels)});

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "ddlsim/importers/hf_config.h"
+#include "ddlsim/importers/launch_file.h"
 #include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -31,7 +32,7 @@ Examples:
   ddlsim import hf config.json -o models/mine.yaml --sequence 8192
   ddlsim predict --model models/mine.yaml --node dgx-h100 --set model.sequence=4096)";
 
-constexpr std::string_view kFormats = "formats: onnx, hf, kineto, chakra";
+constexpr std::string_view kFormats = "formats: onnx, hf, kineto, chakra, megatron, deepspeed, torchtitan, accelerate";
 
 struct ImportFlags {
   std::string file;
@@ -144,13 +145,20 @@ int run_import(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == "chakra") {
     return import_chakra({arguments.begin() + 1, arguments.end()});
   }
+  if (!arguments.empty() && parse_choice(importers::kLaunchFormats, arguments.front(), "format")) {
+    return import_launch(arguments.front(), {arguments.begin() + 1, arguments.end()});
+  }
   if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
-        "Turn another program's file into a model.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n"
+        "Turn another program's file into a model, or into a scenario.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n"
         "  ddlsim import hf CONFIG.json [-o OUT.yaml]\n"
         "  ddlsim import kineto TRACE... [-o OUT.yaml]\n"
-        "  ddlsim import chakra TRACE.et [-o OUT.yaml]\n\n`ddlsim import onnx --help` explains it\n"};
+        "  ddlsim import chakra TRACE.et [-o OUT.yaml]\n"
+        "  ddlsim import megatron TRAIN.sh [-o SCENARIO.yaml]\n"
+        "  ddlsim import deepspeed CONFIG.json [-o SCENARIO.yaml]\n"
+        "  ddlsim import torchtitan TRAIN.toml [-o SCENARIO.yaml]\n"
+        "  ddlsim import accelerate CONFIG.yaml [-o SCENARIO.yaml]\n\n`ddlsim import onnx --help` explains it\n"};
   }
   throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};
 }

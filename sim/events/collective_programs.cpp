@@ -26,7 +26,7 @@ struct Port {
 struct Way {
   std::int64_t from = 0;
   std::int64_t to = 0;
-  std::uint32_t alike = 1;
+  double alike = 1;
 };
 
 /// Messages between ranks. What it adds was checked at the door, so adding cannot fail.
@@ -119,7 +119,7 @@ struct FoldedPhase {
   double steps = 0;
   DataSize size{};
   std::int64_t to = 0;  // from rank 0
-  std::uint32_t alike = 1;
+  double alike = 1;
 };
 
 TaskId add_folded(Builder& builder, const FoldedPhase& phase, std::optional<TaskId> last,
@@ -167,7 +167,7 @@ void halving_doubling(Builder& builder, const AllReduce& setting) {
     const std::string name = fmt::format("{} {}", i < exchanges.size() / 2 ? "halving" : "doubling", away);
     for (std::int64_t rank = 0; rank < builder.shown(); ++rank) {
       const auto at = static_cast<std::size_t>(rank);
-      const std::uint32_t alike = folded ? static_cast<std::uint32_t>(setting.gpus_per_node) : 1;
+      const double alike = folded ? static_cast<double>(setting.gpus_per_node) : 1;
       const Transfer message{.name = name,
                              .stream = builder.stream(rank),
                              .route = builder.route({rank, rank ^ away, alike}),
@@ -197,7 +197,7 @@ void hierarchical(Builder& builder, const AllReduce& setting) {
     if (gpus > 1) last = add_folded(builder, {"reduce-scatter in the node", in_node, share, 1}, last, stream);
     if (setting.nodes > 1) {
       const double steps = 2.0 * static_cast<double>(setting.nodes - 1);
-      const auto alike = static_cast<std::uint32_t>(gpus);
+      const auto alike = static_cast<double>(gpus);
       last = add_folded(builder, {"all-reduce between nodes", steps, chunk, gpus, alike}, last, stream);
     }
     if (gpus > 1) add_folded(builder, {"all-gather in the node", in_node, share, 1}, last, stream);

@@ -269,7 +269,7 @@ class Engine {
     for (std::uint32_t task = 0; task < program_.tasks(); ++task) {
       const DataSize size = program_.size(TaskId(task));
       for (const Hop& hop : program_.hops(TaskId(task))) {
-        run_.links[index_of(hop.link)].carried += size * static_cast<double>(hop.times);
+        run_.links[index_of(hop.link)].carried += size * hop.times;
       }
     }
   }

@@ -19,17 +19,18 @@ constexpr std::size_t kPull = 4;
 constexpr bool at_server(std::size_t station) { return station >= 2 && station <= 4; }
 constexpr bool on_network(std::size_t station) { return station == 1 || station == 2 || station == 4 || station == 5; }
 
-bool positive(Bandwidth rate) { return rate > Bandwidth::zero() && rate < Bandwidth::infinity(); }
+/// By the port's way out: a worker that sends, a server that serves.
+constexpr bool leaves(std::size_t station) { return station == kSend || station == kPull; }
 
 }  // namespace
 
 EventChannel::EventChannel(EventBuilder& builder, const cost::PricedStep& step, std::string job,
-                           std::vector<std::string> workers, SharedNetwork network)
+                           std::vector<std::string> workers, JobLinks* links)
     : builder_(builder),
       step_(step),
       job_(std::move(job)),
       workers_(std::move(workers)),
-      network_(network),
+      links_(links),
       servers_(step.servers_seen_by_one ? step.servers_seen_by_one : step.servers) {
   if (step.groups.front()) collectives_.stream = builder_.stream(job_ + "/communication");
   if (servers_) {
@@ -42,16 +43,6 @@ void EventChannel::begin_step() {
   for (auto& [place, made] : stations_) made.free.reset();
   collectives_.free.reset();
   left_node_.clear();
-}
-
-LinkId EventChannel::port(std::size_t at, std::int64_t place, Bandwidth capacity) {
-  const auto [found, fresh] = network_.ports->try_emplace({at, place});
-  if (fresh) {
-    const std::string_view what = at == 0 ? "network" : kStationNames[at];
-    found->second =
-        builder_.link(place < 0 ? fmt::format("port: {}", what) : fmt::format("port {}: {}", place, what), capacity);
-  }
-  return found->second;
 }
 
 std::vector<TaskId> EventChannel::send(const answer::Timeline::Sent& sent, std::vector<TaskId> ready) {
@@ -83,26 +74,18 @@ TaskId EventChannel::collective(const answer::Timeline::Sent& sent, std::span<co
   if (collectives_.free) after.push_back(*collectives_.free);
   const std::string_view name = sent.gathered ? "all-gather" : "all-reduce";
   const cost::CollectiveModel& model = *step_.groups.front();
-  if (network_.ports != nullptr && model.communicator().nodes > 1) {
+  if (links_ != nullptr) {
     using primitives::CollectiveOp;
     const CollectiveOp op = sent.gathered ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
     const DataSize buffer = sent.gathered ? sent.size * static_cast<double>(model.communicator().gpus) : sent.size;
     const Time latency = min(model.cost(op, DataSize::zero()).time * sent.count + sent.copies, sent.alone);
-    const Time moving = sent.alone - latency;
-    const Bandwidth rate = cost::effective_rates(model.communicator(), model.library()).inter;
-    const DataSize wire = model.wire_bytes(op, buffer).inter * sent.count;
-    const DataSize size = positive(rate) ? min(wire, rate * moving) : DataSize::zero();
-    if (size > DataSize::zero() && moving > Time::zero()) {
-      std::vector<Hop> hops{{port(0, -1, rate)}};
-      if (network_.uplink) hops.push_back({*network_.uplink, static_cast<std::uint32_t>(model.communicator().nodes)});
-      // Its own pace, where something else than the port sets it.
-      if (size < rate * moving) hops.push_back({builder_.link(job_ + ": its own pace", size / moving)});
-      collectives_.free = builder_.transfer({.name = name,
-                                             .stream = collectives_.stream,
-                                             .route = builder_.route(hops),
-                                             .size = size,
-                                             .latency = latency},
-                                            after);
+    const LinkTable::Flow flow =
+        collective_flow(builder_, *links_, {.model = &model, .op = op, .buffer = buffer, .count = sent.count},
+                        sent.alone - latency, job_ + ": its own pace");
+    if (flow.route) {
+      collectives_.free = builder_.transfer(
+          {.name = name, .stream = collectives_.stream, .route = flow.route, .size = flow.size, .latency = latency},
+          after);
       return *collectives_.free;
     }
   }
@@ -118,12 +101,14 @@ void EventChannel::lay_route(Station& made, std::size_t at, std::int64_t place, 
   const Time by_port = cost::ps_path(free_of_connections, spread ? servers.servers : 1).per_byte[at];
   const Time by_all = (spread ? spread_ : placed_).per_byte[at];
   const Bandwidth capacity = at_server(at) ? servers.server_network : servers.node_network;
-  if (!(by_port > Time::zero()) || !positive(capacity)) return;
+  const Direction direction = leaves(at) ? Direction::kOut : Direction::kIn;
+  const auto port = at_server(at) ? links_->port_of_server(place, direction) : links_->port_of_worker(place, direction);
+  if (!port || !(by_port > Time::zero())) return;
   made.on_wire = (by_port * capacity).in(bytes);
-  std::vector<Hop> hops{{port(at, place, capacity)}};
-  if (network_.uplink) hops.push_back({*network_.uplink});
-  if (by_all > by_port) hops.push_back({builder_.link(job_ + ": connections", capacity * (by_port / by_all))});
-  made.route = builder_.route(hops);
+  // Rates do not depend on how much is sent: of a gigabyte.
+  const DataSize size = gigabytes(made.on_wire);
+  const LinkTable::Part part{*port, size};
+  made.route = links_->table().flow(builder_, {&part, 1}, size, by_all * 1e9, job_ + ": connections").route;
 }
 
 EventChannel::Station& EventChannel::station(const StationOf& which) {
@@ -144,7 +129,7 @@ EventChannel::Station& EventChannel::station(const StationOf& which) {
   } else {
     made.stream = builder_.stream(fmt::format("{}, servers/{} {}", job_, server, kStationNames[at]));
   }
-  if (network_.ports != nullptr && on_network(at)) lay_route(made, at, place, server < 0);
+  if (links_ != nullptr && on_network(at)) lay_route(made, at, place, server < 0);
   return made;
 }
 

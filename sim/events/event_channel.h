@@ -13,23 +13,15 @@
 #include "ddlsim/answer/timeline.h"
 #include "ddlsim/cost/price.h"
 #include "event_builder.h"
+#include "job_links.h"
 
 namespace ddlsim::events {
 
-/// The network ports of servers that jobs share. By station (collectives: 0), and worker or server.
-using EventPorts = std::map<std::pair<std::size_t, std::int64_t>, LinkId>;
-
-/// What other jobs use as well. No ports: nobody else is on the network.
-struct SharedNetwork {
-  EventPorts* ports = nullptr;
-  std::optional<LinkId> uplink{};  // of the leaf
-};
-
 class EventChannel {
  public:
-  /// `job` and `workers` name processes of the trace.
+  /// `job` and `workers` name processes of the trace. No links: nobody else is on them.
   EventChannel(EventBuilder& builder, const cost::PricedStep& step, std::string job, std::vector<std::string> workers,
-               SharedNetwork network);
+               JobLinks* links);
 
   /// All that was sent before is back.
   void begin_step();
@@ -70,13 +62,12 @@ class EventChannel {
   };
   Station& station(const StationOf& which);
   void lay_route(Station& made, std::size_t at, std::int64_t place, bool spread);
-  LinkId port(std::size_t at, std::int64_t place, Bandwidth capacity);
 
   EventBuilder& builder_;
   const cost::PricedStep& step_;
   std::string job_;
   std::vector<std::string> workers_;
-  SharedNetwork network_;
+  JobLinks* links_;
   std::optional<cost::PsFabric> servers_;  // as one worker meets them
   cost::PsPath spread_;                    // of a piece spread over all servers
   cost::PsPath placed_;

@@ -51,16 +51,14 @@ Expected<RouteId> Program::add_route(std::span<const Hop> hops) {
     std::string fault;
     if (index_of(hop.link) >= links_.size()) {
       fault = fmt::format("route #{}: link #{} of {}", route_ends_.size(), index_of(hop.link), links_.size());
-    } else if (hop.times == 0) {
-      fault = fmt::format("route #{}: crosses link '{}' 0 times", route_ends_.size(), links_[index_of(hop.link)].name);
+    } else if (!(hop.times > 0) || !std::isfinite(hop.times)) {
+      fault = fmt::format("route #{}: crosses link '{}' {} times", route_ends_.size(), links_[index_of(hop.link)].name,
+                          hop.times);
     } else {
       const auto begin = hops_.begin() + static_cast<std::ptrdiff_t>(first);
       const auto same = std::find_if(begin, hops_.end(), [&](const Hop& other) { return other.link == hop.link; });
       if (same == hops_.end()) {
         hops_.push_back(hop);
-      } else if (same->times > std::numeric_limits<std::uint32_t>::max() - hop.times) {
-        fault = fmt::format("route #{}: crosses link '{}' over 2^32 times", route_ends_.size(),
-                            links_[index_of(hop.link)].name);
       } else {
         same->times += hop.times;
       }

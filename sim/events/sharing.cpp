@@ -25,7 +25,7 @@ void Sharing::start(Slot slot, std::span<const Hop> hops) {
   for (const Hop& hop : hops) {
     const auto link = static_cast<std::uint32_t>(hop.link);
     LinkState& state = links_[link];
-    crossings_[at] = {slot, link, kEnd, state.first, static_cast<double>(hop.times)};
+    crossings_[at] = {slot, link, kEnd, state.first, hop.times};
     if (state.first != kEnd) crossings_[state.first].previous = at;
     state.first = at++;
     touch(link);
@@ -77,8 +77,10 @@ void Sharing::gather(std::uint32_t link) {
     LinkState& state = links_[part_links_[i]];
     state.left = state.capacity;
     state.growing = 0;
+    state.open = 0;
     for (std::uint32_t at = state.first; at != kEnd; at = crossings_[at].next) {
       state.growing += crossings_[at].times;
+      ++state.open;
       Flow& flow = flows_[crossings_[at].slot];
       if (flow.visited == round_) continue;
       flow.visited = round_;
@@ -109,7 +111,7 @@ void Sharing::fill() {
     std::pop_heap(shares_.begin(), shares_.end(), std::greater<>{});
     const auto [share, link] = shares_.back();
     const LinkState& state = links_[link];
-    if (state.growing == 0) {  // all its flows are held back elsewhere
+    if (state.open == 0) {  // all its flows are held back elsewhere
       shares_.pop_back();
       continue;
     }
@@ -134,6 +136,7 @@ void Sharing::freeze(Slot slot, double rate) {
   for (const Crossing& crossing : crossings(flow)) {
     links_[crossing.link].left -= crossing.times * rate;
     links_[crossing.link].growing -= crossing.times;
+    --links_[crossing.link].open;
   }
   if (rate == flow.rate) return;
   flow.rate = rate;

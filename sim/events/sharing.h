@@ -45,6 +45,7 @@ class Sharing {
     double capacity = 0;
     double left = 0;             // for the flows that still grow
     double growing = 0;          // how many do, each as often as it crosses
+    std::uint32_t open = 0;      // how many do, each once: parts of flows need not add up to zero again
     std::uint32_t first = kEnd;  // crossing
     std::uint32_t visited = 0;   // the last resolve() that met this link
     bool touched = false;

@@ -107,7 +107,8 @@ Table ranking(const PlanChoice& choice) {
     const answer::Prediction& p = job.prediction;
     const answer::Breakdown& b = p.breakdown;
     const double slower = p.step_time / choice.best.prediction.step_time - 1;
-    const auto part = [](Time time) { return time == Time::zero() ? std::string("-") : to_text(time); };
+    // What rounding leaves is nothing.
+    const auto part = [&](Time time) { return time < p.step_time * 1e-9 ? std::string("-") : to_text(time); };
     table.add({rank, to_text(p.step_time), &job == &choice.best ? "-" : percent(slower), part(b.compute + b.memory),
                part(b.launch), part(b.communication_exposed), part(b.bubble), part(b.input_exposed + b.other),
                to_text(p.memory_per_gpu), percent(p.mfu), cost_text(job.cost), words_for(job.plan)});

@@ -36,7 +36,7 @@ TraceSlice slice_of(const events::Program& program, const events::Run& run, Task
   for (const events::Hop& hop : hops) {
     const std::string& name = program.links()[events::index_of(hop.link)].name;
     links += fmt::format("{}{}", links.empty() ? "" : ", ", name);
-    if (hop.times > 1) links += fmt::format(" x {}", hop.times);
+    if (hop.times >= 2) links += fmt::format(" x {:.4g}", hop.times);  // a part of a flow says nothing
   }
   slice.args = {{"bytes", fmt::format("{}", program.size(task).in(bytes))}, {"links", std::move(links)}};
   return slice;

@@ -60,13 +60,15 @@ bool plain_exchange(const Scenario& base) {
 
 const PlanShape* PlanBounds::shape(std::size_t index) {
   auto& known = shapes_[index];
-  if (!known) known = make_shape(space_.shapes()[index]);
+  if (!known) known = make_shape(index);
   return *known ? &**known : nullptr;
 }
 
-std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
+std::optional<PlanShape> PlanBounds::make_shape(std::size_t index) {
+  const ShapeKey& key = space_.shapes()[index];
   const Scenario job = space_.with(key);
   auto plan = plan::lower(job);
+  held_[index].emplace(plan ? std::optional(plan->classes.front().memory) : std::nullopt);
   if (!plan) return std::nullopt;
   // Gradients and states are no matter of a shape.
   std::erase_if(plan->rows, [](const plan::Row& row) { return !row.every_pass || !row.in_the_way; });
@@ -95,8 +97,11 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
       const plan::Row& row = step->plan->rows[r];
       if (row.rank_class != static_cast<std::size_t>(&one - step->plan->classes.data())) continue;
       const Time took = step->rows[r].encoding + step->rows[r].once * static_cast<double>(row.count);
-      if (row.ready.at == Moment::kForward) forward[first + row.ready.layer] += took;
-      if (row.ready.at == Moment::kBackward) backward[first + row.ready.layer] += took;
+      // Of the layer that it is there for: it stays with that layer wherever stages are cut.
+      const plan::Point& point =
+          row.needed.at == Moment::kForward || row.needed.at == Moment::kBackward ? row.needed : row.ready;
+      if (point.at == Moment::kForward) forward[first + point.layer] += took;
+      if (point.at == Moment::kBackward) backward[first + point.layer] += took;
     }
     layer += one.chunk.count;
     if (key.stages == 1) break;  // GPUs of another speed have the same layers
@@ -106,8 +111,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
                    .kernels = sums_of(kernels),
                    .issued = sums_of(issued),
                    .launch_interval = step->launch_interval,
-                   .waiting = step->wait_for_slowest,
-                   .memory = step->plan->classes.front().memory};
+                   .waiting = step->wait_for_slowest};
 }
 
 /// Where the stages of a pipeline begin, as the lowering has them; they follow from the model's layers alone.
@@ -233,14 +237,18 @@ Time PlanBounds::with_exchange(const Candidate& candidate) {
 }
 
 DataSize PlanBounds::memory(const Candidate& candidate) {
-  const PlanShape* shape = this->shape(candidate.shape);
-  if (shape == nullptr) return DataSize::infinity();
+  auto& held = held_[candidate.shape];
+  if (!held) {
+    const auto plan = plan::lower(space_.with(space_.shapes()[candidate.shape]));
+    held.emplace(plan ? std::optional(plan->classes.front().memory) : std::nullopt);
+  }
+  if (!*held) return DataSize::infinity();
   const Split& split = candidate.split;
   const auto share = [&](int from) {
     const auto ranks = static_cast<double>(split.data * split.context);
     return (split.zero >= from ? 1.0 / ranks : 1.0) / static_cast<double>(split.pipeline);
   };
-  const plan::MemoryFootprint& whole = shape->memory;
+  const plan::MemoryFootprint& whole = **held;
   const DataSize activations = whole.activations * (in_flight(split) / static_cast<double>(split.pipeline));
   return (whole.weights * share(3) + whole.gradients * share(2) + whole.optimizer_state * share(1) + activations) *
          kRounding;

@@ -23,8 +23,7 @@ struct PlanShape {
   std::vector<Time> kernels;   // forward and backward, kernels alone
   std::vector<double> issued;  // kernels that the CPU issues
   Time launch_interval{};
-  double waiting = 0;            // for the slowest GPU, as a share of kernels' time
-  plan::MemoryFootprint memory;  // with all states, one micro-batch in flight
+  double waiting = 0;  // for the slowest GPU, as a share of kernels' time
 
   [[nodiscard]] std::size_t layers() const { return forward.size() - 1; }
 };
@@ -39,7 +38,8 @@ struct StageExchange {
 
 class PlanBounds {
  public:
-  explicit PlanBounds(const PlanSpace& space) : space_(space), shapes_(space.shapes().size()) {}
+  explicit PlanBounds(const PlanSpace& space)
+      : space_(space), shapes_(space.shapes().size()), held_(space.shapes().size()) {}
 
   /// Null: the lowering refuses it.
   [[nodiscard]] const PlanShape* shape(std::size_t index);
@@ -65,7 +65,7 @@ class PlanBounds {
     std::vector<StageExchange> stages;
   };
 
-  std::optional<PlanShape> make_shape(const ShapeKey& key) const;
+  std::optional<PlanShape> make_shape(std::size_t index);
   Exchange make_exchange(const Split& split) const;
   const std::vector<std::size_t>& starts_of(const Candidate& candidate);
   /// What a stage does between the first micro-batch's arrival and the last one's departure, and around that.
@@ -73,6 +73,8 @@ class PlanBounds {
 
   const PlanSpace& space_;
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
+  /// With all states, one micro-batch in flight; nothing: refused.
+  std::vector<std::optional<std::optional<plan::MemoryFootprint>>> held_;
   std::map<StagesKey, std::vector<std::size_t>> starts_;
   std::map<ExchangeKey, Exchange> exchanges_;
 };

@@ -109,22 +109,46 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
   if (found) to.push_back(std::move(*found));
 }
 
-/// Whether some plan fits on that many servers.
-bool fits_on(const PlanSpace& space, const Clock& clock, Time deadline) {
+/// "it holds 604 MB of weights, ...: 1.2 GB too much"
+std::string what_is_missing(const plan::StepPlan& plan, DataSize capacity) {
+  const auto most = std::max_element(plan.classes.begin(), plan.classes.end(),
+                                     [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
+  const plan::MemoryFootprint& held = most->memory;
+  return fmt::format("it holds {} of weights, {} of gradients, {} of optimizer states, {} of activations: {} too much",
+                     to_text(held.weights), to_text(held.gradients), to_text(held.optimizer_state),
+                     to_text(held.activations), to_text(held.total() - capacity));
+}
+
+/// The plan that holds least, by the ledger of the lowering; nothing where none is legal, or in time.
+std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, const Clock& clock, Time deadline) {
   PlanBounds bounds(space);
-  const DataSize capacity = space.base().cluster.node.gpu.memory_size;
   std::vector<std::pair<DataSize, std::size_t>> order;
-  for (std::size_t i = 0; i < space.candidates().size(); ++i) {
-    const DataSize memory = bounds.memory(space.candidates()[i]);
-    if (memory <= capacity) order.emplace_back(memory, i);
+  for (std::size_t i = 0; i < space.candidates().size() && clock() < deadline; ++i) {
+    order.emplace_back(bounds.memory(space.candidates()[i]), i);
   }
   std::sort(order.begin(), order.end());
-  for (const auto& [memory, index] : order) {
-    if (clock() >= deadline) return false;
+  std::optional<TooLarge> least;
+  for (const auto& [bound, index] : order) {
+    if (clock() >= deadline || (least && (bound >= least->memory || least->memory <= enough))) break;
+    if (bound == DataSize::infinity()) break;
     const auto plan = plan::lower(space.with(space.candidates()[index].split));
-    if (plan && fullest(*plan) <= capacity) return true;
+    if (!plan) continue;
+    const DataSize memory = fullest(*plan);
+    if (!least || memory < least->memory) least = {.index = index, .bound = {}, .memory = memory, .exact = true};
   }
-  return false;
+  return least;
+}
+
+/// Weights, gradients and states of the whole model over all GPUs: no plan holds less, whatever it shares.
+std::int64_t fewest_nodes(const PlanSpace& space) {
+  const Scenario& base = space.base();
+  DataSize all;
+  if (const auto plan = plan::lower(space.with(Split{.nodes = base.cluster.nodes, .data = base.cluster.gpus()}))) {
+    const plan::MemoryFootprint& held = plan->classes.front().memory;
+    all = held.weights + held.gradients + held.optimizer_state;
+  }
+  const DataSize server = base.cluster.node.gpu.memory_size * static_cast<double>(base.cluster.gpus_per_node);
+  return static_cast<std::int64_t>(std::ceil(all / server * (1 - 1e-9)));
 }
 
 }  // namespace
@@ -192,45 +216,41 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std:
   return list;
 }
 
-Error fits_nowhere(const PlanSpace& space, const TooLarge& smallest, const Clock& clock, Time deadline) {
+Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
   const Scenario& base = space.base();
-  const DataSize capacity = base.cluster.node.gpu.memory_size;
-  const Split& split = space.candidates()[smallest.index].split;
+  const hardware::Cluster& cluster = base.cluster;
+  const DataSize capacity = cluster.node.gpu.memory_size;
   Error error{ErrorCode::kInfeasible,
-              fmt::format("{} fits in no plan on {} x {}: the plan that holds least needs {} of {} per GPU",
-                          base.model->name, to_text(base.cluster.nodes), base.cluster.node.name,
-                          (smallest.exact ? "" : "at least ") + to_text(smallest.memory), to_text(capacity)),
+              fmt::format("{} fits in no plan on {} x {}", base.model->name, to_text(cluster.nodes), cluster.node.name),
               {},
               {},
               {}};
-  std::string text;
-  for (const auto& [path, value] : space.settings_of(split)) {
-    if (path.starts_with("parallel.") || path == "batch")
-      text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
+  if (const auto least = holds_least(space, DataSize::zero(), clock, deadline)) {
+    const Split& split = space.candidates()[least->index].split;
+    error.message +=
+        fmt::format(": the plan that holds least needs {} of {} per GPU", to_text(least->memory), to_text(capacity));
+    std::string text;
+    for (const auto& [path, value] : space.settings_of(split)) {
+      if (path.starts_with("parallel.") || path == "batch") text += fmt::format(" {}={}", path, value);
+    }
+    error.notes.push_back("that plan:" + text);
+    if (const auto plan = plan::lower(space.with(split))) error.notes.push_back(what_is_missing(*plan, capacity));
   }
-  error.notes.push_back("that plan: " + text);
-  if (const auto plan = plan::lower(space.with(split))) {
-    const auto most = std::max_element(plan->classes.begin(), plan->classes.end(), [](const auto& a, const auto& b) {
-      return a.memory.total() < b.memory.total();
-    });
-    const plan::MemoryFootprint& held = most->memory;
-    error.notes.push_back(
-        fmt::format("it holds {} of weights, {} of gradients, {} of optimizer states, {} of activations: {} too much",
-                    to_text(held.weights), to_text(held.gradients), to_text(held.optimizer_state),
-                    to_text(held.activations), to_text(held.total() - capacity)));
-  }
-  // Every number of servers from this one on: what fits need not double.
-  constexpr std::int64_t kMost = 4096;
-  for (std::int64_t nodes = base.cluster.nodes + 1; nodes <= kMost && clock() < deadline; ++nodes) {
+  // Every number of servers from there on: what fits need not double.
+  constexpr std::int64_t kMost = 1 << 14;
+  for (std::int64_t nodes = std::max(cluster.nodes + 1, fewest_nodes(space)); nodes <= kMost && clock() < deadline;
+       ++nodes) {
     const PlanSpace larger = space.on(nodes);
-    if (!fits_on(larger, clock, deadline)) continue;
+    const auto least = holds_least(larger, capacity, clock, deadline);
+    if (!least || least->memory > capacity) continue;
     error.notes.push_back(fmt::format("the smallest cluster that fits: {} x {} ({} GPUs)", to_text(nodes),
-                                      base.cluster.node.name, to_text(nodes * base.cluster.gpus_per_node)));
+                                      cluster.node.name, to_text(nodes * cluster.gpus_per_node)));
     return error;
   }
-  error.notes.push_back(
-      "no cluster of these servers was found that fits: smaller samples, other GPUs, "
-      "parallel.offload_optimizer or parallel.recompute may help");
+  error.notes.push_back(fmt::format(
+      "up to the {} that were looked at, no number of these servers is enough: smaller samples, other GPUs, "
+      "parallel.recompute or parallel.offload_optimizer may help",
+      clock() < deadline ? "16,384" : "numbers"));
   return error;
 }
 

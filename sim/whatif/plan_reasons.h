@@ -40,6 +40,6 @@ struct TooLarge {
                                                                   const answer::PlanChoice& choice);
 
 /// kInfeasible: what the plan that holds least lacks, and the fewest servers of this kind on which some plan fits.
-[[nodiscard]] Error fits_nowhere(const PlanSpace& space, const TooLarge& smallest, const Clock& clock, Time deadline);
+[[nodiscard]] Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline);
 
 }  // namespace ddlsim::whatif

@@ -50,7 +50,6 @@ class PlanSearch {
   [[nodiscard]] const std::vector<Tried>& best() const { return best_; }
   [[nodiscard]] std::vector<Tried> front() const;
   [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_; }
-  [[nodiscard]] const std::optional<TooLarge>& smallest() const { return smallest_; }
   void fill(answer::PlanChoice& choice) const;
 
  private:
@@ -82,7 +81,6 @@ class PlanSearch {
   std::vector<Tried> best_;   // sorted, as many as are shown
   std::vector<Tried> front_;  // dominated by none
   std::vector<TooLarge> too_large_;
-  std::optional<TooLarge> smallest_;
   std::int64_t illegal_ = 0;
   std::int64_t predicted_ = 0;
   std::int64_t not_fitting_ = 0;
@@ -110,7 +108,6 @@ bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize mem
 void PlanSearch::keep_too_large(std::size_t index, Time bound, DataSize memory, bool exact) {
   ++not_fitting_;
   const TooLarge one{.index = index, .bound = bound, .memory = memory, .exact = exact};
-  if (!smallest_ || memory < smallest_->memory) smallest_ = one;
   constexpr std::size_t kKept = 24;
   if (too_large_.size() == kKept && bound >= too_large_.back().bound) return;
   const auto at = std::upper_bound(too_large_.begin(), too_large_.end(), one,
@@ -301,8 +298,8 @@ Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<
   PlanSearch search(*space, options);
   search.best_first(clock, start + options.limit);
   if (search.best().empty()) {
-    if (!search.smallest()) return tl::unexpected<Error>(space->nothing_legal());
-    return tl::unexpected<Error>(fits_nowhere(*space, *search.smallest(), clock, start + options.limit));
+    if (search.too_large().empty()) return tl::unexpected<Error>(space->nothing_legal());
+    return tl::unexpected<Error>(fits_nowhere(*space, clock, start + options.limit));
   }
   const Time searched = clock();
   auto choice = answer_of(catalog, stated, *space, search, options);
@@ -318,8 +315,8 @@ Expected<answer::PlanChoice> try_every_plan(const io::Catalog& catalog, std::spa
   PlanSearch search(*space, options);
   search.every_plan();
   if (search.best().empty()) {
-    if (!search.smallest()) return tl::unexpected<Error>(space->nothing_legal());
-    return tl::unexpected<Error>(fits_nowhere(*space, *search.smallest(), clock, start + options.limit));
+    if (search.too_large().empty()) return tl::unexpected<Error>(space->nothing_legal());
+    return tl::unexpected<Error>(fits_nowhere(*space, clock, start + options.limit));
   }
   const Time searched = clock();
   auto choice = answer_of(catalog, stated, *space, search, options);

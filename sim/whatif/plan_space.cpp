@@ -77,8 +77,7 @@ Expected<std::optional<std::int64_t>> stated_count(std::span<const Override> sta
   return *count;
 }
 
-/// The model's attentions: so many blocks it has, which are alike.
-std::int64_t blocks_of(const workload::Model& model) {
+std::int64_t attentions_of(const workload::Model& model) {
   std::int64_t attentions = 0;
   for (const workload::Layer& layer : model.layers) {
     if (!layer.op) continue;
@@ -87,7 +86,7 @@ std::int64_t blocks_of(const workload::Model& model) {
                       ? 1
                       : 0;
   }
-  return attentions > 0 ? attentions : static_cast<std::int64_t>(model.layers.size());
+  return attentions;
 }
 
 bool has_experts(const workload::Model& model) {
@@ -162,7 +161,9 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   range.zeros = names(stated, "parallel.zero") ? std::vector{parallel.zero} : std::vector{0, 1, 2, 3};
   range.sequences =
       names(stated, "parallel.sequence") ? std::vector<bool>{parallel.sequence} : std::vector<bool>{false, true};
-  space.blocks_ = blocks_of(*space.base_.model);
+  const std::int64_t attentions = attentions_of(*space.base_.model);
+  space.cuts_tensors_ = attentions > 0;
+  space.blocks_ = attentions > 0 ? attentions : static_cast<std::int64_t>(space.base_.model->layers.size());
   if (!has_experts(*space.base_.model) && !range.expert) range.expert = 1;
   const auto global = stated_count(stated, "global_batch");
   if (!global) return tl::unexpected<Error>(global.error());
@@ -243,7 +244,7 @@ void PlanSpace::enumerate() {
     for (const std::int64_t tensor : allowed(divisors_of(gpus), range_.tensor)) {
       // A degree that cuts nothing evenly is struck with all plans that have it.
       const Split split{.nodes = nodes, .tensor = tensor, .data = gpus / tensor};
-      if (tensor > 1 && !range_.tensor && !plan::lower(with(split))) continue;
+      if (tensor > 1 && (!cuts_tensors_ || (!range_.tensor && !plan::lower(with(split))))) continue;
       enumerate_ranks(split);
     }
   }
@@ -263,6 +264,7 @@ void PlanSpace::enumerate_ranks(Split split) {
   const std::int64_t gpus = split.nodes * base_.cluster.gpus_per_node;
   const auto layers = static_cast<std::int64_t>(base_.model->layers.size());
   for (const std::int64_t context : allowed(divisors_of(gpus / split.tensor), range_.context)) {
+    if (context > 1 && !cuts_tensors_) break;
     for (const std::int64_t pipeline : allowed(divisors_of(gpus / split.tensor / context), range_.pipeline)) {
       if (pipeline > layers) continue;
       split.context = context;
@@ -458,6 +460,9 @@ Error PlanSpace::nothing_legal() const {
     error.message += ": " + plan.error().message;
     error.notes = plan.error().notes;
     break;
+  }
+  if (!cuts_tensors_ && (range_.tensor.value_or(1) > 1 || range_.context.value_or(1) > 1)) {
+    error.notes.emplace_back("tensor and context ranks share attention and its products: this model has none");
   }
   release("parallel.tensor", &PlanRange::tensor);
   release("parallel.context", &PlanRange::context);

@@ -105,6 +105,8 @@ class PlanSpace {
   std::vector<std::int64_t> node_counts_;
   std::int64_t global_batch_ = 1;
   std::int64_t blocks_ = 0;  // of the model, alike: as many as it has attentions
+  bool cuts_tensors_ =
+      false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank
   std::vector<Candidate> candidates_;
   std::vector<ShapeKey> shapes_;
   std::vector<std::string> notes_;

@@ -86,7 +86,11 @@ std::vector<events::SimulatedJob> jobs_of(const Question& question, const cost::
                                           const answer::Timeline& alone, std::int64_t jobs) {
   std::vector<events::SimulatedJob> list;
   for (std::int64_t i = 0; i < jobs; ++i) {
-    list.push_back({.step = &step, .alone = &alone, .offset = question.scenario.jobs_offset * static_cast<double>(i)});
+    list.push_back({.step = &step,
+                    .alone = &alone,
+                    .offset = question.scenario.jobs_offset * static_cast<double>(i),
+                    // A whole model's gradients and input meet inside a server in nothing that is priced apart.
+                    .cluster = step.plan->folds ? nullptr : &question.scenario.cluster});
   }
   return list;
 }
@@ -113,7 +117,8 @@ Time step_of(const cost::PricedStep& step, const answer::Timeline& alone, const 
 void add_found(const Question& question, Time total, Time unshared, answer::Timeline& line) {
   const Scenario& scenario = question.scenario;
   const Time slower = scenario.straggler > 1 ? max(unshared - line.step, Time::zero()) : Time::zero();
-  const Time sharing = scenario.jobs > 1 ? max(total - unshared, Time::zero()) : Time::zero();
+  const bool meets_itself = !question.plan->folds;  // groups of a split model share links
+  const Time sharing = scenario.jobs > 1 || meets_itself ? max(total - unshared, Time::zero()) : Time::zero();
   answer::Breakdown& parts = line.parts;
   parts.other += slower;
   parts.communication += sharing;
@@ -121,7 +126,9 @@ void add_found(const Question& question, Time total, Time unshared, answer::Time
   const bool all_slow = scenario.stragglers >= question.gpus();
   auto& path = line.critical_path;
   if (slower > Time::zero()) path.push_back({all_slow ? "slower GPUs" : "waiting for the straggler", slower});
-  if (sharing > Time::zero()) path.push_back({"sharing the network with other jobs", sharing});
+  if (sharing > Time::zero()) {
+    path.push_back({scenario.jobs > 1 ? "sharing the network with other jobs" : "sharing links with itself", sharing});
+  }
   const Time rest = total - line.step - slower - sharing;
   Time* largest = &parts.compute;
   for (Time* part : {&parts.memory, &parts.launch, &parts.communication_exposed, &parts.input_exposed}) {
@@ -141,7 +148,7 @@ Expected<answer::Timeline> simulated_line(const Question& question, const cost::
   if (!run) return tl::unexpected<Error>(run.error());
   const Time total = step_of(kinds, *alone, *run);
   if (detail != Detail::kTime) {
-    Time unshared = jobs > 1 ? alone->step : total;
+    Time unshared = jobs > 1 || !question.plan->folds ? alone->step : total;
     if (jobs > 1 && question.kinds) {
       const auto by_itself = events::simulate(jobs_of(question, kinds, *alone, 1));
       if (!by_itself) return tl::unexpected<Error>(by_itself.error());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 
 #include "catalog.h"
 #include "ddlsim/plan/lower.h"
@@ -110,6 +111,74 @@ TEST_CASE("law: a simulated plan takes as long as its schedule, whatever GPUs it
     const Time by_recurrence = step::schedule(kinds).value().step;
     RC_LOG(fmt::format("{} {}", by_events.in(seconds), by_recurrence.in(seconds)));
     RC_ASSERT(same(by_events, by_recurrence, kinds.rows.size()));
+  }));
+}
+
+TEST_CASE("law: a split plan by events takes as long as by recurrence where nothing is shared", "[property]") {
+  CHECK(rc::check("splits", [] {
+    const plan::Job job = random_split_job();
+    RC_LOG(words(job));
+    const auto lowered = plan::lower(job);
+    RC_CLASSIFY(!lowered);
+    if (!lowered || lowered->folds) return;
+    const cost::PricedStep step = priced(job, std::make_shared<const plan::StepPlan>(*lowered));
+    const answer::Timeline alone = step::schedule(step, answer::Detail::kWork).value();
+    const std::vector<events::SimulatedJob> one{{.step = &step, .alone = &alone}};
+    const Time by_events = events::simulate(one).value().step;
+    RC_LOG(fmt::format("{} {}", by_events.in(seconds), alone.step.in(seconds)));
+    RC_ASSERT(same(by_events, alone.step, step.rows.size() * static_cast<std::size_t>(lowered->micro_batches)));
+  }));
+}
+
+namespace {
+
+/// Whether two transfers were on one link at once.
+bool met(const events::EventStep& run) {
+  std::map<std::uint32_t, std::vector<events::TaskTimes>> by_link;
+  for (std::uint32_t i = 0; i < run.program.tasks(); ++i) {
+    const events::TaskTimes times = run.run[events::TaskId{i}];
+    if (times.start == times.end) continue;
+    for (const events::Hop& hop : run.program.hops(events::TaskId{i}))
+      by_link[events::index_of(hop.link)].push_back(times);
+  }
+  for (auto& [link, times] : by_link) {
+    std::sort(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    events::Picoseconds busy_until{};
+    for (const events::TaskTimes& one : times) {
+      if (one.start < busy_until) return true;
+      busy_until = std::max(busy_until, one.end);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("law: on the links of its servers a split plan is never faster, and as fast where nothing meets",
+          "[property]") {
+  CHECK(rc::check("splits on links", [] {
+    plan::Job job = random_split_job();
+    job.cluster.node =
+        catalog()
+            .node(*rc::gen::element<std::string>("dgx1-v100", "dgx-a100", "pcie-4x2080ti", "piz-daint-xc50"))
+            .value();
+    job.cluster.gpus_per_node = std::min(job.cluster.gpus_per_node, job.cluster.node.gpus);
+    job.cluster.node.pcie.bandwidth = job.cluster.node.pcie.bandwidth * log_uniform();
+    RC_LOG(words(job));
+    const auto lowered = plan::lower(job);
+    RC_CLASSIFY(!lowered);
+    if (!lowered || lowered->folds) return;
+    const cost::PricedStep step = priced(job, std::make_shared<const plan::StepPlan>(*lowered));
+    const answer::Timeline alone = step::schedule(step, answer::Detail::kWork).value();
+    const std::vector<events::SimulatedJob> one{{.step = &step, .alone = &alone, .cluster = &job.cluster}};
+    const events::EventStep run = events::simulate(one).value();
+    const std::size_t messages = 2 * step.rows.size() * static_cast<std::size_t>(lowered->micro_batches);
+    RC_LOG(fmt::format("{} {}", run.step.in(seconds), alone.step.in(seconds)));
+    const bool shared = met(run);
+    RC_CLASSIFY(shared, "shared");
+    if (!shared) RC_ASSERT(same(run.step, alone.step, messages));
+    // A transfer that is held back may let another one of its class through earlier, but FIFO keeps their order.
+    RC_ASSERT(run.step >= alone.step * (1 - 1e-9) - seconds(1e-12) * static_cast<double>(messages));
   }));
 }
 

@@ -26,7 +26,7 @@ struct PartitionChoice {
   std::string sample;
   Time slowest{};        // between two micro-batches that leave the pipeline
   Time data_parallel{};  // one stage on all GPUs, by the same equation
-  Time alone{};          // one GPU
+  Time alone{};          // one GPU of the fastest kind
   std::vector<std::string> notes;
 };
 

@@ -92,8 +92,9 @@ class PsPipeline {
   Time push(Time ready, const PsLoad& load) { return pass(0, kPull, ready, load); }
   /// Stations 5 to 7.
   Time pull(Time ready, const PsLoad& load) { return pass(kPull, kPsStations, ready, load); }
-  /// When the worker's node could send another piece.
-  [[nodiscard]] Time free_to_send() const { return worker_free_[1]; }
+  /// When another piece could start and wait nowhere on its way, were it as long as `largest`: who sends by priority
+  /// keeps back what would only wait, for something more urgent may come (credits of ByteScheduler, Peng et al. 2019).
+  [[nodiscard]] Time free_to_send(const PsLoad& largest) const;
 
  private:
   static constexpr std::size_t kPull = 4;

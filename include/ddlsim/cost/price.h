@@ -21,6 +21,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/answer/timeline.h"
@@ -78,10 +80,27 @@ struct PricedLayer {
   }
 };
 
+/// Layers in the order they run. Copies share them: a step is priced often from layers that were priced once.
+class PricedLayers {
+ public:
+  PricedLayers() = default;
+  PricedLayers(std::vector<PricedLayer> layers)
+      : layers_(std::make_shared<const std::vector<PricedLayer>>(std::move(layers))), list_(*layers_) {}
+
+  [[nodiscard]] std::size_t size() const { return list_.size(); }
+  [[nodiscard]] const PricedLayer& operator[](std::size_t i) const { return list_[i]; }
+  [[nodiscard]] auto begin() const { return list_.begin(); }
+  [[nodiscard]] auto end() const { return list_.end(); }
+
+ private:
+  std::shared_ptr<const std::vector<PricedLayer>> layers_;
+  std::span<const PricedLayer> list_;
+};
+
 struct PricedClass {
-  std::vector<PricedLayer> forward;   // first layer first
-  std::vector<PricedLayer> backward;  // last layer first
-  Time compute{};                     // of one forward and backward pass
+  PricedLayers forward;   // first layer first
+  PricedLayers backward;  // last layer first
+  Time compute{};         // of one forward and backward pass
   Time memory{};
   Time update{};  // of the weights, on the GPU
 };

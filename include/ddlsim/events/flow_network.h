@@ -1,8 +1,9 @@
 // Links and how flows share them: max-min fairness.
 //
 // A link carries up to `capacity` in one direction; a full-duplex cable is two links. A flow crosses the links of its
-// route and has one rate x_f, the same on all of them. `times` says how many alike flows one flow stands for on a link
-// (workers that are alike are folded into one), so that with n_fl = times:
+// route and has one rate x_f, the same on all of them. `times` says how much of a link one byte of the flow takes: how
+// many alike flows the one stands for (workers that are alike are folded into one), or what part of it goes that way
+// (a ring's share of one of four network ports), so that with n_fl = times:
 //   for every link l:   sum over flows f of n_fl x_f <= c_l
 // The rates are max-min fair: no rate can grow without lowering one that is no larger. Progressive filling finds them:
 // all rates grow alike until a link is full; its flows keep that rate; the others grow on. Hence the certificate that
@@ -32,16 +33,16 @@ struct Link {
   Bandwidth capacity{};
 };
 
-/// A link on a route, and how many alike flows the one described puts on it.
+/// A link on a route, and how many alike flows, or what part of one, the one described puts on it.
 struct Hop {
   LinkId link{};
-  std::uint32_t times = 1;
+  double times = 1;
 };
 
 using Hops = std::vector<Hop>;
 
 /// The max-min fair rate of each flow; a flow without hops is not held back: infinity. Fails for a capacity that is not
-/// positive and finite, a link that is not there, and a hop of zero times.
+/// positive and finite, a link that is not there, and a hop whose times are not positive and finite.
 [[nodiscard]] Expected<std::vector<Bandwidth>> max_min_rates(std::span<const Link> links, std::span<const Hops> flows);
 
 }  // namespace ddlsim::events

@@ -54,7 +54,7 @@ struct StagePartition {
   std::vector<ReplicatedStage> stages;
   Time slowest{};        // between two micro-batches that leave the pipeline
   Time data_parallel{};  // one stage on all workers
-  Time alone{};          // one worker of the first kind
+  Time alone{};          // one worker of the fastest kind
 };
 
 /// Errors: kInvalidArgument without layers or workers, for a kind without times, or for more than 2^32 comparisons.

@@ -38,6 +38,8 @@ struct Gemm {
   std::int64_t n = 1;
   std::int64_t k = 1;
   BatchScales batch_scales = BatchScales::kM;
+
+  bool operator==(const Gemm&) const = default;
 };
 
 enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
@@ -82,12 +84,16 @@ struct MemoryBoundKernel {
   std::int64_t elements = 0;  // read and written, per sample
   std::int64_t weights = 0;   // read and written once, whatever the batch
   std::int64_t row = 0;       // softmax, norm: elements that are reduced together; 0: does not matter
+
+  bool operator==(const MemoryBoundKernel&) const = default;
 };
 
 /// Scores, softmax and context in one kernel that keeps the scores on the chip.
 struct FusedAttention {
   Work work{};                // per sample
   std::int64_t elements = 0;  // read and written, per sample
+
+  bool operator==(const FusedAttention&) const = default;
 };
 
 struct Kernel {

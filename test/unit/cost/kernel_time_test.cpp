@@ -1,6 +1,8 @@
 #include "ddlsim/cost/kernel_time.h"
 
 #include <catch2/catch.hpp>
+#include <span>
+#include <vector>
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
@@ -148,4 +150,63 @@ TEST_CASE("kernel time: twice every rate halves every time", "[unit][cost]") {
     return calibrated_times(model.layers, c, 8, Precision::kFp32, DataSize::zero()).layers[0].forward.total();
   };
   CHECK(at(slow) / at(fast) == Approx(2).epsilon(1e-6));
+}
+
+TEST_CASE("kernel time: a shape that comes again costs the same, in a model of more shapes than are remembered",
+          "[unit][cost]") {
+  const hardware::GpuProfile known = profile();
+  workload::Model model;
+  for (int again = 0; again < 2; ++again) {
+    for (std::int64_t i = 1; i <= 400; ++i) {
+      workload::Layer layer;
+      layer.forward = {{.shape = primitives::MemoryBoundKernel{.elements = 1000 * i}},
+                       {.shape = primitives::Gemm{.m = i, .n = 8, .k = 1000}, .times = 2},
+                       {.shape = primitives::ConvolutionShape{.in = i, .out = 8}},
+                       {.shape = primitives::FusedAttention{.work = flops(1e9), .elements = i}}};
+      model.layers.push_back(layer);
+    }
+  }
+  const CalibratedTimes times =
+      calibrated_times(model.layers, calibration(known), 1, Precision::kFp32, DataSize::zero());
+  REQUIRE(times.layers.size() == 800);
+  const double element_wise = 4.0 / 100e9;  // s
+  double sum = 0;
+  for (std::size_t i = 0; i < 800; ++i) {
+    const auto n = static_cast<double>(i % 400 + 1);
+    // Without their curves GEMM and convolution take 4 B (n 1000 + 8000 + 8 n) and 4 B (8 n + 8 + n) at 70 GB/s,
+    // attention 1 GFLOP at 7 TFLOP/s.
+    const double roofline = 2 * 4 * (1008 * n + 8000) / 70e9 + 4 * (9 * n + 8) / 70e9;
+    const double memory = element_wise * 1000 * n + roofline;
+    CHECK(times.layers[i].forward.memory.in(seconds) == Approx(memory));
+    CHECK(times.layers[i].forward.compute.in(seconds) == Approx(1e9 / 7e12));
+    sum += memory + 1e9 / 7e12;
+  }
+  CHECK((times.measured + times.extrapolated + times.assumed).in(seconds) == Approx(sum));
+}
+
+TEST_CASE("kernel time: shapes that differ in one size alone are told apart", "[unit][cost]") {
+  const hardware::GpuProfile known = profile();
+  using primitives::ConvolutionShape;
+  const ConvolutionShape base{.in = 8, .out = 8, .input = {16, 16}, .output = {16, 16}, .kernel = {3, 3}};
+  std::vector<ConvolutionShape> shapes(9, base);
+  shapes[1].in = 16;
+  shapes[2].out = 16;
+  shapes[3].groups = 2;
+  shapes[4].input[1] = 32;
+  shapes[5].output[0] = 8;
+  shapes[6].output[1] = 8;
+  shapes[7].kernel[1] = 5;
+  shapes[8].input[0] = 32;
+  const auto forward = [&](std::span<const ConvolutionShape> of) {
+    workload::Model model;
+    for (const ConvolutionShape& shape : of) model.layers.emplace_back().forward = {{.shape = shape}};
+    return calibrated_times(model.layers, calibration(known), 4, Precision::kFp32, DataSize::zero());
+  };
+  const CalibratedTimes together = forward(shapes);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const CalibratedTimes alone = forward({&shapes[i], 1});
+    CHECK(together.layers[i].forward.total() == alone.layers[0].forward.total());
+  }
+  // Kernel, stride and dilation matter to a curve; without one only what is computed and moved does.
+  CHECK(together.layers[7].forward.total() > together.layers[0].forward.total());
 }

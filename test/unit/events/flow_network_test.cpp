@@ -1,6 +1,7 @@
 #include "ddlsim/events/flow_network.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 using namespace ddlsim;
 using namespace ddlsim::events;
@@ -37,6 +38,12 @@ TEST_CASE("flow network: a flow that stands for many takes the room of many", "[
   CHECK(rates(two_links(1, 9), {{{kFirst}, {kSecond}, {kFirst}}}) == std::vector<double>{0.5});
 }
 
+TEST_CASE("flow network: a part of a flow takes that part of the room", "[unit][sim]") {
+  // Half of A and all of B: x/2 + x = 1. A third of A and a sixth of B leave room for two each.
+  CHECK(rates(two_links(1, 9), {{{kFirst, 0.5}}, {{kFirst}}})[0] == Approx(2.0 / 3).epsilon(1e-15));
+  CHECK(rates(two_links(1, 9), {{{kFirst, 1.0 / 3}}, {{kFirst, 1.0 / 6}}})[1] == Approx(2).epsilon(1e-15));
+}
+
 TEST_CASE("flow network: what one flow leaves another takes", "[unit][sim]") {
   // Second link: C alone would have 10, A is held to 0.5 by the first (shared with B): C has 9.5.
   CHECK(rates(two_links(1, 10), {{{kFirst}, {kSecond}}, {{kFirst}}, {{kSecond}}})[2] == 9.5);
@@ -60,6 +67,6 @@ TEST_CASE("flow network: faults are named", "[unit][sim]") {
   CHECK(message(std::vector<Link>{{"wide", Bandwidth::infinity()}}, {}) == "link 'wide': capacity inf B/s");
   CHECK(message(two_links(1, 1), {{{kFirst}}, {{LinkId{2}}}}) == "route #1: link #2 of 2");
   CHECK(message(two_links(1, 1), {{{kFirst, 0}}}) == "route #0: crosses link 'first' 0 times");
-  CHECK(message(two_links(1, 1), {{{kFirst, 4'000'000'000}, {kFirst, 4'000'000'000}}}) ==
-        "route #0: crosses link 'first' over 2^32 times");
+  CHECK(message(two_links(1, 1), {{{kFirst, -0.5}}}) == "route #0: crosses link 'first' -0.5 times");
+  CHECK(message(two_links(1, 1), {{{kFirst, INFINITY}}}) == "route #0: crosses link 'first' inf times");
 }

@@ -270,6 +270,36 @@ TEST_CASE("event step: two unlike jobs on one leaf's uplink, or on one server's 
   check(steps(0, {.uplink = rate * 2.0}), 24);
 }
 
+TEST_CASE("event step: collectives and parameter servers on the same servers, or on one leaf", "[unit][events]") {
+  // A ring of 20 MB that fills a port of 2 GB/s: 9..19, in and out. Beside it a worker that sends 10 MB, 5 ms, and
+  // fetches them, 5 ms, from servers that take no time: 9..14..19. On the same servers: the ring shares the way out
+  // until 19, when 10 MB of either are through, then the way in: ..29.
+  cost::CollectiveLibrary all_of_it;
+  all_of_it.inter_efficiency = 1.0;
+  const cost::CollectiveModel ring = test::two_gpus(2, gigabytes_per_second(2), all_of_it);
+  const Simulated rings(two_layers(), {gradient(megabytes(20), 0)}, {.fabric = ring});
+  const cost::PsFabric fast{.workers = 2,
+                            .workers_per_node = 1,
+                            .pcie = Bandwidth::infinity(),
+                            .node_network = gigabytes_per_second(2),
+                            .server_network = Bandwidth::infinity(),
+                            .server_memory = Bandwidth::infinity()};
+  const Simulated pushes(two_layers(), {gradient(megabytes(10), 0)}, {.fabric = fast});
+  REQUIRE(rings.alone().step.in(milliseconds) == Approx(19));
+  REQUIRE(pushes.alone().step.in(milliseconds) == Approx(19));
+  const auto check = [&](std::size_t servers, const EventOptions& options, double expected) {
+    const EventStep run = simulate(std::vector{rings.job(), pushes.job(Time::zero(), servers)}, options).value();
+    CHECK(run.steps[0].in(milliseconds) == Approx(expected));
+    CHECK(run.steps[1].in(milliseconds) == Approx(expected));
+  };
+  check(0, {}, 29);
+  check(1, {}, 19);
+  // Servers of their own under a leaf of 4 GB/s, which the two nodes of the ring fill by themselves: 2 x + x = 4, so
+  // that 10 MB take 7.5 ms each way: 9..16.5..24, and the ring's 20 MB as long. Of 6 GB/s it has room for all.
+  check(1, {.uplink = gigabytes_per_second(4)}, 24);
+  check(1, {.uplink = gigabytes_per_second(6)}, 19);
+}
+
 TEST_CASE("event step: a short job takes several steps beside a long one", "[unit][events]") {
   // Alone 19 ms, and 9.5: without anything to share both keep their pace.
   const Simulated lengthy(two_layers(), {gradient(megabytes(20), 0)}, {.fabric = two_nodes(gigabytes_per_second(1))});

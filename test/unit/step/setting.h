@@ -110,12 +110,12 @@ inline cost::PricedClass priced_class(const workload::Model& model, const Settin
     priced.memory += time.memory;
     to.push_back(cost::PricedLayer::of(time.total(), kernels));
   };
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    add(times[i].forward, model.layers[i].forward_kernels, priced.forward);
-  }
-  for (std::size_t i = times.size(); i-- > 0;) {
-    add(times[i].backward, model.layers[i].backward_kernels, priced.backward);
-  }
+  std::vector<cost::PricedLayer> forward;
+  std::vector<cost::PricedLayer> backward;
+  for (std::size_t i = 0; i < times.size(); ++i) add(times[i].forward, model.layers[i].forward_kernels, forward);
+  for (std::size_t i = times.size(); i-- > 0;) add(times[i].backward, model.layers[i].backward_kernels, backward);
+  priced.forward = std::move(forward);
+  priced.backward = std::move(backward);
   return priced;
 }
 
@@ -171,8 +171,8 @@ inline cost::PricedStep by_hand(plan::StepPlan plan, Time forward, Time backward
   for (const plan::RankClass& one : plan.classes) {
     const auto count = static_cast<double>(one.chunk.count);
     cost::PricedClass priced;
-    priced.forward.assign(one.chunk.count, cost::PricedLayer::of(forward, 1));
-    priced.backward.assign(one.chunk.count, cost::PricedLayer::of(backward, 1));
+    priced.forward = std::vector(one.chunk.count, cost::PricedLayer::of(forward, 1));
+    priced.backward = std::vector(one.chunk.count, cost::PricedLayer::of(backward, 1));
     priced.compute = (forward + backward) * count;
     step.classes.push_back(std::move(priced));
   }

@@ -68,6 +68,7 @@ TEST_CASE("plan search: the result is that of trying every plan", "[unit][whatif
   check_same(job({{"gpu.memory_size", "5 GB", {}}}), {.objective = answer::PlanObjective::kMemory, .explain = false});
   check_same(job({{"nodes", "2", {}}, {"network", "25 Gb/s", {}}, {"gpus_per_node", "2", {}}}), time);
   check_same(job({{"model", "resnet50", {}}, {"batch", "8", {}}, {"global_batch", "64", {}}}), time);
+  check_same(job({{"model", "vit_base", {}}, {"nodes", "2", {}}, {"global_batch", "16", {}}}), time);
   check_same(job({{"jitter", "5 %", {}}, {"batch", "1", {}}, {"overlap", "none", {}}}), time);
 }
 
@@ -94,8 +95,10 @@ TEST_CASE("plan search: a plan is a scenario's settings", "[unit][whatif]") {
 }
 
 TEST_CASE("plan search: what is stated stays", "[unit][whatif]") {
-  const answer::PlanChoice choice =
-      found(job({{"parallel.tensor", "2", {}}, {"parallel.pipeline", "2", {}}, {"parallel.zero", "0", {}}}));
+  const answer::PlanChoice choice = found(job({{"model", "vit_base", {}},
+                                               {"parallel.tensor", "2", {}},
+                                               {"parallel.pipeline", "2", {}},
+                                               {"parallel.zero", "0", {}}}));
   const auto check = [](const answer::PlanSettings& plan) {
     CHECK(value_of(plan, "parallel.tensor") == "2");
     CHECK(value_of(plan, "parallel.pipeline") == "2");

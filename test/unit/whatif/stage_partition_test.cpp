@@ -36,7 +36,7 @@ class TimedModel {
   }
 
  private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "ddlsim_timed_model.yaml").string();
+  std::string path_ = (std::filesystem::temp_directory_path() / "timed.yaml").string();
 };
 
 }  // namespace

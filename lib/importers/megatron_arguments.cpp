@@ -1,0 +1,322 @@
+#include "megatron_arguments.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <iterator>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "shell_words.h"
+
+namespace ddlsim::importers::launch {
+namespace {
+
+/// Options that tell a Megatron command from another one.
+constexpr std::array<std::string_view, 10> kSigns{
+    "tensor-model-parallel-size",
+    "pipeline-model-parallel-size",
+    "num-layers",
+    "micro-batch-size",
+    "global-batch-size",
+    "hidden-size",
+    "seq-length",
+    "num-attention-heads",
+    "use-distributed-optimizer",
+    "expert-model-parallel-size",
+};
+
+constexpr std::size_t kMostArguments = 5'000;
+
+std::string dashed(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+bool is_sign(std::string_view name) { return std::find(kSigns.begin(), kSigns.end(), name) != kSigns.end(); }
+
+/// "--name" or "--name=value" as a name; empty for anything else.
+std::string option_of(std::string_view word) {
+  if (!word.starts_with("--") || word.size() < 4) return {};
+  const std::string name = dashed(word.substr(2, word.find('=') - 2));
+  const bool plain =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
+  return plain ? name : std::string();
+}
+
+bool is_none(std::string_view text) { return text == "None" || text == "none" || text == "null" || text == "~"; }
+
+/// Words that still hold blanks (options inside a quoted command) become several; quotes inside them go.
+std::vector<shell::Word> apart(const std::vector<shell::Word>& words) {
+  std::vector<shell::Word> out;
+  for (const shell::Word& word : words) {
+    std::string text;
+    const auto close = [&] {
+      if (!text.empty()) out.push_back({std::move(text), word.where});
+      text.clear();
+    };
+    bool unknown = false;
+    for (const char c : word.text) {
+      if (c == shell::kUnknown) unknown = true;
+      if (c == shell::kEnd) unknown = false;
+      if (!unknown && (c == ' ' || c == '\t' || c == '\n' || c == ';')) {
+        close();
+      } else if (unknown || (c != '"' && c != '\'' && c != '\\')) {
+        text += c;
+      }
+    }
+    close();
+  }
+  return out;
+}
+
+bool has_sign(const std::vector<shell::Word>& words) {
+  return std::any_of(words.begin(), words.end(), [](const shell::Word& word) { return is_sign(option_of(word.text)); });
+}
+
+/// The words behind an option's name up to the next option.
+void add_words(const std::vector<shell::Word>& words, Arguments& arguments) {
+  std::optional<Argument> open;
+  const auto close = [&] {
+    if (open) arguments.add(std::move(*open));
+    open.reset();
+  };
+  for (const shell::Word& word : words) {
+    const std::string name = option_of(word.text);
+    if (!name.empty()) {
+      close();
+      open = Argument{name, {}, word.where};
+      const std::size_t equals = word.text.find('=');
+      if (equals != std::string::npos) open->values.push_back(word.text.substr(equals + 1));
+    } else if (open && (shell::is_known(word.text) || open->values.empty())) {
+      open->values.push_back(word.text);
+    } else if (!shell::is_known(word.text)) {
+      close();
+      arguments.add_unknown({"", {word.text}, word.where});
+    }
+  }
+  close();
+}
+
+/// A line of the list that Megatron prints: "  name ....... value", maybe behind a rank or a time.
+std::optional<Argument> listed(std::string_view line, const SourceLocation& where) {
+  const std::size_t dots = line.find(" ..");
+  if (dots == std::string_view::npos) return std::nullopt;
+  const std::size_t name_end = line.find_last_not_of(' ', dots);
+  if (name_end == std::string_view::npos) return std::nullopt;
+  std::size_t start = name_end;
+  while (start > 0 && (std::isalnum(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_'))
+    --start;
+  std::size_t value = line.find_first_not_of('.', dots + 1);
+  if (value == std::string_view::npos || line[value] != ' ') return std::nullopt;
+  value = line.find_first_not_of(' ', value);
+  if (value == std::string_view::npos) return std::nullopt;
+  std::string_view text = line.substr(value);
+  text = text.substr(0, text.find_last_not_of(" \r\t") + 1);
+  const std::string_view name = line.substr(start, name_end + 1 - start);
+  if (name.empty() || std::isalpha(static_cast<unsigned char>(name.front())) == 0) return std::nullopt;
+  return Argument{dashed(name), {std::string(text)}, {where.file, where.line, static_cast<int>(start) + 1}};
+}
+
+/// Arguments of a printed list; false when the text is none.
+bool read_list(std::string_view text, const std::string& file, Arguments& arguments) {
+  std::vector<Argument> found;
+  int line_number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    ++line_number;
+    if (auto argument = listed(text.substr(at, end - at), {file, line_number, 1}))
+      found.push_back(std::move(*argument));
+    at = end + 1;
+    if (found.size() > kMostArguments) break;
+  }
+  const auto signs = std::count_if(found.begin(), found.end(), [](const Argument& a) { return is_sign(a.name); });
+  if (signs < 2) return false;
+  for (Argument& argument : found) arguments.add(std::move(argument));
+  return true;
+}
+
+/// Every scalar of a YAML document by its own key, whatever it stands under.
+void read_leaves(const io::Node& node, const std::string& key, Arguments& arguments, Builder& out) {
+  if (node.kind == io::NodeKind::kMap) {
+    for (const io::Entry& entry : node.entries) read_leaves(entry.value, entry.key, arguments, out);
+    return;
+  }
+  Argument argument{dashed(key), {}, node.where};
+  const auto add = [&](const io::Node& item) {
+    // ${model.seq_length}: a value that OmegaConf puts in.
+    argument.values.push_back(item.text.find("${") == std::string::npos ? item.text
+                                                                        : shell::kUnknown + item.text + shell::kEnd);
+  };
+  if (node.kind == io::NodeKind::kScalar) {
+    add(node);
+  } else {
+    for (const io::Node& item : node.items) {
+      if (item.kind != io::NodeKind::kScalar) return;
+      add(item);
+    }
+  }
+  const auto same = std::find_if(arguments.all().begin(), arguments.all().end(),
+                                 [&](const Argument& known) { return known.name == argument.name; });
+  if (same != arguments.all().end() && same->values != argument.values && is_sign(argument.name)) {
+    out.fault(fmt::format("'{}' is given twice, as {} and as {}", key, shown(same->words()), shown(argument.words())),
+              node.where, {fmt::format("the other stands in line {}: keep one", same->where.line)});
+    return;
+  }
+  arguments.add(std::move(argument));
+}
+
+void read_script_words(const shell::Script& script, const std::string& file, Arguments& arguments, Builder& out) {
+  std::vector<std::vector<shell::Word>> found;
+  bool bare = false;  // the group before was options alone, each line of them a "command"
+  for (const auto& command : script.commands) {
+    std::vector<shell::Word> words = apart(command);
+    if (words.empty()) continue;
+    const bool options = words.front().text.starts_with("--");
+    if (options && bare) {
+      std::move(words.begin(), words.end(), std::back_inserter(found.back()));
+      continue;
+    }
+    if (!options && !has_sign(words)) continue;
+    bare = options;
+    found.push_back(std::move(words));
+  }
+  std::erase_if(found, [](const auto& words) { return !has_sign(words); });
+  if (found.empty()) {
+    std::vector<shell::Word> all;
+    for (const auto& value : script.values) {
+      std::vector<shell::Word> words = apart(value);
+      const bool options = std::any_of(words.begin(), words.end(),
+                                       [](const shell::Word& word) { return !option_of(word.text).empty(); });
+      if (options) std::move(words.begin(), words.end(), std::back_inserter(all));
+    }
+    if (has_sign(all)) found.push_back(std::move(all));
+  }
+  if (found.empty()) {
+    out.fault(
+        "no Megatron-LM arguments found", {file, 0, 0},
+        {"looked for --tensor-model-parallel-size, --num-layers, --micro-batch-size and their like, in commands and "
+         "variables, and for the list 'name ....... value' that Megatron prints"},
+        ErrorCode::kParse);
+    return;
+  }
+  if (found.size() > 1) {
+    out.fault(fmt::format("{} commands with Megatron-LM arguments", found.size()), found[1].front().where,
+              {fmt::format("the first stands in line {}: keep one of them in the file", found[0].front().where.line)});
+    return;
+  }
+  add_words(found.front(), arguments);
+}
+
+}  // namespace
+
+std::string Argument::words() const {
+  std::string out = "--" + name;
+  for (const std::string& value : values) {
+    out += ' ';
+    for (const char c : value) {
+      if (c != shell::kUnknown && c != shell::kEnd) out += c;
+    }
+    if (out.size() > 200) break;
+  }
+  return out;
+}
+
+Argument* Arguments::look(std::string_view name) {
+  const auto found =
+      std::find_if(arguments_.begin(), arguments_.end(), [&](const Argument& a) { return a.name == name; });
+  return found == arguments_.end() ? nullptr : &*found;
+}
+
+void Arguments::add(Argument argument) {
+  if (Argument* known = look(argument.name)) {
+    *known = std::move(argument);
+  } else if (arguments_.size() < kMostArguments) {
+    arguments_.push_back(std::move(argument));
+  }
+}
+
+const Argument* Arguments::find(std::string_view name) {
+  Argument* found = look(name);
+  if (found == nullptr) return nullptr;
+  found->read = true;
+  return found->values.size() == 1 && is_none(found->values.front()) ? nullptr : found;
+}
+
+const Argument* Arguments::find_first(std::initializer_list<std::string_view> names) {
+  const Argument* first = nullptr;
+  for (const std::string_view name : names) {
+    const Argument* found = find(name);
+    if (first == nullptr) first = found;
+  }
+  return first;
+}
+
+bool Arguments::flag(std::string_view name) {
+  const Argument* found = find(name);
+  if (found == nullptr) return false;
+  if (found->values.empty()) return true;
+  const std::string value = word(name);
+  if (value == "true" || value == "1" || value == "yes") return true;
+  if (value == "false" || value == "0" || value == "no" || value.empty()) return false;
+  out_->fault(fmt::format("'{}'", shown(found->words())), found->where,
+              {"it is a switch: it takes no value, or True or False"});
+  return false;
+}
+
+std::optional<std::int64_t> Arguments::count(const Argument& argument, std::int64_t least) {
+  if (argument.values.size() == 1 && !shell::is_known(argument.values.front())) return std::nullopt;
+  const std::string text = argument.values.size() == 1 ? argument.values.front() : std::string();
+  const auto value = parse_count(text, {0, kLargest});
+  if (value && *value >= least) return *value;
+  out_->fault(fmt::format("'{}'", shown(argument.words())), argument.where,
+              {fmt::format("it takes a whole number from {} to {}", least, kLargest)});
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> Arguments::count(std::string_view name, std::int64_t least) {
+  const Argument* found = find(name);
+  return found == nullptr ? std::nullopt : count(*found, least);
+}
+
+std::string Arguments::word(std::string_view name) {
+  const Argument* found = find(name);
+  if (found == nullptr || found->values.empty() || !shell::is_known(found->values.front())) return {};
+  std::string text = found->values.front();
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool Arguments::is_unknown(std::string_view name) {
+  const Argument* found = find(name);
+  return found != nullptr && std::any_of(found->values.begin(), found->values.end(),
+                                         [](const std::string& value) { return !shell::is_known(value); });
+}
+
+Expected<Arguments> read_arguments(std::string_view text, const std::string& file, const LaunchOptions& options,
+                                   Builder& out) {
+  Arguments arguments(out);
+  if (file.ends_with(".yaml") || file.ends_with(".yml")) {
+    const auto document = io::parse_yaml(text, file);
+    if (!document) return tl::unexpected<Error>(document.error());
+    read_leaves(*document, "", arguments, out);
+    const auto& all = arguments.all();
+    if (std::none_of(all.begin(), all.end(), [](const Argument& a) { return is_sign(a.name); })) {
+      out.fault("no Megatron-LM arguments found", {file, 0, 0},
+                {"looked for tensor_model_parallel_size, num_layers, micro_batch_size and their like"},
+                ErrorCode::kParse);
+    }
+    return arguments;
+  }
+  if (read_list(text, file, arguments)) return arguments;
+  const auto script = shell::read_script(text, file, options.variables);
+  if (!script) return tl::unexpected<Error>(script.error());
+  read_script_words(*script, file, arguments, out);
+  return arguments;
+}
+
+}  // namespace ddlsim::importers::launch

@@ -1,0 +1,66 @@
+// Megatron-LM's arguments, whichever way they are written down.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddlsim/importers/launch_file.h"
+#include "launch.h"
+
+namespace ddlsim::importers::launch {
+
+/// An option by its long name with '-': "tensor-model-parallel-size".
+struct Argument {
+  std::string name;
+  std::vector<std::string> values;
+  SourceLocation where;
+  bool read = false;
+
+  /// "--num-layers 32"
+  [[nodiscard]] std::string words() const;
+};
+
+class Arguments {
+ public:
+  explicit Arguments(Builder& out) : out_(&out) {}
+
+  void add(Argument argument);  // of two with one name the later counts, as in argparse
+  void add_unknown(Argument argument) { unknown_.push_back(std::move(argument)); }
+
+  /// The option, marked as read; null when it is missing, or None.
+  const Argument* find(std::string_view name);
+  const Argument* find_first(std::initializer_list<std::string_view> names);
+  [[nodiscard]] bool has(std::string_view name) { return find(name) != nullptr; }
+  /// A switch: present without a value, or with one that says yes.
+  bool flag(std::string_view name);
+  /// The one value of an option as a whole number; a fault is noted. Nothing when it is missing or not known.
+  std::optional<std::int64_t> count(std::string_view name, std::int64_t least = 1);
+  std::optional<std::int64_t> count(const Argument& argument, std::int64_t least = 1);
+  /// The one value in lower case; empty when missing or not known.
+  std::string word(std::string_view name);
+  /// Whether the option is there but its value is not known.
+  bool is_unknown(std::string_view name);
+
+  [[nodiscard]] const std::vector<Argument>& all() const { return arguments_; }
+  [[nodiscard]] const std::vector<Argument>& unknown() const { return unknown_; }
+  [[nodiscard]] Builder& out() { return *out_; }
+
+ private:
+  Argument* look(std::string_view name);
+
+  Builder* out_;
+  std::vector<Argument> arguments_;
+  std::vector<Argument> unknown_;  // words that are not known and may be any option
+};
+
+/// Reads a script, a text of arguments, the list Megatron prints, or YAML, whichever it is.
+Expected<Arguments> read_arguments(std::string_view text, const std::string& file, const LaunchOptions& options,
+                                   Builder& out);
+
+/// Takes from `arguments` what describes the model; asks for what is missing of it. Sets `out.result().model`.
+void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Builder& out);
+
+}  // namespace ddlsim::importers::launch

@@ -1,0 +1,496 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "megatron_arguments.h"
+
+namespace ddlsim::importers::launch {
+namespace {
+
+/// Beginnings of options that leave a step's time as it is: data, checkpoints, logs, the optimizer's numbers,
+/// launching.
+constexpr std::array<std::string_view, 77> kPassedBy{
+    "lr",
+    "min-lr",
+    "weight-decay",
+    "start-weight",
+    "end-weight",
+    "adam-",
+    "sgd-momentum",
+    "clip-grad",
+    "init-method",
+    "seed",
+    "save",
+    "load",
+    "log-",
+    "tensorboard",
+    "wandb",
+    "eval-",
+    "data-path",
+    "data-cache",
+    "data-args",
+    "data-impl",
+    "train-iters",
+    "train-samples",
+    "train-data",
+    "valid-",
+    "test-data",
+    "split",
+    "tokenizer",
+    "vocab-file",
+    "merge-file",
+    "exit-",
+    "distributed-",
+    "master-",
+    "node-rank",
+    "rdzv",
+    "no-load-",
+    "no-save-",
+    "ckpt",
+    "dist-ckpt",
+    "async-save",
+    "use-dist-ckpt",
+    "profile",
+    "timing-",
+    "num-workers",
+    "mock-data",
+    "dataloader",
+    "no-create-attention-mask",
+    "reset-",
+    "eod",
+    "override-",
+    "finetune",
+    "rotary-",
+    "norm-epsilon",
+    "layernorm-epsilon",
+    "no-mmap",
+    "tiktoken",
+    "manual-gc",
+    "empty-unused",
+    "loss-scale",
+    "initial-loss",
+    "min-loss-scale",
+    "hysteresis",
+    "moe-aux-loss",
+    "moe-router-load",
+    "moe-z-loss",
+    "moe-router-score",
+    "moe-router-bias",
+    "moe-router-topk-scaling",
+    "decoupled",
+    "kill-",
+    "rank",
+    "local-rank",
+    "iteration",
+    "consumed-",
+    "check-for-nan",
+    "ignore-",
+    "use-rope-scaling",
+    "rope-",
+};
+
+/// Options that change a step's time and have no setting.
+struct Unmodelled {
+  std::string_view name;
+  std::string_view why;
+};
+constexpr std::array kUnmodelled{
+    Unmodelled{"distribute-saved-activations",
+               "what is kept is not cut over the tensor group; --sequence-parallel does that"},
+    Unmodelled{"expert-tensor-parallel-size", "experts are cut as the other layers are (parallel.tensor)"},
+    Unmodelled{"moe-shared-expert-overlap", "a shared expert runs after the exchange of tokens, not beside it"},
+    Unmodelled{"overlap-moe-expert-parallel-comm", "the exchange of tokens is not run beside another micro-batch"},
+    Unmodelled{"use-precision-aware-optimizer", "state formats are those of parallel.states"},
+    Unmodelled{"fp8-param-gather", "weights are gathered in 16 bits"},
+    Unmodelled{"defer-embedding-wgrad-compute", "gradients are made where backward stands"},
+    Unmodelled{"account-for-embedding-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
+    Unmodelled{"account-for-loss-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
+    Unmodelled{"pipeline-model-parallel-layout", "state the stages: parallel.layers_per_stage"},
+    Unmodelled{"pipeline-model-parallel-split-rank", "encoder and decoder are not told apart"},
+    Unmodelled{"rampup-batch-size", "the batch at the end of the ramp is taken"},
+    Unmodelled{"tp-comm-bulk-wgrad", "parallel.overlap_tensor is all or nothing"},
+    Unmodelled{"cpu-offloading-num-layers", "parallel.offload_activations is all or nothing"},
+    Unmodelled{"optimizer-offload-fraction", "parallel.offload_optimizer is all or nothing"},
+    Unmodelled{"mtp-num-layers", "the multi-token-prediction module is left out"},
+    Unmodelled{"lora", "state parallel.lora_rank"},
+};
+
+class MegatronReader {
+ public:
+  MegatronReader(Arguments& arguments, Builder& out) : in_(arguments), out_(out) {}
+
+  void read() {
+    read_cluster();
+    read_degrees();
+    read_batches();
+    read_precision();
+    read_data_parallel();
+    read_pipeline();
+    read_recompute();
+    read_overlaps();
+    read_experts();
+  }
+
+  /// What nobody has looked at.
+  void rest(const LaunchOptions&) {
+    for (const Unmodelled& row : kUnmodelled) {
+      const Argument* found = in_.find(row.name);
+      if (found == nullptr || (found->values.size() == 1 && !in_.is_unknown(row.name) && off(found->values.front())))
+        continue;
+      out_.leave_out(found->words(), std::string(row.why), found->where);
+    }
+    std::vector<std::string> others;
+    for (const Argument& argument : in_.all()) {
+      if (argument.read) continue;
+      const bool passed = std::any_of(kPassedBy.begin(), kPassedBy.end(),
+                                      [&](std::string_view start) { return argument.name.starts_with(start); });
+      if (passed || (argument.values.size() == 1 && off(argument.values.front()))) {
+        out_.pass_by();
+      } else {
+        others.push_back("--" + shown(argument.name));
+      }
+    }
+    if (!others.empty()) out_.leave_out(fmt::format("{} options", others.size()), "no rule here: " + join(others), {});
+    for (const Argument& argument : in_.unknown()) {
+      out_.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
+                     argument.where);
+    }
+  }
+
+ private:
+  static bool off(const std::string& value) {
+    return value == "None" || value == "False" || value == "false" || value == "null" || value == "[]" ||
+           value == "~" || value.empty() || value == "0" || value == "0.0";
+  }
+
+  /// A degree or size; asked for where it is not known. Nothing where it is missing.
+  std::optional<std::int64_t> taken(std::string_view option, const std::string& path, std::int64_t least = 1) {
+    const Argument* found = in_.find(option);
+    if (found == nullptr) return std::nullopt;
+    if (in_.is_unknown(option)) {
+      out_.ask(path, found->words() + " is not known", found->where);
+      return std::nullopt;
+    }
+    const auto value = in_.count(*found, least);
+    if (value) out_.set(path, *value, found->words(), found->where);
+    return value;
+  }
+
+  void read_cluster() {
+    for (const char* name : {"nnodes", "num-nodes"}) {
+      const Argument* found = in_.find(name);
+      // "1:4" is an elastic range, NeMo's trainer.num_nodes a number.
+      const bool range =
+          found != nullptr && !found->values.empty() && found->values.front().find(':') != std::string::npos;
+      if (range)
+        out_.ask("nodes", found->words(), found->where);
+      else
+        taken(name, "nodes");
+    }
+    const Argument* per_node = in_.find_first({"nproc-per-node", "devices"});
+    if (per_node != nullptr && in_.word(per_node->name) != "gpu" && in_.word(per_node->name) != "auto" &&
+        in_.word(per_node->name) != "-1") {
+      taken(per_node->name, "gpus_per_node");
+    }
+    if (const auto world = in_.count("world-size"); world && !out_.has("nodes")) {
+      out_.ask("nodes", fmt::format("{} GPUs in all: how many servers?", *world), in_.find("world-size")->where);
+    }
+  }
+
+  void read_degrees() {
+    tensor_ = taken("tensor-model-parallel-size", "parallel.tensor").value_or(1);
+    pipeline_ = taken("pipeline-model-parallel-size", "parallel.pipeline").value_or(1);
+    taken("context-parallel-size", "parallel.context");
+    taken("expert-model-parallel-size", "parallel.expert");
+    taken("data-parallel-size", "parallel.data");
+    if (in_.flag("sequence-parallel")) {
+      // Megatron turns it off without tensor parallelism.
+      if (tensor_ > 1)
+        out_.set("parallel.sequence", "yes", "--sequence-parallel", in_.find("sequence-parallel")->where);
+    } else if (const Argument* found = in_.find("sequence-parallel");
+               found != nullptr && in_.is_unknown("sequence-parallel")) {
+      out_.ask("parallel.sequence", found->words(), found->where);
+    }
+    if (const Argument* found = in_.find("cp-comm-type");
+        found != nullptr && out_.count_of("parallel.context") != 1 && out_.has("parallel.context")) {
+      const std::string way = in_.word("cp-comm-type");
+      if (way == "p2p" || way == "['p2p']") {
+        out_.set("parallel.context_by", "ring", found->words(), found->where);
+      } else if (way == "a2a" || way == "['a2a']") {
+        out_.set("parallel.context_by", "ulysses", found->words(), found->where);
+      } else {
+        out_.ask("parallel.context_by", found->words() + ": ring or ulysses is modelled", found->where);
+      }
+    }
+    if (in_.flag("use-tp-pp-dp-mapping")) {
+      out_.set("parallel.order", "tp-cp-ep-pp-dp", "--use-tp-pp-dp-mapping", in_.find("use-tp-pp-dp-mapping")->where);
+    }
+  }
+
+  void read_batches() {
+    if (!taken("micro-batch-size", "batch") && !out_.has("batch")) {
+      out_.ask("batch", "no --micro-batch-size: samples of a micro-batch?");
+    }
+    if (!taken("global-batch-size", "global_batch") && !out_.has("global_batch")) {
+      // Megatron's default: one micro-batch per replica.
+      out_.assume("strategy.accumulation", "1", "no --global-batch-size: Megatron makes one pass per step");
+    }
+  }
+
+  void read_precision() {
+    const Argument* fp8 = in_.find_first({"fp8-format", "fp8", "fp8-hybrid", "fp8-e4m3"});
+    const std::string format = fp8 == nullptr ? std::string() : in_.word(fp8->name);
+    const bool eight = fp8 != nullptr && format != "false" && format != "0";
+    const Argument* trainer = in_.find("precision");  // NeMo: bf16, 16, 16-mixed, bf16-mixed, 32
+    const std::string said = trainer == nullptr ? std::string() : in_.word("precision");
+    const bool bf16 = in_.flag("bf16") || said.starts_with("bf16");
+    const bool fp16 = in_.flag("fp16") || said.starts_with("16");
+    const bool sums_fp32 = in_.flag("accumulate-allreduce-grads-in-fp32");
+    const bool sums_bf16 = in_.flag("grad-reduce-in-bf16") || in_.word("main-grads-dtype") == "bf16";
+    const char* const why = "Megatron's formats of weights, gradients and states";
+    for (const char* name : {"bf16", "fp16"}) {
+      if (!in_.is_unknown(name)) continue;
+      out_.ask("precision", in_.find(name)->words(), in_.find(name)->where);
+    }
+    if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
+    if (eight) {
+      out_.set("precision", "fp8", fp8->words(), fp8->where);
+      out_.assume("parallel.states", "fp8", why);
+    } else if (bf16 || fp16) {
+      const Argument& found = *in_.find_first({bf16 ? "bf16" : "fp16", "precision"});
+      out_.set("precision", bf16 ? "bf16" : "fp16", found.words(), found.where);
+      out_.assume("parallel.states", sums_bf16 || (fp16 && !sums_fp32) ? "mixed-16" : "mixed", why);
+    } else {
+      out_.assume("precision", "fp32", "no --bf16, --fp16 or --fp8-format");
+      out_.assume("parallel.states", "fp32", why);
+    }
+  }
+
+  void read_data_parallel() {
+    const bool overlapped = in_.flag("overlap-grad-reduce");
+    if (overlapped)
+      out_.set("overlap", "backward", "--overlap-grad-reduce", in_.find("overlap-grad-reduce")->where);
+    else
+      out_.assume("overlap", "none", "no --overlap-grad-reduce: Megatron reduces gradients after backward");
+    int zero = 0;
+    const Argument* said = nullptr;
+    if (in_.flag("use-distributed-optimizer")) {
+      zero = 1;
+      said = in_.find("use-distributed-optimizer");
+    }
+    const std::string strategy = in_.word("data-parallel-sharding-strategy");
+    const bool fsdp = in_.flag("use-megatron-fsdp") || in_.flag("use-custom-fsdp") || !strategy.empty();
+    if (fsdp && !strategy.empty()) {
+      const Argument& found = *in_.find("data-parallel-sharding-strategy");
+      if (strategy == "no_shard")
+        zero = 0;
+      else if (strategy == "optim")
+        zero = 1;
+      else if (strategy == "optim_grads")
+        zero = 2;
+      else if (strategy == "optim_grads_params")
+        zero = 3;
+      else
+        out_.fault(fmt::format("'{}'", shown(found.words())), found.where,
+                   {"valid: no_shard, optim, optim_grads, optim_grads_params"});
+      said = &found;
+    }
+    if (in_.flag("use-torch-fsdp2")) {
+      zero = 3;
+      said = in_.find("use-torch-fsdp2");
+    }
+    if (said != nullptr) out_.set("parallel.zero", zero, said->words(), said->where);
+    if (const auto copies = in_.count("num-distributed-optimizer-instances"); copies && *copies > 1) {
+      const Argument& found = *in_.find("num-distributed-optimizer-instances");
+      const std::int64_t data = out_.count_of("parallel.data");
+      if (data > 0 && data % *copies == 0)
+        out_.set("parallel.shard_ranks", data / *copies, found.words(), found.where);
+      else
+        out_.ask("parallel.shard_ranks", found.words() + ": the data-parallel degree divided by it", found.where);
+    }
+    // Elements, of 4 bytes in fp32 and 2 otherwise.
+    if (const auto bucket = in_.count("ddp-bucket-size")) {
+      const Argument& found = *in_.find("ddp-bucket-size");
+      out_.set("strategy.bucket", fmt::format("{} B", *bucket * 4), found.words() + ", of gradients in fp32",
+               found.where);
+    }
+    if (in_.flag("optimizer-cpu-offload")) {
+      out_.set("parallel.offload_optimizer", "yes", "--optimizer-cpu-offload",
+               in_.find("optimizer-cpu-offload")->where);
+    }
+    if (in_.flag("cpu-offloading")) {
+      out_.set("parallel.offload_activations", "yes", "--cpu-offloading", in_.find("cpu-offloading")->where);
+    }
+    if (zero > 0 && zero < 3 && in_.flag("overlap-param-gather")) {
+      out_.leave_out("--overlap-param-gather",
+                     "when updated weights are gathered follows from parallel.zero and overlap",
+                     in_.find("overlap-param-gather")->where);
+    }
+  }
+
+  void read_pipeline() {
+    std::int64_t chunks = 1;
+    const Argument* said =
+        in_.find_first({"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
+    const Argument* each = in_.find("num-layers-per-virtual-pipeline-stage");
+    if (said != nullptr && in_.is_unknown(said->name)) {
+      out_.ask("parallel.virtual_stages", said->words() + " is not known", said->where);
+      return;
+    }
+    if (said != nullptr) {
+      chunks = in_.count(*said).value_or(1);
+    } else if (each != nullptr) {
+      const auto layers = in_.count("num-layers");
+      const auto size = in_.count(*each);
+      if (!layers || !size || pipeline_ <= 1) {
+        if (pipeline_ > 1)
+          out_.ask("parallel.virtual_stages", each->words() + ": layers of a stage divided by it", each->where);
+        return;
+      }
+      if (*layers % (pipeline_ * *size) != 0) {
+        out_.fault(
+            fmt::format("'{}': {} layers on {} stages are no multiple of it", shown(each->words()), *layers, pipeline_),
+            each->where, {"the layers of a stage must be a multiple of the layers of a virtual stage"});
+        return;
+      }
+      chunks = *layers / pipeline_ / *size;
+      said = each;
+    }
+    if (pipeline_ <= 1) return;
+    if (chunks > 1) {
+      out_.set("parallel.schedule", "interleaved", said->words(), said->where);
+      out_.set("parallel.virtual_stages", chunks, said->words(), said->where);
+    } else {
+      out_.assume("parallel.schedule", "1f1b", "Megatron's schedule of a pipeline without virtual stages");
+    }
+    // In the printed list and in YAML the option goes by its variable.
+    const Argument* sends = in_.find_first({"overlap-p2p-comm", "overlap-p2p-communication"});
+    const bool off = in_.has("no-overlap-p2p-communication") || (sends != nullptr && !in_.flag(sends->name));
+    out_.assume("parallel.overlap_p2p", chunks > 1 && !off ? "yes" : "no",
+                chunks > 1 ? "Megatron sends beside work with virtual stages, unless told not to"
+                           : "Megatron sends beside work with virtual stages alone");
+  }
+
+  void read_recompute() {
+    std::string how = in_.word("recompute-granularity");
+    const Argument* said = in_.find_first({"recompute-granularity", "recompute-activations", "checkpoint-activations",
+                                           "activations-checkpoint-granularity"});
+    if (said == nullptr) return;
+    if (how.empty() && in_.flag("recompute-activations")) how = "selective";
+    if (how.empty() && in_.flag("checkpoint-activations")) how = "full";
+    if (how.empty()) how = in_.word("activations-checkpoint-granularity");
+    if (in_.is_unknown(said->name)) {
+      out_.ask("parallel.recompute", said->words() + " is not known", said->where);
+    } else if (how == "selective") {
+      out_.set("parallel.recompute", "selective", said->words(), said->where);
+      const Argument* modules = in_.find("recompute-modules");
+      if (modules != nullptr &&
+          !(modules->values.size() == 1 && modules->values.front().find("core_attn") != std::string::npos &&
+            modules->values.front().find(',') == std::string::npos)) {
+        out_.leave_out(modules->words(), "selective recomputation covers the core of attention", modules->where);
+      }
+    } else if (how == "full") {
+      out_.set("parallel.recompute", "full", said->words(), said->where);
+      read_full_recompute();
+    } else if (!how.empty() && how != "false") {
+      out_.fault(fmt::format("'{}'", shown(said->words())), said->where, {"valid: selective, full"});
+    }
+  }
+
+  /// uniform: groups of n layers keep their first input; block: the first n layers of a stage are computed again.
+  void read_full_recompute() {
+    const std::string method = in_.word("recompute-method");
+    const auto layers = in_.count("num-layers");
+    const Argument* found = in_.find_first({"recompute-num-layers", "checkpoint-num-layers"});
+    const auto count = found == nullptr ? std::nullopt : in_.count(*found);
+    if (method != "block") {
+      if (count && *count > 1)
+        out_.leave_out(found->words(), "every block keeps its input, not every " + std::to_string(*count) + "th",
+                       found->where);
+      return;
+    }
+    const std::int64_t of_stage = layers ? *layers / std::max<std::int64_t>(pipeline_, 1) : 0;
+    if (!count || of_stage == 0) {
+      out_.ask("parallel.recompute_every", "--recompute-method block: of how many blocks is one computed again?");
+    } else if (*count < of_stage && of_stage % *count == 0) {
+      out_.set("parallel.recompute_every", of_stage / *count,
+               fmt::format("{} of a stage's {} blocks", found->words(), of_stage), found->where);
+    } else if (*count < of_stage) {
+      out_.ask("parallel.recompute_every",
+               fmt::format("{} of a stage's {} blocks: of how many is one computed again?", found->words(), of_stage),
+               found->where);
+    }
+  }
+
+  void read_overlaps() {
+    if (in_.flag("tp-comm-overlap") && tensor_ > 1) {
+      out_.set("parallel.overlap_tensor", "yes", "--tp-comm-overlap", in_.find("tp-comm-overlap")->where);
+    }
+    if (in_.flag("enable-cuda-graph") || in_.flag("external-cuda-graph")) {
+      const Argument& found = *in_.find_first({"enable-cuda-graph", "external-cuda-graph"});
+      out_.set("cuda_graphs", "yes", found.words(), found.where);
+    }
+  }
+
+  void read_experts() {
+    const Argument* found = in_.find("moe-expert-capacity-factor");
+    if (found == nullptr || found->values.size() != 1 || in_.word("moe-expert-capacity-factor") == "-1") return;
+    const auto factor = parse_number(found->values.front());
+    if (factor && *factor > 0)
+      out_.set("parallel.expert_capacity", found->values.front(), found->words(), found->where);
+    else
+      out_.fault(fmt::format("'{}'", shown(found->words())), found->where, {"it takes a number above 0"});
+  }
+
+  Arguments& in_;
+  Builder& out_;
+  std::int64_t tensor_ = 1;
+  std::int64_t pipeline_ = 1;
+};
+
+/// "#SBATCH --nodes=4" and its like, which a shell takes for a comment.
+void read_sbatch(std::string_view text, const std::string& file, Builder& out) {
+  int number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    ++number;
+    if (!line.starts_with("#SBATCH")) continue;
+    const auto value = [&](std::string_view key) -> std::optional<std::int64_t> {
+      const std::size_t found = line.find(key);
+      if (found == std::string_view::npos) return std::nullopt;
+      std::string_view rest = line.substr(found + key.size());
+      rest = rest.substr(0, rest.find_first_of(" \t\r#", 1));
+      const auto parsed = parse_count(rest, {1, kLargest});
+      return parsed ? std::optional(*parsed) : std::nullopt;
+    };
+    for (const char* key : {"--nodes=", "--nodes ", " -N "}) {
+      if (const auto nodes = value(key)) out.set("nodes", *nodes, std::string(line), {file, number, 1});
+    }
+    for (const char* key : {"--gpus-per-node=", "--ntasks-per-node=", "--gres=gpu:"}) {
+      if (const auto gpus = value(key)) out.set("gpus_per_node", *gpus, std::string(line), {file, number, 1});
+    }
+  }
+}
+
+}  // namespace
+
+Expected<LaunchImport> megatron(std::string_view text, const std::string& file, const LaunchOptions& options) {
+  Builder out(options);
+  auto arguments = read_arguments(text, file, options, out);
+  if (!arguments) return tl::unexpected<Error>(arguments.error());
+  if (!out.failed()) {
+    MegatronReader reader(*arguments, out);
+    reader.read();
+    if (out.count_of("nodes") == 0) read_sbatch(text, file, out);
+    read_megatron_model(*arguments, options, out);
+    reader.rest(options);
+  }
+  return out.finish();
+}
+
+}  // namespace ddlsim::importers::launch

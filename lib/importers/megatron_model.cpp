@@ -1,0 +1,477 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "ddlsim/support/checked.h"
+#include "ddlsim/support/quantity_io.h"
+#include "hf_layers.h"
+#include "megatron_arguments.h"
+#include "shell_words.h"
+
+namespace ddlsim::importers::launch {
+namespace {
+
+namespace wl = ddlsim::workload;
+
+constexpr wl::Pointwise kCopied{.inverts_output = false};
+constexpr wl::Pointwise kActivated{.inverts_output = true};
+constexpr wl::Pointwise kSoftmaxed{.inverts_output = true, .over_rows = true};
+constexpr wl::Combine kGated{.product = true};
+constexpr std::int64_t kMostSize = std::int64_t{1} << 31;
+
+/// "([0]*3+[1]*58)" or "[0,1,1]" as a list, "2" as every second; nothing for anything else.
+std::optional<std::vector<bool>> pattern_of(std::string_view text, std::int64_t layers) {
+  std::vector<bool> made;
+  const auto number = parse_count(text, {1, kMostSize});
+  if (number) {
+    for (std::int64_t i = 0; i < layers; ++i) made.push_back(i % *number == 0);
+    return made;
+  }
+  std::vector<bool> group;
+  bool closed = false;  // a group that waits for "*n"
+  const auto flush = [&](std::int64_t times) {
+    for (std::int64_t i = 0; i < times && static_cast<std::int64_t>(made.size()) <= layers; ++i) {
+      made.insert(made.end(), group.begin(), group.end());
+    }
+    group.clear();
+    closed = false;
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '[') {
+      if (closed) flush(1);
+    } else if (c == ']') {
+      closed = true;
+    } else if (c == '*' && closed) {
+      std::size_t end = at + 1;
+      while (end < text.size() && (std::isdigit(static_cast<unsigned char>(text[end])) != 0 || text[end] == ' ')) ++end;
+      std::string digits(text.substr(at + 1, end - at - 1));
+      std::erase(digits, ' ');
+      const auto times = parse_count(digits, {0, hf::kMostBlocks});
+      if (!times) return std::nullopt;
+      flush(*times);
+      at = end - 1;
+    } else if ((c == '0' || c == '1') && !closed) {
+      group.push_back(c == '1');
+    } else if (c != ',' && c != ' ' && c != '(' && c != ')' && c != '+' && c != '"' && c != '\'') {
+      return std::nullopt;
+    }
+  }
+  if (closed) flush(1);
+  return group.empty() ? std::optional(made) : std::nullopt;
+}
+
+class ModelReader {
+ public:
+  ModelReader(Arguments& arguments, const LaunchOptions& options, Builder& out)
+      : in_(arguments), options_(options), out_(out) {}
+
+  void read() {
+    const Argument* hybrid =
+        in_.find_first({"hybrid-override-pattern", "hybrid-layer-pattern", "hybrid-attention-ratio"});
+    if (hybrid != nullptr) {
+      out_.fault(
+          fmt::format("'{}': hybrid (Mamba) models are not read from Megatron's arguments", shown(hybrid->words())),
+          hybrid->where, {"import its config.json: ddlsim import hf"}, ErrorCode::kUnsupported);
+      return;
+    }
+    if (!in_.has("num-layers") && !in_.has("hidden-size")) return;
+    layers_ = need("num-layers", hf::kMostBlocks);
+    hidden_ = need("hidden-size", kMostSize);
+    heads_ = need("num-attention-heads", kMostSize);
+    rows_ = need(in_.has("seq-length") ? "seq-length" : "encoder-seq-length", kMostSize);
+    read_widths();
+    read_vocabulary();
+    read_mixture();
+    read_switches();
+    if (out_.failed()) return;
+    if (!missing_.empty()) {
+      out_.ask("model", "the arguments describe it, but not " + missing_);
+      return;
+    }
+    build();
+  }
+
+ private:
+  void lack(const std::string& what) { missing_ += (missing_.empty() ? "" : ", nor ") + what; }
+
+  std::int64_t need(std::string_view name, std::int64_t most) {
+    const Argument* found = in_.find(name);
+    if (found == nullptr || in_.is_unknown(name)) {
+      lack(found == nullptr ? fmt::format("--{}", name) : found->words());
+      return 1;
+    }
+    return within(*found, in_.count(*found).value_or(1), most);
+  }
+  std::int64_t within(const Argument& found, std::int64_t value, std::int64_t most) {
+    if (value <= most) return value;
+    out_.fault(fmt::format("'{}'", shown(found.words())), found.where,
+               {fmt::format("it takes a whole number from 1 to {}", most)});
+    return 1;
+  }
+  /// The option's number, `otherwise` where it is missing; what is not known is lacking.
+  std::int64_t size_or(std::string_view name, std::int64_t otherwise) {
+    return in_.has(name) ? need(name, kMostSize) : otherwise;
+  }
+
+  void read_widths() {
+    const std::string activation = in_.word("activation");  // NeMo
+    gated_ = in_.flag("swiglu") || in_.flag("quick-geglu") || in_.flag("geglu") || activation.ends_with("swiglu") ||
+             activation.ends_with("geglu");
+    const bool squared = in_.flag("squared-relu") || activation == "squared-relu";
+    activation_ = gated_ ? "silu" : squared ? "relu" : "gelu";
+    // Megatron's default with a gate: two thirds of four times as wide, whole multiples of 64.
+    const std::int64_t usual = gated_ ? hidden_ * 8 / 3 / 64 * 64 : 4 * hidden_;
+    inner_ = size_or("ffn-hidden-size", std::max<std::int64_t>(usual, 1));
+    if (!in_.has("kv-channels") && missing_.empty() && hidden_ % heads_ != 0) {
+      out_.fault(fmt::format("{} attention heads do not divide a hidden size of {}", heads_, hidden_),
+                 in_.find("num-attention-heads")->where, {"state --kv-channels where it does not follow from the two"});
+    }
+    width_ = size_or("kv-channels", std::max<std::int64_t>(1, hidden_ / heads_));
+    // argparse ignores --num-query-groups without the switch; YAML of NeMo has the number alone.
+    const Argument* groups = in_.find("num-query-groups");
+    const bool yaml =
+        groups != nullptr && (groups->where.file.ends_with(".yaml") || groups->where.file.ends_with(".yml"));
+    const bool grouped = in_.flag("group-query-attention") || (yaml && !in_.has("group-query-attention"));
+    kv_heads_ = grouped && groups != nullptr ? need("num-query-groups", kMostSize) : heads_;
+    if (heads_ % kv_heads_ != 0 && missing_.empty()) {
+      out_.fault(fmt::format("'{}' do not divide {} attention heads", shown(groups->words()), heads_), groups->where);
+    }
+    if (in_.flag("multi-latent-attention")) {
+      latent_ = true;
+      // Defaults of Megatron-Core's MLATransformerConfig.
+      query_rank_ = in_.has("q-lora-rank") ? need("q-lora-rank", kMostSize) : 0;
+      kv_rank_ = size_or("kv-lora-rank", 512);
+      nope_ = size_or("qk-head-dim", 128);
+      rope_ = size_or("qk-pos-emb-head-dim", 64);
+      value_width_ = size_or("v-head-dim", 128);
+    }
+  }
+
+  /// Megatron pads the vocabulary so that every tensor rank has a multiple of 128 rows.
+  void read_vocabulary() {
+    const Argument* padded = in_.find("padded-vocab-size");
+    const Argument* stated = in_.find("vocab-size");
+    if (padded != nullptr && !in_.is_unknown("padded-vocab-size")) {
+      vocabulary_ = need("padded-vocab-size", kMostSize);
+      return;
+    }
+    std::int64_t tokens = options_.vocabulary;
+    if (tokens == 0 && stated != nullptr && !in_.is_unknown("vocab-size")) {
+      tokens = need("vocab-size", kMostSize);
+      // megatron/training/tokenizer: the null tokenizer has an end of document beside the tokens stated.
+      if (in_.word("tokenizer-type") == "nulltokenizer") ++tokens;
+    }
+    if (tokens == 0) {
+      const Argument* type = in_.find("tokenizer-type");
+      lack("the vocabulary, which " + (type == nullptr ? std::string("its tokenizer") : shown(type->words())) +
+           " decides (--vocab-size N at the import)");
+      return;
+    }
+    const std::int64_t multiple =
+        size_or("make-vocab-size-divisible-by", 128) * std::max<std::int64_t>(out_.count_of("parallel.tensor"), 1);
+    vocabulary_ = (tokens + multiple - 1) / multiple * multiple;
+    if (vocabulary_ > kMostSize) lack("a vocabulary of a possible size");
+  }
+
+  void read_mixture() {
+    if (!in_.has("num-experts")) return;
+    experts_.experts = need("num-experts", hf::kMostExperts);
+    experts_.active = size_or("moe-router-topk", 2);
+    experts_.width = size_or("moe-ffn-hidden-size", inner_);
+    experts_.gated = gated_;
+    if (missing_.empty() && experts_.active > experts_.experts) {
+      out_.fault(fmt::format("{} experts per token of {}", experts_.active, experts_.experts),
+                 in_.find("num-experts")->where, {"--moe-router-topk is at most --num-experts (2 unless stated)"});
+    }
+    shared_ =
+        in_.has("moe-shared-expert-intermediate-size") ? need("moe-shared-expert-intermediate-size", kMostSize) : 0;
+    sparse_.assign(static_cast<std::size_t>(layers_), true);
+    const Argument* frequency = in_.find("moe-layer-freq");
+    if (frequency == nullptr) return;
+    std::string text;
+    for (const std::string& value : frequency->values) text += value + " ";
+    if (!shell::is_known(text)) return lack(frequency->words());
+    if (!text.empty()) text.pop_back();
+    const auto pattern = pattern_of(text, layers_);
+    if (!pattern || static_cast<std::int64_t>(pattern->size()) != layers_) {
+      out_.fault(
+          fmt::format("'{}'", shown(frequency->words())), frequency->where,
+          {fmt::format("it takes a number (every so many layers), or a list of {} times 0 or 1, as ([0]*3+[1]*58)",
+                       layers_)});
+      return;
+    }
+    sparse_ = *pattern;
+  }
+
+  void read_switches() {
+    const std::string norm = in_.word("normalization");
+    rms_ = norm == "rmsnorm";
+    if (!norm.empty() && norm != "layernorm" && norm != "layernorm1p" && !rms_) {
+      out_.fault(fmt::format("'{}'", shown(in_.find("normalization")->words())), in_.find("normalization")->where,
+                 {"valid: LayerNorm, RMSNorm"});
+    }
+    // In the printed list and in YAML the switch goes by its variable.
+    const Argument* linear = in_.find_first({"add-bias-linear", "bias"});
+    bias_ = !in_.flag("disable-bias-linear") && (linear == nullptr || in_.flag(linear->name));
+    qkv_bias_ = bias_ || in_.flag("add-qkv-bias") || in_.flag("qkv-bias");
+    qk_norm_ = in_.flag("qk-layernorm");
+    const Argument* share = in_.find("share-embeddings-and-output-weights");
+    tied_ = !in_.flag("untie-embeddings-and-output-weights") && (share == nullptr || in_.flag(share->name));
+    const std::string position = in_.word("position-embedding-type");
+    rotary_ = in_.flag("use-rotary-position-embeddings") || position == "rope" || position == "yarn";
+    positions_ = !rotary_ && !in_.has("no-position-embedding") && position != "none";
+    if (const Argument* added = in_.find("add-position-embedding");
+        added != nullptr && !in_.flag("add-position-embedding"))
+      positions_ = false;
+    if (positions_) position_rows_ = need("max-position-embeddings", kMostSize);
+    dropout_ = probability("hidden-dropout");
+    const std::string backend = in_.word("attention-backend");
+    const std::string engine = in_.word("transformer-impl");
+    flash_ = in_.flag("use-flash-attn") ||
+             !(backend == "unfused" || backend == "local" || engine == "local" || in_.flag("use-legacy-models"));
+    if (const Argument* size = in_.find("window-size")) read_window(*size);
+  }
+
+  /// Whether an option's probability is above 0; Megatron's own is 0.1.
+  bool probability(std::string_view name) {
+    const Argument* found = in_.find(name);
+    if (found == nullptr || in_.is_unknown(name)) return true;
+    const auto value = found->values.size() == 1 ? parse_number(found->values.front()) : parse_number("?");
+    if (value && *value >= 0 && *value < 1) return *value > 0;
+    out_.fault(fmt::format("'{}'", shown(found->words())), found->where, {"it takes a number from 0, below 1"});
+    return false;
+  }
+
+  /// "127,0": so many keys before the query's own.
+  void read_window(const Argument& found) {
+    std::string text;
+    for (const std::string& value : found.values) text += value + ",";
+    std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
+    const auto before = parse_count(text.substr(0, text.find(',')), {0, kMostSize});
+    if (!before) {
+      out_.fault(fmt::format("'{}'", shown(found.words())), found.where, {"it takes two whole numbers, as 127,0"});
+      return;
+    }
+    window_ = *before + 1;
+    full_every_ = size_or("window-attn-skip-freq", 0);
+  }
+
+  void norm(hf::Stack& stack, const char* name) {
+    if (rms_)
+      stack.add("rmsnorm", wl::RmsNorm{}, name);
+    else
+      stack.add("layernorm", wl::LayerNorm{}, name);
+  }
+  void norm_on(hf::Stack& stack, const wl::Shape& sizes, const char* name) {
+    if (rms_)
+      stack.add_on(sizes, "rmsnorm", wl::RmsNorm{}, name);
+    else
+      stack.add_on(sizes, "layernorm", wl::LayerNorm{}, name);
+  }
+  void linear(hf::Stack& stack, std::int64_t out, bool bias, const char* name) {
+    stack.add("linear", wl::Linear{.out = out, .bias = bias}, name);
+  }
+  void residual(hf::Stack& stack, const char* dropout, const char* sum) {
+    if (dropout_) stack.add("dropout", kCopied, dropout);
+    stack.add("add", wl::Combine{}, sum);
+  }
+
+  void add_projections(hf::Stack& stack) {
+    if (!latent_) {
+      linear(stack, (heads_ + 2 * kv_heads_) * width_, qkv_bias_, "linear_qkv");
+      if (qk_norm_) {
+        norm_on(stack, {heads_, width_}, "q_layernorm");
+        norm_on(stack, {kv_heads_, width_}, "k_layernorm");
+      }
+      if (rotary_) stack.add_on({(heads_ + kv_heads_) * width_}, "scale", kCopied, "rotary");
+      return;
+    }
+    const std::int64_t queries = heads_ * (nope_ + rope_);
+    if (query_rank_ > 0) {
+      linear(stack, query_rank_, false, "linear_q_down_proj");
+      norm(stack, "q_layernorm");
+      linear(stack, queries, false, "linear_q_up_proj");
+    } else {
+      linear(stack, queries, false, "linear_q_proj");
+    }
+    stack.add_on({hidden_}, "linear", wl::Linear{.out = kv_rank_ + rope_, .bias = false}, "linear_kv_down_proj");
+    norm_on(stack, {kv_rank_}, "kv_layernorm");
+    linear(stack, heads_ * (nope_ + value_width_), false, "linear_kv_up_proj");
+    stack.add_on({2 * queries}, "scale", kCopied, "rotary");
+  }
+
+  void add_attention(hf::Stack& stack, std::int64_t block) {
+    const std::int64_t width = latent_ ? nope_ + rope_ : width_;
+    if (!flash_ && !latent_) {
+      stack.add_on({heads_ * width}, "attention", wl::Attention{.heads = heads_}, "core_attention");
+    } else {
+      const bool full = full_every_ > 0 && (block + 1) % full_every_ == 0;
+      stack.add_on({heads_ * width}, "grouped_attention",
+                   wl::GroupedAttention{.heads = heads_,
+                                        .kv_heads = latent_ || kv_heads_ == heads_ ? 0 : kv_heads_,
+                                        .width = width,
+                                        .value_width = latent_ ? value_width_ : 0,
+                                        .window = full ? 0 : window_,
+                                        .causal = true},
+                   "core_attention");
+    }
+    linear(stack, hidden_, bias_, "linear_proj");
+  }
+
+  void add_mlp(hf::Stack& stack, std::int64_t inner, bool bias, const std::string& prefix) {
+    stack.add_on({hidden_}, "linear", wl::Linear{.out = gated_ ? 2 * inner : inner, .bias = bias},
+                 prefix + "linear_fc1");
+    if (gated_)
+      stack.add_on({inner}, "swiglu", kGated, prefix + "activation");
+    else
+      stack.add(activation_, kActivated, prefix + "activation");
+    stack.add("linear", wl::Linear{.out = hidden_, .bias = bias}, prefix + "linear_fc2");
+  }
+
+  void add_block(hf::Stack& stack, std::int64_t block) {
+    norm(stack, "input_layernorm");
+    add_projections(stack);
+    add_attention(stack, block);
+    residual(stack, "attention_dropout", "attention_residual");
+    norm(stack, "pre_mlp_layernorm");
+    if (sparse_.empty() || !sparse_[static_cast<std::size_t>(block)]) {
+      add_mlp(stack, inner_, bias_, "");
+    } else {
+      stack.add("linear", wl::Linear{.out = experts_.experts, .bias = false}, "router");
+      stack.add("softmax", kSoftmaxed, "routing");
+      stack.add_on({hidden_}, "experts", experts_, "experts");
+      if (shared_ > 0) {
+        add_mlp(stack, shared_, false, "shared_");
+        stack.add("add", wl::Combine{}, "shared_sum");
+      }
+    }
+    residual(stack, "mlp_dropout", "mlp_residual");
+  }
+
+  void build() {
+    hf::Stack stack(rows_);
+    stack.table(vocabulary_, hidden_, "word_embeddings");
+    if (positions_) {
+      stack.table(position_rows_, hidden_, "position_embeddings");
+      stack.add("add", wl::Combine{}, "positions");
+    }
+    if (dropout_) stack.add("dropout", kCopied, "embedding_dropout");
+    std::vector<std::size_t> starts;  // of every block in the list
+    for (std::int64_t i = 0; i < layers_; ++i) {
+      starts.push_back(stack.size());
+      add_block(stack, i);
+    }
+    norm(stack, "final_layernorm");
+    stack.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "output_layer");
+    stack.add("softmax", kSoftmaxed, "loss");
+    add_stages(starts, stack.size());
+    describe(stack);
+  }
+
+  /// Megatron gives every stage the same number of blocks, or the first and last what they are told to have.
+  void add_stages(const std::vector<std::size_t>& starts, std::size_t all) {
+    const std::int64_t stages = out_.count_of("parallel.pipeline");
+    if (stages <= 1 || out_.has("parallel.virtual_stages") || in_.has("pipeline-model-parallel-layout")) return;
+    const std::int64_t first = size_or("decoder-first-pipeline-num-layers", 0);
+    const std::int64_t last = size_or("decoder-last-pipeline-num-layers", 0);
+    const std::int64_t others = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
+    const std::int64_t left = layers_ - first - last;
+    if (left < 0 || (others == 0) != (left == 0) || (others > 0 && (left % others != 0 || left < others))) {
+      out_.fault(fmt::format("{} blocks on {} stages leave a remainder", layers_, stages),
+                 in_.find("pipeline-model-parallel-size")->where,
+                 {"every stage has as many; --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers "
+                  "make exceptions"});
+      return;
+    }
+    std::string counts;
+    std::size_t begin = 0;
+    std::int64_t block = 0;
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+      const std::int64_t own = stage == 0 && first > 0 ? first : stage == stages - 1 && last > 0 ? last : left / others;
+      block += own;
+      const std::size_t end = stage == stages - 1 ? all : starts[static_cast<std::size_t>(block)];
+      counts += fmt::format("{}{}", stage == 0 ? "" : "-", end - begin);
+      begin = end;
+    }
+    const std::string why = first > 0 || last > 0
+                                ? fmt::format("blocks of the first and last stage as stated ({} and {})",
+                                              first > 0 ? first : left / std::max<std::int64_t>(others, 1),
+                                              last > 0 ? last : left / std::max<std::int64_t>(others, 1))
+                                : fmt::format("{} blocks in every stage, in layers of the model file", left / others);
+    out_.assume("parallel.layers_per_stage", counts, why);
+  }
+
+  void describe(hf::Stack& stack) {
+    io::ModelDescription model;
+    model.id = options_.model_id.empty() ? "megatron" : options_.model_id;
+    model.name = fmt::format("{} ({} blocks of {}, Megatron-LM)", model.id, layers_, hidden_);
+    model.task = "language modelling";
+    model.sample = "sequence";
+    const std::int64_t micro = out_.count_of("batch");
+    model.batch = std::max<std::int64_t>(micro, 1);
+    const std::string optimizer = in_.word("optimizer");
+    model.optimizer = optimizer == "sgd" ? wl::Optimizer::kSgdMomentum : wl::Optimizer::kAdam;
+    model.input_shape = {rows_};
+    // tokens, labels and positions of 8 bytes, the loss mask of 4.
+    model.input_per_sample = bytes(28.0 * static_cast<double>(rows_));
+    model.layers = stack.take();
+    model.rows_name = "sequence";
+    const std::string file = "Megatron-LM arguments";
+    model.sources = {
+        {"layers", file + ", as Megatron-Core's GPTModel builds its layers of them"},
+        {"input", "tokens, labels, positions (8 B each) and loss mask (4 B), as pretrain_gpt.py copies them"},
+        {"batch", "--micro-batch-size"},
+        {"optimizer", optimizer.empty() ? "Megatron's default, adam" : "--optimizer " + shown(optimizer)},
+        {"dimensions", "--seq-length"},
+    };
+    if (micro <= 0) model.sources[2].text = "1, as none is stated";
+    if (flash_) model.notes = "Attention is one kernel, as Transformer Engine has it.";
+    out_.result().model = std::move(model);
+  }
+
+  Arguments& in_;
+  const LaunchOptions& options_;
+  Builder& out_;
+  std::string missing_;
+  std::int64_t layers_ = 1;
+  std::int64_t hidden_ = 1;
+  std::int64_t heads_ = 1;
+  std::int64_t kv_heads_ = 1;
+  std::int64_t rows_ = 1;
+  std::int64_t inner_ = 1;
+  std::int64_t width_ = 1;
+  std::int64_t vocabulary_ = 1;
+  std::int64_t position_rows_ = 1;
+  std::int64_t shared_ = 0;
+  std::int64_t window_ = 0;
+  std::int64_t full_every_ = 0;
+  std::int64_t query_rank_ = 0;
+  std::int64_t kv_rank_ = 1;
+  std::int64_t nope_ = 1;
+  std::int64_t rope_ = 1;
+  std::int64_t value_width_ = 0;
+  wl::Experts experts_{};
+  std::vector<bool> sparse_;
+  const char* activation_ = "gelu";
+  bool gated_ = false;
+  bool latent_ = false;
+  bool rms_ = false;
+  bool bias_ = true;
+  bool qkv_bias_ = true;
+  bool qk_norm_ = false;
+  bool tied_ = true;
+  bool rotary_ = false;
+  bool positions_ = true;
+  bool dropout_ = true;
+  bool flash_ = true;
+};
+
+}  // namespace
+
+void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Builder& out) {
+  ModelReader(arguments, options, out).read();
+}
+
+}  // namespace ddlsim::importers::launch

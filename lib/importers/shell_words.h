@@ -1,0 +1,41 @@
+// Reads a shell script for the words of its commands; runs nothing.
+//
+// Understood: words with quotes, comments, continued lines; NAME=value, arrays, `+=`, export; $NAME, ${NAME},
+// ${NAME[@]}, ${NAME:-default}, $((arithmetic)); if/elif/else on [ ], [[ ]] and (( )) that compare texts or numbers,
+// with && and ||. Not understood, and so unknown: what commands print, positional parameters without a default, file
+// tests, loops and `case` (their bodies are read, what they assign is unknown).
+// Limits: 4 MiB of expanded text, 100,000 words, 32 levels.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/support/error.h"
+
+namespace ddlsim::importers::shell {
+
+/// A word after expansion. What could not be known stands in it as kUnknown, its name, kEnd.
+struct Word {
+  std::string text;
+  SourceLocation where;
+};
+
+inline constexpr char kUnknown = '\x01';
+inline constexpr char kEnd = '\x02';
+
+[[nodiscard]] inline bool is_known(std::string_view text) { return text.find(kUnknown) == std::string_view::npos; }
+/// "$TP and $(nproc)", of a text with unknown parts.
+[[nodiscard]] std::string unknowns_of(std::string_view text);
+
+struct Script {
+  std::vector<std::vector<Word>> commands;  // in the order of the file
+  std::vector<std::vector<Word>> values;    // of every variable at its end, for files that set them and run nothing
+};
+
+/// Errors: kParse with file:line:column.
+[[nodiscard]] Expected<Script> read_script(std::string_view text, const std::string& file,
+                                           const std::vector<std::pair<std::string, std::string>>& variables);
+
+}  // namespace ddlsim::importers::shell

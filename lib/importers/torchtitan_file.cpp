@@ -1,0 +1,316 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddlsim/support/quantity_io.h"
+#include "launch.h"
+#include "toml.h"
+
+namespace ddlsim::importers::launch {
+namespace {
+
+/// Models of torchtitan that models/ has, by name and flavour.
+struct TitanModel {
+  std::string_view name;
+  std::string_view flavour;
+  std::string_view id;
+};
+constexpr std::array kTitanModels{
+    TitanModel{"llama3", "8b", "llama_3_1_8b"},
+    TitanModel{"llama3", "70b", "llama_3_1_70b"},
+    TitanModel{"deepseek_v3", "671b", "deepseek_v3"},
+    TitanModel{"qwen3", "8b", "qwen3_8b"},
+};
+
+constexpr std::array<std::string_view, 31> kPassedSections{
+    "job",
+    "profiling",
+    "metrics",
+    "optimizer",
+    "lr_scheduler",
+    "checkpoint",
+    "validation",
+    "comm",
+    "experimental.custom_import",
+    "experimental.custom_args_module",
+    "fault_tolerance",
+    "debug",
+    "model.hf_assets_path",
+    "model.tokenizer_path",
+    "model.print_after_conversion",
+    "training.max_norm",
+    "training.steps",
+    "training.dataset",
+    "training.dataset_path",
+    "training.seed",
+    "training.deterministic",
+    "training.gc_freq",
+    "training.gc_debug",
+    "training.warmup_steps",
+    "compile.components",
+    "memory_estimation",
+    "activation_checkpoint.early_stop",
+    "activation_checkpoint.preserve_rng_state",
+    "activation_checkpoint.determinism_check",
+    "activation_checkpoint.debug",
+    "parallelism.disable_loss_parallel",
+};
+
+class TitanReader {
+ public:
+  TitanReader(const io::Node& root, Builder& out) : in_(root, out), out_(out) {}
+
+  void read() {
+    read_model();
+    read_degrees();
+    read_batches();
+    read_precision();
+    read_recompute();
+    for (const std::string_view section : kPassedSections) {
+      if (in_.find(section)) out_.pass_by();
+      in_.close(std::string(section));
+    }
+    in_.rest([&](const std::string& path, const io::Node& node) {
+      if (node.kind == io::NodeKind::kScalar && (node.text == "false" || node.text == "1")) {
+        out_.pass_by();
+      } else {
+        out_.leave_out(fmt::format("{} = {}", path, node.kind == io::NodeKind::kScalar ? node.text : "[...]"),
+                       "no rule here", node.where);
+      }
+    });
+  }
+
+ private:
+  void read_model() {
+    const auto name = in_.find("model.name");
+    const auto flavour = in_.find("model.flavor");
+    const std::string named = in_.word(name);
+    const std::string sized = in_.word(flavour);
+    const auto* const row = std::find_if(kTitanModels.begin(), kTitanModels.end(), [&](const TitanModel& known) {
+      return known.name == named && known.flavour == sized;
+    });
+    if (row != kTitanModels.end()) {
+      out_.set("model", std::string(row->id), name.words + ", " + flavour.words, flavour.where());
+    } else if (name) {
+      out_.ask("model", name.words + (flavour ? ", " + flavour.words : std::string()) + ": which model is that here?",
+               name.where());
+    }
+    const auto sequence = in_.find("training.seq_len");
+    if (const auto tokens = in_.count(sequence)) out_.set("model.sequence", *tokens, sequence.words, sequence.where());
+  }
+
+  /// A degree under `parallelism`, or where older files have it; 1 when it is missing.
+  std::int64_t degree(std::string_view name, const std::string& path, std::string_view older = {}) {
+    const std::string here = "parallelism." + std::string(name);
+    const std::string before = older.empty() ? "training." + std::string(name) : std::string(older);
+    const auto found = in_.find_first({here, before, "experimental." + std::string(name)});
+    const auto value = in_.count(found);
+    if (value && !path.empty()) out_.set(path, *value, found.words, found.where());
+    return value.value_or(1);
+  }
+
+  void read_degrees() {
+    const std::int64_t tensor = degree("tensor_parallel_degree", "parallel.tensor");
+    if (tensor > 1)
+      out_.assume("parallel.sequence", "yes", "torchtitan's tensor parallelism cuts norms along the sequence");
+    const std::int64_t context = degree("context_parallel_degree", "parallel.context");
+    if (context > 1) out_.assume("parallel.context_by", "ring", "torchtitan's context parallelism is ring attention");
+    degree("expert_parallel_degree", "parallel.expert");
+    pipeline_ = degree("pipeline_parallel_degree", "parallel.pipeline");
+    const auto async =
+        in_.find_first({"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"});
+    if (in_.flag(async).value_or(false) && tensor > 1)
+      out_.set("parallel.overlap_tensor", "yes", async.words, async.where());
+    read_sharding(context);
+    if (pipeline_ > 1) read_schedule();
+  }
+
+  void read_sharding(std::int64_t context) {
+    const std::int64_t copies = degree("data_parallel_replicate_degree", "");
+    const auto found = in_.find_first({"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree",
+                                       "training.data_parallel_degree"});
+    const std::int64_t shards = in_.count(found, -1).value_or(-1);  // -1: the GPUs that are left
+    const std::string words = found ? found.words : std::string("data_parallel_shard_degree = -1, torchtitan's own");
+    const SourceLocation where = found ? found.where() : SourceLocation{};
+    if (shards == 0)
+      out_.fault(fmt::format("'{}'", words), where, {"a degree from 1, or -1 for the GPUs that are left"});
+    if (shards > 0) out_.set("parallel.data", shards * copies, fmt::format("{}, {} copies", words, copies), where);
+    if (shards == 1 && context == 1) {
+      out_.set("parallel.zero", 0, words, where);
+      return;
+    }
+    out_.set("parallel.zero", 3, words, where);
+    if (copies > 1 && shards > 0)
+      out_.set("parallel.shard_ranks", shards, fmt::format("{} of {} copies", words, copies), where);
+    if (copies > 1 && shards < 0)
+      out_.ask("parallel.shard_ranks", fmt::format("{} copies of the GPUs that are left: how many share?", copies),
+               where);
+    const auto reshard = in_.find("parallelism.fsdp_reshard_after_forward");
+    const std::string how = in_.word(reshard);
+    if (how == "always" || how == "never") {
+      out_.set("parallel.reshard", how == "always" ? "yes" : "no", reshard.words, reshard.where());
+    } else if (how.empty() || how == "default") {
+      out_.assume("parallel.reshard", pipeline_ > 1 ? "no" : "yes",
+                  "fsdp_reshard_after_forward = default: unless there is a pipeline");
+    } else {
+      out_.fault(fmt::format("'{}'", reshard.words), reshard.where(), {"valid: default, always, never"});
+    }
+    const auto host = in_.find("training.enable_cpu_offload");
+    if (in_.flag(host).value_or(false)) out_.set("parallel.offload_optimizer", "yes", host.words, host.where());
+  }
+
+  void read_schedule() {
+    const auto found =
+        in_.find_first({"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+    const std::string name = found ? in_.word(found) : "1f1b";
+    const auto set = [&](const char* schedule) {
+      if (found)
+        out_.set("parallel.schedule", schedule, found.words, found.where());
+      else
+        out_.assume("parallel.schedule", schedule, "torchtitan's own");
+    };
+    if (name == "1f1b")
+      set("1f1b");
+    else if (name == "gpipe")
+      set("gpipe");
+    else if (name == "zbvzerobubble")
+      set("zbv");
+    else if (name == "interleaved1f1b") {
+      set("interleaved");
+      const auto each = in_.find("parallelism.pipeline_parallel_layers_per_stage");
+      if (each)
+        out_.ask("parallel.virtual_stages", each.words + ": chunks of layers per GPU?", each.where());
+      else
+        out_.assume("parallel.virtual_stages", "2", "torchtitan makes two stages per GPU unless told otherwise");
+    } else {
+      out_.ask("parallel.schedule",
+               found.words + " is not modelled: 1f1b, gpipe, interleaved, zb-h1, zb-h2, zbv, dualpipe", found.where());
+    }
+    in_.close("parallelism.pipeline_parallel_layers_per_stage");
+  }
+
+  /// local_batch_size: of a replica and pass; a pipeline cuts it into micro-batches.
+  void read_batches() {
+    const auto local = in_.find_first({"training.local_batch_size", "training.batch_size"});
+    const auto samples = in_.count(local);
+    const auto global = in_.find("training.global_batch_size");
+    const auto whole = in_.count(global, -1);
+    if (!samples) {
+      out_.ask("batch", "no training.local_batch_size: samples of a replica and pass?");
+      return;
+    }
+    std::int64_t passes = 1;
+    if (pipeline_ > 1) {
+      const auto micro = in_.find("parallelism.pipeline_parallel_microbatch_size");
+      const std::int64_t size = in_.count(micro).value_or(1);
+      if (*samples % size != 0) {
+        out_.fault(fmt::format("'{}' is no multiple of a micro-batch of {}", local.words, size),
+                   micro ? micro.where() : local.where());
+        return;
+      }
+      passes = *samples / size;
+      out_.set("batch", size, micro ? micro.words : local.words + " in micro-batches of 1",
+               micro ? micro.where() : local.where());
+    } else {
+      out_.set("batch", *samples, local.words, local.where());
+    }
+    if (whole && *whole > 0)
+      out_.set("global_batch", *whole, global.words, global.where());
+    else
+      out_.set("strategy.accumulation", passes, local.words, local.where());
+  }
+
+  void read_precision() {
+    const auto compute = in_.find("training.mixed_precision_param");
+    const auto stored = in_.find("training.dtype");
+    const std::string kind = compute ? in_.word(compute) : "bfloat16";
+    const std::string kept = stored ? in_.word(stored) : "float32";
+    const auto converters = in_.find("model.converters");
+    bool eight = false;
+    if (converters && converters.node->kind == io::NodeKind::kList) {
+      for (const io::Node& item : converters.node->items) {
+        if (item.text.find("float8") != std::string::npos || item.text.find("fp8") != std::string::npos)
+          eight = true;
+        else
+          out_.leave_out("model.converters: " + item.text, "no rule here", item.where);
+      }
+    }
+    for (const char* section : {"float8", "quantize", "mx"}) in_.close(section);
+    if (eight)
+      out_.set("precision", "fp8", converters.words + " with float8", converters.where());
+    else if (kept == "bfloat16" || kind == "bfloat16")
+      out_.set("precision", "bf16",
+               kept == "bfloat16" ? stored.words
+               : compute          ? compute.words
+                                  : "mixed_precision_param = bfloat16, torchtitan's own",
+               kept == "bfloat16" ? stored.where()
+               : compute          ? compute.where()
+                                  : SourceLocation{});
+    else if (kind == "float32")
+      out_.set("precision", "fp32", compute.words, compute.where());
+    else
+      out_.fault(fmt::format("'{}'", compute.words), compute.where(), {"valid: bfloat16, float32"});
+    if (kept == "bfloat16")
+      out_.ask("parallel.states",
+               stored.words + ": weights, gradients and states all of 16 bits; mixed-16 is the nearest",
+               stored.where());
+    else
+      out_.assume("parallel.states", "fp32", "torchtitan keeps weights, gradients and states in float32");
+    in_.find("training.mixed_precision_reduce");
+    const auto compiled = in_.find_first({"compile.enable", "training.compile"});
+    if (in_.flag(compiled).value_or(false)) {
+      out_.set("fusion", "pointwise", compiled.words, compiled.where());
+    }
+  }
+
+  void read_recompute() {
+    const auto mode = in_.find("activation_checkpoint.mode");
+    const auto option = in_.find("activation_checkpoint.selective_ac_option");
+    const std::string how = mode ? in_.word(mode) : "selective";
+    const std::string which = option ? in_.word(option) : "2";
+    in_.close("activation_checkpoint");
+    if (how == "none" || how == "full") {
+      out_.set("parallel.recompute", how, mode.words, mode.where());
+    } else if (how == "memory_budget") {
+      out_.ask("parallel.recompute", mode.words + ": none, selective or full", mode.where());
+    } else if (how != "selective") {
+      out_.fault(fmt::format("'{}'", mode.words), mode.where(), {"valid: none, selective, full"});
+    } else if (const auto every = parse_count(which, {1, kLargest}); every) {
+      const SourceLocation where = option ? option.where() : SourceLocation{};
+      out_.set("parallel.recompute", "full", "selective: every so many blocks", where);
+      out_.set("parallel.recompute_every", *every, option ? option.words : "selective_ac_option = 2, torchtitan's own",
+               where);
+    } else if (which == "op") {
+      // It keeps the outputs of attention and of every other product.
+      out_.ask("parallel.recompute",
+               option.words + " recomputes half of the products: none, selective (attention alone) or full",
+               option.where());
+    } else {
+      out_.fault(fmt::format("'{}'", option.words), option.where(), {"valid: 'op', or a whole number as '2'"});
+    }
+  }
+
+  Tree in_;
+  Builder& out_;
+  std::int64_t pipeline_ = 1;
+};
+
+}  // namespace
+
+Expected<LaunchImport> torchtitan(std::string_view text, const std::string& file, const LaunchOptions& options) {
+  const auto document = parse_toml(text, file);
+  if (!document) return tl::unexpected<Error>(document.error());
+  Builder out(options);
+  const bool known = std::any_of(document->entries.begin(), document->entries.end(), [](const io::Entry& entry) {
+    return entry.key == "training" || entry.key == "parallelism" || entry.key == "activation_checkpoint";
+  });
+  if (!known) {
+    return fail(ErrorCode::kParse, "no torchtitan configuration", {file, 1, 1},
+                {"looked for [training], [parallelism], [activation_checkpoint]"});
+  }
+  TitanReader(*document, out).read();
+  return out.finish();
+}
+
+}  // namespace ddlsim::importers::launch

@@ -1,0 +1,289 @@
+#include "split_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace ddlsim::events {
+namespace {
+
+using plan::Moment;
+
+std::string_view group_name(plan::Axis axis) {
+  switch (axis) {
+    case plan::Axis::kTensor: return "tensor group";
+    case plan::Axis::kContext: return "context group";
+    case plan::Axis::kExpert: return "expert group";
+    case plan::Axis::kData: return "data group";
+    case plan::Axis::kPipeline: return "stages";
+  }
+  return "group";
+}
+
+std::string_view op_name(primitives::CollectiveOp op) {
+  using primitives::CollectiveOp;
+  switch (op) {
+    case CollectiveOp::kAllReduce: return "all-reduce";
+    case CollectiveOp::kAllGather: return "all-gather";
+    case CollectiveOp::kReduceScatter: return "reduce-scatter";
+    case CollectiveOp::kAllToAll: return "all-to-all";
+    case CollectiveOp::kBroadcast: return "broadcast";
+    case CollectiveOp::kReduce: return "reduce";
+    case CollectiveOp::kSendRecv: return "send";
+  }
+  return "collective";
+}
+
+answer::Timeline::Kernels kernels_of(const cost::PricedLayer& layer) {
+  return {layer.time, Time::zero(), static_cast<int>(layer.kernels)};
+}
+
+}  // namespace
+
+Expected<std::vector<plan::Slot>> slots_of(const plan::StepPlan& plan) {
+  const std::size_t stages = plan.classes.size();
+  std::vector<std::vector<plan::Slot>> orders;
+  for (std::size_t s = 0; s < stages; ++s) {
+    // Without stages a pass is forward and backward at once, whatever the schedule of stages says.
+    const auto schedule = stages == 1 ? plan::PipelineSchedule::kOneForwardOneBackward : plan.schedule;
+    orders.push_back(plan::stage_order(schedule, s, stages, plan.micro_batches));
+  }
+  return plan::order_of(orders);
+}
+
+SplitJob::Rows* SplitJob::Around::at(const plan::Point& point) {
+  switch (point.at) {
+    case Moment::kBegin: return &begin;
+    case Moment::kForward: return &forward[point.layer];
+    case Moment::kBackward: return &backward[point.layer];
+    case Moment::kUpdate: return &update;
+    case Moment::kNever: break;
+  }
+  return nullptr;
+}
+
+SplitJob::SplitJob(EventBuilder& builder, const cost::PricedStep& step, const answer::Timeline& record,
+                   std::vector<plan::Slot> slots, JobLinks* links, bool named)
+    : builder_(builder),
+      step_(step),
+      plan_(*step.plan),
+      record_(record),
+      slots_(std::move(slots)),
+      links_(links),
+      named_(named) {}
+
+void SplitJob::set_up(const std::string& name) {
+  for (const plan::RankClass& one : plan_.classes) {
+    std::string process = fmt::format("{}, {}", name, one.role);
+    GpuWork gpu(builder_, process, step_.launch_interval);
+    const std::size_t layers = one.chunk.count;
+    actors_.push_back({.process = std::move(process), .gpu = gpu, .ready = Around(layers), .needed = Around(layers)});
+  }
+  moves_.resize(plan_.rows.size());
+  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
+    const plan::Row& row = plan_.rows[r];
+    if (Rows* at = actors_[row.rank_class].ready.at(row.ready)) at->push_back(r);
+    Rows* needed = row.in_the_way || row.lag != 0 ? nullptr : actors_[row.needed_by].needed.at(row.needed);
+    if (needed != nullptr) needed->push_back(r);
+    set_up_row(r);
+  }
+  if (!(record_.host_link > Time::zero())) return;
+  input_.stream = builder_.stream(actors_.front().process + "/input");
+  const auto way = links_ != nullptr ? links_->copies(0, Direction::kIn) : std::nullopt;
+  if (!way) return;
+  const DataSize size = plan_.input * static_cast<double>(plan_.micro_batches);
+  const LinkTable::Part part{*way, size};
+  input_route_ = links_->table().flow(builder_, {&part, 1}, size, record_.host_link, "input: its own pace").route;
+}
+
+/// What carries a row. Stages send to each other over ways of their own.
+SplitJob::Resource& SplitJob::resource(const plan::Row& row, std::size_t r) {
+  const std::string& process = actors_[row.rank_class].process;
+  const auto named = [&](std::string_view what) -> Resource& {
+    const std::string name = fmt::format("{}/{}", process, what);
+    const auto [found, fresh] = resources_.try_emplace(name);
+    if (fresh) found->second.stream = builder_.stream(name);
+    return found->second;
+  };
+  if (row.rank_class != row.needed_by) {
+    const std::string_view what = row.ready.at == Moment::kBackward ? "gradients" : "activations";
+    const std::string way = fmt::format("{} to {}", what, plan_.classes[row.needed_by].role);
+    if (!resources_.contains(fmt::format("{}/{}", process, way))) return named(way);
+    return named(fmt::format("{}, row {}", way, r));
+  }
+  switch (row.kind) {
+    case plan::RowKind::kCopy: return named("copies to the host");
+    case plan::RowKind::kCopyBack: return named("copies from the host");
+    case plan::RowKind::kHost: return named("host");
+    case plan::RowKind::kKernel:
+    case plan::RowKind::kServer:
+    case plan::RowKind::kCollective: break;
+  }
+  return named(group_name(plan_.groups[row.group].along));
+}
+
+void SplitJob::set_up_row(std::size_t r) {
+  const plan::Row& row = plan_.rows[r];
+  Move& move = moves_[r];
+  move.by = &resource(row, r);
+  move.done.resize(row.every_pass ? static_cast<std::size_t>(plan_.micro_batches) : 1);
+  const auto count = static_cast<double>(row.count);
+  const Time alone = step_.rows[r].once * count;
+  move.latency = alone;
+  if (links_ == nullptr) return;
+  const std::string pace = actors_[row.rank_class].process + ": its own pace";
+  LinkTable::Flow flow;
+  if (row.kind == plan::RowKind::kCopy || row.kind == plan::RowKind::kCopyBack) {
+    const bool out = row.kind == plan::RowKind::kCopy;
+    const auto way = links_->copies(row.rank_class, out ? Direction::kOut : Direction::kIn);
+    if (!way) return;
+    const LinkTable::Part part{*way, row.size * count};
+    flow = links_->table().flow(builder_, {&part, 1}, part.size, alone, pace);
+    if (flow.route) move.latency = Time::zero();
+  } else if (row.kind == plan::RowKind::kCollective && step_.groups[row.group]) {
+    const cost::CollectiveModel& model = *step_.groups[row.group];
+    const Time latency = min(model.cost(row.op, DataSize::zero()).time * count, alone);
+    flow = collective_flow(builder_, *links_,
+                           {.model = &model,
+                            .op = row.op,
+                            .buffer = cost::buffer_of(row, model.communicator().gpus),
+                            .count = count,
+                            .group = row.group,
+                            .from = row.rank_class,
+                            .to = row.needed_by},
+                           alone - latency, pace);
+    if (flow.route) move.latency = latency;
+  }
+  move.route = flow.route;
+  move.size = flow.size;
+}
+
+std::string SplitJob::numbered(std::string name, std::int64_t micro_batch) const {
+  if (plan_.micro_batches > 1) name += fmt::format(", micro-batch {}", micro_batch);
+  return name;
+}
+
+std::string SplitJob::pass_name(std::string_view pass, std::size_t c, std::size_t layer,
+                                std::int64_t micro_batch) const {
+  if (!named_) return std::string(pass);
+  return numbered(fmt::format("{} {}", pass, plan_.layer(c, layer).name), micro_batch);
+}
+
+std::string SplitJob::row_name(const plan::Row& row, std::int64_t micro_batch) const {
+  const auto base = [&]() -> std::string {
+    switch (row.kind) {
+      case plan::RowKind::kCopy: return "copy to the host";
+      case plan::RowKind::kCopyBack: return "copy from the host";
+      case plan::RowKind::kHost: return "host";
+      case plan::RowKind::kKernel: return "kernel";
+      case plan::RowKind::kServer: return "push and pull";
+      case plan::RowKind::kCollective: break;
+    }
+    return std::string(op_name(row.op));
+  };
+  if (!named_) return base();
+  std::string name = base();
+  const bool gathered_ahead = row.needed.at == Moment::kForward || row.needed.at == Moment::kBackward;
+  const plan::Point& point = gathered_ahead && row.rank_class == row.needed_by ? row.needed : row.ready;
+  if (point.at == Moment::kForward || point.at == Moment::kBackward) {
+    name += fmt::format(" {}", plan_.layer(row.rank_class, point.layer).name);
+  }
+  return row.every_pass ? numbered(std::move(name), micro_batch) : name;
+}
+
+void SplitJob::start(Actor& actor, const Rows& rows, std::int64_t micro_batch) {
+  for (const std::size_t r : rows) {
+    const plan::Row& row = plan_.rows[r];
+    if (!row.every_pass && micro_batch + 1 != plan_.micro_batches) continue;
+    if (step_.rows[r].encoding > Time::zero()) actor.gpu.run("encoding", step_.rows[r].encoding);
+    Move& move = moves_[r];
+    std::vector<TaskId> after{actor.gpu.at()};
+    if (move.by->free) after.push_back(*move.by->free);
+    const std::string name = row_name(row, micro_batch);
+    const TaskId sent =
+        move.route
+            ? builder_.transfer({.name = name,
+                                 .stream = move.by->stream,
+                                 .route = move.route,
+                                 .size = move.size,
+                                 .latency = move.latency},
+                                after)
+            : builder_.compute(
+                  {.name = name, .stream = move.by->stream, .duration = move.by->rounder.next(move.latency)}, after);
+    move.by->free = sent;
+    move.done[row.every_pass ? static_cast<std::size_t>(micro_batch) : 0] = sent;
+    if (row.in_the_way) actor.gpu.go_on_after(sent);
+  }
+}
+
+/// What was started of them; what was not is not waited for.
+std::vector<TaskId> SplitJob::waits(const Rows& rows, std::int64_t micro_batch) const {
+  std::vector<TaskId> tasks;
+  for (const std::size_t r : rows) {
+    const auto& done = moves_[r].done[plan_.rows[r].every_pass ? static_cast<std::size_t>(micro_batch) : 0];
+    if (done) tasks.push_back(*done);
+  }
+  return tasks;
+}
+
+void SplitJob::pass(const plan::Slot& slot) {
+  const std::size_t c = slot.stage;
+  Actor& actor = actors_[c];
+  const cost::PricedClass& layers = step_.classes[c];
+  const std::size_t count = layers.forward.size();
+  if (slot.forward) start(actor, actor.ready.begin, slot.micro_batch);
+  for (std::size_t n = 0; n < count; ++n) {
+    const std::size_t i = slot.forward ? n : count - 1 - n;
+    const Rows& needed = slot.forward ? actor.needed.forward[i] : actor.needed.backward[i];
+    const cost::PricedLayer& layer = slot.forward ? layers.forward[n] : layers.backward[n];
+    actor.gpu.kernels(actor.issue, kernels_of(layer), 1,
+                      pass_name(slot.forward ? "forward" : "backward", c, i, slot.micro_batch),
+                      waits(needed, slot.micro_batch));
+    start(actor, slot.forward ? actor.ready.forward[i] : actor.ready.backward[i], slot.micro_batch);
+  }
+}
+
+TaskId SplitJob::update(std::size_t c) {
+  Actor& actor = actors_[c];
+  const std::int64_t last = plan_.micro_batches - 1;
+  actor.gpu.wait_for(waits(actor.needed.update, last));
+  if (step_.classes[c].update > Time::zero()) actor.gpu.run("weight update", step_.classes[c].update);
+  start(actor, actor.ready.update, last);
+  return actor.gpu.at();
+}
+
+TaskId SplitJob::input(TaskId begin) {
+  if (input_route_) {
+    const DataSize size = plan_.input * static_cast<double>(plan_.micro_batches);
+    return builder_.transfer({.name = "input", .stream = input_.stream, .route = input_route_, .size = size},
+                             {&begin, 1});
+  }
+  Rounder whole;
+  return builder_.compute({.name = "input", .stream = input_.stream, .duration = whole.next(record_.host_link)},
+                          {&begin, 1});
+}
+
+TaskId SplitJob::step(TaskId begin) {
+  for (auto& [name, one] : resources_) one.free.reset();
+  for (Move& move : moves_) std::fill(move.done.begin(), move.done.end(), std::nullopt);
+  for (Actor& actor : actors_) {
+    actor.gpu.go_on_after(begin);
+    actor.issue = {.at = begin};
+  }
+  std::vector<TaskId> all{begin};
+  if (record_.host_link > Time::zero()) all.push_back(input(begin));
+  for (const plan::Slot& slot : slots_) pass(slot);
+  std::vector<TaskId> ends;
+  for (std::size_t c = 0; c < actors_.size(); ++c) ends.push_back(update(c));
+  TaskId busy = builder_.join("all back", ends);
+  if (record_.waiting > Time::zero()) {
+    Rounder whole;
+    busy =
+        builder_.compute({.name = "waiting for the slowest GPU", .duration = whole.next(record_.waiting)}, {&busy, 1});
+  }
+  all.front() = busy;
+  return builder_.join("step", all);
+}
+
+}  // namespace ddlsim::events

@@ -1,0 +1,100 @@
+// The steps of a plan that does not fold, as tasks. Private to the room.
+//
+// Every class is an actor: it takes its slots in the order of plan/order.h, and in a slot its layers one by one. A row
+// is a task on a stream of its class's group (or of its copies, or a way of its own from stage to stage), in the order
+// in which the class asks for it; what needs it comes after it, and with `in_the_way` all that follows in its class.
+// So nobody has a clock: what the recurrence of step/schedule.h computes from the plan, here follows from the tasks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/answer/timeline.h"
+#include "ddlsim/cost/price.h"
+#include "ddlsim/plan/order.h"
+#include "event_builder.h"
+#include "gpu_work.h"
+#include "job_links.h"
+
+namespace ddlsim::events {
+
+/// The slots of all classes in one order. Errors: kInvalidArgument for a cyclic order of passes.
+[[nodiscard]] Expected<std::vector<plan::Slot>> slots_of(const plan::StepPlan& plan);
+
+class SplitJob {
+ public:
+  /// `links` may be null: then nothing is shared.
+  SplitJob(EventBuilder& builder, const cost::PricedStep& step, const answer::Timeline& record,
+           std::vector<plan::Slot> slots, JobLinks* links, bool named);
+
+  void set_up(const std::string& name);
+  /// Returns the task that ends the step.
+  TaskId step(TaskId begin);
+
+ private:
+  using Rows = std::vector<std::size_t>;
+
+  /// The rows of a class by the point at which they become ready, or are needed.
+  struct Around {
+    Rows begin;
+    std::vector<Rows> forward;
+    std::vector<Rows> backward;
+    Rows update;
+
+    explicit Around(std::size_t layers) : forward(layers), backward(layers) {}
+    Rows* at(const plan::Point& point);
+  };
+  struct Actor {
+    std::string process;
+    GpuWork gpu;
+    Issue issue{};
+    Around ready;
+    Around needed;
+  };
+  /// First-in-first-out: a group, a direction of copies, a way between stages.
+  struct Resource {
+    StreamId stream{};
+    std::optional<TaskId> free{};
+    Rounder rounder{};
+  };
+  /// How a row moves; worked out once.
+  struct Move {
+    Resource* by = nullptr;
+    std::optional<RouteId> route{};
+    DataSize size{};
+    Time latency{};                             // of transfers; else all of its time
+    std::vector<std::optional<TaskId>> done{};  // by micro-batch, or once
+  };
+
+  void set_up_row(std::size_t r);
+  Resource& resource(const plan::Row& row, std::size_t r);
+  void pass(const plan::Slot& slot);
+  void start(Actor& actor, const Rows& rows, std::int64_t micro_batch);
+  [[nodiscard]] std::vector<TaskId> waits(const Rows& rows, std::int64_t micro_batch) const;
+  TaskId input(TaskId begin);
+  TaskId update(std::size_t c);
+  [[nodiscard]] std::string pass_name(std::string_view pass, std::size_t c, std::size_t layer,
+                                      std::int64_t micro_batch) const;
+  [[nodiscard]] std::string row_name(const plan::Row& row, std::int64_t micro_batch) const;
+  [[nodiscard]] std::string numbered(std::string name, std::int64_t micro_batch) const;
+
+  EventBuilder& builder_;
+  const cost::PricedStep& step_;
+  const plan::StepPlan& plan_;
+  const answer::Timeline& record_;
+  std::vector<plan::Slot> slots_;
+  JobLinks* links_;
+  bool named_;
+  std::vector<Actor> actors_;
+  std::map<std::string, Resource> resources_;  // by the name of the stream
+  std::vector<Move> moves_;                    // by row
+  Resource input_;
+  std::optional<RouteId> input_route_;
+};
+
+}  // namespace ddlsim::events

@@ -1,0 +1,393 @@
+// What frameworks are started with: what each key becomes, and that nothing is guessed or passed over.
+#include "ddlsim/importers/launch_file.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/io/model_file.h"
+
+namespace {
+
+using namespace ddlsim;
+using namespace ddlsim::importers;
+using Catch::Matchers::Contains;
+
+LaunchImport taken(LaunchFormat format, const std::string& text, const LaunchOptions& options = {},
+                   const std::string& file = "job.txt") {
+  auto result = parse_launch(format, text, file, options);
+  if (!result) FAIL(to_string(result.error()) << "\n" << text);
+  return std::move(*result);
+}
+
+std::string refused(LaunchFormat format, const std::string& text, const std::string& file = "job.txt") {
+  const auto result = parse_launch(format, text, file, {});
+  if (result) FAIL("taken: " << text);
+  return to_string(result.error());
+}
+
+/// The value of a setting; "-" when it is not set.
+std::string value(const LaunchImport& launch, const std::string& path) {
+  for (const LaunchSetting& setting : launch.settings) {
+    if (setting.path == path) return setting.value;
+  }
+  return "-";
+}
+
+std::string left_out(const LaunchImport& launch) {
+  std::string text;
+  for (const std::string& line : launch.left_out) text += line + "\n";
+  return text;
+}
+
+LaunchImport megatron(const std::string& text, const LaunchOptions& options = {}) {
+  return taken(LaunchFormat::kMegatron, text, options, "train.sh");
+}
+
+/// A small Llama: 4 blocks of 64, 4 heads, 2 groups, ffn 96, sequence 32.
+const std::string kModel =
+    "--num-layers 4 --hidden-size 64 --ffn-hidden-size 96 --num-attention-heads 4 --group-query-attention "
+    "--num-query-groups 2 --seq-length 32 --position-embedding-type rope --normalization RMSNorm --swiglu "
+    "--hidden-dropout 0 --untie-embeddings-and-output-weights --disable-bias-linear --vocab-size 1000 ";
+
+std::int64_t parameters(const std::string& arguments) {
+  const LaunchImport launch = megatron("--micro-batch-size 1 " + arguments);
+  REQUIRE(launch.model);
+  const auto model = io::build_model(*launch.model);
+  if (!model) FAIL(to_string(model.error()));
+  return model->parameters();
+}
+
+}  // namespace
+
+TEST_CASE("launch: megatron, degrees and batches", "[unit][io][launch]") {
+  const LaunchImport launch = megatron(
+      "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --num-layers 32\\\n"
+      " --num-layers-per-virtual-pipeline-stage 2 --context-parallel-size 2 --micro-batch-size 2\n"
+      "--global-batch-size=512 --sequence-parallel --bf16 --use-distributed-optimizer --overlap-grad-reduce");
+  CHECK(value(launch, "parallel.tensor") == "8");
+  CHECK(value(launch, "parallel.pipeline") == "4");
+  CHECK(value(launch, "parallel.context") == "2");
+  // 32 layers on 4 stages, 2 in each virtual one.
+  CHECK(value(launch, "parallel.virtual_stages") == "4");
+  CHECK(value(launch, "parallel.schedule") == "interleaved");
+  CHECK(value(launch, "parallel.overlap_p2p") == "yes");
+  CHECK(value(launch, "parallel.sequence") == "yes");
+  CHECK(value(launch, "parallel.zero") == "1");
+  CHECK(value(launch, "parallel.states") == "mixed");
+  CHECK(value(launch, "batch") == "2");
+  CHECK(value(launch, "global_batch") == "512");
+  CHECK(value(launch, "precision") == "bf16");
+  CHECK(value(launch, "overlap") == "backward");
+  // Nobody says on what, nor with which model: asked for, not guessed.
+  CHECK(value(launch, "node") == "?");
+  CHECK(value(launch, "nodes") == "?");
+  CHECK(value(launch, "model") == "?");
+}
+
+TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]") {
+  const LaunchImport launch = megatron("--pipeline-model-parallel-size 2 --micro-batch-size 1 --fp16");
+  CHECK(value(launch, "overlap") == "none");
+  CHECK(value(launch, "parallel.schedule") == "1f1b");
+  CHECK(value(launch, "parallel.overlap_p2p") == "no");
+  CHECK(value(launch, "strategy.accumulation") == "1");
+  CHECK(value(launch, "parallel.states") == "mixed-16");
+  CHECK(value(megatron("--micro-batch-size 1 --num-layers 2"), "precision") == "fp32");
+  CHECK(value(megatron("--micro-batch-size 1 --fp8-format hybrid --bf16"), "precision") == "fp8");
+  CHECK(value(megatron("--micro-batch-size 1 --bf16 --grad-reduce-in-bf16"), "parallel.states") == "mixed-16");
+  CHECK(value(megatron("--micro-batch-size 1 --recompute-activations"), "parallel.recompute") == "selective");
+  CHECK(value(megatron("--micro-batch-size 1 --recompute-granularity full --recompute-method block "
+                       "--recompute-num-layers 4 --num-layers 32 --pipeline-model-parallel-size 4"),
+              "parallel.recompute_every") == "2");
+  CHECK(value(megatron("--micro-batch-size 1 --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"),
+              "parallel.zero") == "3");
+  CHECK(value(megatron("--micro-batch-size 1 --use-tp-pp-dp-mapping"), "parallel.order") == "tp-cp-ep-pp-dp");
+}
+
+TEST_CASE("launch: a script is read as a shell would", "[unit][io][launch]") {
+  const std::string script = R"(#!/bin/bash
+#SBATCH --nodes=4
+#SBATCH --gres=gpu:8
+TP=${TP:-4}   # overridden from outside
+GPUS=$((2 * TP * (1 + 1)))
+NAME='a b'"c"
+MODEL=8B
+if [ "$MODEL" = "70B" ]; then
+  PP=8
+elif [[ $MODEL == "8B" && -n "$NAME" ]]; then PP=2; else PP=1; fi
+ARGS=(
+  --tensor-model-parallel-size $TP  # how many
+  # --micro-batch-size 7
+  --pipeline-model-parallel-size ${PP}
+)
+ARGS+=("--micro-batch-size 3")
+MORE="--global-batch-size ${GPUS} \
+      --bf16"
+[ -z "$MODEL" ] && MORE="$MORE --fp16"
+cat <<EOF
+--tensor-model-parallel-size 99
+EOF
+CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nproc_per_node=8 train.py ${ARGS[@]} $MORE 2>&1 | tee log
+)";
+  const LaunchImport launch = megatron(script);
+  CHECK(value(launch, "parallel.tensor") == "4");
+  CHECK(value(launch, "parallel.pipeline") == "2");
+  CHECK(value(launch, "batch") == "3");
+  CHECK(value(launch, "global_batch") == "16");
+  CHECK(value(launch, "precision") == "bf16");
+  CHECK(value(launch, "nodes") == "4");
+  CHECK(value(launch, "gpus_per_node") == "8");
+  CHECK(value(megatron(script, {.variables = {{"TP", "2"}}}), "parallel.tensor") == "2");
+  CHECK(value(megatron(script, {.variables = {{"MODEL", "70B"}}}), "parallel.pipeline") == "8");
+}
+
+TEST_CASE("launch: what a script does not say is asked for", "[unit][io][launch]") {
+  const LaunchImport launch = megatron(
+      "if [ -f big ]; then TP=8; else TP=4; fi\n"
+      "for PP in 1 2 4; do :; done\n"
+      "train.py --tensor-model-parallel-size $TP --pipeline-model-parallel-size $PP --micro-batch-size $(nproc) "
+      "$EXTRA\n");
+  CHECK(value(launch, "parallel.tensor") == "?");
+  CHECK(value(launch, "parallel.pipeline") == "?");
+  CHECK(value(launch, "batch") == "?");
+  CHECK_THAT(left_out(launch), Contains("$EXTRA") && Contains("--define NAME=VALUE"));
+  const std::string text = write_scenario(launch, "t", "");
+  CHECK_THAT(text, Contains("tensor: \"?\"") && Contains("line 1 sets it under a condition"));
+}
+
+TEST_CASE("launch: the list that Megatron prints, and YAML", "[unit][io][launch]") {
+  const LaunchImport launch = megatron(
+      "using world size: 64\n[rank0]: ------------------------ arguments ------------------------\n"
+      "  add_bias_linear ................................. False\n"
+      "  bf16 ............................................ True\n"
+      "  data_parallel_size .............................. 4\n"
+      "  fp16 ............................................ False\n"
+      "  global_batch_size ............................... 256\n"
+      "  micro_batch_size ................................ 2\n"
+      "  overlap_grad_reduce ............................. True\n"
+      "0:   pipeline_model_parallel_size .................... 2\n"
+      "  recompute_granularity ........................... None\n"
+      "  tensor_model_parallel_size ...................... 8\n"
+      "  tensorboard_dir ................................. runs\n"
+      "  world_size ...................................... 64\n");
+  CHECK(value(launch, "parallel.tensor") == "8");
+  CHECK(value(launch, "parallel.pipeline") == "2");
+  CHECK(value(launch, "parallel.data") == "4");
+  CHECK(value(launch, "parallel.recompute") == "-");
+  CHECK(value(launch, "precision") == "bf16");
+  CHECK(value(launch, "nodes") == "?");
+  CHECK(launch.passed_by > 0);
+
+  const LaunchImport nemo = taken(LaunchFormat::kMegatron,
+                                  "trainer: {num_nodes: 4, devices: 8, precision: bf16-mixed}\n"
+                                  "model:\n  tensor_model_parallel_size: 4\n  micro_batch_size: 1\n"
+                                  "  global_batch_size: 128\n  seq_length: ${model.encoder_seq_length}\n",
+                                  {}, "conf.yaml");
+  CHECK(value(nemo, "nodes") == "4");
+  CHECK(value(nemo, "gpus_per_node") == "8");
+  CHECK(value(nemo, "parallel.tensor") == "4");
+  CHECK(value(nemo, "precision") == "bf16");
+}
+
+TEST_CASE("launch: megatron, the model by hand", "[unit][io][launch]") {
+  // Vocabulary 1000 -> 1024 = 8 * 128. Block: qkv 64 * (4 + 2 * 2) * 16, proj 64 * 64, fc1 64 * 192, fc2 96 * 64,
+  // two norms of 64. Table and head 1024 * 64 each, last norm 64.
+  constexpr std::int64_t kBlock = 64 * 128 + 64 * 64 + 64 * 192 + 96 * 64 + 2 * 64;
+  constexpr std::int64_t kPlain = 4 * kBlock + 2 * 1024 * 64 + 64;
+  CHECK(parameters(kModel) == kPlain);
+  // Two tensor ranks: 1000 -> 1024, a multiple of 256; eight: the same; 16 at 128 each: 2048.
+  CHECK(parameters(kModel + "--tensor-model-parallel-size 16") == kPlain + 2 * 1024 * 64);
+  // The null tokenizer has one more token: 1024 -> 1025 -> 1152.
+  CHECK(parameters(kModel + "--vocab-size 1024 --tokenizer-type NullTokenizer") == kPlain + 2 * 128 * 64);
+  CHECK(parameters(kModel + "--qk-layernorm") == kPlain + 4 * 2 * 16);
+  CHECK(parameters(kModel + "--add-qkv-bias") == kPlain + 4 * 128);
+  // 4 experts of 3 * 64 * 40 and a router in place of every MLP; then in every second block; with a shared expert.
+  constexpr std::int64_t kSparse = 4 * 3 * 64 * 40 + 64 * 4 - 3 * 64 * 96;
+  const std::string moe = kModel + "--num-experts 4 --moe-ffn-hidden-size 40 ";
+  CHECK(parameters(moe) == kPlain + 4 * kSparse);
+  CHECK(parameters(moe + "--moe-layer-freq 2") == kPlain + 2 * kSparse);
+  CHECK(parameters(moe + "--moe-layer-freq '([0]*3+[1]*1)'") == kPlain + kSparse);
+  CHECK(parameters(moe + "--moe-shared-expert-intermediate-size 40") == kPlain + 4 * (kSparse + 3 * 64 * 40));
+  // GPT-2's way: biases, positions, tied, 4 h wide; 64 * (4 + 2 * 4) * 16 of QKV.
+  constexpr std::int64_t kOld = 64 * 192 + 192 + 64 * 64 + 64 + 64 * 256 + 256 + 256 * 64 + 64 + 4 * 64;
+  CHECK(parameters("--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+                   "--max-position-embeddings 48 --vocab-size 1000") == 4 * kOld + 1024 * 64 + 48 * 64 + 2 * 64);
+  // Latent attention: q 64 -> 24 -> 4 * 12, kv 64 -> 16 + 4 and 16 -> 4 * (8 + 8), proj 32 -> 64, norms of 24 and 16.
+  CHECK(parameters(kModel + "--multi-latent-attention --q-lora-rank 24 --kv-lora-rank 16 --qk-head-dim 8 "
+                            "--qk-pos-emb-head-dim 4 --v-head-dim 8") ==
+        kPlain + 4 * (64 * 24 + 24 + 24 * 48 + 64 * 20 + 16 + 16 * 64 + 32 * 64 - 64 * 128 - 64 * 64));
+}
+
+TEST_CASE("launch: megatron's stages are written as layers of the model file", "[unit][io][launch]") {
+  const std::string two = "--micro-batch-size 1 --pipeline-model-parallel-size 2 " + kModel;
+  // A block is 10 layers (norm, qkv, rotary, attention, proj, add, norm, fc1, swiglu, fc2, add: 11), the table one, the
+  // end three.
+  const LaunchImport even = megatron(two);
+  CHECK(value(even, "parallel.layers_per_stage") == "23-25");
+  CHECK(value(megatron(two + "--decoder-first-pipeline-num-layers 1"), "parallel.layers_per_stage") == "12-36");
+  CHECK_THAT(refused(LaunchFormat::kMegatron, "--micro-batch-size 1 --pipeline-model-parallel-size 3 " + kModel),
+             Contains("4 blocks on 3 stages leave a remainder"));
+  const auto text = io::write_model(*even.model);
+  REQUIRE(text);
+  const auto read = io::parse_yaml(*text, "m.yaml").and_then([](const io::Node& node) { return io::read_model(node); });
+  REQUIRE(read);
+  CHECK(read->layers.size() == 48);
+}
+
+TEST_CASE("launch: megatron, a model that is not all there is asked for", "[unit][io][launch]") {
+  const LaunchImport launch = megatron(
+      "--micro-batch-size 1 --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--seq-length 32 --max-position-embeddings 32 --tokenizer-type GPT2BPETokenizer");
+  CHECK_FALSE(launch.model);
+  CHECK(value(launch, "model") == "?");
+  CHECK_THAT(write_scenario(launch, "t", ""), Contains("--vocab-size N at the import"));
+  LaunchOptions options;
+  options.vocabulary = 50257;
+  CHECK(megatron("--micro-batch-size 1 --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+                 "--max-position-embeddings 32 --tokenizer-type GPT2BPETokenizer",
+                 options)
+            .model);
+}
+
+TEST_CASE("launch: megatron's faults have their place", "[unit][io][launch]") {
+  const auto fault = [](const std::string& text) { return refused(LaunchFormat::kMegatron, text, "train.sh"); };
+  CHECK_THAT(fault("echo hello"), Contains("no Megatron-LM arguments found"));
+  CHECK_THAT(fault("a.py --micro-batch-size 1 \\\n  --tensor-model-parallel-size four"),
+             Contains("train.sh:2:3: error: '--tensor-model-parallel-size four'") && Contains("whole number from 1"));
+  CHECK_THAT(fault("a.py --micro-batch-size -1"), Contains("--micro-batch-size -1"));
+  CHECK_THAT(fault("a.py --micro-batch-size 0"), Contains("from 1 to"));
+  CHECK_THAT(fault("a.py --micro-batch-size 1 --num-layers 2\nb.py --micro-batch-size 2 --num-layers 4\n"),
+             Contains("2 commands with Megatron-LM arguments") && Contains("train.sh:2:1"));
+  CHECK_THAT(fault("A=(--micro-batch-size 1\n"), Contains("train.sh:1:3") && Contains("is not closed"));
+  CHECK_THAT(fault("a.py --num-layers \"4\n"), Contains("train.sh:1:19") && Contains("is not closed"));
+  CHECK_THAT(fault("if [ 1 = 1 ]; then\na.py --num-layers 4 --micro-batch-size 1\n"), Contains("'fi' is missing"));
+  CHECK_THAT(fault("a.py --micro-batch-size 1 --fp16 --bf16"), Contains("both --bf16 and --fp16"));
+  CHECK_THAT(fault("a.py --micro-batch-size 1 --hybrid-override-pattern M-M*"), Contains("hybrid (Mamba)"));
+  CHECK_THAT(fault("a.py --micro-batch-size 1 --num-layers 30 --pipeline-model-parallel-size 4 "
+                   "--num-layers-per-virtual-pipeline-stage 4"),
+             Contains("30 layers on 4 stages"));
+  CHECK_THAT(fault("a.py --micro-batch-size 1 --recompute-granularity most"), Contains("valid: selective, full"));
+}
+
+TEST_CASE("launch: deepspeed", "[unit][io][launch]") {
+  const auto read = [](const std::string& text) { return taken(LaunchFormat::kDeepSpeed, text, {}, "ds.json"); };
+  const LaunchImport launch = read(R"({
+    "train_batch_size": 512, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
+    "bf16": {"enabled": true}, "gradient_clipping": 1.0,
+    "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 5e8,
+                          "offload_optimizer": {"device": "cpu", "pin_memory": true}, "zero_quantized_weights": true}})");
+  CHECK(value(launch, "batch") == "2");
+  CHECK(value(launch, "global_batch") == "512");
+  // 512 / 2 / 4
+  CHECK(value(launch, "parallel.data") == "64");
+  CHECK(value(launch, "parallel.zero") == "2");
+  CHECK(value(launch, "parallel.offload_optimizer") == "yes");
+  CHECK(value(launch, "parallel.states") == "mixed-16");
+  // 5e8 gradients of 2 bytes
+  CHECK(value(launch, "strategy.bucket") == "1000000000 B");
+  CHECK(value(launch, "overlap") == "backward");
+  CHECK_THAT(left_out(launch), Contains("ds.json:5") && Contains("zero_quantized_weights"));
+
+  const LaunchImport automatic = read(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto", "fp16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}})");
+  CHECK(value(automatic, "batch") == "?");
+  CHECK(value(automatic, "strategy.accumulation") == "?");
+  CHECK(value(automatic, "precision") == "?");
+  CHECK(value(automatic, "parallel.zero") == "3");
+  // DeepSpeed's own: stage 3 overlaps, 1 and 2 do not.
+  CHECK(value(automatic, "overlap") == "backward");
+  CHECK(value(read(R"({"train_batch_size": 8, "zero_optimization": {"stage": 1}})"), "overlap") == "none");
+
+  const auto fault = [](const std::string& text) { return refused(LaunchFormat::kDeepSpeed, text, "ds.json"); };
+  CHECK_THAT(fault(R"({"zero_optimization": {"stage": 4}})"), Contains("ds.json:1") && Contains("valid: 0, 1, 2, 3"));
+  CHECK_THAT(
+      fault(R"({"train_batch_size": 10, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})"),
+      Contains("no multiple of 4 x 2"));
+  CHECK_THAT(fault(R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})"), Contains("keep one"));
+  CHECK_THAT(fault(R"({"train_batch_size": -4})"), Contains("whole number from 1"));
+  CHECK_THAT(fault(R"({"name": "x"})"), Contains("no DeepSpeed configuration"));
+  CHECK_THAT(fault(R"({"train_batch_size": 4,})"), Contains("is not JSON"));
+}
+
+TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
+  const auto read = [](const std::string& text) { return taken(LaunchFormat::kTorchtitan, text, {}, "t.toml"); };
+  const LaunchImport launch = read(
+      "[model]\nname = \"llama3\"\nflavor = \"70B\"\nconverters = [\"float8\"]\n[training]\nlocal_batch_size = 16\n"
+      "seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 8\ndata_parallel_replicate_degree = 2\n"
+      "tensor_parallel_degree = 8\npipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 2\n"
+      "pipeline_parallel_schedule = \"Interleaved1F1B\"\nenable_async_tensor_parallel = true\n"
+      "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"3\"\n");
+  CHECK(value(launch, "model") == "llama_3_1_70b");
+  CHECK(value(launch, "model.sequence") == "8192");
+  CHECK(value(launch, "parallel.zero") == "3");
+  CHECK(value(launch, "parallel.data") == "16");
+  CHECK(value(launch, "parallel.shard_ranks") == "8");
+  // Unless told otherwise, weights stay gathered where there is a pipeline.
+  CHECK(value(launch, "parallel.reshard") == "no");
+  CHECK(value(launch, "parallel.schedule") == "interleaved");
+  CHECK(value(launch, "parallel.overlap_tensor") == "yes");
+  CHECK(value(launch, "parallel.recompute") == "full");
+  CHECK(value(launch, "parallel.recompute_every") == "3");
+  CHECK(value(launch, "precision") == "fp8");
+  CHECK(value(launch, "batch") == "2");
+  // 16 samples in micro-batches of 2.
+  CHECK(value(launch, "strategy.accumulation") == "8");
+  CHECK_THAT(write_scenario(launch, "t", ""), Contains("model:\n  name: llama_3_1_70b"));
+
+  const LaunchImport small = read(
+      "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n[training]\nbatch_size = 8\n"
+      "[parallelism]\ndata_parallel_replicate_degree = 2\n");
+  CHECK(value(small, "model") == "?");
+  CHECK(value(small, "batch") == "8");
+  CHECK(value(small, "parallel.shard_ranks") == "?");
+  CHECK(value(small, "parallel.reshard") == "yes");
+  CHECK(value(small, "precision") == "bf16");
+  CHECK(value(read("[training]\nlocal_batch_size = 1\n[parallelism]\ndata_parallel_shard_degree = 1\n"),
+              "parallel.zero") == "0");
+
+  const auto fault = [](const std::string& text) { return refused(LaunchFormat::kTorchtitan, text, "t.toml"); };
+  CHECK_THAT(fault("[training]\nlocal_batch_size = \n"), Contains("t.toml:2") && Contains("is not TOML"));
+  CHECK_THAT(fault("[training]\nlocal_batch_size = \"many\"\n"), Contains("t.toml:2:20") && Contains("whole number"));
+  CHECK_THAT(fault("[training]\nlocal_batch_size = 1\n[activation_checkpoint]\nmode = \"some\"\n"),
+             Contains("valid: none, selective, full"));
+  CHECK_THAT(fault("[tool]\nx = 1\n"), Contains("no torchtitan configuration"));
+}
+
+TEST_CASE("launch: accelerate", "[unit][io][launch]") {
+  const auto read = [](const std::string& text) { return taken(LaunchFormat::kAccelerate, text, {}, "a.yaml"); };
+  const std::string head =
+      "distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 4\nnum_processes: 32\nfsdp_config:\n";
+  const LaunchImport hybrid =
+      read(head + "  fsdp_sharding_strategy: HYBRID_SHARD\n  fsdp_activation_checkpointing: true\n");
+  CHECK(value(hybrid, "nodes") == "4");
+  CHECK(value(hybrid, "gpus_per_node") == "8");
+  CHECK(value(hybrid, "parallel.zero") == "3");
+  CHECK(value(hybrid, "parallel.shard_ranks") == "8");
+  CHECK(value(hybrid, "parallel.recompute") == "full");
+  CHECK(value(hybrid, "batch") == "?");
+  CHECK(value(read(head + "  fsdp_sharding_strategy: 2\n"), "parallel.reshard") == "no");
+  CHECK(value(read(head + "  fsdp_sharding_strategy: NO_SHARD\n"), "parallel.zero") == "0");
+  CHECK(value(read(head + "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n"), "parallel.reshard") == "no");
+  CHECK(value(read("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n"), "parallel.zero") == "2");
+  const auto fault = [](const std::string& text) { return refused(LaunchFormat::kAccelerate, text, "a.yaml"); };
+  CHECK_THAT(fault(head + "  fsdp_sharding_strategy: SOME\n"), Contains("a.yaml:6") && Contains("FULL_SHARD"));
+  CHECK_THAT(fault("distributed_type: MEGATRON_LM\n"), Contains("ddlsim import megatron"));
+  CHECK_THAT(fault("distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: x.json}\n"),
+             Contains("import that one"));
+  CHECK_THAT(fault("a: 1\n"), Contains("no accelerate configuration"));
+}
+
+TEST_CASE("launch: what is stated wins, and models that files name exist", "[unit][io][launch]") {
+  LaunchOptions options;
+  options.stated = {{"batch", "7"}, {"node", "dgx-h100"}};
+  const LaunchImport launch = megatron("--micro-batch-size 2 --num-layers 4", options);
+  CHECK(value(launch, "batch") == "7");
+  CHECK(value(launch, "node") == "dgx-h100");
+  for (const auto& [name, flavour] :
+       {std::pair{"llama3", "8B"}, {"llama3", "70B"}, {"deepseek_v3", "671B"}, {"qwen3", "8B"}}) {
+    const LaunchImport titan =
+        taken(LaunchFormat::kTorchtitan, std::string("[model]\nname = \"") + name + "\"\nflavor = \"" + flavour +
+                                             "\"\n[training]\nlocal_batch_size = 1\n");
+    CHECK(test::catalog().knows(io::Kind::kModels, value(titan, "model")));
+  }
+}
