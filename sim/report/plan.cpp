@@ -57,7 +57,7 @@ Json json_of(const PlanSettings& plan) {
 }
 
 Json json_of(const answer::PlannedJob& job) {
-  Json json{{"plan", json_of(job.plan)}, {"prediction", to_json(job.prediction)}};
+  Json json{{"plan", json_of(job.plan)}, {"prediction", report::to_json(job.prediction)}};
   if (job.cost) json["cost_usd"] = job.cost->in(dollars);
   return json;
 }
