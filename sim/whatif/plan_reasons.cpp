@@ -92,7 +92,7 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
   for (const TooLarge& one : too_large) {
     if (one.bound >= least || tried == kTried) break;
     if (one.memory > capacity * kMostTimes) continue;
-    const Split& split = space.candidates()[one.index].split;
+    const Split split = space.split(one.id);
     const Scenario job = space.with(split);
     auto plan = plan::lower(job);
     if (!plan || fullest(*plan) > capacity * kMostTimes) continue;
@@ -122,19 +122,24 @@ std::string what_is_missing(const plan::StepPlan& plan, DataSize capacity) {
 /// The plan that holds least, by the ledger of the lowering; nothing where none is legal, or in time.
 std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, const Clock& clock, Time deadline) {
   PlanBounds bounds(space);
-  std::vector<std::pair<DataSize, std::size_t>> order;
-  for (std::size_t i = 0; i < space.candidates().size() && clock() < deadline; ++i) {
-    order.emplace_back(bounds.memory(space.candidates()[i]), i);
+  std::vector<std::pair<DataSize, PlanId>> order;
+  for (std::uint32_t f = 0; f < space.families().size() && clock() < deadline; ++f) {
+    const PlanFamily& family = space.families()[f];
+    const std::vector<Split> members = space.members(family);
+    for (std::uint32_t m = 0; m < members.size(); ++m) {
+      const DataSize bound = bounds.memory(members[m], family.shape);
+      if (bound != DataSize::infinity()) order.push_back({bound, {f, m}});
+    }
   }
   std::sort(order.begin(), order.end());
   std::optional<TooLarge> least;
-  for (const auto& [bound, index] : order) {
+  for (const auto& [bound, id] : order) {
     if (clock() >= deadline || (least && (bound >= least->memory || least->memory <= enough))) break;
-    if (bound == DataSize::infinity()) break;
-    const auto plan = plan::lower(space.with(space.candidates()[index].split));
+    if (enough > DataSize::zero() && bound > enough) break;
+    const auto plan = plan::lower(space.with(space.split(id)));
     if (!plan) continue;
     const DataSize memory = fullest(*plan);
-    if (!least || memory < least->memory) least = {.index = index, .bound = {}, .memory = memory, .exact = true};
+    if (!least || memory < least->memory) least = {.id = id, .bound = {}, .memory = memory, .exact = true};
   }
   return least;
 }
@@ -226,7 +231,7 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
               {},
               {}};
   if (const auto least = holds_least(space, DataSize::zero(), clock, deadline)) {
-    const Split& split = space.candidates()[least->index].split;
+    const Split split = space.split(least->id);
     error.message +=
         fmt::format(": the plan that holds least needs {} of {} per GPU", to_text(least->memory), to_text(capacity));
     std::string text;
@@ -238,8 +243,8 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
   }
   // Every number of servers from there on: what fits need not double.
   constexpr std::int64_t kMost = 1 << 14;
-  for (std::int64_t nodes = std::max(cluster.nodes + 1, fewest_nodes(space)); nodes <= kMost && clock() < deadline;
-       ++nodes) {
+  std::int64_t nodes = std::max(cluster.nodes + 1, fewest_nodes(space));
+  for (; nodes <= kMost && clock() < deadline; ++nodes) {
     const PlanSpace larger = space.on(nodes);
     const auto least = holds_least(larger, capacity, clock, deadline);
     if (!least || least->memory > capacity) continue;
@@ -247,10 +252,10 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
                                       cluster.node.name, to_text(nodes * cluster.gpus_per_node)));
     return error;
   }
-  error.notes.push_back(fmt::format(
-      "up to the {} that were looked at, no number of these servers is enough: smaller samples, other GPUs, "
-      "parallel.recompute or parallel.offload_optimizer may help",
-      clock() < deadline ? "16,384" : "numbers"));
+  error.notes.push_back(
+      fmt::format("no number of these servers up to {} is enough, as far as was looked: smaller samples, other GPUs, "
+                  "parallel.recompute or parallel.offload_optimizer may help",
+                  to_text(nodes - 1)));
   return error;
 }
 

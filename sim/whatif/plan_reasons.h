@@ -16,7 +16,7 @@ namespace ddlsim::whatif {
 
 /// A plan that needs more memory than a GPU has.
 struct TooLarge {
-  std::size_t index = 0;
+  PlanId id;
   Time bound{};       // its step takes at least that
   DataSize memory{};  // it holds at least that
   bool exact = false;

@@ -3,8 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "ddlsim/cost/price.h"
@@ -23,7 +26,7 @@ using answer::PlanObjective;
 
 /// A plan whose step is known.
 struct Tried {
-  std::size_t index = 0;
+  PlanId id;
   Time step{};
   DataSize memory{};
   Money cost{};
@@ -31,7 +34,7 @@ struct Tried {
   double second = 0;  // among equals
 
   friend bool operator<(const Tried& a, const Tried& b) {
-    return std::tie(a.value, a.second, a.index) < std::tie(b.value, b.second, b.index);
+    return std::tie(a.value, a.second, a.id) < std::tie(b.value, b.second, b.id);
   }
 };
 
@@ -53,14 +56,14 @@ class PlanSearch {
   void fill(answer::PlanChoice& choice) const;
 
  private:
-  /// How closely a plan was looked at.
-  enum class Known { kKernels, kExchange };
+  /// How closely a family of plans, or one of them, was looked at.
+  enum class Known : std::uint8_t { kSimple, kMean, kKernels, kExchange };
   struct Open {
     double key = 0;
-    std::size_t index = 0;
-    Known known = Known::kKernels;
     Time bound{};
-    friend bool operator>(const Open& a, const Open& b) { return std::tie(a.key, a.index) > std::tie(b.key, b.index); }
+    PlanId id;
+    Known known = Known::kSimple;
+    friend bool operator>(const Open& a, const Open& b) { return std::tie(a.key, a.id) > std::tie(b.key, b.id); }
   };
 
   [[nodiscard]] double key_of(const Split& split, Time bound, DataSize memory) const;
@@ -68,16 +71,24 @@ class PlanSearch {
     return price_ * static_cast<double>(split.nodes) * step;
   }
   [[nodiscard]] bool wanted(const Split& split, double key, Time bound, DataSize memory) const;
-  void look_closer(const Open& open, std::vector<Open>& closer);
-  void try_plan(std::size_t index, Time bound);
-  void keep_too_large(std::size_t index, Time bound, DataSize memory, bool exact);
+  void open_all(const Clock& clock, Time deadline);
+  void look_closer(const Open& open);
+  void look_at_members(const Open& open);
+  void try_plan(const Open& open, const Split& split);
+  void push(const Split& split, Time bound, DataSize memory, PlanId id, Known known) {
+    open_.push({key_of(split, bound, memory), bound, id, known});
+  }
+  void keep_too_large(PlanId id, Time bound, DataSize memory, bool exact, std::int64_t plans = 1);
   void keep(const Tried& tried);
+  [[nodiscard]] Tried tried_of(PlanId id, const Split& split, Time step, DataSize memory) const;
+  [[nodiscard]] DataSize least_memory(const PlanFamily& family);
 
   const PlanSpace& space_;
   const PlanOptions& options_;
   PlanBounds bounds_;
   DataSize capacity_;
   PriceRate price_;
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
   std::vector<Tried> best_;   // sorted, as many as are shown
   std::vector<Tried> front_;  // dominated by none
   std::vector<TooLarge> too_large_;
@@ -105,9 +116,9 @@ bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize mem
   });
 }
 
-void PlanSearch::keep_too_large(std::size_t index, Time bound, DataSize memory, bool exact) {
-  ++not_fitting_;
-  const TooLarge one{.index = index, .bound = bound, .memory = memory, .exact = exact};
+void PlanSearch::keep_too_large(PlanId id, Time bound, DataSize memory, bool exact, std::int64_t plans) {
+  not_fitting_ += plans;
+  const TooLarge one{.id = id, .bound = bound, .memory = memory, .exact = exact};
   constexpr std::size_t kKept = 24;
   if (too_large_.size() == kKept && bound >= too_large_.back().bound) return;
   const auto at = std::upper_bound(too_large_.begin(), too_large_.end(), one,
@@ -128,8 +139,7 @@ void PlanSearch::keep(const Tried& tried) {
 }
 
 /// The plan itself: its memory by the ledger, its step by the schedule.
-void PlanSearch::try_plan(std::size_t index, Time bound) {
-  const Split& split = space_.candidates()[index].split;
+void PlanSearch::try_plan(const Open& open, const Split& split) {
   const Scenario job = space_.with(split);
   auto plan = plan::lower(job);
   if (!plan) {
@@ -138,97 +148,144 @@ void PlanSearch::try_plan(std::size_t index, Time bound) {
   }
   const DataSize memory = fullest(*plan);
   if (memory > capacity_) {
-    keep_too_large(index, bound, memory, true);
+    keep_too_large(open.id, open.bound, memory, true);
     return;
   }
-  if (!wanted(split, key_of(split, bound, memory), bound, memory)) return;
+  if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;
   const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
   if (!step) {
     ++illegal_;
     return;
   }
   ++predicted_;
-  Tried tried{.index = index, .step = *step, .memory = memory, .cost = cost_of(split, *step)};
-  tried.value = key_of(split, *step, memory);
-  tried.second = options_.objective == PlanObjective::kMemory ? step->in(seconds) : memory.in(bytes);
-  keep(tried);
+  keep(tried_of(open.id, split, *step, memory));
 }
 
-void PlanSearch::look_closer(const Open& open, std::vector<Open>& closer) {
-  const Candidate& one = space_.candidates()[open.index];
-  const DataSize memory = bounds_.memory(one);
-  if (memory > capacity_) {
-    keep_too_large(open.index, open.bound, memory, false);
+Tried PlanSearch::tried_of(PlanId id, const Split& split, Time step, DataSize memory) const {
+  Tried tried{.id = id, .step = step, .memory = memory, .cost = cost_of(split, step)};
+  tried.value = key_of(split, step, memory);
+  tried.second = options_.objective == PlanObjective::kMemory ? step.in(seconds) : memory.in(bytes);
+  return tried;
+}
+
+/// A family's plans one by one.
+void PlanSearch::look_at_members(const Open& open) {
+  const PlanFamily& family = space_.families()[open.id.family];
+  const std::vector<Split> members = space_.members(family);
+  for (std::uint32_t m = 0; m < members.size(); ++m) {
+    const PlanId id{open.id.family, m};
+    const DataSize memory = bounds_.memory(members[m], family.shape);
+    if (memory > capacity_) {
+      keep_too_large(id, open.bound, memory, false);
+      continue;
+    }
+    const Time bound = max(open.bound, bounds_.by_kernels(members[m], family.shape));
+    if (wanted(members[m], key_of(members[m], bound, memory), bound, memory)) {
+      push(members[m], bound, memory, id, Known::kKernels);
+    }
+  }
+}
+
+void PlanSearch::look_closer(const Open& open) {
+  const PlanFamily& family = space_.families()[open.id.family];
+  if (open.known == Known::kSimple) {
+    if (!wanted(family.split, open.key, open.bound, least_memory(family))) return;
+    const Time bound = max(open.bound, bounds_.by_mean(family.split, family.shape));
+    if (bound == Time::infinity()) {
+      illegal_ += family.members;
+    } else {
+      push(family.split, bound, least_memory(family), open.id, Known::kMean);
+    }
     return;
   }
-  if (!wanted(one.split, open.key, open.bound, memory)) return;
+  if (open.known == Known::kMean) {
+    if (wanted(family.split, open.key, open.bound, least_memory(family))) look_at_members(open);
+    return;
+  }
+  const Split split = space_.split(open.id);
+  const DataSize memory = bounds_.memory(split, family.shape);
+  if (!wanted(split, open.key, open.bound, memory)) return;
   if (open.known == Known::kExchange) {
-    try_plan(open.index, open.bound);
-    return;
+    try_plan(open, split);
+  } else {
+    push(split, max(open.bound, bounds_.with_exchange(split, family.shape)), memory, open.id, Known::kExchange);
   }
-  const Time bound = max(open.bound, bounds_.with_exchange(one));
-  closer.push_back({key_of(one.split, bound, memory), open.index, Known::kExchange, bound});
+}
+
+/// No member of a family holds less.
+DataSize PlanSearch::least_memory(const PlanFamily& family) {
+  Split split = family.split;
+  split.zero = 3;
+  // Of a schedule that keeps one micro-batch.
+  if (split.pipeline > 1) split.schedule = plan::PipelineSchedule::kNone;
+  return bounds_.memory(split, family.shape);
+}
+
+/// Every family, with its first bound. What needs too much memory is priced only where larger GPUs may be worth a word.
+void PlanSearch::open_all(const Clock& clock, Time deadline) {
+  constexpr double kWorthPricing = 3;
+  for (std::uint32_t f = 0; f < space_.families().size(); ++f) {
+    const PlanFamily& family = space_.families()[f];
+    if (family.members == 0) continue;
+    if (clock() >= deadline) {
+      proved_ = false;
+      return;
+    }
+    const DataSize memory = least_memory(family);
+    if (memory == DataSize::infinity()) {
+      illegal_ += family.members;
+      continue;
+    }
+    const bool fits = memory <= capacity_;
+    const bool priced = fits || (options_.explain && memory <= capacity_ * kWorthPricing);
+    const Time bound = priced ? bounds_.by_mean(family.split, family.simple) : Time::infinity();
+    if (fits) {
+      push(family.split, bound, memory, {f, 0}, Known::kSimple);
+    } else {
+      keep_too_large({f, static_cast<std::uint32_t>(family.members) - 1}, bound, memory, false, family.members);
+    }
+  }
 }
 
 void PlanSearch::best_first(const Clock& clock, Time deadline) {
-  std::vector<Open> all;
-  all.reserve(space_.candidates().size());
-  for (std::size_t i = 0; i < space_.candidates().size(); ++i) {
-    const Candidate& one = space_.candidates()[i];
-    const Time bound = bounds_.by_kernels(one);
-    if (bound == Time::infinity()) {
-      ++illegal_;
-      continue;
-    }
-    all.push_back({key_of(one.split, bound, bounds_.memory(one)), i, Known::kKernels, bound});
-  }
-  std::priority_queue<Open, std::vector<Open>, std::greater<>> open(std::greater<>{}, std::move(all));
-  std::vector<Open> closer;
-  while (!open.empty()) {
-    const Open next = open.top();
-    open.pop();
-    look_closer(next, closer);
-    for (const Open& one : closer) open.push(one);
-    closer.clear();
+  open_all(clock, deadline);
+  while (!open_.empty()) {
+    const Open next = open_.top();
+    open_.pop();
+    look_closer(next);
     if (clock() < deadline) continue;
-    proved_ = open.empty();
+    proved_ = proved_ && open_.empty();
     break;
   }
 }
 
 void PlanSearch::every_plan() {
-  for (std::size_t i = 0; i < space_.candidates().size(); ++i) {
-    const Split& split = space_.candidates()[i].split;
-    const auto prediction = predict(space_.with(split));
-    if (!prediction) {
-      ++illegal_;
-      continue;
+  for (std::uint32_t f = 0; f < space_.families().size(); ++f) {
+    const std::vector<Split> members = space_.members(space_.families()[f]);
+    for (std::uint32_t m = 0; m < members.size(); ++m) {
+      const auto prediction = predict(space_.with(members[m]));
+      if (!prediction) {
+        ++illegal_;
+      } else if (prediction->memory_per_gpu > capacity_) {
+        keep_too_large({f, m}, prediction->step_time, prediction->memory_per_gpu, true);
+      } else {
+        ++predicted_;
+        keep(tried_of({f, m}, members[m], prediction->step_time, prediction->memory_per_gpu));
+      }
     }
-    if (prediction->memory_per_gpu > capacity_) {
-      keep_too_large(i, prediction->step_time, prediction->memory_per_gpu, true);
-      continue;
-    }
-    ++predicted_;
-    Tried tried{.index = i,
-                .step = prediction->step_time,
-                .memory = prediction->memory_per_gpu,
-                .cost = cost_of(split, prediction->step_time)};
-    tried.value = key_of(split, tried.step, tried.memory);
-    tried.second = options_.objective == PlanObjective::kMemory ? tried.step.in(seconds) : tried.memory.in(bytes);
-    keep(tried);
   }
 }
 
 std::vector<Tried> PlanSearch::front() const {
   std::vector<Tried> sorted = front_;
   std::sort(sorted.begin(), sorted.end(), [](const Tried& a, const Tried& b) {
-    return std::tie(a.step, a.memory, a.index) < std::tie(b.step, b.memory, b.index);
+    return std::tie(a.step, a.memory, a.id) < std::tie(b.step, b.memory, b.id);
   });
   return sorted;
 }
 
 void PlanSearch::fill(answer::PlanChoice& choice) const {
-  choice.searched = static_cast<std::int64_t>(space_.candidates().size()) - illegal_;
+  choice.searched = space_.plans() - illegal_;
   choice.pruned = choice.searched - predicted_;
   choice.too_large = not_fitting_;
   choice.proved = proved_;
@@ -258,7 +315,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
   search.fill(choice);
   std::vector<Split> shown;
   for (const Tried& tried : search.best()) {
-    shown.push_back(space.candidates()[tried.index].split);
+    shown.push_back(space.split(tried.id));
     auto job = planned(catalog, stated, space, shown.back());
     if (!job) return tl::unexpected<Error>(job.error());
     if (shown.size() == 1) {
@@ -269,7 +326,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
   }
   const bool priced = space.base().cluster.node.price.has_value();
   for (const Tried& tried : search.front()) {
-    const Split& split = space.candidates()[tried.index].split;
+    const Split split = space.split(tried.id);
     choice.pareto.push_back({.plan = space.settings_of(split),
                              .gpus = split.nodes * space.base().cluster.gpus_per_node,
                              .step_time = tried.step,

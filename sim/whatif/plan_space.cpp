@@ -21,9 +21,12 @@ using plan::Recompute;
 constexpr std::int64_t kMostPasses = 1 << 20;  // as strategy.accumulation
 
 /// Schedules that train what one GPU would, with stages at work side by side.
-constexpr std::array kCompared{PipelineSchedule::kGpipe,        PipelineSchedule::kOneForwardOneBackward,
-                               PipelineSchedule::kInterleaved,  PipelineSchedule::kZeroBubbleH1,
-                               PipelineSchedule::kZeroBubbleH2, PipelineSchedule::kZeroBubbleV,
+constexpr std::array kCompared{PipelineSchedule::kOneForwardOneBackward,
+                               PipelineSchedule::kGpipe,
+                               PipelineSchedule::kInterleaved,
+                               PipelineSchedule::kZeroBubbleH1,
+                               PipelineSchedule::kZeroBubbleH2,
+                               PipelineSchedule::kZeroBubbleV,
                                PipelineSchedule::kDualPipe};
 
 std::vector<std::int64_t> divisors_of(std::int64_t n) {
@@ -237,8 +240,9 @@ void PlanSpace::strike_unsupported() {
 }
 
 void PlanSpace::enumerate() {
-  candidates_.clear();
+  families_.clear();
   shapes_.clear();
+  plans_ = 0;
   for (const std::int64_t nodes : node_counts_) {
     const std::int64_t gpus = nodes * base_.cluster.gpus_per_node;
     for (const std::int64_t tensor : allowed(divisors_of(gpus), range_.tensor)) {
@@ -249,14 +253,22 @@ void PlanSpace::enumerate() {
     }
   }
   std::map<ShapeKey, std::size_t> index;
-  const bool near_first = base_.parallel.order == plan::kMegatronOrder;
-  for (Candidate& one : candidates_) {
-    const Split& s = one.split;
-    const ShapeKey key{s.nodes,     s.tensor,     s.context, s.expert, s.batch, near_first ? 1 : s.pipeline,
-                       s.recompute, s.context_by, s.sequence};
+  const auto number_of = [&](const ShapeKey& key) {
     const auto [found, added] = index.emplace(key, shapes_.size());
     if (added) shapes_.push_back(key);
-    one.shape = found->second;
+    return found->second;
+  };
+  const bool near_first = base_.parallel.order == plan::kMegatronOrder;
+  const Recompute least = range_.recomputes.front();
+  for (PlanFamily& one : families_) {
+    const Split& s = one.split;
+    ShapeKey key{s.nodes,     s.tensor,     s.context, s.expert, s.batch, near_first ? 1 : s.pipeline,
+                 s.recompute, s.context_by, s.sequence};
+    one.shape = number_of(key);
+    if (least == Recompute::kNone) key.recompute = least;
+    one.simple = number_of(key);
+    one.members = static_cast<std::int64_t>(members(one).size());
+    plans_ += one.members;
   }
 }
 
@@ -285,7 +297,7 @@ void PlanSpace::enumerate_passes(Split split) {
   for (const std::int64_t batch : allowed(divisors_of(share), range_.batch)) {
     split.batch = batch;
     split.passes = share / batch;
-    if (split.passes <= kMostPasses) enumerate_schedules(split);
+    if (split.passes <= kMostPasses) enumerate_shapes(split);
   }
 }
 
@@ -298,47 +310,53 @@ std::vector<std::int64_t> PlanSpace::chunks_for(std::int64_t stages) const {
   return chunks;
 }
 
-void PlanSpace::enumerate_schedules(const Split& split) {
-  if (split.pipeline == 1) {
-    enumerate_states(split);
-    return;
-  }
-  for (const PipelineSchedule schedule : range_.schedules) {
-    Split one = split;
-    one.schedule = schedule;
-    if (schedule != PipelineSchedule::kInterleaved) {
-      one.virtual_stages = range_.virtual_stages.empty() ? 1 : range_.virtual_stages.front();
-      enumerate_states(one);
-      continue;
-    }
-    for (const std::int64_t chunks : chunks_for(split.pipeline)) {
-      one.virtual_stages = chunks;
-      enumerate_states(one);
-    }
-  }
-}
-
-void PlanSpace::enumerate_states(const Split& split) {
-  Split one = split;
-  for (const int zero : range_.zeros) {
-    if (zero > 0 && split.data == 1 && range_.zeros.size() > 1) continue;
-    one.zero = zero;
-    for (const Recompute recompute : range_.recomputes) {
-      one.recompute = recompute;
-      for (const bool sequence : range_.sequences) {
-        if (sequence && split.tensor == 1 && range_.sequences.size() > 1) continue;
-        one.sequence = sequence;
-        for (const plan::ContextBy by : range_.context_ways) {
-          one.context_by = by;
-          add(one);
-          if (split.context == 1) break;
-        }
+void PlanSpace::enumerate_shapes(Split split) {
+  for (const Recompute recompute : range_.recomputes) {
+    split.recompute = recompute;
+    for (const bool sequence : range_.sequences) {
+      if (sequence && split.tensor == 1 && range_.sequences.size() > 1) continue;
+      split.sequence = sequence;
+      for (const plan::ContextBy by : range_.context_ways) {
+        split.context_by = by;
+        families_.push_back({.split = split, .members = 0});
+        if (split.context == 1) break;
       }
     }
   }
 }
 
-void PlanSpace::add(const Split& split) { candidates_.push_back({split}); }
+std::vector<int> PlanSpace::zeros_for(const Split& split) const {
+  if (range_.zeros.size() < 2 || split.data > 1) return range_.zeros;
+  return {range_.zeros.front()};
+}
+
+std::vector<Split> PlanSpace::members(const PlanFamily& family) const {
+  std::vector<Split> all;
+  const auto add = [&](Split split) {
+    for (const int zero : zeros_for(split)) {
+      split.zero = zero;
+      all.push_back(split);
+    }
+  };
+  if (family.split.pipeline == 1) {
+    add(family.split);
+    return all;
+  }
+  for (const PipelineSchedule schedule : range_.schedules) {
+    Split one = family.split;
+    one.schedule = schedule;
+    if (schedule != PipelineSchedule::kInterleaved) {
+      one.virtual_stages = range_.virtual_stages.empty() ? 1 : range_.virtual_stages.front();
+      add(one);
+      continue;
+    }
+    for (const std::int64_t chunks : chunks_for(one.pipeline)) {
+      one.virtual_stages = chunks;
+      add(one);
+    }
+  }
+  return all;
+}
 
 Scenario PlanSpace::with(const Split& split) const {
   Scenario job = base_;
@@ -371,6 +389,7 @@ Scenario PlanSpace::with(const ShapeKey& shape) const {
                             .recompute = shape.recompute,
                             .context_by = shape.context_by,
                             .sequence = shape.sequence});
+  if (shape.stages == 1) job.parallel.cuts.clear();
   return job;
 }
 
@@ -414,8 +433,10 @@ std::vector<std::string> PlanSpace::legal_values(PlanRange without, std::string_
   space.enumerate();
   std::set<std::int64_t> values;
   std::set<ShapeKey> refused;
-  for (const Candidate& one : space.candidates_) {
-    const Split& s = one.split;
+  for (const PlanFamily& one : space.families_) {
+    const std::vector<Split> members = space.members(one);
+    if (members.empty()) continue;
+    const Split& s = members.front();
     const std::int64_t value = path == "parallel.tensor"     ? s.tensor
                                : path == "parallel.context"  ? s.context
                                : path == "parallel.expert"   ? s.expert
@@ -454,8 +475,10 @@ Error PlanSpace::nothing_legal() const {
     }
   };
   // What a plan that is as stated is refused for.
-  for (const Candidate& one : candidates_) {
-    const auto plan = plan::lower(with(one.split));
+  for (const PlanFamily& one : families_) {
+    const std::vector<Split> all = members(one);
+    if (all.empty()) continue;
+    const auto plan = plan::lower(with(all.front()));
     if (plan) continue;
     error.message += ": " + plan.error().message;
     error.notes = plan.error().notes;

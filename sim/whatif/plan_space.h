@@ -49,9 +49,20 @@ struct ShapeKey {
   friend auto operator<=>(const ShapeKey&, const ShapeKey&) = default;
 };
 
-struct Candidate {
+/// Plans that differ in their schedule, its chunks and `zero` alone.
+struct PlanFamily {
   Split split;
-  std::size_t shape = 0;  // of PlanSpace::shapes
+  std::size_t shape = 0;   // of PlanSpace::shapes
+  std::size_t simple = 0;  // the shape that computes nothing again: it takes no longer, and holds no less
+  std::int64_t members = 1;
+};
+
+/// A plan: a family and a member of it, in an order in which plans are numbered.
+struct PlanId {
+  std::uint32_t family = 0;
+  std::uint32_t member = 0;
+
+  friend auto operator<=>(const PlanId&, const PlanId&) = default;
 };
 
 /// The values among which plans choose; one of each that is stated.
@@ -73,7 +84,10 @@ class PlanSpace {
 
   [[nodiscard]] const Scenario& base() const { return base_; }
   [[nodiscard]] std::int64_t global_batch() const { return global_batch_; }
-  [[nodiscard]] const std::vector<Candidate>& candidates() const { return candidates_; }
+  [[nodiscard]] const std::vector<PlanFamily>& families() const { return families_; }
+  [[nodiscard]] std::int64_t plans() const { return plans_; }
+  [[nodiscard]] std::vector<Split> members(const PlanFamily& family) const;
+  [[nodiscard]] Split split(PlanId id) const { return members(families_[id.family])[id.member]; }
   [[nodiscard]] const std::vector<ShapeKey>& shapes() const { return shapes_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
@@ -92,9 +106,8 @@ class PlanSpace {
   void enumerate();
   void enumerate_ranks(Split split);
   void enumerate_passes(Split split);
-  void enumerate_schedules(const Split& split);
-  void enumerate_states(const Split& split);
-  void add(const Split& split);
+  void enumerate_shapes(Split split);
+  [[nodiscard]] std::vector<int> zeros_for(const Split& split) const;
   void strike_unsupported();
   [[nodiscard]] bool supports(const Split& split) const;
   [[nodiscard]] std::vector<std::int64_t> chunks_for(std::int64_t stages) const;
@@ -107,7 +120,8 @@ class PlanSpace {
   std::int64_t blocks_ = 0;  // of the model, alike: as many as it has attentions
   bool cuts_tensors_ =
       false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank
-  std::vector<Candidate> candidates_;
+  std::vector<PlanFamily> families_;
+  std::int64_t plans_ = 0;
   std::vector<ShapeKey> shapes_;
   std::vector<std::string> notes_;
   std::vector<std::string> stated_;  // paths
