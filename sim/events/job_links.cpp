@@ -19,14 +19,6 @@ struct JobLinks::Stand {
 
 namespace {
 
-/// Ranks that differ along one axis alone share what is left of their number without it.
-std::int64_t group_of_rank(const plan::Grid& grid, plan::Axis axis, std::int64_t rank) {
-  std::int64_t inner = 1;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(axis); ++i) inner *= grid.along[i];
-  const std::int64_t span = inner * grid.at(axis);
-  return rank / span * span + rank % inner;
-}
-
 struct Span {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -145,7 +137,7 @@ std::vector<std::vector<std::size_t>> JobLinks::groups_on(const Stand& stand, st
   const plan::StepPlan& plan = *job_.step->plan;
   std::map<std::int64_t, std::vector<std::size_t>> members;
   for (std::int64_t i = 0; i < stand.count; ++i) {
-    const std::int64_t key = folds() ? 0 : group_of_rank(plan.grid, plan.groups[group].along, stand.first + i);
+    const std::int64_t key = folds() ? 0 : plan::group_number(plan.grid, plan.groups[group], stand.first + i);
     members[key].push_back(static_cast<std::size_t>(i));
   }
   std::vector<std::vector<std::size_t>> groups;

@@ -42,6 +42,10 @@ Expected<void> check_job(const SimulatedJob& job, bool alone) {
     const bool nominal = std::all_of(plan.classes.begin(), plan.classes.end(),
                                      [](const plan::RankClass& one) { return one.slowness == 1; });
     if (!nominal) return unsupported("a split model on GPUs of two speeds", "use GPUs of one speed");
+    if (plan.classes.size() > 1 && plan.grid.order.back() != plan::Axis::kPipeline) {
+      return unsupported("stages whose ranks do not follow each other are not simulated",
+                         "use fidelity analytic, or a parallel.order that ends with pp");
+    }
   }
   if (plan.exchange.overlap == plan::Overlap::kIdeal) {
     return unsupported("ideal overlap is a bound, not a schedule: there are no events to simulate",

@@ -166,7 +166,8 @@ LayerSums layer_sums(const cost::PricedStep& step, std::size_t rank_class) {
   for (std::size_t r = 0; r < step.plan->rows.size(); ++r) {
     const plan::Row& row = step.plan->rows[r];
     if (row.rank_class != rank_class) continue;
-    const Time took = step.rows[r].encoding + step.rows[r].once * static_cast<double>(row.count);
+    const Time alone = step.rows[r].once * static_cast<double>(row.count);
+    const Time took = step.rows[r].encoding + max(alone - step.rows[r].hidden, Time::zero());
     // Of the layer that it is there for: it stays with that layer wherever stages are cut.
     const bool for_layer = row.needed.at == Moment::kForward || row.needed.at == Moment::kBackward;
     const plan::Point& point = for_layer ? row.needed : row.ready;
@@ -337,7 +338,7 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) const {
   if (!plan || !plain_exchange(space_.base()) || plan->servers) return {.bounds = false, .stages = {}};
   // What stands in the way of kernels is the shape's, what crosses stages the schedule's.
   std::erase_if(plan->rows, [](const plan::Row& row) {
-    return row.rank_class != row.needed_by || (row.every_pass && row.in_the_way);
+    return row.rank_class != row.needed_by || (row.every_pass && row.in_the_way) || row.beside != 0;
   });
   for (plan::RankClass& one : plan->classes) one.chunk.count = 0;
   const auto step = priced(job, std::move(*plan));

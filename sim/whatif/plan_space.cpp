@@ -326,7 +326,7 @@ void PlanSpace::enumerate_shapes(Split split) {
 }
 
 std::vector<int> PlanSpace::zeros_for(const Split& split) const {
-  if (range_.zeros.size() < 2 || split.data > 1) return range_.zeros;
+  if (range_.zeros.size() < 2 || split.data * split.context > 1) return range_.zeros;
   return {range_.zeros.front()};
 }
 
