@@ -53,6 +53,7 @@ class PlanSearch {
   [[nodiscard]] const std::vector<Tried>& best() const { return best_; }
   [[nodiscard]] std::vector<Tried> front() const;
   [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_; }
+  [[nodiscard]] bool proved() const { return proved_; }
   void fill(answer::PlanChoice& choice) const;
 
  private:
@@ -266,7 +267,7 @@ void PlanSearch::every_plan() {
       const auto prediction = predict(space_.with(members[m]));
       if (!prediction) {
         ++illegal_;
-      } else if (prediction->memory_per_gpu > capacity_) {
+      } else if (prediction->fits == false) {
         keep_too_large({f, m}, prediction->step_time, prediction->memory_per_gpu, true);
       } else {
         ++predicted_;
@@ -289,6 +290,20 @@ void PlanSearch::fill(answer::PlanChoice& choice) const {
   choice.pruned = choice.searched - predicted_;
   choice.too_large = not_fitting_;
   choice.proved = proved_;
+}
+
+/// Why nothing is shown.
+Error none_found(const PlanSpace& space, const PlanSearch& search, const PlanOptions& options, const Clock& clock,
+                 Time start) {
+  if (!search.proved()) {
+    return Error{ErrorCode::kInfeasible,
+                 fmt::format("no plan was found in {}", to_text(options.limit)),
+                 {},
+                 {"give it more time (--limit), or state some of the plan (--tp, --pp, --zero, ...)"},
+                 {}};
+  }
+  if (search.too_large().empty()) return space.nothing_legal();
+  return fits_nowhere(space, clock, start + options.limit);
 }
 
 /// A plan's whole prediction: that of a scenario which is told its settings.
@@ -355,8 +370,7 @@ Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<
   PlanSearch search(*space, options);
   search.best_first(clock, start + options.limit);
   if (search.best().empty()) {
-    if (search.too_large().empty()) return tl::unexpected<Error>(space->nothing_legal());
-    return tl::unexpected<Error>(fits_nowhere(*space, clock, start + options.limit));
+    return tl::unexpected<Error>(none_found(*space, search, options, clock, start));
   }
   const Time searched = clock();
   auto choice = answer_of(catalog, stated, *space, search, options);
@@ -372,8 +386,7 @@ Expected<answer::PlanChoice> try_every_plan(const io::Catalog& catalog, std::spa
   PlanSearch search(*space, options);
   search.every_plan();
   if (search.best().empty()) {
-    if (search.too_large().empty()) return tl::unexpected<Error>(space->nothing_legal());
-    return tl::unexpected<Error>(fits_nowhere(*space, clock, start + options.limit));
+    return tl::unexpected<Error>(none_found(*space, search, options, clock, start));
   }
   const Time searched = clock();
   auto choice = answer_of(catalog, stated, *space, search, options);

@@ -142,9 +142,18 @@ TEST_CASE("plan search: a model that fits nowhere says what would hold it", "[un
 TEST_CASE("plan search: a limit of time answers with the best so far", "[unit][whatif]") {
   double now = 0;
   const auto clock = [&] { return seconds(now += 1); };
-  const auto choice = search_plans(catalog(), job({}), {.limit = seconds(30), .explain = false}, clock).value();
+  const auto whole = search_plans(catalog(), job({}), {.limit = seconds(1e9), .explain = false}, clock).value();
+  CHECK(whole.proved);
+  // The same search, ended a few looks at the clock before it would end by itself.
+  const double looks = now - 1;
+  now = 0;
+  const auto choice = search_plans(catalog(), job({}), {.limit = seconds(looks - 4), .explain = false}, clock).value();
   CHECK_FALSE(choice.proved);
-  CHECK(choice.best.prediction.step_time > Time::zero());
+  CHECK(choice.best.prediction.step_time >= whole.best.prediction.step_time);
+  now = 0;
+  const auto none = search_plans(catalog(), job({}), {.limit = seconds(2), .explain = false}, clock);
+  REQUIRE_FALSE(none);
+  CHECK_THAT(to_string(none.error()), Contains("no plan was found in 2 s"));
 }
 
 TEST_CASE("plan search: why the best wins, and what would change it", "[unit][whatif]") {
