@@ -207,12 +207,26 @@ class Pricing {
     return exchange.fusion && !exchange.priority && row.op == primitives::CollectiveOp::kAllReduce && row.group == 0;
   }
 
+  /// One GPU's copy while no other uses its link to the host.
+  [[nodiscard]] Bandwidth alone_on_pcie(const ReachedRates& rates) const {
+    return min(rates.host_link, job_.cluster.node.pcie.bandwidth * (job_.efficiency.pcie * variation_.pcie));
+  }
+
+  [[nodiscard]] Time hidden_by(const PricedStep& step, const plan::Row& row) const {
+    if (row.beside == 0) return Time::zero();
+    const PricedClass& layers = step.classes[row.rank_class];
+    const bool forward = row.needed.at == plan::Moment::kForward;
+    const std::size_t last = layers.backward.size() - 1;
+    return (forward ? layers.forward[row.needed.layer] : layers.backward[last - row.needed.layer]).time * row.beside;
+  }
+
   [[nodiscard]] PricedRow row_of(const PricedStep& step, const plan::Row& row) const {
     PricedRow priced;
     const auto& group = step.groups[row.group];
     const double ranks = group ? static_cast<double>(group->communicator().gpus) : 1.0;
     priced.encoding = (row.encoded + row.encoded_per_rank * ranks) / step.rates.device.memory +
                       row.encoding / step.rates.device.compute;
+    priced.hidden = hidden_by(step, row);
     switch (row.kind) {
       case plan::RowKind::kCollective:
         // What a coordinator fuses has no price of its own.
@@ -222,7 +236,9 @@ class Pricing {
         break;
       case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;
       case plan::RowKind::kCopy:
-      case plan::RowKind::kCopyBack: priced.once = row.size / step.rates.pcie_share; break;
+      case plan::RowKind::kCopyBack:
+        priced.once = row.size / (row.alone ? alone_on_pcie(step.rates) : step.rates.pcie_share);
+        break;
       case plan::RowKind::kHost: priced.once = row.size / (job_.server_memory * variation_.server_memory); break;
       case plan::RowKind::kServer: break;
     }

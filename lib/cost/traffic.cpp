@@ -28,9 +28,14 @@ class Traffic {
     } else {
       for (std::size_t g = 0; g < plan_.groups.size(); ++g) add_group(g);
     }
+    DataSize from_gpu;
     for (const plan::Row& row : plan_.rows) {
-      if (row.kind == plan::RowKind::kCopy) over_host += row.size * step_.rates.on_one_uplink;
+      const double times = static_cast<double>(row.count) * (row.every_pass ? passes : 1.0);
+      const double gpus = row.alone ? 1.0 : step_.rates.on_one_uplink;
+      if (row.kind == plan::RowKind::kCopy) from_gpu += row.size * (times * gpus);
+      if (row.kind == plan::RowKind::kCopyBack) over_host += row.size * (times * gpus);
     }
+    over_host = max(over_host, from_gpu);
     add("pcie host", over_host, step_.rates.host_link);
     return std::move(rows_);
   }

@@ -48,7 +48,7 @@ class AccelerateReader {
     read_cluster();
     const auto kind = in_.find("distributed_type");
     const std::string type = in_.word(kind);
-    fsdp_ = type == "fsdp" || (type.empty() && in_.find("fsdp_config"));
+    fsdp_ = type == "fsdp" || (type.empty() && in_.has("fsdp_config"));
     const bool deepspeed = type == "deepspeed";
     const bool plain = type == "multi_gpu" || type == "no" || type.empty();
     if (!fsdp_ && !deepspeed && !plain) {
@@ -67,11 +67,12 @@ class AccelerateReader {
     }
     in_.rest([&](const std::string& path, const io::Node& node) {
       if (node.kind == io::NodeKind::kScalar &&
-          (node.text == "false" || node.text == "no" || node.text == "none" || node.text.empty()))
+          (node.text == "false" || node.text == "no" || node.text == "none" || node.text.empty())) {
         out_.pass_by();
-      else
+      } else {
         out_.leave_out(fmt::format("{} = {}", path, node.kind == io::NodeKind::kScalar ? node.text : "[...]"),
                        "no rule here", node.where);
+      }
     });
   }
 
@@ -94,14 +95,16 @@ class AccelerateReader {
     const std::string kind = found ? in_.word(found) : "no";
     const SourceLocation where = found ? found.where() : SourceLocation{};
     const std::string words = found ? found.words : "no mixed_precision";
-    if (kind == "bf16" || kind == "fp16" || kind == "fp8")
+    if (kind == "bf16" || kind == "fp16" || kind == "fp8") {
       out_.set("precision", kind, words, where);
-    else if (kind == "no" || kind == "false")
+    } else if (kind == "no" || kind == "false") {
       out_.set("precision", "fp32", words, where);
-    else
+    } else {
       out_.fault(fmt::format("'{}'", words), where, {"valid: no, fp16, bf16, fp8"});
-    if (fsdp_)
+    }
+    if (fsdp_) {
       out_.assume("parallel.states", "fp32", "FSDP of accelerate keeps weights, gradients and states in float32");
+    }
   }
 
   void read_fsdp() {
@@ -132,8 +135,9 @@ class AccelerateReader {
                      host.where());
     }
     const auto again = in_.find("fsdp_config.fsdp_activation_checkpointing");
-    if (const auto on = in_.flag(again))
+    if (const auto on = in_.flag(again)) {
       out_.set("parallel.recompute", *on ? "full" : "none", again.words, again.where());
+    }
   }
 
   /// FULL_SHARD and its like, or torch's numbers from 1.
@@ -153,10 +157,11 @@ class AccelerateReader {
       out_.set("parallel.zero", 3, found.words, found.where());
       if (name == "hybrid_shard_zero2" || name == "5") out_.set("parallel.reshard", "no", found.words, found.where());
       const std::int64_t inside = out_.count_of("gpus_per_node");
-      if (inside > 0)
+      if (inside > 0) {
         out_.set("parallel.shard_ranks", inside, found.words + ": within a server", found.where());
-      else
+      } else {
         out_.ask("parallel.shard_ranks", found.words + ": GPUs of a server?", found.where());
+      }
     } else {
       out_.fault(fmt::format("'{}'", found.words), found.where(),
                  {"valid: FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, or 1 to 5"});
@@ -167,17 +172,19 @@ class AccelerateReader {
     const auto found =
         in_.find_first({"fsdp_config.fsdp_backward_prefetch", "fsdp_config.fsdp_backward_prefetch_policy"});
     const std::string name = in_.word(found);
-    if (name == "no_prefetch")
+    if (name == "no_prefetch") {
       out_.set("parallel.prefetch", 0, found.words, found.where());
-    else if (name == "backward_pre")
+    } else if (name == "backward_pre") {
       out_.set("parallel.prefetch", 1, found.words, found.where());
-    else if (name == "backward_post")
+    } else if (name == "backward_post") {
       out_.leave_out(found.words, "weights are gathered a layer ahead, as with BACKWARD_PRE", found.where());
-    else if (!name.empty())
+    } else if (!name.empty()) {
       out_.fault(fmt::format("'{}'", found.words), found.where(), {"valid: BACKWARD_PRE, BACKWARD_POST, NO_PREFETCH"});
+    }
     const auto forward = in_.find("fsdp_config.fsdp_forward_prefetch");
-    if (in_.flag(forward).value_or(false))
+    if (in_.flag(forward).value_or(false)) {
       out_.leave_out(forward.words, "parallel.prefetch holds for both passes", forward.where());
+    }
   }
 
   void read_deepspeed_part() {
@@ -196,14 +203,16 @@ class AccelerateReader {
     if (Tree::is_auto(passes)) out_.ask("strategy.accumulation", passes.words, passes.where());
     if (const auto count = in_.count(passes)) out_.set("strategy.accumulation", *count, passes.words, passes.where());
     const auto host = in_.find("deepspeed_config.offload_optimizer_device");
-    if (in_.word(host) == "cpu")
+    if (in_.word(host) == "cpu") {
       out_.set("parallel.offload_optimizer", "yes", host.words, host.where());
-    else if (in_.word(host) == "nvme")
+    } else if (in_.word(host) == "nvme") {
       out_.ask("parallel.offload_optimizer", host.words + ": NVMe is not modelled: yes (host memory) or no",
                host.where());
+    }
     const auto weights = in_.find("deepspeed_config.offload_param_device");
-    if (weights && in_.word(weights) != "none")
+    if (weights && in_.word(weights) != "none") {
       out_.leave_out(weights.words, "weights stay on the GPUs that share them", weights.where());
+    }
     const auto zero3 = in_.find("deepspeed_config.zero3_save_16bit_model");
     if (zero3) out_.pass_by();
     out_.assume("parallel.states", "mixed-16", "DeepSpeed's gradients are of 16 bits");

@@ -140,12 +140,14 @@ class DeepSpeedReader {
     const auto bf16 = in_.find_first({"bf16.enabled", "bfloat16.enabled"});
     const bool half = in_.flag(fp16).value_or(false);
     const bool brain = in_.flag(bf16).value_or(false);
-    if (half && brain)
+    if (half && brain) {
       out_.fault(fmt::format("both '{}' and '{}'", fp16.words, bf16.words), bf16.where(), {"keep one"});
+    }
     if (Tree::is_auto(fp16) || Tree::is_auto(bf16)) {
       const auto& found = Tree::is_auto(bf16) ? bf16 : fp16;
-      if (!half && !brain)
+      if (!half && !brain) {
         out_.ask("precision", found.words + ": the trainer decides; bf16, fp16 or fp32", found.where());
+      }
     }
     if (half || brain) {
       const auto& found = brain ? bf16 : fp16;
@@ -175,11 +177,12 @@ class DeepSpeedReader {
     // DeepSpeed's own: off for stage 1 and 2, on for stage 3.
     const auto overlap = in_.find("zero_optimization.overlap_comm");
     const auto overlapped = in_.flag(overlap);
-    if (overlapped)
+    if (overlapped) {
       out_.set("overlap", *overlapped ? "backward" : "none", overlap.words, overlap.where());
-    else if (stage > 0)
+    } else if (stage > 0) {
       out_.assume("overlap", stage == 3 ? "backward" : "none",
                   fmt::format("no overlap_comm: DeepSpeed's own of stage {}", stage));
+    }
     const auto shards = in_.find("zero_optimization.mics_shard_size");
     if (shards && in_.word(shards) != "-1") {
       if (const auto ranks = in_.count(shards)) out_.set("parallel.shard_ranks", *ranks, shards.words, shards.where());
@@ -193,10 +196,11 @@ class DeepSpeedReader {
                fmt::format("{} elements of {} B", bucket.words, width), bucket.where());
     }
     const auto prefetch = in_.find("zero_optimization.stage3_prefetch_bucket_size");
-    if (prefetch && stage == 3 && in_.word(prefetch) == "0")
+    if (prefetch && stage == 3 && in_.word(prefetch) == "0") {
       out_.set("parallel.prefetch", 0, prefetch.words, prefetch.where());
-    else if (prefetch && stage == 3)
+    } else if (prefetch && stage == 3) {
       out_.leave_out(prefetch.words, "elements; parallel.prefetch counts layers (1 unless stated)", prefetch.where());
+    }
   }
 
   std::int64_t bytes_of_gradients() {
@@ -220,9 +224,10 @@ class DeepSpeedReader {
     }
     const auto weights = in_.find("zero_optimization.offload_param.device");
     const std::string place = in_.word(weights);
-    if (place == "cpu" || place == "nvme")
+    if (place == "cpu" || place == "nvme") {
       out_.leave_out(weights.words, "weights stay on the GPUs that share them: time and memory are those without this",
                      weights.where());
+    }
     in_.close("zero_optimization.offload_param");
     in_.close("zero_optimization.offload_optimizer");
     const auto host = in_.find("activation_checkpointing.cpu_checkpointing");
@@ -243,8 +248,9 @@ class DeepSpeedReader {
       out_.leave_out(kind.words, "the optimizer is the model file's", kind.where());
     }
     const auto tensor = in_.find_first({"tensor_parallel.autotp_size", "tensor_parallel.tp_size"});
-    if (const auto degree = in_.count(tensor, 0); degree && *degree > 0)
+    if (const auto degree = in_.count(tensor, 0); degree && *degree > 0) {
       out_.set("parallel.tensor", *degree, tensor.words, tensor.where());
+    }
     const auto sequence = in_.find_first({"sequence_parallel_size", "sequence_parallel.size"});
     if (const auto degree = in_.count(sequence); degree && *degree > 1) {
       out_.set("parallel.context", *degree, sequence.words, sequence.where());

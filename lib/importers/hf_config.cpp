@@ -31,21 +31,36 @@ constexpr std::array kFamilies{
     FamilyRow{"bert", "Bert", hf::bert_family, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
     FamilyRow{"deepseek_v2", "DeepseekV2", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v3", "DeepseekV3", hf::decoder_family, kCausal},
+    FamilyRow{"deepseek_v32", "DeepseekV32", hf::decoder_family, kCausal},
+    FamilyRow{"deepseek_v4", "DeepseekV4", hf::deepseek_v4_family, kCausal},
     FamilyRow{"gemma", "Gemma", hf::decoder_family, kCausal},
     FamilyRow{"gemma2", "Gemma2", hf::decoder_family, kCausal},
     FamilyRow{"gemma3_text", "Gemma3", hf::decoder_family, kCausal},
+    FamilyRow{"gemma4_text", "Gemma4", hf::gemma4_family, kCausal},
+    FamilyRow{"glm_moe_dsa", "GlmMoeDsa", hf::decoder_family, kCausal},
     FamilyRow{"gpt2", "GPT2", hf::gpt2_family, "LMHeadModel"},
     FamilyRow{"gpt_neox", "GPTNeoX", hf::gpt_neox_family, kCausal},
+    FamilyRow{"gpt_oss", "GptOss", hf::decoder_family, kCausal},
     FamilyRow{"kimi_k2", "DeepseekV3", hf::decoder_family, kCausal},
     FamilyRow{"llama", "Llama", hf::decoder_family, kCausal},
+    FamilyRow{"llama4_text", "Llama4", hf::decoder_family, kCausal},
+    FamilyRow{"mimo", "MiMo", hf::decoder_family, kCausal},
+    FamilyRow{"minimax_m2", "MiniMaxM2", hf::decoder_family, kCausal},
     FamilyRow{"mistral", "Mistral", hf::decoder_family, kCausal},
     FamilyRow{"mixtral", "Mixtral", hf::decoder_family, kCausal},
+    FamilyRow{"nemotron-nas", "DeciLM", hf::decilm_family, kCausal},
+    FamilyRow{"nemotron_h", "NemotronH", hf::nemotron_h_family, kCausal},
     FamilyRow{"opt", "OPT", hf::opt_family, kCausal},
     FamilyRow{"phi3", "Phi3", hf::decoder_family, kCausal},
     FamilyRow{"qwen2", "Qwen2", hf::decoder_family, kCausal},
     FamilyRow{"qwen2_moe", "Qwen2Moe", hf::decoder_family, kCausal},
     FamilyRow{"qwen3", "Qwen3", hf::decoder_family, kCausal},
     FamilyRow{"qwen3_moe", "Qwen3Moe", hf::decoder_family, kCausal},
+    FamilyRow{"qwen3_5_moe_text", "Qwen3_5Moe", hf::qwen_hybrid_family, kCausal},
+    FamilyRow{"qwen3_5_text", "Qwen3_5", hf::qwen_hybrid_family, kCausal},
+    FamilyRow{"qwen3_next", "Qwen3Next", hf::qwen_hybrid_family, kCausal},
+    FamilyRow{"qwen3_vl_moe_text", "Qwen3VLMoe", hf::decoder_family, kCausal},
+    FamilyRow{"qwen3_vl_text", "Qwen3VL", hf::decoder_family, kCausal},
     FamilyRow{"vit", "ViT", hf::vit_family, "ForImageClassification Model"},
 };
 
@@ -134,6 +149,14 @@ std::string id_of(const std::string& file) {
   return id;
 }
 
+/// Where the classes of a family are written down.
+std::string module_of(const FamilyRow& row) {
+  if (row.model_type == "nemotron-nas") return "modeling_decilm.py beside the config";
+  // What a multimodal wrapper calls its language model stands in the wrapper's module.
+  const std::string_view name = row.model_type;
+  return fmt::format("modeling_{}.py of transformers", name.substr(0, name.size() - (name.ends_with("_text") ? 5 : 0)));
+}
+
 io::ModelDescription describe(hf::Family family, const Found& found, const HfOptions& options,
                               const std::string& file) {
   const std::string name = onnx::printable(std::filesystem::path(file).filename().string());
@@ -150,8 +173,8 @@ io::ModelDescription describe(hf::Family family, const Found& found, const HfOpt
   description.rows_name = std::move(family.rows_name);
   description.notes = join(family.notes, " ");
   description.sources = {
-      {"layers", fmt::format("Hugging Face {}, as modeling_{}.py of transformers builds a {}{} of it", name,
-                             found.row->model_type, found.row->class_stem, found.head)},
+      {"layers", fmt::format("Hugging Face {}, as {} builds a {}{} of it", name, module_of(*found.row),
+                             found.row->class_stem, found.head)},
       {"input", std::move(family.input_source)},
       {"batch", "stated at the import (--batch), 1 otherwise: a config.json names none"},
       {"optimizer", "chosen by ddlsim: a config.json names none"},
@@ -177,6 +200,14 @@ Expected<Scope> scope_of(const Json& document, const std::string& file) {
   return fail(ErrorCode::kParse, "'text_config' is no object", {file, 0, 0});
 }
 
+/// What a wrapper says of its language model.
+void hand_down(Json& document) {
+  constexpr const char* kTied = "tie_word_embeddings";
+  const auto inner = document.find("text_config");
+  if (inner == document.end() || !inner->is_object() || inner->contains(kTied) || !document.contains(kTied)) return;
+  (*inner)[kTied] = document[kTied];
+}
+
 }  // namespace
 
 std::vector<std::string> hf_model_types() {
@@ -189,8 +220,9 @@ std::vector<std::string> hf_model_types() {
 Expected<HfImport> parse_hf_config(std::string_view text, const std::string& file, const HfOptions& options) {
   if (auto fits = check_options(options); !fits) return tl::unexpected<Error>(fits.error());
   if (auto sound = check_text(text, file); !sound) return tl::unexpected<Error>(sound.error());
-  const auto document = parse_json_object(text, file);
+  auto document = parse_json_object(text, file, JsonDialect::kPython);
   if (!document) return tl::unexpected<Error>(document.error());
+  hand_down(*document);
   const auto scope = scope_of(*document, file);
   if (!scope) return tl::unexpected<Error>(scope.error());
   hf::ConfigReader config(*scope->object, text, file, scope->path);

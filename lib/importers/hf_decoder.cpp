@@ -22,7 +22,9 @@ struct Traits {
   bool sandwich = false;                                        // norms behind attention and MLP as well
   bool fused = false;                                           // one matrix for q, k, v, one for gate and up
   bool gemma = false;                                           // tied, and the embedding scaled
-  enum class Mixture { kNone, kMixtral, kQwen, kDeepseek } mixture = Mixture::kNone;
+  enum class Mixture { kNone, kMixtral, kQwen, kDeepseek, kLlama4 } mixture = Mixture::kNone;
+  bool whole_norm = false;  // a norm of all heads' queries at once, and one of the keys
+  bool oss = false;         // gpt_oss: sinks, biases everywhere, every other block windowed
 };
 
 constexpr std::array kTraits{
@@ -41,6 +43,17 @@ constexpr std::array kTraits{
     Traits{.model_type = "phi3", .fused = true},
     Traits{.model_type = "deepseek_v2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "deepseek_v3", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
+    Traits{.model_type = "qwen3_vl_text", .bias = Traits::Bias::kStated, .qk_norm = true},
+    Traits{.model_type = "qwen3_vl_moe_text",
+           .bias = Traits::Bias::kStated,
+           .qk_norm = true,
+           .mixture = Traits::Mixture::kQwen},
+    Traits{.model_type = "mimo", .bias = Traits::Bias::kQkv},
+    Traits{.model_type = "minimax_m2", .mixture = Traits::Mixture::kMixtral, .whole_norm = true},
+    Traits{.model_type = "gpt_oss", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kMixtral, .oss = true},
+    Traits{.model_type = "llama4_text", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kLlama4},
+    Traits{.model_type = "deepseek_v32", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
+    Traits{.model_type = "glm_moe_dsa", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "kimi_k2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
 };
 
@@ -69,8 +82,20 @@ class Decoder {
         vocabulary_(config.size("vocab_size")),
         tied_(config.flag_or("tie_word_embeddings", traits.gemma)) {
     latent_ = traits.mixture == Traits::Mixture::kDeepseek;
+    llama4_ = traits.mixture == Traits::Mixture::kLlama4;
     read_attention();
     read_windows();
+    if (llama4_) read_chunks();
+    if (const auto more =
+            config_.optional_size(latent_ ? "index_n_heads" : "num_nextn_predict_layers", {0, kLargestSize});
+        more) {
+      if (latent_) {
+        read_indexer(*more);
+      } else if (*more > 0) {
+        notes_.push_back(fmt::format("The multi-token-prediction module ({} block) is left out.", *more));
+      }
+    }
+    if (traits.whole_norm) read_whole_norm();
     if (traits.mixture != Traits::Mixture::kNone) read_mixture();
   }
 
@@ -94,7 +119,7 @@ class Decoder {
 
  private:
   void read_attention() {
-    bias_ = traits_.bias == Traits::Bias::kStated && config_.flag_or("attention_bias", false);
+    bias_ = traits_.bias == Traits::Bias::kStated && config_.flag_or("attention_bias", traits_.oss);
     qkv_bias_ = bias_;
     if (traits_.bias == Traits::Bias::kQkv) qkv_bias_ = config_.flag_or("qkv_bias", true);
     mlp_bias_ = traits_.model_type == "llama" && config_.flag_or("mlp_bias", false);
@@ -138,16 +163,54 @@ class Decoder {
     for (std::int64_t i = 0; i < blocks_; ++i) {
       bool windowed = i >= full;
       if (traits_.model_type == "gemma2") windowed = i % 2 == 0;
+      if (traits_.oss) windowed = i % 2 == 0;
       if (traits_.model_type == "gemma3_text") windowed = (i + 1) % pattern != 0;
       if (!types.empty()) windowed = types[static_cast<std::size_t>(i)] == "sliding_attention";
       windowed_[static_cast<std::size_t>(i)] = windowed;
     }
   }
 
+  /// Llama 4: blocks with rotary positions look at their chunk alone, every fourth has none and looks at all.
+  void read_chunks() {
+    chunk_ = config_.size_or("attention_chunk_size", 8192);
+    bare_norm_ = config_.flag_or("use_qk_norm", true);
+    const std::vector<std::int64_t> stated = config_.counts("no_rope_layers");
+    const std::int64_t every = config_.size_or("no_rope_layer_interval", 4);
+    if (!stated.empty() && static_cast<std::int64_t>(stated.size()) != blocks_) {
+      config_.report("no_rope_layers", fmt::format("has {} items for {} blocks", stated.size(), blocks_));
+      return;
+    }
+    for (std::int64_t i = 0; i < blocks_; ++i) {
+      rotated_.push_back(stated.empty() ? (i + 1) % every != 0 : stated[static_cast<std::size_t>(i)] != 0);
+    }
+  }
+
+  /// DeepSeek's sparse attention: an indexer chooses the keys that a query looks at.
+  void read_indexer(std::int64_t heads) {
+    if (heads == 0) return;
+    indexer_ =
+        wl::IndexScores{.heads = heads, .width = config_.size("index_head_dim"), .keep = config_.size("index_topk")};
+    if (!query_rank_) config_.report("q_lora_rank", "is missing", {"the indexer's queries are made of it"});
+    window_ = indexer_->keep;
+    windowed_.assign(static_cast<std::size_t>(blocks_), true);
+    notes_.emplace_back("The indexer is trained with the rest, and attention reads the keys it keeps.");
+  }
+
+  void read_whole_norm() {
+    if (!config_.flag_or("use_qk_norm", true)) whole_norm_ = false;
+    const std::string type = config_.text_or("qk_norm_type", "per_layer");
+    if (type != "per_layer") {
+      config_.report("qk_norm_type", "is '" + type.substr(0, 60) + "'", {"known: per_layer"}, ErrorCode::kUnsupported);
+    }
+    if (const auto modules = config_.optional_size("num_mtp_modules", {0, kMostBlocks}); modules && *modules > 0) {
+      notes_.push_back(fmt::format("The multi-token-prediction modules ({}) are left out.", *modules));
+    }
+  }
+
   void read_mixture() {
-    const char* count = traits_.mixture == Traits::Mixture::kMixtral ? "num_local_experts"
-                        : latent_                                    ? "n_routed_experts"
-                                                                     : "num_experts";
+    const char* count = traits_.mixture == Traits::Mixture::kMixtral || llama4_ ? "num_local_experts"
+                        : latent_                                               ? "n_routed_experts"
+                                                                                : "num_experts";
     mixture_.experts.experts = config_.size(count, {1, kMostExperts});
     mixture_.experts.active = config_.size("num_experts_per_tok", {1, kMostExperts});
     if (mixture_.experts.active > mixture_.experts.experts) {
@@ -155,7 +218,16 @@ class Decoder {
                                                         mixture_.experts.active, mixture_.experts.experts, count));
     }
     mixture_.experts.width = inner_;
+    mixture_.experts.bias = traits_.oss;
+    mixture_.router_bias = traits_.oss;
     if (traits_.mixture == Traits::Mixture::kMixtral) return;
+    if (llama4_) {
+      mixture_.shared_width = inner_;
+      inner_ = config_.size_or("intermediate_size_mlp", inner_);
+      mixture_.offset = 1;
+      mixture_.every = config_.size_or("interleave_moe_layer_step", 1);
+      return;
+    }
     mixture_.experts.width = config_.size("moe_intermediate_size");
     if (latent_) {
       mixture_.shared_width = mixture_.experts.width * config_.size_or("n_shared_experts", 0, {0, kMostExperts});
@@ -190,7 +262,7 @@ class Decoder {
     if (latent_) {
       add_latent_projections();
     } else {
-      add_projections();
+      add_projections(block);
     }
     stack_.add_on({heads_ * width_}, "grouped_attention",
                   wl::GroupedAttention{.heads = heads_,
@@ -198,7 +270,9 @@ class Decoder {
                                        .width = width_,
                                        .value_width = value_width_,
                                        .window = windowed_[static_cast<std::size_t>(block)] ? window_ : 0,
-                                       .causal = true},
+                                       .causal = true,
+                                       .chunk = rotated(block) ? chunk_ : 0,
+                                       .sinks = traits_.oss},
                   "attention");
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = bias_}, "o_proj");
     if (traits_.sandwich) stack_.add("rmsnorm", wl::RmsNorm{}, "post_attention_layernorm");
@@ -213,7 +287,11 @@ class Decoder {
     stack_.add("add", wl::Combine{}, "mlp_residual");
   }
 
-  void add_projections() {
+  [[nodiscard]] bool rotated(std::int64_t block) const {
+    return rotated_.empty() || rotated_[static_cast<std::size_t>(block)];
+  }
+
+  void add_projections(std::int64_t block) {
     const std::int64_t queries = heads_ * width_;
     const std::int64_t keys = kv_heads_ * width_;
     if (traits_.fused) {
@@ -227,7 +305,22 @@ class Decoder {
       stack_.add_on({heads_, width_}, "rmsnorm", wl::RmsNorm{}, "q_norm");
       stack_.add_on({kv_heads_, width_}, "rmsnorm", wl::RmsNorm{}, "k_norm");
     }
+    if (whole_norm_) {
+      stack_.add_on({queries}, "rmsnorm", wl::RmsNorm{}, "q_norm");
+      stack_.add_on({keys}, "rmsnorm", wl::RmsNorm{}, "k_norm");
+    }
+    if (!rotated(block)) return;
     stack_.add_on({queries + keys}, "scale", kCopy, "rotary");
+    if (bare_norm_) stack_.add_on({queries + keys}, "scale", kCopy, "qk_norm");
+  }
+
+  void add_indexer() {
+    stack_.add_on({*query_rank_}, "linear", wl::Linear{.out = indexer_->heads * indexer_->width, .bias = false},
+                  "indexer_wq_b");
+    stack_.add_on({hidden_}, "linear", wl::Linear{.out = indexer_->width, .bias = false}, "indexer_wk");
+    stack_.add("layernorm", wl::LayerNorm{}, "indexer_k_norm");
+    stack_.add_on({hidden_}, "linear", wl::Linear{.out = indexer_->heads, .bias = false}, "indexer_weights");
+    stack_.add_on({indexer_->heads * indexer_->width}, "index_scores", *indexer_, "indexer_scores");
   }
 
   /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434).
@@ -244,6 +337,7 @@ class Decoder {
     stack_.add("linear", wl::Linear{.out = heads_ * (nope_ + value_width_), .bias = false}, "kv_b_proj");
     // Queries and keys are put together from their parts with and without position: all of both is copied.
     stack_.add_on({2 * heads_ * width_}, "scale", kCopy, "rotary");
+    if (indexer_) add_indexer();
   }
 
   void add_mlp(std::int64_t width, const std::string& prefix) {
@@ -291,6 +385,12 @@ class Decoder {
   bool bias_ = false;
   bool qkv_bias_ = false;
   bool mlp_bias_ = false;
+  bool llama4_ = false;
+  bool whole_norm_ = traits_.whole_norm;
+  bool bare_norm_ = false;
+  std::int64_t chunk_ = 0;
+  std::vector<bool> rotated_;  // blocks with rotary positions; empty: all
+  std::optional<wl::IndexScores> indexer_;
   std::int64_t window_ = 0;
   std::vector<bool> windowed_;
   Mixture mixture_;

@@ -32,6 +32,15 @@ struct Request {
   std::optional<std::int64_t> sequence;
 };
 
+/// A language model's input and loss around `stack`.
+inline Family family_of_tokens(std::int64_t rows) {
+  Family family;
+  family.input_shape = {rows};
+  family.input_per_sample = bytes(16.0 * static_cast<double>(rows));
+  family.input_source = "token ids and labels of 8 B each, as the Trainer of transformers copies them";
+  return family;
+}
+
 /// Layers in forward order; those on `rows` tokens carry the dimension's name.
 class Stack {
  public:
@@ -72,5 +81,11 @@ Family opt_family(ConfigReader& config, const Request& request);
 Family gpt_neox_family(ConfigReader& config, const Request& request);
 Family bert_family(ConfigReader& config, const Request& request);
 Family vit_family(ConfigReader& config, const Request& request);
+Family qwen_hybrid_family(ConfigReader& config, const Request& request);
+Family nemotron_h_family(ConfigReader& config, const Request& request);
+Family gemma4_family(ConfigReader& config, const Request& request);
+Family decilm_family(ConfigReader& config, const Request& request);
+/// A family that is known and has a part without an operator: says which.
+Family deepseek_v4_family(ConfigReader& config, const Request& request);
 
 }  // namespace ddlsim::importers::hf

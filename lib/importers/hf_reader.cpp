@@ -15,6 +15,12 @@ using Json = nlohmann::json;
 std::string shown(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
+  if (value.is_string()) {
+    const std::string text = value.get<std::string>();
+    if (text == kInfinity) return "Infinity";
+    if (text == "-" + std::string(kInfinity)) return "-Infinity";
+    if (text == kNan) return "NaN";
+  }
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
 }
 

@@ -41,6 +41,8 @@ class ConfigReader {
   std::vector<std::int64_t> counts(const char* key);
   /// How many members an object has; nothing when it is missing.
   std::optional<std::int64_t> members(const char* key);
+  /// The value itself; null when it is missing.
+  [[nodiscard]] const nlohmann::json* value(const char* key) const { return find(key); }
   [[nodiscard]] bool has(const char* key) const { return find(key) != nullptr; }
 
   /// Notes a fault of a key's value.

@@ -79,6 +79,27 @@ std::size_t second_place(std::string_view text, const std::string& key) {
   return second == std::string_view::npos ? 0 : second;
 }
 
+/// The text with texts in place of Infinity, -Infinity and NaN, each as long as what it stands for: places stay.
+std::string with_texts(std::string_view text) {
+  std::string out(text);
+  bool quoted = false;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] == '\\' && quoted) {
+      ++i;
+    } else if (out[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && out.compare(i, 8, "Infinity") == 0) {
+      const bool negative = i > 0 && out[i - 1] == '-';
+      out.replace(negative ? i - 1 : i, negative ? 9 : 8, negative ? R"("-\u221e")" : R"("\u221e")");
+      i += 7;
+    } else if (!quoted && out.compare(i, 3, "NaN") == 0) {
+      out.replace(i, 3, R"("?")");
+      i += 2;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 SourceLocation place_in(std::string_view text, const std::string& file, std::size_t offset) {
@@ -89,8 +110,9 @@ SourceLocation place_in(std::string_view text, const std::string& file, std::siz
   return {file, line, static_cast<int>(before.size() - start) + 1};
 }
 
-Expected<Json> parse_json_object(std::string_view text, const std::string& file) {
+Expected<Json> parse_json_object(std::string_view text, const std::string& file, JsonDialect dialect) {
   if (text.size() > kMaxJson) return fail(ErrorCode::kIo, "is over 16 MiB", {file, 0, 0});
+  if (dialect == JsonDialect::kPython) return parse_json_object(with_texts(text), file, JsonDialect::kStrict);
   try {
     Watch watch;
     if (!Json::sax_parse(text, &watch)) {

@@ -48,6 +48,7 @@ class Builder {
 
  private:
   LaunchSetting* find(std::string_view path);
+  [[nodiscard]] const LaunchSetting* find(std::string_view path) const;
 
   LaunchImport result_;
   std::vector<Error> errors_;
@@ -67,6 +68,8 @@ class Tree {
   };
   /// Nothing when it is missing or null. Marks it as read.
   Found find(std::string_view path);
+  /// Whether the document has this key on its first level; not marked as read.
+  [[nodiscard]] bool has(std::string_view key) const;
   /// The first of several names for one thing.
   Found find_first(const std::vector<std::string>& paths);
 

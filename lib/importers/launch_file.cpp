@@ -50,6 +50,12 @@ LaunchSetting* Builder::find(std::string_view path) {
   return found == result_.settings.end() ? nullptr : &*found;
 }
 
+const LaunchSetting* Builder::find(std::string_view path) const {
+  const auto found = std::find_if(result_.settings.begin(), result_.settings.end(),
+                                  [&](const LaunchSetting& setting) { return setting.path == path; });
+  return found == result_.settings.end() ? nullptr : &*found;
+}
+
 void Builder::set(std::string path, std::string value, const std::string& words, const SourceLocation& where) {
   if (std::find(stated_.begin(), stated_.end(), path) != stated_.end()) return;
   const std::string reason = where.line == 0 ? shown(words) : fmt::format("line {}: {}", where.line, shown(words));
@@ -81,10 +87,10 @@ void Builder::fault(std::string message, const SourceLocation& where, std::vecto
   if (errors_.size() < io::kMaxErrors) errors_.push_back(Error{code, std::move(message), where, std::move(notes), {}});
 }
 
-bool Builder::has(std::string_view path) const { return const_cast<Builder*>(this)->find(path) != nullptr; }
+bool Builder::has(std::string_view path) const { return find(path) != nullptr; }
 
 std::int64_t Builder::count_of(std::string_view path) const {
-  const LaunchSetting* setting = const_cast<Builder*>(this)->find(path);
+  const LaunchSetting* setting = find(path);
   if (setting == nullptr) return 0;
   return parse_count(setting->value, {0, kLargest}).value_or(0);
 }
@@ -118,6 +124,11 @@ Tree::Found Tree::find(std::string_view path) {
   }
   const char* shape = node->kind == io::NodeKind::kMap ? "{...}" : "[...]";
   return {node, fmt::format("{} = {}", path, node->kind == io::NodeKind::kScalar ? shown(node->text) : shape)};
+}
+
+bool Tree::has(std::string_view key) const {
+  return std::any_of(root_.entries.begin(), root_.entries.end(),
+                     [&](const io::Entry& entry) { return entry.key == key; });
 }
 
 Tree::Found Tree::find_first(const std::vector<std::string>& paths) {

@@ -77,21 +77,33 @@ bool has_sign(const std::vector<shell::Word>& words) {
   return std::any_of(words.begin(), words.end(), [](const shell::Word& word) { return is_sign(option_of(word.text)); });
 }
 
+/// "2>&1", ">log", "&>": where output goes.
+bool is_redirection(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of("0123456789&"), word.size()));
+  return word.starts_with('>') || word.starts_with('<');
+}
+
 /// The words behind an option's name up to the next option.
 void add_words(const std::vector<shell::Word>& words, Arguments& arguments) {
   std::optional<Argument> open;
+  bool whole = false;  // the value came with the name, as --nnodes=2
   const auto close = [&] {
     if (open) arguments.add(std::move(*open));
     open.reset();
   };
   for (const shell::Word& word : words) {
+    if (is_redirection(word.text)) {
+      close();
+      continue;
+    }
     const std::string name = option_of(word.text);
     if (!name.empty()) {
       close();
       open = Argument{name, {}, word.where};
       const std::size_t equals = word.text.find('=');
-      if (equals != std::string::npos) open->values.push_back(word.text.substr(equals + 1));
-    } else if (open && (shell::is_known(word.text) || open->values.empty())) {
+      whole = equals != std::string::npos;
+      if (whole) open->values.push_back(word.text.substr(equals + 1));
+    } else if (open && !whole && (shell::is_known(word.text) || open->values.empty())) {
       open->values.push_back(word.text);
     } else if (!shell::is_known(word.text)) {
       close();
@@ -108,8 +120,9 @@ std::optional<Argument> listed(std::string_view line, const SourceLocation& wher
   const std::size_t name_end = line.find_last_not_of(' ', dots);
   if (name_end == std::string_view::npos) return std::nullopt;
   std::size_t start = name_end;
-  while (start > 0 && (std::isalnum(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_'))
+  while (start > 0 && (std::isalnum(static_cast<unsigned char>(line[start - 1])) != 0 || line[start - 1] == '_')) {
     --start;
+  }
   std::size_t value = line.find_first_not_of('.', dots + 1);
   if (value == std::string_view::npos || line[value] != ' ') return std::nullopt;
   value = line.find_first_not_of(' ', value);
@@ -128,8 +141,9 @@ bool read_list(std::string_view text, const std::string& file, Arguments& argume
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     ++line_number;
-    if (auto argument = listed(text.substr(at, end - at), {file, line_number, 1}))
+    if (auto argument = listed(text.substr(at, end - at), {file, line_number, 1})) {
       found.push_back(std::move(*argument));
+    }
     at = end + 1;
     if (found.size() > kMostArguments) break;
   }

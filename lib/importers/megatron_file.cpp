@@ -12,7 +12,7 @@ namespace {
 
 /// Beginnings of options that leave a step's time as it is: data, checkpoints, logs, the optimizer's numbers,
 /// launching.
-constexpr std::array<std::string_view, 77> kPassedBy{
+constexpr std::array<std::string_view, 80> kPassedBy{
     "lr",
     "min-lr",
     "weight-decay",
@@ -88,6 +88,9 @@ constexpr std::array<std::string_view, 77> kPassedBy{
     "consumed-",
     "check-for-nan",
     "ignore-",
+    "use-mcore-models",
+    "use-cpu-initialization",
+    "transformer-impl",
     "use-rope-scaling",
     "rope-",
 };
@@ -138,8 +141,9 @@ class MegatronReader {
   void rest(const LaunchOptions&) {
     for (const Unmodelled& row : kUnmodelled) {
       const Argument* found = in_.find(row.name);
-      if (found == nullptr || (found->values.size() == 1 && !in_.is_unknown(row.name) && off(found->values.front())))
+      if (found == nullptr || (found->values.size() == 1 && !in_.is_unknown(row.name) && off(found->values.front()))) {
         continue;
+      }
       out_.leave_out(found->words(), std::string(row.why), found->where);
     }
     std::vector<std::string> others;
@@ -185,10 +189,11 @@ class MegatronReader {
       // "1:4" is an elastic range, NeMo's trainer.num_nodes a number.
       const bool range =
           found != nullptr && !found->values.empty() && found->values.front().find(':') != std::string::npos;
-      if (range)
+      if (range) {
         out_.ask("nodes", found->words(), found->where);
-      else
+      } else {
         taken(name, "nodes");
+      }
     }
     const Argument* per_node = in_.find_first({"nproc-per-node", "devices"});
     if (per_node != nullptr && in_.word(per_node->name) != "gpu" && in_.word(per_node->name) != "auto" &&
@@ -208,8 +213,9 @@ class MegatronReader {
     taken("data-parallel-size", "parallel.data");
     if (in_.flag("sequence-parallel")) {
       // Megatron turns it off without tensor parallelism.
-      if (tensor_ > 1)
+      if (tensor_ > 1) {
         out_.set("parallel.sequence", "yes", "--sequence-parallel", in_.find("sequence-parallel")->where);
+      }
     } else if (const Argument* found = in_.find("sequence-parallel");
                found != nullptr && in_.is_unknown("sequence-parallel")) {
       out_.ask("parallel.sequence", found->words(), found->where);
@@ -271,10 +277,11 @@ class MegatronReader {
 
   void read_data_parallel() {
     const bool overlapped = in_.flag("overlap-grad-reduce");
-    if (overlapped)
+    if (overlapped) {
       out_.set("overlap", "backward", "--overlap-grad-reduce", in_.find("overlap-grad-reduce")->where);
-    else
+    } else {
       out_.assume("overlap", "none", "no --overlap-grad-reduce: Megatron reduces gradients after backward");
+    }
     int zero = 0;
     const Argument* said = nullptr;
     if (in_.flag("use-distributed-optimizer")) {
@@ -285,17 +292,18 @@ class MegatronReader {
     const bool fsdp = in_.flag("use-megatron-fsdp") || in_.flag("use-custom-fsdp") || !strategy.empty();
     if (fsdp && !strategy.empty()) {
       const Argument& found = *in_.find("data-parallel-sharding-strategy");
-      if (strategy == "no_shard")
+      if (strategy == "no_shard") {
         zero = 0;
-      else if (strategy == "optim")
+      } else if (strategy == "optim") {
         zero = 1;
-      else if (strategy == "optim_grads")
+      } else if (strategy == "optim_grads") {
         zero = 2;
-      else if (strategy == "optim_grads_params")
+      } else if (strategy == "optim_grads_params") {
         zero = 3;
-      else
+      } else {
         out_.fault(fmt::format("'{}'", shown(found.words())), found.where,
                    {"valid: no_shard, optim, optim_grads, optim_grads_params"});
+      }
       said = &found;
     }
     if (in_.flag("use-torch-fsdp2")) {
@@ -306,10 +314,11 @@ class MegatronReader {
     if (const auto copies = in_.count("num-distributed-optimizer-instances"); copies && *copies > 1) {
       const Argument& found = *in_.find("num-distributed-optimizer-instances");
       const std::int64_t data = out_.count_of("parallel.data");
-      if (data > 0 && data % *copies == 0)
+      if (data > 0 && data % *copies == 0) {
         out_.set("parallel.shard_ranks", data / *copies, found.words(), found.where);
-      else
+      } else {
         out_.ask("parallel.shard_ranks", found.words() + ": the data-parallel degree divided by it", found.where);
+      }
     }
     // Elements, of 4 bytes in fp32 and 2 otherwise.
     if (const auto bucket = in_.count("ddp-bucket-size")) {
@@ -346,8 +355,9 @@ class MegatronReader {
       const auto layers = in_.count("num-layers");
       const auto size = in_.count(*each);
       if (!layers || !size || pipeline_ <= 1) {
-        if (pipeline_ > 1)
+        if (pipeline_ > 1) {
           out_.ask("parallel.virtual_stages", each->words() + ": layers of a stage divided by it", each->where);
+        }
         return;
       }
       if (*layers % (pipeline_ * *size) != 0) {
@@ -407,9 +417,10 @@ class MegatronReader {
     const Argument* found = in_.find_first({"recompute-num-layers", "checkpoint-num-layers"});
     const auto count = found == nullptr ? std::nullopt : in_.count(*found);
     if (method != "block") {
-      if (count && *count > 1)
+      if (count && *count > 1) {
         out_.leave_out(found->words(), "every block keeps its input, not every " + std::to_string(*count) + "th",
                        found->where);
+      }
       return;
     }
     const std::int64_t of_stage = layers ? *layers / std::max<std::int64_t>(pipeline_, 1) : 0;
@@ -439,10 +450,11 @@ class MegatronReader {
     const Argument* found = in_.find("moe-expert-capacity-factor");
     if (found == nullptr || found->values.size() != 1 || in_.word("moe-expert-capacity-factor") == "-1") return;
     const auto factor = parse_number(found->values.front());
-    if (factor && *factor > 0)
+    if (factor && *factor > 0) {
       out_.set("parallel.expert_capacity", found->values.front(), found->words(), found->where);
-    else
+    } else {
       out_.fault(fmt::format("'{}'", shown(found->words())), found->where, {"it takes a number above 0"});
+    }
   }
 
   Arguments& in_;

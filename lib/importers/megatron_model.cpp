@@ -80,7 +80,8 @@ class ModelReader {
     layers_ = need("num-layers", hf::kMostBlocks);
     hidden_ = need("hidden-size", kMostSize);
     heads_ = need("num-attention-heads", kMostSize);
-    rows_ = need(in_.has("seq-length") ? "seq-length" : "encoder-seq-length", kMostSize);
+    rows_ =
+        need(in_.has("encoder-seq-length") && !in_.has("seq-length") ? "encoder-seq-length" : "seq-length", kMostSize);
     read_widths();
     read_vocabulary();
     read_mixture();
@@ -181,6 +182,7 @@ class ModelReader {
     experts_.active = size_or("moe-router-topk", 2);
     experts_.width = size_or("moe-ffn-hidden-size", inner_);
     experts_.gated = gated_;
+    experts_.bias = biased();
     if (missing_.empty() && experts_.active > experts_.experts) {
       out_.fault(fmt::format("{} experts per token of {}", experts_.active, experts_.experts),
                  in_.find("num-experts")->where, {"--moe-router-topk is at most --num-experts (2 unless stated)"});
@@ -205,6 +207,12 @@ class ModelReader {
     sparse_ = *pattern;
   }
 
+  /// In the printed list and in YAML the switch goes by its variable.
+  bool biased() {
+    const Argument* linear = in_.find_first({"add-bias-linear", "bias"});
+    return !in_.flag("disable-bias-linear") && (linear == nullptr || in_.flag(linear->name));
+  }
+
   void read_switches() {
     const std::string norm = in_.word("normalization");
     rms_ = norm == "rmsnorm";
@@ -212,9 +220,7 @@ class ModelReader {
       out_.fault(fmt::format("'{}'", shown(in_.find("normalization")->words())), in_.find("normalization")->where,
                  {"valid: LayerNorm, RMSNorm"});
     }
-    // In the printed list and in YAML the switch goes by its variable.
-    const Argument* linear = in_.find_first({"add-bias-linear", "bias"});
-    bias_ = !in_.flag("disable-bias-linear") && (linear == nullptr || in_.flag(linear->name));
+    bias_ = biased();
     qkv_bias_ = bias_ || in_.flag("add-qkv-bias") || in_.flag("qkv-bias");
     qk_norm_ = in_.flag("qk-layernorm");
     const Argument* share = in_.find("share-embeddings-and-output-weights");
@@ -223,8 +229,10 @@ class ModelReader {
     rotary_ = in_.flag("use-rotary-position-embeddings") || position == "rope" || position == "yarn";
     positions_ = !rotary_ && !in_.has("no-position-embedding") && position != "none";
     if (const Argument* added = in_.find("add-position-embedding");
-        added != nullptr && !in_.flag("add-position-embedding"))
+        added != nullptr && !in_.flag("add-position-embedding")) {
       positions_ = false;
+    }
+    in_.find("max-position-embeddings");  // of no effect with rotary positions
     if (positions_) position_rows_ = need("max-position-embeddings", kMostSize);
     dropout_ = probability("hidden-dropout");
     const std::string backend = in_.word("attention-backend");
@@ -259,16 +267,18 @@ class ModelReader {
   }
 
   void norm(hf::Stack& stack, const char* name) {
-    if (rms_)
+    if (rms_) {
       stack.add("rmsnorm", wl::RmsNorm{}, name);
-    else
+    } else {
       stack.add("layernorm", wl::LayerNorm{}, name);
+    }
   }
   void norm_on(hf::Stack& stack, const wl::Shape& sizes, const char* name) {
-    if (rms_)
+    if (rms_) {
       stack.add_on(sizes, "rmsnorm", wl::RmsNorm{}, name);
-    else
+    } else {
       stack.add_on(sizes, "layernorm", wl::LayerNorm{}, name);
+    }
   }
   void linear(hf::Stack& stack, std::int64_t out, bool bias, const char* name) {
     stack.add("linear", wl::Linear{.out = out, .bias = bias}, name);
@@ -323,10 +333,11 @@ class ModelReader {
   void add_mlp(hf::Stack& stack, std::int64_t inner, bool bias, const std::string& prefix) {
     stack.add_on({hidden_}, "linear", wl::Linear{.out = gated_ ? 2 * inner : inner, .bias = bias},
                  prefix + "linear_fc1");
-    if (gated_)
+    if (gated_) {
       stack.add_on({inner}, "swiglu", kGated, prefix + "activation");
-    else
+    } else {
       stack.add(activation_, kActivated, prefix + "activation");
+    }
     stack.add("linear", wl::Linear{.out = hidden_, .bias = bias}, prefix + "linear_fc2");
   }
 
@@ -343,7 +354,7 @@ class ModelReader {
       stack.add("softmax", kSoftmaxed, "routing");
       stack.add_on({hidden_}, "experts", experts_, "experts");
       if (shared_ > 0) {
-        add_mlp(stack, shared_, false, "shared_");
+        add_mlp(stack, shared_, bias_, "shared_");
         stack.add("add", wl::Combine{}, "shared_sum");
       }
     }
@@ -428,6 +439,11 @@ class ModelReader {
     };
     if (micro <= 0) model.sources[2].text = "1, as none is stated";
     if (flash_) model.notes = "Attention is one kernel, as Transformer Engine has it.";
+    if (const auto made = io::build_model(model); !made) {
+      const Argument& layers = *in_.find("num-layers");
+      out_.fault("the model of these arguments: " + made.error().message, layers.where, made.error().notes);
+      return;
+    }
     out_.result().model = std::move(model);
   }
 

@@ -112,16 +112,18 @@ class TitanReader {
 
   void read_degrees() {
     const std::int64_t tensor = degree("tensor_parallel_degree", "parallel.tensor");
-    if (tensor > 1)
+    if (tensor > 1) {
       out_.assume("parallel.sequence", "yes", "torchtitan's tensor parallelism cuts norms along the sequence");
+    }
     const std::int64_t context = degree("context_parallel_degree", "parallel.context");
     if (context > 1) out_.assume("parallel.context_by", "ring", "torchtitan's context parallelism is ring attention");
     degree("expert_parallel_degree", "parallel.expert");
     pipeline_ = degree("pipeline_parallel_degree", "parallel.pipeline");
     const auto async =
         in_.find_first({"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"});
-    if (in_.flag(async).value_or(false) && tensor > 1)
+    if (in_.flag(async).value_or(false) && tensor > 1) {
       out_.set("parallel.overlap_tensor", "yes", async.words, async.where());
+    }
     read_sharding(context);
     if (pipeline_ > 1) read_schedule();
   }
@@ -133,19 +135,22 @@ class TitanReader {
     const std::int64_t shards = in_.count(found, -1).value_or(-1);  // -1: the GPUs that are left
     const std::string words = found ? found.words : std::string("data_parallel_shard_degree = -1, torchtitan's own");
     const SourceLocation where = found ? found.where() : SourceLocation{};
-    if (shards == 0)
+    if (shards == 0) {
       out_.fault(fmt::format("'{}'", words), where, {"a degree from 1, or -1 for the GPUs that are left"});
+    }
     if (shards > 0) out_.set("parallel.data", shards * copies, fmt::format("{}, {} copies", words, copies), where);
     if (shards == 1 && context == 1) {
       out_.set("parallel.zero", 0, words, where);
       return;
     }
     out_.set("parallel.zero", 3, words, where);
-    if (copies > 1 && shards > 0)
+    if (copies > 1 && shards > 0) {
       out_.set("parallel.shard_ranks", shards, fmt::format("{} of {} copies", words, copies), where);
-    if (copies > 1 && shards < 0)
+    }
+    if (copies > 1 && shards < 0) {
       out_.ask("parallel.shard_ranks", fmt::format("{} copies of the GPUs that are left: how many share?", copies),
                where);
+    }
     const auto reshard = in_.find("parallelism.fsdp_reshard_after_forward");
     const std::string how = in_.word(reshard);
     if (how == "always" || how == "never") {
@@ -165,24 +170,26 @@ class TitanReader {
         in_.find_first({"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
     const std::string name = found ? in_.word(found) : "1f1b";
     const auto set = [&](const char* schedule) {
-      if (found)
+      if (found) {
         out_.set("parallel.schedule", schedule, found.words, found.where());
-      else
+      } else {
         out_.assume("parallel.schedule", schedule, "torchtitan's own");
+      }
     };
-    if (name == "1f1b")
+    if (name == "1f1b") {
       set("1f1b");
-    else if (name == "gpipe")
+    } else if (name == "gpipe") {
       set("gpipe");
-    else if (name == "zbvzerobubble")
+    } else if (name == "zbvzerobubble") {
       set("zbv");
-    else if (name == "interleaved1f1b") {
+    } else if (name == "interleaved1f1b") {
       set("interleaved");
       const auto each = in_.find("parallelism.pipeline_parallel_layers_per_stage");
-      if (each)
+      if (each) {
         out_.ask("parallel.virtual_stages", each.words + ": chunks of layers per GPU?", each.where());
-      else
+      } else {
         out_.assume("parallel.virtual_stages", "2", "torchtitan makes two stages per GPU unless told otherwise");
+      }
     } else {
       out_.ask("parallel.schedule",
                found.words + " is not modelled: 1f1b, gpipe, interleaved, zb-h1, zb-h2, zbv, dualpipe", found.where());
@@ -215,10 +222,11 @@ class TitanReader {
     } else {
       out_.set("batch", *samples, local.words, local.where());
     }
-    if (whole && *whole > 0)
+    if (whole && *whole > 0) {
       out_.set("global_batch", *whole, global.words, global.where());
-    else
+    } else {
       out_.set("strategy.accumulation", passes, local.words, local.where());
+    }
   }
 
   void read_precision() {
@@ -230,16 +238,17 @@ class TitanReader {
     bool eight = false;
     if (converters && converters.node->kind == io::NodeKind::kList) {
       for (const io::Node& item : converters.node->items) {
-        if (item.text.find("float8") != std::string::npos || item.text.find("fp8") != std::string::npos)
+        if (item.text.find("float8") != std::string::npos || item.text.find("fp8") != std::string::npos) {
           eight = true;
-        else
+        } else {
           out_.leave_out("model.converters: " + item.text, "no rule here", item.where);
+        }
       }
     }
     for (const char* section : {"float8", "quantize", "mx"}) in_.close(section);
-    if (eight)
+    if (eight) {
       out_.set("precision", "fp8", converters.words + " with float8", converters.where());
-    else if (kept == "bfloat16" || kind == "bfloat16")
+    } else if (kept == "bfloat16" || kind == "bfloat16") {
       out_.set("precision", "bf16",
                kept == "bfloat16" ? stored.words
                : compute          ? compute.words
@@ -247,16 +256,18 @@ class TitanReader {
                kept == "bfloat16" ? stored.where()
                : compute          ? compute.where()
                                   : SourceLocation{});
-    else if (kind == "float32")
+    } else if (kind == "float32") {
       out_.set("precision", "fp32", compute.words, compute.where());
-    else
+    } else {
       out_.fault(fmt::format("'{}'", compute.words), compute.where(), {"valid: bfloat16, float32"});
-    if (kept == "bfloat16")
+    }
+    if (kept == "bfloat16") {
       out_.ask("parallel.states",
                stored.words + ": weights, gradients and states all of 16 bits; mixed-16 is the nearest",
                stored.where());
-    else
+    } else {
       out_.assume("parallel.states", "fp32", "torchtitan keeps weights, gradients and states in float32");
+    }
     in_.find("training.mixed_precision_reduce");
     const auto compiled = in_.find_first({"compile.enable", "training.compile"});
     if (in_.flag(compiled).value_or(false)) {

@@ -172,14 +172,34 @@ Op make_grouped_attention(OpReader& keys) {
                                     .width = keys.size("width"),
                                     .value_width = keys.size_or("value_width", 0),
                                     .window = keys.size_or("window", 0),
-                                    .causal = keys.map().flag_or("causal", false)};
+                                    .causal = keys.map().flag_or("causal", false),
+                                    .chunk = keys.size_or("chunk", 0),
+                                    .sinks = keys.map().flag_or("sinks", false)};
 }
 
 Op make_experts(OpReader& keys) {
   return workload::Experts{.experts = keys.size("experts"),
                            .active = keys.size("active"),
                            .width = keys.size("width"),
-                           .gated = keys.map().flag_or("gated", true)};
+                           .gated = keys.map().flag_or("gated", true),
+                           .bias = keys.map().flag_or("bias", false)};
+}
+
+Op make_causal_conv(OpReader& keys) {
+  return workload::CausalConv{.kernel = keys.size("kernel"), .bias = keys.map().flag_or("bias", false)};
+}
+
+Op make_index_scores(OpReader& keys) {
+  return workload::IndexScores{.heads = keys.size("heads"), .width = keys.size("width"), .keep = keys.size("keep")};
+}
+
+Op make_linear_attention(OpReader& keys) {
+  return workload::LinearAttention{.heads = keys.size("heads"),
+                                   .key_heads = keys.size_or("key_heads", 0),
+                                   .width = keys.size("width"),
+                                   .value_width = keys.size("value_width"),
+                                   .chunk = keys.size_or("chunk", 64),
+                                   .delta = keys.map().flag_or("delta", false)};
 }
 
 Op make_measured(OpReader& keys) {
@@ -228,6 +248,9 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"grouped_attention", make_grouped_attention},
     {"experts", make_experts},
     {"measured", make_measured},
+    {"causal_conv", make_causal_conv},
+    {"linear_attention", make_linear_attention},
+    {"index_scores", make_index_scores},
 });
 
 /// Walks the `layers:` list, carrying the current shape.

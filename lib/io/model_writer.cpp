@@ -145,12 +145,32 @@ struct KeyWriter {
     keys.size_unless("value_width", op.value_width, 0);
     keys.size_unless("window", op.window, 0);
     keys.flag_unless("causal", op.causal, false);
+    keys.size_unless("chunk", op.chunk, 0);
+    keys.flag_unless("sinks", op.sinks, false);
   }
   void operator()(const workload::Experts& op) const {
     keys.size("experts", op.experts);
     keys.size("active", op.active);
     keys.size("width", op.width);
     keys.flag_unless("gated", op.gated, true);
+    keys.flag_unless("bias", op.bias, false);
+  }
+  void operator()(const workload::CausalConv& op) const {
+    keys.size("kernel", op.kernel);
+    keys.flag_unless("bias", op.bias, false);
+  }
+  void operator()(const workload::IndexScores& op) const {
+    keys.size("heads", op.heads);
+    keys.size("width", op.width);
+    keys.size("keep", op.keep);
+  }
+  void operator()(const workload::LinearAttention& op) const {
+    keys.size("heads", op.heads);
+    keys.size_unless("key_heads", op.key_heads, 0);
+    keys.size("width", op.width);
+    keys.size("value_width", op.value_width);
+    keys.size_unless("chunk", op.chunk, 64);
+    keys.flag_unless("delta", op.delta, false);
   }
   void operator()(const workload::RmsNorm&) const {}
   void operator()(const workload::Measured& op) const {
@@ -194,6 +214,9 @@ struct WordsFor {
   Words operator()(const workload::GroupedAttention&) const { return {"grouped_attention"}; }
   Words operator()(const workload::Experts&) const { return {"experts"}; }
   Words operator()(const workload::Measured&) const { return {"measured"}; }
+  Words operator()(const workload::CausalConv&) const { return {"causal_conv"}; }
+  Words operator()(const workload::IndexScores&) const { return {"index_scores"}; }
+  Words operator()(const workload::LinearAttention&) const { return {"linear_attention"}; }
 };
 
 Error in_layer(const DescribedLayer& layer, std::size_t index, Error error) {

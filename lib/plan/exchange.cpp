@@ -7,7 +7,7 @@ namespace {
 
 /// The strategy with its servers counted.
 Strategy with_servers(const Job& job) {
-  Strategy strategy = job.strategy;
+  Strategy strategy = as_sent(job);
   if (strategy.servers == 0) strategy.servers.set(job.cluster.nodes);
   if (job.cluster.nodes == 1) strategy.servers.set(1);
   return strategy;
@@ -40,10 +40,20 @@ void exchange_by(const Job& job, StepPlan& plan) {
   }
 }
 
-std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, std::size_t rank_class) {
+std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
   if (plan.groups.front().ranks == 1) return {};
+  const Chunk& chunk = plan.classes[rank_class].chunk;
+  const Strategy strategy = with_servers(job);
+  const std::int64_t samples = job.batch * job.strategy.accumulation;
+  const bool apart = !split.experts.empty();
   std::vector<Row> rows =
-      messages(plan.classes[rank_class].chunk, with_servers(job), job.batch * job.strategy.accumulation);
+      messages(chunk, strategy, samples, {.which = apart ? Which::kOthers : Which::kAll, .chosen = &split.experts});
+  if (const auto group = group_of(plan, GroupRole::kExpertGradients); apart && group) {
+    for (Row& row : messages(chunk, strategy, samples, {.which = Which::kChosen, .chosen = &split.experts})) {
+      row.group = *group;
+      rows.push_back(std::move(row));
+    }
+  }
   for (Row& row : rows) {
     if (plan.servers) row.kind = RowKind::kServer;
     row.needed = needed_by(plan.exchange, row.ready.layer);

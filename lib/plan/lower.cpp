@@ -10,96 +10,17 @@
 namespace ddlsim::plan {
 namespace {
 
-/// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
-Expected<void> check_exchange(const Job& job) {
-  const auto refuse = [](std::string what, std::string note) {
-    return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
-  };
-  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline;
-  const bool sharded = job.parallel.zero > 0;
-  if (job.overlap == Overlap::kIdeal) {
-    return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
-                  "use overlap backward or none");
-  }
-  if (!shared) return {};
-  if (job.strategy.priority) return refuse("gradients of a split model by priority", "use strategy.priority no");
-  if (!sharded && grouping_of(job.strategy) == Grouping::kFusion) {
-    return refuse("gradients of a split model fused by a coordinator's cycles", "use strategy.grouping buckets");
-  }
-  if (sharded && job.strategy.compression != Compression::kNone) {
-    return refuse("compressed gradients that are reduce-scattered", "use strategy.compression none, or zero 0");
-  }
-  return {};
-}
-
 /// Settings that have no lowering yet: refused, for ignored they would be wrong.
 Expected<void> check_known(const Parallel& parallel) {
-  const Parallel plain;
   const auto unknown = [](std::string_view what) {
     return fail(ErrorCode::kUnsupported, std::string(what) + " has no lowering");
   };
-  if (parallel.context != 1) return unknown("context parallelism");
-  if (parallel.expert != 1) return unknown("expert parallelism");
-  if (parallel.order != plain.order) return unknown("another order of axes");
-  if (parallel.sequence) return unknown("sequence parallelism");
   if (parallel.schedule != PipelineSchedule::kGpipe && parallel.schedule != PipelineSchedule::kOneForwardOneBackward) {
     return unknown("schedule " + std::string(name_of(kPipelineSchedules, parallel.schedule)));
   }
   if (parallel.virtual_stages != 1) return unknown("a rank of several stages");
-  if (parallel.shard_ranks != 0) return unknown("sharding within a part of the replicas");
-  if (!parallel.reshard) return unknown("keeping gathered weights");
-  if (parallel.recompute != Recompute::kNone) return unknown("recomputation");
-  if (parallel.offload_activations) return unknown("offload of activations");
-  if (parallel.overlap_tensor) return unknown("overlap inside tensor groups");
   if (!parallel.overlap_p2p) return unknown("stages that wait while they send");
   if (parallel.states) return unknown("another format of states");
-  if (parallel.lora_rank != 0) return unknown("LoRA");
-  return {};
-}
-
-Expected<void> check_splits(const Job& job) {
-  const Parallel& parallel = job.parallel;
-  if (auto known = check_known(parallel); !known) return known;
-  const auto bad = [](std::string what, std::string note) {
-    return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
-  };
-  if (parallel.tensor < 1 || parallel.pipeline < 1) return bad("a degree below one", "valid: 1 and more");
-  if (parallel.zero < 0 || parallel.zero > 3) {
-    return bad("zero " + std::to_string(parallel.zero), "valid: 0, 1, 2, 3");
-  }
-  if (!splits_model(parallel)) return {};
-  if (job.strategy.kind != StrategyKind::kAllReduce) {
-    return fail(ErrorCode::kUnsupported, "parameter servers hold whole models: no part of one can be split", {},
-                {"use strategy allreduce"});
-  }
-  if (auto exchange = check_exchange(job); !exchange) return exchange;
-  if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "a split model on GPUs of two speeds");
-  const std::int64_t gpus = job.cluster.gpus();
-  if (gpus % parallel.tensor != 0 || gpus / parallel.tensor % parallel.pipeline != 0) {
-    return bad(std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) +
-                   " times pipeline " + std::to_string(parallel.pipeline),
-               "the data-parallel degree is what the others leave");
-  }
-  return {};
-}
-
-Expected<void> add_groups(const Job& job, StepPlan& plan) {
-  plan.grid.gpus_per_node = job.cluster.gpus_per_node;
-  const auto along = [&](Axis axis) -> std::int64_t& { return plan.grid.along[static_cast<std::size_t>(axis)]; };
-  along(Axis::kTensor) = job.parallel.tensor;
-  along(Axis::kPipeline) = job.parallel.pipeline;
-  along(Axis::kData) = job.cluster.gpus() / job.parallel.tensor / job.parallel.pipeline;
-  for (const Axis axis : {Axis::kData, Axis::kTensor, Axis::kPipeline}) {
-    if (axis != Axis::kData && plan.grid.at(axis) == 1) continue;
-    auto group = group_along(plan.grid, axis);
-    if (!group) return tl::unexpected<Error>(group.error());
-    // Neighbouring stages talk in pairs.
-    if (axis == Axis::kPipeline) {
-      group->ranks = 2;
-      group->nodes = std::min<std::int64_t>(group->nodes, 2);
-    }
-    plan.groups.push_back(*group);
-  }
   return {};
 }
 
@@ -139,7 +60,7 @@ void add_memory(const Job& job, StepPlan& plan) {
     const bool all_forward = plan.schedule == PipelineSchedule::kGpipe;
     const Holding holding{.optimizer = plan.model->optimizer,
                           .zero = job.parallel.zero,
-                          .data_ranks = plan.groups.front().ranks,
+                          .data_ranks = sharing_ranks(plan, false),
                           .in_flight = stages == 1   ? 1
                                        : all_forward ? plan.micro_batches
                                                      : std::min(plan.micro_batches, stages - one.stage),
@@ -150,28 +71,32 @@ void add_memory(const Job& job, StepPlan& plan) {
 }
 
 /// What the optimizer reads and writes where one rank of a class updates its weights.
-DataSize updated_by(const Job& job, const StepPlan& plan, const Chunk& chunk) {
+DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& split, const Chunk& chunk) {
   const workload::Model& model = *plan.model;
   double elements = 0;
   if (!splits_model(job.parallel)) {
     elements = workload::gradient_elements(model, job.batch * job.strategy.accumulation);
   } else {
     for (std::size_t i = 0; i < chunk.count; ++i) {
-      for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor);
+      const bool experts = split.is(split.experts, chunk.first + i);
+      const double ranks = job.parallel.zero >= 1 ? static_cast<double>(sharing_ranks(plan, experts)) : 1.0;
+      for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor) / ranks;
     }
-    if (job.parallel.zero >= 1) elements /= static_cast<double>(plan.groups.front().ranks);
   }
   return bytes(4) * elements * update_accesses(model.optimizer);
 }
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
+  for (Row& row : more) {
+    if (row.after != kNoRow) row.after += rows.size();
+  }
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 /// The gradients of a class, and its weights where they are shared.
-std::vector<Row> exchanged(const Job& job, const StepPlan& plan, std::size_t rank_class) {
+std::vector<Row> exchanged(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
   std::vector<Row> rows =
-      job.parallel.zero > 0 ? sharded_rows(job, plan, rank_class) : gradients_of(job, plan, rank_class);
+      job.parallel.zero > 0 ? sharded_rows(job, plan, split, rank_class) : gradients_of(job, plan, split, rank_class);
   if (plan.exchange.overlap != Overlap::kNone || !splits_model(job.parallel)) return rows;
   // Nothing hidden: gradients wait for backward, and kernels for all that is sent.
   for (Row& row : rows) {
@@ -181,7 +106,23 @@ std::vector<Row> exchanged(const Job& job, const StepPlan& plan, std::size_t ran
   return rows;
 }
 
-void add_rows(const Job& job, const std::vector<Row>& tensor_rows, StepPlan& plan) {
+/// What the ranks of a class send around its layers.
+std::vector<Row> rows_within(const SplitModel& split, const Chunk& chunk, std::size_t rank_class) {
+  std::vector<Row> rows;
+  for (Row row : split.rows) {
+    const auto inside = [&](std::size_t layer) { return layer >= chunk.first && layer < chunk.first + chunk.count; };
+    if (!inside(row.needed.layer)) continue;
+    // What a stage's first or last layer gathers is gathered where the stage starts.
+    if (!inside(row.ready.layer)) row.ready.layer = row.needed.layer;
+    row.ready.layer -= chunk.first;
+    row.needed.layer -= chunk.first;
+    row.rank_class = row.needed_by = rank_class;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+void add_rows(const Job& job, const SplitModel& split, StepPlan& plan) {
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
   const bool among_layers = plan.model->measured && plan.model->measured->update;
@@ -189,20 +130,16 @@ void add_rows(const Job& job, const std::vector<Row>& tensor_rows, StepPlan& pla
     RankClass& one = plan.classes[c];
     // GPUs of two speeds send the same gradients.
     if (c > 0 && !stages) break;
-    one.updated = updated_by(job, plan, one.chunk);
+    one.updated = updated_by(job, plan, split, one.chunk);
     one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
-    append(plan.rows, exchanged(job, plan, c));
-    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(job, plan, c));
-    for (Row row : tensor_rows) {
-      if (row.ready.layer < one.chunk.first || row.ready.layer >= one.chunk.first + one.chunk.count) continue;
-      row.ready.layer -= one.chunk.first;
-      row.needed = row.ready;
-      row.rank_class = row.needed_by = c;
-      row.group = 1;  // beside the data group
-      plan.rows.push_back(row);
-    }
+    append(plan.rows, exchanged(job, plan, split, c));
+    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(job, plan, split, c));
+    if (job.parallel.offload_activations) append(plan.rows, activation_rows(job, plan, split, c));
+    append(plan.rows, rows_of_norms(plan, split, c));
+    append(plan.rows, rows_within(split, one.chunk, c));
   }
   if (stages) append(plan.rows, boundary_rows(job, plan));
+  if (stages) append(plan.rows, rows_of_tied(plan));
   for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
     plan.classes[c].updated = plan.classes[0].updated;
     plan.classes[c].updates_on_gpu = plan.classes[0].updates_on_gpu;
@@ -217,32 +154,6 @@ bool splits_model(const Parallel& parallel) {
          parallel.recompute != Recompute::kNone || parallel.states.has_value() || parallel.lora_rank > 0;
 }
 
-std::int64_t Grid::ranks() const {
-  std::int64_t all = 1;
-  for (const std::int64_t ranks : along) all *= ranks;
-  return all;
-}
-
-Expected<RankGroup> group_along(const Grid& grid, Axis axis) {
-  std::int64_t inner = 1;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(axis); ++i) inner *= grid.along[i];
-  const std::int64_t ranks = grid.at(axis);
-  // Ranks `inner` apart: so many of them fit into one server.
-  const std::int64_t fitting = std::max<std::int64_t>(1, grid.gpus_per_node / inner);
-  const std::int64_t per_node = std::min(ranks, fitting);
-  const auto fits = [&](std::int64_t span) { return grid.gpus_per_node % span == 0 || span % grid.gpus_per_node == 0; };
-  if (!fits(inner) || !fits(inner * ranks)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "a group of " + std::to_string(ranks) + " ranks, " + std::to_string(inner) +
-                    " apart, does not stand alike on servers of " + std::to_string(grid.gpus_per_node) + " GPUs",
-                {}, {"choose degrees that divide the GPUs of a server, or are multiples of them"});
-  }
-  return RankGroup{.along = axis,
-                   .ranks = ranks,
-                   .nodes = ranks / per_node,
-                   .siblings = std::max<std::int64_t>(1, grid.gpus_per_node / per_node)};
-}
-
 Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
   if (!job.fusion.pointwise && !job.fusion.attention) return job.model;
   auto fused = workload::fused(*job.model, job.fusion);
@@ -251,6 +162,7 @@ Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
 }
 
 Expected<StepPlan> lower(const Job& job) {
+  if (auto known = check_known(job.parallel); !known) return tl::unexpected<Error>(known.error());
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
     return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
@@ -266,16 +178,14 @@ Expected<StepPlan> lower(const Job& job) {
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;
-  plan.input = plan.model->input_per_sample * static_cast<double>(job.batch);
+  plan.input =
+      plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
   if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
-  TensorSplit tensors{chunk_of(plan.model).layers, {}};
-  if (job.parallel.tensor > 1) {
-    auto split = split_tensors(job, *plan.model);
-    if (!split) return tl::unexpected<Error>(split.error());
-    tensors = std::move(*split);
-  }
-  if (auto classed = add_classes(job, tensors.layers, plan); !classed) return tl::unexpected<Error>(classed.error());
-  add_rows(job, tensors.rows, plan);
+  if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
+  const auto split = split_model(job, plan);
+  if (!split) return tl::unexpected<Error>(split.error());
+  if (auto classed = add_classes(job, split->layers, plan); !classed) return tl::unexpected<Error>(classed.error());
+  add_rows(job, *split, plan);
   add_memory(job, plan);
   plan.folds = !splits_model(job.parallel);
   return plan;

@@ -15,17 +15,26 @@ struct Tensor {
   bool gathered = false;
 };
 
+bool selected(const Selection& selection, std::size_t layer) {
+  if (selection.which == Which::kAll) return true;
+  const bool chosen = layer < selection.chosen->size() && (*selection.chosen)[layer];
+  return chosen == (selection.which == Which::kChosen);
+}
+
 /// In the order backward makes them.
-std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
+std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std::int64_t batch,
+                               const Selection& selection) {
   const DataSize element = gradient_size(strategy.gradients);
   std::vector<Tensor> tensors;
   tensors.reserve(2 * chunk.count);
   for (std::size_t i = chunk.count; i-- > 0;) {
+    if (!selected(selection, chunk.first + i)) continue;
     const workload::Layer& layer = chunk[i];
+    const bool sparse = layer.sparse_gradient && !selection.whole_tables;
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
-      const double sent = layer.sparse_gradient ? workload::touched_elements({*tensor, layer.sparse_elements}, batch)
-                                                : static_cast<double>(*tensor);
-      if (sent > 0) tensors.push_back({element * sent, i, -1, layer.sparse_gradient});
+      const double sent =
+          sparse ? workload::touched_elements({*tensor, layer.sparse_elements}, batch) : static_cast<double>(*tensor);
+      if (sent > 0) tensors.push_back({element * sent, i, -1, sparse});
     }
   }
   return tensors;
@@ -139,9 +148,10 @@ void compress(Row& message, const Strategy& strategy) {
 
 }  // namespace
 
-std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
+std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch,
+                          const Selection& selection) {
   const Grouping grouping = grouping_of(strategy);
-  std::vector<Tensor> tensors = tensors_of(chunk, strategy, batch);
+  std::vector<Tensor> tensors = tensors_of(chunk, strategy, batch, selection);
   // Pieces of one size are spread over the servers by themselves.
   const bool whole = grouping != Grouping::kPartitions;
   if (strategy.kind == StrategyKind::kPs && whole) place(tensors, strategy.placement, strategy.servers);

@@ -1,7 +1,11 @@
-// A model split over ranks: tensors, stages, states, and the host's memory.
+// A model split over ranks: tensors, rows, experts, stages, and the host's memory.
 #include <algorithm>
 #include <string>
+#include <variant>
 
+#include "ddlsim/plan/messages.h"
+#include "ddlsim/workload/fusion.h"
+#include "ddlsim/workload/passes.h"
 #include "ddlsim/workload/shard.h"
 #include "splits.h"
 
@@ -10,87 +14,229 @@ namespace {
 
 using primitives::CollectiveOp;
 
-/// The group of an axis that the plan already has.
-std::size_t group_of(const StepPlan& plan, Axis axis) {
-  const auto found =
-      std::find_if(plan.groups.begin(), plan.groups.end(), [&](const RankGroup& g) { return g.along == axis; });
-  return static_cast<std::size_t>(found - plan.groups.begin());
+workload::Cut cut_of(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  double load = parallel.expert > 1 ? parallel.expert_imbalance : 1.0;
+  if (parallel.expert_capacity > 0) load = std::min(load, parallel.expert_capacity);
+  return {.tensor = parallel.tensor,
+          .sequence = parallel.sequence,
+          .overlap = parallel.overlap_tensor,
+          .context = parallel.context,
+          .ulysses = parallel.context_by == ContextBy::kUlysses,
+          .expert = parallel.expert,
+          .expert_load = load};
 }
 
-DataSize parameters_of(const workload::Layer& layer, Precision precision) {
-  double elements = 0;
-  for (const std::int64_t tensor : layer.parameters) elements += static_cast<double>(tensor);
-  return gradient_size(precision) * elements;
+GroupRole role_of(workload::Ranks among) {
+  switch (among) {
+    case workload::Ranks::kTensor: return GroupRole::kTensor;
+    case workload::Ranks::kContext: return GroupRole::kContext;
+    case workload::Ranks::kExpert: return GroupRole::kExperts;
+  }
+  return GroupRole::kTensor;
 }
+
+/// Of a layer's kernels in a pass, what their arithmetic or, without any, their memory asks.
+double weight_of(const workload::Layer& layer, bool forward) {
+  const Work work = forward ? layer.forward_work : layer.backward_work;
+  if (work > Work::zero()) return work.in(flops);
+  return static_cast<double>(forward ? layer.forward_elements : layer.backward_elements);
+}
+
+class Splitting {
+ public:
+  Splitting(const Job& job, const StepPlan& plan) : job_(job), plan_(plan) {}
+
+  Expected<SplitModel> run() {
+    const Parallel& parallel = job_.parallel;
+    const workload::Cut cut = cut_of(job_);
+    const bool shares = cut.tensor > 1 || cut.context > 1 || cut.expert > 1 || cut.expert_load != 1;
+    const bool copies = parallel.pipeline > 1 && has_tied();
+    const bool changes = shares || copies || parallel.lora_rank > 0;
+    split_.layers = chunk_of(plan_.model).layers;
+    if (job_.parallel.zero >= 3 || parallel.offload_activations || parallel.recompute == Recompute::kFull) {
+      split_.blocks = workload::blocks_of(job_.model->layers);
+    }
+    std::vector<workload::Layer> layers;
+    if (shares) {
+      if (auto done = share(cut, layers); !done) return tl::unexpected<Error>(done.error());
+    } else if (changes) {
+      layers = job_.model->layers;
+    }
+    if (copies) copy_tied(layers);
+    if (parallel.lora_rank > 0) {
+      if (auto done = workload::adapt(layers, parallel.lora_rank); !done) return tl::unexpected<Error>(done.error());
+    }
+    // What is cut is fused afterwards; nothing joins a kernel whose output is sent first.
+    if (changes && (job_.fusion.pointwise || job_.fusion.attention)) {
+      layers = workload::fused(std::move(layers), job_.fusion, closed_);
+    }
+    if (parallel.recompute != Recompute::kNone) {
+      if (!changes) layers = *split_.layers;
+      if (auto done = recompute(layers); !done) return tl::unexpected<Error>(done.error());
+    }
+    if (!layers.empty()) split_.layers = std::make_shared<const std::vector<workload::Layer>>(std::move(layers));
+    return std::move(split_);
+  }
+
+ private:
+  [[nodiscard]] static bool is_tied(const workload::Layer& layer) {
+    const auto* linear = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
+    return linear != nullptr && linear->tied;
+  }
+  [[nodiscard]] bool has_tied() const {
+    return std::any_of(job_.model->layers.begin(), job_.model->layers.end(), is_tied);
+  }
+  /// A head whose weights are a table's stands on another stage, with a copy of its own.
+  static void copy_tied(std::vector<workload::Layer>& layers) {
+    for (workload::Layer& layer : layers) {
+      if (!is_tied(layer)) continue;
+      layer.parameters.insert(layer.parameters.begin(), layer.in.back() * std::get<workload::Linear>(*layer.op).out);
+    }
+  }
+
+  Expected<void> share(const workload::Cut& cut, std::vector<workload::Layer>& layers) {
+    auto shards = workload::shard(job_.model->layers, cut);
+    if (!shards) return tl::unexpected<Error>(shards.error());
+    layers.reserve(shards->size());
+    for (workload::Shard& one : *shards) {
+      const std::size_t i = layers.size();
+      bool after = false;
+      for (const workload::Sent& sent : one.sent) {
+        add(sent, i, shards->size());
+        after = after || (sent.forward && !sent.before);
+      }
+      closed_.push_back(after);
+      if (cut.expert > 1) split_.experts.push_back(one.experts);
+      if (cut.sequence) split_.on_rows.push_back(one.on_rows);
+      layers.push_back(std::move(one.layer));
+    }
+    return {};
+  }
+
+  /// What ranks send around layer `i` of `count`.
+  void add(const workload::Sent& sent, std::size_t i, std::size_t count) {
+    const auto group = group_of(plan_, role_of(sent.among));
+    if (!group || sent.elements == 0) return;
+    const DataSize element = sent.fp32 ? bytes(4) : activation_size(job_.precision);
+    const bool shares = sent.op == CollectiveOp::kAllGather || sent.op == CollectiveOp::kReduceScatter ||
+                        sent.op == CollectiveOp::kAllToAll;
+    const double ranks = shares ? static_cast<double>(plan_.groups[*group].ranks) : 1.0;
+    const Point at{sent.forward ? Moment::kForward : Moment::kBackward, i};
+    Point ready = at;
+    if (sent.before && sent.forward && i > 0) ready.layer = i - 1;
+    if (sent.before && !sent.forward && i + 1 < count) ready.layer = i + 1;
+    split_.rows.push_back(
+        {.op = sent.op,
+         .size = element * (static_cast<double>(sent.elements) * static_cast<double>(job_.batch) / ranks),
+         .count = sent.count,
+         .ready = ready,
+         .needed = at,
+         .in_the_way = true,
+         .beside = sent.beside,
+         .group = *group,
+         .every_pass = true});
+  }
+
+  Expected<void> recompute(std::vector<workload::Layer>& layers) {
+    const bool whole = job_.parallel.recompute == Recompute::kFull;
+    std::vector<bool> again(layers.size());
+    std::int64_t number = 0;
+    for (const workload::Block& block : split_.blocks) {
+      if (!block.body || !whole || number++ % job_.parallel.recompute_every != 0) continue;
+      for (std::size_t i = block.first; i < block.first + block.count; ++i) again[i] = true;
+    }
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (!whole) again[i] = workload::is_attention(job_.model->layers[i]);
+      if (again[i] && layers[i].measured) {
+        return fail(ErrorCode::kUnsupported,
+                    "layer '" + layers[i].name + "' cannot be computed again: only its time is known", {},
+                    {"measured layers take parallel.recompute none"});
+      }
+      // Frozen layers before the first adapter have no backward that would need it.
+      if (layers[i].backward.empty() && layers[i].backward_work == Work::zero()) again[i] = false;
+      if (again[i]) compute_again(layers[i], i);
+    }
+    if (std::find(again.begin(), again.end(), true) == again.end()) {
+      return fail(ErrorCode::kUnsupported,
+                  job_.model->id + (whole ? " has no layer to compute again" : " has no attention to compute again"),
+                  {}, {"use parallel.recompute none"});
+    }
+    if (whole) split_.recomputed = std::move(again);
+    return {};
+  }
+
+  /// The layer's forward kernels, and what its ranks send around them, in its backward.
+  void compute_again(workload::Layer& layer, std::size_t i) {
+    const double forward = weight_of(layer, true);
+    const double backward = weight_of(layer, false);
+    workload::recompute(layer);
+    const double both = std::max(forward + backward, 1.0);
+    const std::size_t rows = split_.rows.size();
+    for (std::size_t r = 0; r < rows; ++r) {
+      Row& row = split_.rows[r];
+      if (row.needed.layer != i) continue;
+      if (row.needed.at == Moment::kBackward) {
+        row.beside *= backward / both;
+        continue;
+      }
+      Row again = row;
+      again.ready = again.needed = {Moment::kBackward, i};
+      again.beside *= forward / both;
+      split_.rows.push_back(again);
+    }
+  }
+
+  const Job& job_;
+  const StepPlan& plan_;
+  SplitModel split_;
+  std::vector<bool> closed_;  // layers whose output is sent
+};
 
 }  // namespace
 
-Expected<TensorSplit> split_tensors(const Job& job, const workload::Model& model) {
-  auto shards = workload::shard(model.layers, job.parallel.tensor);
-  if (!shards) return tl::unexpected<Error>(shards.error());
-  const DataSize element = activation_size(job.precision);
-  const auto batch = static_cast<double>(job.batch);
-  std::vector<workload::Layer> layers;
-  TensorSplit split;
-  const auto sum = [&](std::int64_t elements, Point after) {
-    if (elements == 0) return;
-    split.rows.push_back({.size = element * (static_cast<double>(elements) * batch),
-                          .ready = after,
-                          .needed = after,
-                          .in_the_way = true,
-                          .every_pass = true});
-  };
-  for (workload::Shard& part : *shards) {
-    sum(part.summed_forward, {Moment::kForward, layers.size()});
-    sum(part.summed_backward, {Moment::kBackward, layers.size()});
-    layers.push_back(std::move(part.layer));
-  }
-  split.layers = std::make_shared<const std::vector<workload::Layer>>(std::move(layers));
-  return split;
-}
+Expected<SplitModel> split_model(const Job& job, const StepPlan& plan) { return Splitting(job, plan).run(); }
 
-std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t rank_class) {
-  const auto ranks = static_cast<double>(plan.groups.front().ranks);
-  const Chunk& chunk = plan.classes[rank_class].chunk;
-  const bool weights_too = job.parallel.zero >= 3;
-  std::vector<std::size_t> owning;  // layers that have parameters
-  for (std::size_t i = 0; i < chunk.count; ++i) {
-    if (!chunk[i].parameters.empty()) owning.push_back(i);
+std::vector<Row> rows_of_tied(const StepPlan& plan) {
+  const auto last = static_cast<std::int64_t>(plan.classes.size()) - 1;
+  double elements = 0;
+  const Chunk& heads = plan.classes.back().chunk;
+  for (std::size_t i = 0; i < heads.count; ++i) {
+    const auto* linear = heads[i].op ? std::get_if<workload::Linear>(&*heads[i].op) : nullptr;
+    if (linear != nullptr && linear->tied && !heads[i].parameters.empty()) {
+      elements = static_cast<double>(heads[i].parameters.front());
+    }
   }
+  if (last == 0 || elements == 0) return {};
   std::vector<Row> rows;
-  const auto row = [&](CollectiveOp op, std::size_t layer, Point ready, Point needed, bool every_pass) {
-    const DataSize share = parameters_of(chunk[layer], job.strategy.gradients) / ranks;
-    rows.push_back({.op = op,
-                    .size = share,
-                    .ready = ready,
-                    .needed = needed,
-                    .rank_class = rank_class,
-                    .needed_by = rank_class,
-                    .every_pass = every_pass});
-  };
-  const auto ahead = static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.prefetch, 0));
-  for (std::size_t n = 0; weights_too && n < owning.size(); ++n) {
-    // A layer's weights are asked for when the one `ahead` owners before it starts.
-    const Point start = n < ahead + 1 ? Point{Moment::kBegin, 0} : Point{Moment::kForward, owning[n - ahead - 1]};
-    row(CollectiveOp::kAllGather, owning[n], start, {Moment::kForward, owning[n]}, true);
-  }
-  for (std::size_t n = owning.size(); weights_too && n-- > 0;) {
-    const std::size_t after = n + ahead + 1;
-    const Point start =
-        after < owning.size() ? Point{Moment::kBackward, owning[after]} : Point{Moment::kForward, chunk.count - 1};
-    row(CollectiveOp::kAllGather, owning[n], start, {Moment::kBackward, owning[n]}, true);
-  }
-  // Gradients that are kept whole are summed once a step; those that are shared, in every pass.
-  for (std::size_t n = owning.size(); n-- > 0;) {
-    row(CollectiveOp::kReduceScatter, owning[n], {Moment::kBackward, owning[n]}, {Moment::kUpdate, 0},
-        job.parallel.zero >= 2);
-  }
-  // What each rank has updated of the weights goes to the others, before the next step.
-  for (std::size_t n = 0; !weights_too && n < owning.size(); ++n) {
-    row(CollectiveOp::kAllGather, owning[n], {Moment::kUpdate, 0}, {}, false);
-    rows.back().in_the_way = true;
+  for (const std::int64_t stage : {std::int64_t{0}, last}) {
+    rows.push_back({.size = bytes(4) * elements,
+                    .ready = {Moment::kBackward, 0},
+                    .needed = {Moment::kUpdate, 0},
+                    .in_the_way = true,
+                    .rank_class = static_cast<std::size_t>(stage),
+                    .needed_by = static_cast<std::size_t>(stage),
+                    .group = boundary_group(plan, 0, last)});
   }
   return rows;
+}
+
+std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
+  const Chunk& chunk = plan.classes[rank_class].chunk;
+  const auto group = group_of(plan, GroupRole::kTensor);
+  double elements = 0;
+  for (std::size_t i = 0; i < chunk.count; ++i) {
+    if (!split.is(split.on_rows, chunk.first + i)) continue;
+    for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor);
+  }
+  if (!group || elements == 0) return {};
+  return {{.size = bytes(4) * elements,
+           .ready = {Moment::kBackward, 0},
+           .needed = {Moment::kUpdate, 0},
+           .in_the_way = true,
+           .rank_class = rank_class,
+           .needed_by = rank_class,
+           .group = *group}};
 }
 
 Expected<std::vector<std::size_t>> stage_starts(const Job& job, std::size_t layers) {
@@ -115,12 +261,13 @@ Expected<std::vector<std::size_t>> stage_starts(const Job& job, std::size_t laye
 }
 
 std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
-  const std::size_t group = group_of(plan, Axis::kPipeline);
   const DataSize element = activation_size(job.precision);
   const auto batch = static_cast<double>(job.batch);
   std::vector<Row> rows;
   for (std::size_t s = 0; s + 1 < plan.classes.size(); ++s) {
     const Chunk& chunk = plan.classes[s].chunk;
+    const auto stage = static_cast<std::int64_t>(s);
+    const std::size_t group = boundary_group(plan, stage, stage + 1);
     const DataSize crossing = element * (static_cast<double>(chunk[chunk.count - 1].output_elements) * batch);
     rows.push_back({.op = CollectiveOp::kSendRecv,
                     .size = crossing,
@@ -142,9 +289,8 @@ std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
   return rows;
 }
 
-std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t rank_class) {
+std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
   const Chunk& chunk = plan.classes[rank_class].chunk;
-  const double share = job.parallel.zero > 0 ? 1.0 / static_cast<double>(plan.groups.front().ranks) : 1.0;
   DataSize all;
   std::vector<Row> rows;
   const auto add = [&](RowKind kind, DataSize size, Point ready, Point needed, bool in_the_way) {
@@ -157,13 +303,61 @@ std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t 
                     .needed_by = rank_class});
   };
   for (std::size_t i = chunk.count; i-- > 0;) {
-    const DataSize gradient = parameters_of(chunk[i], Precision::kFp32) * share;
-    if (gradient == DataSize::zero()) continue;
+    double elements = 0;
+    for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor);
+    if (elements == 0) continue;
+    const bool experts = split.is(split.experts, chunk.first + i);
+    const double ranks = job.parallel.zero > 0 ? static_cast<double>(sharing_ranks(plan, experts)) : 1.0;
+    const DataSize gradient = bytes(4) * (elements / ranks);
     add(RowKind::kCopy, gradient, {Moment::kBackward, i}, {Moment::kUpdate, 0}, false);
     all += gradient;
   }
   add(RowKind::kHost, plan.classes[rank_class].updated, {Moment::kUpdate, 0}, {}, true);
   add(RowKind::kCopyBack, all, {Moment::kUpdate, 0}, {}, true);
+  return rows;
+}
+
+std::vector<Row> activation_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                 std::size_t rank_class) {
+  const Chunk& chunk = plan.classes[rank_class].chunk;
+  const std::size_t end = chunk.first + chunk.count;
+  std::vector<Row> rows;
+  std::vector<std::size_t> starts;  // of blocks within the chunk, and its end
+  for (const workload::Block& block : split.blocks) {
+    if (block.first < end && block.first + block.count > chunk.first) {
+      starts.push_back(std::max(block.first, chunk.first) - chunk.first);
+    }
+  }
+  starts.push_back(chunk.count);
+  // The last block is needed at once.
+  for (std::size_t n = 0; n + 2 < starts.size(); ++n) {
+    double kept = 0;
+    for (std::size_t i = starts[n]; i < starts[n + 1]; ++i) kept += static_cast<double>(chunk[i].saved_elements);
+    if (split.is(split.recomputed, chunk.first + starts[n])) {
+      kept = 1;
+      for (const std::int64_t size : chunk[starts[n]].in) kept *= static_cast<double>(size);
+    }
+    if (kept == 0) continue;
+    const DataSize size = activation_size(job.precision) * (kept * static_cast<double>(job.batch));
+    const std::size_t last = starts[n + 1] - 1;
+    rows.push_back({.kind = RowKind::kCopy,
+                    .size = size,
+                    .ready = {Moment::kForward, last},
+                    .rank_class = rank_class,
+                    .needed_by = rank_class,
+                    .every_pass = true});
+    // Asked for one block ahead.
+    const Point ask =
+        n + 3 < starts.size() ? Point{Moment::kBackward, starts[n + 2]} : Point{Moment::kForward, chunk.count - 1};
+    rows.push_back({.kind = RowKind::kCopyBack,
+                    .size = size,
+                    .ready = ask,
+                    .needed = {Moment::kBackward, last},
+                    .after = rows.size() - 1,
+                    .rank_class = rank_class,
+                    .needed_by = rank_class,
+                    .every_pass = true});
+  }
   return rows;
 }
 

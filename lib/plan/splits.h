@@ -8,24 +8,64 @@
 #include "ddlsim/plan/job.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
+#include "ddlsim/workload/blocks.h"
 
 namespace ddlsim::plan {
 
-/// Layers cut over the tensor group, and the rows that sum their parts.
-struct TensorSplit {
+/// What of a job contradicts its splits, or its GPUs.
+[[nodiscard]] Expected<void> check_splits(const Job& job);
+
+/// The grid of a job's ranks and their groups; the first has the ranks that share gradients.
+[[nodiscard]] Expected<void> add_groups(const Job& job, StepPlan& plan);
+
+/// The group of a role; nothing: the plan has none.
+[[nodiscard]] std::optional<std::size_t> group_of(const StepPlan& plan, GroupRole role);
+
+/// The group that carries what goes from one stage to another.
+[[nodiscard]] std::size_t boundary_group(const StepPlan& plan, std::int64_t from, std::int64_t to);
+
+/// How many ranks share the states of what all replicas have (zero); of experts, of their fewer replicas.
+[[nodiscard]] std::int64_t sharing_ranks(const StepPlan& plan, bool experts);
+
+/// Layers as one rank has them, alike in number and order to the model's, and the rows around them. A row belongs to
+/// the class that has the layer of `needed`.
+struct SplitModel {
   std::shared_ptr<const std::vector<workload::Layer>> layers;
   std::vector<Row> rows;
+  std::vector<workload::Block> blocks;
+  std::vector<bool> experts;     // layers whose weights are some experts'; empty: none
+  std::vector<bool> on_rows;     // layers whose weights see a part of the rows; empty: none
+  std::vector<bool> recomputed;  // layers of whole blocks that run again; empty: none
+
+  [[nodiscard]] bool is(const std::vector<bool>& which, std::size_t layer) const {
+    return layer < which.size() && which[layer];
+  }
 };
-[[nodiscard]] Expected<TensorSplit> split_tensors(const Job& job, const workload::Model& model);
+[[nodiscard]] Expected<SplitModel> split_model(const Job& job, const StepPlan& plan);
 
 /// Servers and exchange of gradients that the strategy has, of a job of several data-parallel ranks.
 void exchange_by(const Job& job, StepPlan& plan);
 
+/// The strategy with the format in which gradients travel, where states say it.
+[[nodiscard]] Strategy as_sent(const Job& job);
+
 /// The gradients of a class as its strategy sends them.
-[[nodiscard]] std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, std::size_t rank_class);
+[[nodiscard]] std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                            std::size_t rank_class);
 
 /// The gradients and weights of a class that shares them with its data group.
-[[nodiscard]] std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, std::size_t rank_class);
+[[nodiscard]] std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                            std::size_t rank_class);
+
+/// What a class's tensor ranks sum once a step: gradients of weights that saw a part of the rows.
+[[nodiscard]] std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class);
+
+/// What the first and the last stage of a pipeline sum once a step: the gradients of a table and of the head that is a
+/// copy of it (Megatron-LM's embedding group).
+[[nodiscard]] std::vector<Row> rows_of_tied(const StepPlan& plan);
+
+/// What one process shares out to the GPUs of its server, and collects.
+[[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, StepPlan plan);
 
 /// Where the stages of a pipeline begin. Errors: kInvalidArgument for cuts that leave a stage without a layer.
 [[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job, std::size_t layers);
@@ -34,6 +74,11 @@ void exchange_by(const Job& job, StepPlan& plan);
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
 
 /// Gradients to the host, the update there, and weights back: of all, or of a rank's share where states are shared.
-[[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, std::size_t rank_class);
+[[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                            std::size_t rank_class);
+
+/// What is kept for backward, to the host and back, block by block.
+[[nodiscard]] std::vector<Row> activation_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                               std::size_t rank_class);
 
 }  // namespace ddlsim::plan

@@ -62,16 +62,14 @@ class SlotStep {
       if (Rows* at = row.in_the_way || row.lag != 0 ? nullptr : needed_[row.needed_by].at(row.needed)) at->push_back(r);
       done_.emplace_back(row.every_pass ? static_cast<std::size_t>(plan_.micro_batches) : 1);
     }
-    free_.resize(plan_.classes.size() * kResources);
+    resources_ = plan_.groups.size() + 3;
+    free_.resize(plan_.classes.size() * resources_);
     free_of_row_.resize(plan_.rows.size());
   }
 
   Expected<Timeline> run(answer::Detail detail);
 
  private:
-  // Of a class: a channel per group (up to the axes), both ways to the host, the host.
-  static constexpr std::size_t kResources = plan::kAxes + 3;
-
   Time& free_for(std::size_t r);
   void pass(const plan::Slot& slot);
   void run_layer(std::size_t c, const cost::PricedLayer& layer, Time Spent::*part);
@@ -93,17 +91,19 @@ class SlotStep {
   std::vector<std::vector<Time>> done_;  // by row, by micro-batch
   std::vector<Time> free_;
   std::vector<Time> free_of_row_;
+  std::size_t resources_ = 0;  // of a class: a channel per group, both ways to the host, the host
 };
 
 /// When what carries a row is free. Stages send to each other over ways of their own.
 Time& SlotStep::free_for(std::size_t r) {
   const plan::Row& row = plan_.rows[r];
   if (row.rank_class != row.needed_by) return free_of_row_[r];
-  const std::size_t first = row.rank_class * kResources;
+  const std::size_t first = row.rank_class * resources_;
+  const std::size_t groups = plan_.groups.size();
   switch (row.kind) {
-    case plan::RowKind::kCopy: return free_[first + plan::kAxes];
-    case plan::RowKind::kCopyBack: return free_[first + plan::kAxes + 1];
-    case plan::RowKind::kHost: return free_[first + plan::kAxes + 2];
+    case plan::RowKind::kCopy: return free_[first + groups];
+    case plan::RowKind::kCopyBack: return free_[first + groups + 1];
+    case plan::RowKind::kHost: return free_[first + groups + 2];
     case plan::RowKind::kKernel:
     case plan::RowKind::kServer:
     case plan::RowKind::kCollective: break;
@@ -115,13 +115,15 @@ void SlotStep::start(std::size_t c, const Rows& rows, std::int64_t micro_batch) 
   Clocks& clocks = clocks_[c];
   for (const std::size_t r : rows) {
     const plan::Row& row = plan_.rows[r];
-    const bool last = micro_batch + 1 == plan_.micro_batches;
-    if (!row.every_pass && !last) continue;
+    const bool once_here = row.with_first() ? micro_batch == 0 : micro_batch + 1 == plan_.micro_batches;
+    if (!row.every_pass && !once_here) continue;
     const cost::PricedRow& priced = step_.rows[r];
     clocks.wait_until(clocks.now() + priced.encoding);
     spent_[c].encoding += priced.encoding;
     Time& free = free_for(r);
-    const Time end = max(clocks.now(), free) + priced.once * static_cast<double>(row.count);
+    Time begin = max(clocks.now(), free);
+    if (row.after != plan::kNoRow) begin = max(begin, done(row.after, micro_batch));
+    const Time end = begin + max(priced.once * static_cast<double>(row.count) - priced.hidden, Time::zero());
     free = end;
     done_[r][row.every_pass ? static_cast<std::size_t>(micro_batch) : 0] = end;
     if (!row.in_the_way) continue;

@@ -56,16 +56,23 @@ void fuse_attention(Layer& layer) {
 
 }  // namespace
 
-Expected<Model> fused(Model model, const Fusion& fusion) {
+std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const std::vector<bool>& closed) {
   Layer* before = nullptr;
-  for (Layer& layer : model.layers) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    Layer& layer = layers[i];
     if (fusion.attention && layer.scores > 0) fuse_attention(layer);
     if (fusion.pointwise && before != nullptr && is_pointwise(layer)) {
       join(*before, layer);
     } else if (layer.forward_kernels > 0) {
       before = &layer;
     }
+    if (i < closed.size() && closed[i]) before = nullptr;
   }
+  return layers;
+}
+
+Expected<Model> fused(Model model, const Fusion& fusion) {
+  model.layers = fused(std::move(model.layers), fusion);
   auto totals = total(model.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());
   model.totals = std::move(*totals);

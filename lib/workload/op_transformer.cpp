@@ -1,17 +1,24 @@
 #include "op_transformer.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace ddlsim::workload {
 namespace {
 
 /// Pairs of a query and a key that look at each other.
-std::int64_t pairs_of(const GroupedAttention& op, std::int64_t rows, Counter& count) {
+std::int64_t pairs_in(const GroupedAttention& op, std::int64_t rows, Counter& count) {
   const std::int64_t window = op.window == 0 ? rows : std::min(op.window, rows);
   if (!op.causal) return count.product({rows, window});
   // The first `window` queries see 1, 2, ..., window keys, each later one `window`.
   const std::int64_t first = count.product({window, window + 1}) / 2;
   return count.sum({first, count.product({rows - window, window})});
+}
+
+std::int64_t pairs_of(const GroupedAttention& op, std::int64_t rows, Counter& count) {
+  if (op.chunk == 0 || op.chunk >= rows) return pairs_in(op, rows, count);
+  return count.sum(
+      {count.product({rows / op.chunk, pairs_in(op, op.chunk, count)}), pairs_in(op, rows % op.chunk, count)});
 }
 
 /// Rows that experts work on, and their elements outside and inside of them.
@@ -82,6 +89,7 @@ Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, Laye
   layer.backward_elements = count.sum({count.product({2, layer.forward_elements}), count.product({rows, op.heads})});
   // The output, and the logarithm of each query's sum of exponentials.
   layer.saved_elements = count.product({rows, count.sum({values, op.heads})});
+  if (op.sinks) layer.parameters = {op.heads};
   layer.forward_kernels = 1;
   layer.backward_kernels = 3;
   layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements}}};
@@ -122,7 +130,144 @@ Expected<void> experts_layer(const Experts& op, const Shape& in, LayerAndShape& 
   layer.forward_kernels = static_cast<int>(matrices) + 3;
   layer.backward_kernels = 2 * layer.forward_kernels;
   layer.parameters.assign(static_cast<std::size_t>(op.experts * matrices), matrix);
+  for (std::int64_t i = 0; op.bias && i < op.experts; ++i) {
+    layer.parameters.insert(layer.parameters.end(), static_cast<std::size_t>(first), op.width);
+    layer.parameters.push_back(in.back());
+  }
   if (!count.overflowed()) set_kernels(layer, op, in.back(), {routed, outside, inside});
+  return {};
+}
+
+Expected<void> causal_conv_layer(const CausalConv& op, const Shape& in, LayerAndShape& made, Counter& count) {
+  if (in.size() != 2) return misfit("causal_conv", in, "it needs [rows, width]");
+  const std::int64_t elements = count.elements(in);
+  made.out = in;
+  Layer& layer = made.layer;
+  layer.forward_elements = count.product({2, elements});
+  layer.backward_elements = count.product({3, elements});
+  layer.saved_elements = elements;
+  layer.parameters = {count.product({in[1], op.kernel})};
+  if (op.bias) layer.parameters.push_back(in[1]);
+  layer.forward = {{primitives::MemoryBoundKernel{.elements = layer.forward_elements}}};
+  layer.backward = {{primitives::MemoryBoundKernel{.elements = layer.backward_elements}}};
+  return {};
+}
+
+Expected<void> index_scores_layer(const IndexScores& op, const Shape& in, LayerAndShape& made, Counter& count) {
+  const std::int64_t queries = count.product({op.heads, op.width});
+  if (in.size() != 2 || in[1] != queries) {
+    return misfit("index_scores", in, fmt::format("it needs [rows, heads * width], so [rows, {}]", queries));
+  }
+  const std::int64_t rows = in[0];
+  const std::int64_t keep = std::min(op.keep, rows);
+  made.out = {rows, keep};
+  Layer& layer = made.layer;
+  // rows (rows + 1) / 2 pairs, as a product of whole sizes.
+  const std::int64_t m = rows % 2 == 0 ? rows / 2 : rows;
+  const std::int64_t n = rows % 2 == 0 ? rows + 1 : (rows + 1) / 2;
+  const std::int64_t pairs = count.product({m, n});
+  layer.forward_work = work(count.product({2, pairs, queries}));
+  layer.backward_work = work(count.product({4, pairs, queries}));
+  const std::int64_t inputs = count.product({rows, count.sum({queries, op.width, op.heads})});
+  layer.forward_elements = count.sum({inputs, count.product({2, pairs}), count.product({rows, keep})});
+  layer.backward_elements = count.sum({count.product({2, inputs}), count.product({2, pairs})});
+  layer.saved_elements = count.product({rows, keep});
+  layer.forward_kernels = 2;  // scores, choice
+  layer.backward_kernels = 2;
+  constexpr primitives::BatchScales kScales = primitives::BatchScales::kBatchCount;
+  layer.forward = {{primitives::Gemm{op.heads, m, n, op.width, kScales}},
+                   {primitives::MemoryBoundKernel{.elements = count.sum({pairs, count.product({rows, keep})})}}};
+  layer.backward = {{primitives::Gemm{op.heads, m, op.width, n, kScales}},
+                    {primitives::Gemm{op.heads, op.width, n, m, kScales}}};
+  return {};
+}
+
+namespace {
+
+/// The products of linear attention, and which of them backward makes again.
+class ChunkedProducts {
+ public:
+  ChunkedProducts(Layer& layer, Counter& count) : layer_(layer), count_(count) {}
+
+  /// C[m, n] = A[m, k] B[k, n], `times` of them in one kernel. `last`: it ends in the output.
+  void add(std::int64_t times, const Shape& mnk, bool last = false) {
+    const primitives::Gemm forward = gemm(times, mnk[0], mnk[1], mnk[2]);
+    const std::int64_t flops = count_.product({2, times, mnk[0], mnk[1], mnk[2]});
+    forward_ = count_.sum({forward_, flops});
+    backward_ = count_.sum({backward_, count_.product({last ? 2 : 3, flops})});
+    layer_.forward.push_back({forward});
+    if (!last) layer_.backward.push_back({forward});
+    layer_.backward.push_back({gemm(times, mnk[0], mnk[2], mnk[1])});
+    layer_.backward.push_back({gemm(times, mnk[2], mnk[1], mnk[0])});
+  }
+
+  void finish() {
+    layer_.forward_work = work(forward_);
+    layer_.backward_work = work(backward_);
+    layer_.forward_kernels = static_cast<int>(layer_.forward.size());
+    layer_.backward_kernels = static_cast<int>(layer_.backward.size());
+  }
+
+ private:
+  static primitives::Gemm gemm(std::int64_t times, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return {times, m, n, k, primitives::BatchScales::kBatchCount};
+  }
+
+  Layer& layer_;
+  Counter& count_;
+  std::int64_t forward_ = 0;
+  std::int64_t backward_ = 0;
+};
+
+}  // namespace
+
+Expected<void> linear_attention_layer(const LinearAttention& op, const Shape& in, LayerAndShape& made, Counter& count) {
+  const std::int64_t key_heads = op.key_heads == 0 ? op.heads : op.key_heads;
+  const std::int64_t keys = count.product({key_heads, op.width});
+  const std::int64_t values = count.product({op.heads, op.value_width});
+  const std::int64_t width = count.sum({keys, keys, values});
+  if (in.size() != 2 || in[1] != width) {
+    return misfit("linear_attention", in,
+                  fmt::format("it needs [rows, 2 * key_heads * width + heads * value_width], so [rows, {}]", width));
+  }
+  if (op.heads % key_heads != 0) {
+    return misfit("linear_attention", in, fmt::format("{} key_heads do not divide {} heads", key_heads, op.heads));
+  }
+  const std::int64_t rows = in[0];
+  const std::int64_t c = std::min(op.chunk, rows);
+  const std::int64_t chunks = rows / c + (rows % c == 0 ? 0 : 1);
+  const std::int64_t all = count.product({op.heads, chunks});
+  const std::int64_t n = op.width;
+  const std::int64_t v = op.value_width;
+  made.out = {rows, values};
+  Layer& layer = made.layer;
+  ChunkedProducts products(layer, count);
+  if (op.delta) {
+    products.add(all, {c, c, n});                                 // keys by keys
+    products.add(all, {c, c, std::max<std::int64_t>(c / 6, 1)});  // the triangle inverted: c^3 / 3
+    products.add(all, {c, n, c});                                 // it by keys
+    products.add(all, {c, v, c});                                 // it by values
+    products.add(all, {c, c, n});                                 // queries by keys
+    products.add(all, {c, v, n});                                 // keys read the state
+  } else {
+    products.add(count.product({key_heads, chunks}), {c, c, n});  // queries by keys
+  }
+  products.add(all, {n, v, c});        // the state made
+  products.add(all, {c, v, c}, true);  // by values
+  products.add(all, {c, v, n}, true);  // queries read the state
+  products.finish();
+  // The input, the output, a decay (with delta a strength too) of every row and head; states written and read.
+  const std::int64_t gates = count.product({rows, op.heads, op.delta ? 2 : 1});
+  const std::int64_t states = count.product({all, n, v});
+  layer.forward_elements =
+      count.sum({count.product({rows, count.sum({width, values})}), gates, count.product({2, states})});
+  layer.backward_elements = count.product({2, layer.forward_elements});
+  layer.saved_elements = count.sum({count.product({rows, values}), gates});
+  // The decay's base and the step's bias of every head; Mamba also has a way around (D).
+  layer.parameters.assign(op.delta ? 2 : 3, op.heads);
+  layer.forward.push_back({primitives::MemoryBoundKernel{.elements = count.sum({gates, count.product({2, states})})}});
+  layer.backward.push_back(
+      {primitives::MemoryBoundKernel{.elements = count.product({2, count.sum({gates, states, states})})}});
   return {};
 }
 

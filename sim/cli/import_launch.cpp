@@ -43,8 +43,9 @@ struct LaunchFlags {
 std::string model_file_of(const LaunchFlags& flags) {
   if (!flags.model_file.empty()) {
     const std::filesystem::path path(flags.model_file);
-    if (path.extension() != ".yaml")
+    if (path.extension() != ".yaml") {
       throw UsageError{"--model-file '" + flags.model_file + "' does not end in .yaml", "as --model-file mine.yaml"};
+    }
     return flags.model_file;
   }
   if (flags.out.empty()) return {};
@@ -55,8 +56,9 @@ std::string model_file_of(const LaunchFlags& flags) {
 std::vector<std::pair<std::string, std::string>> pairs_of(std::string_view flag,
                                                           const std::vector<std::string>& texts) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  for (whatif::Override& setting : parse_settings(flag, texts))
+  for (whatif::Override& setting : parse_settings(flag, texts)) {
     pairs.emplace_back(std::move(setting.path), std::move(setting.value));
+  }
   return pairs;
 }
 

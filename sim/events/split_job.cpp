@@ -10,13 +10,17 @@ namespace {
 
 using plan::Moment;
 
-std::string_view group_name(plan::Axis axis) {
-  switch (axis) {
-    case plan::Axis::kTensor: return "tensor group";
-    case plan::Axis::kContext: return "context group";
-    case plan::Axis::kExpert: return "expert group";
-    case plan::Axis::kData: return "data group";
-    case plan::Axis::kPipeline: return "stages";
+std::string_view group_name(plan::GroupRole role) {
+  switch (role) {
+    case plan::GroupRole::kTensor: return "tensor group";
+    case plan::GroupRole::kContext: return "context group";
+    case plan::GroupRole::kExperts: return "expert group";
+    case plan::GroupRole::kGradients: return "data group";
+    case plan::GroupRole::kExpertGradients: return "data group of experts";
+    case plan::GroupRole::kShards: return "shard group";
+    case plan::GroupRole::kCopies: return "copies of shards";
+    case plan::GroupRole::kStages: return "stages";
+    case plan::GroupRole::kStagesAcross: return "stages of two servers";
   }
   return "group";
 }
@@ -120,7 +124,7 @@ SplitJob::Resource& SplitJob::resource(const plan::Row& row, std::size_t r) {
     case plan::RowKind::kServer:
     case plan::RowKind::kCollective: break;
   }
-  return named(group_name(plan_.groups[row.group].along));
+  return named(group_name(plan_.groups[row.group].role));
 }
 
 void SplitJob::set_up_row(std::size_t r) {
@@ -128,8 +132,14 @@ void SplitJob::set_up_row(std::size_t r) {
   Move& move = moves_[r];
   move.by = &resource(row, r);
   move.done.resize(row.every_pass ? static_cast<std::size_t>(plan_.micro_batches) : 1);
-  const auto count = static_cast<double>(row.count);
-  const Time alone = step_.rows[r].once * count;
+  auto count = static_cast<double>(row.count);
+  Time alone = step_.rows[r].once * count;
+  if (step_.rows[r].hidden > Time::zero() && alone > Time::zero()) {
+    // What runs beside its layer's kernels is not in the way: the rest of it is.
+    const double shown = 1.0 - min(step_.rows[r].hidden, alone) / alone;
+    alone = alone * shown;
+    count *= shown;
+  }
   move.latency = alone;
   if (links_ == nullptr) return;
   const std::string pace = actors_[row.rank_class].process + ": its own pace";
@@ -195,11 +205,16 @@ std::string SplitJob::row_name(const plan::Row& row, std::int64_t micro_batch) c
 void SplitJob::start(Actor& actor, const Rows& rows, std::int64_t micro_batch) {
   for (const std::size_t r : rows) {
     const plan::Row& row = plan_.rows[r];
-    if (!row.every_pass && micro_batch + 1 != plan_.micro_batches) continue;
+    const bool once_here = row.with_first() ? micro_batch == 0 : micro_batch + 1 == plan_.micro_batches;
+    if (!row.every_pass && !once_here) continue;
     if (step_.rows[r].encoding > Time::zero()) actor.gpu.run("encoding", step_.rows[r].encoding);
     Move& move = moves_[r];
     std::vector<TaskId> after{actor.gpu.at()};
     if (move.by->free) after.push_back(*move.by->free);
+    if (row.after != plan::kNoRow) {
+      const std::vector<TaskId> before = waits({row.after}, micro_batch);
+      after.insert(after.end(), before.begin(), before.end());
+    }
     const std::string name = row_name(row, micro_batch);
     const TaskId sent =
         move.route

@@ -24,6 +24,11 @@ constexpr auto kFrameworks = std::to_array<Framework>({
      "strategy=allreduce; strategy.grouping=fusion; strategy.bucket=128 MiB; strategy.cycle=1 ms; "
      "collective.library=nccl",
      "horovod/common/operations.cc; changed by pull request 2468"},
+    {"pytorch-dp", "torch.nn.DataParallel: one process shares out batch and weights from GPU 0",
+     "strategy=data-parallel; collective.library=nccl", "torch/nn/parallel/data_parallel.py; torch/nn/parallel/comm.py"},
+    {"pytorch-fsdp", "fully_shard of every block: weights gathered a block ahead, and again in backward",
+     "strategy=allreduce; parallel.zero=3; parallel.prefetch=1; parallel.reshard=yes; collective.library=nccl",
+     "torch/distributed/fsdp; Zhao et al., VLDB 2023; torchtitan's apply_fsdp"},
     {"horovod-2018", "Horovod up to 0.20 with NCCL: fusion buffer of 64 MiB, cycle of 5 ms",
      "strategy=allreduce; strategy.grouping=fusion; strategy.bucket=64 MiB; strategy.cycle=5 ms; "
      "collective.library=nccl",

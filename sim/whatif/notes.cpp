@@ -31,6 +31,9 @@ bool by_grouping(const Question& q, plan::Grouping a, plan::Grouping b) {
 }
 bool by_several_nodes(const Question& q) { return q.scenario.cluster.nodes > 1; }
 bool by_remote_servers(const Question& q) { return by_servers(q) && q.scenario.cluster.nodes > 1; }
+bool by_one_process(const Question& q) {
+  return q.gpus() > 1 && q.scenario.strategy.kind == plan::StrategyKind::kDataParallel;
+}
 bool by_several_gpus(const Question& q) { return q.gpus() > 1; }
 template <plan::Compression kKind>
 bool by_compression(const Question& q) {
@@ -54,6 +57,9 @@ constexpr auto kUses = std::to_array<Use>({
     {"strategy.density", by_compression<plan::Compression::kTopK>},
     {"strategy.rank", by_compression<plan::Compression::kPowerSgd>},
     {"strategy.accumulation", [](const Question&) { return true; }},
+    {"strategy.split_on_host", by_one_process},
+    {"strategy.preload", by_one_process},
+    {"strategy.parameter_compression", by_one_process},
     {"strategy.servers", by_remote_servers},
     {"strategy.colocated", by_remote_servers},
     {"strategy.placement", by_remote_servers},

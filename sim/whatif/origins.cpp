@@ -50,6 +50,12 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "strategy.accumulation", [](auto& s) -> auto& { return s.strategy.accumulation; }),
     stated(
+        "strategy.split_on_host", [](auto& s) -> auto& { return s.strategy.split_on_host; }),
+    stated(
+        "strategy.preload", [](auto& s) -> auto& { return s.strategy.preload; }),
+    stated(
+        "strategy.parameter_compression", [](auto& s) -> auto& { return s.strategy.parameter_compression; }),
+    stated(
         "strategy.servers", [](auto& s) -> auto& { return s.strategy.servers; }),
     stated(
         "strategy.colocated", [](auto& s) -> auto& { return s.strategy.colocated; }),

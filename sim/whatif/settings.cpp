@@ -426,6 +426,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_degree<&plan::Parallel::prefetch, 0, kMaxDegree>},
     {"parallel.reshard", "zero 3: weights gathered for forward are dropped and gathered again: yes, no", "yes",
      set_choice<&plan::Parallel::reshard>},
+    {"parallel.overlap_gather", "zero 1, 2: updated weights are gathered beside the next forward pass: yes, no", "yes",
+     set_choice<&plan::Parallel::overlap_gather>},
     {"parallel.recompute", "in backward: none, selective (attention's core), full (whole blocks)", "selective",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kRecomputes, v, "recomputation"), s.parallel.recompute);
@@ -451,6 +453,17 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"parallel.expert_imbalance", "tokens of the busiest rank's experts over the mean", "1.2",
      [](Scenario& s, Value v, const io::Catalog&) { return set_factor(v, 1, 1000, s.parallel.expert_imbalance); }},
     {"global_batch", "samples of a step over all replicas: sets strategy.accumulation", "1024", nullptr},
+    {"strategy.split_on_host", "data-parallel: the host sends every GPU its part of the batch: yes, no", "yes",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.split_on_host); }},
+    {"strategy.preload", "data-parallel: the next batch is copied while this one is worked on: yes, no", "yes",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.preload); }},
+    {"strategy.parameter_compression", "data-parallel: weights are broadcast so many times as small", "2",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       double ratio = 1;
+       if (auto set = set_factor(v, 1, 1000, ratio); !set) return set;
+       s.strategy.parameter_compression = ratio;
+       return Expected<void>{};
+     }},
     {"strategy.servers", "ps: servers (default: as many as worker nodes)", "4",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxServers}), s.strategy.servers); }},
     {"strategy.colocated", "ps: servers run on the workers' machines: yes, no", "no",

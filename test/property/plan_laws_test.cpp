@@ -66,6 +66,19 @@ plan::Job random_split_job() {
   job.parallel.zero = *rc::gen::element(0, 1, 2, 3);
   job.parallel.prefetch = *rc::gen::element<std::int64_t>(0, 1, 2, 100);
   job.parallel.offload_optimizer = *rc::gen::arbitrary<bool>();
+  job.parallel.context = *rc::gen::element<std::int64_t>(1, 1, 1, 2);
+  job.parallel.sequence = *rc::gen::arbitrary<bool>();
+  job.parallel.recompute =
+      *rc::gen::element(plan::Recompute::kNone, plan::Recompute::kSelective, plan::Recompute::kFull);
+  job.parallel.reshard = *rc::gen::arbitrary<bool>();
+  job.parallel.overlap_gather = *rc::gen::arbitrary<bool>();
+  job.parallel.offload_activations = *rc::gen::element(false, false, true);
+  job.parallel.lora_rank = *rc::gen::element<std::int64_t>(0, 0, 0, 8);
+  job.parallel.shard_ranks = job.parallel.zero > 0 ? *rc::gen::element<std::int64_t>(0, 0, 2) : 0;
+  if (job.parallel.pipeline > 1) return job;  // events know stages side by side alone
+  job.parallel.order = *rc::gen::element(
+      plan::kMegatronOrder, plan::AxisOrder{plan::Axis::kTensor, plan::Axis::kPipeline, plan::Axis::kContext,
+                                            plan::Axis::kExpert, plan::Axis::kData});
   return job;
 }
 
@@ -262,6 +275,9 @@ TEST_CASE("law: stages and shards hold what the whole model holds", "[property]"
     double parameters = 0;
     for (const workload::Layer& layer : job.model->layers) {
       for (const std::int64_t tensor : layer.parameters) parameters += static_cast<double>(tensor);
+      // A tied head is another stage's than its table: it has a copy.
+      const auto* linear = std::get_if<workload::Linear>(&*layer.op);
+      if (linear != nullptr && linear->tied) parameters += static_cast<double>(layer.in.back() * linear->out);
     }
     const auto data_ranks = static_cast<double>(plan.groups.front().ranks);
     double weights = 0;

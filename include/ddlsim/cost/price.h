@@ -126,6 +126,7 @@ struct LayerPrices {
 struct PricedRow {
   Time once{};      // of one piece, alone: collectives, copies, host work, kernels; not of servers
   Time encoding{};  // on the GPU before it starts
+  Time hidden{};    // of a row in the way: how much of it runs beside its layer's kernels at most
 };
 
 struct PricedStep {

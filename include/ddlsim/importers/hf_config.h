@@ -4,8 +4,17 @@
 // Hugging Face transformers would build, in forward order, each weight matrix, bias and norm a gradient tensor:
 //   decoders with RMSNorm   llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3: grouped-query attention,
 //                           gate and up product; mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2:
-//                           mixtures of experts; DeepSeek's latent attention as its five products and two norms
+//                           mixtures of experts; DeepSeek's latent attention as its five products and two norms;
+//                           qwen3_vl_text, qwen3_vl_moe_text, mimo, minimax_m2 (a norm of all heads), gpt_oss (sinks,
+//                           biases, every other block windowed), llama4_text (chunks, a shared expert), deepseek_v32
+//                           and glm_moe_dsa (an indexer chooses keys)
+//   hybrids                 qwen3_next, qwen3_5_text, qwen3_5_moe_text: gated delta rule and gated attention;
+//                           nemotron_h: Mamba-2, attention, MLP and experts by the letters of its pattern
+//   blocks of many sizes    gemma4_text (wider heads without values in every sixth, experts beside the MLP);
+//                           nemotron-nas (DeciLM): each block as `block_configs` has it
+//   known, and refused      deepseek_v4, naming the parts without an operator; gemma4 with per-layer embeddings
 //   older ones              gpt2, opt, gpt_neox, bert, vit
+// Infinity and NaN, which Python writes, are read where nothing needs the number.
 // A multimodal wrapper's `text_config` is read for the language model; its other towers are left out, and noted.
 // One sample is a sequence of `sequence` tokens (a dimension of the model) or, for vit, an image.
 // Attention of the first list is one kernel (FlashAttention), causal; of the second, unfused as published at the time.

@@ -50,10 +50,10 @@ inline constexpr Choices<LaunchFormat, 4> kLaunchFormats{{
 }};
 
 struct LaunchOptions {
-  std::string model_id;         // of the model that the arguments describe
+  std::string model_id{};       // of the model that the arguments describe
   std::int64_t vocabulary = 0;  // of a tokenizer that Megatron's arguments only name; 0: not stated
-  std::vector<std::pair<std::string, std::string>> stated;     // settings (--set), which win over the file's
-  std::vector<std::pair<std::string, std::string>> variables;  // of a shell script (--define)
+  std::vector<std::pair<std::string, std::string>> stated{};     // settings (--set), which win over the file's
+  std::vector<std::pair<std::string, std::string>> variables{};  // of a shell script (--define)
 };
 
 struct LaunchSetting {

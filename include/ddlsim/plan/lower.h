@@ -1,28 +1,50 @@
 // From a job to its step's plan: one function per way of splitting work, which compose. Nobody above this room asks
 // which strategy it was.
 //
-//   data parallel     one class of alike replicas (two where some GPUs are slower), gradients as rows
-//   (plan/messages.h):
-//                     all-reduced in the data group, or pushed to servers and pulled; PEARL has no plan (cost/totals.h)
-//   tensor  (t)       every layer is cut by rule (workload/shard.h); two reductions per block and pass in the way of
-//                     kernels, in the tensor group (Megatron-LM, Shoeybi et al. 2019, figure 4)
-//   zero    (1, 2, 3) gradients are reduce-scattered and weights all-gathered; at 3 weights are gathered before each
-//                     layer's forward and backward, `prefetch` layers ahead (Rajbhandari et al., SC 2020)
-//   pipeline (p)      a class per stage; activations and their gradients cross in every micro-batch
-//   offload           gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021);
-//                     where states are shared (zero) a rank's share of them
-// The data-parallel degree is what the others leave: GPUs / (t p). Ranks fill servers in the order tensor, data,
-// pipeline, so tensor groups are innermost.
+//   data parallel   one class of alike replicas (two where some GPUs are slower), gradients as rows (plan/messages.h):
+//                   all-reduced in the data group, or pushed to servers and pulled; PEARL has no plan (cost/totals.h)
+//   tensor (t), context (c), expert (e), sequence
+//                   every layer is cut by rule (workload/shard.h), which also says what its ranks send and beside what;
+//                   rows in the way of kernels. Experts' gradients are summed by the ranks that have the same experts,
+//                   with tensors cut along rows the norms' over the tensor group once a step
+//   zero 1, 2       gradients are reduce-scattered in the messages that the strategy makes of them (once a step, or in
+//                   every pass as DeepSpeed's stage 2 does), weights all-gathered: after the update, or beside the next
+//                   forward pass until the layer that needs them (Rajbhandari et al., SC 2020; Megatron-LM's
+//                   distributed optimizer, --overlap-param-gather)
+//   zero 3          weights are gathered before each unit's forward and, dropped in between (`reshard`), backward,
+//                   `prefetch` units ahead; gradients scattered unit by unit in every pass (FSDP without no_sync). A
+//                   unit is a block (workload/blocks.h), or what stands between blocks; the last one's weights, which
+//                   backward begins with, are not gathered twice. Weights travel in 16 bits where `states` keep such a
+//                   copy, gradients in the strategy's format, or in 16 bits where states say so
+//   shard_ranks     the innermost so many replicas share; after every scatter its copies are all-reduced (HSDP)
+//   pipeline (p)    a class per stage; activations and their gradients cross in every micro-batch, over NVLink or the
+//                   network as that boundary's servers say
+//                   network as that boundary's servers say. A head that is tied to the first stage's table has a copy
+//                   on the last one, and both sum its gradients once a step
+//   offload         gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021);
+//                   activations of a block follow its forward out and come back a block ahead of its backward
+//   recomputation   forward kernels, and what ranks send around them, again in backward (workload/passes.h)
+//   LoRA            adapters alone have gradients (workload/passes.h)
+//   one process     torch.nn.DataParallel: the batch to GPU 0 and on to the others in turn, weights broadcast and
+//                   gradients reduced in buffers of 10 MiB, outputs and their gradients in turn, all in the way. The
+//                   remedies of Xu et al. (WWW 2021): split_on_host copies every GPU's part from the host, preload
+//                   copies beside the step before, parameter_compression c broadcasts weights / c and reads and writes
+//                   them twice for it. Limits: no wait of its threads for Python's lock; the loss stays where its
+//                   layer is
+// The data-parallel degree is what the others leave: GPUs / (t c p), e of it experts' ranks. Ranks fill servers in
+// `order`, its first axis innermost: `group_along` says how many of a group share a server, and how many groups share
+// its ports.
 //
 // Memory per class is lowered beside the rows (plan/memory.h), so that time and memory never disagree about who holds
-// what. Limits: tensor degrees cut layers that keep their operator (a measured or fused layer does not); parameter
-// servers, PEARL, priority, fusion by cycles and ideal overlap do not compose with splits of the model; sharded
-// gradients are not compressed and go layer by layer; context and expert axes have no lowering yet.
+// what. Limits: layers that keep no operator (measured, fused before) are not cut; parameter servers, PEARL, priority,
+// fusion by cycles and ideal overlap do not compose with splits of the model; sharded gradients are not compressed.
 //
-// Worked examples (tests: test/unit/plan/lower_test.cpp): two layers with gradients of 10 MB each, 25 MiB buckets, four
-// GPUs: one class of 4 ranks, one group of 4, one row of 20 MB ready after backward of layer 0. A transformer block cut
-// in two: 4 rows in the way, after forward of the attention's and the MLP's last product and after backward of their
-// first. Four layers under zero 3 on 4 GPUs: 8 gathers of a layer's weights / 4 per rank, 4 reduce-scatters.
+// Worked examples (tests: test/unit/plan): two layers with gradients of 10 MB each, 25 MiB buckets, four GPUs: one
+// class of 4 ranks, one group of 4, one row of 20 MB ready after backward of layer 0. A transformer block cut in two: 4
+// rows in the way, after forward of the attention's and the MLP's last product and after backward of their first. Four
+// layers under zero 3 on 4 GPUs: 7 gathers of a layer's weights / 4 per rank, 4 reduce-scatters. 8 experts over 4 of 8
+// replicas, 2 per row: 4 all-to-alls of rows x 2 / 4 to each rank, and experts' gradients summed in pairs. 16 rows of
+// keys and values over 4 context ranks: 3 hops of 4 rows' forward, twice as much backward.
 #pragma once
 
 #include <string_view>

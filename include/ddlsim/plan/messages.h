@@ -36,9 +36,19 @@
 
 namespace ddlsim::plan {
 
+/// Which layers' gradients.
+enum class Which { kAll, kChosen, kOthers };
+
+struct Selection {
+  Which which = Which::kAll;
+  const std::vector<bool>* chosen = nullptr;  // by layer of the list that chunks are of; beyond its end: not chosen
+  bool whole_tables = false;                  // sparse gradients are sent as dense ones
+};
+
 /// The gradients of a chunk's layers as rows ready after their backward, in the order of readiness. `batch` samples
 /// decide how many rows of a table a sparse gradient touches.
-[[nodiscard]] std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch);
+[[nodiscard]] std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch,
+                                        const Selection& selection = {});
 
 /// A gradient buffer on its own: a whole model's layers as one chunk.
 [[nodiscard]] Chunk chunk_of(std::shared_ptr<const workload::Model> model);

@@ -130,8 +130,10 @@ struct Parallel {
   /// too (ZeRO, Rajbhandari et al. 2020; FSDP).
   int zero = 0;
   std::int64_t shard_ranks = 0;  // that share; among groups of them there are copies (HSDP). 0: all data-parallel ranks
-  std::int64_t prefetch = 1;     // zero 3: weights are gathered so many layers ahead
+  std::int64_t prefetch = 1;     // zero 3: weights are gathered so many units (blocks) ahead
   bool reshard = true;           // zero 3: weights that were gathered for forward are dropped, and gathered again
+  bool overlap_gather = false;   // zero 1, 2: updated weights are gathered beside the next forward pass (Megatron's
+                                 // --overlap-param-gather), else before it
 
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;  // full: of so many blocks one is computed again
@@ -145,7 +147,8 @@ struct Parallel {
                                 // --tp-comm-overlap; Wang et al. 2023)
   bool overlap_p2p = true;      // stages send beside their work (--overlap-p2p-communication)
 
-  std::int64_t lora_rank = 0;   // adapters of that rank are trained, all else is frozen (Hu et al. 2021); 0: none
+  std::int64_t lora_rank = 0;   // adapters of that rank beside attention's products are trained, all else is frozen
+                                // (Hu et al. 2021); 0: none
   double expert_capacity = 0;   // a rank's experts take at most this times their even share of tokens; 0: all that come
   double expert_imbalance = 1;  // the busiest rank's tokens over the mean
 

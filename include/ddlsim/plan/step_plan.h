@@ -14,6 +14,7 @@
 //   TP reduction of a block    ready forward(l)     in the way                         all-reduce in the tensor group
 //   ZeRO-3 gather, prefetched  ready forward(l-1)   needed forward(l)                  all-gather in the data group
 //   stage boundary             ready forward(last)  needed forward(first) of the next class
+//   keys around a ring         needed forward(l)    in the way, beside (c-1)/c of attention's own kernels
 //   asynchronous server        ready backward(l)    needed by nobody of this step      lag kNobodyWaits
 //
 // Priced by cost/price.h, scheduled by step/schedule.h, simulated by events/step.h. Made by plan/lower.h, which has the
@@ -23,6 +24,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,16 +42,31 @@ namespace ddlsim::plan {
 
 /// The ranks of a job: how many along each axis, and how many of them stand in one server.
 struct Grid {
-  std::array<std::int64_t, kAxes> along{1, 1, 1, 1, 1};
+  std::array<std::int64_t, kAxes> along{1, 1, 1, 1, 1};  // by Axis; data ranks apart from those of experts
   std::int64_t gpus_per_node = 1;
+  AxisOrder order = kMegatronOrder;
 
   [[nodiscard]] std::int64_t at(Axis axis) const { return along[static_cast<std::size_t>(axis)]; }
   [[nodiscard]] std::int64_t ranks() const;
 };
 
-/// Ranks that talk to each other along one axis. Every such group of the job looks alike.
+/// What a group of ranks is there for.
+enum class GroupRole {
+  kGradients,        // have the same weights, experts apart: data, context and expert axes
+  kExpertGradients,  // have the same experts: data and context axes
+  kShards,           // zero: share what kGradients would copy, where they are fewer (HSDP)
+  kCopies,           // have the same shard
+  kTensor,
+  kContext,
+  kExperts,
+  kStages,        // two neighbouring stages in one server, or of which none are
+  kStagesAcross,  // two neighbouring stages in two servers
+};
+
+/// Ranks that talk to each other. Every such group of the job looks alike.
 struct RankGroup {
   Axis along = Axis::kData;
+  GroupRole role = GroupRole::kGradients;
   std::int64_t ranks = 1;
   std::int64_t nodes = 1;     // that its ranks stand on, as many on each
   std::int64_t siblings = 1;  // groups like it, itself included, that send through the same server's ports at once
@@ -57,9 +74,14 @@ struct RankGroup {
   [[nodiscard]] std::int64_t per_node() const { return ranks / nodes; }
 };
 
-/// The groups along an axis. Ranks fill servers in order, the innermost axis first. Errors: kInvalidArgument where a
-/// group would stand on some servers with more ranks than on others.
-[[nodiscard]] Expected<RankGroup> group_along(const Grid& grid, Axis axis);
+/// The groups along axes. Ranks fill servers in the grid's order, the innermost axis first. Errors: kInvalidArgument
+/// where a group would stand on some servers with more ranks than on others.
+[[nodiscard]] Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> axes);
+[[nodiscard]] inline Expected<RankGroup> group_along(const Grid& grid, Axis axis) { return group_along(grid, {axis}); }
+
+/// What all ranks of one group of a role have in common, and no rank of another: a number between 0 and the grid's
+/// ranks.
+[[nodiscard]] std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank);
 
 /// Layers that follow each other. They belong to somebody who lives longer, or to the plan.
 struct Chunk {
@@ -103,6 +125,8 @@ enum class RowKind {
 /// Who may be how far ahead of a row: any distance.
 inline constexpr std::int64_t kNobodyWaits = -1;
 
+inline constexpr std::size_t kNoRow = static_cast<std::size_t>(-1);
+
 struct Row {
   RowKind kind = RowKind::kCollective;
   primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
@@ -112,10 +136,16 @@ struct Row {
   Point ready{};
   Point needed{};
   bool in_the_way = false;
+  /// In the way, and yet beside so much of the kernels of `needed`'s layer in that pass (0.5: half of them): only what
+  /// is longer than that share of their time holds kernels up.
+  double beside = 0;
+  std::size_t after = kNoRow;  // a row of the same pass that is done before this one starts
+  bool alone = false;          // a copy that no other GPU makes at the same time
   std::size_t rank_class = 0;  // whose ready
   std::size_t needed_by = 0;   // the class whose needed: another for what crosses a stage boundary
   std::size_t group = 0;       // of StepPlan::groups
-  bool every_pass = false;     // once for every micro-batch; else once in a step, with the last
+  bool every_pass = false;     // once for every micro-batch; else once in a step: with the first where it is needed
+                               // in forward, with the last otherwise
   std::int64_t lag = 0;        // steps that what needs it may be ahead of it
   std::int64_t server = -1;    // that holds it; -1: spread over all
   // What the GPU does with it before it starts (copies into a bucket, compression), summed over pieces.
@@ -124,6 +154,8 @@ struct Row {
   Work encoding{};              // arithmetic
 
   [[nodiscard]] bool gathered() const { return op == primitives::CollectiveOp::kAllGather; }
+  /// Whether a row that runs once in a step runs with the first micro-batch.
+  [[nodiscard]] bool with_first() const { return needed.at == Moment::kForward && lag == 0; }
 };
 
 /// When a coordinator wakes and fuses what is ready, up to the buffer's size (Horovod). It depends on when tensors are

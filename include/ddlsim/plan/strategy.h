@@ -16,15 +16,17 @@
 namespace ddlsim::plan {
 
 enum class StrategyKind {
-  kPs,         // parameter servers hold the weights; workers push gradients and pull weights
-  kAllReduce,  // every GPU holds the weights; gradients are summed by a collective
-  kPearl,      // embeddings split over the GPUs, dense weights all-reduced (Wang et al. 2019)
+  kPs,            // parameter servers hold the weights; workers push gradients and pull weights
+  kAllReduce,     // every GPU holds the weights; gradients are summed by a collective
+  kPearl,         // embeddings split over the GPUs, dense weights all-reduced (Wang et al. 2019)
+  kDataParallel,  // one process of one server: GPU 0 has batch and weights, and shares them out (torch.nn.DataParallel)
 };
 
-inline constexpr Choices<StrategyKind, 5> kStrategies{{
+inline constexpr Choices<StrategyKind, 6> kStrategies{{
     {"ps", StrategyKind::kPs},
     {"allreduce", StrategyKind::kAllReduce},
     {"pearl", StrategyKind::kPearl},
+    {"data-parallel", StrategyKind::kDataParallel},
     {"ps-worker", StrategyKind::kPs},
     {"all-reduce", StrategyKind::kAllReduce},
 }};
@@ -150,6 +152,11 @@ struct Strategy {
       by_default(false);  // weights are pulled when the next step asks for them, not when they are ready
   Stated<Consistency> consistency = by_default(Consistency::kSync);
   Stated<std::int64_t> staleness = by_default(std::int64_t{3});  // stale-sync: steps a worker may be ahead
+
+  // One process (data-parallel). Remedies of the survey's authors (Xu et al., WWW 2021).
+  Stated<bool> split_on_host = by_default(false);          // the host sends every GPU its part of the batch
+  Stated<bool> preload = by_default(false);                // the next batch is copied while this one is worked on
+  Stated<double> parameter_compression = by_default(1.0);  // weights are broadcast so many times as small
 };
 
 [[nodiscard]] constexpr Grouping grouping_of(const Strategy& strategy) {
@@ -166,6 +173,7 @@ struct Strategy {
     case StrategyKind::kPs: return nodes == 1 ? Architecture::k1wng : Architecture::kPsWorker;
     case StrategyKind::kAllReduce: return nodes == 1 ? Architecture::kAllReduceLocal : Architecture::kAllReduceCluster;
     case StrategyKind::kPearl: return Architecture::kPearl;
+    case StrategyKind::kDataParallel: return Architecture::kAllReduceLocal;
   }
   return Architecture::k1w1g;
 }

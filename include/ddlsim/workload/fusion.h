@@ -15,6 +15,8 @@
 // (the saved output is still read). An add: 3000, fused 1000.
 #pragma once
 
+#include <vector>
+
 #include "ddlsim/workload/model.h"
 
 namespace ddlsim::workload {
@@ -25,6 +27,10 @@ struct Fusion {
 
   friend bool operator==(const Fusion&, const Fusion&) = default;
 };
+
+/// The layers as they run. Into one that `closed` names nothing is joined: its output is sent before others read it.
+[[nodiscard]] std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion,
+                                       const std::vector<bool>& closed = {});
 
 /// The layers as they run. Totals follow.
 [[nodiscard]] Expected<Model> fused(Model model, const Fusion& fusion);

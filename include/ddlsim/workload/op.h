@@ -13,8 +13,16 @@
 //   add/multiply  two inputs; the gradient of a fork is summed, 3E
 // Transformers of today (heads h of width w, values of width v, pairs p of query and key):
 //   grouped_attention  one kernel: 2 p h (w + v) FLOPs, backward 2 p h (3w + 2v), as it makes the scores again; p is
-//                      rows^2, causal rows (rows + 1) / 2, with a window less
+//                      rows^2, causal rows (rows + 1) / 2, with a window or in chunks less
 //   experts            2 * rows * active * 3 * in * width (2 when not gated); all experts' weights are gradient tensors
+//   index_scores       2 h w rows (rows + 1) / 2; scores are written and read by the choice
+//   linear_attention   per chunk of c rows, n = width, v = value_width: Mamba-2 (Dao and Gu 2024, arXiv 2405.21060, 6):
+//                      2 c c n per key head (queries by keys), and per head 2 c c v (by values), 2 c n v twice (state
+//                      made, state read). The delta rule (Yang et al. 2024, arXiv 2412.06464), per head: 2 c c n twice
+//                      (keys by keys, queries by keys), c^3 / 3 (a triangle inverted), 2 c c n + 2 c c v (it by keys,
+//                      by values), 2 c c v (by values), 2 c n v three times (state read by keys and by queries, made).
+//                      Backward is twice that, and all but what ends in the output (2 c c v, 2 c n v) once more, as
+//                      both implementations make it again.
 // `forward` and `backward` list the kernels of a pass by their shapes (primitives/kernel.h), for GPUs that are
 // calibrated; their FLOPs are the layer's, and so are the elements of layers without FLOPs. Limits: operators are
 // separate kernels (no fusion), attention is not flash attention, and a layer's workspace is not counted. Worked
@@ -108,6 +116,8 @@ struct GroupedAttention {
   std::int64_t value_width = 0;  // 0: as wide as the keys
   std::int64_t window = 0;       // most keys a query looks at; 0: all
   bool causal = false;           // a query looks at no key after its own
+  std::int64_t chunk = 0;        // rows in blocks of so many, which look at nothing outside their own; 0: one block
+  bool sinks = false;            // a trained logit per head beside the scores
 };
 /// Mixture of experts: each row goes through `active` of the experts; the router is a linear layer of its own.
 struct Experts {
@@ -115,6 +125,32 @@ struct Experts {
   std::int64_t active = 1;
   std::int64_t width = 0;  // of one expert's inside
   bool gated = true;       // gate, up and down; otherwise up and down
+  bool bias = false;       // one per matrix
+};
+/// A convolution along the sequence that looks at a row and the ones before it, every column by itself, and its
+/// activation, in one kernel (causal_conv1d of Mamba).
+struct CausalConv {
+  std::int64_t kernel = 4;
+  bool bias = false;
+};
+/// Attention whose state is a matrix per head: a state-space layer (Mamba-2) or, with `delta`, a gated delta rule.
+/// Works chunk by chunk of the sequence, as products (see the header's equations). Its input has queries, keys and
+/// values side by side.
+struct LinearAttention {
+  std::int64_t heads = 1;
+  std::int64_t key_heads = 0;    // of queries and keys (Mamba's groups); 0: as many as heads
+  std::int64_t width = 0;        // of a head's queries and keys: the state's first size
+  std::int64_t value_width = 0;  // the state's second size
+  std::int64_t chunk = 64;       // rows
+  bool delta = false;
+};
+
+/// The scores by which a query chooses the keys that sparse attention looks at (DeepSeek's lightning indexer): of every
+/// query by every key before it, in every one of its own heads.
+struct IndexScores {
+  std::int64_t heads = 1;
+  std::int64_t width = 0;  // of a head
+  std::int64_t keep = 0;   // keys that a query chooses
 };
 
 /// What limits kernels that were timed, and so what their time grows with on another GPU (cost/wave_scaling.h).
@@ -140,7 +176,8 @@ struct Measured {
 };
 
 using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
-                        Concat, Embedding, Attention, Lstm, MatMul, RmsNorm, GroupedAttention, Experts, Measured>;
+                        Concat, Embedding, Attention, Lstm, MatMul, RmsNorm, GroupedAttention, Experts, Measured,
+                        CausalConv, LinearAttention, IndexScores>;
 
 /// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
 struct Layer {
@@ -159,6 +196,7 @@ struct Layer {
   std::vector<primitives::Kernel> forward{};
   std::vector<primitives::Kernel> backward{};
   std::vector<std::int64_t> parameters{};  // elements of each gradient tensor, in the order of the framework's list
+  std::int64_t frozen_elements = 0;        // weights that are not trained: held, without gradient or state
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse
   std::optional<MeasuredTime> measured{};  // instead of the counts above

@@ -306,7 +306,7 @@ TEST_CASE("launch: deepspeed", "[unit][io][launch]") {
   CHECK_THAT(fault(R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})"), Contains("keep one"));
   CHECK_THAT(fault(R"({"train_batch_size": -4})"), Contains("whole number from 1"));
   CHECK_THAT(fault(R"({"name": "x"})"), Contains("no DeepSpeed configuration"));
-  CHECK_THAT(fault(R"({"train_batch_size": 4,})"), Contains("is not JSON"));
+  CHECK_THAT(fault(R"({"train_batch_size": 4,}  )"), Contains("is not JSON"));
 }
 
 TEST_CASE("launch: torchtitan", "[unit][io][launch]") {

@@ -100,6 +100,16 @@ TEST_CASE("every operator comes back as it was written") {
         wl::GroupedAttention{.heads = 4, .kv_heads = 2, .width = 2, .value_width = 3, .window = 5, .causal = true},
         "ga"},
        {"experts", wl::Experts{.experts = 3, .active = 2, .width = 5, .gated = false}, "ex"},
+       {"experts", wl::Experts{.experts = 3, .active = 2, .width = 5, .bias = true}, "ex2"},
+       {"grouped_attention",
+        wl::GroupedAttention{.heads = 4, .width = 2, .causal = true, .chunk = 3, .sinks = true},
+        "ga2",
+        {4, 8}},
+       {"causal_conv", wl::CausalConv{.kernel = 3, .bias = true}, "cc", {8, 14}},
+       {"linear_attention", wl::LinearAttention{.heads = 2, .key_heads = 1, .width = 3, .value_width = 4, .chunk = 2},
+        "la"},
+       {"linear_attention", wl::LinearAttention{.heads = 1, .width = 2, .value_width = 4, .delta = true}, "ld"},
+       {"index_scores", wl::IndexScores{.heads = 2, .width = 2, .keep = 3}, "is", {4, 4}},
        {"matmul", wl::MatMul{.rows = 2, .inner = 3, .columns = 4, .products = 5, .out = {5, 2, 4}}, "mm"}},
       {3, 16, 16});
   const auto text = write_model(description);

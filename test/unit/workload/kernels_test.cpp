@@ -97,6 +97,10 @@ TEST_CASE("kernels: their FLOPs are the layer's, forward and backward", "[unit][
       {Attention{.heads = 16}, {512, 1024}},
       {Attention{.heads = 12, .keys = 64}, {128, 768}},
       {Lstm{.hidden = 1024, .directions = 2}, {50, 512}},
+      {LinearAttention{.heads = 4, .key_heads = 2, .width = 8, .value_width = 6, .chunk = 16}, {40, 2 * 16 + 24}},
+      {LinearAttention{.heads = 4, .width = 8, .value_width = 6, .chunk = 12, .delta = true}, {40, 2 * 32 + 24}},
+      {IndexScores{.heads = 3, .width = 5, .keep = 4}, {21, 15}},
+      {IndexScores{.heads = 3, .width = 5, .keep = 4}, {20, 15}},
       {MatMul{.rows = 7, .inner = 11, .columns = 13, .products = 3, .out = {3, 7, 13}}, {3, 7, 11}},
   };
   for (const auto& [op, in] : cases) {

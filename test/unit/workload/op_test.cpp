@@ -161,6 +161,62 @@ TEST_CASE("op: experts cost what is active and weigh what there is", "[unit][wor
       layer_of(Experts{.experts = 8, .active = 8, .width = std::int64_t{1} << 40}, {std::int64_t{1} << 40}, ""));
 }
 
+TEST_CASE("op: chunks, sinks and biases of experts", "[unit][workload]") {
+  // 20 rows in chunks of 8: 36 + 36 + 10 pairs; heads of 2: 2 * 82 * 4 * (2 + 2).
+  const LayerAndShape chunked = made(GroupedAttention{.heads = 4, .width = 2, .causal = true, .chunk = 8}, {20, 8});
+  CHECK(chunked.layer.forward_work.in(flops) == 2 * 82 * 16);
+  CHECK(made(GroupedAttention{.heads = 4, .width = 2, .chunk = 8}, {20, 8}).layer.forward_work.in(flops) ==
+        2 * (64 + 64 + 16) * 16);
+  CHECK(chunked.layer.parameters.empty());
+  CHECK(made(GroupedAttention{.heads = 4, .width = 2, .sinks = true}, {20, 8}).layer.parameters ==
+        std::vector<std::int64_t>{4});
+  // Two experts of 3 * 8 * 5 and biases of 5, 5 and 8.
+  const LayerAndShape experts = made(Experts{.experts = 2, .active = 1, .width = 5, .bias = true}, {20, 8});
+  CHECK(experts.layer.parameters == std::vector<std::int64_t>{40, 40, 40, 40, 40, 40, 5, 5, 8, 5, 5, 8});
+}
+
+TEST_CASE("op: a causal convolution moves what it reads", "[unit][workload]") {
+  const LayerAndShape conv = made(CausalConv{.kernel = 4, .bias = true}, {128, 96});
+  CHECK(conv.out == Shape{128, 96});
+  CHECK(conv.layer.parameters == std::vector<std::int64_t>{384, 96});
+  CHECK(conv.layer.forward_work.in(flops) == 0);
+  CHECK(conv.layer.forward_elements == 2 * 128 * 96);
+  CHECK_FALSE(layer_of(CausalConv{}, {96}, ""));
+}
+
+TEST_CASE("op: linear attention by chunks", "[unit][workload]") {
+  // 256 rows, 2 chunks of 128, 4 heads of 64 by a state of 32, one group of keys: per chunk 2 * 128^2 * 32 once, per
+  // head 2 * 128^2 * 64 and 2 * 128 * 32 * 64 twice.
+  const LinearAttention mamba{.heads = 4, .key_heads = 1, .width = 32, .value_width = 64, .chunk = 128};
+  const LayerAndShape ssd = made(mamba, {256, 2 * 32 + 4 * 64});
+  constexpr double kScores = 2.0 * 2 * 128 * 128 * 32;
+  constexpr double kValues = 2.0 * 4 * 2 * 128 * 128 * 64;
+  constexpr double kState = 2.0 * 4 * 2 * 128 * 32 * 64;
+  CHECK(ssd.out == Shape{256, 256});
+  CHECK(ssd.layer.forward_work.in(flops) == kScores + kValues + 2 * kState);
+  // Twice, and scores and state once more.
+  CHECK(ssd.layer.backward_work.in(flops) == 3 * kScores + 2 * kValues + 5 * kState);
+  CHECK(ssd.layer.parameters == std::vector<std::int64_t>{4, 4, 4});
+  // Linear in the rows.
+  CHECK(made(mamba, {512, 320}).layer.forward_work == ssd.layer.forward_work * 2.0);
+  // The delta rule, chunks of 60: c^2 n three times, c^3 / 6, c^2 v twice, c n v three times, all times 2.
+  const LayerAndShape delta =
+      made(LinearAttention{.heads = 2, .width = 16, .value_width = 8, .chunk = 60, .delta = true}, {120, 2 * 32 + 16});
+  constexpr double kProducts = 60.0 * 60 * (3 * 16 + 10 + 2 * 8) + 3 * 60.0 * 16 * 8;
+  CHECK(delta.layer.forward_work.in(flops) == 2 * 2 * 2 * kProducts);
+  CHECK(delta.layer.parameters == std::vector<std::int64_t>{2, 2});
+  CHECK_FALSE(layer_of(LinearAttention{.heads = 4, .key_heads = 3, .width = 2, .value_width = 2}, {8, 20}, ""));
+  CHECK_FALSE(layer_of(mamba, {256, 100}, ""));
+}
+
+TEST_CASE("op: index scores are of every pair", "[unit][workload]") {
+  const LayerAndShape scores = made(IndexScores{.heads = 3, .width = 5, .keep = 4}, {20, 15});
+  CHECK(scores.out == Shape{20, 4});
+  CHECK(scores.layer.forward_work.in(flops) == 2 * 210 * 15);  // 20 * 21 / 2 pairs
+  CHECK(scores.layer.backward_work.in(flops) == 4 * 210 * 15);
+  CHECK(scores.layer.parameters.empty());
+}
+
 TEST_CASE("op: a layer keeps what it was made from", "[unit][workload]") {
   const Layer head = made(Linear{.out = 1000, .bias = false}, {128, 2048}).layer;
   REQUIRE(head.op);

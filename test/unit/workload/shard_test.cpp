@@ -6,6 +6,7 @@
 
 using namespace ddlsim;
 using namespace ddlsim::workload;
+using primitives::CollectiveOp;
 
 namespace {
 
@@ -22,6 +23,18 @@ std::int64_t parameters(const std::vector<Shard>& shards) {
   return all;
 }
 
+/// Elements that a shard's group sums after a pass of it.
+std::int64_t summed(const Shard& shard, bool forward) {
+  for (const Sent& sent : shard.sent) {
+    if (sent.op == CollectiveOp::kAllReduce && sent.forward == forward && !sent.fp32) return sent.elements;
+  }
+  return 0;
+}
+
+Expected<std::vector<Shard>> shard(std::span<const Layer> layers, std::int64_t tensor) {
+  return workload::shard(layers, Cut{.tensor = tensor});
+}
+
 struct Sums {
   std::vector<std::size_t> forward;
   std::vector<std::size_t> backward;
@@ -31,8 +44,8 @@ struct Sums {
 Sums sums(const std::vector<Shard>& shards) {
   Sums found;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    if (shards[i].summed_forward > 0) found.forward.push_back(i);
-    if (shards[i].summed_backward > 0) found.backward.push_back(i);
+    if (summed(shards[i], true) > 0) found.forward.push_back(i);
+    if (summed(shards[i], false) > 0) found.backward.push_back(i);
   }
   return found;
 }
@@ -58,8 +71,8 @@ TEST_CASE("shard: the two products of an MLP, the header's example", "[unit][wor
   // One sum each way, of 128 rows of 1024.
   CHECK(sums(shards).forward == Places{2});
   CHECK(sums(shards).backward == Places{0});
-  CHECK(shards[2].summed_forward == 128 * 1024);
-  CHECK(shards[0].summed_backward == 128 * 1024);
+  CHECK(summed(shards[2], true) == 128 * 1024);
+  CHECK(summed(shards[0], false) == 128 * 1024);
 }
 
 TEST_CASE("shard: queries, keys and values sum one input's gradient; heads are shared out", "[unit][workload]") {
@@ -149,20 +162,40 @@ TEST_CASE("shard: norms of every head's queries are shared out with the heads", 
   CHECK(sums(shards).backward == Places{0});
 }
 
+TEST_CASE("shard: a Mamba-2 block is cut by heads", "[unit][workload]") {
+  // 4 heads of 16 and 2 groups of 8: z and x of 64, B and C of 16 each, steps of 4; gated, projected back.
+  const std::vector<Layer> block{
+      layer(Linear{.out = 64 + 96 + 4, .bias = false}, {32, 24}),
+      layer(CausalConv{}, {32, 96}),
+      layer(LinearAttention{.heads = 4, .key_heads = 2, .width = 8, .value_width = 16}, {32, 96}),
+      layer(Combine{.product = true}, {32, 64}),
+      layer(RmsNorm{}, {32, 64}),
+      layer(Linear{.out = 24, .bias = false}, {32, 64})};
+  const auto shards = shard(block, 2);
+  REQUIRE(shards);
+  CHECK((*shards)[2].layer.forward_work == block[2].forward_work * 0.5);
+  CHECK((*shards)[2].layer.parameters == std::vector<std::int64_t>{2, 2, 2});
+  CHECK((*shards)[1].layer.parameters == std::vector<std::int64_t>{48 * 4});
+  CHECK((*shards)[4].layer.parameters == std::vector<std::int64_t>{32});
+  CHECK((*shards)[5].layer.forward_work == block[5].forward_work * 0.5);
+  CHECK(sums(*shards).forward == Places{5});
+  CHECK_FALSE(shard(block, 4));  // 2 groups
+}
+
 TEST_CASE("shard: embeddings, experts and tied heads", "[unit][workload]") {
   // 1001 rows are padded to 1004 over 4 ranks, as Megatron pads vocabularies; the tied head alike.
   const std::vector<Layer> ends{layer(Embedding{.rows = 1001, .width = 64, .lookups = 32}, {32}),
                                 layer(Linear{.out = 1001, .bias = false, .tied = true}, {32, 64})};
   const auto shards = shard(ends, 4).value();
   CHECK(parameters(shards) == 251 * 64);
-  CHECK(shards[0].summed_forward == 32 * 64);
+  CHECK(summed(shards[0], true) == 32 * 64);
   CHECK(shards[1].layer.forward_work.in(flops) == Approx(2.0 * 32 * 64 * 251));
-  CHECK(shards[1].summed_backward == 32 * 64);
+  CHECK(summed(shards[1], false) == 32 * 64);
   const std::vector<Layer> mixture{layer(Experts{.experts = 8, .active = 2, .width = 256}, {32, 64})};
   const auto part = shard(mixture, 2).value();
   CHECK(part[0].layer.forward_work * 2.0 == mixture[0].forward_work);
-  CHECK(part[0].summed_forward == 32 * 64);
-  CHECK(part[0].summed_backward == 32 * 64);
+  CHECK(summed(part[0], true) == 32 * 64);
+  CHECK(summed(part[0], false) == 32 * 64);
 }
 
 TEST_CASE("shard: one rank has everything, and sums are its own", "[unit][workload]") {

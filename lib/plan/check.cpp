@@ -1,0 +1,156 @@
+// What of a job contradicts its splits: refused, with what would do.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "ddlsim/plan/lower.h"
+#include "splits.h"
+
+namespace ddlsim::plan {
+namespace {
+
+/// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
+Expected<void> check_exchange(const Job& job) {
+  const auto refuse = [](std::string what, std::string note) {
+    return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
+  };
+  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline;
+  const bool sharded = job.parallel.zero > 0;
+  if (job.overlap == Overlap::kIdeal) {
+    return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
+                  "use overlap backward or none");
+  }
+  if (!shared) return {};
+  if (job.strategy.priority) return refuse("gradients of a split model by priority", "use strategy.priority no");
+  if (!sharded && grouping_of(job.strategy) == Grouping::kFusion) {
+    return refuse("gradients of a split model fused by a coordinator's cycles", "use strategy.grouping buckets");
+  }
+  if (sharded && job.strategy.compression != Compression::kNone) {
+    return refuse("compressed gradients that are reduce-scattered", "use strategy.compression none, or zero 0");
+  }
+  return {};
+}
+
+std::string divisors_of_count(std::int64_t count) {
+  std::string list;
+  for (std::int64_t d = 1; d <= count && d <= 1024; ++d) {
+    if (count % d == 0) list += (list.empty() ? "" : ", ") + std::to_string(d);
+  }
+  return list;
+}
+
+tl::unexpected<Error> bad(std::string what, std::string note) {
+  return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
+}
+
+tl::unexpected<Error> contradicts(std::string what, std::string note) {
+  return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
+}
+
+Expected<void> check_values(const Parallel& parallel) {
+  struct Count {
+    std::string_view name;
+    std::int64_t value;
+    std::int64_t least;
+  };
+  for (const Count& one :
+       {Count{"tensor", parallel.tensor, 1}, Count{"context", parallel.context, 1}, Count{"expert", parallel.expert, 1},
+        Count{"pipeline", parallel.pipeline, 1}, Count{"shard_ranks", parallel.shard_ranks, 0},
+        Count{"prefetch", parallel.prefetch, 0}, Count{"recompute_every", parallel.recompute_every, 1},
+        Count{"lora_rank", parallel.lora_rank, 0}}) {
+    if (one.value >= one.least) continue;
+    return bad("parallel." + std::string(one.name) + " " + std::to_string(one.value),
+               "valid: " + std::to_string(one.least) + " and more");
+  }
+  if (parallel.zero < 0 || parallel.zero > 3) return bad("zero " + std::to_string(parallel.zero), "valid: 0, 1, 2, 3");
+  if (!(parallel.expert_capacity >= 0)) return bad("a negative parallel.expert_capacity", "valid: 0 (all) and more");
+  if (!(parallel.expert_imbalance >= 1)) return bad("a parallel.expert_imbalance below one", "valid: 1 and more");
+  return {};
+}
+
+/// How many GPUs each axis takes.
+Expected<void> check_degrees(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const std::int64_t gpus = job.cluster.gpus();
+  const std::int64_t model = parallel.tensor * parallel.context;
+  if (gpus % model != 0 || gpus / model % parallel.pipeline != 0) {
+    const std::string context = parallel.context > 1 ? " times context " + std::to_string(parallel.context) : "";
+    return bad(std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) +
+                   context + " times pipeline " + std::to_string(parallel.pipeline),
+               "the data-parallel degree is what the others leave");
+  }
+  const std::int64_t replicas = gpus / model / parallel.pipeline;
+  if (replicas % parallel.expert != 0) {
+    return bad("expert degree " + std::to_string(parallel.expert) + " does not divide " + std::to_string(replicas) +
+                   " data-parallel ranks, out of which its groups are cut",
+               "valid: " + divisors_of_count(replicas));
+  }
+  return {};
+}
+
+template <typename Kind>
+const workload::Layer* first_of(const workload::Model& model) {
+  for (const workload::Layer& layer : model.layers) {
+    if (layer.op && std::holds_alternative<Kind>(*layer.op)) return &layer;
+  }
+  return nullptr;
+}
+
+/// What a model must have for a split of it to mean something.
+Expected<void> check_model(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const workload::Model& model = *job.model;
+  const bool attention = std::any_of(model.layers.begin(), model.layers.end(), workload::is_attention);
+  const workload::Layer* uncut = first_of<workload::Convolution>(model);
+  if (uncut == nullptr) uncut = first_of<workload::Lstm>(model);
+  if (parallel.tensor > 1 && !attention && uncut != nullptr) {
+    return contradicts("layer '" + uncut->name + "' of " + model.id +
+                           " cannot be cut over a tensor group: only products of transformers and MLPs are",
+                       "split it by parallel.pipeline, or share states by parallel.zero");
+  }
+  if (parallel.expert > 1 && first_of<workload::Experts>(model) == nullptr) {
+    return contradicts(model.id + " has no experts to spread over " + std::to_string(parallel.expert) + " ranks",
+                       "use parallel.expert 1");
+  }
+  return {};
+}
+
+Expected<void> check_together(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const bool sequence = parallel.sequence && parallel.tensor > 1;
+  if (parallel.expert > 1 && parallel.tensor > 1 && !sequence) {
+    return contradicts("experts and tensors are split together with the rows alone, as in Megatron-LM",
+                       "set parallel.sequence yes");
+  }
+  if (parallel.overlap_tensor && !sequence) {
+    return contradicts("products run beside gathers and scatters of rows: there are none",
+                       "set parallel.sequence yes and parallel.tensor above 1, or parallel.overlap_tensor no");
+  }
+  if (parallel.shard_ranks > 0 && parallel.zero == 0) {
+    return contradicts("shard ranks without anything to share", "set parallel.zero, or parallel.shard_ranks 0");
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_splits(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  if (auto sound = check_values(parallel); !sound) return sound;
+  if (!splits_model(parallel)) return {};
+  if (job.strategy.kind == StrategyKind::kDataParallel) {
+    return contradicts("one process holds whole models: no part of one can be split", "use strategy allreduce");
+  }
+  if (job.strategy.kind != StrategyKind::kAllReduce) {
+    return contradicts("parameter servers hold whole models: no part of one can be split", "use strategy allreduce");
+  }
+  if (auto exchange = check_exchange(job); !exchange) return exchange;
+  if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "a split model on GPUs of two speeds");
+  if (auto degrees = check_degrees(job); !degrees) return degrees;
+  if (auto together = check_together(job); !together) return together;
+  return check_model(job);
+}
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,207 @@
+// Which ranks talk to each other, and where they stand.
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "splits.h"
+
+namespace ddlsim::plan {
+namespace {
+
+/// One axis of a grid: its ranks, how far apart they are, and how many of them a server has.
+struct Stretch {
+  Axis axis = Axis::kData;
+  std::int64_t ranks = 1;
+  std::int64_t apart = 1;
+  std::int64_t fitting = 1;
+};
+
+std::int64_t fitting(std::int64_t server, std::int64_t apart, std::int64_t ranks) {
+  return std::clamp<std::int64_t>(server / apart, 1, ranks);
+}
+
+/// Innermost first.
+std::vector<Stretch> stretches_of(const Grid& grid) {
+  std::vector<Stretch> all;
+  std::int64_t apart = 1;
+  for (const Axis axis : grid.order) {
+    const std::int64_t ranks = grid.at(axis);
+    all.push_back({axis, ranks, apart, fitting(grid.gpus_per_node, apart, ranks)});
+    apart *= ranks;
+  }
+  return all;
+}
+
+Expected<void> stands_alike(const Grid& grid, const Stretch& one) {
+  const auto fits = [&](std::int64_t span) { return grid.gpus_per_node % span == 0 || span % grid.gpus_per_node == 0; };
+  if (fits(one.apart) && fits(one.apart * one.ranks)) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "a group of " + std::to_string(one.ranks) + " ranks, " + std::to_string(one.apart) +
+                  " apart, does not stand alike on servers of " + std::to_string(grid.gpus_per_node) + " GPUs",
+              {}, {"choose degrees that divide the GPUs of a server, or are multiples of them"});
+}
+
+RankGroup placed(const Grid& grid, GroupRole role, Axis along, std::int64_t ranks, std::int64_t per_node) {
+  return {.along = along,
+          .role = role,
+          .ranks = ranks,
+          .nodes = ranks / per_node,
+          .siblings = std::max<std::int64_t>(1, grid.gpus_per_node / per_node)};
+}
+
+/// The innermost `ranks` of the replicas share states, the others are copies of them.
+Expected<void> add_shards(const Job& job, StepPlan& plan) {
+  const std::int64_t wanted = job.parallel.shard_ranks;
+  const std::int64_t replicas = plan.groups.front().ranks;
+  if (wanted == 0 || wanted == replicas) return {};
+  if (replicas % wanted != 0) {
+    std::string valid;
+    for (std::int64_t d = 1; d <= replicas && d <= 1024; ++d) {
+      if (replicas % d == 0) valid += (valid.empty() ? "" : ", ") + std::to_string(d);
+    }
+    return fail(ErrorCode::kInvalidArgument,
+                std::to_string(wanted) + " shard ranks do not divide " + std::to_string(replicas) + " replicas", {},
+                {"valid: " + valid});
+  }
+  std::int64_t left = wanted;
+  std::int64_t inside = 1;  // of a shard group, in a server
+  std::int64_t copies = 1;  // likewise
+  for (const Stretch& one : stretches_of(plan.grid)) {
+    if (one.axis == Axis::kTensor || one.axis == Axis::kPipeline) continue;
+    const std::int64_t taken = std::gcd(left, one.ranks);
+    left /= taken;
+    inside *= fitting(plan.grid.gpus_per_node, one.apart, taken);
+    copies *= fitting(plan.grid.gpus_per_node, one.apart * taken, one.ranks / taken);
+  }
+  plan.groups.push_back(placed(plan.grid, GroupRole::kShards, Axis::kData, wanted, inside));
+  plan.groups.push_back(placed(plan.grid, GroupRole::kCopies, Axis::kData, replicas / wanted, copies));
+  return {};
+}
+
+std::int64_t stages_in_server(const Grid& grid) {
+  for (const Stretch& one : stretches_of(grid)) {
+    if (one.axis == Axis::kPipeline) return one.fitting;
+  }
+  return 1;
+}
+
+/// Neighbouring stages talk in pairs, some of them over the network.
+Expected<void> add_stages(StepPlan& plan) {
+  const Grid& grid = plan.grid;
+  const std::int64_t stages = grid.at(Axis::kPipeline);
+  if (stages == 1) return {};
+  if (auto alike = group_along(grid, Axis::kPipeline); !alike) return tl::unexpected<Error>(alike.error());
+  const std::int64_t inside = stages_in_server(grid);
+  if (inside > 1) plan.groups.push_back(placed(grid, GroupRole::kStages, Axis::kPipeline, 2, 2));
+  if (inside == stages) return {};
+  RankGroup across = placed(grid, GroupRole::kStagesAcross, Axis::kPipeline, 2, 1);
+  across.siblings = std::max<std::int64_t>(1, grid.gpus_per_node / inside);
+  plan.groups.push_back(across);
+  return {};
+}
+
+}  // namespace
+
+std::int64_t Grid::ranks() const {
+  std::int64_t all = 1;
+  for (const std::int64_t ranks : along) all *= ranks;
+  return all;
+}
+
+Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> axes) {
+  std::int64_t ranks = 1;
+  std::int64_t per_node = 1;
+  for (const Stretch& one : stretches_of(grid)) {
+    if (std::find(axes.begin(), axes.end(), one.axis) == axes.end()) continue;
+    if (auto alike = stands_alike(grid, one); !alike) return tl::unexpected<Error>(alike.error());
+    ranks *= one.ranks;
+    per_node *= one.fitting;
+  }
+  return placed(grid, GroupRole::kGradients, *axes.begin(), ranks, per_node);
+}
+
+std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank) {
+  const auto within = [&](Axis axis) {
+    switch (group.role) {
+      case GroupRole::kTensor: return axis == Axis::kTensor;
+      case GroupRole::kContext: return axis == Axis::kContext;
+      case GroupRole::kExperts: return axis == Axis::kExpert;
+      case GroupRole::kExpertGradients: return axis == Axis::kData || axis == Axis::kContext;
+      case GroupRole::kStages:
+      case GroupRole::kStagesAcross: return axis == Axis::kPipeline;
+      case GroupRole::kGradients:
+      case GroupRole::kShards:
+      case GroupRole::kCopies: return axis != Axis::kTensor && axis != Axis::kPipeline;
+    }
+    return false;
+  };
+  const bool shards = group.role == GroupRole::kShards;
+  const bool copies = group.role == GroupRole::kCopies;
+  std::int64_t replicas = 1;
+  for (const Axis axis : {Axis::kData, Axis::kContext, Axis::kExpert}) replicas *= grid.at(axis);
+  std::int64_t left = copies ? replicas / group.ranks : group.ranks;  // of a shard
+  std::int64_t number = 0;
+  for (const Stretch& one : stretches_of(grid)) {
+    const std::int64_t place = rank / one.apart % one.ranks;
+    if (!within(one.axis)) {
+      number += place * one.apart;
+    } else if (shards || copies) {
+      const std::int64_t taken = std::gcd(left, one.ranks);
+      left /= taken;
+      number += (shards ? place / taken * taken : place % taken) * one.apart;
+    }
+  }
+  return number;
+}
+
+Expected<void> add_groups(const Job& job, StepPlan& plan) {
+  const Parallel& parallel = job.parallel;
+  Grid& grid = plan.grid;
+  grid.gpus_per_node = job.cluster.gpus_per_node;
+  grid.order = parallel.order;
+  const auto along = [&](Axis axis) -> std::int64_t& { return grid.along[static_cast<std::size_t>(axis)]; };
+  along(Axis::kTensor) = parallel.tensor;
+  along(Axis::kContext) = parallel.context;
+  along(Axis::kExpert) = parallel.expert;
+  along(Axis::kPipeline) = parallel.pipeline;
+  along(Axis::kData) = job.cluster.gpus() / parallel.tensor / parallel.context / parallel.expert / parallel.pipeline;
+  const auto add = [&](GroupRole role, std::initializer_list<Axis> axes) -> Expected<void> {
+    auto group = group_along(grid, axes);
+    if (!group) return tl::unexpected<Error>(group.error());
+    group->role = role;
+    if (role == GroupRole::kGradients || group->ranks > 1) plan.groups.push_back(*group);
+    return {};
+  };
+  if (auto added = add(GroupRole::kGradients, {Axis::kData, Axis::kContext, Axis::kExpert}); !added) return added;
+  if (auto added = add(GroupRole::kTensor, {Axis::kTensor}); !added) return added;
+  if (auto added = add(GroupRole::kContext, {Axis::kContext}); !added) return added;
+  if (parallel.expert > 1) {
+    if (auto added = add(GroupRole::kExperts, {Axis::kExpert}); !added) return added;
+    if (auto added = add(GroupRole::kExpertGradients, {Axis::kData, Axis::kContext}); !added) return added;
+  }
+  if (auto added = add_shards(job, plan); !added) return added;
+  return add_stages(plan);
+}
+
+std::optional<std::size_t> group_of(const StepPlan& plan, GroupRole role) {
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (plan.groups[g].role == role) return g;
+  }
+  return std::nullopt;
+}
+
+std::size_t boundary_group(const StepPlan& plan, std::int64_t from, std::int64_t to) {
+  const std::int64_t inside = stages_in_server(plan.grid);
+  const GroupRole role = from / inside == to / inside ? GroupRole::kStages : GroupRole::kStagesAcross;
+  return group_of(plan, role).value_or(0);
+}
+
+std::int64_t sharing_ranks(const StepPlan& plan, bool experts) {
+  if (experts) {
+    const auto group = group_of(plan, GroupRole::kExpertGradients);
+    return group ? plan.groups[*group].ranks : 1;
+  }
+  return plan.groups[group_of(plan, GroupRole::kShards).value_or(0)].ranks;
+}
+
+}  // namespace ddlsim::plan

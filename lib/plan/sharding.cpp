@@ -1,0 +1,177 @@
+// Weights, gradients and states that data-parallel ranks share: ZeRO, FSDP, HSDP.
+#include <algorithm>
+#include <string>
+
+#include "ddlsim/plan/messages.h"
+#include "splits.h"
+
+namespace ddlsim::plan {
+namespace {
+
+using primitives::CollectiveOp;
+
+bool is_sixteen(const Job& job) { return job.parallel.states && *job.parallel.states != States::kFp32; }
+
+/// Of a weight that is gathered: as it is computed with where a copy of that format is kept.
+DataSize weight_element(const Job& job) { return is_sixteen(job) ? bytes(2) : gradient_size(job.strategy.gradients); }
+
+/// Layers that are gathered, and whose gradients are scattered, as one.
+struct Unit {
+  std::size_t first = 0;
+  std::size_t last = 0;  // inclusive
+};
+
+class Sharding {
+ public:
+  Sharding(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class)
+      : job_(job),
+        plan_(plan),
+        split_(split),
+        chunk_(plan.classes[rank_class].chunk),
+        rank_class_(rank_class),
+        strategy_(as_sent(job)) {}
+
+  std::vector<Row> rows() {
+    for (const bool experts : {false, true}) {
+      experts_ = experts;
+      if (experts && split_.experts.empty()) continue;
+      const auto role = experts ? GroupRole::kExpertGradients : GroupRole::kShards;
+      const auto found = group_of(plan_, role);
+      if (experts && !found) continue;  // every rank has experts of its own
+      group_ = found.value_or(0);
+      ranks_ = static_cast<double>(plan_.groups[group_].ranks);
+      if (ranks_ == 1) continue;
+      if (job_.parallel.zero >= 3) {
+        by_units();
+      } else {
+        by_messages();
+      }
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  [[nodiscard]] bool mine(std::size_t i) const { return split_.is(split_.experts, chunk_.first + i) == experts_; }
+
+  Row& add(CollectiveOp op, DataSize share, Point ready, Point needed) {
+    rows_.push_back({.op = op,
+                     .size = share,
+                     .ready = ready,
+                     .needed = needed,
+                     .rank_class = rank_class_,
+                     .needed_by = rank_class_,
+                     .group = group_});
+    return rows_.back();
+  }
+
+  /// A scattered sum, and the same of the shard's copies (HSDP).
+  void scatter(DataSize share, std::int64_t count, Point ready, bool every_pass) {
+    Row& row = add(CollectiveOp::kReduceScatter, share, ready, {Moment::kUpdate, 0});
+    row.every_pass = every_pass;
+    row.count = count;
+    const auto copies = experts_ ? std::nullopt : group_of(plan_, GroupRole::kCopies);
+    if (!copies) return;
+    const std::size_t scattered = rows_.size() - 1;
+    Row& sum = add(CollectiveOp::kAllReduce, share, ready, {Moment::kUpdate, 0});
+    sum.every_pass = every_pass;
+    sum.count = count;
+    sum.group = *copies;
+    sum.after = scattered;
+  }
+
+  /// Gradients as the strategy groups them; what a rank has updated goes to the others before the next forward pass, or
+  /// beside it.
+  void by_messages() {
+    const bool every_pass = job_.parallel.zero >= 2;
+    const DataSize gradient = gradient_size(strategy_.gradients);
+    const Which which = experts_ ? Which::kChosen : split_.experts.empty() ? Which::kAll : Which::kOthers;
+    const std::vector<Row> sums =
+        messages(chunk_, strategy_, 1, {.which = which, .chosen = &split_.experts, .whole_tables = true});
+    for (const Row& sum : sums) scatter(sum.size / ranks_, sum.count, sum.ready, every_pass);
+    for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
+      const DataSize share = weight_element(job_) * (sum->size / gradient / ranks_);
+      const bool beside = job_.parallel.overlap_gather;
+      Row& row = beside
+                     ? add(CollectiveOp::kAllGather, share, {Moment::kBegin, 0}, {Moment::kForward, sum->ready.layer})
+                     : add(CollectiveOp::kAllGather, share, {Moment::kUpdate, 0}, {});
+      row.in_the_way = !beside;
+      row.count = sum->count;
+    }
+  }
+
+  [[nodiscard]] double elements_of(const Unit& unit, bool frozen) const {
+    double all = 0;
+    for (std::size_t i = unit.first; i <= unit.last; ++i) {
+      if (!mine(i)) continue;
+      for (const std::int64_t tensor : chunk_[i].parameters) all += static_cast<double>(tensor);
+      if (frozen) all += static_cast<double>(chunk_[i].frozen_elements);
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<Unit> units() const {
+    std::vector<Unit> units;
+    const std::size_t end = chunk_.first + chunk_.count;
+    for (const workload::Block& block : split_.blocks) {
+      const std::size_t first = std::max(block.first, chunk_.first);
+      const std::size_t last = std::min(block.first + block.count, end);
+      if (first >= last) continue;
+      const Unit unit{first - chunk_.first, last - 1 - chunk_.first};
+      if (elements_of(unit, true) > 0) units.push_back(unit);
+    }
+    return units;
+  }
+
+  void by_units() {
+    const std::vector<Unit> all = units();
+    const auto ahead = static_cast<std::size_t>(job_.parallel.prefetch);
+    const auto gather = [&](const Unit& unit, Point ready, Point needed) {
+      add(CollectiveOp::kAllGather, weight_element(job_) * (elements_of(unit, true) / ranks_), ready, needed)
+          .every_pass = true;
+    };
+    for (std::size_t n = 0; n < all.size(); ++n) {
+      // A unit's weights are asked for when the one `ahead` units before it starts.
+      const Point start = n < ahead + 1 ? Point{Moment::kBegin, 0} : Point{Moment::kForward, all[n - ahead - 1].last};
+      gather(all[n], start, {Moment::kForward, all[n].first});
+    }
+    // Backward begins with the last unit, whose weights are still there.
+    for (std::size_t n = all.size(); job_.parallel.reshard && n-- > 1;) {
+      const Unit& unit = all[n - 1];
+      const std::size_t after = n + ahead;
+      const Point start =
+          after < all.size() ? Point{Moment::kBackward, all[after].first} : Point{Moment::kForward, chunk_.count - 1};
+      gather(unit, start, {Moment::kBackward, unit.last});
+    }
+    const DataSize gradient = gradient_size(strategy_.gradients);
+    for (std::size_t n = all.size(); n-- > 0;) {
+      const double trained = elements_of(all[n], false);
+      if (trained > 0) scatter(gradient * (trained / ranks_), 1, {Moment::kBackward, all[n].first}, true);
+    }
+  }
+
+  const Job& job_;
+  const StepPlan& plan_;
+  const SplitModel& split_;
+  const Chunk& chunk_;
+  std::size_t rank_class_;
+  Strategy strategy_;
+  bool experts_ = false;
+  std::size_t group_ = 0;
+  double ranks_ = 1;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+Strategy as_sent(const Job& job) {
+  Strategy strategy = job.strategy;
+  const bool sixteen = job.parallel.states == States::kMixedSixteen || job.parallel.states == States::kAdam8bit;
+  if (sixteen && !strategy.gradients.stated()) strategy.gradients = by_default(Precision::kBf16);
+  return strategy;
+}
+
+std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
+  return Sharding(job, plan, split, rank_class).rows();
+}
+
+}  // namespace ddlsim::plan

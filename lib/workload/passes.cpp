@@ -1,0 +1,123 @@
+#include "ddlsim/workload/passes.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "ddlsim/workload/blocks.h"
+
+namespace ddlsim::workload {
+namespace {
+
+bool is_weights_gradient(const primitives::Kernel& kernel) {
+  const auto* gemm = std::get_if<primitives::Gemm>(&kernel.shape);
+  return gemm != nullptr && gemm->batch_scales == primitives::BatchScales::kK;
+}
+
+bool is_linear(const Layer& layer) { return layer.op && std::holds_alternative<Linear>(*layer.op); }
+bool is_sum(const Layer& layer) {
+  const auto* combine = layer.op ? std::get_if<Combine>(&*layer.op) : nullptr;
+  return combine != nullptr && !combine->product;
+}
+
+/// The products that an adapter stands beside: back to the last residual sum or table, and the first one after.
+std::vector<bool> adapted_of(const std::vector<Layer>& layers) {
+  std::vector<bool> adapted(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!is_attention(layers[i])) continue;
+    for (std::size_t k = i; k-- > 0;) {
+      const bool table = layers[k].op && std::holds_alternative<Embedding>(*layers[k].op);
+      if (is_sum(layers[k]) || table || is_attention(layers[k])) break;
+      adapted[k] = is_linear(layers[k]);
+    }
+    const auto after = std::find_if(layers.begin() + static_cast<std::ptrdiff_t>(i), layers.end(), is_linear);
+    if (after != layers.end()) adapted[static_cast<std::size_t>(after - layers.begin())] = true;
+  }
+  return adapted;
+}
+
+void freeze(Layer& layer) {
+  for (const std::int64_t tensor : layer.parameters) layer.frozen_elements += tensor;
+  layer.parameters.clear();
+  layer.sparse_gradient = false;
+  layer.sparse_elements = 0;
+  const std::size_t before = layer.backward.size();
+  std::erase_if(layer.backward, is_weights_gradient);
+  if (layer.backward.size() == before) return;
+  // One of two products is left, and nothing sums a bias's gradient.
+  std::erase_if(layer.backward, [](const primitives::Kernel& kernel) {
+    return std::holds_alternative<primitives::MemoryBoundKernel>(kernel.shape);
+  });
+  layer.backward_work = layer.forward_work;
+  layer.backward_elements = layer.forward_elements;
+  layer.backward_weight_elements = layer.forward_weight_elements;
+  layer.backward_kernels = static_cast<int>(layer.backward.size());
+}
+
+void without_backward(Layer& layer) {
+  layer.backward.clear();
+  layer.backward_work = Work::zero();
+  layer.backward_elements = 0;
+  layer.backward_weight_elements = 0;
+  layer.backward_kernels = 0;
+}
+
+/// Down to `rank`, up again, and the sum with what the product made.
+Expected<void> add_adapter(Layer& layer, std::int64_t rank) {
+  const std::int64_t out = std::get<Linear>(*layer.op).out;
+  Shape inside = layer.in;
+  inside.back() = rank;
+  Shape whole = layer.in;
+  whole.back() = out;
+  const auto down = layer_of(Linear{.out = rank, .bias = false}, layer.in, layer.name);
+  if (!down) return tl::unexpected<Error>(down.error());
+  const auto up = layer_of(Linear{.out = out, .bias = false}, inside, layer.name);
+  if (!up) return tl::unexpected<Error>(up.error());
+  const auto sum = layer_of(Combine{}, whole, layer.name);
+  if (!sum) return tl::unexpected<Error>(sum.error());
+  for (const Layer* part : {&down->layer, &up->layer, &sum->layer}) {
+    layer.forward_work += part->forward_work;
+    layer.backward_work += part->backward_work;
+    layer.forward_elements += part->forward_elements;
+    layer.backward_elements += part->backward_elements;
+    layer.forward_weight_elements += part->forward_weight_elements;
+    layer.backward_weight_elements += part->backward_weight_elements;
+    layer.forward_kernels += part->forward_kernels;
+    layer.backward_kernels += part->backward_kernels;
+    layer.forward.insert(layer.forward.end(), part->forward.begin(), part->forward.end());
+    layer.backward.insert(layer.backward.end(), part->backward.begin(), part->backward.end());
+    layer.parameters.insert(layer.parameters.end(), part->parameters.begin(), part->parameters.end());
+  }
+  layer.saved_elements += down->layer.saved_elements;
+  return {};
+}
+
+}  // namespace
+
+void recompute(Layer& layer) {
+  layer.backward_work += layer.forward_work;
+  layer.backward_elements += layer.forward_elements;
+  layer.backward_weight_elements += layer.forward_weight_elements;
+  layer.backward_kernels += layer.forward_kernels;
+  layer.backward.insert(layer.backward.begin(), layer.forward.begin(), layer.forward.end());
+}
+
+Expected<void> adapt(std::vector<Layer>& layers, std::int64_t rank) {
+  const std::vector<bool> adapted = adapted_of(layers);
+  const auto first = std::find(adapted.begin(), adapted.end(), true);
+  if (first == adapted.end()) {
+    return fail(
+        ErrorCode::kUnsupported, "no product of attention to adapt by LoRA", {},
+        {"adapters stand beside the products of a transformer's attention, in layers that keep their operator"});
+  }
+  const auto start = static_cast<std::size_t>(first - adapted.begin());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    freeze(layers[i]);
+    if (i < start) without_backward(layers[i]);
+    if (!adapted[i]) continue;
+    if (auto added = add_adapter(layers[i], rank); !added) return added;
+  }
+  return {};
+}
+
+}  // namespace ddlsim::workload

@@ -1,0 +1,218 @@
+// FSDP's units, copies of shards, what travels beside what; groups by their place; one process of a server.
+#include "by_hand.h"
+
+using namespace ddlsim;
+using namespace ddlsim::plan;
+using namespace ddlsim::test;
+using primitives::CollectiveOp;
+
+namespace {
+
+std::vector<Row> of(const StepPlan& plan, CollectiveOp op) {
+  std::vector<Row> found;
+  for (const Row& row : plan.rows) {
+    if (row.kind == RowKind::kCollective && row.op == op) found.push_back(row);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("lower: FSDP gathers and scatters block by block", "[unit][plan]") {
+  // Units: the table, two blocks (layers 1-14 and 15-28), the last norm with the head (29-31).
+  Job job = job_on(decoder(2), 1, 4);
+  job.parallel.zero = 3;
+  const StepPlan plan = lower(job).value();
+  const auto gathers = of(plan, CollectiveOp::kAllGather);
+  REQUIRE(gathers.size() == 4 + 3);
+  CHECK(gathers[1].ready == kBegin);
+  CHECK(gathers[1].needed == forward(1));
+  CHECK(gathers[1].size.in(bytes) == Approx(kBlockWeights * 4 / 4));
+  CHECK(gathers[2].ready == forward(0));
+  CHECK(gathers[2].needed == forward(15));
+  CHECK(gathers[3].ready == forward(14));
+  CHECK(gathers[3].needed == forward(29));
+  CHECK(gathers[4].ready == forward(31));
+  CHECK(gathers[4].needed == backward(28));
+  CHECK(gathers[5].ready == backward(29));
+  CHECK(gathers[5].needed == backward(14));
+  const auto scatters = of(plan, CollectiveOp::kReduceScatter);
+  REQUIRE(scatters.size() == 4);
+  CHECK(scatters[0].ready == backward(29));
+  CHECK(scatters[1].ready == backward(15));
+  CHECK(scatters[1].size == gathers[1].size);
+  for (const Row& row : scatters) CHECK(row.every_pass);
+  // Kept between the passes, nothing is gathered again.
+  job.parallel.reshard = false;
+  CHECK(of(lower(job).value(), CollectiveOp::kAllGather).size() == 4);
+  // Frozen weights are gathered too; adapters alone are scattered: 4 (1024 + 2 x 640 + 1024) of them in a block.
+  job.parallel.lora_rank = 4;
+  const auto adapters = of(lower(job).value(), CollectiveOp::kReduceScatter);
+  REQUIRE(adapters.size() == 2);
+  CHECK(adapters[0].size.in(bytes) == Approx(4 * 3328 * 4 / 4));
+  CHECK(of(lower(job).value(), CollectiveOp::kAllGather)[1].size.in(bytes) ==
+        Approx((kBlockWeights + 4 * 3328) * 4 / 4));
+}
+
+TEST_CASE("lower: copies of shards sum what their shard group has scattered", "[unit][plan]") {
+  // 4 servers of 8: shards over a server, 4 copies of each on as many servers, 8 of them through its ports.
+  Job job = job_on(decoder(2), 4, 8);
+  job.parallel.zero = 3;
+  job.parallel.shard_ranks = 8;
+  const StepPlan plan = lower(job).value();
+  const auto shards = group_of_role(plan, GroupRole::kShards);
+  CHECK(shards.ranks == 8);
+  CHECK(shards.nodes == 1);
+  const auto copies = group_of_role(plan, GroupRole::kCopies);
+  CHECK(copies.ranks == 4);
+  CHECK(copies.nodes == 4);
+  CHECK(copies.siblings == 8);
+  CHECK(rows_in(plan, GroupRole::kGradients).empty());
+  const auto sums = rows_in(plan, GroupRole::kCopies);
+  REQUIRE(sums.size() == 4);
+  for (const Row& row : sums) {
+    REQUIRE(row.after < plan.rows.size());
+    const Row& scattered = plan.rows[row.after];
+    CHECK(scattered.op == CollectiveOp::kReduceScatter);
+    CHECK(scattered.ready == row.ready);
+    CHECK(row.size == scattered.size);  // the whole buffer of a sum is what a rank has scattered
+    CHECK(row.every_pass);
+  }
+  CHECK(sums[1].size.in(bytes) == Approx(kBlockWeights * 4 / 8));
+  CHECK(plan.classes[0].updated.in(bytes) == Approx(5 * 4 * (2 * kBlockWeights + 2 * 512'000 + 512) / 8));
+  job.parallel.shard_ranks = 5;
+  CHECK(refused(job).notes == std::vector<std::string>{"valid: 1, 2, 4, 8, 16, 32"});
+}
+
+TEST_CASE("lower: buckets of gradients are scattered, and weights gathered before or beside forward", "[unit][plan]") {
+  // One bucket of 25 MiB; everything is 2 blocks, table and head and a norm.
+  Job job = job_on(decoder(2), 1, 4);
+  const double all = 2 * kBlockWeights + 2 * 512'000 + 512;
+  job.parallel.zero = 1;
+  job.strategy.first_bucket = job.strategy.bucket = mebibytes(100);
+  StepPlan plan = lower(job).value();
+  REQUIRE(plan.rows.size() == 2);
+  CHECK(plan.rows[0].op == CollectiveOp::kReduceScatter);
+  CHECK(plan.rows[0].ready == backward(0));
+  CHECK(plan.rows[0].size.in(bytes) == Approx(all));  // of 4 ranks, 4 bytes each
+  CHECK_FALSE(plan.rows[0].every_pass);
+  CHECK(plan.rows[0].encoded == DataSize::zero());
+  CHECK(plan.rows[1].in_the_way);
+  CHECK(plan.rows[1].ready == kUpdate);
+  job.parallel.overlap_gather = true;
+  plan = lower(job).value();
+  CHECK_FALSE(plan.rows[1].in_the_way);
+  CHECK(plan.rows[1].ready == kBegin);
+  CHECK(plan.rows[1].needed == forward(0));
+  CHECK(plan.rows[1].with_first());
+  CHECK_FALSE(plan.rows[1].every_pass);
+}
+
+TEST_CASE("lower: what is kept for backward goes to the host and back, block by block", "[unit][plan]") {
+  Job job = job_on(decoder(2), 1, 1);
+  job.parallel.offload_activations = true;
+  StepPlan plan = lower(job).value();
+  const auto out = rows_of_kind(plan, RowKind::kCopy);
+  const auto back = rows_of_kind(plan, RowKind::kCopyBack);
+  REQUIRE(out.size() == 3);  // the table, two blocks; the head's is needed at once
+  REQUIRE(back.size() == 3);
+  double saved = 0;
+  for (std::size_t i = 1; i < 15; ++i) saved += static_cast<double>(decoder(2)->layers[i].saved_elements);
+  CHECK(out[1].size.in(bytes) == 4 * saved);
+  CHECK(out[1].ready == forward(14));
+  CHECK(back[1].needed == backward(14));
+  CHECK(back[1].ready == backward(29));
+  CHECK(back[2].ready == forward(31));
+  CHECK(plan.rows[back[1].after].size == out[1].size);
+  CHECK(plan.rows[back[1].after].kind == RowKind::kCopy);
+  // Computed again, a block keeps its input alone.
+  job.parallel.recompute = Recompute::kFull;
+  CHECK(rows_of_kind(lower(job).value(), RowKind::kCopy)[1].size.in(bytes) == 4 * 32 * 512);
+}
+
+TEST_CASE("lower: the order of axes says which ranks are neighbours", "[unit][plan]") {
+  // 2 servers of 8: tensor 2, context 2, pipeline 2, so 2 replicas.
+  Grid grid{.along = {2, 2, 1, 2, 2}, .gpus_per_node = 8};
+  const auto nodes = [&](Axis axis) { return group_along(grid, axis).value().nodes; };
+  CHECK(nodes(Axis::kTensor) == 1);
+  CHECK(nodes(Axis::kData) == 1);
+  CHECK(nodes(Axis::kPipeline) == 2);
+  grid.order = {Axis::kTensor, Axis::kPipeline, Axis::kContext, Axis::kExpert, Axis::kData};
+  CHECK(nodes(Axis::kPipeline) == 1);
+  CHECK(nodes(Axis::kData) == 2);
+  CHECK(group_along(grid, Axis::kData).value().siblings == 8);
+  // Replicas and context ranks together: four, two in each server.
+  const RankGroup both = group_along(grid, {Axis::kData, Axis::kContext}).value();
+  CHECK(both.ranks == 4);
+  CHECK(both.nodes == 2);
+  CHECK(both.siblings == 4);
+  grid.order = {Axis::kData, Axis::kPipeline, Axis::kContext, Axis::kExpert, Axis::kTensor};
+  CHECK(nodes(Axis::kTensor) == 2);
+}
+
+TEST_CASE("lower: a boundary inside a server is priced as one", "[unit][plan]") {
+  // 4 stages on 2 servers of 2: 0-1 and 2-3 are neighbours in a server, 1-2 is not.
+  Job job = job_on(decoder(4), 2, 2);
+  job.parallel.pipeline = 4;
+  const StepPlan plan = lower(job).value();
+  std::vector<std::int64_t> nodes;
+  for (const Row& row : plan.rows) {
+    if (row.op == CollectiveOp::kSendRecv && row.needed_by > row.rank_class) {
+      nodes.push_back(plan.groups[row.group].nodes);
+      CHECK(plan.groups[row.group].ranks == 2);
+    }
+  }
+  CHECK(nodes == std::vector<std::int64_t>{1, 2, 1});
+  // One GPU of each server sends.
+  CHECK(group_of_role(plan, GroupRole::kStagesAcross).siblings == 1);
+}
+
+TEST_CASE("lower: one process shares out its batch and weights", "[unit][plan]") {
+  Job job = job_on(decoder(1), 1, 4);
+  auto model = *job.model;
+  model.input_per_sample = bytes(1000);
+  job.model = std::make_shared<const workload::Model>(model);
+  job.batch = 3;
+  job.strategy.kind = StrategyKind::kDataParallel;
+  const double weights = 4 * (kBlockWeights + 2 * 512'000 + 512);  // 13 MB: two buffers of 10 MiB
+  StepPlan plan = lower(job).value();
+  REQUIRE(plan.rows.size() == 6);
+  CHECK(plan.rows[0].kind == RowKind::kCopyBack);
+  CHECK(plan.rows[0].size.in(bytes) == 4 * 3 * 1000);
+  CHECK(plan.rows[0].alone);
+  CHECK(plan.rows[1].op == CollectiveOp::kSendRecv);
+  CHECK(plan.rows[1].count == 3);
+  CHECK(plan.rows[1].size.in(bytes) == 3 * 1000);
+  CHECK(plan.rows[2].op == CollectiveOp::kBroadcast);
+  CHECK(plan.rows[2].count == 2);
+  CHECK(plan.rows[2].size.in(bytes) == Approx(weights / 2));
+  CHECK(plan.rows[2].ready == kBegin);
+  CHECK(plan.rows[3].ready == forward(17));
+  CHECK(plan.rows[3].size.in(bytes) == 3 * 32 * 1000 * 4);
+  CHECK(plan.rows[4].size == plan.rows[3].size);
+  CHECK(plan.rows[5].op == CollectiveOp::kReduce);
+  CHECK(plan.rows[5].ready == backward(0));
+  for (const Row& row : plan.rows) CHECK((row.in_the_way && row.every_pass));
+  CHECK(plan.input == DataSize::zero());
+  // The three remedies.
+  job.strategy.split_on_host = true;
+  plan = lower(job).value();
+  REQUIRE(plan.rows.size() == 5);
+  CHECK(plan.rows[0].size.in(bytes) == 3 * 1000);
+  CHECK_FALSE(plan.rows[0].alone);
+  job.strategy.preload = true;
+  plan = lower(job).value();
+  REQUIRE(plan.rows.size() == 4);
+  CHECK(plan.input.in(bytes) == 3 * 1000);
+  job.strategy.parameter_compression = 2.0;
+  plan = lower(job).value();
+  CHECK(plan.rows[0].size.in(bytes) == Approx(weights / 2));
+  CHECK(plan.rows[0].count == 1);
+  // Copied into the buffer, 2 x half; read whole and written small, and back: 2 x (1 + half).
+  CHECK(plan.rows[0].encoded.in(bytes) == Approx(weights + 3 * weights));
+  job.cluster.nodes = 2;
+  CHECK(refused(job).notes == std::vector<std::string>{"use strategy allreduce"});
+  job.cluster.nodes = 1;
+  job.parallel.tensor = 2;
+  CHECK(refused(job).code == ErrorCode::kUnsupported);
+}

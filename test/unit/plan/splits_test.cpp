@@ -1,0 +1,294 @@
+// Rows, context and expert ranks, recomputation, adapters: rows worked by hand.
+#include "by_hand.h"
+
+using namespace ddlsim;
+using namespace ddlsim::plan;
+using namespace ddlsim::test;
+using primitives::CollectiveOp;
+
+namespace {
+
+/// Of one operation that goes on around a pass of a layer.
+std::vector<Row> around(const std::vector<Row>& rows, CollectiveOp op, Point needed) {
+  std::vector<Row> found;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(found),
+               [&](const Row& row) { return row.op == op && row.needed == needed; });
+  return found;
+}
+
+Work work_of(const StepPlan& plan, bool forward) {
+  Work all;
+  for (const RankClass& one : plan.classes) {
+    for (std::size_t i = 0; i < one.chunk.count; ++i) {
+      all += forward ? one.chunk[i].forward_work : one.chunk[i].backward_work;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("lower: rows cut over a tensor group are gathered and scattered", "[unit][plan]") {
+  // One block on two ranks: whole tensors are 2 samples x 32 x 512 elements of 4 bytes, a rank's share half of that.
+  Job job = job_on(decoder(1), 1, 2);
+  job.parallel.tensor = 2;
+  job.parallel.sequence = true;
+  job.batch = 2;
+  const StepPlan plan = lower(job).value();
+  const std::vector<Row> rows = rows_in(plan, GroupRole::kTensor);
+  const double share = 2 * 32 * 512 * 4 / 2.0;
+  constexpr auto kGather = CollectiveOp::kAllGather;
+  constexpr auto kScatter = CollectiveOp::kReduceScatter;
+  // Layers: 0 table, 1 norm, 2 q, 3 k, 4 v, 5 rotary, 6 attention, 7 o, 8 sum, 9 norm, 10 gate, 11 up, 12 swiglu,
+  // 13 down, 14 sum, 15 norm, 16 head, 17 loss.
+  std::size_t counted = 0;
+  for (const std::size_t product : {2U, 10U, 16U}) {  // by columns: before forward, again before backward, and after it
+    const auto before = around(rows, kGather, forward(product));
+    REQUIRE(before.size() == 1);
+    CHECK(before[0].ready == forward(product - 1));
+    CHECK(before[0].size.in(bytes) == share);
+    CHECK(before[0].beside == 0);
+    const auto again = around(rows, kGather, backward(product));
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].ready == backward(product + 1));
+    const auto sum = around(rows, kScatter, backward(product));
+    REQUIRE(sum.size() == 1);
+    CHECK(sum[0].ready == backward(product));
+    CHECK(sum[0].size.in(bytes) == share);
+    counted += 3;
+  }
+  for (const std::size_t sums : {0U, 7U, 13U}) {  // parts of sums: the table, attention's output, the MLP's
+    REQUIRE(around(rows, kScatter, forward(sums)).size() == 1);
+    REQUIRE(around(rows, kGather, backward(sums)).size() == 1);
+    CHECK(around(rows, kGather, backward(sums))[0].ready == backward(sums + 1));
+    counted += 2;
+  }
+  // Beside the products of weights' gradients: q, k and v run as one, 768 outputs for q's 512; gate and up 2048.
+  CHECK(around(rows, kScatter, backward(2))[0].beside == Approx(0.5 * 768 / 512));
+  CHECK(around(rows, kScatter, backward(10))[0].beside == Approx(1));
+  CHECK(around(rows, kScatter, backward(16))[0].beside == Approx(0.5));
+  // The loss sums three numbers per row; the norms' gradients, 3 x 512, once a step.
+  const auto loss = around(rows, CollectiveOp::kAllReduce, forward(17));
+  REQUIRE(loss.size() == 1);
+  CHECK(loss[0].count == 3);
+  CHECK(loss[0].size.in(bytes) == 2 * 32 * 4);
+  const auto norms = around(rows, CollectiveOp::kAllReduce, kUpdate);
+  REQUIRE(norms.size() == 1);
+  CHECK(norms[0].size.in(bytes) == 3 * 512 * 4);
+  CHECK_FALSE(norms[0].every_pass);
+  CHECK(rows.size() == counted + 2);
+  CHECK(plan.layer(0, 1).in == workload::Shape{16, 512});
+  CHECK(plan.layer(0, 14).in == workload::Shape{16, 512});
+  CHECK(plan.layer(0, 2).in == workload::Shape{32, 512});
+}
+
+TEST_CASE("lower: a product's pieces run beside its gather", "[unit][plan]") {
+  Job job = job_on(decoder(1), 1, 4);
+  job.parallel = {.tensor = 4, .sequence = true, .overlap_tensor = true};
+  const std::vector<Row> rows = rows_in(lower(job).value(), GroupRole::kTensor);
+  // Three of four pieces; gate and up together are two of gate.
+  CHECK(around(rows, CollectiveOp::kAllGather, forward(10))[0].beside == Approx(0.75 * 2));
+  CHECK(around(rows, CollectiveOp::kReduceScatter, forward(13))[0].beside == Approx(0.75));
+  CHECK(around(rows, CollectiveOp::kAllGather, backward(13))[0].beside == Approx(0.75 / 2));
+  job.parallel.sequence = false;
+  CHECK(refused(job).code == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("lower: a ring of context ranks passes keys and values on, beside attention", "[unit][plan]") {
+  Job job = job_on(decoder(1), 1, 4);
+  job.parallel.context = 4;
+  job.batch = 2;
+  const StepPlan plan = lower(job).value();
+  const StepPlan whole = lower(job_on(decoder(1), 1, 4)).value();
+  const auto rows = rows_in(plan, GroupRole::kContext);
+  REQUIRE(rows.size() == 2);
+  // 3 hops of 2 samples x 8 rows x 2 heads x (64 + 64) elements; twice as much in backward.
+  CHECK(rows[0].op == CollectiveOp::kSendRecv);
+  CHECK(rows[0].count == 3);
+  CHECK(rows[0].size.in(bytes) == 2 * 8 * 2 * 128 * 4);
+  CHECK(rows[0].needed == forward(6));
+  CHECK(rows[0].beside == Approx(0.75));
+  CHECK(rows[1].needed == backward(6));
+  CHECK(rows[1].size == rows[0].size * 2.0);
+  for (const Row& row : rows) CHECK((row.in_the_way && row.every_pass));
+  // A quarter of everything, attention's causal pairs among it; weights are whole, and all four sum gradients.
+  CHECK(work_of(plan, true) * 4.0 == work_of(whole, true));
+  CHECK(plan.layer(0, 1).in == workload::Shape{8, 512});
+  CHECK(plan.layer(0, 6).forward.front().times == 4);
+  CHECK(plan.groups[0].ranks == 4);
+  CHECK(plan.classes[0].updated == whole.classes[0].updated);
+  CHECK_FALSE(rows_in(plan, GroupRole::kGradients).empty());
+  job.parallel.context = 3;
+  job.cluster.gpus_per_node = 3;
+  CHECK(refused(job).message == "layer 'attention': context degree 3 does not divide 32 rows");
+}
+
+TEST_CASE("lower: Ulysses exchanges rows for heads", "[unit][plan]") {
+  Job job = job_on(decoder(1), 1, 2);
+  job.parallel.context = 2;
+  job.parallel.context_by = ContextBy::kUlysses;
+  const StepPlan plan = lower(job).value();
+  const auto rows = rows_in(plan, GroupRole::kContext);
+  // Queries of 16 x 512, twice keys or values of 16 x 128, the output; of each a half goes to each rank.
+  REQUIRE(rows.size() == 6);
+  const auto sent = [&](Point point) {
+    DataSize all;
+    std::int64_t count = 0;
+    for (const Row& row : around(rows, CollectiveOp::kAllToAll, point)) {
+      all += row.size * static_cast<double>(row.count);
+      count += row.count;
+    }
+    CHECK(count == 4);
+    return all.in(bytes);
+  };
+  CHECK(sent(forward(6)) == 4 * 16 * (512 + 2 * 128 + 512) / 2.0);
+  CHECK(sent(backward(6)) == sent(forward(6)));
+  const workload::Layer half = test::made_layer(
+      workload::GroupedAttention{.heads = 4, .kv_heads = 1, .width = 64, .causal = true}, {32, 256}, "half");
+  CHECK(plan.layer(0, 6).forward_work == half.forward_work);
+  CHECK(plan.layer(0, 6).forward_elements == half.forward_elements);
+  job = job_on(decoder(1), 1, 16);
+  job.parallel = {.context = 16, .context_by = ContextBy::kUlysses};
+  CHECK(refused(job).message == "layer 'attention': context degree 16 does not divide 8 heads of a rank");
+}
+
+TEST_CASE("lower: experts are spread over ranks cut out of the replicas", "[unit][plan]") {
+  Job job = job_on(mixture(), 1, 8);
+  job.parallel.expert = 4;
+  job.batch = 2;
+  job.strategy.grouping = Grouping::kFlat;
+  const StepPlan plan = lower(job).value();
+  // All eight have the norm and the router; two have the same two experts.
+  CHECK(plan.groups[0].ranks == 8);
+  const auto experts = rows_in(plan, GroupRole::kExperts);
+  const auto sums = rows_in(plan, GroupRole::kExpertGradients);
+  REQUIRE(experts.size() == 4);
+  // 2 samples x 32 rows x 2 experts each x 512 elements of 4 bytes, a quarter for each rank.
+  for (const Row& row : experts) {
+    CHECK(row.op == CollectiveOp::kAllToAll);
+    CHECK(row.size.in(bytes) == 2 * 32 * 2 * 512 * 4 / 4.0);
+    CHECK(row.in_the_way);
+  }
+  CHECK(experts[0].needed == forward(3));
+  REQUIRE(sums.size() == 1);
+  CHECK(plan.groups[sums[0].group].ranks == 2);
+  CHECK(sums[0].size.in(bytes) == 4 * 2 * 3 * 512 * 256);
+  CHECK(rows_in(plan, GroupRole::kGradients).at(0).size.in(bytes) == 4 * (512 + 8 * 512));
+  CHECK(plan.layer(0, 3).parameters.size() == 6);
+  // As many rows as go out come in: the FLOPs of the whole.
+  CHECK(plan.layer(0, 3).forward_work == mixture()->layers[3].forward_work);
+  // The busiest rank has half as many again, if they may come.
+  job.parallel.expert_imbalance = 1.5;
+  CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size == experts[0].size * 1.5);
+  CHECK(lower(job).value().layer(0, 3).forward_work == mixture()->layers[3].forward_work * 1.5);
+  job.parallel.expert_capacity = 1.25;
+  CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size == experts[0].size * 1.25);
+  job.parallel = {.expert = 3};
+  CHECK(refused(job).notes == std::vector<std::string>{"valid: 1, 2, 4, 8"});
+  job.cluster.gpus_per_node = job.cluster.node.gpus = 3;
+  CHECK(refused(job).message == "layer 'experts': expert degree 3 does not divide 8 experts");
+}
+
+TEST_CASE("lower: experts of a tensor group gather the rows that were sent", "[unit][plan]") {
+  Job job = job_on(mixture(), 1, 8);
+  job.parallel = {.tensor = 2, .expert = 2};
+  CHECK(refused(job).notes == std::vector<std::string>{"set parallel.sequence yes"});
+  job.parallel.sequence = true;
+  const StepPlan plan = lower(job).value();
+  const auto sent = rows_in(plan, GroupRole::kExperts);
+  REQUIRE(sent.size() == 4);
+  CHECK(sent[0].size.in(bytes) == 16 * 2 * 512 * 4 / 2.0);  // a rank's 16 of 32 rows, two experts each
+  const auto gathers = around(rows_in(plan, GroupRole::kTensor), CollectiveOp::kAllGather, forward(3));
+  REQUIRE(gathers.size() == 1);
+  CHECK(gathers[0].size.in(bytes) == 32 * 2 * 512 * 4 / 2.0);
+  CHECK(plan.layer(0, 3).parameters == std::vector<std::int64_t>(4 * 3, 512 * 128));
+  // A router is whole, on its rank's rows.
+  CHECK(plan.layer(0, 1).in == workload::Shape{16, 512});
+  CHECK(plan.layer(0, 1).parameters == std::vector<std::int64_t>{8 * 512});
+}
+
+TEST_CASE("lower: what is computed again runs, and is summed, again", "[unit][plan]") {
+  Job job = job_on(decoder(4), 1, 2);
+  job.parallel.tensor = 2;
+  const StepPlan none = lower(job).value();
+  const auto sums = [&](const StepPlan& plan, bool forward) {
+    const auto rows = rows_in(plan, GroupRole::kTensor);
+    return std::count_if(rows.begin(), rows.end(), [&](const Row& row) {
+      return row.count == 1 && row.ready.at == (forward ? Moment::kForward : Moment::kBackward);
+    });
+  };
+  CHECK(sums(none, true) == 1 + 4 * 2);
+  CHECK(sums(none, false) == 4 * 2 + 1);
+  const Work block = [&] {
+    Work all;
+    for (std::size_t i = 1; i < 15; ++i) all += none.layer(0, i).forward_work;
+    return all;
+  }();
+  job.parallel.recompute = Recompute::kFull;
+  CHECK(work_of(lower(job).value(), true) == work_of(none, true));
+  CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 4.0);
+  CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 4 * 2);
+  job.parallel.recompute_every = 2;
+  CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 2.0);
+  CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 2 * 2);
+  job.parallel.recompute_every = 1;
+  job.parallel.recompute = Recompute::kSelective;
+  const StepPlan selective = lower(job).value();
+  CHECK(work_of(selective, false) == work_of(none, false) + none.layer(0, 6).forward_work * 4.0);
+  CHECK(sums(selective, false) == sums(none, false));
+  // What ran beside a whole backward pass runs beside the same kernels of a longer one.
+  const auto kernels = [](const StepPlan& plan) { return plan.layer(0, 2).backward.size(); };
+  CHECK(kernels(selective) == 2);
+  job.parallel.recompute = Recompute::kFull;
+  CHECK(kernels(lower(job).value()) == 3);
+  const auto beside = around(rows_in(lower(job).value(), GroupRole::kTensor), CollectiveOp::kAllReduce, backward(2));
+  REQUIRE(beside.size() == 1);
+  CHECK(beside[0].beside == Approx(0.5 * 768 / 512 * 2 / 3));
+}
+
+TEST_CASE("lower: adapters alone are trained", "[unit][plan]") {
+  Job job = job_on(decoder(2), 1, 2);
+  const StepPlan whole = lower(job).value();
+  job.parallel.lora_rank = 4;
+  job.strategy.grouping = Grouping::kFlat;
+  const StepPlan plan = lower(job).value();
+  // Beside q, k, v and o of both blocks: 4 (512 + 512), twice 4 (512 + 128), 4 (512 + 512).
+  const double adapters = 2 * 4 * (1024 + 2 * 640 + 1024);
+  CHECK(rows_in(plan, GroupRole::kGradients).at(0).size.in(bytes) == 4 * adapters);
+  CHECK(plan.classes[0].updated.in(bytes) == 5 * 4 * adapters);
+  const auto products = [](double out, double in) { return 2 * 32 * out * in; };
+  const auto& q = plan.layer(0, 2);
+  CHECK(q.forward_work.in(flops) == products(512, 512) + products(4, 1024));
+  CHECK(q.backward_work.in(flops) == products(512, 512) + 2 * products(4, 1024));
+  CHECK(q.frozen_elements == 512 * 512);
+  // Gradients flow through the MLP, and stop before the first adapter.
+  CHECK(plan.layer(0, 10).backward_work == whole.layer(0, 10).forward_work);
+  for (const std::size_t i : {0U, 1U}) CHECK(plan.layer(0, i).backward.empty());
+  CHECK(plan.layer(0, 1).backward_kernels == 0);
+  workload::Layer conv = test::made_layer(workload::Convolution{.out = 8}, {3, 8, 8}, "conv");
+  job.model = test::model_of({conv}, "cnn");
+  CHECK(refused(job).message == "no product of attention to adapt by LoRA");
+}
+
+TEST_CASE("lower: only what a model has can be split", "[unit][plan]") {
+  const workload::Layer conv = test::made_layer(workload::Convolution{.out = 8}, {3, 8, 8}, "conv");
+  const workload::Layer head = test::made_layer(workload::Linear{.out = 8}, {512}, "head");
+  Job job = job_on(test::model_of({conv, head}, "cnn"), 1, 2);
+  job.parallel.tensor = 2;
+  CHECK(refused(job).message ==
+        "layer 'conv' of cnn cannot be cut over a tensor group: only products of transformers and MLPs are");
+  job.parallel = {.context = 2};
+  CHECK(refused(job).message == "layer 'conv' cannot be cut over a context group: it does not work row by row");
+  job.parallel = {.expert = 2};
+  CHECK(refused(job).message == "cnn has no experts to spread over 2 ranks");
+  job.parallel = {.recompute = Recompute::kSelective};
+  CHECK(refused(job).message == "cnn has no attention to compute again");
+  job.parallel = {.recompute = Recompute::kFull, .recompute_every = 0};
+  CHECK(refused(job).message == "parallel.recompute_every 0");
+  job.parallel = {.context = -1};
+  CHECK(refused(job).notes == std::vector<std::string>{"valid: 1 and more"});
+  job.parallel = {.shard_ranks = 2};
+  CHECK(lower(job));  // shares nothing, and so says nothing
+  job.parallel = {.zero = 0, .shard_ranks = 2, .recompute = Recompute::kFull};
+  CHECK(refused(job).message == "shard ranks without anything to share");
+}
