@@ -49,6 +49,15 @@ Expected<void> check_job(const SimulatedJob& job, bool alone) {
                                      name_of(plan::kPipelineSchedules, schedule)),
                          "use fidelity analytic");
     }
+    const bool exchanges = std::any_of(plan.rows.begin(), plan.rows.end(), [](const plan::Row& row) {
+      return row.op == primitives::CollectiveOp::kAllToAll;
+    });
+    if (plan::directions_of(schedule) == 2 && (exchanges || job.cluster != nullptr)) {
+      return unsupported(
+          "mirrored stages of dualpipe on the links of their servers, and all-to-alls beside the other "
+          "direction's kernels, are not simulated",
+          "use fidelity analytic");
+    }
   }
   if (plan.exchange.overlap == plan::Overlap::kIdeal) {
     return unsupported("ideal overlap is a bound, not a schedule: there are no events to simulate",
