@@ -152,7 +152,7 @@ Expected<void> Simulation::check_size() const {
   if (tasks <= kMostTasks) return {};
   return fail(ErrorCode::kInfeasible,
               fmt::format("about {:.2g} tasks to simulate, more than {:.0g}", tasks, kMostTasks), {},
-              {"use fidelity analytic, larger strategy.partition, or fewer jobs"});
+              {"use fidelity analytic, larger strategy.partition, fewer micro-batches, or fewer jobs"});
 }
 
 void Simulation::lay_out(const SimulatedJob& job, std::size_t number, std::span<const plan::RankClass> kinds) {
