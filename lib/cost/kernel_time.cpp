@@ -309,27 +309,71 @@ bool is_input_gradient(const primitives::Kernel& kernel) {
   return shape != nullptr && shape->pass == primitives::ConvolutionPass::kInputGradient;
 }
 
+double work_of(const primitives::Kernel& kernel) {
+  const auto product = [](std::initializer_list<std::int64_t> factors) {
+    double all = 2;
+    for (const std::int64_t factor : factors) all *= static_cast<double>(factor);
+    return all;
+  };
+  double work = 0;
+  if (const auto* gemm = std::get_if<primitives::Gemm>(&kernel.shape)) {
+    work = product({gemm->batch_count, gemm->m, gemm->n, gemm->k});
+  } else if (const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape)) {
+    work = product({shape->in / shape->groups, shape->out, shape->kernel[0], shape->kernel[1], shape->output[0],
+                    shape->output[1]});
+  }
+  return work * static_cast<double>(kernel.times);
+}
+
 }  // namespace
 
+bool is_weights_gradient(const primitives::Kernel& kernel) {
+  if (const auto* gemm = std::get_if<primitives::Gemm>(&kernel.shape)) {
+    return gemm->batch_scales == primitives::BatchScales::kK;
+  }
+  const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
+  return shape != nullptr && shape->pass == primitives::ConvolutionPass::kWeightGradient;
+}
+
+WeightsShare weights_share(const workload::Layer& layer) {
+  const double all = layer.backward_work.in(flops);
+  if (layer.measured || layer.parameters.empty() || !(all > 0)) return {};
+  if (layer.backward.empty()) return {.work = 0.5, .kernels = 1};
+  WeightsShare share;
+  for (const primitives::Kernel& kernel : layer.backward) {
+    if (!is_weights_gradient(kernel)) continue;
+    share.work += work_of(kernel) / all;
+    share.kernels += static_cast<int>(kernel.times);
+  }
+  share.work = std::min(share.work, 1.0);
+  return share;
+}
+
 CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration, double batch,
-                                 Precision precision, DataSize updated) {
+                                 Precision precision, DataSize updated, bool input) {
   const KernelTimes time(calibration, batch, precision);
   CalibratedTimes times;
   times.layers.reserve(layers.size());
   Sum sum(time, calibration, times);
+  LayerTime weights;
   const auto pass = [&](const std::vector<primitives::Kernel>& kernels, bool first) {
     LayerTime whole;
+    weights = {};
     for (const primitives::Kernel& kernel : kernels) {
       if (first && is_input_gradient(kernel)) continue;  // nobody asks for the gradient of the model's input
       const LayerTime part = sum.add(kernel);
       whole.compute += part.compute;
       whole.memory += part.memory;
+      if (!is_weights_gradient(kernel)) continue;
+      weights.compute += part.compute;
+      weights.memory += part.memory;
     }
     return whole;
   };
   for (const workload::Layer& layer : layers) {
     const LayerTime forward = pass(layer.forward, false);
-    times.layers.push_back({forward, pass(layer.backward, times.layers.empty())});
+    const LayerTime backward = pass(layer.backward, input && times.layers.empty());
+    times.layers.push_back({forward, backward, weights});
   }
   times.update = sum.add(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, updated)).total();
   return times;

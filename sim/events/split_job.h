@@ -72,9 +72,12 @@ class SplitJob {
   };
 
   void set_up_row(std::size_t r);
-  Resource& resource(const plan::Row& row, std::size_t r);
-  void pass(const plan::Slot& slot);
-  void start(Actor& actor, const Rows& rows, std::int64_t micro_batch);
+  Resource& resource(const plan::Row& row);
+  void pass(const plan::Slot& slot, bool held);
+  void pair(const plan::Slot& forward, const plan::Slot& backward);
+  void start(Actor& actor, const Rows& rows, const plan::Slot& slot, bool held);
+  void start(Actor& actor, std::size_t r, std::int64_t micro_batch);
+  [[nodiscard]] std::vector<TaskId> inputs_of(const plan::Slot& slot) const;
   [[nodiscard]] std::vector<TaskId> waits(const Rows& rows, std::int64_t micro_batch) const;
   TaskId input(TaskId begin);
   TaskId update(std::size_t c);
@@ -86,8 +89,10 @@ class SplitJob {
   EventBuilder& builder_;
   const cost::PricedStep& step_;
   const plan::StepPlan& plan_;
+  plan::Pipeline pipeline_;
   const answer::Timeline& record_;
   std::vector<plan::Slot> slots_;
+  std::vector<std::pair<std::size_t, std::int64_t>> held_;  // outputs of a pair: rows and their micro-batches
   JobLinks* links_;
   bool named_;
   std::vector<Actor> actors_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "ddlsim/plan/order.h"
 #include "event_builder.h"
 #include "folded_job.h"
 #include "job_links.h"
@@ -42,6 +43,12 @@ Expected<void> check_job(const SimulatedJob& job, bool alone) {
     const bool nominal = std::all_of(plan.classes.begin(), plan.classes.end(),
                                      [](const plan::RankClass& one) { return one.slowness == 1; });
     if (!nominal) return unsupported("a split model on GPUs of two speeds", "use GPUs of one speed");
+    const plan::PipelineSchedule schedule = plan::pipeline_of(plan).schedule;
+    if (!plan::ends_together(schedule)) {
+      return unsupported(fmt::format("schedule {}, whose ranks do not end a step together, is not simulated",
+                                     name_of(plan::kPipelineSchedules, schedule)),
+                         "use fidelity analytic");
+    }
     if (plan.classes.size() > 1 && plan.grid.order.back() != plan::Axis::kPipeline) {
       return unsupported("stages whose ranks do not follow each other are not simulated",
                          "use fidelity analytic, or a parallel.order that ends with pp");

@@ -68,8 +68,8 @@ struct CalibratedTimes {
   Work executed{};      // FLOPs of all layers: fewer than the model's where Winograd runs
 };
 
-/// `batch` samples; `updated` bytes read and written by the optimizer.
+/// `batch` samples; `updated` bytes read and written by the optimizer. `input`: the first layer is the model's.
 [[nodiscard]] CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration,
-                                               double batch, Precision precision, DataSize updated);
+                                               double batch, Precision precision, DataSize updated, bool input = true);
 
 }  // namespace ddlsim::cost

@@ -260,8 +260,8 @@ TEST_CASE("split step: a trace tells stages, groups and micro-batches", "[unit][
   std::vector<std::string> streams;
   for (const Stream& stream : named.program.streams()) streams.push_back(stream.name);
   CHECK(streams == std::vector<std::string>{"job 1, stage 0/cpu", "job 1, stage 0/gpu", "job 1, stage 1/cpu",
-                                            "job 1, stage 1/gpu", "job 1, stage 0/activations to stage 1",
-                                            "job 1, stage 1/gradients to stage 0"});
+                                            "job 1, stage 1/gpu", "job 1, stage 0/sends to stage 1",
+                                            "job 1, stage 1/sends to stage 0"});
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < named.program.tasks(); ++i) names.push_back(named.program.name(TaskId{i}));
   const auto has = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
@@ -290,4 +290,25 @@ TEST_CASE("split step: what cannot stand on the servers is refused", "[unit][eve
   slow.plan = std::make_shared<const plan::StepPlan>(plan);
   job.step = &slow;
   CHECK(simulate({&job, 1}).error().code == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("split step: every schedule whose ranks end together takes what the recurrence says", "[unit][events]") {
+  using enum PipelineSchedule;
+  for (const PipelineSchedule schedule :
+       {kNone, kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubbleH1, kDualPipe}) {
+    plan::Job job = pipeline(schedule, 4, 8);
+    job.model = job_of(8, 4).model;
+    if (schedule == kInterleaved) job.parallel.virtual_stages = 2;
+    for (const bool beside : {true, false}) {
+      job.parallel.overlap_p2p = beside;
+      const Simulated one(by_hand(plan::lower(job).value(), milliseconds(1), milliseconds(2.2),
+                                  sends(milliseconds(0.3)), milliseconds(0.9)));
+      INFO(name_of(plan::kPipelineSchedules, schedule));
+      CHECK(simulated(one).value().step.in(milliseconds) == Approx(one.alone().step.in(milliseconds)).epsilon(1e-9));
+    }
+  }
+  plan::Job job = pipeline(kZeroBubbleH2, 4, 8);
+  const auto refused = simulated(Simulated(by_hand(plan::lower(job).value(), kF, kB, sends(Time::zero()))));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "schedule zb-h2, whose ranks do not end a step together, is not simulated");
 }
