@@ -35,9 +35,10 @@ constexpr double kTreeLl128OneNode = 7.0 / 9.0;
 constexpr double kTreeLl128 = 120.0 / 128.0;
 constexpr double kTreeLlDivisor = 3.8;
 constexpr double kLlShare = 0.5;  // 4 of 8 bytes
-/// GB/s: Volta and older, Ampere, Hopper, Blackwell by 1, 2, more nodes; several nodes take the host's row (Intel).
-constexpr std::array<std::array<double, 3>, 4> kLlMax{
-    {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}}};
+/// GB/s, of one node: by generation. Several nodes take the host's row, whatever the GPU (Intel).
+constexpr std::array<double, 5> kLlMaxOneNode{39.0, 39.0, 87.7, 141.0, 282.0};
+constexpr double kLlMaxTwoNodes = 39.0;
+constexpr double kLlMaxNodes = 20.4;
 constexpr double kPeersAtOnce = 8;  // NCCL 2.30 src/include/device.h, point-to-point work per kernel batch
 
 constexpr double kUsualNvlinkHop = 3.4;  // what a link's file says when it says what NCCL does
@@ -159,9 +160,8 @@ struct Context {
 
   /// What LL can move at most.
   [[nodiscard]] Bandwidth ll_limit() const {
-    const auto generation = static_cast<std::size_t>(c.generation);
-    const std::size_t row = c.nodes > 1 || generation == 0 ? 0 : generation - 1;
-    return gigabytes_per_second(kLlMax[row][c.nodes == 1 ? 0 : c.nodes == 2 ? 1 : 2]);
+    if (c.nodes == 1) return gigabytes_per_second(kLlMaxOneNode[static_cast<std::size_t>(c.generation)]);
+    return gigabytes_per_second(c.nodes == 2 ? kLlMaxTwoNodes : kLlMaxNodes);
   }
 };
 

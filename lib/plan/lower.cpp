@@ -10,12 +10,6 @@
 namespace ddlsim::plan {
 namespace {
 
-/// Settings that have no lowering yet: refused, for ignored they would be wrong.
-Expected<void> check_known(const Parallel& parallel) {
-  if (parallel.states) return fail(ErrorCode::kUnsupported, "another format of states has no lowering");
-  return {};
-}
-
 /// A stage of layers each, or kinds of GPUs with all of them.
 Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vector<workload::Layer>>& layers,
                            StepPlan& plan) {
@@ -31,35 +25,6 @@ Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vect
   return {};
 }
 
-void add_memory(const Job& job, StepPlan& plan) {
-  for (RankClass& one : plan.classes) {
-    if (!splits_model(job.parallel)) {
-      one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
-      continue;
-    }
-    Holding holding{.optimizer = plan.model->optimizer,
-                    .zero = job.parallel.zero,
-                    .data_ranks = sharing_ranks(plan, false),
-                    .offloaded = job.parallel.offload_optimizer};
-    one.memory = {};
-    for (std::size_t part = 0; part < std::max<std::size_t>(one.parts.size(), 1); ++part) {
-      Chunk chunk = one.chunk;
-      if (!one.parts.empty()) {
-        chunk.first += one.parts[part].first;
-        chunk.count = one.parts[part].count;
-        holding.in_flight = one.parts[part].in_flight;
-      }
-      const MemoryFootprint more = memory_of_stage(std::span(*chunk.layers).subspan(chunk.first, chunk.count), holding,
-                                                   job.batch, job.precision);
-      one.memory.weights += more.weights * static_cast<double>(one.weight_versions);
-      one.memory.gradients += more.gradients;
-      one.memory.optimizer_state += more.optimizer_state;
-      one.memory.activations += more.activations;
-      one.memory.complete = one.memory.complete && more.complete;
-    }
-  }
-}
-
 /// What the optimizer reads and writes where one rank of a class updates its weights.
 DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& split, const Chunk& chunk) {
   const workload::Model& model = *plan.model;
@@ -73,7 +38,12 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
       for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor) / ranks;
     }
   }
-  return bytes(4) * elements * update_accesses(model.optimizer);
+  if (!job.parallel.states) return bytes(4) * elements * update_accesses(model.optimizer);
+  // Gradient in, weight out, and in and out what is updated in full precision.
+  const StateSizes sizes = state_sizes(*job.parallel.states, model.optimizer);
+  const DataSize updated = *job.parallel.states == States::kFp32 ? sizes.weight : sizes.weight + sizes.master * 2.0;
+  const DataSize read = *job.parallel.states == States::kFp32 ? sizes.weight : DataSize::zero();
+  return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * elements;
 }
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
@@ -176,7 +146,6 @@ Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
 }
 
 Expected<StepPlan> lower(const Job& job) {
-  if (auto known = check_known(job.parallel); !known) return tl::unexpected<Error>(known.error());
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
     return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},

@@ -103,4 +103,7 @@ struct PartChunk {
 /// What crosses from each part to the next, and back.
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
 
+/// What the ranks of every class hold (plan/memory.h).
+void add_memory(const Job& job, StepPlan& plan);
+
 }  // namespace ddlsim::plan

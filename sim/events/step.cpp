@@ -49,10 +49,6 @@ Expected<void> check_job(const SimulatedJob& job, bool alone) {
                                      name_of(plan::kPipelineSchedules, schedule)),
                          "use fidelity analytic");
     }
-    if (plan.classes.size() > 1 && plan.grid.order.back() != plan::Axis::kPipeline) {
-      return unsupported("stages whose ranks do not follow each other are not simulated",
-                         "use fidelity analytic, or a parallel.order that ends with pp");
-    }
   }
   if (plan.exchange.overlap == plan::Overlap::kIdeal) {
     return unsupported("ideal overlap is a bound, not a schedule: there are no events to simulate",

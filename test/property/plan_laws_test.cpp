@@ -77,7 +77,6 @@ plan::Job random_split_job() {
   job.parallel.offload_activations = *rc::gen::element(false, false, true);
   job.parallel.lora_rank = *rc::gen::element<std::int64_t>(0, 0, 0, 8);
   job.parallel.shard_ranks = job.parallel.zero > 0 ? *rc::gen::element<std::int64_t>(0, 0, 2) : 0;
-  if (job.parallel.pipeline > 1) return job;  // events know stages side by side alone
   job.parallel.order = *rc::gen::element(
       plan::kMegatronOrder, plan::AxisOrder{plan::Axis::kTensor, plan::Axis::kPipeline, plan::Axis::kContext,
                                             plan::Axis::kExpert, plan::Axis::kData});

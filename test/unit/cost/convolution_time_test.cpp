@@ -108,6 +108,23 @@ TEST_CASE("convolution time: Winograd saves arithmetic where it may run", "[unit
   CHECK(us(curve, other, 2) == Approx(2 + 9.437184));
 }
 
+TEST_CASE("convolution time: the share of the arithmetic that an algorithm executes", "[unit][cost]") {
+  ConvolutionCurve curve = arithmetic();
+  primitives::ConvolutionShape shape{.in = 64, .out = 32, .input = {16, 16}, .output = {16, 16}, .kernel = {3, 3}};
+  const auto share = [&] { return convolution_choice(curve, kDevice, shape, 2, bytes(4)).arithmetic; };
+  CHECK(share() == 1);
+  curve.winograd_fused = {.efficiency = 1, .prologue_steps = 0, .weight_passes = 0};
+  CHECK(share() == Approx(16.0 / 36));  // 16 products for 4 outputs of 9 taps
+  curve.winograd_nonfused = {.prologue_steps = 0,
+                             .activation_passes = 0,
+                             .weight_passes = 0,
+                             .extra_launches = {},
+                             .tiles = curve.implicit_gemm.tiles};
+  CHECK(share() == Approx(36.0 / (16 * 9)));
+  shape.kernel = {5, 5};
+  CHECK(share() == Approx(36.0 / (4 * 25)));
+}
+
 TEST_CASE("convolution time: tensor cores see channels by eight", "[unit][cost]") {
   const ConvolutionCurve curve = arithmetic();
   primitives::ConvolutionShape shape = three_by_three();

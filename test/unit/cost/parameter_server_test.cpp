@@ -136,6 +136,25 @@ TEST_CASE("ps: a transport's connections may be slower than the wire", "[unit][c
   CHECK(ps_path(fabric, 1).per_byte[0] == Time::zero());  // straight from GPU memory
 }
 
+TEST_CASE("ps: what each transport was measured or assumed to do", "[unit][cost]") {
+  struct Row {
+    PsTransport transport;
+    double stream;   // GB/s of one connection
+    double message;  // us
+    bool through_host;
+  };
+  for (const Row& row : {Row{PsTransport::kGrpc, 0.569, 50, true}, Row{PsTransport::kGrpcMpi, 1.1, 30, true},
+                         Row{PsTransport::kGrpcVerbs, 3.4, 30, true}, Row{PsTransport::kGrpcGdr, 3.4, 30, false},
+                         Row{PsTransport::kTcp, 2.5, 20, true}}) {
+    const PsTransportCost cost = transport_cost(row.transport);
+    CHECK(cost.connection.in(gigabytes_per_second) == Approx(row.stream));
+    CHECK(cost.per_message.in(microseconds) == Approx(row.message));
+    CHECK(cost.through_host == row.through_host);
+  }
+  CHECK(transport_cost(PsTransport::kRdma).connection == Bandwidth::infinity());
+  CHECK(transport_cost(PsTransport::kRdma).per_message.in(microseconds) == Approx(5));
+}
+
 TEST_CASE("ps: on one node the network falls away", "[unit][cost]") {
   const PsFabric fabric{.workers = 8,
                         .workers_per_node = 8,

@@ -156,6 +156,21 @@ TEST_CASE("wire bytes: a measured table is taken for a ring", "[unit][cost]") {
   CHECK(measured.intra.in(megabytes) == Approx(2 * 31.0 / 32));
   CHECK(measured.inter.in(megabytes) == Approx(2 * 31.0 / 32));
   CHECK(model.wire_bytes(CollectiveOp::kBroadcast, megabytes(1)).inter.in(megabytes) == Approx(1));
+  // One GPU in each of four servers has no wire inside; four in one server have none between.
+  const auto of_four = [&](std::int64_t nodes) {
+    for (primitives::CollectiveMeasurement& one : points) {
+      one.gpus = 4;
+      one.nodes = nodes;
+    }
+    Communicator four = nodes_of_eight(nodes);
+    four.gpus = 4;
+    const auto made = std::make_shared<const CollectiveTable>(CollectiveTable::create(points).value());
+    const WireBytes wires =
+        CollectiveModel::create(four, {}, made).value().wire_bytes(CollectiveOp::kAllReduce, megabytes(1));
+    return Gigabytes{wires.intra.in(megabytes), wires.inter.in(megabytes)};
+  };
+  check(of_four(4), {0, 1.5});
+  check(of_four(1), {1.5, 0});
 }
 
 TEST_CASE("wire bytes: a Simple ring's price is its bytes at the slower wire's rate", "[unit][cost]") {

@@ -88,8 +88,9 @@ cost::PricedStep two_groups() {
   job.parallel.zero = 1;  // a plan of any split, for its class
   plan::StepPlan plan = plan::lower(job).value();
   plan.grid.along = {2, 1, 1, 2, 1};
-  plan.groups = {{.along = plan::Axis::kData, .ranks = 2, .nodes = 1, .siblings = 2},
-                 {.along = plan::Axis::kTensor, .ranks = 2, .nodes = 1, .siblings = 2}};
+  plan.groups = {
+      {.along = plan::Axis::kData, .ranks = 2, .nodes = 1, .siblings = 2},
+      {.along = plan::Axis::kTensor, .role = plan::GroupRole::kTensor, .ranks = 2, .nodes = 1, .siblings = 2}};
   plan.rows = {test::gradient(megabytes(10), 1),
                {.size = megabytes(10), .ready = {Moment::kBackward, 0}, .in_the_way = true, .group = 1}};
   cost::PricedStep step = by_hand(std::move(plan), kF, kB, [](const Row&) { return milliseconds(5); });

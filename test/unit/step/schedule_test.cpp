@@ -114,6 +114,25 @@ TEST_CASE("step: a running collective slows the kernels beside it", "[unit][step
   CHECK(ms(line.step) == Approx(17));
 }
 
+TEST_CASE("step: what collectives move through the GPU's memory slows kernels, gathers by all shares but its own",
+          "[unit][step]") {
+  std::vector<plan::Row> rows = one_per_tensor();
+  const auto contention = [&] {
+    cost::PricedStep step = priced(two_layers(), rows, {.fabric = two_gpus()});
+    for (cost::PricedRow& row : step.rows) row.once = milliseconds(5);
+    step.memory_per_wire_byte = nanoseconds(0.25);
+    return ms(step::schedule(step, answer::Detail::kParts).value().contention);
+  };
+  // All-reduced by two GPUs 10 MB cross the wire: 2.5 of 5 ms, as if half of the GPU were held.
+  CHECK(contention() == Approx(2));
+  for (plan::Row& row : rows) {
+    row.op = primitives::CollectiveOp::kAllGather;
+    row.size = megabytes(16);
+  }
+  // 16 MB arrive, the other's share: 4 of 5 ms. 5 ms at a fifth do 1 of 2 ms, the other is alone.
+  CHECK(contention() == Approx(4));
+}
+
 TEST_CASE("step: only the last of several passes sends", "[unit][step]") {
   Setting s{.fabric = two_gpus()};
   s.accumulation = 3;
@@ -255,4 +274,10 @@ TEST_CASE("step: synchronous GPUs of two kinds go at the slower's pace", "[unit]
   CHECK(ms(scheduled(two_layers(), rows, s).step) == Approx(22.75));
   s.wait = 0.1;  // of the 9 ms of the others
   CHECK(ms(scheduled(two_layers(), rows, s).step) == Approx(22.75 + 0.9));
+}
+
+TEST_CASE("step: a slow CPU issues to slower GPUs as to the others", "[unit][step]") {
+  // Kernels issued at 4, 8, 12, 16 ms take 1.5, 3, 6 and 3: the third waits for the CPU, the fourth for the third.
+  const Setting s{.launch_interval = milliseconds(4), .kinds = {{1, 1}, {1.5, 1}}};
+  CHECK(ms(scheduled(two_layers(), {}, s).step) == Approx(21));
 }

@@ -160,6 +160,12 @@ TEST_CASE("predict: the bottleneck is what helps most when it gets faster", "[un
   CHECK(predicted({{"nodes", "4", {}}, {"network", "1 Gb/s", {}}}).bottleneck == "network");
   CHECK(predicted({{"launch_interval", "10 ms", {}}}).bottleneck == "kernel launches");
   CHECK(predicted({{"pcie", "0.1 GB/s", {}}}).bottleneck == "pcie");
+  // The network is busy longer than any part of the GPU, behind all of them together.
+  const auto hidden = predicted({{"nodes", "4", {}}, {"network", "11 Gb/s", {}}, {"overlap", "ideal", {}}});
+  REQUIRE(hidden.traffic.front().link == "network");
+  REQUIRE(hidden.traffic.front().time > max(hidden.breakdown.compute, hidden.breakdown.memory));
+  REQUIRE(hidden.breakdown.communication_exposed == Time::zero());
+  CHECK(hidden.bottleneck == "gpu compute");
 }
 
 TEST_CASE("predict: provenance is assumed as long as one share is", "[unit][whatif]") {

@@ -1,0 +1,82 @@
+// Prices that a Predictor kept answer for their own question and for no other.
+#include "ddlsim/whatif/predictor.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+using ddlsim::test::catalog;
+
+namespace {
+
+Scenario scenario(const std::vector<Override>& changes) {
+  std::vector<Override> settings{{"model", "bert_base", {}}, {"node", "dgx1-v100", {}}, {"nodes", "2", {}}};
+  settings.insert(settings.end(), changes.begin(), changes.end());
+  return resolve(catalog(), settings).value();
+}
+
+/// Each changes what one GPU's kernels take, one thing at a time.
+const std::vector<std::vector<Override>> kChanges{
+    {},
+    {{"model", "bert_large", {}}},
+    {{"batch", "7", {}}},
+    {{"precision", "fp16", {}}},
+    {{"gpu", "v100-pcie-16gb", {}}},
+    {{"gpu.peak.fp32", "14 TFLOP/s", {}}},
+    {{"gpu.memory_bandwidth", "800 GB/s", {}}},
+    {{"gpu.calibration", "t4", {}}},
+    {{"gpu.calibration", "none", {}}},
+    {{"gpu.calibration", "none", {}}, {"efficiency.compute", "50 %", {}}},
+    {{"gpu.calibration", "none", {}}, {"efficiency.memory", "50 %", {}}},
+    {{"efficiency.compute", "70 %", {}}},
+    {{"fusion", "pointwise", {}}},
+    {{"fusion", "attention", {}}},
+    {{"strategy.accumulation", "4", {}}},
+    {{"parallel.tensor", "2", {}}},
+    {{"parallel.pipeline", "2", {}}},
+    {{"parallel.zero", "1", {}}},
+    {{"parallel.zero", "1", {}}, {"nodes", "4", {}}},
+};
+
+void check_all(Predictor& predictor) {
+  for (const std::vector<Override>& changes : kChanges) {
+    CAPTURE(changes.empty() ? std::string("nothing") : changes.back().path + " " + changes.back().value);
+    const Scenario asked = scenario(changes);
+    const answer::Prediction alone = predict(asked).value();
+    CHECK(predictor.step_time(asked).value() == alone.step_time);
+    const answer::Prediction kept = predictor.predict(asked).value();
+    CHECK(kept.step_time == alone.step_time);
+    CHECK(kept.interval_90 == alone.interval_90);
+    CHECK(kept.hfu == alone.hfu);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("predictor: what was kept never answers for another question", "[unit][whatif]") {
+  Predictor predictor;
+  check_all(predictor);  // each beside all that were asked before
+  check_all(predictor);  // all of them kept
+}
+
+TEST_CASE("predictor: more questions than are kept", "[unit][whatif]") {
+  Predictor predictor;
+  const auto at = [](std::size_t batch) { return scenario({{"batch", std::to_string(batch), {}}}); };
+  for (std::size_t batch = 1; batch <= Predictor::kKept + 4; ++batch) REQUIRE(predictor.step_time(at(batch)));
+  for (const std::size_t batch : {std::size_t{1}, Predictor::kKept, Predictor::kKept + 4}) {
+    CHECK(predictor.step_time(at(batch)).value() == predict(at(batch)).value().step_time);
+  }
+}
+
+TEST_CASE("predictor: errors are those of predict", "[unit][whatif]") {
+  Predictor predictor;
+  const Scenario pearl = scenario({{"strategy", "pearl", {}}, {"fidelity", "analytic", {}}});
+  REQUIRE_FALSE(predictor.step_time(pearl));
+  CHECK(predictor.step_time(pearl).error().message == predict(pearl).error().message);
+  CHECK(predictor.predict(pearl).error().message == predict(pearl).error().message);
+}
