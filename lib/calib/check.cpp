@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "ddlsim/calib/attention_fit.h"
 #include "ddlsim/calib/convolution_fit.h"
 #include "ddlsim/calib/fit.h"
+#include "ddlsim/calib/gemm_fit.h"
 #include "ddlsim/calib/holdout.h"
 #include "ddlsim/calib/robust.h"
+#include "ddlsim/cost/attention_time.h"
 #include "ddlsim/cost/convolution_time.h"
 #include "ddlsim/cost/gemm_time.h"
 #include "ddlsim/cost/memory_bound_time.h"
@@ -55,7 +58,7 @@ RowPrediction of_gemm(const hardware::GemmCurve& curve, const hardware::DeviceSp
   return {name_of_curve(curve),
           &curve.report,
           cost::gemm_time(curve, spec, size, activation_size(curve.precision)),
-          {{}, curve.overhead, curve.floor}};
+          {{}, overhead_of(curve, size), curve.floor}};
 }
 
 RowPrediction of_convolution(const hardware::ConvolutionCurve& curve, const hardware::DeviceSpec& spec,
@@ -76,10 +79,27 @@ RowPrediction of_memory_bound(const hardware::MemoryBoundCurve& curve, const har
           cost::overhead_of(curve, row.series)};
 }
 
+RowPrediction of_attention(const hardware::AttentionCurve& curve, const hardware::DeviceSpec& spec,
+                           const primitives::TimedAttention& row, const std::string& series) {
+  const AttentionRow one{row.shape, row.batch, {}, series};
+  return {
+      name_of_curve(curve), &curve.report,
+      cost::attention_time(curve, spec, row.shape, static_cast<double>(row.batch), activation_size(curve.precision)),
+      overhead_of(curve, spec, one)};
+}
+
 }  // namespace
 
 std::string name_of_curve(const hardware::GemmCurve& curve) {
-  return fmt::format("gemm {}{}", name_of(kPrecisions, curve.precision), curve.batched ? " batched" : "");
+  return fmt::format("gemm {}{}", name_of(kPrecisions, curve.precision),
+                     curve.grouped   ? " of experts"
+                     : curve.batched ? " batched"
+                                     : "");
+}
+
+std::string name_of_curve(const hardware::AttentionCurve& curve) {
+  return fmt::format("attention {} {}", name_of(kPrecisions, curve.precision),
+                     name_of(primitives::kAttentionPasses, curve.pass));
 }
 
 std::string name_of_curve(const hardware::ConvolutionCurve& curve) {
@@ -103,6 +123,22 @@ std::optional<RowPrediction> predict_row(const hardware::GpuProfile& profile, co
     for (const hardware::ConvolutionCurve& curve : profile.convolutions) {
       if (curve.precision == row.precision) return of_convolution(curve, spec, *convolution, row.rows_before);
     }
+  }
+  if (const auto* experts = std::get_if<primitives::TimedExperts>(&row.what)) {
+    const auto* curve = cost::gemm_curve(profile.gemms, row.precision, 2, true);
+    if (curve != nullptr && curve->grouped) {
+      return RowPrediction{name_of_curve(*curve),
+                           &curve->report,
+                           cost::experts_time(*curve, spec, *experts),
+                           {{}, curve->overhead, curve->floor}};
+    }
+  }
+  if (const auto* attention = std::get_if<primitives::TimedAttention>(&row.what)) {
+    const auto* curve = cost::attention_curve(profile.attention, row.precision, attention->shape.pass);
+    if (curve == nullptr) {
+      curve = cost::attention_curve(profile.attention, row.precision, primitives::AttentionPass::kForward);
+    }
+    if (curve != nullptr) return of_attention(*curve, spec, *attention, row.series);
   }
   if (const auto* kernel = std::get_if<primitives::TimedMemoryBound>(&row.what)) {
     const auto chosen = cost::choose_memory_bound(profile, kernel->kind, kernel->row);

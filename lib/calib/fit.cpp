@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ddlsim/calib/attention_fit.h"
 #include "ddlsim/calib/convolution_fit.h"
 #include "ddlsim/calib/gemm_fit.h"
 #include "ddlsim/calib/memory_bound_fit.h"
@@ -76,6 +77,47 @@ Expected<void> fit_all_convolutions(std::span<const primitives::KernelMeasuremen
   return {};
 }
 
+Expected<void> fit_all_experts(std::span<const primitives::KernelMeasurement> rows, const hardware::Gpu& gpu,
+                               const FitOptions& options, hardware::GpuProfile& profile) {
+  std::map<Precision, std::vector<ExpertsRow>> groups;
+  for (const primitives::KernelMeasurement& row : rows) {
+    const auto* experts = std::get_if<primitives::TimedExperts>(&row.what);
+    if (experts != nullptr && !row.left_out) groups[row.precision].push_back({*experts, row.time});
+  }
+  for (const auto& [precision, group] : groups) {
+    GemmFitOptions fit;
+    fit.measured = options.measured;
+    auto curve = fit_experts(group, hardware::device_spec(gpu, precision), precision, fit);
+    if (!curve) return named(curve.error(), "experts in " + std::string(name_of(kPrecisions, precision)));
+    profile.gemms.push_back(std::move(*curve));
+  }
+  return {};
+}
+
+/// Forward passes first, which backward ones start from.
+Expected<void> fit_all_attention(std::span<const primitives::KernelMeasurement> rows, const hardware::Gpu& gpu,
+                                 const FitOptions& options, hardware::GpuProfile& profile) {
+  std::map<std::pair<Precision, primitives::AttentionPass>, std::vector<AttentionRow>> groups;
+  for (const primitives::KernelMeasurement& row : rows) {
+    const auto* attention = std::get_if<primitives::TimedAttention>(&row.what);
+    if (attention == nullptr || row.left_out) continue;
+    groups[{row.precision, attention->shape.pass}].push_back(
+        {attention->shape, attention->batch, row.time, row.series});
+  }
+  profile.attention.reserve(groups.size());
+  for (const auto& [key, group] : groups) {
+    AttentionFitOptions fit;
+    fit.measured = options.measured;
+    const bool after = key.second == primitives::AttentionPass::kBackward && !profile.attention.empty() &&
+                       profile.attention.back().precision == key.first;
+    if (after) fit.forward = &profile.attention.back();
+    auto curve = fit_attention(group, hardware::device_spec(gpu, key.first), key.first, fit);
+    if (!curve) return named(curve.error(), "attention in " + std::string(name_of(kPrecisions, key.first)));
+    profile.attention.push_back(std::move(*curve));
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMeasurement> rows,
@@ -93,6 +135,12 @@ Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMea
   if (auto fitted = fit_all_convolutions(rows, gpu, options, profile); !fitted) {
     return tl::unexpected<Error>(fitted.error());
   }
+  if (auto fitted = fit_all_experts(rows, gpu, options, profile); !fitted) {
+    return tl::unexpected<Error>(fitted.error());
+  }
+  if (auto fitted = fit_all_attention(rows, gpu, options, profile); !fitted) {
+    return tl::unexpected<Error>(fitted.error());
+  }
   std::vector<double> launches;
   for (const primitives::KernelMeasurement& row : rows) {
     if (!row.left_out && std::holds_alternative<primitives::TimedLaunch>(row.what)) {
@@ -101,9 +149,10 @@ Expected<hardware::GpuProfile> fit_profile(std::span<const primitives::KernelMea
   }
   if (!launches.empty()) profile.launch_interval = seconds(median(std::move(launches)));
   if (profile.memory_bound.empty() && profile.gemms.empty() && profile.convolutions.empty() &&
-      !profile.launch_interval) {
-    return fail(ErrorCode::kInfeasible, "no row that a curve can use", {},
-                {"ops with curves: gemm, convolution, memory_bound, launch (bench/calibrate/README.md)"});
+      profile.attention.empty() && !profile.launch_interval) {
+    return fail(
+        ErrorCode::kInfeasible, "no row that a curve can use", {},
+        {"ops with curves: gemm, convolution, memory_bound, attention, experts, launch (bench/calibrate/README.md)"});
   }
   return profile;
 }

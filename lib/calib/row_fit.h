@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/calib/attention_fit.h"
 #include "ddlsim/calib/convolution_fit.h"
 #include "ddlsim/calib/gemm_fit.h"
 #include "ddlsim/calib/holdout.h"
@@ -22,10 +23,13 @@ namespace ddlsim::calib {
 /// The integers that make a row's shape, the salt first.
 [[nodiscard]] std::vector<std::int64_t> shape_of(const GemmRow& row, std::int64_t salt);
 [[nodiscard]] std::vector<std::int64_t> shape_of(const ConvolutionRow& row, std::int64_t salt);
+[[nodiscard]] std::vector<std::int64_t> shape_of(const AttentionRow& row, std::int64_t salt);
+[[nodiscard]] std::vector<std::int64_t> shape_of(const ExpertsRow& row, std::int64_t salt);
 
 /// As a GEMM.
 [[nodiscard]] hardware::GemmSize size_of(const GemmRow& row);
 [[nodiscard]] hardware::GemmSize size_of(const ConvolutionRow& row);
+[[nodiscard]] hardware::GemmSize size_of(const ExpertsRow& row);
 
 inline constexpr std::int64_t kFoldSalt = 1;
 inline constexpr std::int64_t kOrderSalt = 3;
@@ -74,6 +78,7 @@ template <typename Row>
   return of;
 }
 
+[[nodiscard]] std::vector<hardware::CurveReport::Range> hull_of(const std::vector<AttentionRow>& rows);
 template <typename Row>
 [[nodiscard]] std::vector<hardware::CurveReport::Range> hull_of(const std::vector<Row>& rows) {
   std::vector<hardware::CurveReport::Range> fitted_ranges{

@@ -109,9 +109,14 @@ double feature(const GemmSize& size, const std::string& name) {
 }  // namespace
 
 Time gemm_time(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& size, DataSize element) {
-  return gemm_time(
-      curve, spec, size, element,
-      element * (size.batch_count * ((curve.left_operand_cost * size.m + size.n) * size.k + size.m * size.n)));
+  // Operands of fp8 take one byte, what surrounds them two.
+  const double operand = curve.precision == Precision::kFp8 ? 0.5 : 1.0;
+  const double operands = operand * (curve.left_operand_cost * size.m + size.n) * size.k;
+  const Time product =
+      gemm_time(curve, spec, size, element, element * (size.batch_count * (operands + size.m * size.n)));
+  if (curve.left_operand_passes == 0) return product;
+  const double passes = curve.left_operand_passes * size.batch_count * size.m * size.k;
+  return product + element * passes / (spec.memory * curve.memory_efficiency);
 }
 
 Time gemm_time(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& size, DataSize element, DataSize moved) {
@@ -122,14 +127,15 @@ Time gemm_time(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& s
   if (curve.tiles.empty()) return seconds(std::max({2 * output * size.k / peak, move, kLeastTime}));
   const bool is_long = curve.long_k_slowdown > 0 && size.k > curve.long_k;
   const double slower = is_long ? 1 + curve.long_k_slowdown * portable_log2(size.k / curve.long_k) : 1;
-  const AllTiles shared{.k = size.k,
-                        .multiprocessors = spec.multiprocessors,
-                        .prologue_steps = curve.prologue_steps,
-                        .most_splits = curve.batched ? 1 : std::min(kMostSplits, whole(size.k / kShortestPart)),
-                        .split_k_launch = curve.split_k_launch.in(seconds),
-                        .step = 2 * slower * spec.multiprocessors / peak,
-                        .move = move,
-                        .move_part = element.in(bytes)*output * curve.split_k_passes / bandwidth};
+  const AllTiles shared{
+      .k = size.k,
+      .multiprocessors = spec.multiprocessors,
+      .prologue_steps = curve.prologue_steps,
+      .most_splits = curve.batched || curve.grouped ? 1 : std::min(kMostSplits, whole(size.k / kShortestPart)),
+      .split_k_launch = curve.split_k_launch.in(seconds),
+      .step = 2 * slower * spec.multiprocessors / peak,
+      .move = move,
+      .move_part = element.in(bytes)*output * curve.split_k_passes / bandwidth};
   return seconds(std::max(best_of(curve, curve.tiles, shared, size), kLeastTime));
 }
 
@@ -150,10 +156,32 @@ Time gemm_time(const GemmCurve& curve, const GemmVariant& variant, const DeviceS
   return seconds(std::max(time, kLeastTime));
 }
 
-const GemmCurve* gemm_curve(std::span<const GemmCurve> curves, Precision precision, double batch_count) {
+Time routing_time(const GemmCurve& curve, const DeviceSpec& spec, const primitives::TimedExperts& experts) {
+  const auto count = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
+  const double first = experts.gated ? 2 : 1;
+  const double elements = 3 * count(experts.routed, experts.width) + 2 * count(experts.tokens, experts.width) +
+                          (first + 1) * count(experts.routed, experts.inner);
+  return activation_size(curve.precision) * (elements * curve.routing_passes) / spec.memory;
+}
+
+Time experts_time(const GemmCurve& curve, const DeviceSpec& spec, const primitives::TimedExperts& experts) {
+  const double groups = static_cast<double>(std::min(experts.experts, experts.routed));
+  const double rows = std::max(static_cast<double>(experts.routed) / groups, 1.0);
+  const auto width = static_cast<double>(experts.width);
+  const auto inner = static_cast<double>(experts.inner);
+  const DataSize element = activation_size(curve.precision);
+  return gemm_time(curve, spec, {groups, rows, experts.gated ? 2 * inner : inner, width}, element) +
+         gemm_time(curve, spec, {groups, rows, width, inner}, element) + routing_time(curve, spec, experts);
+}
+
+const GemmCurve* gemm_curve(std::span<const GemmCurve> curves, Precision precision, double batch_count, bool grouped) {
   const GemmCurve* found = nullptr;
   for (const GemmCurve& curve : curves) {
     if (curve.precision != precision) continue;
+    if (grouped && curve.grouped) return &curve;
+  }
+  for (const GemmCurve& curve : curves) {
+    if (curve.precision != precision || curve.grouped) continue;
     if (curve.batched == (batch_count > 1)) return &curve;
     if (found == nullptr) found = &curve;
   }

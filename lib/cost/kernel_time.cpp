@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 
+#include "ddlsim/cost/attention_time.h"
 #include "ddlsim/cost/convolution_time.h"
 #include "ddlsim/cost/gemm_time.h"
 #include "ddlsim/cost/memory_bound_time.h"
@@ -50,14 +52,16 @@ class KernelTimes {
   KernelTime operator()(const primitives::Gemm& gemm) const;
   KernelTime operator()(const primitives::ConvolutionShape& shape) const;
   KernelTime operator()(const primitives::MemoryBoundKernel& kernel) const;
-  KernelTime operator()(const primitives::FusedAttention& attention) const {
-    return roofline(attention.work * batch_, element_ * (static_cast<double>(attention.elements) * batch_));
-  }
+  KernelTime operator()(const primitives::FusedAttention& attention) const;
   [[nodiscard]] KernelTime memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
   template <typename Find>
-  auto curve(Find find) const;
+  auto curve(Find find) const {
+    return curve(find, precision_);
+  }
+  template <typename Find>
+  auto curve(Find find, Precision wanted) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
   [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
 
@@ -74,21 +78,20 @@ Precision second_best(Precision precision) {
   return precision == Precision::kBf16 ? Precision::kFp16 : precision;
 }
 
-/// The curve for this precision, as `find` gives it of a profile, and how far it is from a measurement of it; null:
-/// none.
+/// The curve for a precision, as `find` gives it of a profile, and how far it is from a measurement of it; null: none.
 template <typename Find>
-auto KernelTimes::curve(Find find) const {
-  using Curve = decltype(find(*calibration_.profiles.front().profile, precision_));
+auto KernelTimes::curve(Find find, Precision wanted) const {
+  using Curve = decltype(find(*calibration_.profiles.front().profile, wanted));
   const auto served_by = [&](Precision precision) {
     for (const ProfileInUse& use : calibration_.profiles) {
       const Curve found = find(*use.profile, precision);
       if (found == nullptr) continue;
       return std::pair<Curve, double>{
-          found, (use.borrowed ? kBorrowedOctaves : 0) + (precision == precision_ ? 0 : kBorrowedOctaves)};
+          found, (use.borrowed ? kBorrowedOctaves : 0) + (precision == wanted ? 0 : kBorrowedOctaves)};
     }
     return std::pair<Curve, double>{nullptr, 0};
   };
-  for (const Precision precision : {precision_, second_best(precision_)}) {
+  for (const Precision precision : {wanted, second_best(wanted)}) {
     if (const auto found = served_by(precision); found.first != nullptr) return found;
   }
   return std::pair<Curve, double>{nullptr, 0};
@@ -108,9 +111,14 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
                                                              : size.k) *= batch_;
   const Work work = flops(2 * size.batch_count * size.m * size.n * size.k);
   const DataSize touched = element_ * (size.batch_count * (size.m * size.k + size.k * size.n + size.m * size.n));
-  const auto [found, octaves] = curve([&](const hardware::GpuProfile& profile, Precision precision) {
-    return gemm_curve(profile.gemms, precision, size.batch_count);
-  });
+  const auto curve_of = [&](bool grouped) {
+    return curve([&](const hardware::GpuProfile& profile, Precision precision) {
+      const auto* const one = gemm_curve(profile.gemms, precision, size.batch_count, grouped);
+      return grouped && one != nullptr && !one->grouped ? nullptr : one;
+    });
+  };
+  auto [found, octaves] = curve_of(gemm.grouped);
+  if (found == nullptr && gemm.grouped) std::tie(found, octaves) = curve_of(false);
   if (found == nullptr) return roofline(work, touched);
   return {gemm_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
           octaves + outside(found->report, size), work};
@@ -149,6 +157,27 @@ KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) co
   const ConvolutionChoice choice = convolution_choice(*found, spec_, shape, batch_, element_);
   return {choice.time, compute, &found->report, octaves + unseen + outside(found->report, implicit_gemm(shape, batch_)),
           work * choice.arithmetic};
+}
+
+KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) const {
+  const Work work = attention.work * batch_;
+  const DataSize moved = element_ * (static_cast<double>(attention.elements) * batch_);
+  // Training in fp8 keeps attention in bf16 (Transformer Engine's recipes: fp8_dpa is false by default).
+  const Precision precision = precision_ == Precision::kFp8 ? Precision::kBf16 : precision_;
+  const auto curve_of = [&](primitives::AttentionPass pass) {
+    return curve([&](const hardware::GpuProfile& profile,
+                     Precision candidate) { return attention_curve(profile.attention, candidate, pass); },
+                 precision);
+  };
+  auto [found, octaves] = curve_of(attention.shape.pass);
+  if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
+  if (found == nullptr) return roofline(work, moved);
+  const double unseen = found->pass == attention.shape.pass ? 0 : kBorrowedOctaves;
+  // A ring's step, and the last of several chunks, has other FLOPs than its shape's.
+  const double share = attention.work / attention_work(attention.shape, 1);
+  const hardware::DeviceSpec spec = hardware::device_spec(calibration_.gpu, precision);
+  return {attention_time(*found, spec, attention.shape, batch_, element_) * share, compute_bound(work, moved),
+          &found->report, octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
@@ -236,7 +265,9 @@ struct HashOf {
   std::uint64_t operator()(const primitives::MemoryBoundKernel& w) const {
     return mixed({w.elements, static_cast<int>(w.kind), w.weights});
   }
-  std::uint64_t operator()(const primitives::FusedAttention& a) const { return mixed({a.elements}); }
+  std::uint64_t operator()(const primitives::FusedAttention& a) const {
+    return mixed({a.elements, static_cast<int>(a.shape.pass)});
+  }
 };
 
 /// Of the arrays in a defaulted comparison GCC makes calls, and this is asked for every kernel.
@@ -309,27 +340,71 @@ bool is_input_gradient(const primitives::Kernel& kernel) {
   return shape != nullptr && shape->pass == primitives::ConvolutionPass::kInputGradient;
 }
 
+double work_of(const primitives::Kernel& kernel) {
+  const auto product = [](std::initializer_list<std::int64_t> factors) {
+    double all = 2;
+    for (const std::int64_t factor : factors) all *= static_cast<double>(factor);
+    return all;
+  };
+  double work = 0;
+  if (const auto* gemm = std::get_if<primitives::Gemm>(&kernel.shape)) {
+    work = product({gemm->batch_count, gemm->m, gemm->n, gemm->k});
+  } else if (const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape)) {
+    work = product({shape->in / shape->groups, shape->out, shape->kernel[0], shape->kernel[1], shape->output[0],
+                    shape->output[1]});
+  }
+  return work * static_cast<double>(kernel.times);
+}
+
 }  // namespace
 
+bool is_weights_gradient(const primitives::Kernel& kernel) {
+  if (const auto* gemm = std::get_if<primitives::Gemm>(&kernel.shape)) {
+    return gemm->batch_scales == primitives::BatchScales::kK;
+  }
+  const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
+  return shape != nullptr && shape->pass == primitives::ConvolutionPass::kWeightGradient;
+}
+
+WeightsShare weights_share(const workload::Layer& layer) {
+  const double all = layer.backward_work.in(flops);
+  if (layer.measured || layer.parameters.empty() || !(all > 0)) return {};
+  if (layer.backward.empty()) return {.work = 0.5, .kernels = 1};
+  WeightsShare share;
+  for (const primitives::Kernel& kernel : layer.backward) {
+    if (!is_weights_gradient(kernel)) continue;
+    share.work += work_of(kernel) / all;
+    share.kernels += static_cast<int>(kernel.times);
+  }
+  share.work = std::min(share.work, 1.0);
+  return share;
+}
+
 CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration, double batch,
-                                 Precision precision, DataSize updated) {
+                                 Precision precision, DataSize updated, bool input) {
   const KernelTimes time(calibration, batch, precision);
   CalibratedTimes times;
   times.layers.reserve(layers.size());
   Sum sum(time, calibration, times);
+  LayerTime weights;
   const auto pass = [&](const std::vector<primitives::Kernel>& kernels, bool first) {
     LayerTime whole;
+    weights = {};
     for (const primitives::Kernel& kernel : kernels) {
       if (first && is_input_gradient(kernel)) continue;  // nobody asks for the gradient of the model's input
       const LayerTime part = sum.add(kernel);
       whole.compute += part.compute;
       whole.memory += part.memory;
+      if (!is_weights_gradient(kernel)) continue;
+      weights.compute += part.compute;
+      weights.memory += part.memory;
     }
     return whole;
   };
   for (const workload::Layer& layer : layers) {
     const LayerTime forward = pass(layer.forward, false);
-    times.layers.push_back({forward, pass(layer.backward, times.layers.empty())});
+    const LayerTime backward = pass(layer.backward, input && times.layers.empty());
+    times.layers.push_back({forward, backward, weights});
   }
   times.update = sum.add(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, updated)).total();
   return times;

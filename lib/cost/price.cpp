@@ -10,6 +10,7 @@
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/cost/straggler.h"
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/support/names.h"
 
 namespace ddlsim::cost {
@@ -134,6 +135,36 @@ class Pricing {
     return layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
   }
 
+  /// The part of its backward that is the weights' gradient.
+  [[nodiscard]] LayerTime weights_of(const workload::Layer& layer, const LayerTimes& known,
+                                     const ReachedRates& rates) const {
+    if (layers_.calibrated) return varied(known.weights, variation_);
+    const LayerTime backward = time_of(layer, known, Pass::kBackward, rates);
+    const double share = weights_share(layer).work;
+    return {backward.compute * share, backward.memory * share};
+  }
+
+  /// Backward of a class's layers in two. Both parts of a layer have a kernel at least, if they take time.
+  void split(std::span<const workload::Layer> layers, std::span<const LayerTimes> known, const ReachedRates& rates,
+             double factor, PricedClass& priced) const {
+    std::vector<PricedLayer> inputs;
+    std::vector<PricedLayer> weights;
+    for (std::size_t i = layers.size(); i-- > 0;) {
+      const PricedLayer& backward = priced.backward[layers.size() - 1 - i];
+      const LayerTime put_off = weights_of(layers[i], known[i], rates);
+      const Time later = put_off.compute * factor + put_off.memory * factor;
+      const Time first = max(backward.time - later, Time::zero());
+      const int all = layers[i].backward_kernels;
+      const int of_weights =
+          later > Time::zero() ? std::clamp(weights_share(layers[i]).kernels, 1, std::max(all - 1, 1)) : 0;
+      const bool any = first > Time::zero() || of_weights == 0;
+      inputs.push_back(PricedLayer::of(first, any ? std::max(all - of_weights, all > 0 ? 1 : 0) : 0));
+      weights.push_back(PricedLayer::of(later, of_weights));
+    }
+    priced.backward_input = std::move(inputs);
+    priced.backward_weights = std::move(weights);
+  }
+
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
     const double factor = job_.gpu_time_factor;
     PricedClass priced =
@@ -166,6 +197,7 @@ class Pricing {
     }
     priced.forward = std::move(forward);
     priced.backward = std::move(backward);
+    if (plan::splits_backward(plan_.schedule) && plan_.classes.size() > 1) split(layers, known, rates, factor, priced);
     priced.update = layers_.update[c] / variation_.memory * factor;
     return priced;
   }
@@ -323,7 +355,8 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
     prices.first.push_back(prices.layers.size());
     const auto layers = std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count);
     if (prices.calibrated) {
-      CalibratedTimes times = calibrated_times(layers, calibration, batch, job.precision, one.updated);
+      const bool input = one.parts.empty() || one.parts.front().position == 0;
+      CalibratedTimes times = calibrated_times(layers, calibration, batch, job.precision, one.updated, input);
       prices.layers.insert(prices.layers.end(), times.layers.begin(), times.layers.end());
       prices.update.push_back(times.update);
       prices.calibrated->low += times.low;
@@ -395,9 +428,12 @@ Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group,
   c.intra = c.intra * (job.cluster.node.peers(group.per_node()).by_nvlink() ? variation.nvlink : variation.pcie);
   c.pcie = c.pcie * variation.pcie;
   c.inter = c.inter * (variation.network / siblings);
+  // Siblings have ports of their own where there are enough; else each a part of one.
+  const double ports = static_cast<double>(c.network_ports) / siblings;
+  c.network_ports = std::max<std::int64_t>(1, static_cast<std::int64_t>(ports));
   c.intra_latency = c.intra_latency / variation.latency;
   c.inter_latency = c.inter_latency / variation.latency;
-  c.transport_speed = variation.transport;
+  c.transport_speed = variation.transport * (ports / static_cast<double>(c.network_ports));
   return variation.rdma ? driven_by_rdma(c) : c;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -217,10 +218,10 @@ class DeciLm {
     return &*found;
   }
   /// A product in place of a half.
-  void add_linear(const char* norm, const char* name, const char* sum) {
-    stack_.add("rmsnorm", wl::RmsNorm{}, norm);
-    stack_.add("linear", wl::Linear{.out = hidden_, .bias = false}, name);
-    stack_.add("add", wl::Combine{}, sum);
+  void add_linear(const std::array<const char*, 3>& names) {
+    stack_.add("rmsnorm", wl::RmsNorm{}, names[0]);
+    stack_.add("linear", wl::Linear{.out = hidden_, .bias = false}, names[1]);
+    stack_.add("add", wl::Combine{}, names[2]);
   }
   /// A whole number from 1 to 2^31; nothing, with a fault, for anything else.
   std::optional<std::int64_t> number(const Json& part, const char* key, std::size_t index) {
@@ -237,7 +238,7 @@ class DeciLm {
     const Json* part = half(block, index, "attention");
     if (part == nullptr || on(*part, "no_op")) return;
     if (on(*part, "replace_with_linear")) {
-      return add_linear("input_layernorm", "attention_linear", "attention_residual");
+      return add_linear({"input_layernorm", "attention_linear", "attention_residual"});
     }
     const auto group = number(*part, "n_heads_in_group", index);
     if (!group) return;
@@ -263,7 +264,7 @@ class DeciLm {
   void add_mlp(const Json& block, std::size_t index) {
     const Json* part = half(block, index, "ffn");
     if (part == nullptr || on(*part, "no_op")) return;
-    if (on(*part, "replace_with_linear")) return add_linear("post_attention_layernorm", "ffn_linear", "mlp_residual");
+    if (on(*part, "replace_with_linear")) return add_linear({"post_attention_layernorm", "ffn_linear", "mlp_residual"});
     const auto found = part->find("ffn_mult");
     const double times = found != part->end() && found->is_number() ? found->get<double>() : 0;
     if (!(times > 0 && times <= 1000)) return wrong(index, "'ffn_mult' is no number above 0 and at most 1000");

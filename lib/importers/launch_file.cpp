@@ -56,6 +56,7 @@ const LaunchSetting* Builder::find(std::string_view path) const {
   return found == result_.settings.end() ? nullptr : &*found;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of a line of the file
 void Builder::set(std::string path, std::string value, const std::string& words, const SourceLocation& where) {
   if (std::find(stated_.begin(), stated_.end(), path) != stated_.end()) return;
   const std::string reason = where.line == 0 ? shown(words) : fmt::format("line {}: {}", where.line, shown(words));
@@ -66,6 +67,7 @@ void Builder::set(std::string path, std::string value, const std::string& words,
   }
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of a line of the file
 void Builder::assume(std::string path, std::string value, const std::string& why) {
   if (find(path) == nullptr) result_.settings.push_back({std::move(path), std::move(value), why});
 }

@@ -333,4 +333,29 @@ Expected<Arguments> read_arguments(std::string_view text, const std::string& fil
   return arguments;
 }
 
+void read_sbatch(std::string_view text, const std::string& file, Builder& out) {
+  int number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    ++number;
+    if (!line.starts_with("#SBATCH")) continue;
+    const auto value = [&](std::string_view key) -> std::optional<std::int64_t> {
+      const std::size_t found = line.find(key);
+      if (found == std::string_view::npos) return std::nullopt;
+      std::string_view rest = line.substr(found + key.size());
+      rest = rest.substr(0, rest.find_first_of(" \t\r#", 1));
+      const auto parsed = parse_count(rest, {1, kLargest});
+      return parsed ? std::optional(*parsed) : std::nullopt;
+    };
+    for (const char* key : {"--nodes=", "--nodes ", " -N "}) {
+      if (const auto nodes = value(key)) out.set("nodes", *nodes, std::string(line), {file, number, 1});
+    }
+    for (const char* key : {"--gpus-per-node=", "--ntasks-per-node=", "--gres=gpu:"}) {
+      if (const auto gpus = value(key)) out.set("gpus_per_node", *gpus, std::string(line), {file, number, 1});
+    }
+  }
+}
+
 }  // namespace ddlsim::importers::launch

@@ -60,6 +60,9 @@ class Arguments {
 Expected<Arguments> read_arguments(std::string_view text, const std::string& file, const LaunchOptions& options,
                                    Builder& out);
 
+/// Servers and GPUs of "#SBATCH --nodes=4" and its like, which a shell takes for a comment.
+void read_sbatch(std::string_view text, const std::string& file, Builder& out);
+
 /// Takes from `arguments` what describes the model; asks for what is missing of it. Sets `out.result().model`.
 void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Builder& out);
 

@@ -114,7 +114,6 @@ constexpr std::array kUnmodelled{
     Unmodelled{"pipeline-model-parallel-layout", "state the stages: parallel.layers_per_stage"},
     Unmodelled{"pipeline-model-parallel-split-rank", "encoder and decoder are not told apart"},
     Unmodelled{"rampup-batch-size", "the batch at the end of the ramp is taken"},
-    Unmodelled{"tp-comm-bulk-wgrad", "parallel.overlap_tensor is all or nothing"},
     Unmodelled{"cpu-offloading-num-layers", "parallel.offload_activations is all or nothing"},
     Unmodelled{"optimizer-offload-fraction", "parallel.offload_optimizer is all or nothing"},
     Unmodelled{"mtp-num-layers", "the multi-token-prediction module is left out"},
@@ -141,9 +140,7 @@ class MegatronReader {
   void rest(const LaunchOptions&) {
     for (const Unmodelled& row : kUnmodelled) {
       const Argument* found = in_.find(row.name);
-      if (found == nullptr || (found->values.size() == 1 && !in_.is_unknown(row.name) && off(found->values.front()))) {
-        continue;
-      }
+      if (found == nullptr || (found->values.size() == 1 && !in_.is_unknown(row.name) && usual(*found))) continue;
       out_.leave_out(found->words(), std::string(row.why), found->where);
     }
     std::vector<std::string> others;
@@ -157,7 +154,13 @@ class MegatronReader {
         others.push_back("--" + shown(argument.name));
       }
     }
-    if (!others.empty()) out_.leave_out(fmt::format("{} options", others.size()), "no rule here: " + join(others), {});
+    constexpr std::size_t kMostNamed = 20;
+    const std::size_t all = others.size();
+    if (all > kMostNamed) {
+      others.resize(kMostNamed);
+      others.push_back(fmt::format("and {} more", all - kMostNamed));
+    }
+    if (!others.empty()) out_.leave_out(fmt::format("{} options", all), "no rule here: " + join(others), {});
     for (const Argument& argument : in_.unknown()) {
       out_.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
                      argument.where);
@@ -165,6 +168,14 @@ class MegatronReader {
   }
 
  private:
+  /// A value that asks for nothing: what Megatron's list of arguments has where nobody stated the option.
+  [[nodiscard]] bool usual(const Argument& argument) const {
+    const std::string& value = argument.values.front();
+    if (argument.name == "expert-tensor-parallel-size") return value == std::to_string(tensor_);
+    if (argument.name == "optimizer-offload-fraction") return value == "1.0" || value == "1" || off(value);
+    return off(value);
+  }
+
   static bool off(const std::string& value) {
     return value == "None" || value == "False" || value == "false" || value == "null" || value == "[]" ||
            value == "~" || value.empty() || value == "0" || value == "0.0";
@@ -289,7 +300,12 @@ class MegatronReader {
       said = in_.find("use-distributed-optimizer");
     }
     const std::string strategy = in_.word("data-parallel-sharding-strategy");
-    const bool fsdp = in_.flag("use-megatron-fsdp") || in_.flag("use-custom-fsdp") || !strategy.empty();
+    // Without the switch Megatron looks at no strategy, though its list of arguments has one.
+    const bool fsdp = in_.flag("use-megatron-fsdp") || in_.flag("use-custom-fsdp");
+    if (!fsdp && !strategy.empty() && strategy != "no_shard") {
+      const Argument& found = *in_.find("data-parallel-sharding-strategy");
+      out_.leave_out(found.words(), "of no effect without --use-megatron-fsdp", found.where);
+    }
     if (fsdp && !strategy.empty()) {
       const Argument& found = *in_.find("data-parallel-sharding-strategy");
       if (strategy == "no_shard") {
@@ -462,32 +478,6 @@ class MegatronReader {
   std::int64_t tensor_ = 1;
   std::int64_t pipeline_ = 1;
 };
-
-/// "#SBATCH --nodes=4" and its like, which a shell takes for a comment.
-void read_sbatch(std::string_view text, const std::string& file, Builder& out) {
-  int number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (!line.starts_with("#SBATCH")) continue;
-    const auto value = [&](std::string_view key) -> std::optional<std::int64_t> {
-      const std::size_t found = line.find(key);
-      if (found == std::string_view::npos) return std::nullopt;
-      std::string_view rest = line.substr(found + key.size());
-      rest = rest.substr(0, rest.find_first_of(" \t\r#", 1));
-      const auto parsed = parse_count(rest, {1, kLargest});
-      return parsed ? std::optional(*parsed) : std::nullopt;
-    };
-    for (const char* key : {"--nodes=", "--nodes ", " -N "}) {
-      if (const auto nodes = value(key)) out.set("nodes", *nodes, std::string(line), {file, number, 1});
-    }
-    for (const char* key : {"--gpus-per-node=", "--ntasks-per-node=", "--gres=gpu:"}) {
-      if (const auto gpus = value(key)) out.set("gpus_per_node", *gpus, std::string(line), {file, number, 1});
-    }
-  }
-}
 
 }  // namespace
 

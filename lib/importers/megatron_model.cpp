@@ -68,8 +68,12 @@ class ModelReader {
       : in_(arguments), options_(options), out_(out) {}
 
   void read() {
-    const Argument* hybrid =
-        in_.find_first({"hybrid-override-pattern", "hybrid-layer-pattern", "hybrid-attention-ratio"});
+    const Argument* hybrid = in_.find_first({"hybrid-override-pattern", "hybrid-layer-pattern"});
+    const Argument* ratio = in_.find("hybrid-attention-ratio");  // 0.0 where nobody stated it
+    if (hybrid == nullptr && ratio != nullptr &&
+        in_.word("hybrid-attention-ratio").find_first_of("123456789") != std::string::npos) {
+      hybrid = ratio;
+    }
     if (hybrid != nullptr) {
       out_.fault(
           fmt::format("'{}': hybrid (Mamba) models are not read from Megatron's arguments", shown(hybrid->words())),
@@ -266,14 +270,14 @@ class ModelReader {
     full_every_ = size_or("window-attn-skip-freq", 0);
   }
 
-  void norm(hf::Stack& stack, const char* name) {
+  void norm(hf::Stack& stack, const char* name) const {
     if (rms_) {
       stack.add("rmsnorm", wl::RmsNorm{}, name);
     } else {
       stack.add("layernorm", wl::LayerNorm{}, name);
     }
   }
-  void norm_on(hf::Stack& stack, const wl::Shape& sizes, const char* name) {
+  void norm_on(hf::Stack& stack, const wl::Shape& sizes, const char* name) const {
     if (rms_) {
       stack.add_on(sizes, "rmsnorm", wl::RmsNorm{}, name);
     } else {
@@ -283,7 +287,7 @@ class ModelReader {
   void linear(hf::Stack& stack, std::int64_t out, bool bias, const char* name) {
     stack.add("linear", wl::Linear{.out = out, .bias = bias}, name);
   }
-  void residual(hf::Stack& stack, const char* dropout, const char* sum) {
+  void residual(hf::Stack& stack, const char* dropout, const char* sum) const {
     if (dropout_) stack.add("dropout", kCopied, dropout);
     stack.add("add", wl::Combine{}, sum);
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
+#include <tuple>
 
 #include "ddlsim/support/quantity_io.h"
 #include "shell_expand.h"
@@ -73,12 +75,13 @@ class Test {
     }
     if (left >= 3 && words_[at_ + 1] != "&&" && words_[at_ + 1] != "||") {
       at_ += 3;
-      return compared(words_[at_ - 3], words_[at_ - 2], words_[at_ - 1]);
+      return compared(std::span(words_).subspan(at_ - 3).first<3>());
     }
     ++at_;
     return is_known(first) ? sure(!first.empty()) : Sure::kUnknown;
   }
-  static Sure compared(const std::string& a, const std::string& op, const std::string& b) {
+  static Sure compared(std::span<const std::string, 3> words) {
+    const auto& [a, op, b] = std::tie(words[0], words[1], words[2]);
     if (!is_known(a) || !is_known(b)) return Sure::kUnknown;
     if (b.find_first_of("*?[") == std::string::npos) {
       if (op == "==" || op == "=") return sure(a == b);

@@ -13,16 +13,18 @@ using Field = KernelField;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 
-enum class Op { kGemm, kConvolution, kMemoryBound, kLaunch, kCopy, kOverlap };
+enum class Op { kGemm, kConvolution, kMemoryBound, kLaunch, kCopy, kOverlap, kAttention, kExperts };
 
 /// "sweep" is what the tables of public measurements in ../shared/data/kernels call it.
-constexpr Choices<Op, 7> kOps{{
+constexpr Choices<Op, 9> kOps{{
     {"gemm", Op::kGemm},
     {"convolution", Op::kConvolution},
     {"memory_bound", Op::kMemoryBound},
     {"launch", Op::kLaunch},
     {"copy", Op::kCopy},
     {"overlap", Op::kOverlap},
+    {"attention", Op::kAttention},
+    {"experts", Op::kExperts},
     {"sweep", Op::kMemoryBound},
 }};
 
@@ -141,6 +143,41 @@ primitives::TimedConvolution read_convolution(Reader& reader) {
   return convolution;
 }
 
+primitives::TimedAttention read_attention(Reader& reader) {
+  primitives::TimedAttention attention;
+  primitives::AttentionShape& shape = attention.shape;
+  shape.pass = reader.choice(Field::kPass, primitives::kAttentionPasses);
+  attention.batch = reader.size(Field::kBatch);
+  shape.queries = reader.size(Field::kQueries);
+  shape.keys = reader.size_or(Field::kKeys, shape.queries);
+  shape.heads = reader.size(Field::kHeads);
+  shape.kv_heads = reader.size_or(Field::kKvHeads, shape.heads);
+  shape.width = reader.size(Field::kWidth);
+  shape.value_width = reader.size_or(Field::kValueWidth, shape.width);
+  shape.window = reader.size_or(Field::kWindow, 0, 0);
+  shape.causal = reader.flag(Field::kCausal);
+  if (shape.heads % shape.kv_heads != 0) {
+    reader.report(Error{ErrorCode::kInvalidArgument,
+                        fmt::format("{} kv_heads do not divide {} heads", shape.kv_heads, shape.heads),
+                        {},
+                        {},
+                        {}},
+                  Field::kKvHeads);
+  }
+  return attention;
+}
+
+primitives::TimedExperts read_experts(Reader& reader) {
+  primitives::TimedExperts experts;
+  experts.tokens = reader.size(Field::kTokens);
+  experts.routed = reader.size(Field::kRouted);
+  experts.experts = reader.size(Field::kExperts);
+  experts.width = reader.size(Field::kWidth);
+  experts.inner = reader.size(Field::kInner);
+  experts.gated = !reader.has(Field::kGated) || reader.flag(Field::kGated);
+  return experts;
+}
+
 primitives::TimedMemoryBound read_memory_bound(Reader& reader) {
   primitives::TimedMemoryBound kernel;
   kernel.kind = reader.choice(Field::kKind, primitives::kMemoryBoundKinds);
@@ -179,8 +216,10 @@ Expected<primitives::KernelMeasurement> read_kernel_row(const KernelRowText& row
                                             bytes(reader.positive(Field::kBytes))};
       break;
     case Op::kOverlap: measured.what = read_overlap(reader); break;
+    case Op::kAttention: measured.what = read_attention(reader); break;
+    case Op::kExperts: measured.what = read_experts(reader); break;
   }
-  const bool multiplies = op == Op::kGemm || op == Op::kConvolution;
+  const bool multiplies = op == Op::kGemm || op == Op::kConvolution || op == Op::kAttention || op == Op::kExperts;
   if (multiplies || reader.has(Field::kPrecision)) measured.precision = reader.choice(Field::kPrecision, kPrecisions);
   measured.series = row.text(Field::kSeries);
   measured.rows_before = reader.size_or(Field::kRowsBefore, 0, 0);

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace ddlsim::io {
 namespace {
 
+using hardware::AttentionCurve;
 using hardware::ConvolutionCurve;
 using hardware::CurveReport;
 using hardware::GemmCurve;
@@ -146,6 +148,10 @@ GemmCurve read_gemm(const Node& node, std::vector<Error>& errors) {
   GemmCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
   curve.batched = reader.flag_or("batched", false);
+  curve.grouped = reader.flag_or("grouped", false);
+  curve.left_operand_passes = number_or(reader, "left_operand_passes", 0, {0, 100});
+  curve.overhead_per_row = time_or_zero(reader, "overhead_per_row");
+  curve.routing_passes = number_or(reader, "routing_passes", 1, {0, 100});
   curve.split_k_launch = time_or_zero(reader, "split_k_launch");
   curve.split_k_passes = number(reader, "split_k_passes");
   curve.long_k = number(reader, "long_k", {1e-6, kMost});
@@ -262,6 +268,14 @@ void read_row_length_factors(MapReader& reader, MemoryBoundCurve& curve, std::ve
   }
 }
 
+hardware::MeasuringOverhead read_overhead(MapReader& parts) {
+  hardware::MeasuringOverhead overhead;
+  overhead.series = parts.text_or("series", {});
+  overhead.overhead = parts.quantity<dimension::kTime>("overhead", Range::kNonNegative);
+  overhead.floor = parts.quantity<dimension::kTime>("floor", Range::kNonNegative);
+  return overhead;
+}
+
 MemoryBoundCurve read_memory_bound(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of kernels bound by memory", errors);
   MemoryBoundCurve curve;
@@ -273,14 +287,56 @@ MemoryBoundCurve read_memory_bound(const Node& node, std::vector<Error>& errors)
   if (const Node* overheads = reader.find("overheads")) {
     for (const Node& item : items_of(reader, *overheads)) {
       MapReader parts(item, "an overhead", errors);
-      hardware::MeasuringOverhead overhead;
-      overhead.series = parts.text_or("series", {});
-      overhead.overhead = parts.quantity<dimension::kTime>("overhead", Range::kNonNegative);
-      overhead.floor = parts.quantity<dimension::kTime>("floor", Range::kNonNegative);
+      hardware::MeasuringOverhead overhead = read_overhead(parts);
       parts.finish();
       curve.overheads.push_back(std::move(overhead));
     }
   }
+  read_report_into(reader, curve.report, errors);
+  reader.finish();
+  return curve;
+}
+
+void read_widths(MapReader& reader, AttentionCurve& curve, std::vector<Error>& errors) {
+  const Node* widths = reader.require("widths");
+  if (widths == nullptr) return;
+  for (const Node& item : items_of(reader, *widths)) {
+    MapReader width(item, "a width", errors);
+    const AttentionCurve::Width one{number(width, "width", {1, kMost}), number(width, "rows", {1, kMost}),
+                                    number(width, "efficiency", {1e-6, 10}),
+                                    number(width, "tiles_to_fill", {1e-6, kMost})};
+    width.finish();
+    if (!curve.widths.empty() && one.width <= curve.widths.back().width) {
+      reader.report(item, ErrorCode::kInvalidArgument, "widths rise");
+    }
+    curve.widths.push_back(one);
+  }
+  if (curve.widths.empty()) reader.report(*widths, ErrorCode::kInvalidArgument, "no width");
+}
+
+AttentionCurve read_attention(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "a curve of attention", errors);
+  AttentionCurve curve;
+  curve.precision = reader.choice("precision", kPrecisions);
+  curve.pass = reader.choice("pass", primitives::kAttentionPasses);
+  if (const Node* overheads = reader.find("overheads")) {
+    for (const Node& item : items_of(reader, *overheads)) {
+      MapReader parts(item, "an overhead", errors);
+      AttentionCurve::Overhead overhead;
+      overhead.adds = read_overhead(parts);
+      overhead.copied_passes = number_or(parts, "copied_passes", 0, {0, 100});
+      parts.finish();
+      curve.overheads.push_back(std::move(overhead));
+    }
+  }
+  curve.memory_efficiency = number(reader, "memory_efficiency", {1e-6, 10});
+  curve.not_overlapped = number(reader, "not_overlapped", {0, 10});
+  curve.prologue_steps = number(reader, "prologue_steps");
+  curve.masked_steps = number(reader, "masked_steps");
+  curve.partial_wave_cost = number(reader, "partial_wave_cost", {0, 10});
+  curve.sustained_slowdown = number(reader, "sustained_slowdown");
+  curve.slowdown_half_time = time_or_zero(reader, "slowdown_half_time");
+  read_widths(reader, curve, errors);
   read_report_into(reader, curve.report, errors);
   reader.finish();
   return curve;
@@ -315,7 +371,7 @@ Expected<GpuProfile> read_profile(const Node& document) {
   profile.launch_interval = reader.optional_quantity<dimension::kTime>("launch_interval");
   const auto precision_of = [](const auto& curve) { return curve.precision; };
   profile.gemms = read_curves<GemmCurve>(reader, "gemms", errors, read_gemm, [](const GemmCurve& curve) {
-    return std::pair{curve.precision, curve.batched};
+    return std::tuple{curve.precision, curve.batched, curve.grouped};
   });
   profile.convolutions = read_curves<ConvolutionCurve>(reader, "convolutions", errors, read_convolution, precision_of);
   if (const Node* list = reader.find("measured_convolutions")) {
@@ -328,6 +384,10 @@ Expected<GpuProfile> read_profile(const Node& document) {
                                                        [](const MemoryBoundCurve& curve) {
                                                          return std::pair{curve.kind, curve.row_from};
                                                        });
+  profile.attention =
+      read_curves<AttentionCurve>(reader, "attention", errors, read_attention, [](const AttentionCurve& curve) {
+        return std::pair{curve.precision, curve.pass};
+      });
   profile.notes = reader.text_or("notes", {});
   reader.finish();
   if (!errors.empty()) return fail_with_all(std::move(errors));

@@ -88,7 +88,13 @@ std::string shared_text(const hardware::GemmCurve& curve, bool splits) {
 
 std::string gemm_text(const hardware::GemmCurve& curve) {
   return fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) +
-         (curve.batched ? line("batched", "true") : std::string()) + shared_text(curve, true) +
+         (curve.batched ? line("batched", "true") : std::string()) +
+         (curve.grouped ? line("grouped", "true") : std::string()) + shared_text(curve, true) +
+         (curve.left_operand_passes != 0 ? line("left_operand_passes", number(curve.left_operand_passes))
+                                         : std::string()) +
+         (curve.overhead_per_row > Time::zero() ? line("overhead_per_row", time(curve.overhead_per_row))
+                                                : std::string()) +
+         (curve.grouped ? line("routing_passes", number(curve.routing_passes)) : std::string()) +
          (curve.left_operand_cost != 1 ? line("left_operand_cost", number(curve.left_operand_cost)) : std::string()) +
          line("long_k", number(curve.long_k)) + line("long_k_slowdown", number(curve.long_k_slowdown)) +
          tiles_text(curve) + report_text(curve.report);
@@ -136,6 +142,11 @@ std::string measured_text(const hardware::MeasuredConvolution& measured) {
       pair(shape.dilation), time(measured.time));
 }
 
+std::string overhead_text(const hardware::MeasuringOverhead& one) {
+  const std::string series = one.series.empty() ? "" : fmt::format("series: {}, ", in_quotes(one.series));
+  return fmt::format("{}overhead: {}, floor: {}", series, time(one.overhead), time(one.floor));
+}
+
 std::string memory_bound_text(const hardware::MemoryBoundCurve& curve) {
   std::string text = fmt::format("  - kind: {}\n", name_of(primitives::kMemoryBoundKinds, curve.kind));
   if (curve.row_from > 0) text += fmt::format("    row_from: {}\n", curve.row_from);
@@ -150,8 +161,28 @@ std::string memory_bound_text(const hardware::MemoryBoundCurve& curve) {
   if (curve.time_per_row > Time::zero()) text += fmt::format("    time_per_row: {}\n", time(curve.time_per_row));
   if (!curve.overheads.empty()) text += "    overheads:\n";
   for (const hardware::MeasuringOverhead& one : curve.overheads) {
-    const std::string series = one.series.empty() ? "" : fmt::format("series: {}, ", in_quotes(one.series));
-    text += fmt::format("      - {{{}overhead: {}, floor: {}}}\n", series, time(one.overhead), time(one.floor));
+    text += fmt::format("      - {{{}}}\n", overhead_text(one));
+  }
+  return text + report_text(curve.report);
+}
+
+std::string attention_text(const hardware::AttentionCurve& curve) {
+  std::string text = fmt::format("  - precision: {}\n", name_of(kPrecisions, curve.precision)) +
+                     line("pass", std::string(name_of(primitives::kAttentionPasses, curve.pass)));
+  if (!curve.overheads.empty()) text += line("overheads", "");
+  for (const hardware::AttentionCurve::Overhead& one : curve.overheads) {
+    text += fmt::format("      - {{{}{}}}\n", overhead_text(one.adds),
+                        one.copied_passes == 0 ? "" : ", copied_passes: " + number(one.copied_passes));
+  }
+  text += line("memory_efficiency", number(curve.memory_efficiency)) +
+          line("not_overlapped", number(curve.not_overlapped)) + line("prologue_steps", number(curve.prologue_steps)) +
+          line("masked_steps", number(curve.masked_steps)) +
+          line("partial_wave_cost", number(curve.partial_wave_cost)) +
+          line("sustained_slowdown", number(curve.sustained_slowdown)) +
+          line("slowdown_half_time", time(curve.slowdown_half_time)) + line("widths", "");
+  for (const hardware::AttentionCurve::Width& width : curve.widths) {
+    text += fmt::format("      - {{width: {}, rows: {}, efficiency: {}, tiles_to_fill: {}}}\n", number(width.width),
+                        number(width.rows), number(width.efficiency), number(width.tiles_to_fill));
   }
   return text + report_text(curve.report);
 }
@@ -174,6 +205,7 @@ std::string write_profile(const hardware::GpuProfile& profile) {
   text += section("convolutions", profile.convolutions, convolution_text);
   text += section("measured_convolutions", profile.measured_convolutions, measured_text);
   text += section("memory_bound", profile.memory_bound, memory_bound_text);
+  text += section("attention", profile.attention, attention_text);
   if (!profile.notes.empty()) text += fmt::format("notes: {}\n", in_quotes(profile.notes));
   return text;
 }

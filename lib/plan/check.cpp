@@ -16,7 +16,8 @@ Expected<void> check_exchange(const Job& job) {
   const auto refuse = [](std::string what, std::string note) {
     return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
   };
-  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline;
+  const bool mirrored = job.parallel.pipeline > 1 && directions_of(job.parallel.schedule) == 2;
+  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline || mirrored;
   const bool sharded = job.parallel.zero > 0;
   if (job.overlap == Overlap::kIdeal) {
     return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
@@ -57,9 +58,9 @@ Expected<void> check_values(const Parallel& parallel) {
   };
   for (const Count& one :
        {Count{"tensor", parallel.tensor, 1}, Count{"context", parallel.context, 1}, Count{"expert", parallel.expert, 1},
-        Count{"pipeline", parallel.pipeline, 1}, Count{"shard_ranks", parallel.shard_ranks, 0},
-        Count{"prefetch", parallel.prefetch, 0}, Count{"recompute_every", parallel.recompute_every, 1},
-        Count{"lora_rank", parallel.lora_rank, 0}}) {
+        Count{"pipeline", parallel.pipeline, 1}, Count{"virtual_stages", parallel.virtual_stages, 1},
+        Count{"shard_ranks", parallel.shard_ranks, 0}, Count{"prefetch", parallel.prefetch, 0},
+        Count{"recompute_every", parallel.recompute_every, 1}, Count{"lora_rank", parallel.lora_rank, 0}}) {
     if (one.value >= one.least) continue;
     return bad("parallel." + std::string(one.name) + " " + std::to_string(one.value),
                "valid: " + std::to_string(one.least) + " and more");
@@ -117,6 +118,30 @@ Expected<void> check_model(const Job& job) {
   return {};
 }
 
+/// Micro-batches and stages that the schedule has, and what does not go with it.
+Expected<void> check_schedule(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const auto named = [&] { return "schedule " + std::string(name_of(kPipelineSchedules, parallel.schedule)); };
+  if (parallel.pipeline == 1) {
+    if (parallel.virtual_stages == 1) return {};
+    return bad("parts of a rank without a pipeline",
+               "use parallel.pipeline of 2 and more, or parallel.virtual_stages 1");
+  }
+  if (auto sound = check(pipeline_of(job)); !sound) return sound;
+  if (splits_backward(parallel.schedule) && job.model->measured) {
+    return contradicts(named() + ": measured layers do not say how much of their backward is the weights'",
+                       "use schedule 1f1b or interleaved");
+  }
+  if (is_asynchronous(parallel.schedule) && parallel.zero > 0) {
+    return contradicts(named() + " keeps versions of whole weights, and zero shares them",
+                       "use zero 0, or schedule 1f1b");
+  }
+  if (is_asynchronous(parallel.schedule) && parallel.offload_optimizer) {
+    return contradicts(named() + " with an optimizer on the host", "use schedule 1f1b");
+  }
+  return {};
+}
+
 Expected<void> check_together(const Job& job) {
   const Parallel& parallel = job.parallel;
   const bool sequence = parallel.sequence && parallel.tensor > 1;
@@ -139,6 +164,7 @@ Expected<void> check_together(const Job& job) {
 Expected<void> check_splits(const Job& job) {
   const Parallel& parallel = job.parallel;
   if (auto sound = check_values(parallel); !sound) return sound;
+  if (auto schedule = check_schedule(job); !schedule) return schedule;
   if (!splits_model(parallel)) return {};
   if (job.strategy.kind == StrategyKind::kDataParallel) {
     return contradicts("one process holds whole models: no part of one can be split", "use strategy allreduce");

@@ -40,9 +40,10 @@ void exchange_by(const Job& job, StepPlan& plan) {
   }
 }
 
-std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
+std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
+                              const Chunk& chunk) {
   if (plan.groups.front().ranks == 1) return {};
-  const Chunk& chunk = plan.classes[rank_class].chunk;
+  const bool asynchronous = job.parallel.pipeline > 1 && is_asynchronous(plan.schedule);
   const Strategy strategy = with_servers(job);
   const std::int64_t samples = job.batch * job.strategy.accumulation;
   const bool apart = !split.experts.empty();
@@ -59,6 +60,9 @@ std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitM
     row.needed = needed_by(plan.exchange, row.ready.layer);
     row.rank_class = row.needed_by = rank_class;
     if (row.needed.at == Moment::kForward) row.lag = 1;
+    // Passes on their way have weights of their own. PipeDream updates with every micro-batch.
+    if (asynchronous) row.lag = 1;
+    row.every_pass = asynchronous && plan.schedule == PipelineSchedule::kPipeDream;
     if (plan.exchange.consistency == Consistency::kStale) row.lag = plan.exchange.staleness;
     if (plan.exchange.consistency == Consistency::kAsync) row.lag = kNobodyWaits;
   }

@@ -85,8 +85,14 @@ std::int64_t stages_in_server(const Grid& grid) {
   return 1;
 }
 
+/// Both directions of DualPipe have a copy of every stage, on ranks that mirror each other across the pipeline.
+void add_mirrors(const Grid& grid, RankGroup& group) {
+  group.ranks *= 2;
+  if (stages_in_server(grid) < grid.at(Axis::kPipeline)) group.nodes *= 2;
+}
+
 /// Neighbouring stages talk in pairs, some of them over the network.
-Expected<void> add_stages(StepPlan& plan) {
+Expected<void> add_stage_groups(StepPlan& plan) {
   const Grid& grid = plan.grid;
   const std::int64_t stages = grid.at(Axis::kPipeline);
   if (stages == 1) return {};
@@ -169,6 +175,8 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
     auto group = group_along(grid, axes);
     if (!group) return tl::unexpected<Error>(group.error());
     group->role = role;
+    const bool gradients = role == GroupRole::kGradients || role == GroupRole::kExpertGradients;
+    if (gradients && parallel.pipeline > 1 && directions_of(parallel.schedule) == 2) add_mirrors(grid, *group);
     if (role == GroupRole::kGradients || group->ranks > 1) plan.groups.push_back(*group);
     return {};
   };
@@ -180,7 +188,7 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
     if (auto added = add(GroupRole::kExpertGradients, {Axis::kData, Axis::kContext}); !added) return added;
   }
   if (auto added = add_shards(job, plan); !added) return added;
-  return add_stages(plan);
+  return add_stage_groups(plan);
 }
 
 std::optional<std::size_t> group_of(const StepPlan& plan, GroupRole role) {

@@ -10,37 +10,12 @@
 namespace ddlsim::plan {
 namespace {
 
-/// Settings that have no lowering yet: refused, for ignored they would be wrong.
-Expected<void> check_known(const Parallel& parallel) {
-  const auto unknown = [](std::string_view what) {
-    return fail(ErrorCode::kUnsupported, std::string(what) + " has no lowering");
-  };
-  if (parallel.schedule != PipelineSchedule::kGpipe && parallel.schedule != PipelineSchedule::kOneForwardOneBackward) {
-    return unknown("schedule " + std::string(name_of(kPipelineSchedules, parallel.schedule)));
-  }
-  if (parallel.virtual_stages != 1) return unknown("a rank of several stages");
-  if (!parallel.overlap_p2p) return unknown("stages that wait while they send");
-  if (parallel.states) return unknown("another format of states");
-  return {};
-}
-
 /// A stage of layers each, or kinds of GPUs with all of them.
 Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vector<workload::Layer>>& layers,
                            StepPlan& plan) {
+  if (job.parallel.pipeline > 1) return add_stages(job, layers, plan);
   const std::int64_t gpus = job.cluster.gpus();
   const std::size_t count = layers->size();
-  if (job.parallel.pipeline > 1) {
-    const auto starts = stage_starts(job, count);
-    if (!starts) return tl::unexpected<Error>(starts.error());
-    for (std::size_t s = 0; s < starts->size(); ++s) {
-      const std::size_t end = s + 1 < starts->size() ? (*starts)[s + 1] : count;
-      plan.classes.push_back({.role = "stage " + std::to_string(s),
-                              .ranks = gpus / job.parallel.pipeline,
-                              .stage = static_cast<std::int64_t>(s),
-                              .chunk = {layers, (*starts)[s], end - (*starts)[s]}});
-    }
-    return {};
-  }
   const std::int64_t slow = job.straggler > 1 ? std::min(job.stragglers.get(), gpus) : 0;
   if (slow < gpus) plan.classes.push_back({.role = "replica", .ranks = gpus - slow, .chunk = {layers, 0, count}});
   if (slow > 0) {
@@ -48,26 +23,6 @@ Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vect
         {.role = "slower replica", .ranks = slow, .slowness = job.straggler, .chunk = {layers, 0, count}});
   }
   return {};
-}
-
-void add_memory(const Job& job, StepPlan& plan) {
-  const std::int64_t stages = job.parallel.pipeline;
-  for (RankClass& one : plan.classes) {
-    if (!splits_model(job.parallel)) {
-      one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
-      continue;
-    }
-    const bool all_forward = plan.schedule == PipelineSchedule::kGpipe;
-    const Holding holding{.optimizer = plan.model->optimizer,
-                          .zero = job.parallel.zero,
-                          .data_ranks = sharing_ranks(plan, false),
-                          .in_flight = stages == 1   ? 1
-                                       : all_forward ? plan.micro_batches
-                                                     : std::min(plan.micro_batches, stages - one.stage),
-                          .offloaded = job.parallel.offload_optimizer};
-    one.memory = memory_of_stage(std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count), holding,
-                                 job.batch, job.precision);
-  }
 }
 
 /// What the optimizer reads and writes where one rank of a class updates its weights.
@@ -83,7 +38,12 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
       for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor) / ranks;
     }
   }
-  return bytes(4) * elements * update_accesses(model.optimizer);
+  if (!job.parallel.states) return bytes(4) * elements * update_accesses(model.optimizer);
+  // Gradient in, weight out, and in and out what is updated in full precision.
+  const StateSizes sizes = state_sizes(*job.parallel.states, model.optimizer);
+  const DataSize updated = *job.parallel.states == States::kFp32 ? sizes.weight : sizes.weight + sizes.master * 2.0;
+  const DataSize read = *job.parallel.states == States::kFp32 ? sizes.weight : DataSize::zero();
+  return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * elements;
 }
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
@@ -93,20 +53,15 @@ void append(std::vector<Row>& rows, std::vector<Row> more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-/// The gradients of a class, and its weights where they are shared.
-std::vector<Row> exchanged(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
-  std::vector<Row> rows =
-      job.parallel.zero > 0 ? sharded_rows(job, plan, split, rank_class) : gradients_of(job, plan, split, rank_class);
-  if (plan.exchange.overlap != Overlap::kNone || !splits_model(job.parallel)) return rows;
-  // Nothing hidden: gradients wait for backward, and kernels for all that is sent.
+/// Without overlap nothing is hidden: gradients wait for backward, and kernels for all that is sent.
+void stop_for(std::vector<Row>& rows, std::size_t last_layer) {
   for (Row& row : rows) {
-    if (row.needed.at == Moment::kUpdate) row.ready = {Moment::kBackward, 0};
+    if (row.needed.at == Moment::kUpdate) row.ready = {Moment::kBackward, last_layer};
     row.in_the_way = true;
   }
-  return rows;
 }
 
-/// What the ranks of a class send around its layers.
+/// What the ranks of a class send around the layers of a part.
 std::vector<Row> rows_within(const SplitModel& split, const Chunk& chunk, std::size_t rank_class) {
   std::vector<Row> rows;
   for (Row row : split.rows) {
@@ -122,21 +77,50 @@ std::vector<Row> rows_within(const SplitModel& split, const Chunk& chunk, std::s
   return rows;
 }
 
+/// From points of a part's layers to those of its class.
+std::vector<Row> shifted(std::vector<Row> rows, std::size_t by) {
+  for (Row& row : rows) {
+    for (Point* point : {&row.ready, &row.needed}) {
+      const bool of_layer = point->at == Moment::kForward || point->at == Moment::kBackward;
+      if (of_layer || point->at == Moment::kBegin) point->layer += by;
+    }
+  }
+  return rows;
+}
+
+void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPlan& plan) {
+  RankClass& one = plan.classes[c];
+  const bool among_layers = plan.model->measured && plan.model->measured->update;
+  one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
+  const auto parts = part_chunks(one, split);
+  std::vector<Row> exchanged;
+  std::vector<Row> others;
+  for (const PartChunk& part : parts) {
+    const DataSize updated = updated_by(job, plan, split, part.chunk);
+    one.updated += updated;
+    append(exchanged, shifted(job.parallel.zero > 0 ? sharded_rows(job, plan, split, c, part.chunk)
+                                                    : gradients_of(job, plan, split, c, part.chunk),
+                              part.first));
+    const auto add = [&](std::vector<Row> rows) { append(others, shifted(std::move(rows), part.first)); };
+    if (job.parallel.offload_optimizer) add(offload_rows(job, plan, split, c, part.chunk, updated));
+    if (job.parallel.offload_activations) add(activation_rows(job, split, c, part.chunk));
+    add(rows_of_norms(plan, split, c, part.chunk));
+    add(rows_within(split, part.chunk, c));
+  }
+  if (plan.exchange.overlap == Overlap::kNone && splits_model(job.parallel)) {
+    stop_for(exchanged, one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), c)].first);
+  }
+  append(plan.rows, std::move(exchanged));
+  append(plan.rows, std::move(others));
+}
+
 void add_rows(const Job& job, const SplitModel& split, StepPlan& plan) {
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
-  const bool among_layers = plan.model->measured && plan.model->measured->update;
   for (std::size_t c = 0; c < plan.classes.size(); ++c) {
-    RankClass& one = plan.classes[c];
     // GPUs of two speeds send the same gradients.
     if (c > 0 && !stages) break;
-    one.updated = updated_by(job, plan, split, one.chunk);
-    one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
-    append(plan.rows, exchanged(job, plan, split, c));
-    if (job.parallel.offload_optimizer) append(plan.rows, offload_rows(job, plan, split, c));
-    if (job.parallel.offload_activations) append(plan.rows, activation_rows(job, plan, split, c));
-    append(plan.rows, rows_of_norms(plan, split, c));
-    append(plan.rows, rows_within(split, one.chunk, c));
+    add_rows_of(job, split, c, plan);
   }
   if (stages) append(plan.rows, boundary_rows(job, plan));
   if (stages) append(plan.rows, rows_of_tied(plan));
@@ -162,7 +146,6 @@ Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
 }
 
 Expected<StepPlan> lower(const Job& job) {
-  if (auto known = check_known(job.parallel); !known) return tl::unexpected<Error>(known.error());
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
     return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
@@ -178,6 +161,7 @@ Expected<StepPlan> lower(const Job& job) {
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;
+  plan.folds = !splits_model(job.parallel);
   plan.input =
       plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
   if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
@@ -187,7 +171,6 @@ Expected<StepPlan> lower(const Job& job) {
   if (auto classed = add_classes(job, split->layers, plan); !classed) return tl::unexpected<Error>(classed.error());
   add_rows(job, *split, plan);
   add_memory(job, plan);
-  plan.folds = !splits_model(job.parallel);
   return plan;
 }
 

@@ -8,6 +8,7 @@ MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& s
   const bool servers = strategy.kind == StrategyKind::kPs && !alone;
   const double share = strategy.kind == StrategyKind::kPearl ? 1.0 / static_cast<double>(gpus) : servers ? 0.0 : 1.0;
   MemoryFootprint footprint;
+  footprint.micro_batches = 1;
   if (model.features) {
     footprint.weights = model.features->dense_weights + model.features->embedding_weights * share;
     footprint.complete = false;
@@ -27,25 +28,22 @@ MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& s
   return footprint;
 }
 
-MemoryFootprint memory_of_stage(std::span<const workload::Layer> layers, const Holding& holding, std::int64_t batch,
-                                Precision precision) {
-  double parameters = 0;
-  double saved = 0;
-  MemoryFootprint footprint;
-  for (const workload::Layer& layer : layers) {
-    for (const std::int64_t elements : layer.parameters) parameters += static_cast<double>(elements);
-    saved += static_cast<double>(layer.saved_elements);
-    footprint.complete = footprint.complete && !layer.measured;
+StateSizes state_sizes(States states, workload::Optimizer optimizer) {
+  const double values = state_values(optimizer);
+  switch (states) {
+    case States::kFp32: return {bytes(4), bytes(4), {}, bytes(4 * values)};
+    case States::kMixed: return {bytes(2), bytes(4), bytes(4), bytes(4 * values)};
+    case States::kMixedSixteen: return {bytes(2), bytes(2), bytes(4), bytes(4 * values)};
+    case States::kFp8: return {bytes(3), bytes(4), bytes(4), bytes(4 * values)};
+    case States::kAdam8bit: return {bytes(2), bytes(2), bytes(4), bytes(values)};
   }
-  const DataSize fp32 = bytes(4);
-  const double share = 1.0 / static_cast<double>(holding.data_ranks);
-  footprint.weights = fp32 * (parameters * (holding.zero >= 3 ? share : 1.0));
-  footprint.gradients = fp32 * (parameters * (holding.zero >= 2 ? share : 1.0));
-  const double states = parameters * state_values(holding.optimizer) * (holding.zero >= 1 ? share : 1.0);
-  if (!holding.offloaded) footprint.optimizer_state = fp32 * states;
-  footprint.activations =
-      activation_size(precision) * (saved * static_cast<double>(batch) * static_cast<double>(holding.in_flight));
-  return footprint;
+  return {};
+}
+
+DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split) {
+  DeviceOverhead overhead{.context = kCudaContext, .slack = footprint.total() * kAllocatorSlack};
+  if (gpus > 1) overhead.context += kCommunicators * (split ? 1.0 : kOneOfCommunicators);
+  return overhead;
 }
 
 }  // namespace ddlsim::plan

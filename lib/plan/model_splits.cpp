@@ -198,31 +198,37 @@ class Splitting {
 Expected<SplitModel> split_model(const Job& job, const StepPlan& plan) { return Splitting(job, plan).run(); }
 
 std::vector<Row> rows_of_tied(const StepPlan& plan) {
-  const auto last = static_cast<std::int64_t>(plan.classes.size()) - 1;
+  // Where a V ends, or DualPipe's other direction, table and head are on one rank.
+  const Pipeline pipeline = pipeline_of(plan);
+  const Place last = place_of(pipeline, positions_of(pipeline) - 1);
+  const bool both = pipeline.schedule == PipelineSchedule::kDualPipe;
+  if (last.stage == 0 || both) return {};
   double elements = 0;
-  const Chunk& heads = plan.classes.back().chunk;
-  for (std::size_t i = 0; i < heads.count; ++i) {
-    const auto* linear = heads[i].op ? std::get_if<workload::Linear>(&*heads[i].op) : nullptr;
-    if (linear != nullptr && linear->tied && !heads[i].parameters.empty()) {
-      elements = static_cast<double>(heads[i].parameters.front());
+  const RankClass& holder = plan.classes[last.stage];
+  const Part& part = holder.parts[last.part];
+  for (std::size_t i = part.first; i < part.first + part.count; ++i) {
+    const workload::Layer& head = holder.chunk[i];
+    const auto* linear = head.op ? std::get_if<workload::Linear>(&*head.op) : nullptr;
+    if (linear != nullptr && linear->tied && !head.parameters.empty()) {
+      elements = static_cast<double>(head.parameters.front());
     }
   }
-  if (last == 0 || elements == 0) return {};
+  if (elements == 0) return {};
   std::vector<Row> rows;
-  for (const std::int64_t stage : {std::int64_t{0}, last}) {
+  for (const std::size_t stage : {std::size_t{0}, last.stage}) {
     rows.push_back({.size = bytes(4) * elements,
                     .ready = {Moment::kBackward, 0},
                     .needed = {Moment::kUpdate, 0},
                     .in_the_way = true,
-                    .rank_class = static_cast<std::size_t>(stage),
-                    .needed_by = static_cast<std::size_t>(stage),
-                    .group = boundary_group(plan, 0, last)});
+                    .rank_class = stage,
+                    .needed_by = stage,
+                    .group = boundary_group(plan, 0, static_cast<std::int64_t>(last.stage))});
   }
   return rows;
 }
 
-std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
-  const Chunk& chunk = plan.classes[rank_class].chunk;
+std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
+                               const Chunk& chunk) {
   const auto group = group_of(plan, GroupRole::kTensor);
   double elements = 0;
   for (std::size_t i = 0; i < chunk.count; ++i) {
@@ -239,58 +245,8 @@ std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, st
            .group = *group}};
 }
 
-Expected<std::vector<std::size_t>> stage_starts(const Job& job, std::size_t layers) {
-  const auto stages = static_cast<std::size_t>(job.parallel.pipeline);
-  std::vector<std::size_t> starts{0};
-  if (job.parallel.cuts.empty()) {
-    for (std::size_t s = 1; s < stages; ++s) starts.push_back(s * layers / stages);
-  } else {
-    starts.insert(starts.end(), job.parallel.cuts.begin(), job.parallel.cuts.end());
-  }
-  if (starts.size() != stages) {
-    return fail(ErrorCode::kInvalidArgument, std::to_string(job.parallel.cuts.size()) + " cuts for " +
-                                                 std::to_string(stages) + " stages: one fewer than stages are needed");
-  }
-  for (std::size_t s = 0; s < stages; ++s) {
-    const std::size_t end = s + 1 < stages ? starts[s + 1] : layers;
-    if (starts[s] < end) continue;
-    return fail(ErrorCode::kInvalidArgument, "stage " + std::to_string(s) + " has no layer", {},
-                {"at most " + std::to_string(layers) + " stages, each beginning after the one before"});
-  }
-  return starts;
-}
-
-std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
-  const DataSize element = activation_size(job.precision);
-  const auto batch = static_cast<double>(job.batch);
-  std::vector<Row> rows;
-  for (std::size_t s = 0; s + 1 < plan.classes.size(); ++s) {
-    const Chunk& chunk = plan.classes[s].chunk;
-    const auto stage = static_cast<std::int64_t>(s);
-    const std::size_t group = boundary_group(plan, stage, stage + 1);
-    const DataSize crossing = element * (static_cast<double>(chunk[chunk.count - 1].output_elements) * batch);
-    rows.push_back({.op = CollectiveOp::kSendRecv,
-                    .size = crossing,
-                    .ready = {Moment::kForward, chunk.count - 1},
-                    .needed = {Moment::kForward, 0},
-                    .rank_class = s,
-                    .needed_by = s + 1,
-                    .group = group,
-                    .every_pass = true});
-    rows.push_back({.op = CollectiveOp::kSendRecv,
-                    .size = crossing,
-                    .ready = {Moment::kBackward, 0},
-                    .needed = {Moment::kBackward, chunk.count - 1},
-                    .rank_class = s + 1,
-                    .needed_by = s,
-                    .group = group,
-                    .every_pass = true});
-  }
-  return rows;
-}
-
-std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
-  const Chunk& chunk = plan.classes[rank_class].chunk;
+std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
+                              const Chunk& chunk, DataSize updated) {
   DataSize all;
   std::vector<Row> rows;
   const auto add = [&](RowKind kind, DataSize size, Point ready, Point needed, bool in_the_way) {
@@ -312,14 +268,12 @@ std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitM
     add(RowKind::kCopy, gradient, {Moment::kBackward, i}, {Moment::kUpdate, 0}, false);
     all += gradient;
   }
-  add(RowKind::kHost, plan.classes[rank_class].updated, {Moment::kUpdate, 0}, {}, true);
+  add(RowKind::kHost, updated, {Moment::kUpdate, 0}, {}, true);
   add(RowKind::kCopyBack, all, {Moment::kUpdate, 0}, {}, true);
   return rows;
 }
 
-std::vector<Row> activation_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
-                                 std::size_t rank_class) {
-  const Chunk& chunk = plan.classes[rank_class].chunk;
+std::vector<Row> activation_rows(const Job& job, const SplitModel& split, std::size_t rank_class, const Chunk& chunk) {
   const std::size_t end = chunk.first + chunk.count;
   std::vector<Row> rows;
   std::vector<std::size_t> starts;  // of blocks within the chunk, and its end

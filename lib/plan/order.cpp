@@ -1,78 +1,452 @@
 #include "ddlsim/plan/order.h"
 
 #include <algorithm>
+#include <deque>
 #include <string>
 
 namespace ddlsim::plan {
 namespace {
 
-std::string name_of(const Slot& slot) {
-  return (slot.forward ? "forward " : "backward ") + std::to_string(slot.micro_batch) + " of stage " +
-         std::to_string(slot.stage);
+using Slots = std::vector<Slot>;
+
+/// Writes a rank's slots down.
+class Writer {
+ public:
+  Writer(std::size_t stage, std::int64_t passes) : stage_(static_cast<std::uint32_t>(stage)) {
+    slots_.reserve(static_cast<std::size_t>(passes));
+  }
+  void add(SlotKind kind, std::size_t part, std::int64_t micro_batch) {
+    slots_.push_back({stage_, static_cast<std::uint16_t>(part), kind, false, micro_batch});
+  }
+  void pair_with_next() { slots_.back().paired = true; }
+  [[nodiscard]] Slots take() { return std::move(slots_); }
+
+ private:
+  std::uint32_t stage_;
+  Slots slots_;
+};
+
+/// `ahead` forward passes, then a forward and a backward one in turn.
+Slots forward_first(const Pipeline& pipeline, std::size_t stage, std::int64_t ahead) {
+  const std::int64_t all = pipeline.micro_batches;
+  Writer out(stage, 2 * all);
+  std::int64_t forward = 0;
+  for (; forward < std::min(all, ahead); ++forward) out.add(SlotKind::kForward, 0, forward);
+  for (std::int64_t backward = 0; backward < all; ++backward) {
+    if (forward < all) out.add(SlotKind::kForward, 0, forward++);
+    out.add(SlotKind::kBackward, 0, backward);
+  }
+  return out.take();
 }
 
-/// What is done so far, by stage and micro-batch.
-class Done {
- public:
-  Done(std::size_t stages, std::int64_t micro_batches)
-      : micro_batches_(static_cast<std::size_t>(micro_batches)), done_(2 * stages * micro_batches_) {}
+/// ZB-H1 and H2: `ahead` forward passes, then backward and forward in turn, the weights' passes `behind` micro-batches
+/// after the input's.
+Slots weights_behind(const Pipeline& pipeline, std::size_t stage, std::int64_t ahead, std::int64_t behind) {
+  const std::int64_t all = pipeline.micro_batches;
+  Writer out(stage, 3 * all);
+  std::int64_t forward = 0;
+  std::int64_t weights = 0;
+  for (; forward < std::min(all, ahead); ++forward) out.add(SlotKind::kForward, 0, forward);
+  for (std::int64_t backward = 0; backward < all; ++backward) {
+    out.add(SlotKind::kBackwardInput, 0, backward);
+    if (backward >= behind) out.add(SlotKind::kBackwardWeights, 0, weights++);
+    if (forward < all) out.add(SlotKind::kForward, 0, forward++);
+  }
+  while (weights < all) out.add(SlotKind::kBackwardWeights, 0, weights++);
+  return out.take();
+}
 
-  void add(const Slot& slot) { done_[index(slot)] = true; }
-  [[nodiscard]] bool ready(const Slot& slot, std::size_t stages) const {
-    if (slot.forward) return slot.stage == 0 || done_[index({slot.stage - 1, true, slot.micro_batch})];
-    const bool seen = done_[index({slot.stage, true, slot.micro_batch})];
-    return seen && (slot.stage + 1 == stages || done_[index({slot.stage + 1, false, slot.micro_batch})]);
+/// Megatron-LM's: micro-batches in groups of p, each group through all parts.
+Slots interleaved(const Pipeline& pipeline, std::size_t stage) {
+  const std::int64_t ranks = pipeline.stages;
+  const std::int64_t parts = pipeline.virtual_stages;
+  const std::int64_t all = pipeline.micro_batches * parts;
+  const auto behind = ranks - static_cast<std::int64_t>(stage) - 1;
+  const std::int64_t ahead = std::min(all, 2 * behind + (parts - 1) * ranks);
+  Writer out(stage, 2 * all);
+  const auto add = [&](std::int64_t turn, SlotKind kind) {
+    const std::int64_t part = turn % (ranks * parts) / ranks;
+    const std::int64_t micro_batch = turn / (ranks * parts) * ranks + turn % ranks;
+    out.add(kind, static_cast<std::size_t>(kind == SlotKind::kForward ? part : parts - 1 - part), micro_batch);
+  };
+  for (std::int64_t i = 0; i < ahead; ++i) add(i, SlotKind::kForward);
+  for (std::int64_t i = 0; i < all; ++i) {
+    if (ahead + i < all) add(ahead + i, SlotKind::kForward);
+    add(i, SlotKind::kBackward);
+  }
+  return out.take();
+}
+
+/// The V: part 0 on the way there, part 1 on the way back. Written for 2p - 1 micro-batches at least; what is more than
+/// there are is left out.
+class VShape {
+ public:
+  VShape(const Pipeline& pipeline, std::size_t stage)
+      : all_(pipeline.micro_batches),
+        stage_(static_cast<std::int64_t>(stage)),
+        ranks_(pipeline.stages),
+        planned_(std::max(2 * ranks_ - 1, all_)),
+        out_(stage, 6 * all_) {}
+
+  Slots slots() {
+    repeat(2 * (ranks_ - stage_) - 1, [&] { forward(0); });
+    repeat(stage_, [&] {
+      forward(1);
+      forward(0);
+    });
+    repeat(ranks_ - stage_, [&] {
+      forward(1);
+      backward(1);
+    });
+    while (forward_[1] < forward_[0] || forward_[0] < planned_) {
+      if (forward_[0] < planned_) forward(0);
+      backward(0);
+      forward(1);
+      backward(1);
+    }
+    repeat(stage_, [&] {
+      input(0);
+      input(1);
+    });
+    repeat(ranks_ - stage_, [&] {
+      input(0);
+      weights(0);
+    });
+    for (const std::size_t part : {std::size_t{1}, std::size_t{0}}) {
+      while (weights_[part] < input_[part]) weights(part);
+    }
+    return out_.take();
   }
 
  private:
-  [[nodiscard]] std::size_t index(const Slot& slot) const {
-    return 2 * (slot.stage * micro_batches_ + static_cast<std::size_t>(slot.micro_batch)) + (slot.forward ? 0 : 1);
+  template <typename Body>
+  static void repeat(std::int64_t times, Body body) {
+    for (std::int64_t i = 0; i < times; ++i) body();
   }
+  void add(SlotKind kind, std::size_t part, std::int64_t micro_batch) {
+    if (micro_batch < all_) out_.add(kind, part, micro_batch);
+  }
+  void forward(std::size_t part) { add(SlotKind::kForward, part, forward_[part]++); }
+  void input(std::size_t part) { add(SlotKind::kBackwardInput, part, input_[part]++); }
+  void weights(std::size_t part) { add(SlotKind::kBackwardWeights, part, weights_[part]++); }
+  void backward(std::size_t part) {
+    input(part);
+    weights(part);
+  }
+
+  std::int64_t all_;
+  std::int64_t stage_;
+  std::int64_t ranks_;
+  std::int64_t planned_;
+  Writer out_;
+  std::int64_t forward_[2]{};
+  std::int64_t input_[2]{};
+  std::int64_t weights_[2]{};
+};
+
+/// DualPipe's eight sections. Phase 0 is the direction in which a rank has more ranks before it; parts are directions.
+class BothWays {
+ public:
+  BothWays(const Pipeline& pipeline, std::size_t stage)
+      : half_(pipeline.stages / 2),
+        each_(pipeline.micro_batches / 2),
+        second_(static_cast<std::int64_t>(stage) >= half_),
+        near_(std::min(static_cast<std::int64_t>(stage), pipeline.stages - 1 - static_cast<std::int64_t>(stage))),
+        out_(stage, 3 * pipeline.micro_batches) {}
+
+  Slots slots() {
+    const std::int64_t inside = half_ - near_ - 1;  // ranks between it and the middle
+    for (std::int64_t i = 0; i < 2 * inside; ++i) forward(0);
+    for (std::int64_t i = 0; i <= near_; ++i) {
+      forward(0);
+      forward(1);
+    }
+    for (std::int64_t i = 0; i < inside; ++i) {
+      backward(1, true);
+      weights();
+      forward(1);
+    }
+    for (std::int64_t i = 0; i < each_ - 2 * half_ + near_ + 1; ++i) {
+      forward(0);
+      if (i > 0 || inside > 0) out_.pair_with_next();  // the ranks in the middle run the first two apart
+      backward(1, false);
+      pair(1, 0);
+    }
+    for (std::int64_t i = 0; i < inside; ++i) {
+      backward(1, false);
+      pair(1, 0);
+    }
+    bool apart = false;
+    for (std::int64_t i = 0; i <= near_; ++i) {
+      const bool turn = i == (near_ + 1) / 2;
+      if (turn && near_ % 2 == 1) apart = true;
+      backward(1, apart);
+      if (turn && near_ % 2 == 0) apart = true;
+      backward(0, apart);
+    }
+    for (std::int64_t i = 0; i < inside; ++i) {
+      weights();
+      backward(0, true);
+    }
+    while (!waiting_.empty()) weights();
+    return out_.take();
+  }
+
+ private:
+  void forward(int phase) {
+    const std::size_t part = part_of(phase);
+    out_.add(SlotKind::kForward, part, static_cast<std::int64_t>(part) * each_ + forward_[part]++);
+  }
+  void backward(int phase, bool apart) {
+    const std::size_t part = part_of(phase);
+    const std::int64_t micro_batch = static_cast<std::int64_t>(part) * each_ + backward_[part]++;
+    out_.add(apart ? SlotKind::kBackwardInput : SlotKind::kBackward, part, micro_batch);
+    if (apart) waiting_.push_back({part, micro_batch});
+  }
+  void pair(int first, int second) {
+    forward(first);
+    out_.pair_with_next();
+    backward(second, false);
+  }
+  void weights() {
+    out_.add(SlotKind::kBackwardWeights, waiting_.front().first, waiting_.front().second);
+    waiting_.pop_front();
+  }
+  [[nodiscard]] std::size_t part_of(int phase) const { return static_cast<std::size_t>(phase) ^ (second_ ? 1U : 0U); }
+
+  std::int64_t half_;
+  std::int64_t each_;
+  bool second_;
+  std::int64_t near_;  // ranks to the nearer end
+  Writer out_;
+  std::int64_t forward_[2]{};
+  std::int64_t backward_[2]{};
+  std::deque<std::pair<std::size_t, std::int64_t>> waiting_;  // for their weights' pass
+};
+
+std::string slot_words(const Slot& slot, bool parts) {
+  std::string text;
+  switch (slot.kind) {
+    case SlotKind::kForward: text = "forward "; break;
+    case SlotKind::kBackward: text = "backward "; break;
+    case SlotKind::kBackwardInput: text = "backward (input) "; break;
+    case SlotKind::kBackwardWeights: text = "backward (weights) "; break;
+  }
+  text += std::to_string(slot.micro_batch) + " of stage " + std::to_string(slot.stage);
+  return parts ? text + ", part " + std::to_string(slot.part) : text;
+}
+
+/// What is done so far, by position and micro-batch.
+class Done {
+ public:
+  Done(const Pipeline& pipeline, std::int64_t micro_batches)
+      : pipeline_(pipeline),
+        positions_(positions_of(pipeline)),
+        micro_batches_(static_cast<std::size_t>(micro_batches)),
+        done_(positions_ * micro_batches_) {}
+
+  void add(const Slot& slot) { done_[index(position(slot), slot.micro_batch)] |= bit(slot.kind); }
+  [[nodiscard]] bool ready(const Slot& slot) const {
+    const std::size_t at = position(slot);
+    const std::int64_t m = slot.micro_batch;
+    switch (slot.kind) {
+      case SlotKind::kForward: return at == 0 || has(at - 1, m, kForwardDone);
+      case SlotKind::kBackward:
+      case SlotKind::kBackwardInput:
+        return has(at, m, kForwardDone) && (at + 1 == positions_ || has(at + 1, m, kInputDone));
+      case SlotKind::kBackwardWeights: return has(at, m, kInputDone);
+    }
+    return false;
+  }
+
+ private:
+  static constexpr unsigned char kForwardDone = 1;
+  static constexpr unsigned char kInputDone = 2;
+  static unsigned char bit(SlotKind kind) {
+    if (kind == SlotKind::kForward) return kForwardDone;
+    return kind == SlotKind::kBackwardWeights ? 0 : kInputDone;
+  }
+  [[nodiscard]] std::size_t position(const Slot& slot) const { return position_of(pipeline_, {slot.stage, slot.part}); }
+  [[nodiscard]] std::size_t index(std::size_t at, std::int64_t micro_batch) const {
+    return at * micro_batches_ + static_cast<std::size_t>(micro_batch);
+  }
+  [[nodiscard]] bool has(std::size_t at, std::int64_t micro_batch, unsigned char what) const {
+    return (done_[index(at, micro_batch)] & what) != 0;
+  }
+
+  const Pipeline& pipeline_;
+  std::size_t positions_;
   std::size_t micro_batches_;
-  std::vector<bool> done_;
+  std::vector<unsigned char> done_;
 };
 
 }  // namespace
 
-std::vector<Slot> stage_order(PipelineSchedule schedule, std::size_t stage, std::size_t stages,
-                              std::int64_t micro_batches) {
-  const auto behind = static_cast<std::int64_t>(stages - stage - 1);
-  const bool all_forward = schedule == PipelineSchedule::kGpipe;
-  const std::int64_t ahead = all_forward ? micro_batches : std::min(micro_batches, behind);
-  std::vector<Slot> order;
-  order.reserve(static_cast<std::size_t>(2 * micro_batches));
-  std::int64_t forward = 0;
-  for (; forward < ahead; ++forward) order.push_back({stage, true, forward});
-  for (std::int64_t backward = 0; backward < micro_batches; ++backward) {
-    if (forward < micro_batches) order.push_back({stage, true, forward++});
-    order.push_back({stage, false, backward});
-  }
-  return order;
+Pipeline pipeline_of(const StepPlan& plan) {
+  const auto stages = static_cast<std::int64_t>(plan.classes.size());
+  Pipeline pipeline{.stages = stages, .micro_batches = plan.micro_batches};
+  if (stages == 1 || plan.folds) return {.micro_batches = plan.micro_batches};
+  pipeline.schedule = plan.schedule;
+  pipeline.virtual_stages = plan.virtual_stages;
+  return pipeline;
 }
 
-Expected<std::vector<Slot>> order_of(std::span<const std::vector<Slot>> stages) {
-  std::size_t all = 0;
-  std::int64_t micro_batches = 1;
-  for (const auto& stage : stages) {
-    all += stage.size();
-    for (const Slot& slot : stage) micro_batches = std::max(micro_batches, slot.micro_batch + 1);
+std::int64_t parts_of(const Pipeline& pipeline) {
+  switch (pipeline.schedule) {
+    case PipelineSchedule::kInterleaved: return pipeline.virtual_stages;
+    case PipelineSchedule::kZeroBubbleV:
+    case PipelineSchedule::kDualPipe: return 2;
+    case PipelineSchedule::kNone:
+    case PipelineSchedule::kGpipe:
+    case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kZeroBubbleH1:
+    case PipelineSchedule::kZeroBubbleH2:
+    case PipelineSchedule::kPipeDream:
+    case PipelineSchedule::kPipeDream2Bw: break;
   }
-  Done done(stages.size(), micro_batches);
+  return 1;
+}
+
+std::size_t positions_of(const Pipeline& pipeline) {
+  return static_cast<std::size_t>(pipeline.stages * parts_of(pipeline) / directions_of(pipeline.schedule));
+}
+
+std::size_t position_of(const Pipeline& pipeline, Place place) {
+  const auto stages = static_cast<std::size_t>(pipeline.stages);
+  if (place.part == 0) return place.stage;
+  if (pipeline.schedule == PipelineSchedule::kZeroBubbleV) return 2 * stages - 1 - place.stage;
+  if (pipeline.schedule == PipelineSchedule::kDualPipe) return stages - 1 - place.stage;
+  return place.part * stages + place.stage;
+}
+
+Place place_of(const Pipeline& pipeline, std::size_t position, std::int64_t direction) {
+  const auto stages = static_cast<std::size_t>(pipeline.stages);
+  if (direction == 1) return {stages - 1 - position, 1};
+  if (position < stages) return {position, 0};
+  if (pipeline.schedule == PipelineSchedule::kZeroBubbleV) return {2 * stages - 1 - position, 1};
+  return {position % stages, position / stages};
+}
+
+std::int64_t passes_of(const Pipeline& pipeline) { return pipeline.micro_batches / directions_of(pipeline.schedule); }
+
+std::int64_t first_micro_batch(const Pipeline& pipeline, std::size_t part) {
+  return pipeline.schedule == PipelineSchedule::kDualPipe && part == 1 ? passes_of(pipeline) : 0;
+}
+
+std::int64_t last_micro_batch(const Pipeline& pipeline, std::size_t part) {
+  return first_micro_batch(pipeline, part) + passes_of(pipeline) - 1;
+}
+
+std::size_t last_part(const Pipeline& pipeline, std::size_t stage) {
+  const bool dual = pipeline.schedule == PipelineSchedule::kDualPipe;
+  return dual && 2 * stage >= static_cast<std::size_t>(pipeline.stages) ? 1 : 0;
+}
+
+bool splits_backward(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::kZeroBubbleH1 || schedule == PipelineSchedule::kZeroBubbleH2 ||
+         schedule == PipelineSchedule::kZeroBubbleV || schedule == PipelineSchedule::kDualPipe;
+}
+
+bool ends_together(PipelineSchedule schedule) {
+  return schedule != PipelineSchedule::kZeroBubbleH2 && schedule != PipelineSchedule::kZeroBubbleV &&
+         !is_asynchronous(schedule);
+}
+
+bool is_asynchronous(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::kPipeDream || schedule == PipelineSchedule::kPipeDream2Bw;
+}
+
+Expected<void> check(const Pipeline& pipeline) {
+  const auto bad = [&](std::string what, std::string note) {
+    return fail(ErrorCode::kInvalidArgument,
+                "schedule " + std::string(name_of(kPipelineSchedules, pipeline.schedule)) + " " + what, {},
+                {std::move(note)});
+  };
+  const std::int64_t p = pipeline.stages;
+  const std::int64_t m = pipeline.micro_batches;
+  const auto given = [&] { return " does not have " + std::to_string(m) + " micro-batches"; };
+  switch (pipeline.schedule) {
+    case PipelineSchedule::kInterleaved:
+      if (pipeline.virtual_stages < 2) {
+        return bad("takes several parts per rank", "state parallel.virtual_stages of 2 and more, or use schedule 1f1b");
+      }
+      if (m % p != 0) {
+        return bad("of " + std::to_string(p) + " stages" + given(), "valid: multiples of " + std::to_string(p));
+      }
+      return {};
+    case PipelineSchedule::kZeroBubbleV:
+    case PipelineSchedule::kDualPipe:
+      if (pipeline.virtual_stages > 2) return bad("has two parts per rank", "leave parallel.virtual_stages out");
+      if (pipeline.schedule == PipelineSchedule::kZeroBubbleV) return {};
+      if (p % 2 != 0) return bad("of " + std::to_string(p) + " stages", "valid: even numbers");
+      if (m % 2 != 0 || m < 2 * p) {
+        return bad("of " + std::to_string(p) + " stages" + given(),
+                   "valid: even numbers from " + std::to_string(2 * p) + " on");
+      }
+      return {};
+    case PipelineSchedule::kPipeDream2Bw:
+      if (m < p) {
+        return bad("of " + std::to_string(p) + " stages" + given(),
+                   "two versions of the weights are enough from " + std::to_string(p) + " micro-batches on");
+      }
+      break;
+    case PipelineSchedule::kNone:
+    case PipelineSchedule::kGpipe:
+    case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kZeroBubbleH1:
+    case PipelineSchedule::kZeroBubbleH2:
+    case PipelineSchedule::kPipeDream: break;
+  }
+  if (pipeline.virtual_stages > 1) return bad("has one part per rank", "use schedule interleaved");
+  return {};
+}
+
+std::vector<Slot> stage_order(const Pipeline& pipeline, std::size_t stage) {
+  const auto s = static_cast<std::int64_t>(stage);
+  const std::int64_t left = pipeline.stages - s;  // itself and those behind it
+  switch (pipeline.schedule) {
+    case PipelineSchedule::kNone: return forward_first(pipeline, stage, 0);
+    case PipelineSchedule::kGpipe: return forward_first(pipeline, stage, pipeline.micro_batches);
+    case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kPipeDream:
+    case PipelineSchedule::kPipeDream2Bw: return forward_first(pipeline, stage, left - 1);
+    case PipelineSchedule::kInterleaved: return interleaved(pipeline, stage);
+    case PipelineSchedule::kZeroBubbleH1: return weights_behind(pipeline, stage, left, s);
+    case PipelineSchedule::kZeroBubbleH2: return weights_behind(pipeline, stage, 2 * left - 1, 2 * s);
+    case PipelineSchedule::kZeroBubbleV: return VShape(pipeline, stage).slots();
+    case PipelineSchedule::kDualPipe: return BothWays(pipeline, stage).slots();
+  }
+  return {};
+}
+
+Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages) {
+  std::size_t all = 0;
+  std::int64_t micro_batches = pipeline.micro_batches;
+  for (const Slots& stage : stages) all += stage.size();
+  Done done(pipeline, micro_batches);
   std::vector<std::size_t> next(stages.size());
-  std::vector<Slot> order;
+  Slots order;
   order.reserve(all);
   while (order.size() < all) {
     const std::size_t before = order.size();
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      while (next[s] < stages[s].size() && done.ready(stages[s][next[s]], stages.size())) {
-        order.push_back(stages[s][next[s]++]);
-        done.add(order.back());
+      const Slots& stage = stages[s];
+      std::size_t& at = next[s];
+      while (at < stage.size() && done.ready(stage[at])) {
+        const std::size_t together = stage[at].paired ? 2 : 1;
+        if (together == 2 && !done.ready(stage[at + 1])) break;
+        for (std::size_t i = 0; i < together; ++i) {
+          order.push_back(stage[at++]);
+          done.add(order.back());
+        }
       }
     }
     if (order.size() > before) continue;
     std::string stuck;
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      if (next[s] < stages[s].size()) stuck += (stuck.empty() ? "" : ", ") + name_of(stages[s][next[s]]);
+      if (next[s] < stages[s].size()) {
+        stuck += (stuck.empty() ? "" : ", ") + slot_words(stages[s][next[s]], parts_of(pipeline) > 1);
+      }
     }
     return fail(ErrorCode::kInvalidArgument, "a cyclic order: each of these waits for another: " + stuck);
   }

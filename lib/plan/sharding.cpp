@@ -23,13 +23,8 @@ struct Unit {
 
 class Sharding {
  public:
-  Sharding(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class)
-      : job_(job),
-        plan_(plan),
-        split_(split),
-        chunk_(plan.classes[rank_class].chunk),
-        rank_class_(rank_class),
-        strategy_(as_sent(job)) {}
+  Sharding(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class, const Chunk& chunk)
+      : job_(job), plan_(plan), split_(split), chunk_(chunk), rank_class_(rank_class), strategy_(as_sent(job)) {}
 
   std::vector<Row> rows() {
     for (const bool experts : {false, true}) {
@@ -170,8 +165,9 @@ Strategy as_sent(const Job& job) {
   return strategy;
 }
 
-std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class) {
-  return Sharding(job, plan, split, rank_class).rows();
+std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
+                              const Chunk& chunk) {
+  return Sharding(job, plan, split, rank_class, chunk).rows();
 }
 
 }  // namespace ddlsim::plan

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ddlsim/plan/job.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/workload/blocks.h"
@@ -49,16 +50,35 @@ void exchange_by(const Job& job, StepPlan& plan);
 /// The strategy with the format in which gradients travel, where states say it.
 [[nodiscard]] Strategy as_sent(const Job& job);
 
-/// The gradients of a class as its strategy sends them.
+// Of one part of a class, `chunk` of the model as it is cut; points count from the part's first layer.
+
+/// The gradients as the strategy sends them.
 [[nodiscard]] std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split,
-                                            std::size_t rank_class);
+                                            std::size_t rank_class, const Chunk& chunk);
 
-/// The gradients and weights of a class that shares them with its data group.
+/// The gradients and weights that are shared with the data group.
 [[nodiscard]] std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
-                                            std::size_t rank_class);
+                                            std::size_t rank_class, const Chunk& chunk);
 
-/// What a class's tensor ranks sum once a step: gradients of weights that saw a part of the rows.
-[[nodiscard]] std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class);
+/// What tensor ranks sum once a step: gradients of weights that saw a part of the rows.
+[[nodiscard]] std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
+                                             const Chunk& chunk);
+
+/// Gradients to the host, the update there, and weights back: of all, or of a rank's share where states are shared.
+[[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                            std::size_t rank_class, const Chunk& chunk, DataSize updated);
+
+/// What is kept for backward, to the host and back, block by block.
+[[nodiscard]] std::vector<Row> activation_rows(const Job& job, const SplitModel& split, std::size_t rank_class,
+                                               const Chunk& chunk);
+
+/// A class's parts as chunks of the model, and where they begin in the class's own: those whose backward comes first
+/// stand first.
+struct PartChunk {
+  Chunk chunk;
+  std::size_t first = 0;
+};
+[[nodiscard]] std::vector<PartChunk> part_chunks(const RankClass& one, const SplitModel& split);
 
 /// What the first and the last stage of a pipeline sum once a step: the gradients of a table and of the head that is a
 /// copy of it (Megatron-LM's embedding group).
@@ -67,18 +87,23 @@ void exchange_by(const Job& job, StepPlan& plan);
 /// What one process shares out to the GPUs of its server, and collects.
 [[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, StepPlan plan);
 
-/// Where the stages of a pipeline begin. Errors: kInvalidArgument for cuts that leave a stage without a layer.
-[[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job, std::size_t layers);
+/// The pipeline that a job asks for.
+[[nodiscard]] Pipeline pipeline_of(const Job& job);
 
-/// What crosses from each stage to the next, and back.
+/// Where the parts of a pipeline begin, in the order in which a micro-batch meets them. Errors: kInvalidArgument for
+/// cuts that leave one without a layer, and for more parts than layers.
+[[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job,
+                                                              const std::vector<workload::Layer>& layers);
+
+/// A class for every rank of the pipeline.
+[[nodiscard]] Expected<void> add_stages(const Job& job,
+                                        const std::shared_ptr<const std::vector<workload::Layer>>& layers,
+                                        StepPlan& plan);
+
+/// What crosses from each part to the next, and back.
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
 
-/// Gradients to the host, the update there, and weights back: of all, or of a rank's share where states are shared.
-[[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
-                                            std::size_t rank_class);
-
-/// What is kept for backward, to the host and back, block by block.
-[[nodiscard]] std::vector<Row> activation_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
-                                               std::size_t rank_class);
+/// What the ranks of every class hold (plan/memory.h).
+void add_memory(const Job& job, StepPlan& plan);
 
 }  // namespace ddlsim::plan

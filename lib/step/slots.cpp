@@ -1,42 +1,25 @@
 #include "slots.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
-#include "clocks.h"
+#include "asynchronous.h"
 #include "ddlsim/plan/order.h"
+#include "slot_programs.h"
 
 namespace ddlsim::step {
 namespace {
 
 using answer::Timeline;
-using plan::Moment;
-using Rows = std::vector<std::size_t>;
+using plan::SlotKind;
 
-/// The rows of one class by the layer at which they become ready, or are needed.
-struct Around {
-  Rows begin;
-  std::vector<Rows> forward;
-  std::vector<Rows> backward;
-  Rows update;
-
-  explicit Around(std::size_t layers) : forward(layers), backward(layers) {}
-  Rows* at(const plan::Point& point) {
-    switch (point.at) {
-      case Moment::kBegin: return &begin;
-      case Moment::kForward: return &forward[point.layer];
-      case Moment::kBackward: return &backward[point.layer];
-      case Moment::kUpdate: return &update;
-      case Moment::kNever: break;
-    }
-    return nullptr;
-  }
-};
-
-/// Where the time of one class went; the parts add up to its clock.
-struct Spent {
+/// The CPU and the GPU of a class, and where its time went; the parts add up to `done`.
+struct Clocks {
+  Time issued;
+  Time done;
+  Time begin;  // of its first pass, where ranks end a step by themselves
+  bool begun = false;
   Time forward;
   Time backward;
   Time launch;
@@ -48,152 +31,162 @@ struct Spent {
 
 class SlotStep {
  public:
-  explicit SlotStep(const cost::PricedStep& step) : step_(step), plan_(*step.plan) {
-    for (std::size_t c = 0; c < plan_.classes.size(); ++c) {
-      const std::size_t layers = plan_.classes[c].chunk.count;
-      ready_.emplace_back(layers);
-      needed_.emplace_back(layers);
-      clocks_.emplace_back(step.launch_interval);
-    }
-    spent_.resize(plan_.classes.size());
+  SlotStep(const cost::PricedStep& step, const plan::Pipeline& pipeline)
+      : step_(step),
+        plan_(*step.plan),
+        pipeline_(pipeline),
+        programs_(step, pipeline),
+        clocks_(plan_.classes.size()),
+        free_(programs_.resources()),
+        kept_(plan_.rows.size()) {
+    std::size_t all = 0;
     for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
-      const plan::Row& row = plan_.rows[r];
-      if (Rows* at = ready_[row.rank_class].at(row.ready)) at->push_back(r);
-      if (Rows* at = row.in_the_way || row.lag != 0 ? nullptr : needed_[row.needed_by].at(row.needed)) at->push_back(r);
-      done_.emplace_back(row.every_pass ? static_cast<std::size_t>(plan_.micro_batches) : 1);
+      kept_[r] = all;
+      const auto kept = programs_.kept(r);
+      if (kept == SlotPrograms::Kept::kLatest) all += 1;
+      if (kept == SlotPrograms::Kept::kEach) all += static_cast<std::size_t>(plan_.micro_batches);
     }
-    resources_ = plan_.groups.size() + 3;
-    free_.resize(plan_.classes.size() * resources_);
-    free_of_row_.resize(plan_.rows.size());
+    done_.resize(all);
   }
 
   Expected<Timeline> run(answer::Detail detail);
 
  private:
-  Time& free_for(std::size_t r);
-  void pass(const plan::Slot& slot);
-  void run_layer(std::size_t c, const cost::PricedLayer& layer, Time Spent::*part);
-  void start(std::size_t c, const Rows& rows, std::int64_t micro_batch);
-  void wait(std::size_t c, const Rows& rows, std::int64_t micro_batch);
-  void update(std::size_t c);
-  [[nodiscard]] Time done(std::size_t r, std::int64_t micro_batch) const {
-    return done_[r][plan_.rows[r].every_pass ? static_cast<std::size_t>(micro_batch) : 0];
+  [[nodiscard]] Time& done(std::size_t r, std::int64_t micro_batch) {
+    const bool each = programs_.kept(r) == SlotPrograms::Kept::kEach;
+    return done_[kept_[r] + (each ? static_cast<std::size_t>(micro_batch) : 0)];
   }
-  [[nodiscard]] Time communication() const;
+  void pass(const plan::Slot& slot, bool held);
+  void pair(const plan::Slot& forward, const plan::Slot& backward);
+  void wait_for_others(const plan::Slot& slot);
+  void run_kernels(Clocks& clocks, const Run& run, bool forward);
+  void start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch);
+  void wait(Clocks& clocks, std::size_t c, std::uint32_t r, std::int64_t micro_batch);
+  void update(std::size_t c);
+  [[nodiscard]] std::span<const Segment> program(const plan::Slot& slot) const {
+    return programs_.of(slot.stage, slot.part, slot.kind,
+                        {slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part),
+                         slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part)});
+  }
   [[nodiscard]] Timeline answer(std::size_t slowest, answer::Detail detail) const;
 
   const cost::PricedStep& step_;
   const plan::StepPlan& plan_;
-  std::vector<Around> ready_;
-  std::vector<Around> needed_;
+  const plan::Pipeline& pipeline_;
+  SlotPrograms programs_;
   std::vector<Clocks> clocks_;
-  std::vector<Spent> spent_;
-  std::vector<std::vector<Time>> done_;  // by row, by micro-batch
-  std::vector<Time> free_;
-  std::vector<Time> free_of_row_;
-  std::size_t resources_ = 0;  // of a class: a channel per group, both ways to the host, the host
+  std::vector<Time> free_;         // by resource
+  std::vector<std::size_t> kept_;  // by row: where its times stand
+  std::vector<Time> done_;         // by row, by micro-batch
+  struct Held {
+    std::uint32_t row;
+    std::int64_t micro_batch;
+  };
+  std::vector<Held> held_;  // outputs of a pair
+  Run paired_[2];           // what both passes of a pair ran
 };
 
-/// When what carries a row is free. Stages send to each other over ways of their own.
-Time& SlotStep::free_for(std::size_t r) {
+void SlotStep::start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch) {
   const plan::Row& row = plan_.rows[r];
-  if (row.rank_class != row.needed_by) return free_of_row_[r];
-  const std::size_t first = row.rank_class * resources_;
-  const std::size_t groups = plan_.groups.size();
-  switch (row.kind) {
-    case plan::RowKind::kCopy: return free_[first + groups];
-    case plan::RowKind::kCopyBack: return free_[first + groups + 1];
-    case plan::RowKind::kHost: return free_[first + groups + 2];
-    case plan::RowKind::kKernel:
-    case plan::RowKind::kServer:
-    case plan::RowKind::kCollective: break;
-  }
-  return free_[first + row.group];
+  const cost::PricedRow& priced = step_.rows[r];
+  clocks.done += priced.encoding;
+  clocks.encoding += priced.encoding;
+  Time& free = free_[programs_.resource(r)];
+  Time begin = max(clocks.done, free);
+  if (row.after != plan::kNoRow) begin = max(begin, done(row.after, micro_batch));
+  const Time end = begin + programs_.time_of(r);
+  free = end;
+  if (programs_.kept(r) != SlotPrograms::Kept::kNothing) done(r, micro_batch) = end;
+  if (!row.in_the_way) return;
+  clocks.exposed += end - clocks.done;
+  clocks.done = end;
 }
 
-void SlotStep::start(std::size_t c, const Rows& rows, std::int64_t micro_batch) {
-  Clocks& clocks = clocks_[c];
-  for (const std::size_t r : rows) {
-    const plan::Row& row = plan_.rows[r];
-    const bool once_here = row.with_first() ? micro_batch == 0 : micro_batch + 1 == plan_.micro_batches;
-    if (!row.every_pass && !once_here) continue;
-    const cost::PricedRow& priced = step_.rows[r];
-    clocks.wait_until(clocks.now() + priced.encoding);
-    spent_[c].encoding += priced.encoding;
-    Time& free = free_for(r);
-    Time begin = max(clocks.now(), free);
-    if (row.after != plan::kNoRow) begin = max(begin, done(row.after, micro_batch));
-    const Time end = begin + max(priced.once * static_cast<double>(row.count) - priced.hidden, Time::zero());
-    free = end;
-    done_[r][row.every_pass ? static_cast<std::size_t>(micro_batch) : 0] = end;
-    if (!row.in_the_way) continue;
-    spent_[c].exposed += end - clocks.now();
-    clocks.wait_until(end);
-  }
+void SlotStep::wait(Clocks& clocks, std::size_t c, std::uint32_t r, std::int64_t micro_batch) {
+  const Time until = done(r, micro_batch);
+  if (until <= clocks.done) return;
+  (plan_.rows[r].rank_class != c ? clocks.bubble : clocks.exposed) += until - clocks.done;
+  clocks.done = until;
 }
 
-void SlotStep::wait(std::size_t c, const Rows& rows, std::int64_t micro_batch) {
-  Clocks& clocks = clocks_[c];
-  for (const std::size_t r : rows) {
-    const Time waited = max(done(r, micro_batch) - clocks.now(), Time::zero());
-    clocks.wait_until(clocks.now() + waited);
-    const bool other_stage = plan_.rows[r].rank_class != c;
-    (other_stage ? spent_[c].bubble : spent_[c].exposed) += waited;
-  }
+void SlotStep::run_kernels(Clocks& clocks, const Run& run, bool forward) {
+  const Time before = clocks.done;
+  clocks.done = max(before + run.work, clocks.issued + run.last);
+  clocks.issued += run.issue;
+  clocks.encoding += run.encoding;
+  clocks.exposed += run.in_the_way;
+  const Time took = clocks.done - before - run.encoding - run.in_the_way;
+  (forward ? clocks.forward : clocks.backward) += took;
+  clocks.launch += took - run.kernels;
 }
 
-void SlotStep::run_layer(std::size_t c, const cost::PricedLayer& layer, Time Spent::*part) {
-  Clocks& clocks = clocks_[c];
-  const Time before = clocks.now();
-  const Time took = clocks.run(layer) - before;
-  spent_[c].*part += took;
-  if (layer.kernels > 0) spent_[c].launch += took - layer.time;
-}
-
-void SlotStep::pass(const plan::Slot& slot) {
-  const std::size_t c = slot.stage;
-  const cost::PricedClass& layers = step_.classes[c];
-  const std::size_t count = layers.forward.size();
-  if (slot.forward) {
-    start(c, ready_[c].begin, slot.micro_batch);
-    for (std::size_t i = 0; i < count; ++i) {
-      wait(c, needed_[c].forward[i], slot.micro_batch);
-      run_layer(c, layers.forward[i], &Spent::forward);
-      start(c, ready_[c].forward[i], slot.micro_batch);
+/// `held`: what leaves for other stages waits for the pair's end.
+void SlotStep::pass(const plan::Slot& slot, bool held) {
+  Clocks& clocks = clocks_[slot.stage];
+  const bool forward = slot.kind == SlotKind::kForward;
+  if (!clocks.begun) {
+    wait_for_others(slot);
+    clocks.begun = true;
+    if (!plan::ends_together(pipeline_.schedule)) {
+      clocks.begin = clocks.done;
+      clocks.bubble = Time::zero();
     }
-    return;
   }
-  for (std::size_t i = count; i-- > 0;) {
-    wait(c, needed_[c].backward[i], slot.micro_batch);
-    run_layer(c, layers.backward[count - 1 - i], &Spent::backward);
-    start(c, ready_[c].backward[i], slot.micro_batch);
+  for (const Segment& segment : program(slot)) {
+    for (const std::uint32_t r : programs_.waits(segment)) wait(clocks, slot.stage, r, slot.micro_batch);
+    run_kernels(clocks, segment.run, forward);
+    if (held) {
+      paired_[forward ? 0 : 1].kernels += segment.run.kernels;
+      paired_[forward ? 0 : 1].exchanged += segment.run.exchanged;
+    }
+    for (const std::uint32_t r : programs_.starts(segment)) {
+      const plan::Row& row = plan_.rows[r];
+      if (held && row.rank_class != row.needed_by) {
+        held_.push_back({r, slot.micro_batch});
+      } else {
+        start(clocks, r, slot.micro_batch);
+      }
+    }
   }
+}
+
+/// For what comes from other stages.
+void SlotStep::wait_for_others(const plan::Slot& slot) {
+  for (const Segment& segment : program(slot)) {
+    for (const std::uint32_t r : programs_.waits(segment)) {
+      if (plan_.rows[r].rank_class != slot.stage) wait(clocks_[slot.stage], slot.stage, r, slot.micro_batch);
+    }
+  }
+}
+
+void SlotStep::pair(const plan::Slot& forward, const plan::Slot& backward) {
+  wait_for_others(forward);
+  wait_for_others(backward);
+  paired_[0] = paired_[1] = {};
+  pass(forward, true);
+  pass(backward, true);
+  // All-to-alls of either run beside the kernels of the other.
+  Clocks& clocks = clocks_[forward.stage];
+  const Time beside = min(paired_[0].exchanged, paired_[1].kernels) + min(paired_[1].exchanged, paired_[0].kernels);
+  const Time hidden = min(beside, max(clocks.done - clocks.issued, Time::zero()));
+  clocks.done = clocks.done - hidden;
+  clocks.exposed = clocks.exposed - hidden;
+  for (const Held& one : held_) start(clocks, one.row, one.micro_batch);
+  held_.clear();
 }
 
 void SlotStep::update(std::size_t c) {
-  const std::int64_t last = plan_.micro_batches - 1;
-  wait(c, needed_[c].update, last);
-  clocks_[c].wait_until(clocks_[c].now() + step_.classes[c].update);
-  spent_[c].update += step_.classes[c].update;
-  start(c, ready_[c].update, last);
-}
-
-/// What rows take by themselves, on the busiest class.
-Time SlotStep::communication() const {
-  std::vector<Time> of(plan_.classes.size());
-  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
-    const plan::Row& row = plan_.rows[r];
-    const double times =
-        static_cast<double>(row.count) * (row.every_pass ? static_cast<double>(plan_.micro_batches) : 1.0);
-    if (row.kind == plan::RowKind::kCollective) of[row.rank_class] += step_.rows[r].once * times;
-  }
-  return *std::max_element(of.begin(), of.end());
+  Clocks& clocks = clocks_[c];
+  for (const std::uint32_t r : programs_.before_update(c)) wait(clocks, c, r, 0);
+  clocks.done += step_.classes[c].update;
+  clocks.update += step_.classes[c].update;
+  for (const std::uint32_t r : programs_.after_update(c)) start(clocks, r, 0);
 }
 
 Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
-  const Spent& spent = spent_[slowest];
+  const Clocks& spent = clocks_[slowest];
   const cost::PricedClass& layers = step_.classes[slowest];
-  const auto passes = static_cast<double>(plan_.micro_batches);
+  const auto passes = static_cast<double>(plan::passes_of(pipeline_));
   Timeline line;
   line.forward = spent.forward;
   line.backward = spent.backward;
@@ -206,13 +199,13 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   parts.memory = layers.memory * passes + spent.update + spent.encoding;
   parts.launch = spent.launch;
   parts.communication_exposed = spent.exposed;
-  parts.communication = max(communication(), spent.exposed);
   parts.bubble = spent.bubble;
   parts.other = line.waiting;
-  const Time busy = clocks_[slowest].now() + line.waiting;
+  const Time busy = spent.done - spent.begin + line.waiting;
   parts.input_exposed = max(line.host_link - busy, Time::zero());
   line.step = busy + parts.input_exposed;
   if (detail == answer::Detail::kTime) return line;
+  parts.communication = max(busiest_communication(step_, plan::passes_of(pipeline_)), spent.exposed);
   line.critical_path = {{"forward", line.forward},
                         {"backward", line.backward},
                         {"waiting for other stages", spent.bubble},
@@ -227,26 +220,46 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
 Expected<Timeline> SlotStep::run(answer::Detail detail) {
   const std::size_t stages = plan_.classes.size();
   std::vector<std::vector<plan::Slot>> orders;
-  for (std::size_t s = 0; s < stages; ++s) {
-    // Without stages a pass is forward and backward at once, whatever the schedule of stages says.
-    const auto schedule = stages == 1 ? plan::PipelineSchedule::kOneForwardOneBackward : plan_.schedule;
-    orders.push_back(plan::stage_order(schedule, s, stages, plan_.micro_batches));
-  }
-  const auto order = plan::order_of(orders);
+  orders.reserve(stages);
+  for (std::size_t s = 0; s < stages; ++s) orders.push_back(plan::stage_order(pipeline_, s));
+  const auto order = plan::order_of(pipeline_, orders);
   if (!order) return tl::unexpected<Error>(order.error());
-  for (const plan::Slot& slot : *order) pass(slot);
+  for (std::size_t i = 0; i < order->size(); ++i) {
+    const plan::Slot& slot = (*order)[i];
+    if (slot.paired) {
+      pair(slot, (*order)[++i]);
+    } else {
+      pass(slot, false);
+    }
+  }
   std::size_t slowest = 0;
+  Time longest;
   for (std::size_t c = 0; c < stages; ++c) {
     update(c);
-    if (clocks_[c].now() > clocks_[slowest].now()) slowest = c;
+    const Time took = clocks_[c].done - clocks_[c].begin;
+    if (took > longest) slowest = c;
+    longest = max(longest, took);
   }
   return answer(slowest, detail);
 }
 
 }  // namespace
 
+Time busiest_communication(const cost::PricedStep& step, std::int64_t passes) {
+  const plan::StepPlan& plan = *step.plan;
+  std::vector<Time> of(plan.classes.size());
+  for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+    const plan::Row& row = plan.rows[r];
+    const double times = static_cast<double>(row.count) * (row.every_pass ? static_cast<double>(passes) : 1.0);
+    if (row.kind == plan::RowKind::kCollective) of[row.rank_class] += step.rows[r].once * times;
+  }
+  return *std::max_element(of.begin(), of.end());
+}
+
 Expected<Timeline> schedule_slots(const cost::PricedStep& step, answer::Detail detail) {
-  return SlotStep(step).run(detail);
+  const plan::Pipeline pipeline = plan::pipeline_of(*step.plan);
+  if (plan::is_asynchronous(pipeline.schedule)) return schedule_asynchronous(step, pipeline, detail);
+  return SlotStep(step, pipeline).run(detail);
 }
 
 }  // namespace ddlsim::step

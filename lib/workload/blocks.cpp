@@ -84,7 +84,8 @@ std::vector<Block> by_sums(std::span<const Layer> layers) {
 bool is_attention(const Layer& layer) {
   if (layer.scores > 0) return true;
   return layer.op &&
-         (std::holds_alternative<Attention>(*layer.op) || std::holds_alternative<GroupedAttention>(*layer.op));
+         (std::holds_alternative<Attention>(*layer.op) || std::holds_alternative<GroupedAttention>(*layer.op) ||
+          std::holds_alternative<LinearAttention>(*layer.op));
 }
 
 std::vector<Block> blocks_of(std::span<const Layer> layers) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 namespace ddlsim::workload {
 namespace {
@@ -41,7 +42,22 @@ void join(Layer& into, Layer& layer) {
   layer.backward.clear();
 }
 
+/// Who looks at whom: an `attention` has no mask that spares work.
+primitives::AttentionShape shape_of(const Layer& layer) {
+  primitives::AttentionShape shape;
+  const auto* op = layer.op ? std::get_if<Attention>(&*layer.op) : nullptr;
+  if (op == nullptr || layer.in.size() != 2) return shape;
+  shape.queries = layer.in[0];
+  shape.keys = op->keys == 0 ? layer.in[0] : op->keys;
+  shape.heads = op->heads;
+  shape.kv_heads = op->heads;
+  shape.width = std::max<std::int64_t>(layer.in[1] / op->heads, 1);
+  shape.value_width = shape.width;
+  return shape;
+}
+
 void fuse_attention(Layer& layer) {
+  primitives::AttentionShape shape = shape_of(layer);
   forget_operator(layer);
   const std::int64_t scores = layer.scores;
   layer.forward_elements -= 10 * scores;
@@ -50,8 +66,9 @@ void fuse_attention(Layer& layer) {
   layer.backward_work = layer.forward_work * 2.5;
   layer.forward_kernels = 1;
   layer.backward_kernels = 1;
-  layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements}}};
-  layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements}}};
+  layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements, shape}}};
+  shape.pass = primitives::AttentionPass::kBackward;
+  layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements, shape}}};
 }
 
 }  // namespace

@@ -36,15 +36,15 @@ void set_kernels(Layer& layer, const Experts& op, std::int64_t width, const Rout
   const auto add = [&](const primitives::Gemm& forward, std::int64_t times) {
     layer.forward.push_back({forward, times});
     layer.backward.push_back(
-        {primitives::Gemm{experts, rows, forward.k, forward.n, primitives::BatchScales::kM}, times});
+        {primitives::Gemm{experts, rows, forward.k, forward.n, primitives::BatchScales::kM, true}, times});
     layer.backward.push_back(
-        {primitives::Gemm{experts, forward.k, forward.n, rows, primitives::BatchScales::kK}, times});
+        {primitives::Gemm{experts, forward.k, forward.n, rows, primitives::BatchScales::kK, true}, times});
   };
   const std::int64_t moved = 3 * routed.outside + (first + 1) * routed.inside;
   layer.forward.push_back({primitives::MemoryBoundKernel{.elements = moved}});
   layer.backward.push_back({primitives::MemoryBoundKernel{.elements = 2 * moved}});
-  add({experts, rows, op.width, width, primitives::BatchScales::kM}, first);
-  add({experts, rows, width, op.width, primitives::BatchScales::kM}, 1);
+  add({experts, rows, op.width, width, primitives::BatchScales::kM, true}, first);
+  add({experts, rows, width, op.width, primitives::BatchScales::kM, true}, 1);
 }
 
 }  // namespace
@@ -92,8 +92,20 @@ Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, Laye
   if (op.sinks) layer.parameters = {op.heads};
   layer.forward_kernels = 1;
   layer.backward_kernels = 3;
-  layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements}}};
-  layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements}}};
+  // Chunks look at nothing outside of them, as heads do.
+  const std::int64_t length = op.chunk == 0 ? rows : std::min(op.chunk, rows);
+  const std::int64_t chunks = length == 0 ? 1 : (rows + length - 1) / length;
+  primitives::AttentionShape shape{.queries = length,
+                                   .keys = length,
+                                   .heads = count.product({op.heads, chunks}),
+                                   .kv_heads = count.product({kv_heads, chunks}),
+                                   .width = op.width,
+                                   .value_width = value_width,
+                                   .window = op.window < length ? op.window : 0,
+                                   .causal = op.causal};
+  layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements, shape}}};
+  shape.pass = primitives::AttentionPass::kBackward;
+  layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements, shape}}};
   return {};
 }
 
@@ -191,14 +203,14 @@ class ChunkedProducts {
 
   /// C[m, n] = A[m, k] B[k, n], `times` of them in one kernel. `last`: it ends in the output.
   void add(std::int64_t times, const Shape& mnk, bool last = false) {
-    const primitives::Gemm forward = gemm(times, mnk[0], mnk[1], mnk[2]);
+    const primitives::Gemm forward = gemm(times, mnk);
     const std::int64_t flops = count_.product({2, times, mnk[0], mnk[1], mnk[2]});
     forward_ = count_.sum({forward_, flops});
     backward_ = count_.sum({backward_, count_.product({last ? 2 : 3, flops})});
     layer_.forward.push_back({forward});
     if (!last) layer_.backward.push_back({forward});
-    layer_.backward.push_back({gemm(times, mnk[0], mnk[2], mnk[1])});
-    layer_.backward.push_back({gemm(times, mnk[2], mnk[1], mnk[0])});
+    layer_.backward.push_back({gemm(times, {mnk[0], mnk[2], mnk[1]})});
+    layer_.backward.push_back({gemm(times, {mnk[2], mnk[1], mnk[0]})});
   }
 
   void finish() {
@@ -209,8 +221,8 @@ class ChunkedProducts {
   }
 
  private:
-  static primitives::Gemm gemm(std::int64_t times, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return {times, m, n, k, primitives::BatchScales::kBatchCount};
+  static primitives::Gemm gemm(std::int64_t times, const Shape& mnk) {
+    return {times, mnk[0], mnk[1], mnk[2], primitives::BatchScales::kBatchCount};
   }
 
   Layer& layer_;

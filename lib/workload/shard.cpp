@@ -20,6 +20,7 @@ constexpr double kOneOfTwo = 0.5;
 struct Part {
   std::int64_t width = 0;         // of the whole of the last
   bool used = false;              // whether anything has worked on it since
+  std::int64_t rows = 0;          // of what they read
   std::vector<std::int64_t> all;  // widths of the wholes of all
 
   /// Whether something so wide is one of them, or some that follow each other, side by side.
@@ -32,6 +33,8 @@ struct Part {
     return false;
   }
 };
+
+std::int64_t rows_of(const Shape& in) { return in.empty() || in.back() == 0 ? 0 : elements_of(in) / in.back(); }
 
 template <typename Kind>
 const Kind* kind_of(const Layer& layer) {
@@ -69,7 +72,7 @@ class Surroundings {
     }
     if (i == layers_.size() || layers_[i].in.size() > 2 || layers_[i].in.empty()) return false;
     const bool norm = kind_of<RmsNorm>(layers_[i]) != nullptr || kind_of<LayerNorm>(layers_[i]) != nullptr;
-    return norm && layers_[i].in.back() <= out && layers_[i - 1].in != layers_[i].in;
+    return norm && layers_[i].in.back() <= out;
   }
   /// Whether the output of the product at `i` is multiplied with that of one before it.
   [[nodiscard]] bool gated(std::size_t i) const {
@@ -179,7 +182,8 @@ class TensorCut {
   }
 
   Expected<void> cut(Linear& linear, Shape& in, Shard& shard, const Layer& layer) {
-    const bool reads_part = part_ && part_->used && !in.empty() && in.back() == part_->width;
+    const bool reads_part =
+        part_ && part_->used && !in.empty() && in.back() == part_->width && rows_of(in) == part_->rows;
     if (reads_part && !around_.gated(at_)) {
       part_.reset();
       sum_output(shard, layer.output_elements, true);
@@ -193,6 +197,7 @@ class TensorCut {
       read_whole(shard, elements_of(in), around_.siblings(at_));
       part_.emplace();
     }
+    part_->rows = rows_of(in);
     part_->width = linear.out;
     part_->all.push_back(linear.out);
     if (linear.tied || linear.out == around_.vocabulary()) {
@@ -213,14 +218,14 @@ class TensorCut {
   }
   Expected<void> cut(Attention& attention, Shape& in, Shard&, const Layer&) {
     if (!part_) return {};
-    part_ = Part{in.back(), true, {in.back()}};  // one product may have made queries, keys and values
+    part_ = Part{in.back(), true, rows_of(in), {in.back()}};  // one product may have made queries, keys and values
     if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
     return divide(in.back(), "widths of all heads");
   }
   Expected<void> cut(GroupedAttention& attention, Shape& in, Shard&, const Layer&) {
     if (!part_) return {};
     const std::int64_t value_width = attention.value_width == 0 ? attention.width : attention.value_width;
-    part_ = Part{attention.heads * value_width, true, {attention.heads * value_width}};
+    part_ = Part{attention.heads * value_width, true, rows_of(in), {attention.heads * value_width}};
     if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
     if (auto heads = divide_keys(attention.kv_heads); !heads) return heads;
     return divide(in.back(), "widths of all heads");
@@ -272,7 +277,7 @@ class TensorCut {
   Expected<void> cut(LinearAttention& attention, Shape& in, Shard&, const Layer&) {
     if (!part_) return {};
     const std::int64_t values = attention.heads * attention.value_width;
-    part_ = Part{values, true, {values}};
+    part_ = Part{values, true, rows_of(in), {values}};
     if (attention.key_heads == 0) attention.key_heads = attention.heads;
     if (auto heads = divide(attention.heads, "heads"); !heads) return heads;
     if (auto heads = divide(attention.key_heads, "key heads"); !heads) return heads;

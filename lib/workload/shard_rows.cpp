@@ -179,8 +179,11 @@ Expected<void> cut_experts(Shard& shard, const Cut& cut) {
       std::max<std::int64_t>(1, static_cast<std::int64_t>(std::llround(static_cast<double>(routed) * cut.expert_load)));
   if (ranks == 1 && arrived == routed) return {};
   const std::int64_t active = experts->active;
-  const Experts part{
-      .experts = experts->experts / ranks, .active = 1, .width = experts->width, .gated = experts->gated};
+  const Experts part{.experts = experts->experts / ranks,
+                     .active = 1,
+                     .width = experts->width,
+                     .gated = experts->gated,
+                     .bias = experts->bias};
   const std::int64_t output = layer.output_elements;
   if (auto made = remake(layer, part, {arrived, width}); !made) return made;
   layer.output_elements = output;

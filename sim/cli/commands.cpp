@@ -36,18 +36,6 @@ Examples:
 
 --chakra writes what ASTRA-sim takes as --workload-configuration: traces/resnet50.0.et, traces/resnet50.1.et, ...)";
 
-/// A scenario without a model or a node is wrong usage, not bad data.
-void require_model_and_node(const std::vector<Override>& settings, const io::Catalog& catalog) {
-  const auto names = [&](std::string_view path) {
-    return std::any_of(settings.begin(), settings.end(), [&](const Override& s) { return s.path == path; });
-  };
-  if (!names("model")) throw UsageError{"--model is missing", "models: " + join(catalog.ids(io::Kind::kModels))};
-  if (!names("node")) {
-    throw UsageError{"--node is missing", "nodes: " + join(catalog.ids(io::Kind::kNodes)) +
-                                              "; cloud instances: " + join(catalog.ids(io::Kind::kInstances))};
-  }
-}
-
 /// The pieces of a command line between `--vs`s.
 std::vector<std::vector<std::string>> split_at_vs(const std::vector<std::string>& arguments) {
   std::vector<std::vector<std::string>> pieces(1);
@@ -133,6 +121,17 @@ Expected<void> write_trace(const whatif::Scenario& scenario, const std::string& 
 }
 
 }  // namespace
+
+void require_model_and_node(const std::vector<Override>& settings, const io::Catalog& catalog) {
+  const auto names = [&](std::string_view path) {
+    return std::any_of(settings.begin(), settings.end(), [&](const Override& s) { return s.path == path; });
+  };
+  if (!names("model")) throw UsageError{"--model is missing", "models: " + join(catalog.ids(io::Kind::kModels))};
+  if (!names("node")) {
+    throw UsageError{"--node is missing", "nodes: " + join(catalog.ids(io::Kind::kNodes)) +
+                                              "; cloud instances: " + join(catalog.ids(io::Kind::kInstances))};
+  }
+}
 
 int run_predict(const std::vector<std::string>& arguments) {
   CLI::App app("Predict the step time of a job and say where it goes.", "ddlsim predict");

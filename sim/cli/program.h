@@ -73,6 +73,9 @@ class ColumnsFlag {
 /// Opens the data the program comes with: --data, else $DDLSIM_DATA, else beside the program, else the source tree.
 [[nodiscard]] Expected<io::Catalog> open_catalog(const std::string& flag);
 
+/// A scenario without a model or a node is wrong usage, not bad data: throws UsageError.
+void require_model_and_node(const std::vector<whatif::Override>& settings, const io::Catalog& catalog);
+
 /// Prints the answer, or the error. Returns the exit status.
 int print(const std::string& text);
 int print(const Error& error);
@@ -84,6 +87,7 @@ int print(const Error& error);
 void parse(CLI::App& app, std::vector<std::string> arguments);
 
 int run_predict(const std::vector<std::string>& arguments);
+int run_plan(const std::vector<std::string>& arguments);
 int run_what_if(const std::vector<std::string>& arguments);
 int run_topology(const std::vector<std::string>& arguments);
 int run_collective(const std::vector<std::string>& arguments);

@@ -9,30 +9,24 @@
 
 namespace ddlsim::events {
 
-/// GPUs of a class, as ranks of the job that count on from server 0's first.
 struct JobLinks::Stand {
   std::int64_t server = 0;
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  std::vector<std::size_t> gpus{};  // vertices; none without a topology
+  std::vector<std::int64_t> ranks{};  // of the job, counted on from server 0's first
+  std::vector<std::size_t> gpus{};    // vertices; none without a topology
+
+  [[nodiscard]] double count() const { return static_cast<double>(ranks.size()); }
 };
 
 namespace {
 
-struct Span {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-};
-
-/// Ranks of a class of a plan that does not fold.
-Span ranks_of(const plan::StepPlan& plan, std::size_t rank_class) {
-  const plan::RankClass& one = plan.classes[rank_class];
-  return {one.stage * one.ranks, (one.stage + 1) * one.ranks - 1};
-}
-
-std::int64_t servers_of(const plan::StepPlan& plan, std::size_t rank_class) {
-  const auto [first, last] = ranks_of(plan, rank_class);
-  return last / plan.grid.gpus_per_node - first / plan.grid.gpus_per_node + 1;
+/// Ranks of one stage between a rank of it and the next stage's.
+std::int64_t stage_apart(const plan::Grid& grid) {
+  std::int64_t apart = 1;
+  for (const plan::Axis axis : grid.order) {
+    if (axis == plan::Axis::kPipeline) break;
+    apart *= grid.at(axis);
+  }
+  return apart;
 }
 
 }  // namespace
@@ -41,7 +35,8 @@ void JobLinks::show(const SimulatedJob& job, std::set<std::int64_t>& shown) {
   const plan::StepPlan& plan = *job.step->plan;
   for (std::size_t c = 0; c < plan.classes.size(); ++c) {
     // Kinds of GPUs are told as servers of their own.
-    shown.insert(plan.folds ? static_cast<std::int64_t>(c) : ranks_of(plan, c).first / plan.grid.gpus_per_node);
+    const std::int64_t first = plan.classes[c].stage * stage_apart(plan.grid) / plan.grid.gpus_per_node;
+    shown.insert(plan.folds ? static_cast<std::int64_t>(c) : first);
   }
 }
 
@@ -74,17 +69,16 @@ std::vector<JobLinks::Stand> JobLinks::stands(std::size_t rank_class) const {
   const std::int64_t per_node = plan.grid.gpus_per_node;
   std::vector<Stand> all;
   for (const std::int64_t server : servers_.shown) {
-    Span here{server * per_node, (server + 1) * per_node - 1};
-    if (!folds()) {
-      const auto [first, last] = ranks_of(plan, rank_class);
-      here = {std::max(here.first, first), std::min(here.last, last)};
+    Stand stand{.server = server};
+    for (std::int64_t rank = server * per_node; rank < (server + 1) * per_node; ++rank) {
+      const std::int64_t stage = rank / stage_apart(plan.grid) % plan.grid.at(plan::Axis::kPipeline);
+      if (!folds() && (stage != plan.classes[rank_class].stage || rank >= plan.grid.ranks())) continue;
+      stand.ranks.push_back(rank);
+      if (!servers_.topology) continue;
+      stand.gpus.push_back(
+          servers_.topology->gpus()[static_cast<std::size_t>(job_.first_gpu + rank - server * per_node)]);
     }
-    if (here.first > here.last) continue;
-    Stand stand{.server = server, .first = here.first, .count = here.last - here.first + 1};
-    for (std::int64_t rank = here.first; servers_.topology && rank <= here.last; ++rank) {
-      const auto place = static_cast<std::size_t>(job_.first_gpu + rank - server * per_node);
-      stand.gpus.push_back(servers_.topology->gpus()[place]);
-    }
+    if (stand.ranks.empty()) continue;
     all.push_back(std::move(stand));
   }
   return all;
@@ -136,9 +130,8 @@ void JobLinks::route(const Stand& stand, hardware::Ends ends, std::optional<std:
 std::vector<std::vector<std::size_t>> JobLinks::groups_on(const Stand& stand, std::size_t group) const {
   const plan::StepPlan& plan = *job_.step->plan;
   std::map<std::int64_t, std::vector<std::size_t>> members;
-  for (std::int64_t i = 0; i < stand.count; ++i) {
-    const std::int64_t key = folds() ? 0 : plan::group_number(plan.grid, plan.groups[group], stand.first + i);
-    members[key].push_back(static_cast<std::size_t>(i));
+  for (std::size_t i = 0; i < stand.ranks.size(); ++i) {
+    members[folds() ? 0 : plan::group_number(plan.grid, plan.groups[group], stand.ranks[i])].push_back(i);
   }
   std::vector<std::vector<std::size_t>> groups;
   for (auto& [key, places] : members) groups.push_back(std::move(places));
@@ -195,7 +188,7 @@ void JobLinks::between(const Stand& stand, std::size_t group, double bytes_of_gp
   }
   const Bandwidth rate = network_rate(group);
   if (rate > Bandwidth::zero() && rate < Bandwidth::infinity()) {
-    const double sent = bytes_of_gpu * static_cast<double>(stand.count);
+    const double sent = bytes_of_gpu * stand.count();
     loads.push_back({port(stand.server, direction, rate), bytes(sent) / rate});
   }
 }
@@ -213,18 +206,21 @@ void JobLinks::add_group(std::size_t group, std::size_t rank_class) {
   const bool networked = model.communicator().nodes > 1;
   Loads in_server;
   Loads to_others;
-  double groups = 1;  // of the class, on one server
+  double groups = 1;     // of the class, on one server
+  double on_server = 1;  // of its ranks
   for (const Stand& stand : stands(rank_class)) {
     groups = static_cast<double>(groups_on(stand, group).size());
+    on_server = stand.count();
     if (servers_.topology && model.communicator().gpus_per_node() > 1) inside(stand, group, in_server);
     if (!networked) continue;
-    const double of_gpu = groups / static_cast<double>(stand.count);
+    const double of_gpu = groups / stand.count();
     between(stand, group, of_gpu, Direction::kOut, to_others);
     between(stand, group, of_gpu, Direction::kIn, to_others);
   }
   if (uplink_ && networked) {
-    const std::int64_t nodes = folds() ? model.communicator().nodes : servers_of(plan, rank_class);
-    to_others.push_back({*uplink_, bytes(groups * static_cast<double>(nodes)) / table_.capacity(*uplink_)});
+    const double nodes = folds() ? static_cast<double>(model.communicator().nodes)
+                                 : static_cast<double>(plan.classes[rank_class].ranks) / on_server;
+    to_others.push_back({*uplink_, bytes(groups * nodes) / table_.capacity(*uplink_)});
   }
   ways_[{group, rank_class, rank_class}] = {added(in_server), added(to_others)};
 }

@@ -69,7 +69,7 @@ class JobLinks {
   [[nodiscard]] std::optional<Shape> port_of_server(std::int64_t server, Direction direction) const;
 
  private:
-  struct Stand;  // the GPUs of a class on one server
+  struct Stand;  // the ranks of a class on one server
   using Loads = std::vector<LinkTable::Load>;
 
   void add_group(std::size_t group, std::size_t rank_class);

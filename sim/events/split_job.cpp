@@ -46,14 +46,10 @@ answer::Timeline::Kernels kernels_of(const cost::PricedLayer& layer) {
 }  // namespace
 
 Expected<std::vector<plan::Slot>> slots_of(const plan::StepPlan& plan) {
-  const std::size_t stages = plan.classes.size();
+  const plan::Pipeline pipeline = plan::pipeline_of(plan);
   std::vector<std::vector<plan::Slot>> orders;
-  for (std::size_t s = 0; s < stages; ++s) {
-    // Without stages a pass is forward and backward at once, whatever the schedule of stages says.
-    const auto schedule = stages == 1 ? plan::PipelineSchedule::kOneForwardOneBackward : plan.schedule;
-    orders.push_back(plan::stage_order(schedule, s, stages, plan.micro_batches));
-  }
-  return plan::order_of(orders);
+  for (std::size_t s = 0; s < plan.classes.size(); ++s) orders.push_back(plan::stage_order(pipeline, s));
+  return plan::order_of(pipeline, orders);
 }
 
 SplitJob::Rows* SplitJob::Around::at(const plan::Point& point) {
@@ -72,6 +68,7 @@ SplitJob::SplitJob(EventBuilder& builder, const cost::PricedStep& step, const an
     : builder_(builder),
       step_(step),
       plan_(*step.plan),
+      pipeline_(plan::pipeline_of(plan_)),
       record_(record),
       slots_(std::move(slots)),
       links_(links),
@@ -88,7 +85,8 @@ void SplitJob::set_up(const std::string& name) {
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     const plan::Row& row = plan_.rows[r];
     if (Rows* at = actors_[row.rank_class].ready.at(row.ready)) at->push_back(r);
-    Rows* needed = row.in_the_way || row.lag != 0 ? nullptr : actors_[row.needed_by].needed.at(row.needed);
+    const bool waited_for = row.lag == 0 && !(row.in_the_way && row.rank_class == row.needed_by);
+    Rows* needed = waited_for ? actors_[row.needed_by].needed.at(row.needed) : nullptr;
     if (needed != nullptr) needed->push_back(r);
     set_up_row(r);
   }
@@ -102,7 +100,7 @@ void SplitJob::set_up(const std::string& name) {
 }
 
 /// What carries a row. Stages send to each other over ways of their own.
-SplitJob::Resource& SplitJob::resource(const plan::Row& row, std::size_t r) {
+SplitJob::Resource& SplitJob::resource(const plan::Row& row) {
   const std::string& process = actors_[row.rank_class].process;
   const auto named = [&](std::string_view what) -> Resource& {
     const std::string name = fmt::format("{}/{}", process, what);
@@ -111,10 +109,7 @@ SplitJob::Resource& SplitJob::resource(const plan::Row& row, std::size_t r) {
     return found->second;
   };
   if (row.rank_class != row.needed_by) {
-    const std::string_view what = row.ready.at == Moment::kBackward ? "gradients" : "activations";
-    const std::string way = fmt::format("{} to {}", what, plan_.classes[row.needed_by].role);
-    if (!resources_.contains(fmt::format("{}/{}", process, way))) return named(way);
-    return named(fmt::format("{}, row {}", way, r));
+    return named(fmt::format("sends to {}", plan_.classes[row.needed_by].role));
   }
   switch (row.kind) {
     case plan::RowKind::kCopy: return named("copies to the host");
@@ -130,7 +125,7 @@ SplitJob::Resource& SplitJob::resource(const plan::Row& row, std::size_t r) {
 void SplitJob::set_up_row(std::size_t r) {
   const plan::Row& row = plan_.rows[r];
   Move& move = moves_[r];
-  move.by = &resource(row, r);
+  move.by = &resource(row);
   move.done.resize(row.every_pass ? static_cast<std::size_t>(plan_.micro_batches) : 1);
   auto count = static_cast<double>(row.count);
   Time alone = step_.rows[r].once * count;
@@ -202,34 +197,46 @@ std::string SplitJob::row_name(const plan::Row& row, std::int64_t micro_batch) c
   return row.every_pass ? numbered(std::move(name), micro_batch) : name;
 }
 
-void SplitJob::start(Actor& actor, const Rows& rows, std::int64_t micro_batch) {
+/// Rows that are ready after a layer's pass. `held`: what leaves for other stages waits for the pair's end.
+void SplitJob::start(Actor& actor, const Rows& rows, const plan::Slot& slot, bool held) {
+  const bool first = slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part);
+  const bool last = slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part);
   for (const std::size_t r : rows) {
     const plan::Row& row = plan_.rows[r];
-    const bool once_here = row.with_first() ? micro_batch == 0 : micro_batch + 1 == plan_.micro_batches;
-    if (!row.every_pass && !once_here) continue;
-    if (step_.rows[r].encoding > Time::zero()) actor.gpu.run("encoding", step_.rows[r].encoding);
-    Move& move = moves_[r];
-    std::vector<TaskId> after{actor.gpu.at()};
-    if (move.by->free) after.push_back(*move.by->free);
-    if (row.after != plan::kNoRow) {
-      const std::vector<TaskId> before = waits({row.after}, micro_batch);
-      after.insert(after.end(), before.begin(), before.end());
+    if (!row.every_pass && !(row.with_first() ? first : last)) continue;
+    if (row.ready.at == Moment::kBackward && !plan::starts_in(row, slot.kind)) continue;
+    if (held && row.rank_class != row.needed_by) {
+      held_.emplace_back(r, slot.micro_batch);
+    } else {
+      start(actor, r, slot.micro_batch);
     }
-    const std::string name = row_name(row, micro_batch);
-    const TaskId sent =
-        move.route
-            ? builder_.transfer({.name = name,
-                                 .stream = move.by->stream,
-                                 .route = move.route,
-                                 .size = move.size,
-                                 .latency = move.latency},
-                                after)
-            : builder_.compute(
-                  {.name = name, .stream = move.by->stream, .duration = move.by->rounder.next(move.latency)}, after);
-    move.by->free = sent;
-    move.done[row.every_pass ? static_cast<std::size_t>(micro_batch) : 0] = sent;
-    if (row.in_the_way) actor.gpu.go_on_after(sent);
   }
+}
+
+void SplitJob::start(Actor& actor, std::size_t r, std::int64_t micro_batch) {
+  const plan::Row& row = plan_.rows[r];
+  if (step_.rows[r].encoding > Time::zero()) actor.gpu.run("encoding", step_.rows[r].encoding);
+  Move& move = moves_[r];
+  std::vector<TaskId> after{actor.gpu.at()};
+  if (move.by->free) after.push_back(*move.by->free);
+  if (row.after != plan::kNoRow) {
+    const std::vector<TaskId> before = waits({row.after}, micro_batch);
+    after.insert(after.end(), before.begin(), before.end());
+  }
+  const std::string name = row_name(row, micro_batch);
+  const TaskId sent =
+      move.route
+          ? builder_.transfer({.name = name,
+                               .stream = move.by->stream,
+                               .route = move.route,
+                               .size = move.size,
+                               .latency = move.latency},
+                              after)
+          : builder_.compute({.name = name, .stream = move.by->stream, .duration = move.by->rounder.next(move.latency)},
+                             after);
+  move.by->free = sent;
+  move.done[row.every_pass ? static_cast<std::size_t>(micro_batch) : 0] = sent;
+  if (row.in_the_way) actor.gpu.go_on_after(sent);
 }
 
 /// What was started of them; what was not is not waited for.
@@ -242,29 +249,76 @@ std::vector<TaskId> SplitJob::waits(const Rows& rows, std::int64_t micro_batch) 
   return tasks;
 }
 
-void SplitJob::pass(const plan::Slot& slot) {
+void SplitJob::pass(const plan::Slot& slot, bool held) {
   const std::size_t c = slot.stage;
   Actor& actor = actors_[c];
-  const cost::PricedClass& layers = step_.classes[c];
-  const std::size_t count = layers.forward.size();
-  if (slot.forward) start(actor, actor.ready.begin, slot.micro_batch);
-  for (std::size_t n = 0; n < count; ++n) {
-    const std::size_t i = slot.forward ? n : count - 1 - n;
-    const Rows& needed = slot.forward ? actor.needed.forward[i] : actor.needed.backward[i];
-    const cost::PricedLayer& layer = slot.forward ? layers.forward[n] : layers.backward[n];
-    actor.gpu.kernels(actor.issue, kernels_of(layer), 1,
-                      pass_name(slot.forward ? "forward" : "backward", c, i, slot.micro_batch),
-                      waits(needed, slot.micro_batch));
-    start(actor, slot.forward ? actor.ready.forward[i] : actor.ready.backward[i], slot.micro_batch);
+  const cost::PricedClass& priced = step_.classes[c];
+  const plan::RankClass& one = plan_.classes[c];
+  const std::size_t count = one.parts.empty() ? priced.forward.size() : one.parts[slot.part].count;
+  const std::size_t first = one.parts.empty() ? 0 : one.parts[slot.part].first;
+  const bool forward = slot.kind == plan::SlotKind::kForward;
+  const bool weights = slot.kind == plan::SlotKind::kBackwardWeights;
+  const cost::PricedLayers& layers = forward                                  ? priced.forward
+                                     : weights                                ? priced.backward_weights
+                                     : slot.kind == plan::SlotKind::kBackward ? priced.backward
+                                                                              : priced.backward_input;
+  if (forward) {
+    Rows begun;
+    for (const std::size_t r : actor.ready.begin) {
+      if (plan_.rows[r].ready.layer == first) begun.push_back(r);
+    }
+    start(actor, begun, slot, held);
   }
+  for (std::size_t n = 0; n < count; ++n) {
+    const std::size_t i = first + (forward ? n : count - 1 - n);
+    const Rows& needed = forward ? actor.needed.forward[i] : actor.needed.backward[i];
+    const cost::PricedLayer& layer = layers[forward ? i : layers.size() - 1 - i];
+    actor.gpu.kernels(actor.issue, kernels_of(layer), 1,
+                      pass_name(forward   ? "forward"
+                                : weights ? "weights of"
+                                          : "backward",
+                                c, i, slot.micro_batch),
+                      weights ? std::vector<TaskId>{} : waits(needed, slot.micro_batch));
+    start(actor, forward ? actor.ready.forward[i] : actor.ready.backward[i], slot, held);
+  }
+}
+
+/// What a pass needs from other stages.
+std::vector<TaskId> SplitJob::inputs_of(const plan::Slot& slot) const {
+  const plan::RankClass& one = plan_.classes[slot.stage];
+  const Actor& actor = actors_[slot.stage];
+  const std::size_t first = one.parts.empty() ? 0 : one.parts[slot.part].first;
+  const std::size_t count = one.parts.empty() ? one.chunk.count : one.parts[slot.part].count;
+  const bool forward = slot.kind == plan::SlotKind::kForward;
+  Rows from_others;
+  for (const std::size_t r : forward ? actor.needed.forward[first] : actor.needed.backward[first + count - 1]) {
+    if (plan_.rows[r].rank_class != slot.stage) from_others.push_back(r);
+  }
+  return waits(from_others, slot.micro_batch);
+}
+
+/// Both inputs come before a pair starts, both outputs leave when both are done.
+void SplitJob::pair(const plan::Slot& forward, const plan::Slot& backward) {
+  Actor& actor = actors_[forward.stage];
+  actor.gpu.wait_for(inputs_of(forward));
+  actor.gpu.wait_for(inputs_of(backward));
+  pass(forward, true);
+  pass(backward, true);
+  for (const auto& [r, micro_batch] : held_) start(actor, r, micro_batch);
+  held_.clear();
 }
 
 TaskId SplitJob::update(std::size_t c) {
   Actor& actor = actors_[c];
-  const std::int64_t last = plan_.micro_batches - 1;
-  actor.gpu.wait_for(waits(actor.needed.update, last));
+  for (const std::size_t r : actor.needed.update) {
+    // Of the last pass of the part that it belongs to.
+    const std::vector<plan::Part>& parts = plan_.classes[c].parts;
+    std::size_t part = 0;
+    while (part + 1 < parts.size() && plan_.rows[r].ready.layer >= parts[part + 1].first) ++part;
+    actor.gpu.wait_for(waits({r}, plan::last_micro_batch(pipeline_, part)));
+  }
   if (step_.classes[c].update > Time::zero()) actor.gpu.run("weight update", step_.classes[c].update);
-  start(actor, actor.ready.update, last);
+  for (const std::size_t r : actor.ready.update) start(actor, r, plan_.micro_batches - 1);
   return actor.gpu.at();
 }
 
@@ -280,25 +334,44 @@ TaskId SplitJob::input(TaskId begin) {
 }
 
 TaskId SplitJob::step(TaskId begin) {
-  for (auto& [name, one] : resources_) one.free.reset();
   for (Move& move : moves_) std::fill(move.done.begin(), move.done.end(), std::nullopt);
-  for (Actor& actor : actors_) {
-    actor.gpu.go_on_after(begin);
-    actor.issue = {.at = begin};
+  const bool together = plan::ends_together(pipeline_.schedule);
+  if (together || !begun_) {
+    for (auto& [name, one] : resources_) one.free.reset();
+    for (Actor& actor : actors_) {
+      actor.gpu.go_on_after(begin);
+      actor.issue = {.at = begin};
+    }
   }
+  begun_ = true;
   std::vector<TaskId> all{begin};
   if (record_.host_link > Time::zero()) all.push_back(input(begin));
-  for (const plan::Slot& slot : slots_) pass(slot);
-  std::vector<TaskId> ends;
-  for (std::size_t c = 0; c < actors_.size(); ++c) ends.push_back(update(c));
-  TaskId busy = builder_.join("all back", ends);
-  if (record_.waiting > Time::zero()) {
-    Rounder whole;
-    busy =
-        builder_.compute({.name = "waiting for the slowest GPU", .duration = whole.next(record_.waiting)}, {&busy, 1});
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].paired) {
+      pair(slots_[i], slots_[i + 1]);
+      ++i;
+    } else {
+      pass(slots_[i], false);
+    }
   }
-  all.front() = busy;
+  std::vector<TaskId> ends;
+  for (std::size_t c = 0; c < actors_.size(); ++c) {
+    ends.push_back(update(c));
+    if (together) continue;
+    ends.back() = waiting(ends.back());
+    actors_[c].gpu.go_on_after(ends.back());
+  }
+  all.front() = builder_.join("all back", ends);
+  if (together) all.front() = waiting(all.front());
   return builder_.join("step", all);
+}
+
+/// For the slowest of alike GPUs.
+TaskId SplitJob::waiting(TaskId after) {
+  if (!(record_.waiting > Time::zero())) return after;
+  Rounder whole;
+  return builder_.compute({.name = "waiting for the slowest GPU", .duration = whole.next(record_.waiting)},
+                          {&after, 1});
 }
 
 }  // namespace ddlsim::events

@@ -32,6 +32,8 @@ class Parameters {
     add("memory efficiency", significant(gemm.memory_efficiency));
     add("not overlapped", significant(gemm.not_overlapped));
     add("left operand cost", significant(gemm.left_operand_cost) + " of the time");
+    if (gemm.left_operand_passes > 0) add("left operand passes", significant(gemm.left_operand_passes));
+    if (gemm.grouped) add("routing passes", significant(gemm.routing_passes));
     add("prologue steps", significant(gemm.prologue_steps));
     add("partial wave cost", significant(gemm.partial_wave_cost));
     if (gemm.sustained_slowdown > 0) {
@@ -62,6 +64,29 @@ CurveSummary summary_of(const hardware::MemoryBoundCurve& curve) {
   for (const hardware::MeasuringOverhead& one : curve.overheads) {
     const std::string name = one.series.empty() ? "overhead" : "overhead of " + one.series;
     parameters.add(name, fmt::format("{}, floor {}", to_text(one.overhead), to_text(one.floor)));
+  }
+  return summary;
+}
+
+CurveSummary summary_of(const hardware::AttentionCurve& curve) {
+  CurveSummary summary{calib::name_of_curve(curve), &curve.report, {}};
+  Parameters parameters(summary);
+  for (const hardware::AttentionCurve::Overhead& one : curve.overheads) {
+    const std::string name = one.adds.series.empty() ? "overhead" : "overhead of " + one.adds.series;
+    parameters.add(name, fmt::format("{}, floor {}, {} passes over keys and values", to_text(one.adds.overhead),
+                                     to_text(one.adds.floor), significant(one.copied_passes)));
+  }
+  parameters.add("memory efficiency", significant(curve.memory_efficiency));
+  parameters.add("prologue steps", significant(curve.prologue_steps));
+  parameters.add("masked steps", significant(curve.masked_steps));
+  parameters.add("partial wave cost", significant(curve.partial_wave_cost));
+  if (curve.sustained_slowdown > 0) {
+    parameters.add("sustained slowdown", fmt::format("{}, half of it at {}", percent(curve.sustained_slowdown),
+                                                     to_text(curve.slowdown_half_time)));
+  }
+  for (const hardware::AttentionCurve::Width& width : curve.widths) {
+    parameters.add(fmt::format("width {}, tiles of {}", significant(width.width), significant(width.rows)),
+                   significant(width.efficiency));
   }
   return summary;
 }
@@ -202,6 +227,7 @@ std::vector<CurveSummary> curves_of(const GpuProfile& profile) {
     for (const auto& tile : curve.winograd_nonfused.tiles) parameters.add_tile("non-fused Winograd, tile", tile);
   }
   for (const hardware::MemoryBoundCurve& curve : profile.memory_bound) curves.push_back(summary_of(curve));
+  for (const hardware::AttentionCurve& curve : profile.attention) curves.push_back(summary_of(curve));
   return curves;
 }
 

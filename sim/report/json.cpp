@@ -34,6 +34,21 @@ Json to_json(const answer::Prediction& p) {
         {{"link", traffic.link}, {"bytes", traffic.bytes.in(bytes)}, {"time_s", traffic.time.in(seconds)}});
   }
   json["memory_bytes_per_gpu"] = p.memory_per_gpu.in(bytes);
+  const answer::MemoryLedger& memory = p.memory;
+  json["memory"] = {{"rank", memory.rank},
+                    {"weights_bytes", memory.weights.in(bytes)},
+                    {"gradients_bytes", memory.gradients.in(bytes)},
+                    {"master_bytes", memory.master.in(bytes)},
+                    {"optimizer_bytes", memory.optimizer_state.in(bytes)},
+                    {"activations_bytes", memory.activations.in(bytes)},
+                    {"micro_batches", memory.micro_batches},
+                    {"loss_bytes", memory.loss.in(bytes)},
+                    {"working_bytes", memory.working.in(bytes)},
+                    {"buffers_bytes", memory.buffers.in(bytes)},
+                    {"context_bytes", memory.context.in(bytes)},
+                    {"slack_bytes", memory.slack.in(bytes)},
+                    {"device_bytes", memory.all().in(bytes)},
+                    {"capacity_bytes", memory.capacity.in(bytes)}};
   json["fits"] = p.fits ? Json(*p.fits) : Json(nullptr);
   json["mfu"] = p.mfu;
   json["hfu"] = p.hfu;

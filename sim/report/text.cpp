@@ -28,6 +28,26 @@ std::string memory_text(const Prediction& p) {
   return p.fits == false ? size + ", does not fit" : size;
 }
 
+/// A line of the ledger, of split models and of language models; nothing where there is nothing.
+std::string ledger_text(DataSize part, const Prediction& p) {
+  const bool split = p.split.tensor * p.split.context * p.split.pipeline > 1 || p.split.zero > 0;
+  if (!(split || p.tokens_per_sample) || part <= DataSize::zero()) return "";
+  return to_text(part);
+}
+
+std::string activations_text(const Prediction& p) {
+  const std::string size = ledger_text(p.memory.activations, p);
+  if (size.empty() || p.memory.micro_batches <= 1) return size;
+  return fmt::format("{}, {} micro-batches in flight", size, significant(p.memory.micro_batches, 3));
+}
+
+/// All of it against what the GPU has.
+std::string device_text(const Prediction& p) {
+  const answer::MemoryLedger& memory = p.memory;
+  if (ledger_text(memory.all(), p).empty()) return "";
+  return fmt::format("{} of {} ({})", to_text(memory.all()), to_text(memory.capacity), memory.rank);
+}
+
 std::string interval_text(const Prediction& p) {
   return to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second);
 }
@@ -64,6 +84,15 @@ const std::vector<Row>& rows() {
       {"HFU", [](const Prediction& p) { return p.tokens_per_sample ? percent(p.hfu) : ""; }},
       {"model FLOPs per GPU", [](const Prediction& p) { return p.tokens_per_sample ? to_text(p.rate_per_gpu()) : ""; }},
       {"memory per GPU", memory_text},
+      {"  weights", [](const Prediction& p) { return ledger_text(p.memory.weights, p); }},
+      {"  gradients", [](const Prediction& p) { return ledger_text(p.memory.gradients, p); }},
+      {"  fp32 weights", [](const Prediction& p) { return ledger_text(p.memory.master, p); }},
+      {"  optimizer states", [](const Prediction& p) { return ledger_text(p.memory.optimizer_state, p); }},
+      {"  activations", activations_text},
+      {"  logits and loss", [](const Prediction& p) { return ledger_text(p.memory.loss, p); }},
+      {"  gradients in work", [](const Prediction& p) { return ledger_text(p.memory.working, p); }},
+      {"  communication buffers", [](const Prediction& p) { return ledger_text(p.memory.buffers, p); }},
+      {"with context and allocator", device_text},
       {"bound by", [](const Prediction& p) { return p.bottleneck; }},
       {"architecture", [](const Prediction& p) { return p.architecture; }},
       {"fidelity", [](const Prediction& p) { return std::string(name_of(answer::kFidelities, p.fidelity)); }},

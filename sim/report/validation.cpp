@@ -36,13 +36,14 @@ Table summary_table(const answer::Validation& validation) {
 }
 
 Table case_table(const answer::Validation& validation) {
-  Table table(
-      {"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high", "provenance"});
+  Table table({"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high",
+               "provenance", "memory_error"});
   table.numbers_from(3);
   for (const answer::CaseResult& one : validation.all.cases) {
     table.add({one.id, one.group, one.metric, significant(one.measured, 6), significant(one.predicted, 6),
                fmt::format("{:.4f}", one.error), significant(one.interval_90.first, 6),
-               significant(one.interval_90.second, 6), std::string(to_string(one.provenance))});
+               significant(one.interval_90.second, 6), std::string(to_string(one.provenance)),
+               one.memory_error ? fmt::format("{:.4f}", *one.memory_error) : ""});
   }
   return table;
 }
@@ -63,6 +64,22 @@ std::string reasons(const answer::ValidationSet& all) {
   for (std::size_t i = 0; i < std::min(lines.size(), kShownReasons); ++i) text += "  unsupported: " + lines[i].second;
   if (lines.size() > kShownReasons) text += fmt::format("  and {} more reasons\n", lines.size() - kShownReasons);
   return text;
+}
+
+/// Sets whose sources printed memory, or several plans of a job.
+std::string memory_and_regret(const answer::Validation& validation) {
+  std::string text;
+  for (const answer::ValidationSet& set : validation.sets) {
+    if (set.memory) {
+      text += fmt::format("memory per GPU, {}: {} rows, mean error {}, worst {}\n", set.name, set.memory->cases,
+                          percent(set.memory->mean), percent(set.memory->worst));
+    }
+    if (set.regret) {
+      text += fmt::format("choosing by prediction, {}: {} jobs, {} slower than their best plan, at most {}\n", set.name,
+                          set.regret->jobs, percent(set.regret->mean), percent(set.regret->worst));
+    }
+  }
+  return text.empty() ? text : "\n" + text;
 }
 
 Json errors_json(const answer::ErrorSummary& errors) {
@@ -87,6 +104,13 @@ Json set_json(const answer::ValidationSet& set) {
   json["coverage_90"] = number(set.coverage_90);
   json["time_ratio_p5"] = number(set.time_ratio_90.first);
   json["time_ratio_p95"] = number(set.time_ratio_90.second);
+  json["time_bias"] = number(set.time_bias);
+  if (set.memory) {
+    json["memory"] = {{"rows", set.memory->cases}, {"mape", set.memory->mean}, {"max_ape", set.memory->worst}};
+  }
+  if (set.regret) {
+    json["regret"] = {{"jobs", set.regret->jobs}, {"mean", set.regret->mean}, {"max", set.regret->worst}};
+  }
   json["perfect_scaling"] = set.perfect ? errors_json(*set.perfect) : Json(nullptr);
   return json;
 }
@@ -110,6 +134,7 @@ Json validation_json(const answer::Validation& validation) {
                      {"error", one.error},
                      {"interval_90", Json::array({one.interval_90.first, one.interval_90.second})},
                      {"provenance", to_string(one.provenance)}});
+    if (one.memory_error) cases.back()["memory_error"] = *one.memory_error;
   }
   json["cases"] = std::move(cases);
   return json;
@@ -132,6 +157,7 @@ std::string render(const answer::Validation& validation, Format format) {
     text += fmt::format("\nmeasured / predicted time: 5 % of the cases below {:.2f}, 5 % above {:.2f}\n",
                         validation.all.time_ratio_90.first, validation.all.time_ratio_90.second);
   }
+  text += memory_and_regret(validation);
   if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);
   return text;
 }

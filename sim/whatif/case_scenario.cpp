@@ -11,6 +11,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "language_case.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -38,6 +39,8 @@ std::string precision_of(std::string_view published) {
   std::string word = lower(published.substr(0, published.find_first_of(" /(,;")));
   if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
   if (word == "mixed" || word == "half" || word == "float16") return "fp16";
+  // Recipes of 8 bits differ in how blocks of numbers are scaled; products run at the same rate.
+  if (word == "mxfp8" || word.starts_with("fp8-")) return "fp8";
   return word;
 }
 
@@ -211,7 +214,8 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   const auto gpu = catalog_.gpu(one.gpu);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
   const std::string text = lower(one.intra_interconnect + " | " + one.inter_network);
-  if (has(text, "nvl72")) return add_racks(one, settings);
+  if (has(text, "nvl72") || (has(lower(one.gpu), "nvl72") && one.intra_interconnect.empty()))
+    return add_racks(one, settings);
   // All of a group on one kind of server, where there is one that is wide enough.
   const Node* best = best_server(*gpu, text, std::max(widest, one.gpus_per_node));
   if (best == nullptr) best = best_server(*gpu, text, one.gpus_per_node);
@@ -252,6 +256,7 @@ Expected<void> CaseReader::add_racks(const io::Case& one, std::vector<Override>&
     return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus, racks));
   }
   settings.push_back({"node", "gb200-nvl72", one.where});
+  if (has(lower(one.gpu), "gb300")) settings.push_back({"gpu", one.gpu, one.where});
   settings.push_back({"nodes", std::to_string(racks), one.where});
   settings.push_back({"gpus_per_node", std::to_string(one.total_gpus / racks), one.where});
   return {};
@@ -315,11 +320,33 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   return result;
 }
 
+Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {
+  std::vector<Override> settings;
+  if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
+  settings.push_back({"precision", precision_of(one.precision), one.where});
+  settings.push_back({"strategy", "pytorch-ddp", one.where});
+  auto splits = splits_of(one);
+  if (!splits) return splits;
+  settings.insert(settings.end(), splits->begin(), splits->end());
+  return settings;
+}
+
+Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest) const {
+  auto settings = settings_of(one, widest);
+  if (!settings) return tl::unexpected<Error>(settings.error());
+  if (!gives_sizes(one)) return resolve(catalog_, *settings);
+  auto model = language_model_of(one);
+  if (!model) return tl::unexpected<Error>(model.error());
+  if (auto stages = stages_of(one, **model)) settings->push_back(std::move(*stages));
+  return resolve(catalog_, *settings, std::move(*model));
+}
+
 Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {
   const std::string family = architecture_family(one);
+  if (gives_sizes(one)) return language_settings_of(one, widest);
   if (splits_model(family)) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}': model, pipeline and sharded parallelism have no strategy yet", one.architecture));
+                fmt::format("'{}': a split of a model whose sizes the source does not say", one.architecture));
   }
   std::vector<Override> settings;
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());

@@ -29,8 +29,11 @@ class CaseReader {
   /// `widest`: the most GPUs per node in the case's group, so that all of a group are put on one kind of server.
   [[nodiscard]] Expected<std::vector<Override>> settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<CollectiveCase> collective_of(const io::Case& one, std::int64_t widest) const;
+  /// The whole question; a language model that the case gives by its sizes is built for it (language_case.h).
+  [[nodiscard]] Expected<Scenario> scenario_of(const io::Case& one, std::int64_t widest) const;
 
  private:
+  [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest,
                                           std::vector<Override>& settings) const;
   [[nodiscard]] const hardware::Node* best_server(const hardware::Gpu& gpu, const std::string& text,

@@ -9,6 +9,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
+#include "fitting.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
@@ -237,8 +238,10 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   }
   if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
   if (prediction.fits == false) {
-    notes.push_back(fmt::format("does not fit: {} needed, {} has {}", to_text(footprint.total()),
-                                scenario.cluster.node.gpu.name, to_text(scenario.cluster.node.gpu.memory_size)));
+    const answer::MemoryLedger& memory = prediction.memory;
+    notes.push_back(fmt::format("does not fit: {} needed ({} of tensors), {} has {}: {} too much",
+                                to_text(memory.all()), to_text(memory.tensors()), scenario.cluster.node.gpu.name,
+                                to_text(memory.capacity), to_text(memory.all() - memory.capacity)));
   }
   if (!footprint.complete) notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;

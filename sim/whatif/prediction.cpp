@@ -175,19 +175,38 @@ Expected<Time> step_alone(const Question& question) {
       .map([](const Laid& laid) { return laid.line.step; });
 }
 
-plan::MemoryFootprint memory_of(const Question& question) {
+/// The fullest class's.
+std::pair<plan::MemoryFootprint, std::string> memory_of(const Question& question) {
   const Scenario& s = question.scenario;
-  if (!question.plan) return plan::memory_footprint(*s.model, s.strategy, question.gpus(), s.batch, s.precision);
+  if (!question.plan) {
+    return {plan::memory_footprint(*s.model, s.strategy, question.gpus(), s.batch, s.precision), "replica"};
+  }
   const auto& classes = question.plan->classes;
-  return std::max_element(classes.begin(), classes.end(),
-                          [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); })
-      ->memory;
+  const auto fullest = std::max_element(
+      classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
+  return {fullest->memory, fullest->role};
 }
 
-void add_memory(const Question& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
+void add_memory(const Question& question, const plan::MemoryFootprint& footprint, std::string rank,
+                Prediction& prediction) {
+  const Scenario& scenario = question.scenario;
+  const auto overhead = plan::device_overhead(footprint, question.gpus(), plan::splits_model(scenario.parallel));
   prediction.memory_per_gpu = footprint.total();
   prediction.memory_complete = footprint.complete;
-  const bool small = footprint.total() <= question.scenario.cluster.node.gpu.memory_size;
+  prediction.memory = {.weights = footprint.weights,
+                       .gradients = footprint.gradients,
+                       .master = footprint.master,
+                       .optimizer_state = footprint.optimizer_state,
+                       .activations = footprint.activations,
+                       .loss = footprint.loss,
+                       .working = footprint.working,
+                       .buffers = footprint.buffers,
+                       .context = overhead.context,
+                       .slack = overhead.slack,
+                       .rank = std::move(rank),
+                       .micro_batches = footprint.micro_batches,
+                       .capacity = scenario.cluster.node.gpu.memory_size};
+  const bool small = prediction.memory.all() <= prediction.memory.capacity;
   if (!small || footprint.complete) prediction.fits = small;
 }
 
@@ -236,8 +255,8 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.model_work = work * (static_cast<double>(passes) * replicas);
   prediction.mfu = prediction.rate_per_gpu() / peak;
   prediction.hfu = executed_per_gpu(question, work) * static_cast<double>(passes) / line.step / peak;
-  const plan::MemoryFootprint footprint = memory_of(question);
-  add_memory(question, footprint, prediction);
+  auto [footprint, rank] = memory_of(question);
+  add_memory(question, footprint, std::move(rank), prediction);
   if (const auto& price = cluster.node.price) prediction.price = *price * static_cast<double>(cluster.nodes);
   add_notes(question, footprint, prediction);
   return prediction;

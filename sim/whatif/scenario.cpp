@@ -71,6 +71,15 @@ Expected<void> check_dimension(const workload::Model& model, const Override& set
                            model.dimensions.empty() ? "no dimensions that can be set" : "the dimensions among them")});
 }
 
+void take_model(Scenario& scenario, std::shared_ptr<const workload::Model> model) {
+  scenario.model = std::move(model);
+  scenario.batch = scenario.model->batch;
+  if (const auto& on = scenario.model->measured) {
+    scenario.precision = on->precision;
+    if (on->launch_interval) scenario.launch_interval = Stated<Time>(*on->launch_interval, Origin::kFitted);
+  }
+}
+
 Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::span<const Override> overrides) {
   const Override* name = last_of(overrides, "model");
   if (name == nullptr) {
@@ -88,12 +97,7 @@ Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::sp
   }
   if (!dimensions.empty()) model = catalog.model(name->value, dimensions);
   if (!model) return at(model.error(), *name);
-  scenario.model = std::move(*model);
-  scenario.batch = scenario.model->batch;
-  if (const auto& on = scenario.model->measured) {
-    scenario.precision = on->precision;
-    if (on->launch_interval) scenario.launch_interval = Stated<Time>(*on->launch_interval, Origin::kFitted);
-  }
+  take_model(scenario, std::move(*model));
   return {};
 }
 
@@ -208,12 +212,20 @@ Expected<void> set_global_batch(Scenario& scenario, const Override* global, cons
 
 }  // namespace
 
-Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated) {
+namespace {
+
+/// Everything after the model; without one, it is named among the settings.
+Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Override> stated,
+                                std::shared_ptr<const workload::Model> given) {
   Scenario scenario;
   const Spelt spelt = with_framework(stated);
   scenario.framework = spelt.framework;
   if (auto known = check_paths(spelt.overrides); !known) return tl::unexpected<Error>(known.error());
-  if (auto model = set_model(scenario, catalog, spelt.overrides); !model) return tl::unexpected<Error>(model.error());
+  if (given) {
+    take_model(scenario, std::move(given));
+  } else if (auto model = set_model(scenario, catalog, spelt.overrides); !model) {
+    return tl::unexpected<Error>(model.error());
+  }
   scenario.strategy.kind = plan::default_strategy(*scenario.model);
   if (last_of(spelt.overrides, "node") == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "no node named", {},
@@ -233,6 +245,17 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
     return tl::unexpected<Error>(passes.error());
   }
   return scenario;
+}
+
+}  // namespace
+
+Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated) {
+  return resolve_with(catalog, stated, nullptr);
+}
+
+Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated,
+                           std::shared_ptr<const workload::Model> model) {
+  return resolve_with(catalog, stated, std::move(model));
 }
 
 Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated) {

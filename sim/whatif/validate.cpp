@@ -10,6 +10,7 @@
 #include "case_scenario.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/predict.h"
+#include "language_case.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -57,6 +58,39 @@ ErrorSummary summary_of(std::vector<double> errors) {
   return summary;
 }
 
+std::optional<answer::Regret> regret_of(const std::vector<CaseResult>& cases) {
+  struct Best {
+    double predicted = 0;  // times, or one over rates
+    double then = 0;       // measured of the plan that is predicted to be best
+    double measured = 0;
+    std::int64_t plans = 0;
+  };
+  std::map<std::string, Best> jobs;
+  for (const CaseResult& one : cases) {
+    if (one.job.empty()) continue;
+    const double predicted = one.rate ? 1 / one.predicted : one.predicted;
+    const double measured = one.rate ? 1 / one.measured : one.measured;
+    Best& best = jobs[one.job];
+    if (best.plans == 0 || predicted < best.predicted) {
+      best.predicted = predicted;
+      best.then = measured;
+    }
+    if (best.plans == 0 || measured < best.measured) best.measured = measured;
+    ++best.plans;
+  }
+  answer::Regret regret;
+  for (const auto& [name, best] : jobs) {
+    if (best.plans < 2) continue;
+    const double lost = best.then / best.measured - 1.0;
+    ++regret.jobs;
+    regret.mean += lost;
+    regret.worst = std::max(regret.worst, lost);
+  }
+  if (regret.jobs == 0) return std::nullopt;
+  regret.mean /= static_cast<double>(regret.jobs);
+  return regret;
+}
+
 void summarise(ValidationSet& set) {
   std::vector<double> errors;
   std::vector<double> perfect;
@@ -73,6 +107,15 @@ void summarise(ValidationSet& set) {
   std::sort(ratios.begin(), ratios.end());
   if (!ratios.empty()) set.time_ratio_90 = {quantile(ratios, 0.05), quantile(ratios, 0.95)};
   if (!perfect.empty()) set.perfect = summary_of(std::move(perfect));
+  std::vector<double> memory;
+  double bias = 0;
+  for (const CaseResult& one : set.cases) {
+    if (one.memory_error) memory.push_back(std::abs(*one.memory_error));
+    bias += one.rate ? one.measured / one.predicted - 1.0 : one.error;
+  }
+  if (!set.cases.empty()) set.time_bias = bias / static_cast<double>(set.cases.size());
+  if (!memory.empty()) set.memory = summary_of(std::move(memory));
+  set.regret = regret_of(set.cases);
 }
 
 class Validator {
@@ -118,9 +161,7 @@ class Validator {
   }
 
   Expected<Scenario> scenario_of(const Case& one, const Group& group) const {
-    const auto settings = reader_.settings_of(one, group.widest);
-    if (!settings) return tl::unexpected<Error>(settings.error());
-    return resolve(catalog_, *settings);
+    return reader_.scenario_of(one, group.widest);
   }
 
   void fit(Group& group) const {
@@ -190,6 +231,11 @@ class Validator {
       case CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
       case CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;
       case CaseMetric::kTflopsPerGpu:
+        if (gives_sizes(one)) {
+          const auto flops = published_flops(one);
+          if (!flops) return tl::unexpected<Error>(flops.error());
+          return flops->in(teraflops) / step.in(seconds) / static_cast<double>(scenario.cluster.gpus());
+        }
         return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
                static_cast<double>(scenario.cluster.gpus() * scenario.batch);
       case CaseMetric::kBusBandwidth:
@@ -267,7 +313,18 @@ class Validator {
                       .provenance = prediction->provenance,
                       .perfect = std::nullopt};
     if (group.anchor != nullptr) result.perfect = perfect_of(one, *group.anchor);
+    result.job = one.said("job").value_or("");
+    result.memory_error = memory_error_of(one, prediction->memory);
     return result;
+  }
+
+  /// Sources report what PyTorch allocated, or what the driver counts, which is more.
+  static std::optional<double> memory_error_of(const Case& one, const answer::MemoryLedger& memory) {
+    const auto measured = count_of(one, "memory_bytes_per_gpu");
+    if (!measured || *measured == 0) return std::nullopt;
+    const bool allocated = one.said("memory_is").value_or("").find("allocated") != std::string::npos;
+    const DataSize predicted = allocated ? memory.tensors() : memory.all();
+    return predicted.in(bytes) / static_cast<double>(*measured) - 1.0;
   }
 
   /// What perfect linear scaling of the anchor gives: throughput grows with GPUs, a step stays as long.

@@ -73,6 +73,9 @@ GemmCurve random_gemm_curve(Precision precision) {
   curve.memory_efficiency = 0.1 + *rc::gen::inRange(0, 100) / 100.0;
   curve.batched = *rc::gen::arbitrary<bool>();
   curve.floor = microseconds(positive());
+  curve.grouped = *rc::gen::arbitrary<bool>();
+  curve.left_operand_passes = *rc::gen::arbitrary<bool>() ? std::min(90.0, positive()) : 0.0;
+  curve.overhead_per_row = *rc::gen::arbitrary<bool>() ? nanoseconds(positive()) : Time{};
   curve.left_operand_cost = std::min(90.0, 0.1 + positive());
   curve.prologue_steps = positive();
   curve.slowdown_half_time = microseconds(positive());
@@ -109,6 +112,18 @@ GpuProfile random_profile() {
     curve.weight_winograd = std::min(900.0, positive());
     curve.report = random_report();
     profile.convolutions.push_back(curve);
+  }
+  if (*rc::gen::arbitrary<bool>()) {
+    hardware::AttentionCurve curve;
+    curve.pass =
+        *rc::gen::arbitrary<bool>() ? primitives::AttentionPass::kForward : primitives::AttentionPass::kBackward;
+    curve.overheads = {{{text(), microseconds(positive()), microseconds(positive())}, std::min(90.0, positive())}};
+    curve.prologue_steps = positive();
+    curve.masked_steps = positive();
+    curve.sustained_slowdown = positive();
+    curve.widths = {{64, positive() + 1, 0.5, positive()}, {128, 128, 0.7, 1}};
+    curve.report = random_report();
+    profile.attention.push_back(curve);
   }
   if (*rc::gen::arbitrary<bool>()) {
     MeasuredConvolution measured;

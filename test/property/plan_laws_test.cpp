@@ -3,12 +3,14 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 
 #include "catalog.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/order.h"
 #include "property/random_scenario.h"
 #include "unit/step/setting.h"
 
@@ -75,7 +77,6 @@ plan::Job random_split_job() {
   job.parallel.offload_activations = *rc::gen::element(false, false, true);
   job.parallel.lora_rank = *rc::gen::element<std::int64_t>(0, 0, 0, 8);
   job.parallel.shard_ranks = job.parallel.zero > 0 ? *rc::gen::element<std::int64_t>(0, 0, 2) : 0;
-  if (job.parallel.pipeline > 1) return job;  // events know stages side by side alone
   job.parallel.order = *rc::gen::element(
       plan::kMegatronOrder, plan::AxisOrder{plan::Axis::kTensor, plan::Axis::kPipeline, plan::Axis::kContext,
                                             plan::Axis::kExpert, plan::Axis::kData});
@@ -217,6 +218,77 @@ TEST_CASE("law: equal stages and free sends take (m + p - 1)(F + B)", "[property
     const double expected = static_cast<double>(micro_batches + stages - 1) * stage;
     RC_ASSERT(std::abs(line.step.in(seconds)-expected) <= 1e-12 * expected);
     RC_ASSERT(std::abs(line.parts.bubble.in(seconds) - static_cast<double>(stages - 1) * stage) <= 1e-12 * expected);
+  }));
+}
+
+TEST_CASE("law: no schedule is below its bound, and its parts are the whole", "[property]") {
+  CHECK(rc::check("schedules", [] {
+    using enum plan::PipelineSchedule;
+    const auto stages = 2 * *rc::gen::inRange<std::int64_t>(1, 5);
+    plan::Job job;
+    job.parallel.pipeline = stages;
+    job.parallel.schedule = *rc::gen::element(kNone, kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubbleH1,
+                                              kZeroBubbleH2, kZeroBubbleV, kDualPipe, kPipeDream, kPipeDream2Bw);
+    const bool interleaved = job.parallel.schedule == kInterleaved;
+    if (interleaved) job.parallel.virtual_stages = *rc::gen::inRange<std::int64_t>(2, 4);
+    job.parallel.overlap_p2p = *rc::gen::arbitrary<bool>();
+    job.strategy.accumulation = stages * *rc::gen::inRange<std::int64_t>(2, 5);
+    auto whole = std::make_shared<workload::Model>();
+    whole->layers.resize(static_cast<std::size_t>(stages * 4));
+    job.model = whole;
+    job.cluster.gpus_per_node = job.cluster.node.gpus = stages;
+    const Time sends = milliseconds(*rc::gen::inRange(0, 3));
+    const auto once = [&](const plan::Row&) { return sends; };
+    cost::PricedStep step = test::by_hand(plan::lower(job).value(), milliseconds(1), milliseconds(2), once);
+    const plan::Pipeline pipeline = plan::pipeline_of(*step.plan);
+    RC_LOG(fmt::format("{} p {} m {} v {}", name_of(plan::kPipelineSchedules, pipeline.schedule), stages,
+                       pipeline.micro_batches, pipeline.virtual_stages));
+    // Every layer another time; both copies of a stage of DualPipe the same.
+    const auto milli = [] { return milliseconds(1) * log_uniform(); };
+    std::vector<std::array<Time, 3>> of_layer(whole->layers.size());
+    for (auto& times : of_layer) times = {milli(), milli(), milli()};
+    std::vector<plan::PartTime> parts(plan::positions_of(pipeline));
+    for (std::size_t c = 0; c < step.classes.size(); ++c) {
+      cost::PricedClass& priced = step.classes[c];
+      const plan::RankClass& one = step.plan->classes[c];
+      std::vector<cost::PricedLayer> passes[4];
+      for (std::vector<cost::PricedLayer>& pass : passes) pass.resize(one.chunk.count);
+      priced.compute = Time::zero();
+      for (const plan::Part& part : one.parts) {
+        plan::PartTime& time = parts[part.position] = {};
+        for (std::size_t i = 0; i < part.count; ++i) {
+          const auto& [forward, input, weights] = of_layer[part.layer + i];
+          const std::size_t at = part.first + i;
+          const std::size_t back = one.chunk.count - 1 - at;
+          passes[0][at] = cost::PricedLayer::of(forward, 1);
+          passes[1][back] = cost::PricedLayer::of(input + weights, 1);
+          passes[2][back] = cost::PricedLayer::of(input, 1);
+          passes[3][back] = cost::PricedLayer::of(weights, 1);
+          priced.compute += forward + input + weights;
+          time.forward += forward;
+          time.backward += input + weights;
+          time.weights += weights;
+        }
+      }
+      priced.forward = std::move(passes[0]);
+      priced.backward = std::move(passes[1]);
+      priced.backward_input = std::move(passes[2]);
+      priced.backward_weights = std::move(passes[3]);
+    }
+    const answer::Timeline line = step::schedule(step).value();
+    RC_ASSERT(plan::least_step(pipeline, parts) <= line.step * (1 + 1e-9));
+    RC_ASSERT(std::abs((line.parts.step() - line.step).in(seconds)) <= 1e-9 * line.step.in(seconds));
+    RC_ASSERT(line.parts.bubble >= Time::zero());
+    // Slower sends never make it shorter (but where ranks end by themselves: they start later too), and all of
+    // everybody in turn is longer.
+    cost::PricedStep slower = step;
+    for (cost::PricedRow& row : slower.rows) row.once = row.once * 2.0;
+    const bool by_itself = pipeline.schedule == kZeroBubbleH2 || pipeline.schedule == kZeroBubbleV;
+    RC_ASSERT(by_itself || step::schedule(slower).value().step >= line.step * (1 - 1e-12));
+    Time serial;
+    for (const plan::PartTime& part : parts) serial += part.forward + part.backward;
+    serial += sends * static_cast<double>(step.rows.size());
+    RC_ASSERT(line.step <= serial * (static_cast<double>(pipeline.micro_batches) * (1 + 1e-9)));
   }));
 }
 

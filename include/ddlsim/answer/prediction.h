@@ -44,6 +44,28 @@ struct Split {
   [[nodiscard]] std::int64_t global_batch() const { return data * micro_batch * passes; }
 };
 
+/// What the fullest GPU holds (plan/memory.h): tensors, and what stands beside them.
+struct MemoryLedger {
+  DataSize weights{};
+  DataSize gradients{};
+  DataSize master{};  // fp32 copies of weights in fewer bits
+  DataSize optimizer_state{};
+  DataSize activations{};    // kept for backward
+  DataSize loss{};           // logits and their softmax
+  DataSize working{};        // gradients of activations and of one weight
+  DataSize buffers{};        // of communication
+  DataSize context{};        // CUDA, and communicators
+  DataSize slack{};          // held by the allocator
+  std::string rank;          // whose: "stage 0"
+  double micro_batches = 1;  // whose activations stand at once
+  DataSize capacity{};       // of the GPU
+
+  [[nodiscard]] DataSize tensors() const {
+    return weights + gradients + master + optimizer_state + activations + loss + working + buffers;
+  }
+  [[nodiscard]] DataSize all() const { return tensors() + context + slack; }
+};
+
 struct Prediction {
   Fidelity fidelity = Fidelity::kAnalytic;
   std::string architecture;  // where the weights live, in the words of Wang et al.
@@ -63,7 +85,8 @@ struct Prediction {
   std::pair<Time, Time> interval_90;
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;
-  DataSize memory_per_gpu{};
+  DataSize memory_per_gpu{};    // tensors: what torch.cuda.max_memory_allocated reports
+  MemoryLedger memory;          // the same and what stands beside, taken apart
   bool memory_complete = true;  // false: a lower bound
   std::optional<bool> fits;     // nothing when the bound does not decide it
   double mfu = 0;               // model FLOPs / (step time x peak); above 1 where kernels execute fewer (Winograd)

@@ -22,7 +22,17 @@ struct CaseResult {
   double error = 0;  // predicted / measured - 1
   std::pair<double, double> interval_90;
   Provenance provenance = Provenance::kAssumed;
-  std::optional<double> perfect{};  // what perfect linear scaling from the group's anchor gives
+  std::optional<double> perfect{};       // what perfect linear scaling from the group's anchor gives
+  std::string job{};                     // cases of one job are plans for it; empty: no other plan was measured
+  std::optional<double> memory_error{};  // of the bytes per GPU that the source printed: predicted / measured - 1
+};
+
+/// What choosing by predictions costs, where several plans of a job were measured: the measured time of the plan that
+/// is predicted to be fastest, over that of the fastest, minus 1.
+struct Regret {
+  std::int64_t jobs = 0;
+  double mean = 0;
+  double worst = 0;
 };
 
 struct UnsupportedCase {
@@ -49,6 +59,9 @@ struct ValidationSet {
   std::pair<double, double> time_ratio_90{1, 1};
   double coverage_90 = 0;               // share of measured values inside the 90 % interval
   std::optional<ErrorSummary> perfect;  // of perfect linear scaling, on the same rows
+  std::optional<ErrorSummary> memory;   // of memory per GPU, where a source printed it
+  double time_bias = 0;                 // mean of predicted / measured time - 1
+  std::optional<Regret> regret;
   std::vector<UnsupportedCase> unsupported;
   std::vector<CaseResult> cases;
 };

@@ -23,10 +23,12 @@
 
 namespace ddlsim::calib {
 
-/// What reports call a curve: "gemm fp16 batched", "convolution fp32", "softmax of rows from 1025".
+/// What reports call a curve: "gemm fp16 batched", "convolution fp32", "softmax of rows from 1025", "attention
+/// bf16 forward".
 [[nodiscard]] std::string name_of_curve(const hardware::GemmCurve& curve);
 [[nodiscard]] std::string name_of_curve(const hardware::ConvolutionCurve& curve);
 [[nodiscard]] std::string name_of_curve(const hardware::MemoryBoundCurve& curve);
+[[nodiscard]] std::string name_of_curve(const hardware::AttentionCurve& curve);
 
 /// What a profile says of one measured row.
 struct RowPrediction {

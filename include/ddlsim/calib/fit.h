@@ -3,6 +3,7 @@
 //   gemms            calib/gemm_fit.h
 //   convolutions     calib/convolution_fit.h
 //   memory_bound     calib/memory_bound_fit.h
+//   attention        calib/attention_fit.h
 //   launch_interval  the median of the launch rows
 // A convolution that was measured stands in the profile as it was measured, too.
 //

@@ -8,8 +8,10 @@
 // Every fifth distinct shape is held out for the report (calib/holdout.h). Of more rows than `most_rows`, that many are
 // fitted, chosen by another hash; the same rows give the same curve. The refits behind the 90 % interval keep the tiles
 // and start from the curve; of fewer than 300 rows they choose their own.
-// Source: Huber, Robust Statistics, 1981.
-// Limits: a fit knows nothing of clocks; another session is re-anchored by one factor (calib/check.h).
+// left_operand_passes and overhead_per_row are fitted for fp8 (whose rows have the cast of their left operand). Layers
+// of experts (cost::experts_time) are fitted the same way, routing_passes with them, to a grouped curve. Source: Huber,
+// Robust Statistics, 1981. Limits: a fit knows nothing of clocks; another session is re-anchored by one factor
+// (calib/check.h).
 //
 // Rows are sorted into curves by calib/fit.h; the curve is written by io/profile_file.h.
 #pragma once
@@ -20,12 +22,18 @@
 #include <vector>
 
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/error.h"
 
 namespace ddlsim::calib {
 
 struct GemmRow {
   hardware::GemmSize size;
+  Time time{};
+};
+
+struct ExpertsRow {
+  primitives::TimedExperts experts;
   Time time{};
 };
 
@@ -39,9 +47,17 @@ struct GemmFitOptions {
 [[nodiscard]] Expected<hardware::GemmCurve> fit_gemms(std::span<const GemmRow> rows, const hardware::DeviceSpec& spec,
                                                       Precision precision, const GemmFitOptions& options = {});
 
+/// A grouped curve from layers of experts. Fails as fit_gemms does.
+[[nodiscard]] Expected<hardware::GemmCurve> fit_experts(std::span<const ExpertsRow> rows,
+                                                        const hardware::DeviceSpec& spec, Precision precision,
+                                                        const GemmFitOptions& options = {});
+
 /// What a measurement of this GEMM would show: the curve's time with the overhead of its rows.
 [[nodiscard]] Time as_measured(const hardware::GemmCurve& curve, const hardware::DeviceSpec& spec,
                                const hardware::GemmSize& size);
+
+/// What the measurement adds to this GEMM.
+[[nodiscard]] Time overhead_of(const hardware::GemmCurve& curve, const hardware::GemmSize& size);
 
 /// Of this shape, whether a fit holds it out.
 [[nodiscard]] bool held_out(const hardware::GemmSize& size);

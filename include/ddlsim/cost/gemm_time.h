@@ -15,6 +15,14 @@
 // is a tile or two wide nothing reads them again from the L2, and the GEMM is bound by it (V100's batched GEMMs of
 // n <= 32 reach 5 TFLOP/s instead of 11, 340 GB/s of A). Splits tried: such that the tiles fill a quarter, half, all or
 // twice the multiprocessors; at most 64 parts, none shorter than 64.
+// left_operand_passes: where rows of fp8 were measured with the cast of their bf16 activations (its scale is looked for
+// first), as training with dynamic scales does it, element batch_count m k left_operand_passes / (memory_efficiency B)
+// is added; weights come cast, and operands of fp8 take half an element. What that cast takes for every row besides
+// (vLLM's searches rows one by one and joins them by atomics: 7 ns a row on H200) is overhead_per_row: it belongs to
+// the measurement and is in no prediction. Experts (grouped): batch_count of them with the rows that each one has, in
+// one kernel, no split; a measurement of a whole layer of experts is two of them (gate and up in one) and
+//   routing  = element routing_passes (3 routed width + 2 tokens width + (2 or 3) routed inner) / B
+// for sorting, activating and summing rows, which workload/op.h lists as kernels of their own.
 // Sources: tiles and waves: NVIDIA, Matrix Multiplication Background User's Guide (tile and wave quantisation); Yu et
 // al., Habitat, ATC 2021; Lee et al., NeuSight, ASPLOS 2025; split k: Osama et al., Stream-K, PPoPP 2023.
 // Limits: the library's heuristics are taken to be right; layouts (NN, NT, TN) and alignment are those of the rows
@@ -34,6 +42,7 @@
 #include <span>
 
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::cost {
@@ -60,9 +69,14 @@ struct GemmVariant {
 [[nodiscard]] Time gemm_time(const hardware::GemmCurve& curve, const GemmVariant& variant,
                              const hardware::DeviceSpec& spec, const hardware::GemmSize& size, DataSize moved);
 
-/// The curve for a GEMM of this precision: one of batched GEMMs for many, where there is one. Null without any.
+/// A layer of experts, forward, rows evenly shared: by a grouped curve.
+[[nodiscard]] Time experts_time(const hardware::GemmCurve& curve, const hardware::DeviceSpec& spec,
+                                const primitives::TimedExperts& experts);
+
+/// The curve for a GEMM of this precision: of experts for grouped ones, of batched GEMMs for many, where there is one;
+/// else the one there is. Null without any.
 [[nodiscard]] const hardware::GemmCurve* gemm_curve(std::span<const hardware::GemmCurve> curves, Precision precision,
-                                                    double batch_count);
+                                                    double batch_count, bool grouped = false);
 
 /// How many octaves a size lies outside the rows that a curve was fitted to, in the feature that is farthest outside:
 /// 0 inside, 1 at twice the most or half the least.

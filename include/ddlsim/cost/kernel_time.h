@@ -4,7 +4,9 @@
 //     Gemm               cost/gemm_time.h          with the curve of the precision
 //     ConvolutionShape   cost/convolution_time.h   likewise; a convolution measured at exactly this shape wins
 //     MemoryBoundKernel  cost/memory_bound_time.h  with the curve of the kind, else the element-wise one
-//     FusedAttention     nobody's data yet         as what no curve covers
+//     FusedAttention     cost/attention_time.h     likewise; in bf16 where the step's precision is fp8
+// Where the GPU's own profile has no curve of experts or of attention's backward pass, another's goes before its own of
+// plain GEMMs or of the forward pass.
 // A step of a recurrent layer is a chain of kernels that wait for each other: its gates take kRecurrentChain longer,
 // unless a curve of that kind was measured.
 // A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
@@ -68,8 +70,8 @@ struct CalibratedTimes {
   Work executed{};      // FLOPs of all layers: fewer than the model's where Winograd runs
 };
 
-/// `batch` samples; `updated` bytes read and written by the optimizer.
+/// `batch` samples; `updated` bytes read and written by the optimizer. `input`: the first layer is the model's.
 [[nodiscard]] CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration,
-                                               double batch, Precision precision, DataSize updated);
+                                               double batch, Precision precision, DataSize updated, bool input = true);
 
 }  // namespace ddlsim::cost

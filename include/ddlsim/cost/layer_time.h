@@ -39,7 +39,19 @@ struct LayerTime {
 struct LayerTimes {
   LayerTime forward{};
   LayerTime backward{};
+  LayerTime weights{};  // the part of backward that schedules which split it may put off
 };
+
+/// Whether a kernel of backward sums over samples: a weights' gradient. Nothing in a micro-batch waits for it.
+[[nodiscard]] bool is_weights_gradient(const primitives::Kernel& kernel);
+
+/// What of a layer's backward is weights' gradients: its share of the FLOPs, and how many kernels. A layer that has
+/// weights and lists no kernels: half, one of two products. What is no product (a norm's weights) stays with the rest.
+struct WeightsShare {
+  double work = 0;
+  int kernels = 0;
+};
+[[nodiscard]] WeightsShare weights_share(const workload::Layer& layer);
 
 [[nodiscard]] inline Work layer_work(const workload::Layer& layer, Pass pass, double batch) {
   return (pass == Pass::kForward ? layer.forward_work : layer.backward_work) * batch;

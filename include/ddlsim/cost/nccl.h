@@ -7,9 +7,9 @@
 //        Simple rings between nodes take 1.4 (Ampere on) or 1.9 times that latency.
 // Tree:  all_reduce only. A chain inside the node, two trees between: 2 ((n/N - 1) intra + floor(log2 N) inter) of
 //        latency; every GPU sends the size twice, every node of more than two too. Corrected by NCCL's table of size.
-//        Before Ampere two nodes take rings: NCCL's caps on a tree's channels leave it less (DGX-1 pairs over EDR measure
-//        a ring's bandwidth, bench/accuracy nccl27).
-//        One tree alone (forced; NCCL has none) makes its inner GPUs send three times the size: 2/3 of the bandwidth.
+//        Before Ampere two nodes take rings: NCCL's caps on a tree's channels leave it less (DGX-1 pairs over EDR
+//        measure a ring's bandwidth, bench/accuracy nccl27). One tree alone (forced; NCCL has none) makes its inner
+//        GPUs send three times the size: 2/3 of the bandwidth.
 // NVLS:  the switch reduces: a GPU sends and receives (1 + 1/n) size at 85 % (Hopper), 74 % (Blackwell) of its rate.
 // NVLS tree: that inside, a double tree between nodes.
 // All-to-all and send/recv go point to point, eight peers at a time.
@@ -31,7 +31,8 @@
 // - growth: 18 us (Ampere), 8 us (Hopper; taken for Blackwell) * log2(1 + size/4 MiB) for Simple. Both from
 //   ai-dynamo/aiconfigurator's A100 and H100 all_reduce, all_gather, reduce_scatter of 2-8 GPUs (NCCL 2.27).
 //   The growth holds for LL128 too, the local pass for every protocol. Between nodes it grows by 45 us more over EFA
-//   (2 x p5.48xlarge, bench/accuracy nccl04 and nccl29), by 12 us over RDMA from Hopper on (2 x 8 B200, nccl15, nccl18).
+//   (2 x p5.48xlarge, bench/accuracy nccl04 and nccl29), by 12 us over RDMA from Hopper on (2 x 8 B200, nccl15,
+//   nccl18).
 // - Wall clock: the tuner's latencies rank candidates; calls on NVLink take base + hop * local steps besides, alike for
 //   all candidates: 1.1 + 0.44 us (Ampere), -1.8 + 0.19 us (Hopper), 1.1 + 0.63 us (Blackwell), from aiconfigurator's
 //   all_reduce and all_gather of 512 B to 4 KiB on 2, 4, 8 GPUs (A100 10.0, 14.3, 22.4 us; H100 6.4, 9.5, 15.6; B200

@@ -100,7 +100,10 @@ class PricedLayers {
 struct PricedClass {
   PricedLayers forward;   // first layer first
   PricedLayers backward;  // last layer first
-  Time compute{};         // of one forward and backward pass
+  // The same in two, where the plan's schedule splits it; else empty.
+  PricedLayers backward_input{};
+  PricedLayers backward_weights{};
+  Time compute{};  // of one forward and backward pass
   Time memory{};
   Time update{};  // of the weights, on the GPU
 };

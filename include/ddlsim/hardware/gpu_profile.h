@@ -4,7 +4,8 @@
 // multiprocessors) moves the curves with it, and a profile can stand in for a GPU of the same architecture that nobody
 // measured (which the answer marks as extrapolated).
 //
-// The equation of each curve: cost/gemm_time.h, cost/convolution_time.h, cost/memory_bound_time.h. Fitted by
+// The equation of each curve: cost/gemm_time.h, cost/convolution_time.h, cost/memory_bound_time.h,
+// cost/attention_time.h. Fitted by
 // calib/fit.h; written to and read from hardware/calibration by io/profile_file.h (keys: hardware/README.md).
 #pragma once
 
@@ -81,10 +82,14 @@ struct GemmCurve {
   };
   Precision precision = Precision::kFp32;
   bool batched = false;            // of GEMMs that come many at once: libraries choose among other tiles for them
+  bool grouped = false;            // of experts, whose rows come sorted by expert to one kernel
   Time overhead{};                 // of the measurement: in every measured row, in no prediction of a step
   Time floor{};                    // of the measurement likewise: no row is measured below it
   double memory_efficiency = 0.8;  // share of the memory's bandwidth
   double left_operand_cost = 1;    // how many times as long the left operand's bytes take
+  double left_operand_passes = 0;  // over it through memory before the product: its cast to fp8
+  Time overhead_per_row{};         // of the measurement too: what its cast's search for the scale takes per row of A
+  double routing_passes = 1;       // grouped: over what sorts, activates and sums rows; of measurements, not of GEMMs
   double not_overlapped = 0.2;     // share of the shorter of computing and moving that the longer does not hide
   double prologue_steps = 8;       // what filling and emptying a tile takes, in steps of k
   double partial_wave_cost = 0.7;  // share of a last wave's empty places that costs like full ones
@@ -165,6 +170,33 @@ struct ByShape {
   }
 };
 
+/// cost/attention_time.h
+struct AttentionCurve {
+  struct Width {
+    double width = 128;        // mean of a head's key and value width
+    double rows = 128;         // of a tile: queries in the forward pass, keys in the backward pass
+    double efficiency = 0.6;   // of a multiprocessor's peak once it is full
+    double tiles_to_fill = 1;  // that a multiprocessor needs to be full
+  };
+  Precision precision = Precision::kBf16;
+  primitives::AttentionPass pass = primitives::AttentionPass::kForward;
+  /// What a way of measuring adds, beside its `MeasuringOverhead`: passes over keys and values, into a cache of them.
+  struct Overhead {
+    MeasuringOverhead adds{};
+    double copied_passes = 0;
+  };
+  std::vector<Overhead> overheads;  // in every measured row, in no prediction of a step
+  double memory_efficiency = 0.8;   // share of the memory's bandwidth
+  double not_overlapped = 0.2;      // share of the shorter of computing and moving that the longer does not hide
+  double prologue_steps = 64;       // what filling and emptying a tile takes, in keys
+  double masked_steps = 0;          // more where a mask cuts through tiles, in keys
+  double partial_wave_cost = 0.5;   // share of a last wave's empty places that costs like full ones
+  double sustained_slowdown = 0;    // as of GEMMs
+  Time slowdown_half_time{};        // likewise
+  std::vector<Width> widths;        // rising
+  CurveReport report;
+};
+
 struct GpuProfile {
   std::string id;                                          // the file's name
   std::string gpu;                                         // of hardware/gpus
@@ -173,6 +205,7 @@ struct GpuProfile {
   std::vector<ConvolutionCurve> convolutions;              // by precision
   std::vector<MeasuredConvolution> measured_convolutions;  // ByShape
   std::vector<MemoryBoundCurve> memory_bound;              // by kind, then row_from
+  std::vector<AttentionCurve> attention;                   // by precision and pass
   std::optional<Time> launch_interval;
   std::string notes;
 };

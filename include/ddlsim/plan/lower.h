@@ -17,8 +17,8 @@
 //                   backward begins with, are not gathered twice. Weights travel in 16 bits where `states` keep such a
 //                   copy, gradients in the strategy's format, or in 16 bits where states say so
 //   shard_ranks     the innermost so many replicas share; after every scatter its copies are all-reduced (HSDP)
-//   pipeline (p)    a class per stage; activations and their gradients cross in every micro-batch, over NVLink or the
-//                   network as that boundary's servers say
+//   pipeline (p)    a class per rank of the pipeline, with one stage or several parts of the model (plan/order.h);
+//                   activations and their gradients cross in every micro-batch, over NVLink or the
 //                   network as that boundary's servers say. A head that is tied to the first stage's table has a copy
 //                   on the last one, and both sum its gradients once a step
 //   offload         gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021);
@@ -34,6 +34,10 @@
 // The data-parallel degree is what the others leave: GPUs / (t c p), e of it experts' ranks. Ranks fill servers in
 // `order`, its first axis innermost: `group_along` says how many of a group share a server, and how many groups share
 // its ports.
+//
+// Stages are cut between a model's alike blocks, as many for each where that works out (what stands before the blocks
+// goes with the first, head and loss with the last); otherwise so that the heaviest, by FLOPs, is as light as possible.
+// DualPipe keeps two copies of every stage, so twice as many ranks share a gradient.
 //
 // Memory per class is lowered beside the rows (plan/memory.h), so that time and memory never disagree about who holds
 // what. Limits: layers that keep no operator (measured, fused before) are not cut; parameter servers, PEARL, priority,

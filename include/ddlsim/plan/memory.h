@@ -1,18 +1,54 @@
-// What one GPU must hold during a step.
+// What one GPU holds in a step: a ledger of tensors, from the same plan as the step's time.
 //
-// weights + gradients + optimizer state (fp32 each) + activations kept for backward (samples in flight x saved elements
-// x the precision's activation size). All-reduce and one GPU hold all of it; with parameter servers the optimizer's
-// state and the sparse embeddings live on the servers; PEARL splits the embeddings evenly over the GPUs; ZeRO over d
-// ranks leaves a rank 1/d of the states (1), of the gradients (2), of the weights (3); an offloaded optimizer keeps its
-// states on the host; a pipeline's stage holds its own layers, and activations of every micro-batch in flight.
-// Not counted: framework and CUDA context (0.5-1 GB), workspaces, fragmentation, communication buffers, weights that
-// ZeRO 3 has gathered. A model known by its features alone, or by measured times, has no activation count: `complete`
-// is false and the size is a lower bound. Used by plan/lower.h.
+// Per parameter, in bytes (plan/parallel.h, States; n = states of the optimizer, Adam's 2):
+//   states          weights  gradients  master copy  optimizer   source
+//   fp32            4        4          -            4 n         what automatic mixed precision keeps as well
+//   mixed           2        4          4            4 n         Megatron-LM with fp32 gradients (18 with Adam)
+//   mixed-16        2        2          4            4 n         ZeRO, Rajbhandari et al. 2020 (16 with Adam)
+//   fp8             3        4          4            4 n         fp8 weights beside 16-bit ones (Transformer Engine)
+//   adam-8bit       2        2          4            n           Dettmers et al. 2022
+// ZeRO over d ranks leaves a rank 1/d of master copy and optimizer (1), of the gradients (2), of the weights (3); an
+// expert's states are shared by the ranks that have it. An offloaded optimizer keeps both on the host. LoRA of rank r:
+// gradients and states of r (in + out) parameters per product of a block. Servers hold optimizer and sparse tables.
+//
+// Activations: what each operator's backward reads, once per tensor, of a micro-batch; e = 2 bytes, fp32 4:
+//   product                e input, unless another reader has kept it (queries, keys and values read one tensor)
+//   norm                   e input, 4 or 8 per row
+//   attention, several     e (queries + keys + values + output), and of its core (2 e + 1) scores: softmax, its output
+//     kernels              after dropout, a mask of bytes; where the model has no dropout e scores
+//   attention, one kernel  e (queries + keys + values + output) + 4 per row and head
+//   gelu, silu, ...        e input          product of two (swiglu)   e both
+//   dropout                1 a mask         sums, rotary, relu        nothing (relu's output is the next one's input)
+//   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation
+//   others                 e what the operator saves (workload/op.h)
+// A block of a GPT is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with
+// sequence parallelism everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted).
+// Context ranks have 1/c of all. Recomputation: selective drops the cores; full keeps a block's input, and has one
+// block whole while its backward runs. As many micro-batches stand as the schedule keeps (plan/order.h); offloaded
+// activations leave two blocks.
+//
+// The peak is over the layers of the oldest micro-batch's backward: what is kept below it, plus what the layer's own
+// backward needs: gradients of its output, input and largest weight, the head's logits in e and once more in 4 bytes
+// (softmax of the loss). A step's end may need more: 16-bit gradients once more as fp32 (FP16_Optimizer of DeepSpeed).
+// Buffers: DDP's buckets, a copy of all gradients (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a
+// split model's gradients are their own buckets); Horovod's fusion buffer; with zero 3 the gathered weights of
+// `prefetch` + 1 units and the gradients of one; what stages receive, two of each kind.
+//
+// On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
+// does not use. Not counted: workspaces of libraries, buffers of all-gathers within a tensor group (both under 1 %).
+// A model known by its features alone, or by measured times, has no activation count: `complete` is false and the size
+// a lower bound. Used by plan/lower.h.
+//
+// Worked example: Llama 3 70B's block (h 8192, 64 heads of 128, 8 of keys, inner 28672), 4096 tokens, 2 bytes, in units
+// of 64 MiB = 2 s h: norm 1, q/k/v's input 1, queries 1, keys and values 1/4, output 1, norm 1, gate and up's input 1,
+// both 7, their product 3.5: 16.75, 1072 MiB, and 1 MiB of attention's row sums.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "ddlsim/plan/parallel.h"
 #include "ddlsim/plan/strategy.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/workload/model.h"
@@ -22,28 +58,76 @@ namespace ddlsim::plan {
 struct MemoryFootprint {
   DataSize weights{};
   DataSize gradients{};
+  DataSize master{};  // fp32 copies of weights in fewer bits
   DataSize optimizer_state{};
-  DataSize activations{};
+  DataSize activations{};    // kept for backward, of all micro-batches in flight, when the sum is largest
+  DataSize loss{};           // logits and their softmax
+  DataSize working{};        // gradients of activations and of one weight
+  DataSize buffers{};        // of communication
+  double micro_batches = 0;  // in flight; parts of a rank's layers count as their share
   bool complete = true;
 
-  [[nodiscard]] DataSize total() const { return weights + gradients + optimizer_state + activations; }
+  /// Of tensors.
+  [[nodiscard]] DataSize total() const {
+    return weights + gradients + master + optimizer_state + activations + loss + working + buffers;
+  }
 };
+
+/// What of a GPU's memory no tensor has.
+struct DeviceOverhead {
+  DataSize context{};  // CUDA, and communicators
+  DataSize slack{};    // held by the allocator
+
+  [[nodiscard]] DataSize total() const { return context + slack; }
+};
+
+/// "around 400MB" with CUDA 11.7 and later, whose kernels load when they are used (pytorch/pytorch#109888).
+inline constexpr DataSize kCudaContext = megabytes(400);
+/// NCCL's buffers where a model is split: nvidia-smi's memory.used minus PyTorch's max_reserved on one of 4 or 64 GH200
+/// was 2922, 3156, 3883, 3897 MiB with the context (eth-easl/sailor@16eebd4,
+/// Planner/baselines/Aceso/aceso_validation_clariden/runtime/OPT-350/memory/csv); their middle, less the context.
+inline constexpr DataSize kCommunicators = mebibytes(3520) - kCudaContext;
+/// Of whole models: one communicator of the four that Megatron opens (data, tensor, model, world).
+inline constexpr double kOneOfCommunicators = 0.25;
+/// PyTorch's max_reserved over max_allocated: 1.03, 1.054, 1.060, 1.085 there; 1.03 to 1.08, in the middle 1.065, on
+/// 8 B200 (MooreThreads/SimuMax@4dcaae5, docs/b200). Reserved memory is in no test.
+inline constexpr double kAllocatorSlack = 0.06;
+
+[[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split);
 
 /// Of a model that is not split.
 [[nodiscard]] MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& strategy,
                                                std::int64_t gpus, std::int64_t batch, Precision precision);
 
-/// How the ranks of a split model share what they hold.
-struct Holding {
-  workload::Optimizer optimizer = workload::Optimizer::kSgdMomentum;
-  int zero = 0;
-  std::int64_t data_ranks = 1;
-  std::int64_t in_flight = 1;  // micro-batches
-  bool offloaded = false;
+/// How a rank's activations are cut, and in what format they are.
+struct ActivationCut {
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  bool sequence = false;
+  std::int64_t batch = 1;
+  Precision precision = Precision::kFp32;
 };
 
-/// Of the layers of one stage, cut as its ranks have them.
-[[nodiscard]] MemoryFootprint memory_of_stage(std::span<const workload::Layer> layers, const Holding& holding,
-                                              std::int64_t batch, Precision precision);
+/// What one layer leaves for its backward, and what that needs besides.
+struct KeptActivations {
+  DataSize always{};
+  DataSize core{};     // of attention: dropped by selective recomputation
+  DataSize loss{};     // logits and their softmax
+  DataSize working{};  // gradients of input and output
+};
+
+/// Of every layer of a whole model, as one rank has it, for one micro-batch. `layers` are not cut.
+[[nodiscard]] std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> layers,
+                                                            const ActivationCut& cut);
+
+/// Bytes of a parameter.
+struct StateSizes {
+  DataSize weight{};
+  DataSize gradient{};
+  DataSize master{};
+  DataSize optimizer{};
+};
+
+[[nodiscard]] StateSizes state_sizes(States states, workload::Optimizer optimizer);
 
 }  // namespace ddlsim::plan

@@ -9,11 +9,12 @@
 // Points in a class's pass:  begin | forward(0) ... forward(L-1) | backward(L-1) ... backward(0) | update
 // A row starts when its class has passed `ready`; what `needed` names does not begin before the row is done. With
 // `in_the_way` the class's own kernels wait from start to end (tensor-parallel reductions); else it runs beside them.
+// Where backward is split in two, rows that the update needs start after the weights' pass, others after the input's.
 //   gradient, wait-free        ready backward(l)    needed update                      all-reduce in the data group
 //   the same by priority       ready backward(l)    needed forward(l), one step later  lag 1
 //   TP reduction of a block    ready forward(l)     in the way                         all-reduce in the tensor group
 //   ZeRO-3 gather, prefetched  ready forward(l-1)   needed forward(l)                  all-gather in the data group
-//   stage boundary             ready forward(last)  needed forward(first) of the next class
+//   stage boundary             ready forward(last)  needed forward(first) of the next part's class
 //   keys around a ring         needed forward(l)    in the way, beside (c-1)/c of attention's own kernels
 //   asynchronous server        ready backward(l)    needed by nobody of this step      lag kNobodyWaits
 //
@@ -92,15 +93,26 @@ struct Chunk {
   [[nodiscard]] const workload::Layer& operator[](std::size_t i) const { return (*layers)[first + i]; }
 };
 
-/// Ranks that do the same.
+/// Layers of a class that follow each other in the model: its stage, or one of several (plan/order.h).
+struct Part {
+  std::size_t first = 0;       // of the class's chunk
+  std::size_t count = 0;       //
+  std::size_t position = 0;    // among the parts that a micro-batch goes through
+  std::size_t layer = 0;       // of the model, as it is cut: where the part begins
+  std::int64_t in_flight = 1;  // micro-batches that are kept for its backward when the class keeps the most
+};
+
+/// Ranks that do the same. Where a rank has several parts its chunk is all their layers, one part after the other.
 struct RankClass {
   std::string role;
   std::int64_t ranks = 1;
   std::int64_t stage = 0;
   double slowness = 1;  // of its GPUs, against the job's
   Chunk chunk;
-  DataSize updated{};          // read and written by the update of its weights
-  bool updates_on_gpu = true;  // false: servers or the host do, or measured layers have it among them
+  std::vector<Part> parts{};         // empty: all layers are one
+  std::int64_t weight_versions = 1;  // that it keeps (PipeDream)
+  DataSize updated{};                // read and written by the update of its weights
+  bool updates_on_gpu = true;        // false: servers or the host do, or measured layers have it among them
   MemoryFootprint memory{};
 };
 
@@ -193,6 +205,7 @@ struct StepPlan {
   std::optional<Servers> servers;
   std::int64_t micro_batches = 1;
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+  std::int64_t virtual_stages = 1;  // parts of a class, where the schedule is interleaved
   /// Whether all passes but the last are alike and send nothing, one class runs all layers, and every row is a gradient
   /// or a whole step's: then one pass stands for all.
   bool folds = true;

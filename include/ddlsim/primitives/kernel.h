@@ -8,7 +8,7 @@
 //                        weights' gradient m = out  n = in   k = r*
 //   ConvolutionShape   a convolution; `pass` says which of its three GEMMs
 //   MemoryBoundKernel  reads and writes `elements` (times the batch) and `weights` (once), with little arithmetic
-//   FusedAttention     scores, softmax and context in one kernel
+//   FusedAttention     scores, softmax and context in one kernel (flash attention), one sequence per sample
 // `times` kernels of a shape run one after another (an LSTM's steps). Timed* are what a measurement timed, batch
 // included (bench/calibrate/README.md).
 //
@@ -38,6 +38,7 @@ struct Gemm {
   std::int64_t n = 1;
   std::int64_t k = 1;
   BatchScales batch_scales = BatchScales::kM;
+  bool grouped = false;  // `batch_count` of them in one kernel that sorts rows by group: the experts of a mixture
 
   bool operator==(const Gemm&) const = default;
 };
@@ -88,10 +89,33 @@ struct MemoryBoundKernel {
   bool operator==(const MemoryBoundKernel&) const = default;
 };
 
+enum class AttentionPass { kForward, kBackward };
+
+inline constexpr Choices<AttentionPass, 2> kAttentionPasses{{
+    {"forward", AttentionPass::kForward},
+    {"backward", AttentionPass::kBackward},
+}};
+
+/// Of one sequence: who looks at whom, and how wide.
+struct AttentionShape {
+  AttentionPass pass = AttentionPass::kForward;
+  std::int64_t queries = 1;
+  std::int64_t keys = 1;
+  std::int64_t heads = 1;        // of queries
+  std::int64_t kv_heads = 1;     // of keys and values, which queries' heads share
+  std::int64_t width = 1;        // of a head's queries and keys
+  std::int64_t value_width = 1;  // of its values
+  std::int64_t window = 0;       // most keys that a query looks at; 0: all
+  bool causal = false;           // a query looks at no key after its own
+
+  auto operator<=>(const AttentionShape&) const = default;
+};
+
 /// Scores, softmax and context in one kernel that keeps the scores on the chip.
 struct FusedAttention {
   Work work{};                // per sample
   std::int64_t elements = 0;  // read and written, per sample
+  AttentionShape shape{};
 
   bool operator==(const FusedAttention&) const = default;
 };
@@ -105,6 +129,22 @@ struct Kernel {
 struct TimedConvolution {
   ConvolutionShape shape{};
   std::int64_t batch = 1;
+};
+
+struct TimedAttention {
+  AttentionShape shape{};
+  std::int64_t batch = 1;  // sequences
+};
+
+/// A mixture's experts in a forward pass, from rows in the order of their sequences to such rows again: sorted by
+/// expert, multiplied by each expert's two or three matrices, summed.
+struct TimedExperts {
+  std::int64_t tokens = 1;   // rows in and out
+  std::int64_t routed = 1;   // rows that experts work on, evenly shared among them
+  std::int64_t experts = 1;  // on the GPU
+  std::int64_t width = 1;    // of a row outside
+  std::int64_t inner = 1;    // of an expert's inside
+  bool gated = true;         // three matrices, otherwise two
 };
 
 struct TimedMemoryBound {
@@ -145,7 +185,9 @@ struct TimedOverlap {
 
 /// One measured kernel. `series` names the way of measuring: rows of a series share what it adds to every time.
 struct KernelMeasurement {
-  std::variant<Gemm, TimedConvolution, TimedMemoryBound, TimedLaunch, TimedCopy, TimedOverlap> what;
+  std::variant<Gemm, TimedConvolution, TimedMemoryBound, TimedLaunch, TimedCopy, TimedOverlap, TimedAttention,
+               TimedExperts>
+      what;
   Precision precision = Precision::kFp32;
   Time time{};
   std::string series;

@@ -10,7 +10,9 @@
 
 #include "ddlsim/answer/collective.h"
 #include "ddlsim/answer/fleet.h"
+#include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/answer/prediction.h"
+#include "ddlsim/answer/stage_partition.h"
 #include "ddlsim/answer/validation.h"
 #include "ddlsim/calib/check.h"
 #include "ddlsim/hardware/gpu_profile.h"
@@ -25,6 +27,8 @@ namespace ddlsim::report {
 [[nodiscard]] std::string render(const answer::Prediction& prediction, const std::string& title, Format format);
 [[nodiscard]] std::string render(const answer::Comparison& comparison, Format format);
 [[nodiscard]] std::string render(const answer::FleetReport& report, Format format);
+/// The best plans and their Pareto front. JSON: `ddlsim/plan/1`; settings of a plan by their paths.
+[[nodiscard]] std::string render(const answer::PlanChoice& choice, Format format);
 
 struct NamedPrediction {
   std::string name;  // empty: the model's
@@ -32,6 +36,8 @@ struct NamedPrediction {
 };
 /// One row a prediction, as text, CSV or Markdown.
 [[nodiscard]] std::string render_columns(std::span<const NamedPrediction> rows, Columns columns, Format format);
+/// Stages with replicas of their own. JSON: `ddlsim/partition/1`.
+[[nodiscard]] std::string render(const answer::PartitionChoice& choice, Format format);
 /// JSON: `ddlsim/collective/1`.
 [[nodiscard]] std::string render(const answer::CollectiveReport& report, Format format);
 /// CSV lists every case, the other formats summarise per set.

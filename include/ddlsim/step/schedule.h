@@ -28,13 +28,22 @@
 // Plans that do not fold (a model split over ranks, offloaded states) are laid out slot by slot (plan/order.h), every
 // class with its own clocks: a row in the way stops the kernels, another one occupies its group's channel, or the link
 // to the host, and holds up what needs it. The bubble is what the slowest class waits for the others. Their collectives
-// do not slow kernels beside them.
+// do not slow kernels beside them. Sums of gradients start with the last micro-batch of a part, beside what its rank
+// has left to do and beside the bubble (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages
+// wait for leaves after the input's pass, sums after the weights'. A pair of DualPipe takes both passes' kernels;
+// all-to-alls of one are hidden behind kernels of the other.
+//
+// A pipeline that never empties (PipeDream) has no slots: m micro-batches take m times the longest of
+// - a rank's kernels and what is in their way, its update too where every micro-batch has one;
+// - 1F1B's circle: all work of neighbours s to t and their sends there and back, over t - s + 1 micro-batches;
+// and at least what the busiest channel has to send: gradients are beside kernels, whose weights are another version
+// (Narayanan et al. 2019: max(compute, communication); with overlap none their sum, as their optimizer's code has it).
 // Sources: wait-free backpropagation: Zhang et al., Poseidon, USENIX ATC 2017; Shi et al., MG-WFBP, INFOCOM 2019;
-// priority: Peng et al., ByteScheduler, SOSP 2019; pipelines: Narayanan et al., SC 2021.
+// priority: Peng et al., ByteScheduler, SOSP 2019; pipelines: Narayanan et al., SC 2021, and those of plan/order.h.
 //
 // Laws (tested): critical path = step; step <= compute + launch + communication + update + input + other; one GPU
 // communicates nothing; an idle network leaves compute alone; p equal stages and m micro-batches take (m + p - 1) times
-// a stage's forward and backward, sends apart.
+// a stage's forward and backward, sends apart, and other schedules what plan/order.h says.
 // Limits: all GPUs of a class are alike and start together; one stream of kernels; kernels do not slow collectives; no
 // contention under priority or parameter servers, nor among GPUs of two speeds.
 //

@@ -50,6 +50,10 @@ struct SettingInfo {
 /// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default.
 [[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated);
 
+/// The same with a model that is in no catalog; `model` need not be among the settings.
+[[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated,
+                                         std::shared_ptr<const workload::Model> model);
+
 /// A scenario without a model, for questions about the cluster alone. Needs `node`; settings of a model are passed
 /// over, those of a job do no harm.
 [[nodiscard]] Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated);

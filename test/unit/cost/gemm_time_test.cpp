@@ -119,3 +119,39 @@ TEST_CASE("gemm time: octaves outside the rows fitted", "[unit][cost]") {
   CHECK(outside(report, {1, 2048, 7, 16384}) == Approx(2));
   CHECK(outside(CurveReport{}, {1, 1, 1, 1}) == 0);
 }
+
+TEST_CASE("gemm time: fp8 with the cast of its left operand", "[unit][cost]") {
+  GemmCurve curve = plain();
+  curve.precision = Precision::kFp8;
+  // Operands of one byte, a result of two: 128 x 1000 + 1000 x 128 + 2 x 128 x 128 B at 1 GB/s; computing 32.768 us.
+  const DeviceSpec device = spec(4, 4, 1);
+  const double moved = 256 + 32.768;
+  CHECK(gemm_time(curve, device, {1, 128, 128, 1000}, bytes(2)).in(microseconds) == Approx(moved + 0.5 * 32.768));
+  curve.left_operand_passes = 2.5;  // of 2 B x 128 x 1000
+  CHECK(gemm_time(curve, device, {1, 128, 128, 1000}, bytes(2)).in(microseconds) == Approx(moved + 0.5 * 32.768 + 640));
+}
+
+TEST_CASE("gemm time: a layer of experts is two grouped products and its routing", "[unit][cost]") {
+  GemmCurve curve = plain();
+  curve.precision = Precision::kBf16;
+  curve.grouped = true;
+  curve.routing_passes = 2;
+  curve.not_overlapped = 0;
+  const DeviceSpec device = spec(4, 4, 1e6);
+  // 512 rows on 4 experts: 4 x (128 x 256 x 64) in 4 tiles two times over, then 4 x (128 x 64 x 128) in 4 tiles.
+  const primitives::TimedExperts layer{.tokens = 256, .routed = 512, .experts = 4, .width = 64, .inner = 128};
+  const double routing = 2 * 2 * (3 * 512 * 64 + 2 * 256 * 64 + 3 * 512 * 128) / 1e15 * 1e6;
+  CHECK(experts_time(curve, device, layer).in(microseconds) == Approx((2 * 64 + 128) * 0.032768 + routing));
+  // More experts than rows: those without a row are not read.
+  CHECK(experts_time(curve, device, {.tokens = 1, .routed = 2, .experts = 64, .width = 64, .inner = 128}) ==
+        experts_time(curve, device, {.tokens = 1, .routed = 2, .experts = 2, .width = 64, .inner = 128}));
+}
+
+TEST_CASE("gemm time: the curve of experts is for grouped products alone", "[unit][cost]") {
+  std::vector<GemmCurve> curves{plain(), plain()};
+  curves[0].grouped = true;
+  CHECK(gemm_curve(curves, Precision::kFp32, 8, true) == &curves[0]);
+  CHECK(gemm_curve(curves, Precision::kFp32, 8) == &curves[1]);
+  CHECK(gemm_curve(std::span(curves).first(1), Precision::kFp32, 8) == nullptr);
+  CHECK(gemm_curve(std::span(curves).last(1), Precision::kFp32, 8, true) == &curves[1]);
+}

@@ -152,6 +152,65 @@ TEST_CASE("kernel time: twice every rate halves every time", "[unit][cost]") {
   CHECK(at(slow) / at(fast) == Approx(2).epsilon(1e-6));
 }
 
+TEST_CASE("kernel time: experts take another GPU's curve of experts before their own of plain products",
+          "[unit][cost]") {
+  hardware::GpuProfile own;
+  hardware::GemmCurve curve;
+  curve.precision = Precision::kBf16;
+  curve.prologue_steps = 0;
+  curve.not_overlapped = 0;
+  curve.tiles = {{128, 128, 1, 1}};
+  own.gemms.push_back(curve);
+  hardware::GpuProfile other;
+  curve.grouped = true;
+  curve.tiles[0].efficiency = 0.5;
+  other.gemms.push_back(curve);
+  Calibration both = calibration(own);
+  both.profiles.push_back({&other, true});
+  both.gpu.memory_bandwidth = gigabytes_per_second(1e6);
+  const auto model = model_of(workload::Experts{.experts = 10, .active = 1, .width = 128, .gated = false}, {1280, 128});
+  // Two products of 10 tiles on ten multiprocessors, 128 steps of k at half of 4 TFLOP/s.
+  const double product = 128 * 2 * 128 * 128 / 2e12 * 1e6;
+  const auto forward = [&](const Calibration& by) {
+    return calibrated_times(model.layers, by, 1, Precision::kBf16, DataSize::zero()).layers[0].forward.compute;
+  };
+  CHECK(forward(both).in(microseconds) == Approx(2 * product));
+  both.profiles.pop_back();
+  CHECK(forward(both).in(microseconds) == Approx(product));
+}
+
+TEST_CASE("kernel time: attention by its curve; fp8 keeps it in bf16", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::AttentionCurve curve;
+  curve.not_overlapped = 0;
+  curve.prologue_steps = 0;
+  curve.widths = {{64, 128, 0.5, 1}};
+  curve.report.interval = {0.9, 1.2};
+  known.attention.push_back(curve);
+  Calibration by = calibration(known);
+  by.gpu.memory_bandwidth = gigabytes_per_second(1e6);
+  const auto model = model_of(workload::GroupedAttention{.heads = 10, .width = 64}, {128, 640});
+  // Ten tiles on ten multiprocessors: 2 x 128 x 128 FLOP at half of 4 TFLOP/s, for 128 keys.
+  const double forward = 128 * 2 * 128 * 128 / 2e12 * 1e6;
+  for (const Precision precision : {Precision::kBf16, Precision::kFp8}) {
+    const CalibratedTimes times = calibrated_times(model.layers, by, 1, precision, DataSize::zero());
+    CHECK(times.layers[0].forward.total().in(microseconds) == Approx(forward));
+    CHECK(times.layers[0].backward.total().in(microseconds) == Approx(2.5 * 1.12 * forward));
+    // Nobody measured the backward pass.
+    CHECK(times.measured.in(microseconds) == Approx(forward));
+    CHECK(times.extrapolated.in(microseconds) == Approx(2.5 * 1.12 * forward));
+  }
+  // Another GPU's backward curve is nearer to it than the forward curve.
+  hardware::GpuProfile other;
+  curve.pass = primitives::AttentionPass::kBackward;
+  curve.widths[0].efficiency = 0.25;
+  other.attention.push_back(curve);
+  by.profiles.push_back({&other, true});
+  const CalibratedTimes times = calibrated_times(model.layers, by, 1, Precision::kBf16, DataSize::zero());
+  CHECK(times.layers[0].backward.total().in(microseconds) == Approx(2.5 * 2 * forward));
+  CHECK(times.extrapolated == times.layers[0].backward.total());
+}
+
 TEST_CASE("kernel time: a shape that comes again costs the same, in a model of more shapes than are remembered",
           "[unit][cost]") {
   const hardware::GpuProfile known = profile();

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "catalog.h"
+#include "ddlsim/cost/nccl.h"
 #include "ddlsim/plan/lower.h"
 
 using namespace ddlsim;
@@ -24,4 +25,26 @@ TEST_CASE("price: what a running collective takes from its GPU", "[unit][cost]")
   // 12 channels of a mesh on 80 multiprocessors.
   CHECK(step.sm_share == Approx(12.0 / 80));
   CHECK(step.groups.front()->communicator().gpus == 8);
+}
+
+TEST_CASE("price: groups side by side have ports of their own, or a part of one", "[unit][cost]") {
+  // Eight ports of 25 GB/s, TCP at 4 GB/s each at most. Alone a group has 32 GB/s, and 4 on one way; so has each of
+  // eight groups on its port; two have four ports each. Of four ports eight groups have half of one each.
+  plan::Job job;
+  job.cluster.node = catalog().node("dgx-a100").value();
+  job.cluster.nodes = 2;
+  job.cluster.gpus_per_node = 8;
+  const auto rates = [&](std::int64_t siblings) {
+    const plan::RankGroup group{.ranks = 16 / siblings, .nodes = 2, .siblings = siblings};
+    return cost::effective_rates(cost::communicator_of(job, group), {});
+  };
+  CHECK(rates(1).inter.in(gigabytes_per_second) == Approx(32));
+  CHECK(rates(1).port.in(gigabytes_per_second) == Approx(4));
+  CHECK(rates(8).inter.in(gigabytes_per_second) == Approx(4));
+  CHECK(rates(8).port.in(gigabytes_per_second) == Approx(4));
+  CHECK(rates(2).inter.in(gigabytes_per_second) == Approx(16));
+  CHECK(rates(2).port.in(gigabytes_per_second) == Approx(4));
+  job.cluster.node.network_ports = 4;
+  CHECK(rates(8).inter.in(gigabytes_per_second) == Approx(2));
+  CHECK(rates(8).port.in(gigabytes_per_second) == Approx(2));
 }

@@ -160,6 +160,12 @@ TEST_CASE("launch: the list that Megatron prints, and YAML", "[unit][io][launch]
       "using world size: 64\n[rank0]: ------------------------ arguments ------------------------\n"
       "  add_bias_linear ................................. False\n"
       "  bf16 ............................................ True\n"
+      "  data_parallel_sharding_strategy ................. no_shard\n"
+      "  expert_tensor_parallel_size ..................... 8\n"
+      "  fp8_e4m3 ........................................ False\n"
+      "  hybrid_attention_ratio .......................... 0.0\n"
+      "  optimizer_offload_fraction ...................... 1.0\n"
+      "  use_distributed_optimizer ....................... True\n"
       "  data_parallel_size .............................. 4\n"
       "  fp16 ............................................ False\n"
       "  global_batch_size ............................... 256\n"
@@ -174,6 +180,9 @@ TEST_CASE("launch: the list that Megatron prints, and YAML", "[unit][io][launch]
   CHECK(value(launch, "parallel.pipeline") == "2");
   CHECK(value(launch, "parallel.data") == "4");
   CHECK(value(launch, "parallel.recompute") == "-");
+  // What the list has where nobody stated anything changes nothing.
+  CHECK(value(launch, "parallel.zero") == "1");
+  CHECK(left_out(launch).empty());
   CHECK(value(launch, "precision") == "bf16");
   CHECK(value(launch, "nodes") == "?");
   CHECK(launch.passed_by > 0);

@@ -98,6 +98,33 @@ TEST_CASE("kernel file: every op, in either format") {
   CHECK_FALSE(lines->rows[2].left_out);
 }
 
+TEST_CASE("kernel file: attention and experts") {
+  const auto read = csv(
+      "op,gpu,precision,pass,batch,queries,keys,heads,kv_heads,width,value_width,window,causal,tokens,routed,experts,"
+      "inner,gated,time_us\n"
+      "attention,t4,bf16,backward,2,512,1024,32,8,128,64,256,1,,,,,,50\n"
+      "attention,t4,bf16,forward,1,512,,16,,64,,,,,,,,,50\n"
+      "experts,t4,bf16,,,,,,,4096,,,,1024,2048,8,14336,0,90\n");
+  REQUIRE(read.has_value());
+  const auto& attention = std::get<primitives::TimedAttention>(read->rows[0].what);
+  CHECK(attention.batch == 2);
+  CHECK(attention.shape ==
+        primitives::AttentionShape{primitives::AttentionPass::kBackward, 512, 1024, 32, 8, 128, 64, 256, true});
+  CHECK(std::get<primitives::TimedAttention>(read->rows[1].what).shape ==
+        primitives::AttentionShape{primitives::AttentionPass::kForward, 512, 512, 16, 16, 64, 64, 0, false});
+  const auto& experts = std::get<primitives::TimedExperts>(read->rows[2].what);
+  CHECK(experts.routed == 2048);
+  CHECK(experts.inner == 14336);
+  CHECK_FALSE(experts.gated);
+  const std::string header = "op,gpu,precision,pass,batch,queries,heads,kv_heads,width,time_us\n";
+  CHECK(fault(csv(header + "attention,t4,bf16,forward,1,512,6,4,64,1\n")) == "2:35 4 kv_heads do not divide 6 heads");
+  CHECK(fault(csv(header + "attention,t4,bf16,forward,1,,6,2,64,1\n")) ==
+        "2:29 'queries' is missing, and 'attention' needs it");
+  CHECK(fault(csv(header + "attention,t4,bf16,sideways,1,8,6,2,64,1\n")).rfind("2:19", 0) == 0);
+  CHECK(fault(csv(header + "attention,t4,,forward,1,8,6,2,64,1\n")) ==
+        "2:14 'precision' is missing, and 'attention' needs it");
+}
+
 TEST_CASE("kernel file: faults of CSV have a place") {
   const std::string header = "op,gpu,kind,bytes,row,time_us\n";
   CHECK(fault(csv("")) == "1:1 the file is empty");

@@ -105,6 +105,53 @@ TEST_CASE("profile file: every value arrives") {
   CHECK(write_profile(*read(write_profile(*profile))) == write_profile(*profile));
 }
 
+namespace {
+
+const std::string kAttention =
+    "attention:\n"
+    "  - precision: bf16\n"
+    "    pass: backward\n"
+    "    overheads: [{series: a, overhead: 8 us, floor: 12 us, copied_passes: 2}, {overhead: 1 us, floor: 2 us}]\n"
+    "    memory_efficiency: 0.8\n"
+    "    not_overlapped: 0.2\n"
+    "    prologue_steps: 100\n"
+    "    masked_steps: 17\n"
+    "    partial_wave_cost: 0.9\n"
+    "    sustained_slowdown: 0.1\n"
+    "    slowdown_half_time: 9 ms\n"
+    "    widths: [{width: 64, rows: 128, efficiency: 0.5, tiles_to_fill: 1}, {width: 128, rows: 64, efficiency: 0.7, "
+    "tiles_to_fill: 2}]\n"
+    "    report: {measured: x, fitted: 8, held_out: 2, mean: 0.1, median: 0.1, p95: 0.2, worst: 0.3, bias: -0.1, "
+    "interval: [0.9, 1.1], coverage: 0.5}\n";
+
+}  // namespace
+
+TEST_CASE("profile file: attention") {
+  const auto profile = read(kHead + kAttention);
+  REQUIRE(profile.has_value());
+  REQUIRE(profile->attention.size() == 1);
+  const hardware::AttentionCurve& curve = profile->attention[0];
+  CHECK(curve.pass == primitives::AttentionPass::kBackward);
+  REQUIRE(curve.overheads.size() == 2);
+  CHECK(curve.overheads[0].adds.series == "a");
+  CHECK(curve.overheads[0].copied_passes == 2);
+  CHECK(curve.overheads[1].adds.floor == microseconds(2));
+  CHECK(curve.overheads[1].copied_passes == 0);
+  CHECK(curve.masked_steps == 17);
+  CHECK(curve.slowdown_half_time == milliseconds(9));
+  REQUIRE(curve.widths.size() == 2);
+  CHECK(curve.widths[1].rows == 64);
+  CHECK(curve.widths[1].tiles_to_fill == 2);
+  CHECK(write_profile(*read(write_profile(*profile))) == write_profile(*profile));
+  const auto with = [](const char* from, const char* to) { return fault(kHead + replaced(kAttention, from, to)); };
+  CHECK(with("width: 128", "width: 64") == "15:73 widths rise");
+  CHECK(with("backward", "sideways") == "6:11 unknown pass 'sideways'");
+  CHECK(with("efficiency: 0.5", "efficiency: 0").substr(0, 3) == "15:");
+  CHECK(with("9 ms", "9").substr(0, 3) == "14:");
+  CHECK(fault(kHead + kAttention + kAttention.substr(kAttention.find("  - "))) ==
+        "17:5 a second curve for the same thing");
+}
+
 TEST_CASE("profile file: faults have a place") {
   CHECK(fault(kHead + kMemoryBound) == "none");
   CHECK(fault("gpu: t4\n") == "1:1 a calibration file needs the key 'calibration'");

@@ -379,7 +379,8 @@ TEST_CASE("lower: micro-batches in flight count in memory", "[unit][plan]") {
 TEST_CASE("lower: every stage needs a layer", "[unit][plan]") {
   Job job = job_of(model_of({1, 1}), 1, 4);
   job.parallel.pipeline = 4;
-  CHECK(refused(job).message == "stage 0 has no layer");
+  CHECK(refused(job).message == "4 stages of 2 layers");
+  CHECK(refused(job).notes == std::vector<std::string>{"every stage needs a layer: at most 2"});
   job = job_of(model_of({1, 1, 1, 1}), 1, 4);
   job.parallel.pipeline = 2;
   job.parallel.cuts = {3};

@@ -216,3 +216,52 @@ TEST_CASE("lower: one process shares out its batch and weights", "[unit][plan]")
   job.parallel.tensor = 2;
   CHECK(refused(job).code == ErrorCode::kUnsupported);
 }
+
+TEST_CASE("lower: ranks of a group have its number in common", "[unit][plan]") {
+  // 16 ranks: tensor 2, context 2, expert 2, data 2. A rank is t + 2 (c + 2 (e + 2 d)).
+  const Grid grid{.along = {2, 2, 2, 2, 1}, .gpus_per_node = 8};
+  const auto members = [&](GroupRole role, std::int64_t ranks) {
+    std::vector<std::int64_t> found;
+    for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+      if (group_number(grid, {.role = role, .ranks = ranks}, rank) ==
+          group_number(grid, {.role = role, .ranks = ranks}, 5)) {
+        found.push_back(rank);
+      }
+    }
+    return found;
+  };
+  using Ranks = std::vector<std::int64_t>;
+  CHECK(members(GroupRole::kTensor, 2) == Ranks{4, 5});  // 5 is t 1, c 0, e 1, d 0
+  CHECK(members(GroupRole::kContext, 2) == Ranks{5, 7});
+  CHECK(members(GroupRole::kExperts, 2) == Ranks{1, 5});
+  CHECK(members(GroupRole::kExpertGradients, 4) == Ranks{5, 7, 13, 15});
+  CHECK(members(GroupRole::kGradients, 8) == Ranks{1, 3, 5, 7, 9, 11, 13, 15});
+  // Shards over the innermost four replicas (context and expert), copies over data.
+  CHECK(members(GroupRole::kShards, 4) == Ranks{1, 3, 5, 7});
+  CHECK(members(GroupRole::kCopies, 2) == Ranks{5, 13});
+}
+
+TEST_CASE("lower: a head that is tied to the first stage's table has a copy on the last", "[unit][plan]") {
+  using namespace workload;
+  auto model = *decoder(2);
+  model.layers[model.layers.size() - 2] =
+      made_layer(Linear{.out = 1000, .bias = false, .tied = true}, {32, 512}, "head");
+  Job job = job_on(test::model_of(model.layers, "tied"), 1, 2);
+  CHECK(lower(job).value().layer(0, 30).parameters.empty());
+  job.parallel.pipeline = 2;
+  const StepPlan plan = lower(job).value();
+  std::vector<Row> sums;
+  std::copy_if(plan.rows.begin(), plan.rows.end(), std::back_inserter(sums),
+               [](const Row& row) { return row.op == CollectiveOp::kAllReduce; });
+  REQUIRE(sums.size() == 2);
+  for (const Row& row : sums) {
+    CHECK(row.size.in(bytes) == 4 * 512'000);
+    CHECK(row.ready == backward(0));
+    CHECK(row.needed == kUpdate);
+    CHECK_FALSE(row.every_pass);
+    CHECK(plan.groups[row.group].ranks == 2);
+  }
+  CHECK(sums[0].rank_class == 0);
+  CHECK(sums[1].rank_class == 1);
+  CHECK(plan.layer(1, plan.classes[1].chunk.count - 2).parameters == std::vector<std::int64_t>{512'000});
+}

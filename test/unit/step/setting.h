@@ -165,14 +165,17 @@ inline answer::Timeline scheduled(const workload::Model& model, const std::vecto
 /// What a row costs by itself.
 using Once = std::function<Time(const plan::Row&)>;
 
-/// A plan with prices by hand: every layer of a class takes the same.
-inline cost::PricedStep by_hand(plan::StepPlan plan, Time forward, Time backward, const Once& once) {
+/// A plan with prices by hand: every layer of a class takes the same. `weights` is a part of `backward`.
+inline cost::PricedStep by_hand(plan::StepPlan plan, Time forward, Time backward, const Once& once,
+                                Time weights = Time::zero()) {
   cost::PricedStep step;
   for (const plan::RankClass& one : plan.classes) {
     const auto count = static_cast<double>(one.chunk.count);
     cost::PricedClass priced;
     priced.forward = std::vector(one.chunk.count, cost::PricedLayer::of(forward, 1));
     priced.backward = std::vector(one.chunk.count, cost::PricedLayer::of(backward, 1));
+    priced.backward_input = std::vector(one.chunk.count, cost::PricedLayer::of(backward - weights, 1));
+    priced.backward_weights = std::vector(one.chunk.count, cost::PricedLayer::of(weights, 1));
     priced.compute = (forward + backward) * count;
     step.classes.push_back(std::move(priced));
   }

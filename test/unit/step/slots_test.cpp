@@ -207,3 +207,49 @@ TEST_CASE("slots: input that takes longer than the step is exposed; all wait for
   step.wait_for_slowest = 0.1;  // of the 12 ms that a stage computes
   CHECK(ms(laid(step)) == Approx(16.2));
 }
+
+TEST_CASE("slots: what runs beside its own layer's kernels holds up by the rest alone", "[unit][step]") {
+  // Two layers, F 1 ms and B 2 ms each: 6 ms, and a row of 1 ms after the first's forward.
+  plan::StepPlan plan = plan::lower(job_of(layers(2), 1)).value();
+  plan.folds = false;
+  const plan::Point at{Moment::kForward, 0};
+  plan.rows = {{.ready = at, .needed = at, .in_the_way = true, .every_pass = true}};
+  const auto step_with = [&](Time hidden) {
+    cost::PricedStep step = by_hand(plan, kF, kB, [](const Row&) { return milliseconds(1); });
+    step.rows[0].hidden = hidden;
+    return laid(step);
+  };
+  CHECK(ms(step_with(Time::zero())) == Approx(7));
+  CHECK(ms(step_with(milliseconds(0.75))) == Approx(6.25));
+  CHECK(step_with(milliseconds(0.75)).parts.communication_exposed.in(milliseconds) == Approx(0.25));
+  CHECK(step_with(milliseconds(0.75)).parts.communication.in(milliseconds) == Approx(1));
+  CHECK(ms(step_with(milliseconds(5))) == Approx(6));
+}
+
+TEST_CASE("slots: a row that comes after another", "[unit][step]") {
+  // B1 ends at 4: a scatter 4..5, the copies' sum of 2 ms on a channel of its own 5..7; alone it would be 4..6.
+  plan::StepPlan plan = plan::lower(job_of(layers(2), 1)).value();
+  plan.folds = false;
+  plan.groups.push_back({.role = plan::GroupRole::kCopies});
+  const plan::Point ready{Moment::kBackward, 1};
+  const plan::Point needed{Moment::kUpdate, 0};
+  plan.rows = {{.op = CollectiveOp::kReduceScatter, .ready = ready, .needed = needed, .every_pass = true},
+               {.ready = ready, .needed = needed, .after = 0, .group = 1, .every_pass = true}};
+  const auto once = [](const Row& row) { return milliseconds(row.op == CollectiveOp::kAllReduce ? 2 : 1); };
+  CHECK(ms(laid(by_hand(plan, kF, kB, once))) == Approx(7));
+  plan.rows[1].after = plan::kNoRow;
+  CHECK(ms(laid(by_hand(plan, kF, kB, once))) == Approx(6));
+}
+
+TEST_CASE("slots: weights that were updated are gathered beside the first forward pass", "[unit][step]") {
+  // Two layers, two passes; 3 ms from the start on: F0 0..1, F1 3..4, B 4..8, F 8..10, B 10..14.
+  plan::Job job = job_of(layers(2), 1);
+  job.strategy.accumulation = std::int64_t{2};
+  plan::StepPlan plan = plan::lower(job).value();
+  plan.folds = false;
+  plan.rows = {{.op = CollectiveOp::kAllGather, .ready = {Moment::kBegin, 0}, .needed = {Moment::kForward, 1}}};
+  const answer::Timeline line = laid(by_hand(plan, kF, kB, [](const Row&) { return milliseconds(3); }));
+  CHECK(ms(line) == Approx(14));
+  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(2));
+  CHECK(line.parts.communication.in(milliseconds) == Approx(3));
+}

@@ -62,4 +62,13 @@ TEST_CASE("fusion: attention keeps its scores on the chip", "[unit][workload]") 
   CHECK(layer.saved_elements == 128 * 768);
   CHECK(layer.backward_work / layer.forward_work == Approx(2.5));
   CHECK(layer.forward_kernels == 1);
+  REQUIRE(layer.backward.size() == 1);
+  const auto& kernel = std::get<primitives::FusedAttention>(layer.backward[0].shape);
+  CHECK(kernel.shape == primitives::AttentionShape{.pass = primitives::AttentionPass::kBackward,
+                                                   .queries = 128,
+                                                   .keys = 128,
+                                                   .heads = 12,
+                                                   .kv_heads = 12,
+                                                   .width = 64,
+                                                   .value_width = 64});
 }

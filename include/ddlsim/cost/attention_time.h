@@ -1,0 +1,69 @@
+// Flash attention on a GPU: tiles of queries that go over the keys, waves, masks, memory.
+//
+// A multiprocessor takes a tile of M queries of one head and goes over the keys that they look at; the scores stay on
+// the chip. Of a sequence of q queries and k keys, R = ceil(q / M) tiles per head:
+//   time     = slow(max(compute, move) + not_overlapped min(compute, move))
+//   compute  = u max(f (mean + prologue_steps), r (longest + prologue_steps))
+//   u        = 2 M (a d + b v) / (efficiency P / S)      one key of one tile; P peak, S multiprocessors
+//   f        = p max(ceil(x), r) + (1 - p) max(x, r)     tiles in a row; p partial_wave_cost, r tiles_to_fill
+//   x        = batch heads R / S                         tiles per multiprocessor
+//   keys that tile i looks at: k; causal: min(k, (i + 1) M + k - q); with a window w: at most w + M of them; masked
+//   tiles take masked_steps more. mean and longest are over the tiles.
+//   move     = bytes of queries, keys, values and output (backward: of their gradients too) / (memory_efficiency B)
+//   slow     as in cost/gemm_time.h
+// d, v: widths of a head's keys and values; forward a = b = 1. Backward, tiles are of keys and go over the queries, and
+// make the scores again and four more products: a = 3, b = 2 (Dao et al.).
+// efficiency, r and M are those of the width (d + v) / 2; between two measured widths efficiency and r are taken in
+// proportion to the width's logarithm and M is the nearer one's; outside, the nearest width's.
+// Where no profile has a backward curve, the forward curve answers, u kBackwardSlowdown times as long.
+// Sources: Dao et al., FlashAttention (2022); Dao, FlashAttention-2 (2023), 3.3 (tiles over queries forward, over keys
+// backward; causal tiles skip keys); Shah et al., FlashAttention-3 (2024).
+// Where a kernel has other FLOPs than its shape's (a step of ring attention, a last chunk that is shorter), its time is
+// in proportion to them.
+// Limits: one kernel for all sizes (a library may split keys over tiles where queries are few, as in decoding, which is
+// no training step); dropout, biases and sequences of unlike lengths in one batch are not told apart.
+//
+// Worked example: 256 queries, causal, one head of width 64, one sequence; M = 128, efficiency 1, r = 1, prologue_steps
+// 0, masked_steps 0, p = 1, not_overlapped 0; 2 multiprocessors, 2 TFLOP/s. Tiles look at 128 and 256 keys: mean 192,
+// longest 256. u = 2 * 128 * 128 / 1e12 s = 32.768 ns; x = 1, f = 1; compute = 256 u = 8.389 us.
+//
+// Fitted by calib/attention_fit.h, read from hardware/calibration by io/profile_file.h.
+#pragma once
+
+#include <span>
+
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/primitives/kernel.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::cost {
+
+/// How many times as long a FLOP takes in the backward pass as in the forward pass, where no backward pass was
+/// measured. FlashAttention-2's kernels, which run on every GPU since Ampere: median of the ten shapes that
+/// cudnn-frontend's benchmark (NVIDIA/cudnn-frontend @ 0b1577c) times on H200 with PyTorch's flash backend in both
+/// passes: 1.05 to 1.25.
+inline constexpr double kBackwardSlowdown = 1.12;
+
+/// Pairs of a query and a key of one head that look at each other.
+[[nodiscard]] double attention_pairs(const primitives::AttentionShape& shape);
+
+/// FLOPs of `batch` sequences: 2 (a d + b v) per pair and head.
+[[nodiscard]] Work attention_work(const primitives::AttentionShape& shape, double batch);
+
+/// What it has to read and write: queries, keys, values, output, and their gradients in the backward pass.
+[[nodiscard]] DataSize attention_traffic(const primitives::AttentionShape& shape, double batch, DataSize element);
+
+/// The GPU's time, the overhead of measurements apart. Requires sizes of at least 1 and a curve with widths. A forward
+/// curve asked for a backward pass answers with kBackwardSlowdown.
+[[nodiscard]] Time attention_time(const hardware::AttentionCurve& curve, const hardware::DeviceSpec& spec,
+                                  const primitives::AttentionShape& shape, double batch, DataSize element);
+
+/// The curve for a pass. Null without any.
+[[nodiscard]] const hardware::AttentionCurve* attention_curve(std::span<const hardware::AttentionCurve> curves,
+                                                              Precision precision, primitives::AttentionPass pass);
+
+/// Octaves outside the rows that the curve was fitted to, in the feature that is farthest outside.
+[[nodiscard]] double outside(const hardware::CurveReport& report, const primitives::AttentionShape& shape,
+                             double batch);
+
+}  // namespace ddlsim::cost

@@ -1,0 +1,210 @@
+// What operators keep for their backward: rules and sources in plan/memory.h.
+#include <algorithm>
+#include <variant>
+
+#include "ddlsim/plan/memory.h"
+
+namespace ddlsim::plan {
+namespace {
+
+namespace wl = ddlsim::workload;
+
+double elements_in(const wl::Shape& shape) {
+  double all = 1;
+  for (const std::int64_t size : shape) all *= static_cast<double>(size);
+  return all;
+}
+
+double rows_in(const wl::Shape& shape) {
+  return shape.empty() || shape.back() == 0 ? 1 : elements_in(shape) / static_cast<double>(shape.back());
+}
+
+/// A model file's word, and what importers call it.
+bool is_dropout(const wl::Layer& layer) { return layer.name.find("dropout") != std::string::npos; }
+
+/// Follows a list of layers and knows which tensor is a part, which whole, and which somebody has kept already.
+class Keeper {
+ public:
+  /// `drops`: probabilities of attention are dropped at random, as other layers' outputs are.
+  Keeper(const ActivationCut& cut, bool drops)
+      : element_(activation_size(cut.precision).in(bytes)),
+        batch_(static_cast<double>(cut.batch)),
+        tensor_(static_cast<double>(cut.tensor)),
+        rows_(1.0 / static_cast<double>(cut.context)),
+        whole_(cut.sequence ? rows_ / tensor_ : rows_),
+        part_(rows_ / tensor_),
+        drops_(drops) {}
+
+  KeptActivations next(const wl::Layer& layer, const wl::Layer* after) {
+    kept_ = {};
+    layer_ = &layer;
+    after_ = after;
+    if (!layer.op || layer.measured) {
+      always(element_ * static_cast<double>(layer.saved_elements) * rows_);
+      return kept_;
+    }
+    const bool was_kept = std::exchange(output_kept_, false);
+    std::visit([&](const auto& op) { keep(op, was_kept); }, *layer.op);
+    return kept_;
+  }
+
+ private:
+  void always(double size) { kept_.always += bytes(size * batch_); }
+  void working(double in_share, double out_share) {
+    kept_.working =
+        bytes(element_ * batch_ *
+              (elements_in(layer_->in) * in_share + static_cast<double>(layer_->output_elements) * out_share));
+  }
+  [[nodiscard]] bool reads_part() const {
+    return parted_ && used_ && !layer_->in.empty() && layer_->in.back() == width_;
+  }
+  /// Of a tensor that is as the last product or attention left it.
+  [[nodiscard]] double share() const {
+    return parted_ && !layer_->in.empty() && layer_->in.back() == width_ ? part_ : whole_;
+  }
+
+  void keep(const wl::Linear& op, bool was_kept) {
+    const double in = elements_in(layer_->in);
+    if (reads_part()) {
+      if (!was_kept) always(element_ * in * part_);
+      parted_ = false;
+      working(part_, whole_);
+      return;
+    }
+    // Products that read one tensor keep it once.
+    if (!was_kept && std::find(sources_.begin(), sources_.end(), in) == sources_.end()) {
+      always(element_ * in * whole_);
+      sources_.push_back(in);
+    }
+    parted_ = true;
+    used_ = false;
+    width_ = op.out;
+    working(whole_, part_);
+    if (ends_in_loss()) {
+      // Gradients of the logits take the place of the logits.
+      kept_.loss = bytes(batch_ * static_cast<double>(layer_->output_elements) * part_ * (element_ + 4));
+      working(whole_, 0);
+    }
+  }
+  /// Whether a softmax over what this product makes is a loss, and no choice of experts.
+  [[nodiscard]] bool ends_in_loss() const {
+    const auto* softmax = after_ != nullptr && after_->op ? std::get_if<wl::Pointwise>(&*after_->op) : nullptr;
+    return softmax != nullptr && softmax->over_rows &&
+           static_cast<double>(layer_->output_elements) > elements_in(layer_->in);
+  }
+
+  void keep(const wl::RmsNorm&, bool) { keep_norm(4); }
+  void keep(const wl::LayerNorm&, bool) { keep_norm(8); }
+  void keep_norm(double statistics) {
+    // Of every head's queries or keys, or of a whole row.
+    const bool of_heads = layer_->in.size() == 3;
+    const double cut = of_heads ? part_ : whole_;
+    always((element_ * elements_in(layer_->in) + statistics * rows_in(layer_->in)) * cut);
+    working(cut, cut);
+    if (!of_heads) parted_ = false;
+  }
+
+  void keep(const wl::Pointwise& op, bool) {
+    const double in = elements_in(layer_->in);
+    const double cut = share();
+    if (op.over_rows) {
+      // Routing, in fp32; a loss has its own entry with the product before it.
+      const bool routes = after_ != nullptr && after_->op && std::holds_alternative<wl::Experts>(*after_->op);
+      if (routes) always(4 * in * whole_);
+      return;
+    }
+    working(cut, cut);
+    if (op.inverts_output && layer_->name.find("relu") == std::string::npos) always(element_ * in * cut);
+    if (!op.inverts_output && is_dropout(*layer_)) always(in * cut);
+    used_ = used_ || (!layer_->in.empty() && layer_->in.back() == width_);
+  }
+  void keep(const wl::Combine& op, bool) {
+    const double cut = op.product ? share() : whole_;
+    working(2 * cut, cut);
+    if (op.product) {
+      always(2 * element_ * elements_in(layer_->in) * cut);
+      used_ = true;
+      if (!layer_->in.empty()) width_ = layer_->in.back();
+      return;
+    }
+    parted_ = false;
+    sources_.clear();
+  }
+
+  void keep(const wl::Attention& op, bool) {
+    const double rows = static_cast<double>(layer_->in.front());
+    const double width = static_cast<double>(layer_->in.back());
+    const double keys = op.keys == 0 ? rows : static_cast<double>(op.keys);
+    always(element_ * width * (2 * rows + 2 * keys) * part_);
+    const double per_score = drops_ ? 2 * element_ + 1 : element_;
+    kept_.core = bytes(per_score * static_cast<double>(op.heads) * rows * keys * part_ * batch_);
+    working(2 * part_, 2 * part_);
+    attended(layer_->in.back());
+  }
+  void keep(const wl::GroupedAttention& op, bool) {
+    const double rows = static_cast<double>(layer_->in.front());
+    const auto heads = static_cast<double>(op.heads);
+    const auto kv_heads = static_cast<double>(op.kv_heads == 0 ? op.heads : op.kv_heads);
+    const auto width = static_cast<double>(op.width);
+    const auto value_width = static_cast<double>(op.value_width == 0 ? op.width : op.value_width);
+    const double kv_share = std::max(part_, rows_ / kv_heads);  // a head that several ranks need is on each of them
+    always(rows * (heads * (element_ * (width + value_width) + 4) * part_ +
+                   element_ * kv_heads * (width + value_width) * kv_share));
+    working(2 * part_, 2 * part_);
+    attended(op.heads * (op.value_width == 0 ? op.width : op.value_width));
+  }
+  void attended(std::int64_t width) {
+    parted_ = true;
+    used_ = true;
+    width_ = width;
+    output_kept_ = true;
+  }
+
+  void keep(const wl::Experts& op, bool) {
+    const double rows = rows_in(layer_->in) * static_cast<double>(op.active);
+    const double outside = rows * static_cast<double>(layer_->in.back()) * rows_;
+    const double inside = rows * static_cast<double>(op.width) * part_;
+    always(element_ * (outside + (op.gated ? 3 : 2) * inside));
+    kept_.working = bytes(element_ * batch_ * (2 * outside + (op.gated ? 2 : 1) * inside));
+    parted_ = false;
+  }
+
+  void keep(const wl::Embedding&, bool) { working(0, whole_); }
+  template <typename Other>
+  void keep(const Other&, bool) {
+    always(element_ * static_cast<double>(layer_->saved_elements) * rows_);
+    working(rows_, rows_);
+    parted_ = false;
+  }
+
+  double element_;
+  double batch_;
+  double tensor_;
+  double rows_;   // shares: of a tensor whose rows alone are cut,
+  double whole_;  // of one between the parts of a block,
+  double part_;   // of one inside of them
+  bool drops_;
+  KeptActivations kept_;
+  const wl::Layer* layer_ = nullptr;
+  const wl::Layer* after_ = nullptr;
+  bool parted_ = false;  // the last product made a part
+  bool used_ = false;    // something has worked on it since
+  std::int64_t width_ = 0;
+  bool output_kept_ = false;     // the layer before keeps what it made
+  std::vector<double> sources_;  // elements of whole tensors that products of this block have kept
+};
+
+}  // namespace
+
+std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> layers, const ActivationCut& cut) {
+  const bool drops = std::any_of(layers.begin(), layers.end(), is_dropout);
+  Keeper keeper(cut, drops);
+  std::vector<KeptActivations> kept;
+  kept.reserve(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    kept.push_back(keeper.next(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr));
+  }
+  return kept;
+}
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,276 @@
+// What the ranks of each class hold: states as the split shares them, activations as the schedule keeps them.
+#include <algorithm>
+#include <variant>
+
+#include "splits.h"
+
+namespace ddlsim::plan {
+namespace {
+
+/// Layers of the model that follow each other on a rank, with their micro-batches in flight.
+struct HeldPart {
+  std::size_t model_layer = 0;  // of the model
+  std::size_t own_layer = 0;    // of the class's list
+  std::size_t count = 0;
+  double in_flight = 1;
+};
+
+std::vector<HeldPart> held_parts(const RankClass& one) {
+  if (one.parts.empty()) return {{one.chunk.first, one.chunk.first, one.chunk.count, 1}};
+  std::vector<HeldPart> held;
+  for (const Part& part : one.parts) {
+    held.push_back({part.layer, one.chunk.first + part.first, part.count, static_cast<double>(part.in_flight)});
+  }
+  return held;
+}
+
+bool is_expert(const workload::Layer& layer) {
+  return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
+}
+
+/// Parameters of a layer on one rank, those that are trained, and its largest tensor.
+struct Owned {
+  double all = 0;
+  double trained = 0;
+  double largest = 0;
+};
+
+Owned owned_by(const Job& job, const workload::Layer& layer) {
+  Owned owned;
+  for (const std::int64_t tensor : layer.parameters) {
+    owned.all += static_cast<double>(tensor);
+    owned.largest = std::max(owned.largest, static_cast<double>(tensor));
+  }
+  owned.trained = owned.all;
+  if (job.parallel.lora_rank == 0) return owned;
+  // Adapters alone are among the parameters (workload/passes.h); the frozen weights stand beside them.
+  const auto* table = layer.op ? std::get_if<workload::Embedding>(&*layer.op) : nullptr;
+  const auto* product = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
+  if (table != nullptr) {
+    owned.all += static_cast<double>(table->rows) * static_cast<double>(table->width);
+  } else if (product != nullptr && !layer.in.empty()) {
+    owned.all += static_cast<double>(layer.in.back()) * static_cast<double>(product->out);
+  } else {
+    owned.all += static_cast<double>(layer.forward_weight_elements);
+  }
+  return owned;
+}
+
+/// Sums over a class's states. Experts' states are shared by the ranks that have the same ones.
+class StateSums {
+ public:
+  StateSums(const Job& job, const StepPlan& plan) : job_(job) {
+    const States formats = job.parallel.states.value_or(States::kFp32);
+    sizes_ = state_sizes(formats, plan.model->optimizer);
+    sixteen_ = formats == States::kMixedSixteen || formats == States::kAdam8bit;
+    const double ranks =
+        static_cast<double>(plan.grid.ranks()) / static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
+    share_ = 1.0 / ranks;
+    expert_share_ = static_cast<double>(job.parallel.expert) / ranks;
+    if (job.parallel.shard_ranks > 0) share_ = expert_share_ = 1.0 / static_cast<double>(job.parallel.shard_ranks);
+  }
+
+  void add(const workload::Layer& layer, MemoryFootprint& memory) {
+    const Owned owned = owned_by(job_, layer);
+    const int zero = job_.parallel.zero;
+    const double share = is_expert(layer) && job_.parallel.expert > 1 ? expert_share_ : share_;
+    memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
+    memory.gradients += sizes_.gradient * (owned.trained * (zero >= 2 ? share : 1.0));
+    if (job_.parallel.offload_optimizer) return;
+    const double kept = owned.trained * (zero >= 1 ? share : 1.0);
+    memory.master += sizes_.master * kept;
+    memory.optimizer_state += sizes_.optimizer * kept;
+    // Gradients of 16 bits are made fp32 for the update.
+    if (sixteen_) at_update_ += bytes(4) * kept;
+  }
+
+  /// Of one weight.
+  [[nodiscard]] DataSize gradient(const workload::Layer& layer) const {
+    return std::min(sizes_.weight, activation_size(job_.precision)) * owned_by(job_, layer).largest;
+  }
+  [[nodiscard]] DataSize weights_of(const workload::Layer& layer) const {
+    return std::min(sizes_.weight, bytes(2) * 2.0) * owned_by(job_, layer).all;
+  }
+  [[nodiscard]] DataSize at_update() const { return at_update_; }
+
+ private:
+  const Job& job_;
+  StateSizes sizes_;
+  bool sixteen_ = false;
+  double share_ = 1;
+  double expert_share_ = 1;
+  DataSize at_update_;
+};
+
+/// Whether a layer is the first of a block.
+std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::size_t layers) {
+  std::vector<bool> starts(layers);
+  for (const workload::Block& block : blocks) starts[block.first] = true;
+  return starts;
+}
+
+/// Activations of one micro-batch by layer, as recomputation leaves them.
+struct Plainly {
+  std::vector<DataSize> kept;       // until backward
+  std::vector<DataSize> again;      // besides, while the layer's backward runs
+  std::vector<DataSize> loss;       // of the layer
+  std::vector<DataSize> gradients;  // of its input and output
+};
+
+Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vector<workload::Block>& blocks) {
+  const ActivationCut cut{.tensor = job.parallel.tensor,
+                          .context = job.parallel.context,
+                          .sequence = job.parallel.sequence,
+                          .batch = job.batch,
+                          .precision = job.precision};
+  const std::vector<KeptActivations> all = kept_activations(plan.model->layers, cut);
+  const bool selective = job.parallel.recompute == Recompute::kSelective;
+  Plainly plain;
+  for (const KeptActivations& one : all) {
+    plain.kept.push_back(selective ? one.always : one.always + one.core);
+    plain.again.push_back(selective ? one.core : DataSize::zero());
+    plain.loss.push_back(one.loss);
+    plain.gradients.push_back(one.working);
+  }
+  if (job.parallel.recompute != Recompute::kFull) return plain;
+  const double whole =
+      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
+  const auto every = static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_every, 1));
+  std::size_t bodies = 0;
+  for (const workload::Block& one : blocks) {
+    if (!one.body || bodies++ % every != 0) continue;
+    const std::size_t first = one.first;
+    const std::size_t last = one.first + one.count;
+    DataSize block;
+    for (std::size_t i = first; i < last; ++i) block += plain.kept[i];
+    double elements = static_cast<double>(job.batch);
+    for (const std::int64_t size : plan.model->layers[first].in) elements *= static_cast<double>(size);
+    for (std::size_t i = first; i < last; ++i) {
+      plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
+      plain.again[i] = block;
+    }
+  }
+  return plain;
+}
+
+/// Adds what a part's activations come to, when they and what its layers work with are most.
+void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
+                     const std::vector<DataSize>& weight_gradients, MemoryFootprint& memory) {
+  DataSize all;
+  for (std::size_t i = 0; i < part.count; ++i) all += plain.kept[part.model_layer + i];
+  DataSize others = all * (part.in_flight - 1);
+  if (job.parallel.offload_activations) {
+    // Two blocks are on their way; the rest waits on the host.
+    DataSize largest;
+    for (std::size_t i = 0; i < part.count; ++i) largest = max(largest, plain.kept[part.model_layer + i]);
+    others = DataSize::zero();
+    all = min(all, largest * 2.0);
+  }
+  struct Most {
+    DataSize activations{}, loss{}, working{};
+    [[nodiscard]] DataSize sum() const { return activations + loss + working; }
+  } most;
+  DataSize below = all;
+  for (std::size_t i = part.count; i-- > 0;) {
+    const std::size_t layer = part.model_layer + i;
+    const Most here{others + below + plain.again[layer], plain.loss[layer],
+                    plain.gradients[layer] + weight_gradients[i]};
+    if (here.sum() > most.sum()) most = here;
+    if (!job.parallel.offload_activations) below -= plain.kept[layer];
+  }
+  memory.activations += most.activations;
+  memory.loss += most.loss;
+  memory.working = max(memory.working, most.working);
+}
+
+/// Of a class that the job's splits have cut.
+MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one,
+                                const std::vector<bool>& starts, const Plainly& plain) {
+  MemoryFootprint memory;
+  StateSums states(job, plan);
+  DataSize unit;     // weights of the block that is being summed
+  DataSize largest;  // of all blocks
+  double layers = 0;
+  for (const HeldPart& part : held_parts(one)) {
+    std::vector<DataSize> weight_gradients;
+    for (std::size_t i = 0; i < part.count; ++i) {
+      const workload::Layer& layer = (*one.chunk.layers)[part.own_layer + i];
+      states.add(layer, memory);
+      weight_gradients.push_back(states.gradient(layer));
+      if (i == 0 || starts[part.model_layer + i]) unit = DataSize::zero();
+      unit += states.weights_of(layer);
+      largest = max(largest, unit);
+      memory.complete = memory.complete && !layer.measured;
+    }
+    add_activations(job, part, plain, weight_gradients, memory);
+    memory.micro_batches += part.in_flight * static_cast<double>(part.count);
+    layers += static_cast<double>(part.count);
+  }
+  if (layers > 0) memory.micro_batches /= layers;
+  memory.weights = memory.weights * static_cast<double>(one.weight_versions);
+  if (job.parallel.zero >= 3) memory.buffers += largest * static_cast<double>(job.parallel.prefetch + 2);
+  // The update comes when activations are gone.
+  const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
+  if (more > DataSize::zero()) memory.working += more;
+  return memory;
+}
+
+/// What a stage receives and has not used, of activations and of gradients: one of each from every neighbour.
+void add_boundaries(const Job& job, StepPlan& plan) {
+  if (job.parallel.pipeline == 1) return;
+  const double whole =
+      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
+  for (RankClass& one : plan.classes) {
+    for (const HeldPart& part : held_parts(one)) {
+      const bool receives = part.model_layer > 0;
+      const bool returns = part.model_layer + part.count < plan.model->layers.size();
+      const workload::Layer& edge =
+          plan.model->layers[receives ? part.model_layer - 1 : part.model_layer + part.count - 1];
+      one.memory.buffers +=
+          activation_size(job.precision) * (static_cast<double>(edge.output_elements) * static_cast<double>(job.batch) *
+                                            whole * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0)));
+    }
+  }
+}
+
+/// Copies of gradients, where they are sent in pieces.
+DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
+  if (job.cluster.gpus() == 1 || job.strategy.kind != StrategyKind::kAllReduce) return {};
+  switch (grouping_of(job.strategy)) {
+    case Grouping::kBuckets: return memory.gradients;
+    case Grouping::kFusion: return min(memory.gradients, job.strategy.bucket.get());
+    case Grouping::kPerTensor:
+    case Grouping::kFlat:
+    case Grouping::kPartitions: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_memory(const Job& job, StepPlan& plan) {
+  const bool split = splits_model(job.parallel);
+  const bool attends = std::any_of(plan.model->layers.begin(), plan.model->layers.end(), [](const auto& layer) {
+    return layer.op && (std::holds_alternative<workload::Attention>(*layer.op) ||
+                        std::holds_alternative<workload::GroupedAttention>(*layer.op));
+  });
+  const bool walked = split || attends;
+  const auto blocks = walked ? workload::blocks_of(plan.model->layers) : std::vector<workload::Block>{};
+  const std::vector<bool> starts = starts_of(blocks, plan.model->layers.size());
+  const Plainly plain = walked ? with_recomputation(job, plan, blocks) : Plainly{};
+  for (RankClass& one : plan.classes) {
+    if (split) {
+      one.memory = memory_of_class(job, plan, one, starts, plain);
+      continue;
+    }
+    one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
+    one.memory.buffers = buckets_of(job, one.memory);
+    if (!attends) continue;
+    one.memory.activations = {};
+    add_activations(job, {0, 0, plan.model->layers.size(), 1}, plain, std::vector<DataSize>(plan.model->layers.size()),
+                    one.memory);
+  }
+  add_boundaries(job, plan);
+}
+
+}  // namespace ddlsim::plan

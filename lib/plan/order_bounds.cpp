@@ -1,0 +1,114 @@
+// What orders keep, and what they take at least.
+#include <algorithm>
+
+#include "ddlsim/plan/order.h"
+
+namespace ddlsim::plan {
+namespace {
+
+/// Enough micro-batches for any order to keep as many as it ever does.
+Pipeline shortened(Pipeline pipeline) {
+  pipeline.micro_batches = std::min(pipeline.micro_batches, 4 * pipeline.stages);
+  return pipeline;
+}
+
+/// Sums up to each position, and of all.
+class Sums {
+ public:
+  explicit Sums(std::span<const PartTime> positions) : before_(positions.size() + 1) {
+    for (std::size_t q = 0; q < positions.size(); ++q) {
+      before_[q + 1] = {before_[q].forward + positions[q].forward, before_[q].backward + positions[q].backward,
+                        before_[q].weights + positions[q].weights};
+    }
+  }
+  /// Of the positions before one.
+  [[nodiscard]] const PartTime& before(std::size_t position) const { return before_[position]; }
+  [[nodiscard]] const PartTime& all() const { return before_.back(); }
+
+ private:
+  std::vector<PartTime> before_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> in_flight(const Pipeline& pipeline, std::size_t stage, std::span<const double> kept) {
+  const std::int64_t m = pipeline.micro_batches;
+  const std::int64_t left = pipeline.stages - static_cast<std::int64_t>(stage);
+  switch (pipeline.schedule) {
+    case PipelineSchedule::kNone: return {1};
+    case PipelineSchedule::kGpipe: return {m};
+    case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kPipeDream:
+    case PipelineSchedule::kPipeDream2Bw: return {std::min(m, left)};
+    case PipelineSchedule::kZeroBubbleH1: return {std::min(m, pipeline.stages)};
+    case PipelineSchedule::kZeroBubbleH2: return {std::min(m, 2 * pipeline.stages - 1)};
+    case PipelineSchedule::kInterleaved:
+    case PipelineSchedule::kZeroBubbleV:
+    case PipelineSchedule::kDualPipe: break;
+  }
+  std::vector<std::int64_t> now(kept.size());
+  std::vector<std::int64_t> most(kept.size());
+  double held = 0;
+  double peak = -1;
+  for (const Slot& slot : stage_order(shortened(pipeline), stage)) {
+    if (slot.kind == SlotKind::kForward) {
+      ++now[slot.part];
+      held += kept[slot.part];
+    } else if (slot.kind != SlotKind::kBackwardInput) {
+      --now[slot.part];
+      held -= kept[slot.part];
+    }
+    if (held <= peak * (1 + 1e-12)) continue;
+    peak = held;
+    most = now;
+  }
+  return most;
+}
+
+std::int64_t weight_versions(const Pipeline& pipeline, std::size_t stage) {
+  if (pipeline.schedule == PipelineSchedule::kPipeDream2Bw) return 2;
+  if (pipeline.schedule != PipelineSchedule::kPipeDream) return 1;
+  return std::min(pipeline.micro_batches, pipeline.stages - static_cast<std::int64_t>(stage));
+}
+
+Time least_step(const Pipeline& pipeline, std::span<const PartTime> positions) {
+  const Sums sums(positions);
+  const auto m = static_cast<double>(pipeline.micro_batches);
+  const auto stages = static_cast<std::size_t>(pipeline.stages);
+  if (pipeline.schedule == PipelineSchedule::kNone) return (sums.all().forward + sums.all().backward) * m;
+  const bool together = ends_together(pipeline.schedule);
+  const bool behind =
+      pipeline.schedule == PipelineSchedule::kZeroBubbleH1 || pipeline.schedule == PipelineSchedule::kZeroBubbleH2;
+  const double per_stage = pipeline.schedule == PipelineSchedule::kZeroBubbleH2 ? 2 : 1;
+  Time least;
+  for (std::size_t s = 0; s < stages; ++s) {
+    Time work;
+    std::size_t nearest = positions.size();  // of the rank's positions, to where its micro-batches come in
+    for (std::int64_t part = 0; part < parts_of(pipeline); ++part) {
+      const std::size_t q = position_of(pipeline, {s, static_cast<std::size_t>(part)});
+      nearest = std::min(nearest, q);
+      work += (positions[q].forward + positions[q].backward) * static_cast<double>(passes_of(pipeline));
+    }
+    const PartTime& before = sums.before(nearest);
+    // A rank cannot start before its first micro-batch has come, nor end after it without what is before it.
+    if (together) least = max(least, before.forward + work);
+    if (!together) least = max(least, work);
+    if (is_asynchronous(pipeline.schedule) || pipeline.schedule == PipelineSchedule::kDualPipe ||
+        pipeline.schedule == PipelineSchedule::kZeroBubbleV) {
+      continue;
+    }
+    if (!behind) {
+      least = max(least, before.forward + work + before.backward);
+      continue;
+    }
+    // Before its last pass for an input's gradient a rank has done all weights' passes but `late`; then the ranks
+    // before it follow, and the first of them has a weights' pass left.
+    const PartTime& own = positions[s];
+    const double late = std::min(m, 1 + per_stage * static_cast<double>(s));
+    const Time first_left = positions[0].weights;
+    least = max(least, before.forward + work - own.weights * late + (before.backward - before.weights) + first_left);
+  }
+  return least;
+}
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,266 @@
+// A pipeline's stages: where the model is cut, who has which part, what crosses.
+//
+// Cut between blocks (workload/blocks.h): what stands before the first of those that repeat belongs to the first stage,
+// what follows the last (head and loss) to the last. Where they are alike and parts divide them every part gets as many
+// (Megatron-LM). Else parts are contiguous and the one with the most work has as little as possible: forward and
+// backward FLOPs, bytes read and written where FLOPs are alike. Among cuts that are equally good the first stages have
+// less, as they keep the most micro-batches. Models without blocks enough are cut between layers.
+#include <algorithm>
+#include <string>
+
+#include "ddlsim/plan/order.h"
+#include "splits.h"
+
+namespace ddlsim::plan {
+namespace {
+
+using primitives::CollectiveOp;
+using workload::Layer;
+using Layers = std::vector<Layer>;
+using Starts = std::vector<std::size_t>;
+
+/// Where a model's blocks begin (workload/blocks.h); what stands between bodies goes with the one before it.
+struct Blocks {
+  Starts starts{};
+  bool repeated = false;  // bodies with attention
+  bool even = false;      // all alike, with nothing between them
+};
+
+Work work_of(const Layers& layers, const workload::Block& block) {
+  Work work;
+  for (std::size_t i = block.first; i < block.first + block.count; ++i) {
+    work += layers[i].forward_work + layers[i].backward_work;
+  }
+  return work;
+}
+
+Blocks blocks_of(const Layers& layers) {
+  const std::vector<workload::Block> all = workload::blocks_of(layers);
+  Blocks blocks;
+  blocks.repeated = std::any_of(all.begin(), all.end(), [](const workload::Block& one) { return !one.body; });
+  blocks.even = blocks.repeated;
+  const workload::Block* before = nullptr;
+  for (const workload::Block& one : all) {
+    if (blocks.repeated && !one.body) continue;
+    blocks.starts.push_back(one.first);
+    blocks.even = blocks.even && (before == nullptr || (before->first + before->count == one.first &&
+                                                        work_of(layers, *before) == work_of(layers, one)));
+    before = &one;
+  }
+  if (!blocks.starts.empty()) blocks.starts.front() = 0;
+  return blocks;
+}
+
+Starts everywhere(std::size_t layers) {
+  Starts starts(layers);
+  for (std::size_t i = 0; i < layers; ++i) starts[i] = i;
+  return starts;
+}
+
+/// What each piece between two starts weighs: its share of the FLOPs; of bytes and of layers so much less that they
+/// decide between equals alone.
+std::vector<double> weights_of(const Layers& layers, const Starts& starts, double batch) {
+  constexpr double kTie = 1e-6;
+  Work work;
+  double elements = 0;
+  const auto elements_of = [&](const Layer& layer) {
+    return static_cast<double>(layer.forward_elements + layer.backward_elements) * batch +
+           static_cast<double>(layer.forward_weight_elements + layer.backward_weight_elements);
+  };
+  for (const Layer& layer : layers) {
+    work += layer.forward_work + layer.backward_work;
+    elements += elements_of(layer);
+  }
+  std::vector<double> weights(starts.size());
+  for (std::size_t u = 0; u < starts.size(); ++u) {
+    const std::size_t end = u + 1 < starts.size() ? starts[u + 1] : layers.size();
+    for (std::size_t i = starts[u]; i < end; ++i) {
+      if (work > Work::zero()) weights[u] += (layers[i].forward_work + layers[i].backward_work) / work;
+      if (elements > 0) weights[u] += elements_of(layers[i]) / elements * kTie;
+      weights[u] += kTie * kTie / static_cast<double>(layers.size());
+    }
+  }
+  return weights;
+}
+
+/// The first piece of each of so many parts of which none weighs more than `most`, filled from the end; empty: they do
+/// not fit.
+Starts filled(const std::vector<double>& weights, std::size_t parts, double most) {
+  Starts starts(parts);
+  std::size_t end = weights.size();
+  for (std::size_t part = parts; part-- > 0;) {
+    double sum = 0;
+    std::size_t first = end;
+    // Every part before it needs a piece.
+    while (first > part && (first == end || sum + weights[first - 1] <= most)) sum += weights[--first];
+    if (sum > most) return {};
+    starts[part] = end = first;
+  }
+  return end == 0 ? starts : Starts{};
+}
+
+/// Contiguous parts, the heaviest as light as possible.
+Starts balanced(const std::vector<double>& weights, std::size_t parts) {
+  double low = 0;
+  double high = 0;
+  for (const double one : weights) high += one;
+  high *= 1 + 1e-9;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = 0.5 * (low + high);
+    (filled(weights, parts, middle).empty() ? low : high) = middle;
+  }
+  return filled(weights, parts, high);
+}
+
+Starts by_work(const Layers& layers, std::size_t parts, double batch) {
+  const Blocks blocks = blocks_of(layers);
+  const std::size_t count = blocks.starts.size();
+  if (blocks.even && count % parts == 0) {
+    Starts even;
+    for (std::size_t part = 0; part < parts; ++part) even.push_back(blocks.starts[part * (count / parts)]);
+    return even;
+  }
+  // Pieces that are few are cut themselves.
+  const bool enough = count >= (blocks.repeated ? parts : 2 * parts);
+  const Starts starts = enough ? blocks.starts : everywhere(layers.size());
+  Starts picked = balanced(weights_of(layers, starts, batch), parts);
+  for (std::size_t& one : picked) one = starts[one];
+  return picked;
+}
+
+/// The layers of several parts one after the other: themselves where they already follow each other.
+Chunk joined(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts) {
+  Chunk chunk{layers, parts.front().layer, 0};
+  bool follow = true;
+  for (Part& part : parts) {
+    part.first = chunk.count;
+    follow = follow && part.layer == chunk.first + chunk.count;
+    chunk.count += part.count;
+  }
+  if (follow) return chunk;
+  auto copy = std::make_shared<Layers>();
+  copy->reserve(chunk.count);
+  for (const Part& part : parts) {
+    const auto first = layers->begin() + static_cast<std::ptrdiff_t>(part.layer);
+    copy->insert(copy->end(), first, first + static_cast<std::ptrdiff_t>(part.count));
+  }
+  chunk.layers = std::move(copy);
+  chunk.first = 0;
+  return chunk;
+}
+
+/// What one micro-batch leaves of a part until its backward.
+double kept_of(const Chunk& chunk, const Part& part) {
+  double elements = 0;
+  for (std::size_t i = 0; i < part.count; ++i) elements += static_cast<double>(chunk[part.first + i].saved_elements);
+  return std::max(elements, 1.0);
+}
+
+}  // namespace
+
+Pipeline pipeline_of(const Job& job) {
+  return {.schedule = job.parallel.schedule,
+          .stages = job.parallel.pipeline,
+          .virtual_stages = job.parallel.virtual_stages,
+          .micro_batches = job.strategy.accumulation};
+}
+
+Expected<Starts> stage_starts(const Job& job, const Layers& layers) {
+  const std::size_t parts = positions_of(pipeline_of(job));
+  const auto& cuts = job.parallel.cuts;
+  const std::string named = parts == static_cast<std::size_t>(job.parallel.pipeline) ? "stage" : "part";
+  if (cuts.empty()) {
+    if (parts <= layers.size()) return by_work(layers, parts, static_cast<double>(job.batch));
+    return fail(ErrorCode::kInvalidArgument,
+                std::to_string(parts) + " " + named + "s of " + std::to_string(layers.size()) + " layers", {},
+                {"every " + named + " needs a layer: at most " + std::to_string(layers.size())});
+  }
+  Starts starts{0};
+  starts.insert(starts.end(), cuts.begin(), cuts.end());
+  if (starts.size() != parts) {
+    return fail(ErrorCode::kInvalidArgument, std::to_string(cuts.size()) + " cuts for " + std::to_string(parts) + " " +
+                                                 named + "s: one fewer than " + named + "s are needed");
+  }
+  for (std::size_t s = 0; s < parts; ++s) {
+    const std::size_t end = s + 1 < parts ? starts[s + 1] : layers.size();
+    if (starts[s] < end) continue;
+    return fail(ErrorCode::kInvalidArgument, named + " " + std::to_string(s) + " has no layer", {},
+                {"at most " + std::to_string(layers.size()) + " " + named + "s, each beginning after the one before"});
+  }
+  return starts;
+}
+
+Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, StepPlan& plan) {
+  const Pipeline pipeline = pipeline_of(job);
+  const auto starts = stage_starts(job, *layers);
+  if (!starts) return tl::unexpected<Error>(starts.error());
+  plan.virtual_stages = pipeline.virtual_stages;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(pipeline.stages); ++s) {
+    RankClass one;
+    one.role = "stage " + std::to_string(s);
+    one.ranks = job.cluster.gpus() / job.parallel.pipeline;
+    one.stage = static_cast<std::int64_t>(s);
+    for (std::size_t part = 0; part < static_cast<std::size_t>(parts_of(pipeline)); ++part) {
+      const std::size_t q = position_of(pipeline, {s, part});
+      const std::size_t end = q + 1 < starts->size() ? (*starts)[q + 1] : layers->size();
+      one.parts.push_back({.count = end - (*starts)[q], .position = q, .layer = (*starts)[q]});
+    }
+    one.chunk = joined(layers, one.parts);
+    std::vector<double> kept;
+    for (const Part& part : one.parts) kept.push_back(kept_of(one.chunk, part));
+    const auto most = in_flight(pipeline, s, kept);
+    for (std::size_t part = 0; part < one.parts.size(); ++part) one.parts[part].in_flight = most[part];
+    one.weight_versions = weight_versions(pipeline, s);
+    plan.classes.push_back(std::move(one));
+  }
+  return {};
+}
+
+std::vector<PartChunk> part_chunks(const RankClass& one, const SplitModel& split) {
+  if (one.parts.empty()) return {{one.chunk, 0}};
+  std::vector<PartChunk> chunks;
+  for (std::size_t i = one.parts.size(); i-- > 0;) {
+    const Part& part = one.parts[i];
+    chunks.push_back({{split.layers, part.layer, part.count}, part.first});
+  }
+  return chunks;
+}
+
+std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
+  const Pipeline pipeline = pipeline_of(job);
+  const DataSize element = activation_size(job.precision);
+  // Tensor ranks hold the same tensor: each sends its part of it, and they gather the rest over NVLink (Narayanan et al.,
+  // SC 2021, section 4.1, scatter/gather; Megatron's default). With `sequence` each has its own rows anyway. The gather,
+  // some percent of a stage's pass, is not counted.
+  const bool copies = job.parallel.tensor > 1 && !job.parallel.sequence;
+  const auto batch = static_cast<double>(job.batch) / static_cast<double>(copies ? job.parallel.tensor : 1);
+  std::vector<Row> rows;
+  for (std::int64_t direction = 0; direction < directions_of(pipeline.schedule); ++direction) {
+    for (std::size_t q = 0; q + 1 < positions_of(pipeline); ++q) {
+      const Place from = place_of(pipeline, q, direction);
+      const Place to = place_of(pipeline, q + 1, direction);
+      if (from.stage == to.stage) continue;  // the turn of a V
+      const RankClass& before = plan.classes[from.stage];
+      const Part& left = before.parts[from.part];
+      const Part& right = plan.classes[to.stage].parts[to.part];
+      const std::size_t last = left.first + left.count - 1;
+      Row row{.op = CollectiveOp::kSendRecv,
+              .size = element * (static_cast<double>(before.chunk[last].output_elements) * batch),
+              .ready = {Moment::kForward, last},
+              .needed = {Moment::kForward, right.first},
+              .in_the_way = !job.parallel.overlap_p2p,
+              .rank_class = from.stage,
+              .needed_by = to.stage,
+              .group = boundary_group(plan, static_cast<std::int64_t>(from.stage), static_cast<std::int64_t>(to.stage)),
+              .every_pass = true};
+      rows.push_back(row);
+      row.ready = {Moment::kBackward, right.first};
+      row.needed = {Moment::kBackward, last};
+      std::swap(row.rank_class, row.needed_by);
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+}  // namespace ddlsim::plan

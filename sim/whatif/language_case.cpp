@@ -1,0 +1,425 @@
+#include "language_case.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "ddlsim/importers/hf_config.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+bool says(const io::Case& one, std::string_view key, std::string_view part) {
+  const auto value = one.said(key);
+  return value && lower_case(*value).find(part) != std::string::npos;
+}
+
+/// The first row whose words all stand in the framework's name counts.
+constexpr auto kWays = std::to_array<TrainingWay>({
+    {"sailor", false, false, 0, "mixed-16", "fp16",
+     "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
+    {"deepspeed zero-3", false, false, 3, "mixed-16", "fp16", "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
+    {"deepspeed", false, false, 1, "mixed-16", "fp16",
+     "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
+    {"megatron-core", true, true, 1, "mixed", "fp32",
+     "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention"},
+    {"megatron-bridge", true, true, 1, "mixed", "fp32",
+     "NVIDIA-NeMo/Megatron-Bridge performance recipes: distributed optimizer, sequence parallel, TransformerEngine"},
+    {"megatron-lm v0.12", true, true, 1, "mixed", "fp32",
+     "MooreThreads/SimuMax A100 runs: --use-distributed-optimizer, --sequence-parallel, TransformerEngine 2.1"},
+    {"megatron-lm transformerengine", true, true, 1, "mixed", "fp32",
+     "MooreThreads/SimuMax: --use-distributed-optimizer, --sequence-parallel, TransformerEngine 2.11"},
+    {"megatron-lm (2022)", false, false, 0, "mixed", "fp16",
+     "Korthikanti et al., MLSys 2023: no data parallelism; sequence parallelism where the row says so"},
+    {"megatron-lm", false, false, 0, "mixed", "fp16",
+     "Narayanan et al., SC 2021: fused softmax; fp32 main gradients (18 bytes a parameter); sent in fp16"},
+    {"automodel", true, true, 3, "mixed-16", "bf16", "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
+    {"", true, true, 1, "mixed", "fp32", "assumed: as Megatron-Core"},
+});
+
+bool all_words_in(std::string_view words, std::string_view text) {
+  for (std::size_t begin = 0; begin < words.size();) {
+    const std::size_t end = std::min(words.find(' ', begin), words.size());
+    if (text.find(words.substr(begin, end - begin)) == std::string_view::npos) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise) {
+  return count_of(one, key).value_or(otherwise);
+}
+
+bool is_llama(const io::Case& one) {
+  const std::string model = lower_case(one.model);
+  return one.said("kv_heads").has_value() || model.find("llama") != std::string::npos;
+}
+
+bool is_mixture(const io::Case& one) { return count_or(one, "experts", 0) > 1; }
+
+/// Rows of the vocabulary's table, padded as Megatron does it.
+std::optional<std::int64_t> vocabulary_of(const io::Case& one) {
+  std::optional<std::int64_t> stated = count_of(one, "vocab");
+  const std::string model = lower_case(one.model);
+  // meta-llama/Llama-2-70b-hf config.json; GPT-2's tokenizer.
+  if (!stated && model.find("llama 2") != std::string::npos) stated = 32000;
+  if (!stated && model.find("gpt-3") != std::string::npos) stated = 50257;
+  if (!stated) return std::nullopt;
+  const std::int64_t unit = 128 * count_or(one, "tp", 1);
+  return (*stated + unit - 1) / unit * unit;
+}
+
+/// A configuration's lines.
+class Config {
+ public:
+  void add(std::string_view key, std::int64_t value) { text_ += fmt::format(", \"{}\": {}", key, value); }
+  void add(std::string_view key, std::string_view word) { text_ += fmt::format(", \"{}\": {}", key, word); }
+  [[nodiscard]] std::string text(std::string_view family) const {
+    return fmt::format("{{\"model_type\": \"{}\"{}}}", family, text_);
+  }
+
+ private:
+  std::string text_;
+};
+
+/// The sizes that nobody can guess.
+struct Sizes {
+  std::int64_t layers = 1;
+  std::int64_t hidden = 1;
+  std::int64_t heads = 1;
+  std::int64_t vocabulary = 1;
+  std::int64_t sequence = 1;
+};
+
+Expected<Sizes> sizes_of(const io::Case& one) {
+  std::string missing;
+  const auto need = [&](std::string_view key, std::optional<std::int64_t> value) {
+    if (!value) missing += (missing.empty() ? "" : ", ") + std::string(key);
+    return value.value_or(1);
+  };
+  const Sizes sizes{.layers = need("layers", count_of(one, "layers")),
+                    .hidden = need("hidden", count_of(one, "hidden")),
+                    .heads = need("heads", count_of(one, "heads")),
+                    .vocabulary = need("vocab", vocabulary_of(one)),
+                    .sequence = need("seq_len", count_of(one, "seq_len"))};
+  if (missing.empty()) return sizes;
+  return fail(ErrorCode::kUnsupported, "the source does not say the model's " + missing);
+}
+
+std::string mixture_config(const io::Case& one, const Sizes& sizes, Config& config) {
+  const std::int64_t width = count_or(one, "moe_ffn", count_or(one, "ffn", 4 * sizes.hidden));
+  config.add("moe_intermediate_size", width);
+  config.add("num_experts_per_tok", count_or(one, "top_k", 1));
+  if (!says(one, "attention", "mla")) {
+    config.add("num_experts", count_or(one, "experts", 1));
+    return "qwen3_moe";
+  }
+  config.add("n_routed_experts", count_or(one, "experts", 1));
+  config.add("n_shared_experts", count_or(one, "moe_shared_ffn", 0) / width);
+  config.add("first_k_dense_replace", count_or(one, "dense_layers", 0));
+  if (const auto rank = count_of(one, "q_lora_rank")) config.add("q_lora_rank", *rank);
+  config.add("kv_lora_rank", count_or(one, "kv_lora_rank", 512));
+  config.add("qk_nope_head_dim", count_or(one, "qk_head_dim", 128));
+  config.add("qk_rope_head_dim", count_or(one, "qk_rope_head_dim", 64));
+  config.add("v_head_dim", count_or(one, "v_head_dim", 128));
+  return "deepseek_v3";
+}
+
+std::string decoder_config(const io::Case& one, const Sizes& sizes) {
+  Config config;
+  config.add("hidden_size", sizes.hidden);
+  config.add("num_hidden_layers", sizes.layers);
+  config.add("num_attention_heads", sizes.heads);
+  config.add("num_key_value_heads", count_or(one, "kv_heads", sizes.heads));
+  config.add("intermediate_size", count_or(one, "ffn", 4 * sizes.hidden));
+  config.add("vocab_size", sizes.vocabulary);
+  config.add("tie_word_embeddings", "false");
+  if (const auto width = count_of(one, "head_dim")) config.add("head_dim", *width);
+  return is_mixture(one) ? config.text(mixture_config(one, sizes, config)) : config.text("llama");
+}
+
+std::string gpt_config(const io::Case& one, const Sizes& sizes) {
+  Config config;
+  config.add("n_embd", sizes.hidden);
+  config.add("n_layer", sizes.layers);
+  config.add("n_head", sizes.heads);
+  config.add("n_positions", sizes.sequence);
+  config.add("vocab_size", sizes.vocabulary);
+  config.add("n_inner", count_or(one, "ffn", 4 * sizes.hidden));
+  return config.text("gpt2");
+}
+
+std::string opt_config(const io::Case& one, const Sizes& sizes) {
+  Config config;
+  config.add("hidden_size", sizes.hidden);
+  config.add("num_hidden_layers", sizes.layers);
+  config.add("num_attention_heads", sizes.heads);
+  config.add("max_position_embeddings", sizes.sequence);
+  config.add("vocab_size", sizes.vocabulary);
+  config.add("ffn_dim", count_or(one, "ffn", 4 * sizes.hidden));
+  return config.text("opt");
+}
+
+/// Layers whose names say what memory needs to know: activations that keep what they make, dropout where there is some.
+void name_layers(workload::Model& model, bool relu, bool dropout) {
+  for (workload::Layer& layer : model.layers) {
+    if (relu && layer.name == "activation") layer.name = "relu";
+  }
+  if (dropout) return;
+  std::erase_if(model.layers,
+                [](const workload::Layer& layer) { return layer.name.find("dropout") != std::string::npos; });
+}
+
+/// Attention as one kernel, where it was several.
+Expected<void> fuse_attention_of(workload::Model& model, std::int64_t window) {
+  for (workload::Layer& layer : model.layers) {
+    const auto* attention = layer.op ? std::get_if<workload::Attention>(&*layer.op) : nullptr;
+    if (attention == nullptr) continue;
+    const workload::GroupedAttention op{
+        .heads = attention->heads, .width = layer.in[1] / attention->heads, .window = window, .causal = true};
+    auto made = workload::layer_of(op, layer.in, layer.name);
+    if (!made) return tl::unexpected<Error>(made.error());
+    layer = std::move(made->layer);
+  }
+  return {};
+}
+
+bool is_opt(const io::Case& one) { return lower_case(one.model).starts_with("opt"); }
+
+/// "full (1 layer)", "yes (...)", "selective", "none".
+std::string_view recomputation_of(const io::Case& one) {
+  for (const std::string_view key : {"recompute", "activation_checkpointing"}) {
+    if (says(one, key, "selective")) return "selective";
+    if (says(one, key, "full") || says(one, key, "yes")) return "full";
+  }
+  return "none";
+}
+
+/// "5 7 7 7 (embedding and head count as layers)"; else as Megatron does it: as many blocks in every stage. Empty: the
+/// stages cannot have as many.
+std::vector<std::int64_t> blocks_per_stage(const io::Case& one, std::int64_t pipeline, std::int64_t blocks) {
+  std::vector<std::int64_t> stages;
+  const std::string said = one.said("layers_per_stage").value_or("");
+  std::int64_t sum = 0;
+  for (std::size_t at = 0;
+       at < said.size() && (said[at] == ' ' || std::isdigit(static_cast<unsigned char>(said[at])));) {
+    const std::size_t end = std::min(said.find_first_not_of("0123456789", at), said.size());
+    if (const auto count = parse_number(said.substr(at, end - at)); count && end > at && *count < 1e6) {
+      stages.push_back(static_cast<std::int64_t>(*count));
+      sum += stages.back();
+    }
+    at = std::max(end, at + 1);
+  }
+  if (static_cast<std::int64_t>(stages.size()) == pipeline && sum == blocks + 2) {
+    --stages.front();
+    --stages.back();
+    return stages;
+  }
+  if (blocks % pipeline != 0) return {};
+  return std::vector<std::int64_t>(static_cast<std::size_t>(pipeline), blocks / pipeline);
+}
+
+/// The schedule that its words name, or that its chunks per rank ask for.
+std::string_view schedule_of(const io::Case& one) {
+  if (says(one, "schedule", "gpipe")) return "gpipe";
+  if (says(one, "schedule", "dualpipe")) return "dualpipe";
+  return count_or(one, "vp", 1) > 1 ? "interleaved" : "1f1b";
+}
+
+}  // namespace
+
+std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key) {
+  const auto text = one.said(key);
+  if (!text) return std::nullopt;
+  const auto number = parse_number(*text);
+  if (!number || *number < 0 || *number > 1e15 || *number != std::floor(*number)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+const TrainingWay& way_of(const io::Case& one) {
+  std::string name = lower_case(one.framework);
+  if (says(one, "kernels", "te")) name += " transformerengine";
+  const auto* const found =
+      std::find_if(kWays.begin(), kWays.end(), [&](const TrainingWay& way) { return all_words_in(way.names, name); });
+  return found == kWays.end() ? kWays.back() : *found;
+}
+
+bool gives_sizes(const io::Case& one) {
+  return one.said("seq_len").has_value() &&
+         (one.said("hidden").has_value() || one.said("tp").has_value() || one.said("pp").has_value());
+}
+
+Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one) {
+  if (says(one, "attention", "mamba")) return fail(ErrorCode::kUnsupported, "state-space blocks have no operator yet");
+  if (lower_case(one.model).find("gpt-oss") != std::string::npos) {
+    return fail(ErrorCode::kUnsupported, "attention with sinks has no operator yet");
+  }
+  const auto sizes = sizes_of(one);
+  if (!sizes) return tl::unexpected<Error>(sizes.error());
+  const bool decoder = is_llama(one) || is_mixture(one);
+  const std::string config = decoder       ? decoder_config(one, *sizes)
+                             : is_opt(one) ? opt_config(one, *sizes)
+                                           : gpt_config(one, *sizes);
+  importers::HfOptions options;
+  options.id = "case";
+  options.sequence = sizes->sequence;
+  auto imported = importers::parse_hf_config(config, one.where.file, options);
+  if (!imported) return tl::unexpected<Error>(imported.error());
+  workload::Model model = std::move(imported->model);
+  model.name = one.model;
+  model.optimizer = workload::Optimizer::kAdam;
+  if (!decoder && way_of(one).fused_attention) {
+    if (auto fused = fuse_attention_of(model, 0); !fused) return tl::unexpected<Error>(fused.error());
+  }
+  name_layers(model, is_opt(one), !says(one, "dropout", "none"));
+  auto totals = workload::total(model.layers);
+  if (!totals) return tl::unexpected<Error>(totals.error());
+  model.totals = std::move(*totals);
+  return std::make_shared<const workload::Model>(std::move(model));
+}
+
+std::optional<Override> stages_of(const io::Case& one, const workload::Model& model) {
+  const std::int64_t pipeline = count_or(one, "pp", 1);
+  const std::int64_t blocks = count_or(one, "layers", 1);
+  if (pipeline < 2 || count_or(one, "vp", 1) > 1) return std::nullopt;
+  // Blocks begin where the first layer of one comes again.
+  std::vector<std::size_t> starts;
+  for (std::size_t first = 0; first < model.layers.size() && starts.empty(); ++first) {
+    for (std::size_t i = first; i < model.layers.size(); ++i) {
+      if (model.layers[i].name == model.layers[first].name) starts.push_back(i);
+    }
+    if (starts.size() < 2) starts.clear();
+  }
+  if (static_cast<std::int64_t>(starts.size()) != blocks) return std::nullopt;
+  const std::vector<std::int64_t> stages = blocks_per_stage(one, pipeline, blocks);
+  if (stages.empty()) return std::nullopt;
+  std::string text;
+  std::size_t block = 0;
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    block += static_cast<std::size_t>(stages[s]);
+    const std::size_t end = s + 1 < stages.size() ? starts[block] : model.layers.size();
+    text += (s == 0 ? "" : "-") + std::to_string(end - begin);
+    begin = end;
+  }
+  return Override{"parallel.layers_per_stage", text, one.where};
+}
+
+namespace {
+
+/// Whole replicas: what is stated, or what the other degrees leave.
+Expected<std::int64_t> replicas_of(const io::Case& one) {
+  if (const auto stated = count_of(one, "dp")) return *stated;
+  const std::int64_t others = count_or(one, "tp", 1) * count_or(one, "pp", 1) * count_or(one, "cp", 1);
+  if (others < 1 || one.total_gpus % others != 0) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} GPUs are not a multiple of the {} that hold the model", one.total_gpus, others));
+  }
+  return one.total_gpus / others;
+}
+
+/// Samples of one pass of a replica.
+Expected<std::int64_t> micro_batch_of(const io::Case& one, std::int64_t replicas) {
+  if (const auto stated = count_of(one, "micro_batch")) return *stated;
+  const auto global = count_of(one, "global_batch");
+  const auto passes = count_of(one, "grad_accum");
+  if (global && passes && *passes > 0 && *global % (replicas * *passes) == 0) return *global / (replicas * *passes);
+  // Megatron's examples of these sizes use 1 with pipelines of many stages; without a statement the smallest is the
+  // one that always fits.
+  return 1;
+}
+
+}  // namespace
+
+Expected<std::vector<Override>> splits_of(const io::Case& one) {
+  std::vector<Override> settings;
+  const auto set = [&](std::string path, std::string value) {
+    settings.push_back({std::move(path), std::move(value), one.where});
+  };
+  const auto degree = [&](std::string_view key, const char* path) {
+    const std::int64_t value = count_or(one, key, 1);
+    if (value > 1) set(path, std::to_string(value));
+    return value;
+  };
+  if (one.architecture.starts_with("not stated")) {
+    return fail(ErrorCode::kUnsupported, "the source does not say how the model was split");
+  }
+  const TrainingWay& way = way_of(one);
+  const std::int64_t tensor = degree("tp", "parallel.tensor");
+  const std::int64_t pipeline = degree("pp", "parallel.pipeline");
+  degree("cp", "parallel.context");
+  degree("ep", "parallel.expert");
+  const auto replicas = replicas_of(one);
+  if (!replicas) return tl::unexpected<Error>(replicas.error());
+  const auto batch = micro_batch_of(one, *replicas);
+  if (!batch) return tl::unexpected<Error>(batch.error());
+  set("parallel.data", std::to_string(*replicas));
+  set("batch", std::to_string(*batch));
+  if (const auto global = count_of(one, "global_batch")) set("global_batch", std::to_string(*global));
+  if (pipeline > 1) {
+    set("parallel.schedule", std::string(schedule_of(one)));
+    degree("vp", "parallel.virtual_stages");
+    if (says(one, "schedule", "no overlap of p2p")) set("parallel.overlap_p2p", "no");
+  }
+  if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
+  const bool sequence = one.said("sequence_parallel") ? says(one, "sequence_parallel", "true") : way.sequence;
+  if (sequence && tensor > 1) set("parallel.sequence", "yes");
+  int zero = way.zero;
+  if (const auto stage = one.said("zero_stage") ? count_of(one, "zero_stage") : count_of(one, "zero")) {
+    zero = static_cast<int>(std::min<std::int64_t>(*stage, 3));
+  }
+  if (count_or(one, "fsdp", 0) > 1) zero = 3;
+  if (says(one, "optimizer_sharding", "none")) zero = 0;
+  if (zero > 0 && *replicas * count_or(one, "cp", 1) > 1) set("parallel.zero", std::to_string(zero));
+  if (const std::string_view again = recomputation_of(one); again != "none") {
+    set("parallel.recompute", std::string(again));
+  }
+  if (lower_case(one.precision) != "fp32") {
+    set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));
+    set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
+  }
+  if (says(one, "overlap_grad_reduce", "false")) set("overlap", "none");
+  if (says(one, "overlap", "tp-comm")) set("parallel.overlap_tensor", "yes");
+  if (lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")).find("lora") !=
+      std::string::npos) {
+    // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
+    set("parallel.lora_rank", "16");
+  }
+  return settings;
+}
+
+Expected<Work> published_flops(const io::Case& one) {
+  const auto sizes = sizes_of(one);
+  if (!sizes) return tl::unexpected<Error>(sizes.error());
+  const auto global = count_of(one, "global_batch");
+  if (!global) return fail(ErrorCode::kUnsupported, "the source does not say the global batch");
+  const auto h = static_cast<double>(sizes->hidden);
+  const auto s = static_cast<double>(sizes->sequence);
+  const auto l = static_cast<double>(sizes->layers);
+  const double tokens = static_cast<double>(*global) * s;
+  const auto v = static_cast<double>(count_or(one, "vocab", sizes->vocabulary));
+  if (!is_llama(one)) {
+    // Narayanan et al. 2021, equation 3: with the forward pass once more (4 passes), later without (3).
+    const double passes = recomputation_of(one) == "full" ? 4 : 3;
+    return flops(passes * 24 * tokens * l * h * h * (1 + s / (6 * h)) + 6 * tokens * v * h);
+  }
+  // Megatron-LM num_floating_point_operations (core_r0.12): attention over all pairs, three passes.
+  const auto kv = static_cast<double>(count_or(one, "kv_heads", sizes->heads)) / static_cast<double>(sizes->heads);
+  const auto ffn = static_cast<double>(count_or(one, "ffn", 4 * sizes->hidden));
+  return flops(12 * tokens * l * h * h * (1 + kv + s / h + 1.5 * ffn / h) + 6 * tokens * v * h);
+}
+
+}  // namespace ddlsim::whatif

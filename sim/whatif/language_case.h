@@ -1,0 +1,59 @@
+// A published step of a language model, in ddlsim's words: the model by its sizes, the split by its degrees, and the
+// rest as the framework of the time did it. Private to the room.
+//
+// The sizes in `extra` (layers, hidden, heads, kv_heads, ffn, vocab, seq_len, experts, top_k, ...) become a Hugging
+// Face configuration that importers/hf_config.h reads, so that cases and imported models follow one set of rules:
+//   attention mla                deepseek_v3          experts           qwen3_moe (every block a mixture)
+//   kv_heads, or a Llama's name  llama                an OPT's name     opt
+//   else                         gpt2, with a table of learned positions
+// Vocabularies are padded to a multiple of 128 times the tensor degree (Megatron's make_vocab_size_divisible_by). A GPT
+// whose framework had FlashAttention has its attention as one kernel.
+// What a source leaves open is filled in as `way_of` says; a case that leaves open what nobody can fill in (heads,
+// layers, the split) is an error that names it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ddlsim/io/case_file.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/scenario.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::whatif {
+
+/// How a framework trained language models at some time.
+struct TrainingWay {
+  std::string_view names;      // words of the framework's name, in lower case, all of which stand in it
+  bool fused_attention;        // FlashAttention, or cuDNN's
+  bool sequence;               // norms along the sequence in the tensor group, where there is one
+  int zero;                    // what its usual optimizer shares
+  std::string_view states;     // of 16-bit training (plan::States)
+  std::string_view gradients;  // the format they are summed in
+  std::string_view source;
+};
+
+/// The way of a case's framework; the last row of the table where none is known.
+[[nodiscard]] const TrainingWay& way_of(const io::Case& one);
+
+/// Whether a case gives its model by sizes.
+[[nodiscard]] bool gives_sizes(const io::Case& one);
+
+[[nodiscard]] Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one);
+
+/// Which layers of the model each stage has, as its framework cuts them: whole blocks, embeddings with the first, the
+/// head with the last. Nothing: there are no stages, or blocks do not divide.
+[[nodiscard]] std::optional<Override> stages_of(const io::Case& one, const workload::Model& model);
+
+/// Degrees, batches, schedule, recomputation and states.
+[[nodiscard]] Expected<std::vector<Override>> splits_of(const io::Case& one);
+
+/// Model FLOPs of a step, as the source of the case counts them for its TFLOP/s per GPU.
+[[nodiscard]] Expected<Work> published_flops(const io::Case& one);
+
+/// A whole number of `extra`; nothing where it is not said, or no number.
+[[nodiscard]] std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key);
+
+}  // namespace ddlsim::whatif

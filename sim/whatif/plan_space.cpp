@@ -1,0 +1,505 @@
+#include "plan_space.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/order.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using plan::PipelineSchedule;
+using plan::Recompute;
+
+constexpr std::int64_t kMostPasses = 1 << 20;  // as strategy.accumulation
+
+/// Schedules that train what one GPU would, with stages at work side by side.
+constexpr std::array kCompared{PipelineSchedule::kOneForwardOneBackward,
+                               PipelineSchedule::kGpipe,
+                               PipelineSchedule::kInterleaved,
+                               PipelineSchedule::kZeroBubbleH1,
+                               PipelineSchedule::kZeroBubbleH2,
+                               PipelineSchedule::kZeroBubbleV,
+                               PipelineSchedule::kDualPipe};
+
+std::vector<std::int64_t> divisors_of(std::int64_t n) {
+  std::vector<std::int64_t> low;
+  std::vector<std::int64_t> high;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d * d != n) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+/// Those of `all` that are allowed: all, or the one that was stated.
+std::vector<std::int64_t> allowed(std::vector<std::int64_t> all, const std::optional<std::int64_t>& stated) {
+  if (stated) std::erase_if(all, [&](std::int64_t one) { return one != *stated; });
+  return all;
+}
+
+bool names(std::span<const Override> stated, std::string_view path) {
+  return std::any_of(stated.begin(), stated.end(), [&](const Override& s) { return s.path == path; });
+}
+
+const Override* last_named(std::span<const Override> stated, std::string_view path) {
+  for (std::size_t i = stated.size(); i-- > 0;) {
+    if (stated[i].path == path) return &stated[i];
+  }
+  return nullptr;
+}
+
+/// The settings without those that say how often a micro-batch runs: with every split another.
+std::vector<Override> without_passes(std::span<const Override> stated) {
+  std::vector<Override> kept(stated.begin(), stated.end());
+  std::erase_if(kept, [](const Override& s) {
+    return s.path == "global_batch" || s.path == "parallel.data" || s.path == "strategy.accumulation";
+  });
+  return kept;
+}
+
+Expected<std::optional<std::int64_t>> stated_count(std::span<const Override> stated, std::string_view path) {
+  const Override* setting = last_named(stated, path);
+  if (setting == nullptr) return std::nullopt;
+  auto count = parse_count(setting->value, {1, std::int64_t{1} << 40});
+  if (!count) {
+    Error error = count.error();
+    error.message = fmt::format("{}: {}", path, error.message);
+    if (error.where.file.empty()) error.where = setting->where;
+    return tl::unexpected<Error>(std::move(error));
+  }
+  return *count;
+}
+
+std::int64_t attentions_of(const workload::Model& model) {
+  std::int64_t attentions = 0;
+  for (const workload::Layer& layer : model.layers) {
+    if (!layer.op) continue;
+    attentions += std::holds_alternative<workload::Attention>(*layer.op) ||
+                          std::holds_alternative<workload::GroupedAttention>(*layer.op)
+                      ? 1
+                      : 0;
+  }
+  return attentions;
+}
+
+bool has_experts(const workload::Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+    return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
+  });
+}
+
+Expected<void> check_question(const Scenario& base) {
+  const auto unsupported = [](std::string what, std::string note) {
+    return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
+  };
+  if (!base.model->has_layers()) {
+    return unsupported(base.model->id + " is known by the features of a whole step: it has no layers to split",
+                       "choose a model with layers (`ddlsim list models`)");
+  }
+  if (base.strategy.kind != plan::StrategyKind::kAllReduce) {
+    return unsupported(fmt::format("strategy {} has no splits to choose from", plan::word_for(base.strategy)),
+                       "use strategy allreduce");
+  }
+  if (base.fidelity.value_or(answer::Fidelity::kAnalytic) != answer::Fidelity::kAnalytic) {
+    return unsupported("plans are compared by the analytic fidelity", "leave the fidelity out");
+  }
+  if (base.straggler > 1 || base.jobs > 1) {
+    return unsupported("plans of GPUs of two speeds, or of several jobs", "leave straggler and jobs out");
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<const Override> stated,
+                                      const PlanOptions& options) {
+  PlanSpace space;
+  std::vector<Override> settings = without_passes(stated);
+  auto base = resolve(catalog, settings);
+  if (!base) return tl::unexpected<Error>(base.error());
+  if (auto sound = check_question(*base); !sound) return tl::unexpected<Error>(sound.error());
+  // Nobody trains what needs a plan in fp32 where the GPU has 16-bit rates.
+  if (!names(stated, "precision") && !base->model->measured && base->cluster.node.gpu.peak.at(Precision::kBf16)) {
+    settings.push_back({"precision", "bf16", {}});
+    base = resolve(catalog, settings);
+    if (!base) return tl::unexpected<Error>(base.error());
+    space.notes_.emplace_back("precision: nobody stated one; the plans are compared in bf16");
+  }
+  space.base_ = std::move(*base);
+  if (options.price) space.base_.cluster.node.price = options.price;
+  for (const Override& setting : stated) space.stated_.push_back(setting.path);
+  const plan::Parallel& parallel = space.base_.parallel;
+  PlanRange& range = space.range_;
+  const auto fixed = [&](std::string_view path, std::int64_t value) {
+    return names(stated, path) ? std::optional(value) : std::nullopt;
+  };
+  range.tensor = fixed("parallel.tensor", parallel.tensor);
+  range.context = fixed("parallel.context", parallel.context);
+  range.expert = fixed("parallel.expert", parallel.expert);
+  range.pipeline = fixed("parallel.pipeline", parallel.pipeline);
+  range.batch = fixed("batch", space.base_.batch);
+  const auto data = stated_count(stated, "parallel.data");
+  if (!data) return tl::unexpected<Error>(data.error());
+  range.data = *data;
+  if (!parallel.cuts.empty()) range.pipeline = static_cast<std::int64_t>(parallel.cuts.size()) + 1;
+  range.schedules = names(stated, "parallel.schedule") ? std::vector{parallel.schedule}
+                                                       : std::vector(kCompared.begin(), kCompared.end());
+  if (names(stated, "parallel.virtual_stages")) range.virtual_stages = {parallel.virtual_stages};
+  range.recomputes = names(stated, "parallel.recompute")
+                         ? std::vector{parallel.recompute}
+                         : std::vector{Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  range.context_ways = names(stated, "parallel.context_by")
+                           ? std::vector{parallel.context_by}
+                           : std::vector{plan::ContextBy::kRing, plan::ContextBy::kUlysses};
+  range.zeros = names(stated, "parallel.zero") ? std::vector{parallel.zero} : std::vector{0, 1, 2, 3};
+  range.sequences =
+      names(stated, "parallel.sequence") ? std::vector<bool>{parallel.sequence} : std::vector<bool>{false, true};
+  const std::int64_t attentions = attentions_of(*space.base_.model);
+  space.cuts_tensors_ = attentions > 0;
+  space.blocks_ = attentions > 0 ? attentions : static_cast<std::int64_t>(space.base_.model->layers.size());
+  if (!has_experts(*space.base_.model) && !range.expert) range.expert = 1;
+  const auto global = stated_count(stated, "global_batch");
+  if (!global) return tl::unexpected<Error>(global.error());
+  const auto passes = stated_count(stated, "strategy.accumulation");
+  if (!passes) return tl::unexpected<Error>(passes.error());
+  if (*passes) {
+    return fail(ErrorCode::kInvalidArgument, "strategy.accumulation follows from a plan's replicas and micro-batch", {},
+                {"state global_batch instead (--global-batch)"});
+  }
+  space.global_batch_ = global->value_or(space.base_.batch * space.base_.cluster.gpus());
+  if (!*global) {
+    space.notes_.push_back(fmt::format("global_batch: nobody stated one; {} {}s a step are {} on each of {} GPUs",
+                                       to_text(space.global_batch_), space.base_.model->sample,
+                                       to_text(space.base_.batch), to_text(space.base_.cluster.gpus())));
+  }
+  space.node_counts_ = {space.base_.cluster.nodes};
+  if (options.nodes_up_to) {
+    space.node_counts_.clear();
+    for (std::int64_t n = 1; n < *options.nodes_up_to; n *= 2) space.node_counts_.push_back(n);
+    space.node_counts_.push_back(*options.nodes_up_to);
+  }
+  space.strike_unsupported();
+  space.enumerate();
+  return space;
+}
+
+bool PlanSpace::supports(const Split& split) const {
+  const auto plan = plan::lower(with(split));
+  return plan || plan.error().code != ErrorCode::kUnsupported;
+}
+
+/// Values that the lowering does not know at all.
+void PlanSpace::strike_unsupported() {
+  const std::int64_t gpus = base_.cluster.gpus_per_node * node_counts_.back();
+  const Split plain{.nodes = node_counts_.back(), .data = gpus};
+  if (!supports(plain)) return;  // then no value is to blame
+  const auto keep = [&](auto& values, auto set) {
+    if (values.size() < 2) return;
+    std::erase_if(values, [&](const auto value) {
+      Split split = plain;
+      set(split, value);
+      return !supports(split);
+    });
+  };
+  const std::int64_t two = gpus % 2 == 0 ? 2 : gpus;
+  keep(range_.schedules, [&](Split& split, PipelineSchedule schedule) {
+    split.schedule = schedule;
+    split.pipeline = two;
+    split.data = gpus / two;
+    split.passes = 2 * two;
+    if (schedule == PipelineSchedule::kInterleaved) split.virtual_stages = 2;
+  });
+  keep(range_.recomputes, [](Split& split, Recompute recompute) { split.recompute = recompute; });
+  keep(range_.zeros, [](Split& split, int zero) { split.zero = zero; });
+  keep(range_.context_ways, [&](Split& split, plan::ContextBy by) {
+    split.context = two;
+    split.data = gpus / two;
+    split.context_by = by;
+  });
+  if (range_.sequences.size() == 2) {
+    Split split = plain;
+    split.tensor = two;
+    split.data = gpus / two;
+    split.sequence = true;
+    if (!supports(split)) range_.sequences = {false};
+  }
+  if (range_.context_ways.empty()) {
+    range_.context_ways = {plan::ContextBy::kRing};
+    if (!range_.context) range_.context = 1;
+  }
+}
+
+void PlanSpace::enumerate() {
+  families_.clear();
+  shapes_.clear();
+  plans_ = 0;
+  for (const std::int64_t nodes : node_counts_) {
+    const std::int64_t gpus = nodes * base_.cluster.gpus_per_node;
+    for (const std::int64_t tensor : allowed(divisors_of(gpus), range_.tensor)) {
+      // A degree that cuts nothing evenly is struck with all plans that have it.
+      const Split split{.nodes = nodes, .tensor = tensor, .data = gpus / tensor};
+      if (tensor > 1 && (!cuts_tensors_ || (!range_.tensor && !plan::lower(with(split))))) continue;
+      enumerate_ranks(split);
+    }
+  }
+  std::map<ShapeKey, std::size_t> index;
+  const auto number_of = [&](const ShapeKey& key) {
+    const auto [found, added] = index.emplace(key, shapes_.size());
+    if (added) shapes_.push_back(key);
+    return found->second;
+  };
+  const bool near_first = base_.parallel.order == plan::kMegatronOrder;
+  const Recompute least = range_.recomputes.front();
+  for (PlanFamily& one : families_) {
+    const Split& s = one.split;
+    ShapeKey key{s.nodes,     s.tensor,     s.context, s.expert, s.batch, near_first ? 1 : s.pipeline,
+                 s.recompute, s.context_by, s.sequence};
+    one.shape = number_of(key);
+    if (least == Recompute::kNone) key.recompute = least;
+    one.simple = number_of(key);
+    one.members = static_cast<std::int64_t>(members(one).size());
+    plans_ += one.members;
+  }
+}
+
+void PlanSpace::enumerate_ranks(Split split) {
+  const std::int64_t gpus = split.nodes * base_.cluster.gpus_per_node;
+  const auto layers = static_cast<std::int64_t>(base_.model->layers.size());
+  for (const std::int64_t context : allowed(divisors_of(gpus / split.tensor), range_.context)) {
+    if (context > 1 && !cuts_tensors_) break;
+    for (const std::int64_t pipeline : allowed(divisors_of(gpus / split.tensor / context), range_.pipeline)) {
+      if (pipeline > layers) continue;
+      split.context = context;
+      split.pipeline = pipeline;
+      split.data = gpus / split.tensor / context / pipeline;
+      if (range_.data && split.data != *range_.data) continue;
+      for (const std::int64_t expert : allowed(divisors_of(split.data), range_.expert)) {
+        split.expert = expert;
+        enumerate_passes(split);
+      }
+    }
+  }
+}
+
+void PlanSpace::enumerate_passes(Split split) {
+  if (global_batch_ % split.data != 0) return;
+  const std::int64_t share = global_batch_ / split.data;
+  for (const std::int64_t batch : allowed(divisors_of(share), range_.batch)) {
+    split.batch = batch;
+    split.passes = share / batch;
+    if (split.passes <= kMostPasses) enumerate_shapes(split);
+  }
+}
+
+/// Into how many chunks a rank's blocks may be cut: alike ones.
+std::vector<std::int64_t> PlanSpace::chunks_for(std::int64_t stages) const {
+  if (!range_.virtual_stages.empty()) return range_.virtual_stages;
+  if (blocks_ % stages != 0) return {};
+  std::vector<std::int64_t> chunks = divisors_of(blocks_ / stages);
+  std::erase(chunks, 1);
+  return chunks;
+}
+
+void PlanSpace::enumerate_shapes(Split split) {
+  for (const Recompute recompute : range_.recomputes) {
+    split.recompute = recompute;
+    for (const bool sequence : range_.sequences) {
+      if (sequence && split.tensor == 1 && range_.sequences.size() > 1) continue;
+      split.sequence = sequence;
+      for (const plan::ContextBy by : range_.context_ways) {
+        split.context_by = by;
+        families_.push_back({.split = split, .members = 0});
+        if (split.context == 1) break;
+      }
+    }
+  }
+}
+
+std::vector<int> PlanSpace::zeros_for(const Split& split) const {
+  if (range_.zeros.size() < 2 || split.data * split.context > 1) return range_.zeros;
+  return {range_.zeros.front()};
+}
+
+std::vector<Split> PlanSpace::members(const PlanFamily& family) const {
+  std::vector<Split> all;
+  const auto add = [&](Split split) {
+    for (const int zero : zeros_for(split)) {
+      split.zero = zero;
+      all.push_back(split);
+    }
+  };
+  if (family.split.pipeline == 1) {
+    add(family.split);
+    return all;
+  }
+  for (const PipelineSchedule schedule : range_.schedules) {
+    Split one = family.split;
+    one.schedule = schedule;
+    if (schedule != PipelineSchedule::kInterleaved) {
+      one.virtual_stages = range_.virtual_stages.empty() ? 1 : range_.virtual_stages.front();
+      if (plan::check(pipeline_of(one))) add(one);
+      continue;
+    }
+    for (const std::int64_t chunks : chunks_for(one.pipeline)) {
+      one.virtual_stages = chunks;
+      if (plan::check(pipeline_of(one))) add(one);
+    }
+  }
+  return all;
+}
+
+Scenario PlanSpace::with(const Split& split) const {
+  Scenario job = base_;
+  job.cluster.nodes = split.nodes;
+  job.batch = split.batch;
+  job.strategy.accumulation.set(split.passes);
+  plan::Parallel& parallel = job.parallel;
+  parallel.tensor = split.tensor;
+  parallel.context = split.context;
+  parallel.expert = split.expert;
+  parallel.pipeline = split.pipeline;
+  parallel.schedule = split.schedule;
+  parallel.virtual_stages = split.virtual_stages;
+  parallel.zero = split.zero;
+  parallel.recompute = split.recompute;
+  parallel.sequence = split.sequence;
+  parallel.context_by = split.context_by;
+  return job;
+}
+
+Scenario PlanSpace::with(const ShapeKey& shape) const {
+  const std::int64_t ranks = shape.tensor * shape.context * shape.stages;
+  Scenario job = with(Split{.nodes = shape.nodes,
+                            .tensor = shape.tensor,
+                            .context = shape.context,
+                            .expert = shape.expert,
+                            .pipeline = shape.stages,
+                            .data = shape.nodes * base_.cluster.gpus_per_node / ranks,
+                            .batch = shape.batch,
+                            .recompute = shape.recompute,
+                            .context_by = shape.context_by,
+                            .sequence = shape.sequence});
+  if (shape.stages == 1) job.parallel.cuts.clear();
+  return job;
+}
+
+answer::PlanSettings PlanSpace::settings_of(const Split& split) const {
+  answer::PlanSettings settings;
+  const auto add = [&](std::string path, std::string value) {
+    settings.emplace_back(std::move(path), std::move(value));
+  };
+  const auto count = [&](std::string path, std::int64_t value) { add(std::move(path), std::to_string(value)); };
+  const plan::Parallel plain;
+  if (node_counts_.size() > 1 || split.nodes != base_.cluster.nodes) count("nodes", split.nodes);
+  count("parallel.tensor", split.tensor);
+  count("parallel.pipeline", split.pipeline);
+  count("parallel.context", split.context);
+  count("parallel.expert", split.expert);
+  count("parallel.data", split.data);
+  count("batch", split.batch);
+  count("global_batch", global_batch_);
+  if (split.pipeline > 1) add("parallel.schedule", std::string(name_of(plan::kPipelineSchedules, split.schedule)));
+  if (split.virtual_stages != plain.virtual_stages) count("parallel.virtual_stages", split.virtual_stages);
+  count("parallel.zero", split.zero);
+  add("parallel.recompute", std::string(name_of(plan::kRecomputes, split.recompute)));
+  if (split.tensor > 1) add("parallel.sequence", split.sequence ? "yes" : "no");
+  if (split.context > 1) add("parallel.context_by", std::string(name_of(plan::kContextWays, split.context_by)));
+  add("precision", std::string(name_of(kPrecisions, base_.precision)));
+  return settings;
+}
+
+PlanSpace PlanSpace::on(std::int64_t nodes) const {
+  PlanSpace space = *this;
+  space.base_.cluster.nodes = nodes;
+  space.node_counts_ = {nodes};
+  space.enumerate();
+  return space;
+}
+
+/// The values of one setting that some plan has which keeps the others as they were stated.
+std::vector<std::string> PlanSpace::legal_values(PlanRange without, std::string_view path) const {
+  PlanSpace space = *this;
+  space.range_ = std::move(without);
+  space.enumerate();
+  std::set<std::int64_t> values;
+  std::set<ShapeKey> refused;
+  for (const PlanFamily& one : space.families_) {
+    const std::vector<Split> members = space.members(one);
+    if (members.empty()) continue;
+    const Split& s = members.front();
+    const std::int64_t value = path == "parallel.tensor"     ? s.tensor
+                               : path == "parallel.context"  ? s.context
+                               : path == "parallel.expert"   ? s.expert
+                               : path == "parallel.pipeline" ? s.pipeline
+                               : path == "parallel.data"     ? s.data
+                                                             : s.batch;
+    if (values.contains(value) || refused.contains(space.shapes_[one.shape])) continue;
+    if (plan::lower(with(s))) {
+      values.insert(value);
+    } else {
+      refused.insert(space.shapes_[one.shape]);
+    }
+  }
+  std::vector<std::string> texts;
+  for (const std::int64_t value : values) texts.push_back(to_text(value));
+  return texts;
+}
+
+Error PlanSpace::nothing_legal() const {
+  const std::int64_t gpus = base_.cluster.gpus();
+  Error error{ErrorCode::kInvalidArgument,
+              fmt::format("no plan of {} on {} GPUs takes a global batch of {}", base_.model->name, to_text(gpus),
+                          to_text(global_batch_)),
+              {},
+              {},
+              {}};
+  const auto release = [&](std::string_view path, auto PlanRange::*field) {
+    if (!(range_.*field)) return;
+    if (path == "parallel.expert" && std::find(stated_.begin(), stated_.end(), path) == stated_.end()) return;
+    PlanRange without = range_;
+    const std::int64_t stated = *(range_.*field);
+    (without.*field).reset();
+    const auto legal = legal_values(std::move(without), path);
+    if (!legal.empty()) {
+      error.notes.push_back(fmt::format("{} = {}: legal here: {}", path, to_text(stated), join(legal)));
+    }
+  };
+  // What a plan that is as stated is refused for.
+  for (const PlanFamily& one : families_) {
+    const std::vector<Split> all = members(one);
+    if (all.empty()) continue;
+    const auto plan = plan::lower(with(all.front()));
+    if (plan) continue;
+    error.message += ": " + plan.error().message;
+    error.notes = plan.error().notes;
+    break;
+  }
+  if (!cuts_tensors_ && (range_.tensor.value_or(1) > 1 || range_.context.value_or(1) > 1)) {
+    error.notes.emplace_back("tensor and context ranks share attention and its products: this model has none");
+  }
+  release("parallel.tensor", &PlanRange::tensor);
+  release("parallel.context", &PlanRange::context);
+  release("parallel.expert", &PlanRange::expert);
+  release("parallel.pipeline", &PlanRange::pipeline);
+  release("parallel.data", &PlanRange::data);
+  release("batch", &PlanRange::batch);
+  if (error.notes.empty()) {
+    error.notes.push_back(fmt::format("replicas share the batch evenly: the legal numbers of replicas divide {}",
+                                      to_text(global_batch_)));
+    error.notes.emplace_back("fewer replicas: more tensor ranks or stages, where the model can be cut");
+  }
+  return error;
+}
+
+}  // namespace ddlsim::whatif

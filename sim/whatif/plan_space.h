@@ -1,0 +1,139 @@
+// The ways to split a job that whatif/plan_search.h compares. Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/answer/plan_choice.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/plan/order.h"
+#include "ddlsim/plan/parallel.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/plan_search.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+/// What the search chooses.
+struct Split {
+  std::int64_t nodes = 1;
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t data = 1;
+  std::int64_t batch = 1;   // the micro-batch
+  std::int64_t passes = 1;  // of it in a step
+  std::int64_t virtual_stages = 1;
+  plan::PipelineSchedule schedule = plan::PipelineSchedule::kOneForwardOneBackward;
+  plan::Recompute recompute = plan::Recompute::kNone;
+  plan::ContextBy context_by = plan::ContextBy::kRing;
+  int zero = 0;
+  bool sequence = false;
+};
+
+[[nodiscard]] inline plan::Pipeline pipeline_of(const Split& split) {
+  return {.schedule = split.schedule,
+          .stages = split.pipeline,
+          .virtual_stages = split.virtual_stages,
+          .micro_batches = split.passes};
+}
+
+/// What kernels' times depend on.
+struct ShapeKey {
+  std::int64_t nodes = 1;
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  std::int64_t batch = 1;
+  std::int64_t stages = 1;  // 1 unless where ranks stand depends on them
+  plan::Recompute recompute = plan::Recompute::kNone;
+  plan::ContextBy context_by = plan::ContextBy::kRing;
+  bool sequence = false;
+
+  friend auto operator<=>(const ShapeKey&, const ShapeKey&) = default;
+};
+
+/// Plans that differ in their schedule, its chunks and `zero` alone.
+struct PlanFamily {
+  Split split;
+  std::size_t shape = 0;   // of PlanSpace::shapes
+  std::size_t simple = 0;  // the shape that computes nothing again: it takes no longer, and holds no less
+  std::int64_t members = 1;
+};
+
+/// A plan: a family and a member of it, in an order in which plans are numbered.
+struct PlanId {
+  std::uint32_t family = 0;
+  std::uint32_t member = 0;
+
+  friend auto operator<=>(const PlanId&, const PlanId&) = default;
+};
+
+/// The values among which plans choose; one of each that is stated.
+struct PlanRange {
+  std::vector<plan::PipelineSchedule> schedules;
+  std::vector<std::int64_t> virtual_stages;  // stated; empty: by the model's blocks
+  std::vector<plan::Recompute> recomputes;
+  std::vector<plan::ContextBy> context_ways;
+  std::vector<int> zeros;
+  std::vector<bool> sequences;
+  std::optional<std::int64_t> tensor, context, expert, pipeline, data, batch;
+};
+
+class PlanSpace {
+ public:
+  /// Errors: of resolve; kUnsupported for a job that has no plan to search.
+  [[nodiscard]] static Expected<PlanSpace> create(const io::Catalog& catalog, std::span<const Override> stated,
+                                                  const PlanOptions& options);
+
+  [[nodiscard]] const Scenario& base() const { return base_; }
+  [[nodiscard]] std::int64_t global_batch() const { return global_batch_; }
+  [[nodiscard]] const std::vector<PlanFamily>& families() const { return families_; }
+  [[nodiscard]] std::int64_t plans() const { return plans_; }
+  [[nodiscard]] std::vector<Split> members(const PlanFamily& family) const;
+  [[nodiscard]] Split split(PlanId id) const { return members(families_[id.family])[id.member]; }
+  [[nodiscard]] const std::vector<ShapeKey>& shapes() const { return shapes_; }
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+  /// The job with that split.
+  [[nodiscard]] Scenario with(const Split& split) const;
+  /// A job of that shape in one stage and one pass.
+  [[nodiscard]] Scenario with(const ShapeKey& shape) const;
+  /// What a scenario must be told to be that job, but for what was stated.
+  [[nodiscard]] answer::PlanSettings settings_of(const Split& split) const;
+  /// Why there is no candidate: the stated values that no plan can have, with those that one can.
+  [[nodiscard]] Error nothing_legal() const;
+  /// The same space on another number of servers.
+  [[nodiscard]] PlanSpace on(std::int64_t nodes) const;
+
+ private:
+  void enumerate();
+  void enumerate_ranks(Split split);
+  void enumerate_passes(Split split);
+  void enumerate_shapes(Split split);
+  [[nodiscard]] std::vector<int> zeros_for(const Split& split) const;
+  void strike_unsupported();
+  [[nodiscard]] bool supports(const Split& split) const;
+  [[nodiscard]] std::vector<std::int64_t> chunks_for(std::int64_t stages) const;
+  [[nodiscard]] std::vector<std::string> legal_values(PlanRange without, std::string_view path) const;
+
+  Scenario base_;
+  PlanRange range_;
+  std::vector<std::int64_t> node_counts_;
+  std::int64_t global_batch_ = 1;
+  std::int64_t blocks_ = 0;  // of the model, alike: as many as it has attentions
+  bool cuts_tensors_ =
+      false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank
+  std::vector<PlanFamily> families_;
+  std::int64_t plans_ = 0;
+  std::vector<ShapeKey> shapes_;
+  std::vector<std::string> notes_;
+  std::vector<std::string> stated_;  // paths
+  std::optional<Error> last_refusal_;
+};
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,168 @@
+#include "ddlsim/plan/memory.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "ddlsim/plan/lower.h"
+
+using namespace ddlsim;
+using namespace ddlsim::plan;
+using workload::Layer;
+using workload::Op;
+using workload::Shape;
+
+namespace {
+
+/// Layers one after the other, each with its name, operator and input.
+class List {
+ public:
+  List& add(const char* name, const Op& op, const Shape& in) {
+    layers_.push_back(workload::layer_of(op, in, name).value().layer);
+    return *this;
+  }
+  [[nodiscard]] const std::vector<Layer>& layers() const { return layers_; }
+
+ private:
+  std::vector<Layer> layers_;
+};
+
+/// A block of a GPT as Korthikanti et al. count it, dropout and all: s rows of h, a heads.
+List gpt_block(std::int64_t s, std::int64_t h, std::int64_t a) {
+  List list;
+  list.add("ln_1", workload::LayerNorm{}, {s, h})
+      .add("c_attn", workload::Linear{.out = 3 * h}, {s, h})
+      .add("attention", workload::Attention{.heads = a}, {s, h})
+      .add("c_proj", workload::Linear{.out = h}, {s, h})
+      .add("attention_dropout", workload::Pointwise{}, {s, h})
+      .add("attention_residual", workload::Combine{}, {s, h})
+      .add("ln_2", workload::LayerNorm{}, {s, h})
+      .add("intermediate", workload::Linear{.out = 4 * h}, {s, h})
+      .add("activation", workload::Pointwise{.inverts_output = true}, {s, 4 * h})
+      .add("output", workload::Linear{.out = h}, {s, 4 * h})
+      .add("output_dropout", workload::Pointwise{}, {s, h})
+      .add("output_residual", workload::Combine{}, {s, h});
+  return list;
+}
+
+double kept_in(const List& list, const ActivationCut& cut, bool core = true) {
+  double sum = 0;
+  for (const KeptActivations& one : kept_activations(list.layers(), cut)) {
+    sum += one.always.in(bytes) + (core ? one.core.in(bytes) : 0);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("memory: a GPT's block keeps what Korthikanti et al. count", "[unit][plan]") {
+  // Table 2 of Korthikanti et al. 2023; beside it 8 bytes a row for each of two norms, which the paper leaves out.
+  const std::int64_t s = 128;
+  const std::int64_t h = 512;
+  const std::int64_t a = 8;
+  const double sbh = 128.0 * 512 * 4;
+  const double scores = 5.0 * 8 * 128 * 128 * 4;
+  const double norms = 2.0 * 8 * 128 * 4;
+  const List block = gpt_block(s, h, a);
+  ActivationCut cut{.batch = 4, .precision = Precision::kFp16};
+  CHECK(kept_in(block, cut) == Approx(sbh * 34 + scores + norms));
+  cut.tensor = 4;
+  CHECK(kept_in(block, cut) == Approx(sbh * (10 + 24.0 / 4) + scores / 4 + norms));
+  cut.sequence = true;
+  CHECK(kept_in(block, cut) == Approx((sbh * 34 + scores + norms) / 4));
+  CHECK(kept_in(block, cut, false) == Approx((sbh * 34 + norms) / 4));  // selective recomputation
+  cut.context = 2;
+  CHECK(kept_in(block, cut, false) == Approx((sbh * 34 + norms) / 8));
+}
+
+TEST_CASE("memory: a Llama's block, worked by hand", "[unit][plan]") {
+  // h 8192, 64 heads of 128, 8 of keys and values, inner 28672, 4096 rows, bf16. In units of 2 s h = 64 MiB: norm's
+  // input 1, products' input 1, queries 1, keys and values 1/4, output 1, norm 1, products' input 1, gate and up 7,
+  // their product 3.5: 16.75. Row sums 64 x 4096 x 4 = 1 MiB; norms 2 x 4 x 4096.
+  const std::int64_t s = 4096;
+  List block;
+  block.add("norm", workload::RmsNorm{}, {s, 8192})
+      .add("q_proj", workload::Linear{.out = 8192, .bias = false}, {s, 8192})
+      .add("k_proj", workload::Linear{.out = 1024, .bias = false}, {s, 8192})
+      .add("v_proj", workload::Linear{.out = 1024, .bias = false}, {s, 8192})
+      .add("rotary", workload::Pointwise{}, {s, 9216})
+      .add("attention", workload::GroupedAttention{.heads = 64, .kv_heads = 8, .width = 128, .causal = true}, {s, 8192})
+      .add("o_proj", workload::Linear{.out = 8192, .bias = false}, {s, 8192})
+      .add("add", workload::Combine{}, {s, 8192})
+      .add("norm", workload::RmsNorm{}, {s, 8192})
+      .add("gate", workload::Linear{.out = 28672, .bias = false}, {s, 8192})
+      .add("up", workload::Linear{.out = 28672, .bias = false}, {s, 8192})
+      .add("act", workload::Combine{.product = true}, {s, 28672})
+      .add("down", workload::Linear{.out = 8192, .bias = false}, {s, 28672})
+      .add("add", workload::Combine{}, {s, 8192});
+  const double mib = 1024.0 * 1024.0;
+  const double expected = 16.75 * 64 * mib + 1 * mib + 2.0 * 4 * 4096;
+  CHECK(kept_in(block, {.precision = Precision::kBf16}) == Approx(expected));
+  CHECK(kept_in(block, {.tensor = 8, .sequence = true, .precision = Precision::kBf16}) == Approx(expected / 8));
+  // 16 ranks, 8 heads of keys: each has one, twice as much as a sixteenth of all.
+  const double more = 64 * mib * 0.25 / 16;
+  CHECK(kept_in(block, {.tensor = 16, .sequence = true, .precision = Precision::kBf16}) ==
+        Approx(expected / 16 + more));
+}
+
+TEST_CASE("memory: relu keeps nothing of its own, and without dropout attention keeps its softmax", "[unit][plan]") {
+  List block;
+  block.add("fc1", workload::Linear{.out = 400}, {10, 100})
+      .add("relu", workload::Pointwise{.inverts_output = true}, {10, 400})
+      .add("fc2", workload::Linear{.out = 100}, {10, 400});
+  CHECK(kept_in(block, {.precision = Precision::kFp32}) == Approx(4 * (1000 + 4000)));
+  List attention;
+  attention.add("attention", workload::Attention{.heads = 4}, {10, 100});
+  CHECK(kept_in(attention, {.precision = Precision::kFp32}) == Approx(4 * (4000 + 400)));
+}
+
+TEST_CASE("memory: logits count in 16 bits and once more in 32", "[unit][plan]") {
+  List head;
+  head.add("lm_head", workload::Linear{.out = 1000, .bias = false}, {10, 64})
+      .add("loss", workload::Pointwise{.inverts_output = true, .over_rows = true}, {10, 1000});
+  const auto kept = kept_activations(head.layers(), {.tensor = 2, .batch = 3, .precision = Precision::kBf16});
+  CHECK(kept[0].loss.in(bytes) == Approx(3 * 10 * 500 * 6));
+  CHECK(kept[0].always.in(bytes) == Approx(3 * 10 * 64 * 2));
+  CHECK(kept[1].always == DataSize::zero());
+}
+
+TEST_CASE("memory: bytes of a parameter by format", "[unit][plan]") {
+  const auto all = [](States states) {
+    const StateSizes sizes = state_sizes(states, workload::Optimizer::kAdam);
+    return (sizes.weight + sizes.gradient + sizes.master + sizes.optimizer).in(bytes);
+  };
+  CHECK(all(States::kFp32) == 16);
+  CHECK(all(States::kMixed) == 18);         // Megatron-LM
+  CHECK(all(States::kMixedSixteen) == 16);  // ZeRO, section 3.1
+  CHECK(all(States::kFp8) == 19);
+  CHECK(all(States::kAdam8bit) == 10);
+}
+
+TEST_CASE("memory: stages of 1F1B keep as many micro-batches as follow them", "[unit][plan]") {
+  const List block = gpt_block(128, 512, 8);
+  workload::Model model;
+  model.id = "blocks";
+  for (int i = 0; i < 4; ++i) model.layers.insert(model.layers.end(), block.layers().begin(), block.layers().end());
+  model.totals = workload::total(model.layers).value();
+  Job job;
+  job.model = std::make_shared<const workload::Model>(std::move(model));
+  job.cluster.nodes = 1;
+  job.cluster.gpus_per_node = 4;
+  job.parallel.pipeline = 4;
+  job.strategy.accumulation = 8;
+  const StepPlan plan = lower(job).value();
+  REQUIRE(plan.classes.size() == 4);
+  for (std::size_t s = 0; s < 4; ++s) {
+    CAPTURE(s);
+    CHECK(plan.classes[s].memory.micro_batches == Approx(4.0 - static_cast<double>(s)));
+    CHECK(plan.classes[s].memory.weights == plan.classes[0].memory.weights);
+  }
+  CHECK(plan.classes[0].memory.activations > plan.classes[1].memory.activations * 1.25);
+}
+
+TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][plan]") {
+  MemoryFootprint footprint;
+  footprint.weights = gigabytes(10);
+  CHECK(device_overhead(footprint, 1, false).context == kCudaContext);
+  CHECK(device_overhead(footprint, 1, false).slack.in(gigabytes) == Approx(0.6));
+  CHECK(device_overhead(footprint, 8, true).context.in(mebibytes) == Approx(3520));
+}

@@ -1,0 +1,102 @@
+#include "language_case.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+
+namespace {
+
+io::Case gpt() {
+  io::Case one;
+  one.id = "a";
+  one.model = "GPT 1B";
+  one.framework = "Megatron-LM (Apr 2021)";
+  one.precision = "FP16 mixed";
+  one.gpu = "A100-SXM4-80GB";
+  one.gpus_per_node = 8;
+  one.total_gpus = 8;
+  one.architecture = "tp-pp-dp";
+  one.extra = {{"layers", "4"},      {"hidden", "256"}, {"heads", "4"}, {"vocab", "50257"},     {"seq_len", "128"},
+               {"tp", "2"},          {"pp", "2"},       {"dp", "2"},    {"micro_batch", "2.0"}, {"global_batch", "16"},
+               {"recompute", "full"}};
+  return one;
+}
+
+std::string said(const io::Case& one, const std::string& path) {
+  const auto settings = splits_of(one);
+  if (!settings) return "error: " + settings.error().message;
+  std::string value;
+  for (const Override& setting : *settings) {
+    if (setting.path == path) value = setting.value;
+  }
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("language cases: the model by its sizes, the vocabulary padded", "[unit][whatif]") {
+  const auto model = language_model_of(gpt()).value();
+  // 50257 rows padded to 128 x 2: 50432; positions 128; 4 blocks of 12 h^2 + 13 h; two numbers a row of the last norm.
+  CHECK(model->parameters() == (50432 + 128) * 256 + 4 * (12 * 256 * 256 + 13 * 256) + 2 * 256);
+  CHECK(model->optimizer == workload::Optimizer::kAdam);
+}
+
+TEST_CASE("language cases: degrees, batches and what the framework did at the time", "[unit][whatif]") {
+  const io::Case one = gpt();
+  CHECK(said(one, "parallel.tensor") == "2");
+  CHECK(said(one, "parallel.pipeline") == "2");
+  CHECK(said(one, "parallel.data") == "2");
+  CHECK(said(one, "batch") == "2");
+  CHECK(said(one, "global_batch") == "16");
+  CHECK(said(one, "parallel.schedule") == "1f1b");
+  CHECK(said(one, "parallel.recompute") == "full");
+  CHECK(said(one, "parallel.sequence").empty());
+  CHECK(said(one, "parallel.zero").empty());
+  CHECK(said(one, "parallel.states") == "mixed");
+  io::Case later = one;
+  later.framework = "Megatron-Core 0.8";
+  CHECK(said(later, "parallel.sequence") == "yes");
+  CHECK(said(later, "parallel.zero") == "1");
+  later.extra["vp"] = "2";
+  CHECK(said(later, "parallel.schedule") == "interleaved");
+  later.extra["fsdp"] = "2";
+  CHECK(said(later, "parallel.zero") == "3");
+  // Attention in one kernel, where the framework had it.
+  const auto fused = language_model_of(later).value();
+  CHECK(std::count_if(fused->layers.begin(), fused->layers.end(), [](const auto& layer) {
+          return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+        }) == 4);
+}
+
+TEST_CASE("language cases: stages are whole blocks", "[unit][whatif]") {
+  io::Case one = gpt();
+  const auto model = language_model_of(one).value();
+  // Embeddings, positions, their sum and dropout before 4 blocks of 12 layers; last norm, head and loss after.
+  CHECK(stages_of(one, *model)->value == "28-27");
+  one.extra["layers_per_stage"] = "2 4 (embedding and head count as layers)";
+  CHECK(stages_of(one, *model)->value == "16-39");
+  one.extra["pp"] = "3";
+  CHECK_FALSE(stages_of(one, *model));
+}
+
+TEST_CASE("language cases: FLOPs as Megatron publishes them", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra["vocab"] = "51200";
+  // 96 B s l h^2 (1 + s/6h + V/16lh), equation 3 of Narayanan et al. 2021.
+  const double h = 256;
+  const double expected = 96 * 16 * 128 * 4 * h * h * (1 + 128 / (6 * h) + 51200 / (16 * 4 * h));
+  CHECK(published_flops(one)->in(flops) == Approx(expected));
+}
+
+TEST_CASE("language cases: what nobody can fill in is named", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra.erase("heads");
+  one.extra.erase("layers");
+  const auto model = language_model_of(one);
+  REQUIRE_FALSE(model);
+  CHECK(model.error().message.find("layers, heads") != std::string::npos);
+  one = gpt();
+  one.architecture = "not stated";
+  CHECK(said(one, "batch").find("does not say how the model was split") != std::string::npos);
+}

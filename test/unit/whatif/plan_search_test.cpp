@@ -1,0 +1,168 @@
+#include "ddlsim/whatif/plan_search.h"
+#include "catalog.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Time no_time() { return Time::zero(); }
+
+std::vector<Override> job(std::vector<Override> more) {
+  std::vector<Override> settings{
+      {"model", "gpt2", {}}, {"node", "dgx-a100", {}}, {"gpus_per_node", "4", {}}, {"global_batch", "8", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+answer::PlanChoice found(const std::vector<Override>& settings, const PlanOptions& options = {.explain = false}) {
+  const auto choice = search_plans(catalog(), settings, options, no_time);
+  if (!choice) FAIL(to_string(choice.error()));
+  return *choice;
+}
+
+std::string refused(const std::vector<Override>& settings, const PlanOptions& options = {}) {
+  const auto choice = search_plans(catalog(), settings, options, no_time);
+  REQUIRE_FALSE(choice);
+  return to_string(choice.error());
+}
+
+std::string value_of(const answer::PlanSettings& plan, std::string_view path) {
+  for (const auto& [one, value] : plan) {
+    if (one == path) return value;
+  }
+  return {};
+}
+
+/// What is shown is what trying every plan shows.
+void check_same(const std::vector<Override>& settings, const PlanOptions& options) {
+  const answer::PlanChoice choice = found(settings, options);
+  const auto all = try_every_plan(catalog(), settings, options, no_time).value();
+  CHECK(choice.best.plan == all.best.plan);
+  CHECK(choice.best.prediction.step_time == all.best.prediction.step_time);
+  REQUIRE(choice.next.size() == all.next.size());
+  for (std::size_t i = 0; i < all.next.size(); ++i) CHECK(choice.next[i].plan == all.next[i].plan);
+  REQUIRE(choice.pareto.size() == all.pareto.size());
+  for (std::size_t i = 0; i < all.pareto.size(); ++i) {
+    CHECK(choice.pareto[i].step_time == all.pareto[i].step_time);
+    CHECK(choice.pareto[i].memory_per_gpu == all.pareto[i].memory_per_gpu);
+  }
+  CHECK(choice.searched >= all.searched);
+  CHECK(choice.proved);
+}
+
+}  // namespace
+
+TEST_CASE("plan search: the result is that of trying every plan", "[unit][whatif]") {
+  const PlanOptions time{.explain = false};
+  check_same(job({}), time);
+  check_same(job({{"gpu.memory_size", "5 GB", {}}}), time);
+  check_same(job({{"gpu.memory_size", "5 GB", {}}}), {.objective = answer::PlanObjective::kMemory, .explain = false});
+  check_same(job({{"nodes", "2", {}}, {"network", "25 Gb/s", {}}, {"gpus_per_node", "2", {}}}), time);
+  check_same(job({{"model", "resnet50", {}}, {"batch", "8", {}}, {"global_batch", "64", {}}}), time);
+  check_same(job({{"model", "vit_base", {}}, {"nodes", "2", {}}, {"global_batch", "16", {}}}), time);
+  check_same(job({{"jitter", "5 %", {}}, {"batch", "1", {}}, {"overlap", "none", {}}}), time);
+}
+
+TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[unit][whatif]") {
+  PlanOptions options{
+      .objective = answer::PlanObjective::kCost, .price = dollars_per_hour(12), .nodes_up_to = 2, .explain = false};
+  const auto settings = job({{"nodes", "2", {}}, {"gpus_per_node", "2", {}}, {"network", "10 Gb/s", {}}});
+  check_same(settings, options);
+  const answer::PlanChoice choice = found(settings, options);
+  // One server costs half as much an hour, and sends nothing over the network.
+  CHECK(value_of(choice.best.plan, "nodes") == "1");
+  CHECK(choice.best.cost->in(dollars) == Approx(12 * choice.best.prediction.step_time.in(seconds) / 3600));
+  CHECK(choice.pareto.back().cost->in(dollars) <= choice.pareto.front().cost->in(dollars)*2);
+}
+
+TEST_CASE("plan search: a plan is a scenario's settings", "[unit][whatif]") {
+  const auto settings = job({{"network", "25 Gb/s", {}}});
+  const answer::PlanChoice choice = found(settings);
+  std::vector<Override> pasted = settings;
+  for (const auto& [path, value] : choice.best.plan) pasted.push_back({path, value, {}});
+  const auto prediction = predict(resolve(catalog(), pasted).value()).value();
+  CHECK(prediction.step_time == choice.best.prediction.step_time);
+  CHECK(prediction.memory_per_gpu == choice.best.prediction.memory_per_gpu);
+}
+
+TEST_CASE("plan search: what is stated stays", "[unit][whatif]") {
+  const answer::PlanChoice choice = found(job({{"model", "vit_base", {}},
+                                               {"parallel.tensor", "2", {}},
+                                               {"parallel.pipeline", "2", {}},
+                                               {"parallel.zero", "0", {}}}));
+  const auto check = [](const answer::PlanSettings& plan) {
+    CHECK(value_of(plan, "parallel.tensor") == "2");
+    CHECK(value_of(plan, "parallel.pipeline") == "2");
+    CHECK(value_of(plan, "parallel.data") == "1");
+    CHECK(value_of(plan, "parallel.zero") == "0");
+  };
+  check(choice.best.plan);
+  for (const auto& one : choice.next) check(one.plan);
+}
+
+TEST_CASE("plan search: of alike stages more micro-batches leave a smaller bubble", "[unit][whatif]") {
+  // Two stages, one replica, a batch of 8: m micro-batches of 8 / m samples. The best has a smaller bubble than one
+  // pass, whose stages wait for each other.
+  const answer::PlanChoice choice = found(job({{"parallel.tensor", "1", {}}, {"parallel.pipeline", "4", {}}}));
+  CHECK(std::stoi(value_of(choice.best.plan, "batch")) < 8);
+  CHECK(choice.best.prediction.breakdown.bubble < choice.best.prediction.step_time * 0.75);
+}
+
+TEST_CASE("plan search: what no plan can do says what one can", "[unit][whatif]") {
+  CHECK_THAT(refused(job({{"model", "resnet50", {}}, {"parallel.tensor", "4", {}}, {"global_batch", "64", {}}})),
+             Contains("parallel.tensor = 4: legal here: 1"));
+  CHECK_THAT(refused(job({{"parallel.pipeline", "3", {}}})), Contains("parallel.pipeline = 3: legal here: 1, 2, 4"));
+  CHECK_THAT(refused(job({{"global_batch", "3", {}}, {"parallel.tensor", "1", {}}, {"parallel.pipeline", "1", {}}})),
+             Contains("parallel.pipeline = 1: legal here: 4"));
+  CHECK_THAT(refused(job({{"strategy", "ps", {}}})), Contains("use strategy allreduce"));
+  CHECK_THAT(refused(job({{"model", "pai_bert", {}}})), Contains("no layers to split"));
+  CHECK_THAT(refused(job({{"fidelity", "event", {}}})), Contains("analytic"));
+  CHECK_THAT(refused(job({{"strategy.accumulation", "2", {}}})), Contains("global_batch"));
+  CHECK_THAT(refused(job({{"global_batch", "many", {}}})), Contains("global_batch"));
+  CHECK_THAT(refused(job({}), {.objective = answer::PlanObjective::kCost}), Contains("--price"));
+}
+
+TEST_CASE("plan search: a model that fits nowhere says what would hold it", "[unit][whatif]") {
+  // GPT-2's 124.4 M parameters take 16 B each in fp32 with Adam, split over at most four GPUs.
+  const std::string error = refused(job({{"gpu.memory_size", "0.4 GB", {}}}));
+  CHECK_THAT(error, Contains("fits in no plan on 1 x"));
+  CHECK_THAT(error, Contains("of weights"));
+  CHECK_THAT(error, Contains("the smallest cluster that fits: "));
+}
+
+TEST_CASE("plan search: a limit of time answers with the best so far", "[unit][whatif]") {
+  double now = 0;
+  const auto clock = [&] { return seconds(now += 1); };
+  const auto whole = search_plans(catalog(), job({}), {.limit = seconds(1e9), .explain = false}, clock).value();
+  CHECK(whole.proved);
+  // The same search, ended a few looks at the clock before it would end by itself.
+  const double looks = now - 1;
+  now = 0;
+  const auto choice = search_plans(catalog(), job({}), {.limit = seconds(looks - 4), .explain = false}, clock).value();
+  CHECK_FALSE(choice.proved);
+  CHECK(choice.best.prediction.step_time >= whole.best.prediction.step_time);
+  now = 0;
+  const auto none = search_plans(catalog(), job({}), {.limit = seconds(2), .explain = false}, clock);
+  REQUIRE_FALSE(none);
+  CHECK_THAT(to_string(none.error()), Contains("no plan was found in 2 s"));
+}
+
+TEST_CASE("plan search: why the best wins, and what would change it", "[unit][whatif]") {
+  const auto settings = job({{"nodes", "2", {}}, {"network", "10 Gb/s", {}}, {"gpu.memory_size", "4 GB", {}}});
+  const answer::PlanChoice choice = found(settings, {.explain = true});
+  CHECK(choice.why.size() == choice.next.size());
+  REQUIRE_FALSE(choice.sensitivity.empty());
+  const auto faster = std::find_if(choice.sensitivity.begin(), choice.sensitivity.end(),
+                                   [](const auto& one) { return one.change == "network twice as fast"; });
+  REQUIRE(faster != choice.sensitivity.end());
+  CHECK(faster->step_time <= choice.best.prediction.step_time);
+}

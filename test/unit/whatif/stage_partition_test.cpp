@@ -1,0 +1,68 @@
+#include "ddlsim/whatif/stage_partition.h"
+#include "catalog.h"
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+/// Three layers that were timed: 1 + 1, 1 + 1, 2 + 2 ms, the last with 2,000,000 parameters (8 MB).
+class TimedModel {
+ public:
+  TimedModel() {
+    std::ofstream file(path_);
+    file << "model: timed\nname: Timed\ntask: none\nsample: sample\nbatch: 4\noptimizer: sgd\n"
+            "input: {shape: [8], bytes: 32 B}\n"
+            "measured_on: {gpu: v100-sxm2-16gb, precision: fp32, peak: 15.7 TFLOP/s, memory_bandwidth: 900 GB/s}\n"
+            "sources: {layers: by hand, input: by hand, batch: by hand, optimizer: by hand, measured_on: by hand}\n"
+            "layers:\n"
+            "  - measured: {name: a, forward: 1 ms, backward: 1 ms, bound: fixed}\n"
+            "  - measured: {name: b, forward: 1 ms, backward: 1 ms, bound: fixed}\n"
+            "  - measured: {name: c, forward: 2 ms, backward: 2 ms, bound: fixed, gradients: [2000000]}\n";
+  }
+  ~TimedModel() { std::remove(path_.c_str()); }
+  TimedModel(const TimedModel&) = delete;
+  TimedModel& operator=(const TimedModel&) = delete;
+
+  [[nodiscard]] std::vector<Override> on(const char* gpus) const {
+    return {{"model", path_, {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", gpus, {}}};
+  }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "timed.yaml").string();
+};
+
+}  // namespace
+
+TEST_CASE("stage partition: a model of timed layers, by hand", "[unit][whatif]") {
+  const TimedModel model;
+  // Two GPUs: a and b on one, c on the other: 4 ms each; no stage has replicas, so nothing is sent.
+  const auto choice = partition_stages(catalog(), model.on("2")).value();
+  REQUIRE(choice.stages.size() == 2);
+  CHECK(choice.stages[0].last == "b");
+  CHECK(choice.stages[1].weights == megabytes(8));
+  CHECK(choice.slowest.in(milliseconds) == Approx(4));
+  CHECK(choice.alone.in(milliseconds) == Approx(8));
+  CHECK(choice.batch == 4);
+  // Data parallelism: half of 8 ms, and of the sum 4 (1/2) 8 MB over what two GPUs reach.
+  CHECK(choice.data_parallel > milliseconds(4));
+}
+
+TEST_CASE("stage partition: GPUs of two kinds share layers by what they take", "[unit][whatif]") {
+  const std::vector<Override> settings{
+      {"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", "4", {}}, {"batch", "64", {}}};
+  const std::vector<GpuShare> mixed{{"v100", 1}, {"p100", 1}};
+  const auto choice = partition_stages(catalog(), settings, mixed).value();
+  REQUIRE(choice.stages.size() == 2);
+  CHECK(choice.stages[0].gpu != choice.stages[1].gpu);
+  // The faster one has the greater part of the work: a cut in half would wait for the slower one.
+  CHECK(choice.slowest < choice.data_parallel);
+  CHECK_FALSE(partition_stages(catalog(), settings, std::vector<GpuShare>(5, {"v100", 1})));
+}
