@@ -7,7 +7,9 @@
 #include <cmath>
 
 #include "catalog.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/step/schedule.h"
 #include "ddlsim/workload/blocks.h"
 #include "ddlsim/workload/shard.h"
 #include "property/random_scenario.h"
@@ -220,4 +222,35 @@ TEST_CASE("law: a rank more of nothing changes nothing", "[property]") {
     CHECK(same.classes[0].chunk.layers == plain.classes[0].chunk.layers);
     CHECK(same.classes[0].updated == plain.classes[0].updated);
   }
+}
+
+TEST_CASE("law: of one process, what the host splits and copies ahead saves time, and no more than was copied",
+          "[property]") {
+  CHECK(rc::check("one process", [] {
+    plan::Job job = job_of(*rc::gen::element<std::string>("resnet50", "vgg16", "bert_large"), 1,
+                           *rc::gen::element<std::int64_t>(2, 4, 8));
+    job.cluster.node = catalog().node(*rc::gen::element<std::string>("dgx1-v100", "dgx-a100")).value();
+    job.batch = *rc::gen::inRange<std::int64_t>(1, 65);
+    job.strategy.kind = plan::StrategyKind::kDataParallel;
+    const auto took = [&] {
+      const auto plan = std::make_shared<const plan::StepPlan>(plan::lower(job).value());
+      const cost::LayerPrices prices = cost::price_layers(job, *plan, {1, 1}).value();
+      return step::schedule(cost::price(job, plan, prices).value()).value().step;
+    };
+    RC_LOG(fmt::format("{} batch {} on {}", job.model->id, job.batch, job.cluster.gpus_per_node));
+    const Time naive = took();
+    job.strategy.split_on_host = true;
+    const Time split = took();
+    job.strategy.preload = true;
+    const Time ahead = took();
+    RC_ASSERT(split <= naive);
+    RC_ASSERT(ahead <= split);
+    const DataSize all = job.model->input_per_sample * static_cast<double>(job.batch * job.cluster.gpus());
+    const Bandwidth slowest = min(job.cluster.node.host_link.bandwidth, job.cluster.node.pcie.bandwidth) * 0.5;
+    RC_ASSERT(naive - ahead <= all / slowest * 2.0 + milliseconds(1));
+    // Half the weights on the way, and twice through them at both ends.
+    job.strategy.parameter_compression = 2.0;
+    const double weights = 4 * weights_of(*job.model);
+    RC_ASSERT(took() <= ahead + bytes(4 * weights) / (job.cluster.node.gpu.memory_bandwidth * 0.5));
+  }));
 }
