@@ -253,6 +253,7 @@ std::optional<plan::MemoryFootprint> PlanBounds::make_held(const ShapeKey& key) 
     const double blocks = times;
     held.weights += (more.weights - base.weights) * blocks;
     held.gradients += (more.gradients - base.gradients) * blocks;
+    held.master += (more.master - base.master) * blocks;
     held.optimizer_state += (more.optimizer_state - base.optimizer_state) * blocks;
     held.activations += (more.activations - base.activations) * blocks;
   }
@@ -394,7 +395,8 @@ DataSize PlanBounds::memory(const Split& split, std::size_t index) {
   };
   const plan::MemoryFootprint& whole = **held;
   const DataSize activations = whole.activations * (in_flight(split) / static_cast<double>(split.pipeline));
-  return (whole.weights * share(3) + whole.gradients * share(2) + whole.optimizer_state * share(1) + activations) *
+  return (whole.weights * share(3) + whole.gradients * share(2) + (whole.master + whole.optimizer_state) * share(1) +
+          activations) *
          kRounding;
 }
 
