@@ -18,10 +18,13 @@ using plan::PipelineSchedule;
 /// Rounding of sums taken in another order than the schedule takes them.
 constexpr double kRounding = 1 - 1e-9;
 
-Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan) {
+/// `times`: of the layers of all classes.
+Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan,
+                                  std::vector<cost::LayerTimes>* times = nullptr) {
   auto lowered = std::make_shared<const plan::StepPlan>(std::move(plan));
   const auto layers = cost::price_layers(job, *lowered, {kInterval90Low, kInterval90High});
   if (!layers) return tl::unexpected<Error>(layers.error());
+  if (times != nullptr) *times = layers->layers;
   return cost::price(job, lowered, *layers);
 }
 
@@ -37,19 +40,6 @@ bool in_order(const Split& split) {
   return split.pipeline > 1 &&
          (split.schedule == PipelineSchedule::kGpipe || split.schedule == PipelineSchedule::kOneForwardOneBackward ||
           split.schedule == PipelineSchedule::kNone);
-}
-
-/// Micro-batches in flight, over the stages: their harmonic mean bounds the fullest stage's share of activations.
-double in_flight(const Split& split) {
-  if (split.recompute != plan::Recompute::kNone || split.pipeline == 1) return 1;
-  const auto passes = static_cast<double>(split.passes);
-  if (split.schedule == PipelineSchedule::kGpipe) return passes;
-  if (split.schedule != PipelineSchedule::kOneForwardOneBackward) return 1;
-  double inverse = 0;
-  for (std::int64_t behind = 1; behind <= split.pipeline; ++behind) {
-    inverse += 1.0 / static_cast<double>(std::min(split.passes, behind));
-  }
-  return static_cast<double>(split.pipeline) / inverse;
 }
 
 /// Whether replicas sum plain gradients and wait for them: what is bounded here.
@@ -145,10 +135,11 @@ std::optional<ShortModel> short_model_of(const Scenario& base) {
 
 /// What a layer's pass takes and how many kernels it has, by layer of the lowered model.
 struct LayerSums {
-  std::vector<Time> forward, backward, kernels;
+  std::vector<Time> forward, backward, weights, kernels;
   std::vector<double> issued;
 
-  explicit LayerSums(std::size_t layers) : forward(layers), backward(layers), kernels(layers), issued(layers) {}
+  explicit LayerSums(std::size_t layers)
+      : forward(layers), backward(layers), weights(layers), kernels(layers), issued(layers) {}
 };
 
 LayerSums layer_sums(const cost::PricedStep& step, std::size_t rank_class) {
@@ -208,7 +199,8 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
   std::erase_if(plan->rows, [](const plan::Row& row) {
     return !row.every_pass || !row.in_the_way || row.rank_class != row.needed_by;
   });
-  const auto step = priced(job, std::move(*plan));
+  std::vector<cost::LayerTimes> times;
+  const auto step = priced(job, std::move(*plan), &times);
   if (!step) return std::nullopt;
   LayerSums all(0);
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
@@ -217,6 +209,9 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(all.forward, one.forward);
     append(all.backward, one.backward);
+    for (std::size_t i = 0; i < one.forward.size(); ++i) {
+      all.weights.push_back(times[all.weights.size()].weights.total() * job.gpu_time_factor);
+    }
     append(all.kernels, one.kernels);
     append(all.issued, one.issued);
   }
@@ -231,6 +226,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
   if (shortened && all.forward.size() != short_->model->layers.size()) return std::nullopt;
   return PlanShape{.forward = sums(all.forward),
                    .backward = sums(all.backward),
+                   .weights = sums(all.weights),
                    .kernels = sums(all.kernels),
                    .issued = sums(all.issued),
                    .launch_interval = step->launch_interval,
@@ -260,26 +256,80 @@ std::optional<plan::MemoryFootprint> PlanBounds::make_held(const ShapeKey& key) 
   return held;
 }
 
-/// Where the stages of a pipeline begin, as the lowering has them; they follow from the model's layers alone.
-const std::vector<std::size_t>& PlanBounds::starts_of(const Split& split) {
-  auto [found, added] = starts_.try_emplace({split.pipeline, split.schedule, split.virtual_stages});
+/// Where the parts of a pipeline are, as the lowering has them; they follow from the model's layers alone.
+const std::vector<PlanBounds::Place>& PlanBounds::places_of(const Split& split) {
+  static const std::vector<Place> none;
+  auto [found, added] = places_.try_emplace({split.pipeline, split.schedule, split.virtual_stages});
   if (!added) return found->second;
   const auto plan = plan::lower(space_.with(split));
   if (!plan) {
     // Another plan with those stages may be legal.
-    static const std::vector<std::size_t> none;
-    starts_.erase(found);
+    places_.erase(found);
     return none;
   }
-  for (const plan::RankClass& one : plan->classes) found->second.push_back(one.chunk.first);
+  std::vector<Place>& places = found->second;
+  places.resize(plan::positions_of(pipeline_of(split)));
+  for (std::size_t c = 0; c < plan->classes.size(); ++c) {
+    const plan::RankClass& one = plan->classes[c];
+    if (one.parts.empty()) places[c] = {one.chunk.first, one.chunk.first + one.chunk.count};
+    for (const plan::Part& part : one.parts) places[part.position] = {part.layer, part.layer + part.count};
+  }
+  return places;
+}
+
+double PlanBounds::in_flight(const Split& split) {
+  if (split.recompute != plan::Recompute::kNone || split.pipeline == 1) return 1;
+  // Enough for any order to keep as many as it ever does.
+  const bool all = split.schedule == PipelineSchedule::kGpipe;
+  const std::int64_t passes = all ? split.passes : std::min(split.passes, 4 * split.pipeline);
+  auto [found, added] = in_flight_.try_emplace({{split.pipeline, split.schedule, split.virtual_stages}, passes}, 1.0);
+  if (!added) return found->second;
+  Split shortened = split;
+  shortened.passes = passes;
+  const plan::Pipeline pipeline = pipeline_of(shortened);
+  const std::vector<double> alike(static_cast<std::size_t>(plan::parts_of(pipeline)), 1.0);
+  double inverse = 0;
+  for (std::int64_t s = 0; s < split.pipeline; ++s) {
+    const auto kept = plan::in_flight(pipeline, static_cast<std::size_t>(s), alike);
+    const std::int64_t least = *std::min_element(kept.begin(), kept.end());
+    inverse += 1.0 / static_cast<double>(std::max<std::int64_t>(least, 1));
+  }
+  // Of stages that hold a and keep n micro-batches the fullest holds at least sum(a) / sum(1 / n).
+  found->second = static_cast<double>(split.pipeline) / inverse;
   return found->second;
 }
 
+namespace {
+
+/// However the layers are shared, some rank has its mean share of the work.
+Time by_share(const Split& split, const PlanShape& shape) {
+  return shape.whole() * (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
+}
+
+/// What stages send to their replicas, beside the passes of `parts` and after them.
+Time with_sent(const Split& split, const std::vector<plan::PartTime>& parts, const std::vector<StageExchange>& sent,
+               double runs) {
+  Time bound;
+  for (const StageExchange& stage : sent) bound = max(bound, stage.every_pass * runs + stage.update + stage.after);
+  if (!in_order(split)) return bound;
+  Time before;
+  Time after;
+  for (std::size_t s = 0; s < parts.size(); ++s) {
+    const plan::PartTime& part = parts[s];
+    const Time busy = before + (part.forward + part.backward) * runs;
+    bound = max(bound, max(busy, busy - part.backward + sent[s].once) + sent[s].update + sent[s].after);
+    bound = max(bound, busy + after + sent[0].update + sent[0].after);
+    before += part.forward;
+    after += part.backward;
+  }
+  return bound;
+}
+
+}  // namespace
+
 Time PlanBounds::by_mean(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
-  if (shape == nullptr) return Time::infinity();
-  // However the layers are shared, some rank has its mean share of the work.
-  return shape->whole() * (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
+  return shape == nullptr ? Time::infinity() : by_share(split, *shape);
 }
 
 Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
@@ -287,49 +337,47 @@ Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
   return shape == nullptr ? Time::infinity() : laid_out(split, *shape, nullptr);
 }
 
-Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
+namespace {
+
+/// One stage: passes follow each other.
+Time one_stage(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
   const auto passes = static_cast<double>(split.passes);
-  const auto stages = static_cast<double>(split.pipeline);
-  const std::size_t layers = shape.layers();
-  const Time whole = shape.whole();
-  const auto issued = [&](double kernels) { return shape.launch_interval * (kernels * passes); };
-  if (!in_order(split)) {
-    // However the layers are shared, some rank has its mean share of the work, and of the kernels.
-    const Time busy = max(whole * (passes / stages), issued(shape.issued[layers] / stages));
-    const Time waiting = split.pipeline == 1 ? shape.kernels[layers] * (passes * shape.waiting) : Time::zero();
-    Time bound = busy + waiting;
-    if (exchange != nullptr && split.pipeline == 1) {
-      const StageExchange& sent = exchange->front();
-      const Time last = shape.backward[layers];
-      bound = max(max(busy, busy - last + sent.once), sent.every_pass * passes) + sent.update + sent.after + waiting;
+  const Time busy = max(shape.whole() * passes, shape.launch_interval * (shape.issued.back() * passes));
+  const Time waiting = shape.kernels.back() * (passes * shape.waiting);
+  if (exchange == nullptr) return busy + waiting;
+  const StageExchange& sent = exchange->front();
+  const Time own = max(max(busy, busy - shape.backward.back() + sent.once), sent.every_pass * passes);
+  return own + sent.update + sent.after + waiting;
+}
+
+}  // namespace
+
+Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
+  if (split.pipeline == 1) return one_stage(split, shape, exchange) * kRounding;
+  const std::vector<Place>& places = places_of(split);
+  const auto stages = static_cast<std::size_t>(split.pipeline);
+  if (places.empty()) return by_share(split, shape);
+  const plan::Pipeline pipeline = pipeline_of(split);
+  const auto sum = [](const std::vector<Time>& of, const Place& place) { return of[place.end] - of[place.first]; };
+  const bool in_two = plan::splits_backward(split.schedule);
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
+  std::vector<plan::PartTime> parts;
+  std::vector<Time> kernels(stages);
+  std::vector<double> issued(stages);
+  for (std::size_t q = 0; q < places.size(); ++q) {
+    const Place& place = places[q];
+    parts.push_back(
+        {sum(shape.forward, place), sum(shape.backward, place), in_two ? sum(shape.weights, place) : Time::zero()});
+    for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
+      const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
+      kernels[rank] += sum(shape.kernels, place) * runs;
+      issued[rank] += (shape.issued[place.end] - shape.issued[place.first]) * runs;
     }
-    return bound * kRounding;
   }
-  const std::vector<std::size_t>& starts = starts_of(split);
-  if (starts.empty()) return whole * (passes / stages * kRounding);
-  const bool one_by_one = split.schedule == PipelineSchedule::kNone;
-  if (one_by_one) return whole * (passes * kRounding);
-  Time slowest;
-  Time least_kernels = Time::infinity();
-  const Time update = exchange != nullptr ? exchange->front().update + exchange->front().after : Time::zero();
-  for (std::size_t s = 0; s < starts.size(); ++s) {
-    const std::size_t end = s + 1 < starts.size() ? starts[s + 1] : layers;
-    const Time backward = shape.backward[end] - shape.backward[starts[s]];
-    const Time pass = shape.forward[end] - shape.forward[starts[s]] + backward;
-    const Time before = shape.forward[starts[s]];
-    const Time after = shape.backward[starts[s]];
-    const Time busy = max(before + pass * passes, issued(shape.issued[end] - shape.issued[starts[s]]));
-    slowest = max(slowest, before + pass * passes + after + update);
-    least_kernels = min(least_kernels, shape.kernels[end] - shape.kernels[starts[s]]);
-    if (exchange == nullptr) {
-      slowest = max(slowest, busy);
-      continue;
-    }
-    const StageExchange& sent = (*exchange)[s];
-    const Time own = max(max(busy, busy - backward + sent.once), sent.every_pass * passes);
-    slowest = max(slowest, own + sent.update + sent.after);
-  }
-  return (slowest + least_kernels * (passes * shape.waiting)) * kRounding;
+  Time bound =
+      max(plan::least_step(pipeline, parts), shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
+  if (exchange != nullptr) bound = max(bound, with_sent(split, parts, *exchange, runs));
+  return (bound + *std::min_element(kernels.begin(), kernels.end()) * shape.waiting) * kRounding;
 }
 
 PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) const {

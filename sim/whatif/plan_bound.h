@@ -22,6 +22,7 @@ namespace ddlsim::whatif {
 struct PlanShape {
   std::vector<Time> forward;  // kernels, and what stands in their way
   std::vector<Time> backward;
+  std::vector<Time> weights;   // of backward: what schedules may put off
   std::vector<Time> kernels;   // forward and backward, kernels alone
   std::vector<double> issued;  // kernels that the CPU issues
   Time launch_interval{};
@@ -77,13 +78,21 @@ class PlanBounds {
     std::vector<StageExchange> stages;
   };
 
+  /// The layers of a position of the pipeline.
+  struct Place {
+    std::size_t first = 0;
+    std::size_t end = 0;
+  };
+
   const PlanShape* shape(std::size_t index);
   [[nodiscard]] std::optional<PlanShape> make_shape(const ShapeKey& key) const;
   [[nodiscard]] std::optional<plan::MemoryFootprint> make_held(const ShapeKey& key) const;
   [[nodiscard]] Exchange make_exchange(const Split& split) const;
   /// The job of a shape, of the short model where it stands for the whole.
   [[nodiscard]] Scenario short_job(const ShapeKey& key) const;
-  const std::vector<std::size_t>& starts_of(const Split& split);
+  const std::vector<Place>& places_of(const Split& split);
+  /// Micro-batches that the fullest rank keeps of each of its parts, as a share of what all ranks hold on average.
+  double in_flight(const Split& split);
   /// What a stage does between the first micro-batch's arrival and the last one's departure, and around that.
   Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange);
 
@@ -92,7 +101,8 @@ class PlanBounds {
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
   /// With all states, one micro-batch in flight; nothing: refused.
   std::vector<std::optional<std::optional<plan::MemoryFootprint>>> held_;
-  std::map<StagesKey, std::vector<std::size_t>> starts_;
+  std::map<StagesKey, std::vector<Place>> places_;
+  std::map<std::pair<StagesKey, std::int64_t>, double> in_flight_;  // by passes
   std::map<ExchangeKey, Exchange> exchanges_;
   std::int64_t priced_ = 0;
 };

@@ -96,8 +96,9 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
     const Split split = space.split(one.id);
     const Scenario job = space.with(split);
     auto plan = plan::lower(job);
-    if (!plan || fullest(*plan) > capacity * kMostTimes) continue;
-    const DataSize needs = fullest(*plan);
+    if (!plan) continue;
+    const DataSize needs = fullest(job, *plan).all;
+    if (needs > capacity * kMostTimes) continue;
     const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
     ++tried;
     if (!step || *step >= least) continue;
@@ -111,13 +112,17 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
 }
 
 /// "it holds 604 MB of weights, ...: 1.2 GB too much"
-std::string what_is_missing(const plan::StepPlan& plan, DataSize capacity) {
+std::string what_is_missing(const Scenario& job, const plan::StepPlan& plan, DataSize capacity) {
   const auto most = std::max_element(plan.classes.begin(), plan.classes.end(),
                                      [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
   const plan::MemoryFootprint& held = most->memory;
-  return fmt::format("it holds {} of weights, {} of gradients, {} of optimizer states, {} of activations: {} too much",
-                     to_text(held.weights), to_text(held.gradients), to_text(held.optimizer_state),
-                     to_text(held.activations), to_text(held.total() - capacity));
+  const DataSize all = fullest(job, plan).all;
+  return fmt::format(
+      "it holds {} of weights, {} of gradients, {} of optimizer states, {} of activations, {} of others: {} too much",
+      to_text(held.weights), to_text(held.gradients), to_text(held.optimizer_state + held.master),
+      to_text(held.activations),
+      to_text(all - held.weights - held.gradients - held.optimizer_state - held.master - held.activations),
+      to_text(all - capacity));
 }
 
 /// The plan that holds least, by the ledger of the lowering; nothing where none is legal, or in time.
@@ -137,9 +142,10 @@ std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, con
   for (const auto& [bound, id] : order) {
     if (clock() >= deadline || (least && (bound >= least->memory || least->memory <= enough))) break;
     if (enough > DataSize::zero() && bound > enough) break;
-    const auto plan = plan::lower(space.with(space.split(id)));
+    const Scenario job = space.with(space.split(id));
+    const auto plan = plan::lower(job);
     if (!plan) continue;
-    const DataSize memory = fullest(*plan);
+    const DataSize memory = fullest(job, *plan).all;
     if (!least || memory < least->memory) least = {.id = id, .bound = {}, .memory = memory, .exact = true};
   }
   return least;
@@ -151,7 +157,7 @@ std::int64_t fewest_nodes(const PlanSpace& space) {
   DataSize all;
   if (const auto plan = plan::lower(space.with(Split{.nodes = base.cluster.nodes, .data = base.cluster.gpus()}))) {
     const plan::MemoryFootprint& held = plan->classes.front().memory;
-    all = held.weights + held.gradients + held.optimizer_state;
+    all = held.weights + held.gradients + held.master + held.optimizer_state;
   }
   const DataSize server = base.cluster.node.gpu.memory_size * static_cast<double>(base.cluster.gpus_per_node);
   return static_cast<std::int64_t>(std::ceil(all / server * (1 - 1e-9)));
@@ -159,10 +165,12 @@ std::int64_t fewest_nodes(const PlanSpace& space) {
 
 }  // namespace
 
-DataSize fullest(const plan::StepPlan& plan) {
-  DataSize most;
-  for (const plan::RankClass& one : plan.classes) most = max(most, one.memory.total());
-  return most;
+Held fullest(const Scenario& job, const plan::StepPlan& plan) {
+  const auto most = std::max_element(plan.classes.begin(), plan.classes.end(),
+                                     [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
+  const bool split = plan::splits_model(job.parallel);
+  const auto overhead = plan::device_overhead(most->memory, job.cluster.gpus(), split);
+  return {most->memory.total(), most->memory.total() + overhead.total()};
 }
 
 Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan) {
@@ -240,7 +248,8 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
       if (path.starts_with("parallel.") || path == "batch") text += fmt::format(" {}={}", path, value);
     }
     error.notes.push_back("that plan:" + text);
-    if (const auto plan = plan::lower(space.with(split))) error.notes.push_back(what_is_missing(*plan, capacity));
+    const Scenario job = space.with(split);
+    if (const auto plan = plan::lower(job)) error.notes.push_back(what_is_missing(job, *plan, capacity));
   }
   // Every number of servers from there on: what fits need not double.
   constexpr std::int64_t kMost = 1 << 14;

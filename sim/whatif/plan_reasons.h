@@ -22,8 +22,12 @@ struct TooLarge {
   bool exact = false;
 };
 
-/// Of the GPU that holds most.
-[[nodiscard]] DataSize fullest(const plan::StepPlan& plan);
+/// Of the GPU that holds most: its tensors, and with what else of its memory is taken.
+struct Held {
+  DataSize tensors{};
+  DataSize all{};
+};
+[[nodiscard]] Held fullest(const Scenario& job, const plan::StepPlan& plan);
 
 /// The step of a lowered job.
 [[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan);

@@ -148,9 +148,9 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     ++illegal_;
     return;
   }
-  const DataSize memory = fullest(*plan);
-  if (memory > capacity_) {
-    keep_too_large(open.id, open.bound, memory, true);
+  const auto [memory, all] = fullest(job, *plan);
+  if (all > capacity_) {
+    keep_too_large(open.id, open.bound, all, true);
     return;
   }
   if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;

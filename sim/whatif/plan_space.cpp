@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 
@@ -347,12 +348,12 @@ std::vector<Split> PlanSpace::members(const PlanFamily& family) const {
     one.schedule = schedule;
     if (schedule != PipelineSchedule::kInterleaved) {
       one.virtual_stages = range_.virtual_stages.empty() ? 1 : range_.virtual_stages.front();
-      add(one);
+      if (plan::check(pipeline_of(one))) add(one);
       continue;
     }
     for (const std::int64_t chunks : chunks_for(one.pipeline)) {
       one.virtual_stages = chunks;
-      add(one);
+      if (plan::check(pipeline_of(one))) add(one);
     }
   }
   return all;

@@ -9,6 +9,7 @@
 
 #include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/io/catalog.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/parallel.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/plan_search.h"
@@ -33,6 +34,13 @@ struct Split {
   int zero = 0;
   bool sequence = false;
 };
+
+[[nodiscard]] inline plan::Pipeline pipeline_of(const Split& split) {
+  return {.schedule = split.schedule,
+          .stages = split.pipeline,
+          .virtual_stages = split.virtual_stages,
+          .micro_batches = split.passes};
+}
 
 /// What kernels' times depend on.
 struct ShapeKey {
