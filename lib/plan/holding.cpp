@@ -173,8 +173,8 @@ void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
   DataSize below = all;
   for (std::size_t i = part.count; i-- > 0;) {
     const std::size_t layer = part.model_layer + i;
-    const Most here{others + below + plain.again[layer], plain.loss[layer],
-                    plain.gradients[layer] + weight_gradients[i]};
+    const Most here{others + below, plain.loss[layer],
+                    plain.again[layer] + plain.gradients[layer] + weight_gradients[i]};
     if (here.sum() > most.sum()) most = here;
     if (!job.parallel.offload_activations) below -= plain.kept[layer];
   }

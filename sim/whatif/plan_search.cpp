@@ -15,6 +15,7 @@
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "fitting.h"
 #include "plan_bound.h"
 #include "plan_reasons.h"
 #include "plan_space.h"
@@ -44,7 +45,7 @@ class PlanSearch {
       : space_(space),
         options_(options),
         bounds_(space),
-        capacity_(space.base().cluster.node.gpu.memory_size),
+        capacity_(room_for_tensors(space.base())),
         price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
 
   void best_first(const Clock& clock, Time deadline);
