@@ -7,6 +7,7 @@
 
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/cost/price.h"
+#include "ddlsim/plan/order.h"
 
 namespace ddlsim::cost {
 namespace {
@@ -20,7 +21,7 @@ class Traffic {
   Traffic(const plan::Job& job, const PricedStep& step) : job_(job), step_(step), plan_(*step.plan) {}
 
   std::vector<answer::LinkTraffic> rows() {
-    const auto passes = static_cast<double>(plan_.micro_batches);
+    const auto passes = static_cast<double>(plan::passes_of(plan::pipeline_of(plan_)));
     DataSize over_host = plan_.input * (passes * step_.rates.on_one_uplink);
     if (step_.servers) {
       over_host += step_.pulled * step_.rates.on_one_uplink;
@@ -60,8 +61,8 @@ class Traffic {
     WireBytes sent;
     for (const plan::Row& row : plan_.rows) {
       if (row.kind != plan::RowKind::kCollective || row.group != g) continue;
-      const double times =
-          static_cast<double>(row.count) * (row.every_pass ? static_cast<double>(plan_.micro_batches) : 1.0);
+      const double times = static_cast<double>(row.count) *
+                           (row.every_pass ? static_cast<double>(plan::passes_of(plan::pipeline_of(plan_))) : 1.0);
       const WireBytes once = model->wire_bytes(row.op, buffer_of(row, model->communicator().gpus));
       sent.intra += once.intra * times;
       sent.inter += once.inter * times;

@@ -150,7 +150,7 @@ class Lexer {
       std::erase_if(here_, [](char c) { return c == '"' || c == '\'' || c == '\\'; });
       return;
     }
-    if (now_.words.empty() && raw == "[[") test_ = true;
+    if (raw == "[[") test_ = true;  // behind `if` and `elif` too
     if (raw == "]]") test_ = false;
     if (end == start) {  // a character that begins nothing
       refuse(fmt::format("'{}' is not understood here", text_.substr(start, 1)), start);

@@ -334,12 +334,16 @@ TaskId SplitJob::input(TaskId begin) {
 }
 
 TaskId SplitJob::step(TaskId begin) {
-  for (auto& [name, one] : resources_) one.free.reset();
   for (Move& move : moves_) std::fill(move.done.begin(), move.done.end(), std::nullopt);
-  for (Actor& actor : actors_) {
-    actor.gpu.go_on_after(begin);
-    actor.issue = {.at = begin};
+  const bool together = plan::ends_together(pipeline_.schedule);
+  if (together || !begun_) {
+    for (auto& [name, one] : resources_) one.free.reset();
+    for (Actor& actor : actors_) {
+      actor.gpu.go_on_after(begin);
+      actor.issue = {.at = begin};
+    }
   }
+  begun_ = true;
   std::vector<TaskId> all{begin};
   if (record_.host_link > Time::zero()) all.push_back(input(begin));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -351,15 +355,23 @@ TaskId SplitJob::step(TaskId begin) {
     }
   }
   std::vector<TaskId> ends;
-  for (std::size_t c = 0; c < actors_.size(); ++c) ends.push_back(update(c));
-  TaskId busy = builder_.join("all back", ends);
-  if (record_.waiting > Time::zero()) {
-    Rounder whole;
-    busy =
-        builder_.compute({.name = "waiting for the slowest GPU", .duration = whole.next(record_.waiting)}, {&busy, 1});
+  for (std::size_t c = 0; c < actors_.size(); ++c) {
+    ends.push_back(update(c));
+    if (together) continue;
+    ends.back() = waiting(ends.back());
+    actors_[c].gpu.go_on_after(ends.back());
   }
-  all.front() = busy;
+  all.front() = builder_.join("all back", ends);
+  if (together) all.front() = waiting(all.front());
   return builder_.join("step", all);
+}
+
+/// For the slowest of alike GPUs.
+TaskId SplitJob::waiting(TaskId after) {
+  if (!(record_.waiting > Time::zero())) return after;
+  Rounder whole;
+  return builder_.compute({.name = "waiting for the slowest GPU", .duration = whole.next(record_.waiting)},
+                          {&after, 1});
 }
 
 }  // namespace ddlsim::events

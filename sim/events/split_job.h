@@ -3,6 +3,7 @@
 // Every class is an actor: it takes its slots in the order of plan/order.h, and in a slot its layers one by one. A row
 // is a task on a stream of its class's group (or of its copies, or a way of its own from stage to stage), in the order
 // in which the class asks for it; what needs it comes after it, and with `in_the_way` all that follows in its class.
+// Where ranks do not end a step together (plan::ends_together) each goes on to the next by itself.
 // So nobody has a clock: what the recurrence of step/schedule.h computes from the plan, here follows from the tasks.
 #pragma once
 
@@ -81,6 +82,7 @@ class SplitJob {
   [[nodiscard]] std::vector<TaskId> waits(const Rows& rows, std::int64_t micro_batch) const;
   TaskId input(TaskId begin);
   TaskId update(std::size_t c);
+  TaskId waiting(TaskId after);
   [[nodiscard]] std::string pass_name(std::string_view pass, std::size_t c, std::size_t layer,
                                       std::int64_t micro_batch) const;
   [[nodiscard]] std::string row_name(const plan::Row& row, std::int64_t micro_batch) const;
@@ -95,6 +97,7 @@ class SplitJob {
   std::vector<std::pair<std::size_t, std::int64_t>> held_;  // outputs of a pair: rows and their micro-batches
   JobLinks* links_;
   bool named_;
+  bool begun_ = false;  // a step before this one
   std::vector<Actor> actors_;
   std::map<std::string, Resource> resources_;  // by the name of the stream
   std::vector<Move> moves_;                    // by row

@@ -24,13 +24,17 @@ constexpr double kMostTasks = 2e6;
 
 constexpr std::size_t kMostJobs = 1000;
 
-/// One step alone is as good as many; several jobs need some to shift against each other, and one more so that the
-/// one measured has all of them beside it.
+/// One step alone is as good as many; several jobs, and ranks that go on to the next step by themselves, need some to
+/// shift against each other, and one more so that the one measured has all of them beside it.
 struct Steps {
   std::size_t simulated;
   std::size_t measured;
 };
-constexpr Steps steps_of(std::size_t jobs) { return jobs > 1 ? Steps{5, 3} : Steps{2, 1}; }
+Steps steps_of(std::span<const SimulatedJob> jobs) {
+  const bool settled = jobs.size() == 1 && (jobs.front().step->plan->folds ||
+                                            plan::ends_together(plan::pipeline_of(*jobs.front().step->plan).schedule));
+  return settled ? Steps{2, 1} : Steps{5, 3};
+}
 
 bool synchronous(const SimulatedJob& job) { return job.step->plan->exchange.consistency == plan::Consistency::kSync; }
 
@@ -44,9 +48,16 @@ Expected<void> check_job(const SimulatedJob& job, bool alone) {
                                      [](const plan::RankClass& one) { return one.slowness == 1; });
     if (!nominal) return unsupported("a split model on GPUs of two speeds", "use GPUs of one speed");
     const plan::PipelineSchedule schedule = plan::pipeline_of(plan).schedule;
-    if (!plan::ends_together(schedule)) {
-      return unsupported(fmt::format("schedule {}, whose ranks do not end a step together, is not simulated",
+    if (plan::is_asynchronous(schedule)) {
+      return unsupported(fmt::format("schedule {}, which never empties the pipeline, is not simulated",
                                      name_of(plan::kPipelineSchedules, schedule)),
+                         "use fidelity analytic");
+    }
+    const bool exchanged = std::any_of(plan.rows.begin(), plan.rows.end(), [](const plan::Row& row) {
+      return row.in_the_way && row.op == primitives::CollectiveOp::kAllToAll;
+    });
+    if (schedule == plan::PipelineSchedule::kDualPipe && exchanged) {
+      return unsupported("experts' exchanges beside the kernels of DualPipe's other direction are not simulated",
                          "use fidelity analytic");
     }
   }
@@ -125,7 +136,7 @@ std::size_t steps_of_job(const SimulatedJob& job, Time longest, Steps steps) {
 class Simulation {
  public:
   Simulation(std::span<const SimulatedJob> jobs, const EventOptions& options)
-      : jobs_(jobs), options_(options), steps_(steps_of(jobs.size())) {}
+      : jobs_(jobs), options_(options), steps_(steps_of(jobs)) {}
 
   Expected<EventStep> run();
 
@@ -159,7 +170,7 @@ Expected<void> Simulation::check_size() const {
   if (tasks <= kMostTasks) return {};
   return fail(ErrorCode::kInfeasible,
               fmt::format("about {:.2g} tasks to simulate, more than {:.0g}", tasks, kMostTasks), {},
-              {"use fidelity analytic, larger strategy.partition, or fewer jobs"});
+              {"use fidelity analytic, larger strategy.partition, fewer micro-batches, or fewer jobs"});
 }
 
 void Simulation::lay_out(const SimulatedJob& job, std::size_t number, std::span<const plan::RankClass> kinds) {

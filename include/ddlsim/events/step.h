@@ -13,6 +13,7 @@
 // plan/order.h, and in a pass its layers one by one. Its rows are tasks on a stream of their group, of copies out or
 // in, of the host, or of the way to another stage; each starts when its class has passed `ready` and what the class
 // asked for before on that stream is done, and what is `needed` comes after it.
+// Ranks that do not end a step together (zb-h2, zbv) go on to the next one by themselves.
 // With one job of alike workers that is the schedule's recurrence, and the step is the same: to 1e-9, or to 1 ps per
 // message where that is more (times are whole picoseconds; the tasks of a stream are rounded together, not one by one).
 // Beyond the recurrence:
@@ -42,8 +43,9 @@
 // a GPU sends is spread over its links to its group by their width. The memory of hosts and servers is shared by
 // nobody. Machines of parameter servers are apart from the workers' (co-located: their part of a port is in the price).
 // Errors, kUnsupported: ideal overlap (a bound, no schedule), priority together with pull at start, several
-// asynchronous jobs, a split model on GPUs of two speeds. kInvalidArgument: a cyclic order of passes, GPUs that the
-// servers do not have.
+// asynchronous jobs, a split model on GPUs of two speeds, pipelines that never empty (PipeDream), exchanges of experts
+// under DualPipe (they hide in the other direction's kernels). kInvalidArgument: a cyclic order of passes, GPUs that
+// the servers do not have.
 //
 // Worked examples (tests: test/unit/events). Two layers of 1 and 2 ms forward, twice that backward, 5 ms of ring for
 // each, as in step_test.cpp. Alone: the rings run 7..12 and 12..17, a step takes 17 ms. One GPU 1.5 times as slow: its

@@ -278,3 +278,30 @@ TEST_CASE("pipelines: rows in the way and the CPU's issue make no difference to 
   CHECK(issued.parts.launch > Time::zero());
   CHECK(issued.step.in(milliseconds) >= 4 * 4 * 4);
 }
+
+TEST_CASE("pipelines: DualPipe's all-to-alls run beside the other direction's kernels", "[unit][step]") {
+  // Two ranks, four micro-batches, a stage's F = 1 and B = 2, 0.5 ms of all-to-all with either pass of either part.
+  // Rank 0: F0 F2 F1 B2 | F3 B0 | B3 I1 W1. Its 8 all-to-alls take 4 ms; of the pair's two 0.5 each is hidden.
+  plan::StepPlan plan = plan::lower(job_of(kDualPipe, 2, 4)).value();
+  plan.groups.push_back({.along = plan::Axis::kExpert, .role = plan::GroupRole::kExperts, .ranks = 2});
+  for (std::size_t c = 0; c < 2; ++c) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      for (const plan::Moment at : {plan::Moment::kForward, plan::Moment::kBackward}) {
+        plan.rows.insert(plan.rows.begin(), {.op = CollectiveOp::kAllToAll,
+                                             .ready = {at, i},
+                                             .needed = {at, i},
+                                             .in_the_way = true,
+                                             .rank_class = c,
+                                             .needed_by = c,
+                                             .group = plan.groups.size() - 1,
+                                             .every_pass = true});
+      }
+    }
+  }
+  const auto once = [](const Row& row) { return row.op == CollectiveOp::kAllToAll ? milliseconds(0.5) : Time::zero(); };
+  const answer::Timeline line =
+      step::schedule(by_hand(plan, milliseconds(1), milliseconds(2), once, milliseconds(1))).value();
+  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(8 * 0.5 - 2 * 0.5));
+  CHECK(line.parts.communication.in(milliseconds) == Approx(4));
+  CHECK(line.step.in(milliseconds) == Approx(12 + 3));
+}

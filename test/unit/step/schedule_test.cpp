@@ -7,6 +7,7 @@
 using namespace ddlsim;
 using ddlsim::test::gradient;
 using ddlsim::test::one_per_tensor;
+using ddlsim::test::priced;
 using ddlsim::test::scheduled;
 using ddlsim::test::Setting;
 using ddlsim::test::two_gpus;
