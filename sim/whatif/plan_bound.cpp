@@ -42,6 +42,12 @@ bool in_order(const Split& split) {
           split.schedule == PipelineSchedule::kNone);
 }
 
+/// What decides where the stages of a pipeline are.
+std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t> stages_of(const Split& split) {
+  return {split.pipeline, in_order(split) ? PipelineSchedule::kOneForwardOneBackward : split.schedule,
+          split.virtual_stages};
+}
+
 /// Whether replicas sum plain gradients and wait for them: what is bounded here.
 bool plain_exchange(const Scenario& base) {
   return !base.strategy.priority && base.overlap.value_or(plan::Overlap::kBackward) != plan::Overlap::kIdeal &&
@@ -259,7 +265,7 @@ std::optional<plan::MemoryFootprint> PlanBounds::make_held(const ShapeKey& key) 
 /// Where the parts of a pipeline are, as the lowering has them; they follow from the model's layers alone.
 const std::vector<PlanBounds::Place>& PlanBounds::places_of(const Split& split) {
   static const std::vector<Place> none;
-  auto [found, added] = places_.try_emplace({split.pipeline, split.schedule, split.virtual_stages});
+  auto [found, added] = places_.try_emplace(stages_of(split));
   if (!added) return found->second;
   const auto plan = plan::lower(space_.with(split));
   if (!plan) {
@@ -282,7 +288,8 @@ double PlanBounds::in_flight(const Split& split) {
   // Enough for any order to keep as many as it ever does.
   const bool all = split.schedule == PipelineSchedule::kGpipe;
   const std::int64_t passes = all ? split.passes : std::min(split.passes, 4 * split.pipeline);
-  auto [found, added] = in_flight_.try_emplace({{split.pipeline, split.schedule, split.virtual_stages}, passes}, 1.0);
+  auto [found, added] =
+      in_flight_.try_emplace({std::tuple{split.pipeline, split.schedule, split.virtual_stages}, passes}, 1.0);
   if (!added) return found->second;
   Split shortened = split;
   shortened.passes = passes;
@@ -418,7 +425,7 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   if (shape == nullptr) return Time::infinity();
   if (split.data * split.context == 1 || (split.pipeline > 1 && !in_order(split)))
     return laid_out(split, *shape, nullptr);
-  ExchangeKey key{.shape = space_.shapes()[index], .stages = split.pipeline, .zero = split.zero};
+  ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
   // Gradients of dense layers are as large whatever the batch.
   if (space_.base().model->totals.sparse_parameters > 0) {
     key.passes = split.passes;

@@ -68,7 +68,7 @@ class PlanBounds {
   using StagesKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t>;  // stages, schedule, chunks
   struct ExchangeKey {
     ShapeKey shape;
-    std::int64_t stages = 1;
+    StagesKey stages{};
     int zero = 0;
     std::int64_t passes = 0;  // 0: makes no difference
     friend auto operator<=>(const ExchangeKey&, const ExchangeKey&) = default;
