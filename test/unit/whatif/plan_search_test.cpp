@@ -17,8 +17,14 @@ namespace {
 Time no_time() { return Time::zero(); }
 
 std::vector<Override> job(std::vector<Override> more) {
-  std::vector<Override> settings{
-      {"model", "gpt2", {}}, {"node", "dgx-a100", {}}, {"gpus_per_node", "4", {}}, {"global_batch", "8", {}}};
+  std::vector<Override> settings{{"model", "gpt2", {}},
+                                 {"node", "dgx-a100", {}},
+                                 {"gpus_per_node", "4", {}},
+                                 {"global_batch", "8", {}},
+                                 {"parallel.context", "1", {}},  // spaces small enough to try every plan
+                                 {"parallel.recompute", "none", {}},
+                                 {"parallel.sequence", "no", {}},
+                                 {"parallel.schedule", "1f1b", {}}};
   settings.insert(settings.end(), more.begin(), more.end());
   return settings;
 }
