@@ -87,7 +87,6 @@ TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[uni
   // One server costs half as much an hour, and sends nothing over the network.
   CHECK(value_of(choice.best.plan, "nodes") == "1");
   CHECK(choice.best.cost->in(dollars) == Approx(12 * choice.best.prediction.step_time.in(seconds) / 3600));
-  CHECK(choice.pareto.back().cost->in(dollars) <= choice.pareto.front().cost->in(dollars)*2);
 }
 
 TEST_CASE("plan search: a plan is a scenario's settings", "[unit][whatif]") {
@@ -137,12 +136,13 @@ TEST_CASE("plan search: what no plan can do says what one can", "[unit][whatif]"
   CHECK_THAT(refused(job({}), {.objective = answer::PlanObjective::kCost}), Contains("--price"));
 }
 
-TEST_CASE("plan search: a model that fits nowhere says what would hold it", "[unit][whatif]") {
-  // GPT-2's 124.4 M parameters take 16 B each in fp32 with Adam, split over at most four GPUs.
-  const std::string error = refused(job({{"gpu.memory_size", "0.4 GB", {}}}));
-  CHECK_THAT(error, Contains("fits in no plan on 1 x"));
-  CHECK_THAT(error, Contains("of weights"));
-  CHECK_THAT(error, Contains("the smallest cluster that fits: "));
+TEST_CASE("plan search: a model that fits nowhere says what it lacks", "[unit][whatif]") {
+  // Less than CUDA's context and communicators take.
+  double now = 0;
+  const auto clock = [&] { return seconds(now += 1); };
+  const auto choice = search_plans(catalog(), job({{"gpu.memory_size", "0.4 GB", {}}}), {.limit = seconds(600)}, clock);
+  REQUIRE_FALSE(choice);
+  CHECK_THAT(to_string(choice.error()), Contains("fits in no plan on 1 x") && Contains("of weights"));
 }
 
 TEST_CASE("plan search: a limit of time answers with the best so far", "[unit][whatif]") {
