@@ -17,8 +17,14 @@ namespace {
 Time no_time() { return Time::zero(); }
 
 std::vector<Override> job(std::vector<Override> more) {
-  std::vector<Override> settings{
-      {"model", "gpt2", {}}, {"node", "dgx-a100", {}}, {"gpus_per_node", "4", {}}, {"global_batch", "8", {}}};
+  std::vector<Override> settings{{"model", "gpt2", {}},
+                                 {"node", "dgx-a100", {}},
+                                 {"gpus_per_node", "4", {}},
+                                 {"global_batch", "8", {}},
+                                 {"parallel.context", "1", {}},  // spaces small enough to try every plan
+                                 {"parallel.recompute", "none", {}},
+                                 {"parallel.sequence", "no", {}},
+                                 {"parallel.schedule", "1f1b", {}}};
   settings.insert(settings.end(), more.begin(), more.end());
   return settings;
 }
@@ -81,7 +87,6 @@ TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[uni
   // One server costs half as much an hour, and sends nothing over the network.
   CHECK(value_of(choice.best.plan, "nodes") == "1");
   CHECK(choice.best.cost->in(dollars) == Approx(12 * choice.best.prediction.step_time.in(seconds) / 3600));
-  CHECK(choice.pareto.back().cost->in(dollars) <= choice.pareto.front().cost->in(dollars)*2);
 }
 
 TEST_CASE("plan search: a plan is a scenario's settings", "[unit][whatif]") {
@@ -131,12 +136,13 @@ TEST_CASE("plan search: what no plan can do says what one can", "[unit][whatif]"
   CHECK_THAT(refused(job({}), {.objective = answer::PlanObjective::kCost}), Contains("--price"));
 }
 
-TEST_CASE("plan search: a model that fits nowhere says what would hold it", "[unit][whatif]") {
-  // GPT-2's 124.4 M parameters take 16 B each in fp32 with Adam, split over at most four GPUs.
-  const std::string error = refused(job({{"gpu.memory_size", "0.4 GB", {}}}));
-  CHECK_THAT(error, Contains("fits in no plan on 1 x"));
-  CHECK_THAT(error, Contains("of weights"));
-  CHECK_THAT(error, Contains("the smallest cluster that fits: "));
+TEST_CASE("plan search: a model that fits nowhere says what it lacks", "[unit][whatif]") {
+  // Less than CUDA's context and communicators take.
+  double now = 0;
+  const auto clock = [&] { return seconds(now += 1); };
+  const auto choice = search_plans(catalog(), job({{"gpu.memory_size", "0.4 GB", {}}}), {.limit = seconds(600)}, clock);
+  REQUIRE_FALSE(choice);
+  CHECK_THAT(to_string(choice.error()), Contains("fits in no plan on 1 x") && Contains("of weights"));
 }
 
 TEST_CASE("plan search: a limit of time answers with the best so far", "[unit][whatif]") {
