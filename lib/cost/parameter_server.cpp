@@ -118,12 +118,9 @@ Time PsPipeline::free_to_send(const PsLoad& largest) const {
   Time when;
   for (std::size_t i = 0; i < kPsStations; ++i) {
     way += path.travel[i];
-    Time station = worker_free_[i];
-    if (at_server(i) && largest.server >= 0) {
-      const auto index = static_cast<std::size_t>(largest.server);
-      station = index < server_free_[i].size() ? server_free_[i][index] : Time::zero();
-    }
-    when = max(when, station - way);
+    // The next piece may go to another server.
+    const bool known = !at_server(i) || largest.server < 0;
+    if (known) when = max(when, worker_free_[i] - way);
     way += path.per_byte[i] * largest.piece.in(bytes) + path.per_message[i];
   }
   return when;

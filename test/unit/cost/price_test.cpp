@@ -32,6 +32,7 @@ TEST_CASE("price: groups side by side have ports of their own, or a part of one"
   // eight groups on its port; two have four ports each. Of four ports eight groups have half of one each.
   plan::Job job;
   job.cluster.node = catalog().node("dgx-a100").value();
+  job.cluster.node.network.transport = hardware::NetworkTransport::kTcp;
   job.cluster.nodes = 2;
   job.cluster.gpus_per_node = 8;
   const auto rates = [&](std::int64_t siblings) {

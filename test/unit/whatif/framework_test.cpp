@@ -24,7 +24,9 @@ TEST_CASE("framework: every profile is a list of settings that resolve and predi
     INFO(framework.name);
     CHECK_FALSE(framework.source.empty());
     CHECK(settings_of(framework).front().first == "strategy");
-    const Scenario s = scenario({{"strategy", std::string(framework.name), {}}});
+    const bool one_process = framework.name == "pytorch-dp";  // of one server
+    const Scenario s =
+        scenario({{"strategy", std::string(framework.name), {}}, {"nodes", one_process ? "1" : "2", {}}});
     CHECK(s.framework == framework.name);
     CHECK(predict(s));
   }

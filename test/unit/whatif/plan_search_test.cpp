@@ -70,8 +70,8 @@ void check_same(const std::vector<Override>& settings, const PlanOptions& option
 TEST_CASE("plan search: the result is that of trying every plan", "[unit][whatif]") {
   const PlanOptions time{.explain = false};
   check_same(job({}), time);
-  check_same(job({{"gpu.memory_size", "5 GB", {}}}), time);
-  check_same(job({{"gpu.memory_size", "5 GB", {}}}), {.objective = answer::PlanObjective::kMemory, .explain = false});
+  check_same(job({{"gpu.memory_size", "9 GB", {}}}), time);
+  check_same(job({{"gpu.memory_size", "9 GB", {}}}), {.objective = answer::PlanObjective::kMemory, .explain = false});
   check_same(job({{"nodes", "2", {}}, {"network", "25 Gb/s", {}}, {"gpus_per_node", "2", {}}}), time);
   check_same(job({{"model", "resnet50", {}}, {"batch", "8", {}}, {"global_batch", "64", {}}}), time);
   check_same(job({{"model", "vit_base", {}}, {"nodes", "2", {}}, {"global_batch", "16", {}}}), time);
@@ -163,7 +163,7 @@ TEST_CASE("plan search: a limit of time answers with the best so far", "[unit][w
 }
 
 TEST_CASE("plan search: why the best wins, and what would change it", "[unit][whatif]") {
-  const auto settings = job({{"nodes", "2", {}}, {"network", "10 Gb/s", {}}, {"gpu.memory_size", "4 GB", {}}});
+  const auto settings = job({{"nodes", "2", {}}, {"network", "10 Gb/s", {}}, {"gpu.memory_size", "9 GB", {}}});
   const answer::PlanChoice choice = found(settings, {.explain = true});
   CHECK(choice.why.size() == choice.next.size());
   REQUIRE_FALSE(choice.sensitivity.empty());
