@@ -118,10 +118,14 @@ Table ranking(const PlanChoice& choice) {
   return table;
 }
 
+/// As many rows of the front as a person reads.
+constexpr std::size_t kShown = 8;
+
 Table front(const PlanChoice& choice) {
   Table table({"step time", "memory", "$/step", "GPUs", "plan"});
   table.numbers_from(0);
-  for (const answer::ParetoPlan& one : choice.pareto) {
+  for (std::size_t i = 0; i < std::min(choice.pareto.size(), kShown); ++i) {
+    const answer::ParetoPlan& one = choice.pareto[i];
     table.add({to_text(one.step_time), to_text(one.memory_per_gpu), cost_text(one.cost), to_text(one.gpus),
                words_for(one.plan)});
   }
@@ -240,6 +244,9 @@ std::string render(const PlanChoice& choice, Format format) {
                         one.same ? std::string("the same plan") : words_for(one.plan), to_text(one.step_time));
   }
   text += "\nno plan is faster, smaller and cheaper than one of these:\n" + front(choice).render(format);
+  if (choice.pareto.size() > kShown) {
+    text += fmt::format("and {} more that take longer and less memory (--json)\n", choice.pareto.size() - kShown);
+  }
   text += "\nthe best as settings:\n";
   for (const auto& [path, value] : choice.best.plan) text += fmt::format("  {}: {}\n", path, value);
   if (!choice.notes.empty()) text += "\n";

@@ -133,11 +133,6 @@ std::optional<std::int64_t> fewest_nodes(const plan::Job& job, DataSize capacity
 
 }  // namespace
 
-DataSize room_for_tensors(const plan::Job& job) {
-  const DataSize context = plan::device_overhead({}, job.cluster.gpus(), true).context;
-  return max(job.cluster.node.gpu.memory_size - context, DataSize::zero()) / (1 + plan::kAllocatorSlack);
-}
-
 std::string ways_to_fit(const Scenario& scenario) {
   const plan::Job& job = scenario;
   if (!job.model->has_layers() || job.model->measured || plan::totals_only(job.strategy)) return {};

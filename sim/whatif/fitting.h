@@ -17,9 +17,6 @@
 
 namespace ddlsim::whatif {
 
-/// What tensors may take of a GPU, when the context and the allocator have taken theirs.
-[[nodiscard]] DataSize room_for_tensors(const plan::Job& job);
-
 /// "fits with parallel.zero=3 (61 GB of 80 GB); fits on 4 servers (32 GPUs) with parallel.zero=3, ..."; empty: unknown.
 [[nodiscard]] std::string ways_to_fit(const Scenario& scenario);
 

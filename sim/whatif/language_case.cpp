@@ -357,6 +357,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (one.architecture.starts_with("not stated")) {
     return fail(ErrorCode::kUnsupported, "the source does not say how the model was split");
   }
+  if (one.precision.empty()) return fail(ErrorCode::kUnsupported, "the source does not say the precision");
   const TrainingWay& way = way_of(one);
   const std::int64_t tensor = degree("tp", "parallel.tensor");
   const std::int64_t pipeline = degree("pp", "parallel.pipeline");

@@ -12,7 +12,6 @@
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
-#include "fitting.h"
 #include "plan_bound.h"
 
 namespace ddlsim::whatif {
@@ -233,7 +232,7 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std:
 Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
   const Scenario& base = space.base();
   const hardware::Cluster& cluster = base.cluster;
-  const DataSize capacity = room_for_tensors(base);
+  const DataSize capacity = base.cluster.node.gpu.memory_size;
   Error error{ErrorCode::kInfeasible,
               fmt::format("{} fits in no plan on {} x {}", base.model->name, to_text(cluster.nodes), cluster.node.name),
               {},

@@ -15,7 +15,6 @@
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
-#include "fitting.h"
 #include "plan_bound.h"
 #include "plan_reasons.h"
 #include "plan_space.h"
@@ -45,7 +44,7 @@ class PlanSearch {
       : space_(space),
         options_(options),
         bounds_(space),
-        capacity_(room_for_tensors(space.base())),
+        capacity_(space.base().cluster.node.gpu.memory_size),
         price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
 
   void best_first(const Clock& clock, Time deadline);
