@@ -114,7 +114,7 @@ TEST_CASE("hostile: fit, write, check; and a GPU that has changed is told") {
   CHECK_THAT(refused({"check", "none", folder.file("rows.csv", rows(300))}), Contains("unknown calibration 'none'"));
   CHECK_THAT(refused({"check", folder.file("bad.yaml", "calibration: bad\ngpu: t4\nmemory_bound: 3\n"),
                       folder.file("rows.csv", rows(300))}),
-             Contains("bad.yaml:3:9: error: a list is wanted"));
+             Contains("bad.yaml:3:15: error: a list is wanted"));
 }
 
 TEST_CASE("hostile: calibrate's wrong usage") {

@@ -15,6 +15,7 @@ constexpr int kNoAnswer = 1;
 constexpr int kWrongUsage = 2;
 
 const Words kJob{"plan", "--model", "gpt2", "--node", "dgx-a100", "--gpus-per-node", "4", "--global-batch", "8"};
+const Words kUnbatched(kJob.begin(), kJob.end() - 2);
 
 }  // namespace
 
@@ -42,9 +43,9 @@ TEST_CASE("plan: values that no plan has", "[hostile]") {
   refused(kNoAnswer, plus(kJob, {"--dp", "3"}), {"parallel.data = 3: legal here: 1, 2, 4"});
   refused(kNoAnswer, plus(kJob, {"--micro-batch", "3"}), {"batch = 3: legal here: 1, 2, 4, 8"});
   refused(kNoAnswer, plus(kJob, {"--micro-batch", "-1"}), {"batch"});
-  refused(kNoAnswer, plus(kJob, {"--global-batch", "0"}), {"global_batch"});
-  refused(kNoAnswer, plus(kJob, {"--global-batch", "-8"}), {"global_batch"});
-  refused(kNoAnswer, plus(kJob, {"--global-batch", "8.5"}), {"global_batch"});
+  refused(kNoAnswer, plus(kUnbatched, {"--global-batch", "0"}), {"global_batch"});
+  refused(kNoAnswer, plus(kUnbatched, {"--global-batch", "-8"}), {"global_batch"});
+  refused(kNoAnswer, plus(kUnbatched, {"--global-batch", "8.5"}), {"global_batch"});
   refused(kNoAnswer, plus(kJob, {"--zero", "4"}), {"parallel.zero"});
   refused(kNoAnswer, plus(kJob, {"--schedule", "1b1f"}), {"parallel.schedule", "1f1b"});
   refused(kNoAnswer, plus(kJob, {"--strategy", "ps"}), {"strategy"});
@@ -55,7 +56,7 @@ TEST_CASE("plan: values that no plan has", "[hostile]") {
   refused(kNoAnswer, {"plan", "--model", "resnet50", "--node", "dgx-a100", "--tp", "4", "--global-batch", "512"},
           {"parallel.tensor = 4: legal here: 1"});
   refused(kNoAnswer, {"plan", "--model", "pai_bert", "--node", "dgx-a100"}, {"no layers to split"});
-  refused(kNoAnswer, plus(kJob, {"--partition", "--on", "2 x nothing"}), {"nothing"});
+  refused(kNoAnswer, plus(kUnbatched, {"--partition", "--on", "2 x nothing"}), {"nothing"});
 }
 
 TEST_CASE("plan: a model that fits nowhere says which cluster would hold it", "[hostile]") {
