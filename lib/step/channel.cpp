@@ -33,9 +33,10 @@ void Channel::offer(Time ready, std::size_t number) {
 
 Time Channel::send_now(Time ready, std::size_t number, double count) {
   const plan::Row& row = step_.plan->rows[number];
-  const Sent sent{.last = number, .count = count};
+  Sent sent{.last = number, .count = count};
   Time back = ready;
   if (servers_) {
+    sent.chosen = ready - begin_;
     const cost::PsLoad load{row.size, count, row.server};
     record(row, sent);
     back = pulls_later_ ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);

@@ -36,6 +36,8 @@ class Channel {
   Time send_now(Time ready, std::size_t number, double count);
   /// When the channel could take another piece.
   [[nodiscard]] Time free() const { return free_; }
+  /// From when on pieces are said to have been chosen.
+  void begin(Time at) { begin_ = at; }
   /// Pulls a row's weights; pull at start alone.
   Time pull(Time ready, std::size_t number);
 
@@ -53,6 +55,7 @@ class Channel {
   bool pulls_later_ = false;
   bool by_priority_ = false;  // at servers
   DataSize largest_;          // piece, by priority
+  Time begin_;
   Time free_;
   Time last_;
   Time moving_;

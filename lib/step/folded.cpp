@@ -181,6 +181,7 @@ void FoldedStep::send_in_backward() {
 /// Serves waiting pieces by layer; returns when the last is back, and stretches the next forward pass to wait for them.
 Time FoldedStep::send_by_priority(const std::vector<Time>& ready) {
   Channel channel(step_, sent());
+  channel.begin(line_.forward);
   std::vector<Time> back(count_);
   std::vector<Waiting> waiting;
   std::size_t arrived = 0;

@@ -42,22 +42,14 @@ EventChannel::EventChannel(EventBuilder& builder, const cost::PricedStep& step, 
 void EventChannel::begin_step() {
   for (auto& [place, made] : stations_) made.free.reset();
   collectives_.free.reset();
-  left_node_.clear();
 }
 
 std::vector<TaskId> EventChannel::send(const answer::Timeline::Sent& sent, std::vector<TaskId> ready) {
   if (step_.groups.front()) {
     return std::vector<TaskId>(ready.size(), collective(sent, ready));
   }
-  const plan::Exchange& exchange = step_.plan->exchange;
-  if (exchange.priority && exchange.overlap == plan::Overlap::kBackward && !left_node_.empty()) {
-    // The next piece is chosen when the node could send it.
-    for (std::size_t i = 0; i < ready.size(); ++i) {
-      ready[i] = builder_.join("chosen", std::array{ready[i], left_node_[i]});
-    }
-  }
   const Load load{sent.size.in(bytes), sent.count, sent.server};
-  return pass(0, exchange.pull_at_start ? kPull : cost::kPsStations, load, ready);
+  return pass(0, step_.plan->exchange.pull_at_start ? kPull : cost::kPsStations, load, ready);
 }
 
 std::vector<TaskId> EventChannel::pull(const plan::Row& row, TaskId ready) {
@@ -199,11 +191,6 @@ std::vector<TaskId> EventChannel::pass(std::size_t from, std::size_t to, const L
         flow.resize(workers, flow.front());
         for (std::size_t i = 0; i < workers; ++i) flow[i] = serve(at, i, load, std::span(&flow[i], 1));
       }
-    }
-    if (at == kSend) {
-      flow.resize(workers, flow.front());
-      left_node_.clear();
-      for (const Served& piece : flow) left_node_.push_back(piece.last);
     }
   }
   flow.resize(workers, flow.front());

@@ -73,7 +73,6 @@ class EventChannel {
   cost::PsPath placed_;
   std::map<std::tuple<std::size_t, std::int64_t, bool>, Station> stations_;  // by place, and whether spread
   Station collectives_;
-  std::vector<TaskId> left_node_;  // by worker, the last piece that has passed station 2
 };
 
 }  // namespace ddlsim::events

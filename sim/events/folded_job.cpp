@@ -72,12 +72,20 @@ std::vector<TaskId> FoldedJob::backward(Worker& worker, Issue& issue) {
   return ready;
 }
 
+/// By priority to a server a piece begins when the schedule chose it, or when it is ready, whichever is later.
+TaskId FoldedJob::chosen(std::size_t worker, const answer::Timeline::Sent& sent, TaskId ready) {
+  if (!prioritised() || !step_.servers || sent.chosen <= Time::zero()) return ready;
+  Rounder whole;
+  const TaskId then = builder_.compute({.name = "chosen", .duration = whole.next(sent.chosen)}, {&begun_[worker], 1});
+  return builder_.join("chosen", std::array{ready, then});
+}
+
 /// By message sent, then by worker: after which task it is back. `ready` is by worker, then by message.
 std::vector<std::vector<TaskId>> FoldedJob::send_all(const std::vector<std::vector<TaskId>>& ready) {
   std::vector<std::vector<TaskId>> back;
   for (const answer::Timeline::Sent& sent : record_.sent) {
     std::vector<TaskId> from;
-    for (const auto& of_worker : ready) from.push_back(of_worker[sent.last]);
+    for (std::size_t w = 0; w < ready.size(); ++w) from.push_back(chosen(w, sent, ready[w][sent.last]));
     back.push_back(channel_->send(sent, std::move(from)));
   }
   return back;
@@ -96,7 +104,9 @@ std::vector<FoldedJob::Waits> FoldedJob::pull_all(TaskId begin) {
 /// From one backward pass to the next.
 void FoldedJob::step_by_priority(std::vector<TaskId>& ends) {
   std::vector<std::vector<TaskId>> ready;
+  begun_.clear();
   for (Worker& worker : workers_) {
+    begun_.push_back(worker.gpu.at());
     Issue issue{.at = worker.gpu.at(), .lead = plain_pass(worker.slowness).lead};
     ready.push_back(backward(worker, issue));
   }

@@ -51,6 +51,7 @@ class FoldedJob {
   TaskId input(Worker& worker, TaskId begin);
   void forward(Worker& worker, Issue& issue, const Waits& waits);
   std::vector<TaskId> backward(Worker& worker, Issue& issue);
+  [[nodiscard]] TaskId chosen(std::size_t worker, const answer::Timeline::Sent& sent, TaskId ready);
   [[nodiscard]] std::vector<std::vector<TaskId>> send_all(const std::vector<std::vector<TaskId>>& ready);
   [[nodiscard]] std::vector<Waits> pull_all(TaskId begin);
   void step_by_priority(std::vector<TaskId>& ends);
@@ -65,6 +66,7 @@ class FoldedJob {
   bool named_;
   std::vector<Worker> workers_;
   std::optional<EventChannel> channel_;
+  std::vector<TaskId> begun_;  // by worker, what its backward pass begins after
 };
 
 }  // namespace ddlsim::events

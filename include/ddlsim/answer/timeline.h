@@ -88,6 +88,7 @@ struct Timeline {
     bool gathered = false;  // every rank's share goes to all, instead of being summed
     std::size_t layer = 0;  // whose gradients end it
     std::int64_t server = -1;
+    Time chosen{};  // to a server by priority: when it began, from the end of forward on
   };
   Time launch_interval{};
   std::vector<Kernels> forward_kernels;   // first layer first
