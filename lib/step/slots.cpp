@@ -125,9 +125,11 @@ void SlotStep::pass(const plan::Slot& slot, bool held) {
   Clocks& clocks = clocks_[slot.stage];
   const bool forward = slot.kind == SlotKind::kForward;
   if (!clocks.begun) {
-    wait_for_others(slot);
     clocks.begun = true;
+    // A rank that ends a step by itself begins it with its input; of all others a step is from zero on, and what is
+    // ready when a pass begins (gathers of weights) does not wait for the input.
     if (!plan::ends_together(pipeline_.schedule)) {
+      wait_for_others(slot);
       clocks.begin = clocks.done;
       clocks.bubble = Time::zero();
     }

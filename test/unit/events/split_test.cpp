@@ -143,6 +143,15 @@ TEST_CASE("split step: rows hold up what needs them, and nothing else", "[unit][
   job.strategy.accumulation = std::int64_t{2};
   // Two scatters, the last 12..13, update ..13.5, two gathers ..16.5.
   CHECK(updated(job) == Approx(16.5));
+  // Stages gather before their first input is there.
+  job = job_of(2, 4);
+  job.parallel.pipeline = 2;
+  job.parallel.overlap_gather = true;
+  for (const int zero : {1, 3}) {
+    job.parallel.zero = zero;
+    CHECK(ms(job, [&](const Row& row) { return row.op == CollectiveOp::kSendRecv ? Time::zero() : once(row); }) ==
+          Approx(8.5));
+  }
 }
 
 TEST_CASE("split step: copies to the host, the host, and copies back", "[unit][events]") {

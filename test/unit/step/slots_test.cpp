@@ -253,3 +253,25 @@ TEST_CASE("slots: weights that were updated are gathered beside the first forwar
   CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(2));
   CHECK(line.parts.communication.in(milliseconds) == Approx(3));
 }
+
+TEST_CASE("slots: a stage gathers its weights before its first input is there", "[unit][step]") {
+  // Two stages of two data ranks, one pass; a gather takes 1.5 ms, a scatter 1. Both stages gather 0..1.5; stage 0
+  // F 1.5..2.5, stage 1 F 2.5..3.5, B ..5.5, stage 0 B 5.5..7.5, scatter ..8.5. Zero 1 gathers what was updated.
+  const auto once = [](const Row& row) {
+    if (row.op == CollectiveOp::kSendRecv) return Time::zero();
+    return row.op == CollectiveOp::kAllGather ? milliseconds(1.5) : milliseconds(1);
+  };
+  plan::Job job = job_of(layers(2), 4);
+  job.parallel.pipeline = 2;
+  job.parallel.overlap_gather = true;
+  for (const int zero : {1, 3}) {
+    job.parallel.zero = zero;
+    const answer::Timeline line = laid(by_hand(plan::lower(job).value(), kF, kB, once));
+    CHECK(ms(line) == Approx(8.5));
+    CHECK(line.parts.bubble.in(milliseconds) == Approx(3));
+    CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(2.5));
+  }
+  // In the way: the scatter of stage 1 too, before it sends.
+  job.overlap = plan::Overlap::kNone;
+  CHECK(ms(laid(by_hand(plan::lower(job).value(), kF, kB, once))) == Approx(9.5));
+}
