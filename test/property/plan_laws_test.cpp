@@ -63,8 +63,11 @@ plan::Job random_split_job() {
   plan::Job job = random_job();
   job.parallel.tensor = *rc::gen::element<std::int64_t>(1, 1, 2, 4);
   job.parallel.pipeline = *rc::gen::element<std::int64_t>(1, 1, 2, 4);
-  job.parallel.schedule =
-      *rc::gen::element(plan::PipelineSchedule::kGpipe, plan::PipelineSchedule::kOneForwardOneBackward);
+  job.parallel.schedule = *rc::gen::element(
+      plan::PipelineSchedule::kGpipe, plan::PipelineSchedule::kOneForwardOneBackward, plan::PipelineSchedule::kNone,
+      plan::PipelineSchedule::kInterleaved, plan::PipelineSchedule::kZeroBubbleH1, plan::PipelineSchedule::kDualPipe);
+  if (job.parallel.schedule == plan::PipelineSchedule::kInterleaved) job.parallel.virtual_stages = 2;
+  job.strategy.accumulation = *rc::gen::element<std::int64_t>(1, 2, 4, 5, 8, 16);
   job.parallel.zero = *rc::gen::element(0, 1, 2, 3);
   job.parallel.prefetch = *rc::gen::element<std::int64_t>(0, 1, 2, 100);
   job.parallel.offload_optimizer = *rc::gen::arbitrary<bool>();
@@ -316,7 +319,7 @@ TEST_CASE("law: of a split step the parts are the whole, between its own work an
     RC_ASSERT(std::abs(path - whole) <= 1e-9 * whole);
     RC_ASSERT(line.parts.communication_exposed <= line.parts.communication * (1 + 1e-9));
     // A class cannot be faster than its kernels, nor the step slower than everything of everybody in turn.
-    const auto passes = static_cast<double>(plan->micro_batches);
+    const auto passes = static_cast<double>(plan::passes_of(plan::pipeline_of(*plan)));
     double serial = (line.waiting + line.parts.launch * static_cast<double>(plan->classes.size()) + step.input * passes)
                         .in(seconds);
     double kernels = 0;
