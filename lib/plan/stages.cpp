@@ -229,9 +229,9 @@ std::vector<PartChunk> part_chunks(const RankClass& one, const SplitModel& split
 std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
   const Pipeline pipeline = pipeline_of(job);
   const DataSize element = activation_size(job.precision);
-  // Tensor ranks hold the same tensor: each sends its part of it, and they gather the rest over NVLink (Narayanan et al.,
-  // SC 2021, section 4.1, scatter/gather; Megatron's default). With `sequence` each has its own rows anyway. The gather,
-  // some percent of a stage's pass, is not counted.
+  // Tensor ranks hold the same tensor: each sends its part of it, and they gather the rest over NVLink (Narayanan et
+  // al., SC 2021, section 4.1, scatter/gather; Megatron's default). With `sequence` each has its own rows anyway. The
+  // gather, some percent of a stage's pass, is not counted.
   const bool copies = job.parallel.tensor > 1 && !job.parallel.sequence;
   const auto batch = static_cast<double>(job.batch) / static_cast<double>(copies ? job.parallel.tensor : 1);
   std::vector<Row> rows;

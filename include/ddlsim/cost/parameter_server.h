@@ -93,8 +93,8 @@ class PsPipeline {
   /// Stations 5 to 7.
   Time pull(Time ready, const PsLoad& load) { return pass(kPull, kPsStations, ready, load); }
   /// When another piece could start and wait nowhere on its way, were it as long as `largest`: who sends by priority
-  /// keeps back what would only wait, for something more urgent may come (credits of ByteScheduler, Peng et al. 2019). Of what
-  /// lives on one server each, stations of servers are left out: the next piece may go to another.
+  /// keeps back what would only wait, for something more urgent may come (credits of ByteScheduler, Peng et al. 2019).
+  /// Of what lives on one server each, stations of servers are left out: the next piece may go to another.
   [[nodiscard]] Time free_to_send(const PsLoad& largest) const;
 
  private:
