@@ -52,7 +52,7 @@ std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitM
   if (const auto group = group_of(plan, GroupRole::kExpertGradients); apart && group) {
     for (Row& row : messages(chunk, strategy, samples, {.which = Which::kChosen, .chosen = &split.experts})) {
       row.group = *group;
-      rows.push_back(std::move(row));
+      rows.push_back(row);
     }
   }
   for (Row& row : rows) {

@@ -16,8 +16,9 @@ struct Stretch {
   std::int64_t fitting = 1;
 };
 
-std::int64_t fitting(std::int64_t server, std::int64_t apart, std::int64_t ranks) {
-  return std::clamp<std::int64_t>(server / apart, 1, ranks);
+/// Of ranks so far apart, how many a server has.
+std::int64_t fitting(const Grid& grid, const Stretch& one) {
+  return std::clamp<std::int64_t>(grid.gpus_per_node / one.apart, 1, one.ranks);
 }
 
 /// Innermost first.
@@ -26,7 +27,9 @@ std::vector<Stretch> stretches_of(const Grid& grid) {
   std::int64_t apart = 1;
   for (const Axis axis : grid.order) {
     const std::int64_t ranks = grid.at(axis);
-    all.push_back({axis, ranks, apart, fitting(grid.gpus_per_node, apart, ranks)});
+    Stretch one{.axis = axis, .ranks = ranks, .apart = apart};
+    one.fitting = fitting(grid, one);
+    all.push_back(one);
     apart *= ranks;
   }
   return all;
@@ -70,8 +73,8 @@ Expected<void> add_shards(const Job& job, StepPlan& plan) {
     if (one.axis == Axis::kTensor || one.axis == Axis::kPipeline) continue;
     const std::int64_t taken = std::gcd(left, one.ranks);
     left /= taken;
-    inside *= fitting(plan.grid.gpus_per_node, one.apart, taken);
-    copies *= fitting(plan.grid.gpus_per_node, one.apart * taken, one.ranks / taken);
+    inside *= fitting(plan.grid, {.ranks = taken, .apart = one.apart});
+    copies *= fitting(plan.grid, {.ranks = one.ranks / taken, .apart = one.apart * taken});
   }
   plan.groups.push_back(placed(plan.grid, GroupRole::kShards, Axis::kData, wanted, inside));
   plan.groups.push_back(placed(plan.grid, GroupRole::kCopies, Axis::kData, replicas / wanted, copies));

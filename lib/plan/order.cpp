@@ -39,9 +39,16 @@ Slots forward_first(const Pipeline& pipeline, std::size_t stage, std::int64_t ah
   return out.take();
 }
 
-/// ZB-H1 and H2: `ahead` forward passes, then backward and forward in turn, the weights' passes `behind` micro-batches
+/// How many forward passes come before the first backward one, and how many micro-batches the weights' passes come
 /// after the input's.
-Slots weights_behind(const Pipeline& pipeline, std::size_t stage, std::int64_t ahead, std::int64_t behind) {
+struct Lead {
+  std::int64_t ahead = 1;
+  std::int64_t behind = 0;
+};
+
+/// ZB-H1 and H2: forward passes ahead, then backward and forward in turn, the weights' passes behind.
+Slots weights_behind(const Pipeline& pipeline, std::size_t stage, const Lead& lead) {
+  const auto [ahead, behind] = lead;
   const std::int64_t all = pipeline.micro_batches;
   Writer out(stage, 3 * all);
   std::int64_t forward = 0;
@@ -250,11 +257,11 @@ class Done {
     const std::size_t at = position(slot);
     const std::int64_t m = slot.micro_batch;
     switch (slot.kind) {
-      case SlotKind::kForward: return at == 0 || has(at - 1, m, kForwardDone);
+      case SlotKind::kForward: return at == 0 || (done(at - 1, m) & kForwardDone) != 0;
       case SlotKind::kBackward:
       case SlotKind::kBackwardInput:
-        return has(at, m, kForwardDone) && (at + 1 == positions_ || has(at + 1, m, kInputDone));
-      case SlotKind::kBackwardWeights: return has(at, m, kInputDone);
+        return (done(at, m) & kForwardDone) != 0 && (at + 1 == positions_ || (done(at + 1, m) & kInputDone) != 0);
+      case SlotKind::kBackwardWeights: return (done(at, m) & kInputDone) != 0;
     }
     return false;
   }
@@ -270,8 +277,8 @@ class Done {
   [[nodiscard]] std::size_t index(std::size_t at, std::int64_t micro_batch) const {
     return at * micro_batches_ + static_cast<std::size_t>(micro_batch);
   }
-  [[nodiscard]] bool has(std::size_t at, std::int64_t micro_batch, unsigned char what) const {
-    return (done_[index(at, micro_batch)] & what) != 0;
+  [[nodiscard]] unsigned char done(std::size_t at, std::int64_t micro_batch) const {
+    return done_[index(at, micro_batch)];
   }
 
   const Pipeline& pipeline_;
@@ -357,7 +364,7 @@ bool is_asynchronous(PipelineSchedule schedule) {
 }
 
 Expected<void> check(const Pipeline& pipeline) {
-  const auto bad = [&](std::string what, std::string note) {
+  const auto bad = [&](const std::string& what, std::string note) {
     return fail(ErrorCode::kInvalidArgument,
                 "schedule " + std::string(name_of(kPipelineSchedules, pipeline.schedule)) + " " + what, {},
                 {std::move(note)});
@@ -411,8 +418,9 @@ std::vector<Slot> stage_order(const Pipeline& pipeline, std::size_t stage) {
     case PipelineSchedule::kPipeDream:
     case PipelineSchedule::kPipeDream2Bw: return forward_first(pipeline, stage, left - 1);
     case PipelineSchedule::kInterleaved: return interleaved(pipeline, stage);
-    case PipelineSchedule::kZeroBubbleH1: return weights_behind(pipeline, stage, left, s);
-    case PipelineSchedule::kZeroBubbleH2: return weights_behind(pipeline, stage, 2 * left - 1, 2 * s);
+    case PipelineSchedule::kZeroBubbleH1: return weights_behind(pipeline, stage, {.ahead = left, .behind = s});
+    case PipelineSchedule::kZeroBubbleH2:
+      return weights_behind(pipeline, stage, {.ahead = 2 * left - 1, .behind = 2 * s});
     case PipelineSchedule::kZeroBubbleV: return VShape(pipeline, stage).slots();
     case PipelineSchedule::kDualPipe: return BothWays(pipeline, stage).slots();
   }

@@ -44,7 +44,7 @@ class ContextCut {
     if (auto fits = divides(rows, "rows"); !fits) return fits;
     if (cut_.ulysses) {
       if (auto heads = divides(attention.heads, "heads of a rank"); !heads) return heads;
-      all_to_alls(rows * width, keys * width, rows * width);
+      all_to_alls({.queries = rows * width, .keys = keys * width, .output = rows * width});
       return remake(layer, Attention{.heads = attention.heads / ranks_, .keys = keys}, {rows, width / ranks_});
     }
     ring(2 * keys * width);
@@ -75,8 +75,9 @@ class ContextCut {
     if (kv_heads > ranks_) {
       if (auto heads = divides(kv_heads, "key heads of a rank"); !heads) return heads;
     }
-    all_to_alls(rows * attention.heads * attention.width, rows * sent_heads * std::max(attention.width, value_width),
-                rows * attention.heads * value_width);
+    all_to_alls({.queries = rows * attention.heads * attention.width,
+                 .keys = rows * sent_heads * std::max(attention.width, value_width),
+                 .output = rows * attention.heads * value_width});
     return remake(layer, part, {rows, layer.in[1] / ranks_});
   }
 
@@ -131,7 +132,14 @@ class ContextCut {
                              .beside = beside});
     }
   }
-  void all_to_alls(std::int64_t queries, std::int64_t keys, std::int64_t output) {
+  /// Elements of a sample before and after attention.
+  struct Around {
+    std::int64_t queries = 0;
+    std::int64_t keys = 0;
+    std::int64_t output = 0;
+  };
+  void all_to_alls(const Around& around) {
+    const auto& [queries, keys, output] = around;
     const auto send = [&](std::int64_t elements, std::int64_t count, bool forward, bool before) {
       shard_.sent.push_back({.among = Ranks::kContext,
                              .op = CollectiveOp::kAllToAll,
@@ -203,8 +211,9 @@ Expected<void> cut_experts(Shard& shard, const Cut& cut) {
   // Inside the tensor group the rows that arrived are gathered.
   for (Sent& sent : shard.sent) sent.elements = sent.elements * active;
   const std::int64_t apart = cut.sequence ? cut.tensor : 1;
-  const auto buffer = static_cast<std::int64_t>(
-      std::llround(static_cast<double>(routed * width / apart) * std::max(cut.expert_load, 0.0)));
+  const std::int64_t even = routed * width / apart;
+  const auto buffer =
+      static_cast<std::int64_t>(std::llround(static_cast<double>(even) * std::max(cut.expert_load, 0.0)));
   for (const bool forward : {true, false}) {
     for (const bool before : {true, false}) {
       shard.sent.push_back({.among = Ranks::kExpert,

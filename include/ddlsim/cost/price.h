@@ -84,6 +84,7 @@ struct PricedLayer {
 class PricedLayers {
  public:
   PricedLayers() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a list of layers is what this is
   PricedLayers(std::vector<PricedLayer> layers)
       : layers_(std::make_shared<const std::vector<PricedLayer>>(std::move(layers))), list_(*layers_) {}
 
