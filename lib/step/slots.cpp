@@ -61,7 +61,7 @@ class SlotStep {
   void wait_for_others(const plan::Slot& slot);
   void run_kernels(Clocks& clocks, const Run& run, bool forward);
   void start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch);
-  void wait(Clocks& clocks, std::size_t c, std::uint32_t r, std::int64_t micro_batch);
+  void wait(std::size_t c, std::uint32_t r, Time until);
   void update(std::size_t c);
   [[nodiscard]] std::span<const Segment> program(const plan::Slot& slot) const {
     return programs_.of(slot.stage, slot.part, slot.kind,
@@ -102,8 +102,8 @@ void SlotStep::start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch) 
   clocks.done = end;
 }
 
-void SlotStep::wait(Clocks& clocks, std::size_t c, std::uint32_t r, std::int64_t micro_batch) {
-  const Time until = done(r, micro_batch);
+void SlotStep::wait(std::size_t c, std::uint32_t r, Time until) {
+  Clocks& clocks = clocks_[c];
   if (until <= clocks.done) return;
   (plan_.rows[r].rank_class != c ? clocks.bubble : clocks.exposed) += until - clocks.done;
   clocks.done = until;
@@ -135,7 +135,7 @@ void SlotStep::pass(const plan::Slot& slot, bool held) {
     }
   }
   for (const Segment& segment : program(slot)) {
-    for (const std::uint32_t r : programs_.waits(segment)) wait(clocks, slot.stage, r, slot.micro_batch);
+    for (const std::uint32_t r : programs_.waits(segment)) wait(slot.stage, r, done(r, slot.micro_batch));
     run_kernels(clocks, segment.run, forward);
     if (held) {
       paired_[forward ? 0 : 1].kernels += segment.run.kernels;
@@ -156,7 +156,7 @@ void SlotStep::pass(const plan::Slot& slot, bool held) {
 void SlotStep::wait_for_others(const plan::Slot& slot) {
   for (const Segment& segment : program(slot)) {
     for (const std::uint32_t r : programs_.waits(segment)) {
-      if (plan_.rows[r].rank_class != slot.stage) wait(clocks_[slot.stage], slot.stage, r, slot.micro_batch);
+      if (plan_.rows[r].rank_class != slot.stage) wait(slot.stage, r, done(r, slot.micro_batch));
     }
   }
 }
@@ -179,7 +179,7 @@ void SlotStep::pair(const plan::Slot& forward, const plan::Slot& backward) {
 
 void SlotStep::update(std::size_t c) {
   Clocks& clocks = clocks_[c];
-  for (const std::uint32_t r : programs_.before_update(c)) wait(clocks, c, r, 0);
+  for (const std::uint32_t r : programs_.before_update(c)) wait(c, r, done(r, 0));
   clocks.done += step_.classes[c].update;
   clocks.update += step_.classes[c].update;
   for (const std::uint32_t r : programs_.after_update(c)) start(clocks, r, 0);

@@ -322,8 +322,8 @@ std::size_t JobLinks::socket_of(std::size_t gpu) const {
   return nearest;
 }
 
-JobLinks::Ways JobLinks::ways(std::size_t group, std::size_t from, std::size_t to) const {
-  const auto found = ways_.find({group, from, to});
+JobLinks::Ways JobLinks::ways(const GroupWay& of) const {
+  const auto found = ways_.find(of);
   return found == ways_.end() ? Ways{} : found->second;
 }
 
@@ -344,7 +344,7 @@ std::optional<JobLinks::Shape> JobLinks::port_of_server(std::int64_t server, Dir
 
 LinkTable::Flow collective_flow(EventBuilder& builder, const JobLinks& links, const OnLinks& what, Time moving,
                                 std::string_view pace) {
-  const JobLinks::Ways ways = links.ways(what.group, what.from, what.to);
+  const JobLinks::Ways ways = links.ways({what.group, what.from, what.to});
   const cost::WireBytes wire = what.model->wire_bytes(what.op, what.buffer);
   std::vector<LinkTable::Part> parts;
   if (ways.inside) parts.push_back({*ways.inside, wire.intra * what.count});

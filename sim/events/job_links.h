@@ -43,6 +43,14 @@ struct ServerSet {
 
 enum class Direction { kOut, kIn };
 
+/// Of a group, from one rank class to another: whose links a transfer crosses.
+struct GroupWay {
+  std::size_t group = 0;
+  std::size_t from = 0;
+  std::size_t to = 0;
+  auto operator<=>(const GroupWay&) const = default;
+};
+
 class JobLinks {
  public:
   using Shape = LinkTable::Shape;
@@ -61,7 +69,7 @@ class JobLinks {
 
   [[nodiscard]] LinkTable& table() const { return table_; }
   /// A collective of a class, or what one class sends to another.
-  [[nodiscard]] Ways ways(std::size_t group, std::size_t from, std::size_t to) const;
+  [[nodiscard]] Ways ways(const GroupWay& of) const;
   /// Copies of all GPUs of a class.
   [[nodiscard]] std::optional<Shape> copies(std::size_t rank_class, Direction direction) const;
   /// Of a worker's server, or of a parameter server (-1: of all alike); none where it is no link.
@@ -99,7 +107,7 @@ class JobLinks {
   std::optional<std::size_t> uplink_;
   std::vector<std::size_t> sockets_;  // vertices
   std::size_t leaf_ = 0;
-  std::map<std::tuple<std::size_t, std::size_t, std::size_t>, Ways> ways_;
+  std::map<GroupWay, Ways> ways_;
   std::map<std::pair<std::size_t, Direction>, Shape> copies_;
   std::map<std::tuple<bool, std::int64_t, Direction>, Shape> ports_;
 };

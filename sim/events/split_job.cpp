@@ -169,10 +169,9 @@ std::string SplitJob::numbered(std::string name, std::int64_t micro_batch) const
   return name;
 }
 
-std::string SplitJob::pass_name(std::string_view pass, std::size_t c, std::size_t layer,
-                                std::int64_t micro_batch) const {
+std::string SplitJob::pass_name(std::string_view pass, const workload::Layer& layer, std::int64_t micro_batch) const {
   if (!named_) return std::string(pass);
-  return numbered(fmt::format("{} {}", pass, plan_.layer(c, layer).name), micro_batch);
+  return numbered(fmt::format("{} {}", pass, layer.name), micro_batch);
 }
 
 std::string SplitJob::row_name(const plan::Row& row, std::int64_t micro_batch) const {
@@ -277,7 +276,7 @@ void SplitJob::pass(const plan::Slot& slot, bool held) {
                       pass_name(forward   ? "forward"
                                 : weights ? "weights of"
                                           : "backward",
-                                c, i, slot.micro_batch),
+                                plan_.layer(c, i), slot.micro_batch),
                       weights ? std::vector<TaskId>{} : waits(needed, slot.micro_batch));
     start(actor, forward ? actor.ready.forward[i] : actor.ready.backward[i], slot, held);
   }

@@ -83,7 +83,7 @@ class SplitJob {
   TaskId input(TaskId begin);
   TaskId update(std::size_t c);
   TaskId waiting(TaskId after);
-  [[nodiscard]] std::string pass_name(std::string_view pass, std::size_t c, std::size_t layer,
+  [[nodiscard]] std::string pass_name(std::string_view pass, const workload::Layer& layer,
                                       std::int64_t micro_batch) const;
   [[nodiscard]] std::string row_name(const plan::Row& row, std::int64_t micro_batch) const;
   [[nodiscard]] std::string numbered(std::string name, std::int64_t micro_batch) const;

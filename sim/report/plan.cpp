@@ -25,8 +25,9 @@ std::string value_of(const PlanSettings& plan, std::string_view path) {
 std::string words_for(const PlanSettings& plan) {
   std::string text;
   const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
-  if (const std::string nodes = value_of(plan, "nodes"); !nodes.empty())
+  if (const std::string nodes = value_of(plan, "nodes"); !nodes.empty()) {
     add(nodes + (nodes == "1" ? " server" : " servers"));
+  }
   constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kDegrees{{{"parallel.tensor", "tp"},
                                                                                    {"parallel.pipeline", "pp"},
                                                                                    {"parallel.context", "cp"},
@@ -237,8 +238,9 @@ std::string render(const PlanChoice& choice, Format format) {
   for (std::size_t i = 0; i < choice.why.size(); ++i) {
     text += fmt::format("against {}: {}\n", i + 2, choice.why[i]);
   }
-  if (!choice.sensitivity.empty())
+  if (!choice.sensitivity.empty()) {
     text += "\nwhat would change the choice, among these plans and those that are too large now:\n";
+  }
   for (const answer::PlanSensitivity& one : choice.sensitivity) {
     text += fmt::format("  {}: {}, step {}\n", one.change,
                         one.same ? std::string("the same plan") : words_for(one.plan), to_text(one.step_time));

@@ -36,7 +36,7 @@ std::string ledger_text(DataSize part, const Prediction& p) {
 }
 
 std::string activations_text(const Prediction& p) {
-  const std::string size = ledger_text(p.memory.activations, p);
+  std::string size = ledger_text(p.memory.activations, p);
   if (size.empty() || p.memory.micro_batches <= 1) return size;
   return fmt::format("{}, {} micro-batches in flight", size, significant(p.memory.micro_batches, 3));
 }

@@ -214,8 +214,9 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   const auto gpu = catalog_.gpu(one.gpu);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
   const std::string text = lower(one.intra_interconnect + " | " + one.inter_network);
-  if (has(text, "nvl72") || (has(lower(one.gpu), "nvl72") && one.intra_interconnect.empty()))
+  if (has(text, "nvl72") || (has(lower(one.gpu), "nvl72") && one.intra_interconnect.empty())) {
     return add_racks(one, settings);
+  }
   // All of a group on one kind of server, where there is one that is wide enough.
   const Node* best = best_server(*gpu, text, std::max(widest, one.gpus_per_node));
   if (best == nullptr) best = best_server(*gpu, text, one.gpus_per_node);

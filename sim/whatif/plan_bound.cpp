@@ -423,8 +423,9 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) const {
 Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();
-  if (split.data * split.context == 1 || (split.pipeline > 1 && !in_order(split)))
+  if (split.data * split.context == 1 || (split.pipeline > 1 && !in_order(split))) {
     return laid_out(split, *shape, nullptr);
+  }
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
   // Gradients of dense layers are as large whatever the batch.
   if (space_.base().model->totals.sparse_parameters > 0) {

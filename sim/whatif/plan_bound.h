@@ -53,14 +53,15 @@ class PlanBounds {
  public:
   explicit PlanBounds(const PlanSpace& space);
 
+  // `index` is that of the shape.
   /// Of every plan with that shape and so many stages and passes. Infinite where the lowering refuses the shape.
-  [[nodiscard]] Time by_mean(const Split& split, std::size_t shape);
+  [[nodiscard]] Time by_mean(const Split& split, std::size_t index);
   /// By kernels and stages.
-  [[nodiscard]] Time by_kernels(const Split& split, std::size_t shape);
+  [[nodiscard]] Time by_kernels(const Split& split, std::size_t index);
   /// With what replicas exchange.
-  [[nodiscard]] Time with_exchange(const Split& split, std::size_t shape);
+  [[nodiscard]] Time with_exchange(const Split& split, std::size_t index);
   /// Of the fullest GPU's memory. Infinite where the lowering refuses the shape.
-  [[nodiscard]] DataSize memory(const Split& split, std::size_t shape);
+  [[nodiscard]] DataSize memory(const Split& split, std::size_t index);
   /// Shapes that were priced.
   [[nodiscard]] std::int64_t priced_shapes() const { return priced_; }
 

@@ -189,8 +189,9 @@ std::string title_of(const PlanSpace& space) {
       fmt::format("{}, {} {}s a step, {}, on {} x {} ({} GPUs: {})", base.model->name, to_text(space.global_batch()),
                   base.model->sample, name_of(kPrecisions, base.precision), to_text(cluster.nodes), cluster.node.name,
                   to_text(cluster.gpus()), cluster.node.gpu.name);
-  if (cluster.nodes > 1)
+  if (cluster.nodes > 1) {
     text += fmt::format(", network {} per server", to_text_in_bits(cluster.node.network_bandwidth()));
+  }
   return text;
 }
 

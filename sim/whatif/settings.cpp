@@ -113,10 +113,11 @@ Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
 std::vector<std::string> parts_of(Value value) {
   std::vector<std::string> parts{""};
   for (const char c : value) {
-    if (c == '-')
+    if (c == '-') {
       parts.emplace_back();
-    else
+    } else {
       parts.back() += c;
+    }
   }
   return parts;
 }
