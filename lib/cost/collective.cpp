@@ -166,12 +166,16 @@ CollectiveCost CollectiveModel::cost(primitives::CollectiveOp op, DataSize size)
   if (communicator_.gpus == 1) return {};
   if (table_ != nullptr) {
     if (const auto measured = table_->time(op, communicator_.gpus, communicator_.nodes, size)) {
-      return {measured->time, CollectiveAlgorithm::kTable, CollectiveProtocol::kNone, measured->provenance};
+      const DataSize sent = size * ring_volume(op, static_cast<double>(communicator_.gpus));
+      const bool inside = communicator_.gpus > communicator_.nodes;
+      const WireBytes wire{.intra = inside ? sent : DataSize{}, .inter = communicator_.nodes > 1 ? sent : DataSize{}};
+      return {measured->time, CollectiveAlgorithm::kTable, CollectiveProtocol::kNone, measured->provenance, wire};
     }
   }
   const auto [best, time] = cheapest(op, size);
   if (best == nullptr) return {.time = Time::infinity()};
-  return {time, best->algorithm, best->protocol, best->provenance};
+  const WireBytes wire{.intra = size * best->wire_intra, .inter = size * best->wire_inter};
+  return {time, best->algorithm, best->protocol, best->provenance, wire};
 }
 
 std::pair<const CollectiveLine*, Time> CollectiveModel::cheapest(primitives::CollectiveOp op, DataSize size) const {
@@ -184,18 +188,6 @@ std::pair<const CollectiveLine*, Time> CollectiveModel::cheapest(primitives::Col
     if (time < best.second) best = {&candidate, time};
   }
   return best;
-}
-
-WireBytes CollectiveModel::wire_bytes(primitives::CollectiveOp op, DataSize size) const {
-  if (communicator_.gpus == 1) return {};
-  if (table_ != nullptr && table_->time(op, communicator_.gpus, communicator_.nodes, size)) {
-    const double volume = ring_volume(op, static_cast<double>(communicator_.gpus));
-    const bool inside = communicator_.gpus > communicator_.nodes;
-    return {size * (inside ? volume : 0.0), size * (communicator_.nodes > 1 ? volume : 0.0)};
-  }
-  const CollectiveLine* best = cheapest(op, size).first;
-  if (best == nullptr) return {};
-  return {size * best->wire_intra, size * best->wire_inter};
 }
 
 Bandwidth CollectiveModel::bus_bandwidth_limit(primitives::CollectiveOp op) const {

@@ -263,7 +263,10 @@ class Pricing {
       case plan::RowKind::kCollective:
         // What a coordinator fuses has no price of its own.
         if (group && !fused(row)) {
-          priced.once = group->cost(row.op, buffer_of(row, group->communicator().gpus)).time;
+          const Communicator& ranks_of = group->communicator();
+          const CollectiveCost cost = group->cost(row.op, buffer_of(row, ranks_of.gpus));
+          priced.once = cost.time;
+          priced.sent = cost.wire.of_gpu(ranks_of.gpus_per_node());
         }
         break;
       case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;

@@ -63,7 +63,7 @@ class Traffic {
       if (row.kind != plan::RowKind::kCollective || row.group != g) continue;
       const double times = static_cast<double>(row.count) *
                            (row.every_pass ? static_cast<double>(plan::passes_of(plan::pipeline_of(plan_))) : 1.0);
-      const WireBytes once = model->wire_bytes(row.op, buffer_of(row, model->communicator().gpus));
+      const WireBytes once = model->cost(row.op, buffer_of(row, model->communicator().gpus)).wire;
       sent.intra += once.intra * times;
       sent.inter += once.inter * times;
     }

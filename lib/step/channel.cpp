@@ -42,15 +42,16 @@ Time Channel::send_now(Time ready, std::size_t number, double count) {
     back = pulls_later_ ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);
     if (by_priority_) free_ = servers_->free_to_send({largest_, 1, row.server});
   } else if (collectives_ != nullptr) {
-    back = run_collective(ready, row, step_.rows[number].once, count, sent);
+    back = run_collective(ready, row, step_.rows[number], count, sent);
   }
   last_ = max(last_, back);
   return back;
 }
 
-Time Channel::run_collective(Time ready, const plan::Row& row, Time once, double count, const Sent& sent) {
+Time Channel::run_collective(Time ready, const plan::Row& row, const cost::PricedRow& piece, double count,
+                             const Sent& sent) {
   const Time start = max(free_, ready);
-  const Time taken = once * count + sent.copies;
+  const Time taken = piece.once * count + sent.copies;
   if (sent_ != nullptr) {
     Sent whole = sent;
     whole.alone = taken;
@@ -59,9 +60,7 @@ Time Channel::run_collective(Time ready, const plan::Row& row, Time once, double
   const Time back = start + taken;
   free_ = back;
   moving_ += taken;
-  const auto gpus = static_cast<double>(collectives_->communicator().gpus);
-  const DataSize wire = row.gathered() ? row.size * (gpus - 1.0) : row.size * (2.0 * (gpus - 1.0) / gpus);
-  const Time memory = step_.memory_per_wire_byte * (wire.in(bytes)*count);
+  const Time memory = step_.memory_per_wire_byte * (piece.sent.in(bytes)*count);
   const double held = back > start ? step_.sm_share + memory / (back - start) : 0.0;
   busy_.push_back({start, back, 1.0 - std::min(held, kMostTaken)});
   return back;
@@ -79,9 +78,11 @@ void Channel::record(const plan::Row& row, Sent sent) {
 Time Channel::send_fused(Time wake, const plan::FusionQueue::Fused& fused) {
   // Into the buffer and, summed, out of it: two reads, two writes.
   const Time copies = fused.alone ? Time::zero() : fused.row.size * 4.0 / step_.rates.device.memory;
-  const Time once = collectives_->cost(primitives::CollectiveOp::kAllReduce, fused.row.size).time;
+  const cost::CollectiveCost once = collectives_->cost(primitives::CollectiveOp::kAllReduce, fused.row.size);
+  const cost::PricedRow piece{.once = once.time,
+                              .sent = once.wire.of_gpu(collectives_->communicator().gpus_per_node())};
   const Sent sent{.last = fused.last, .wait = fused.wait, .copies = copies};
-  last_ = max(last_, run_collective(wake, fused.row, once, 1, sent));
+  last_ = max(last_, run_collective(wake, fused.row, piece, 1, sent));
   const bool blocking = collectives_->library().kind != plan::CollectiveLibraryKind::kNccl;
   return blocking ? free_ : Time::zero();
 }

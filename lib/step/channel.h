@@ -42,7 +42,7 @@ class Channel {
   Time pull(Time ready, std::size_t number);
 
  private:
-  Time run_collective(Time ready, const plan::Row& row, Time once, double count, const Sent& sent);
+  Time run_collective(Time ready, const plan::Row& row, const cost::PricedRow& piece, double count, const Sent& sent);
   Time send_fused(Time wake, const plan::FusionQueue::Fused& fused);
   void wake_until(Time now);
   [[nodiscard]] Time stretched_by_busy(Time start, Time duration);

@@ -345,7 +345,7 @@ std::optional<JobLinks::Shape> JobLinks::port_of_server(std::int64_t server, Dir
 LinkTable::Flow collective_flow(EventBuilder& builder, const JobLinks& links, const OnLinks& what, Time moving,
                                 std::string_view pace) {
   const JobLinks::Ways ways = links.ways({what.group, what.from, what.to});
-  const cost::WireBytes wire = what.model->wire_bytes(what.op, what.buffer);
+  const cost::WireBytes wire = what.model->cost(what.op, what.buffer).wire;
   std::vector<LinkTable::Part> parts;
   if (ways.inside) parts.push_back({*ways.inside, wire.intra * what.count});
   if (ways.between) parts.push_back({*ways.between, wire.inter * what.count});

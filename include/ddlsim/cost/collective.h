@@ -99,19 +99,25 @@ struct Communicator {
 /// The other end of what an assumed transport may be: RDMA (RoCE) drives the network. Changes nothing that is stated.
 [[nodiscard]] Communicator driven_by_rdma(Communicator communicator);
 
-struct CollectiveCost {
-  Time time{};
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
-  CollectiveProtocol protocol = CollectiveProtocol::kNone;
-  Provenance provenance = Provenance::kAnalytic;
-};
-
 /// What a collective sends, one direction: out of the busiest GPU over its own link inside the server (its PCIe link
 /// where the library stages in the host), and over all network ports of the busiest server. Payload: the flags of LL
 /// and LL128 and the frames of a network are in the rates.
 struct WireBytes {
   DataSize intra{};
   DataSize inter{};
+
+  /// Through the memory of each GPU of a server: what its own link carries, or its share of the ports.
+  [[nodiscard]] DataSize of_gpu(std::int64_t gpus_per_node) const {
+    return max(intra, inter / static_cast<double>(gpus_per_node));
+  }
+};
+
+struct CollectiveCost {
+  Time time{};
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
+  CollectiveProtocol protocol = CollectiveProtocol::kNone;
+  Provenance provenance = Provenance::kAnalytic;
+  WireBytes wire{};
 };
 
 /// One candidate, for sizes above `above` and up to `up_to`:
@@ -151,11 +157,9 @@ class CollectiveModel {
                                                         const CollectiveLibrary& library = {},
                                                         std::shared_ptr<const CollectiveTable> table = nullptr);
 
-  /// The cheapest candidate, or the table. One rank costs nothing. Requires 0 <= size <= 1e16 bytes.
+  /// The cheapest candidate, or the table, whose algorithm is unknown and said to send what a ring would. One rank
+  /// costs nothing. Requires 0 <= size <= 1e16 bytes.
   [[nodiscard]] CollectiveCost cost(primitives::CollectiveOp op, DataSize size) const;
-
-  /// What the cheapest candidate sends; of a measured table, whose algorithm is unknown, what a ring would.
-  [[nodiscard]] WireBytes wire_bytes(primitives::CollectiveOp op, DataSize size) const;
 
   /// What bus bandwidth approaches as the size grows, candidates only.
   [[nodiscard]] Bandwidth bus_bandwidth_limit(primitives::CollectiveOp op) const;

@@ -131,6 +131,7 @@ struct PricedRow {
   Time once{};      // of one piece, alone: collectives, copies, host work, kernels; not of servers
   Time encoding{};  // on the GPU before it starts
   Time hidden{};    // of a row in the way: how much of it runs beside its layer's kernels at most
+  DataSize sent{};  // of a collective's piece, through each GPU's memory
 };
 
 struct PricedStep {

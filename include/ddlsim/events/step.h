@@ -22,7 +22,7 @@
 // - what shares a link: a transfer is a flow that shares the links it crosses max-min fairly (events/flow_network.h).
 // It
 //   moves after its latency, at most as fast as it goes alone; at that pace a byte fills a link for 1 / (what the price
-//   reaches there). A collective puts its bytes (cost::CollectiveModel::wire_bytes) on the ports of its nodes, in and
+//   reaches there). A collective puts its bytes (cost::CollectiveCost::wire) on the ports of its nodes, in and
 //   out; a send on its sender's way out and its receiver's way in; a parameter server's stations 2 and 6 theirs on the
 //   worker's ports, 3 and 5 on the servers'. So jobs on the same servers share their ports, whatever their strategies;
 //   jobs on servers of their own meet on the uplink of their leaf, where one is stated. A job starts `offset` (modulo

@@ -25,6 +25,15 @@ TEST_CASE("price: what a running collective takes from its GPU", "[unit][cost]")
   // 12 channels of a mesh on 80 multiprocessors.
   CHECK(step.sm_share == Approx(12.0 / 80));
   CHECK(step.groups.front()->communicator().gpus == 8);
+  // A ring sends 2 * 7 / 8 of what it sums.
+  const plan::Row& row = plan->rows.front();
+  CHECK(step.rows.front().sent / row.size == Approx(2 * 7.0 / 8));
+}
+
+TEST_CASE("price: what a collective sends goes through GPUs, alone on its server or with others", "[unit][cost]") {
+  const cost::WireBytes inside{.intra = megabytes(14), .inter = megabytes(16)};
+  CHECK(inside.of_gpu(8).in(megabytes) == Approx(14));  // 2 of the 16 that leave the server are its own
+  CHECK(inside.of_gpu(1).in(megabytes) == Approx(16));
 }
 
 TEST_CASE("price: groups side by side have ports of their own, or a part of one", "[unit][cost]") {

@@ -40,7 +40,7 @@ Gigabytes sent(const Communicator& c, Kind kind, std::optional<Algorithm> algori
   CollectiveLibrary library;
   library.kind = kind;
   library.algorithm = algorithm;
-  const WireBytes wires = CollectiveModel::create(c, library).value().wire_bytes(op, size);
+  const WireBytes wires = CollectiveModel::create(c, library).value().cost(op, size).wire;
   return {wires.intra / size, wires.inter / size};
 }
 
@@ -152,10 +152,10 @@ TEST_CASE("wire bytes: a measured table is taken for a ring", "[unit][cost]") {
   tree.algorithm = Algorithm::kDoubleTree;
   const auto model =
       CollectiveModel::create(nodes_of_eight(4), tree, std::make_shared<const CollectiveTable>(*table)).value();
-  const WireBytes measured = model.wire_bytes(CollectiveOp::kAllReduce, megabytes(1));
+  const WireBytes measured = model.cost(CollectiveOp::kAllReduce, megabytes(1)).wire;
   CHECK(measured.intra.in(megabytes) == Approx(2 * 31.0 / 32));
   CHECK(measured.inter.in(megabytes) == Approx(2 * 31.0 / 32));
-  CHECK(model.wire_bytes(CollectiveOp::kBroadcast, megabytes(1)).inter.in(megabytes) == Approx(1));
+  CHECK(model.cost(CollectiveOp::kBroadcast, megabytes(1)).wire.inter.in(megabytes) == Approx(1));
   // One GPU in each of four servers has no wire inside; four in one server have none between.
   const auto of_four = [&](std::int64_t nodes) {
     for (primitives::CollectiveMeasurement& one : points) {
@@ -166,7 +166,7 @@ TEST_CASE("wire bytes: a measured table is taken for a ring", "[unit][cost]") {
     four.gpus = 4;
     const auto made = std::make_shared<const CollectiveTable>(CollectiveTable::create(points).value());
     const WireBytes wires =
-        CollectiveModel::create(four, {}, made).value().wire_bytes(CollectiveOp::kAllReduce, megabytes(1));
+        CollectiveModel::create(four, {}, made).value().cost(CollectiveOp::kAllReduce, megabytes(1)).wire;
     return Gigabytes{wires.intra.in(megabytes), wires.inter.in(megabytes)};
   };
   check(of_four(4), {0, 1.5});

@@ -115,23 +115,21 @@ TEST_CASE("step: a running collective slows the kernels beside it", "[unit][step
   CHECK(ms(line.step) == Approx(17));
 }
 
-TEST_CASE("step: what collectives move through the GPU's memory slows kernels, gathers by all shares but its own",
-          "[unit][step]") {
-  std::vector<plan::Row> rows = one_per_tensor();
-  const auto contention = [&] {
-    cost::PricedStep step = ddlsim::test::priced(two_layers(), rows, {.fabric = two_gpus()});
-    for (cost::PricedRow& row : step.rows) row.once = milliseconds(5);
+TEST_CASE("step: what collectives send through the GPU's memory slows the kernels beside them", "[unit][step]") {
+  const auto contention = [&](DataSize sent) {
+    cost::PricedStep step = ddlsim::test::priced(two_layers(), one_per_tensor(), {.fabric = two_gpus()});
+    for (cost::PricedRow& row : step.rows) {
+      row.once = milliseconds(5);
+      row.sent = sent;
+    }
     step.memory_per_wire_byte = nanoseconds(0.25);
     return ms(step::schedule(step, answer::Detail::kParts).value().contention);
   };
-  // All-reduced by two GPUs 10 MB cross the wire: 2.5 of 5 ms, as if half of the GPU were held.
-  CHECK(contention() == Approx(2));
-  for (plan::Row& row : rows) {
-    row.op = primitives::CollectiveOp::kAllGather;
-    row.size = megabytes(16);
-  }
-  // 16 MB arrive, the other's share: 4 of 5 ms. 5 ms at a fifth do 1 of 2 ms, the other is alone.
-  CHECK(contention() == Approx(4));
+  CHECK(contention({}) == 0);
+  // 10 MB: 2.5 of 5 ms, as if half of the GPU were held.
+  CHECK(contention(megabytes(10)) == Approx(2));
+  // 16 MB: 4 of 5 ms. 5 ms at a fifth do 1 of 2 ms, the other is alone.
+  CHECK(contention(megabytes(16)) == Approx(4));
 }
 
 TEST_CASE("step: only the last of several passes sends", "[unit][step]") {
