@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "csv_row.h"
 #include "ddlsim/io/csv.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/support/quantity_io.h"
@@ -76,43 +77,6 @@ Expected<Extra> parse_extra(std::string_view text) {
   return extra;
 }
 
-/// One row, its faults collected.
-class RowReader {
- public:
-  explicit RowReader(const CsvReader& csv) : csv_(csv) {}
-
-  [[nodiscard]] std::string text(Column column) const { return std::string(csv_.field(column)); }
-
-  std::string needed(Column column) {
-    if (csv_.field(column).empty()) {
-      report(fail(ErrorCode::kParse, fmt::format("'{}' is empty", columns()[column])), column);
-    }
-    return text(column);
-  }
-
-  std::int64_t count(Column column) {
-    return keep(parse_count(csv_.field(column), {1, std::int64_t{1} << 40}), column).value_or(1);
-  }
-
-  template <typename T>
-  Expected<T> keep(Expected<T> parsed, Column column) {
-    if (!parsed) report(tl::unexpected<Error>(parsed.error()), column);
-    return parsed;
-  }
-
-  void report(tl::unexpected<Error> problem, Column column) {
-    if (errors_.size() == kMaxErrors) return;
-    problem.value().where = csv_.where(column);
-    errors_.push_back(std::move(problem.value()));
-  }
-
-  std::vector<Error>& errors() { return errors_; }
-
- private:
-  const CsvReader& csv_;
-  std::vector<Error> errors_;
-};
-
 Case read_row(RowReader& row, const CsvReader& csv) {
   Case one;
   one.id = row.needed(kId);
@@ -147,7 +111,8 @@ std::optional<std::string> Case::said(std::string_view key) const {
 }
 
 Expected<std::vector<Case>> read_cases(std::istream& stream, const std::string& file) {
-  auto csv = CsvReader::open(stream, file, columns());
+  const std::vector<std::string> names = columns();
+  auto csv = CsvReader::open(stream, file, names);
   if (!csv) return tl::unexpected<Error>(csv.error());
   std::vector<Case> cases;
   std::vector<Error> errors;
@@ -159,7 +124,7 @@ Expected<std::vector<Case>> read_cases(std::istream& stream, const std::string& 
       break;
     }
     if (!*more) break;
-    RowReader row(*csv);
+    RowReader row(*csv, names);
     Case one = read_row(row, *csv);
     if (row.errors().empty() && !ids.insert(one.id).second) {
       row.report(fail(ErrorCode::kParse, fmt::format("the id '{}' stands twice", one.id.substr(0, 60))), kId);

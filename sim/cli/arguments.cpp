@@ -42,6 +42,8 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--recompute", "parallel.recompute", "none, selective, full (none)"},
     {"--micro-batch", "batch", "the same as --batch"},
     {"--global-batch", "global_batch", "samples of a step over all replicas"},
+    {"--measured-step", "measured.step", "a measured step of this very job: '180 ms'"},
+    {"--measured", "measured.runs", "measured runs of this job on some of its GPUs (CSV: gpus, nodes, step, ...)"},
     {"--fidelity", "fidelity", "aggregate, analytic, event (analytic where the model has layers)"},
 });
 

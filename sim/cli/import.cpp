@@ -32,7 +32,8 @@ Examples:
   ddlsim import hf config.json -o models/mine.yaml --sequence 8192
   ddlsim predict --model models/mine.yaml --node dgx-h100 --set model.sequence=4096)";
 
-constexpr std::string_view kFormats = "formats: onnx, hf, kineto, chakra, megatron, deepspeed, torchtitan, accelerate";
+constexpr std::string_view kFormats =
+    "formats: onnx, hf, kineto, chakra, megatron, deepspeed, torchtitan, accelerate, log";
 
 struct ImportFlags {
   std::string file;
@@ -148,6 +149,7 @@ int run_import(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && parse_choice(importers::kLaunchFormats, arguments.front(), "format")) {
     return import_launch(arguments.front(), {arguments.begin() + 1, arguments.end()});
   }
+  if (!arguments.empty() && arguments.front() == "log") return import_log({arguments.begin() + 1, arguments.end()});
   if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
@@ -158,7 +160,8 @@ int run_import(const std::vector<std::string>& arguments) {
         "  ddlsim import megatron TRAIN.sh [-o SCENARIO.yaml]\n"
         "  ddlsim import deepspeed CONFIG.json [-o SCENARIO.yaml]\n"
         "  ddlsim import torchtitan TRAIN.toml [-o SCENARIO.yaml]\n"
-        "  ddlsim import accelerate CONFIG.yaml [-o SCENARIO.yaml]\n\n`ddlsim import onnx --help` explains it\n"};
+        "  ddlsim import accelerate CONFIG.yaml [-o SCENARIO.yaml]\n"
+        "  ddlsim import log TRAIN.log... --nodes N [-o RUNS.csv]\n\n`ddlsim import onnx --help` explains it\n"};
   }
   throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};
 }

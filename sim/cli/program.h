@@ -98,6 +98,7 @@ int run_import(const std::vector<std::string>& arguments);
 /// A format of `import` each.
 int import_kineto(const std::vector<std::string>& arguments);
 int import_chakra(const std::vector<std::string>& arguments);
+int import_log(const std::vector<std::string>& arguments);
 int import_launch(std::string_view name, const std::vector<std::string>& arguments);  // megatron, deepspeed, ...
 int run_calibrate(const std::vector<std::string>& arguments);
 int run_measure(const std::vector<std::string>& arguments);  // a step of `calibrate`

@@ -26,8 +26,10 @@ int run_validate(const std::vector<std::string>& arguments) {
   std::vector<std::string> files;
   format.add_to(app);
   app.add_option("cases", files, "CASES.csv, one or more")->type_name("CASES.csv");
-  app.add_option("--anchor", anchor, "none: from specifications; first: each group's smallest row is given")
-      ->type_name("none|first");
+  app.add_option("--anchor", anchor,
+                 "what is given of each group: none, first (its smallest row), node (rows of one "
+                 "server), rest (all but its largest)")
+      ->type_name("none|first|node|rest");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();

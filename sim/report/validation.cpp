@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kShownReasons = 12;
 
-std::vector<std::string> row_of(const answer::ValidationSet& set) {
+std::vector<std::string> row_of(const answer::ValidationSet& set, bool anchored) {
   const answer::ErrorSummary& errors = set.errors;
   std::vector<std::string> row{set.name, to_text(set.rows), to_text(errors.cases),
                                to_text(static_cast<std::int64_t>(set.unsupported.size()))};
@@ -23,15 +23,20 @@ std::vector<std::string> row_of(const answer::ValidationSet& set) {
     row.insert(row.end(), {percent(errors.mean), percent(errors.median), percent(errors.p90), percent(errors.worst),
                            percent(set.coverage_90, 0)});
   }
-  row.push_back(set.perfect ? percent(set.perfect->mean) : "-");
+  const auto mean = [](const std::optional<answer::ErrorSummary>& law) { return law ? percent(law->mean) : "-"; };
+  row.push_back(mean(set.perfect));
+  if (anchored) row.insert(row.end(), {mean(set.amdahl), mean(set.power_law)});
   return row;
 }
 
 Table summary_table(const answer::Validation& validation) {
-  Table table({"set", "rows", "predicted", "unsupported", "mean error", "median", "p90", "worst", "in 90 %",
-               "perfect scaling"});
-  for (const answer::ValidationSet& set : validation.sets) table.add(row_of(set));
-  if (validation.sets.size() > 1) table.add(row_of(validation.all));
+  std::vector<std::string> columns{"set",    "rows", "predicted", "unsupported", "mean error",
+                                   "median", "p90",  "worst",     "in 90 %",     "perfect scaling"};
+  const bool anchored = validation.anchor != "none";
+  if (anchored) columns.insert(columns.end(), {"Amdahl", "power law"});
+  Table table(columns);
+  for (const answer::ValidationSet& set : validation.sets) table.add(row_of(set, anchored));
+  if (validation.sets.size() > 1) table.add(row_of(validation.all, anchored));
   return table;
 }
 
@@ -91,7 +96,8 @@ Json errors_json(const answer::ErrorSummary& errors) {
 }
 
 Json set_json(const answer::ValidationSet& set) {
-  Json json{{"rows", set.rows}, {"anchors", set.anchors}, {"predicted", set.errors.cases}};
+  Json json{
+      {"rows", set.rows}, {"anchors", set.anchors}, {"not_asked", set.not_asked}, {"predicted", set.errors.cases}};
   Json unsupported = Json::array();
   for (const answer::UnsupportedCase& one : set.unsupported) unsupported.push_back({{"id", one.id}, {"why", one.why}});
   json["unsupported"] = std::move(unsupported);
@@ -111,7 +117,12 @@ Json set_json(const answer::ValidationSet& set) {
   if (set.regret) {
     json["regret"] = {{"jobs", set.regret->jobs}, {"mean", set.regret->mean}, {"max", set.regret->worst}};
   }
-  json["perfect_scaling"] = set.perfect ? errors_json(*set.perfect) : Json(nullptr);
+  const auto law = [](const std::optional<answer::ErrorSummary>& errors) {
+    return errors ? errors_json(*errors) : Json(nullptr);
+  };
+  json["perfect_scaling"] = law(set.perfect);
+  json["amdahl"] = law(set.amdahl);
+  json["power_law"] = law(set.power_law);
   return json;
 }
 

@@ -8,6 +8,7 @@
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 
 namespace ddlsim::whatif {
@@ -27,9 +28,31 @@ std::vector<Override> joined(std::span<const Override> base, std::span<const Ove
   return all;
 }
 
-Expected<answer::Alternative> alternative(const io::Catalog& catalog, std::span<const Override> base,
-                                          const Change& change, const answer::Prediction& baseline) {
-  auto prediction = resolve(catalog, joined(base, change.overrides)).and_then([](const Scenario& scenario) {
+bool is_of_runs(const Override& setting) { return setting.path.starts_with("measured."); }
+
+/// The baseline as changed. Its runs are of the baseline and speak for what it could be; an alternative may have its
+/// own.
+Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> base, const Scenario& baseline,
+                           const Change& change) {
+  const bool own = std::any_of(change.overrides.begin(), change.overrides.end(), is_of_runs);
+  std::vector<Override> settings(base.begin(), base.end());
+  if (!own) std::erase_if(settings, is_of_runs);
+  auto scenario = resolve(catalog, joined(settings, change.overrides));
+  if (!scenario || own || !baseline.own_runs) return scenario;
+  return corrected(std::move(*scenario), baseline.own_runs);
+}
+
+/// A baseline and what it gave.
+struct Base {
+  const io::Catalog& catalog;
+  std::span<const Override> settings;
+  const Scenario& scenario;
+  const answer::Prediction& prediction;
+};
+
+Expected<answer::Alternative> alternative(const Base& base, const Change& change) {
+  const answer::Prediction& baseline = base.prediction;
+  auto prediction = changed(base.catalog, base.settings, base.scenario, change).and_then([](const Scenario& scenario) {
     return predict(scenario);
   });
   const std::string name = change.name.empty() ? name_for(change.overrides) : change.name;
@@ -167,7 +190,7 @@ Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const
   comparison.title = describe(*scenario);
   comparison.baseline = std::move(*baseline);
   for (const Change& change : changes) {
-    auto result = alternative(catalog, base, change, comparison.baseline);
+    auto result = alternative({catalog, base, *scenario, comparison.baseline}, change);
     if (!result) return tl::unexpected<Error>(result.error());
     comparison.alternatives.push_back(std::move(*result));
   }
@@ -185,7 +208,7 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
   comparison.ranked = true;
   Upgrades upgrades(catalog, *scenario);
   for (const Change& change : upgrades.collect()) {
-    auto result = alternative(catalog, base, change, comparison.baseline);
+    auto result = alternative({catalog, base, *scenario, comparison.baseline}, change);
     if (result) {
       comparison.alternatives.push_back(std::move(*result));
     } else {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "correction.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/whatif/predict.h"
@@ -259,6 +260,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   add_memory(question, footprint, std::move(rank), prediction);
   if (const auto& price = cluster.node.price) prediction.price = *price * static_cast<double>(cluster.nodes);
   add_notes(question, footprint, prediction);
+  if (scenario.own_runs) correct(question, prediction);
   return prediction;
 }
 

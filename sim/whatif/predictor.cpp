@@ -5,6 +5,7 @@
 #include <deque>
 #include <utility>
 
+#include "correction.h"
 #include "ddlsim/whatif/predict.h"
 #include "prediction.h"
 #include "question.h"
@@ -99,7 +100,7 @@ Expected<Time> Predictor::step_time(const Scenario& scenario) {
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kTime);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  return laid->line.step;
+  return corrected_step(*question, laid->line.step);
 }
 
 }  // namespace ddlsim::whatif

@@ -12,18 +12,9 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
 #include "settings.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
-namespace {
-
-const Leaf* find_leaf(std::string_view path) {
-  const auto all = leaves();
-  const auto leaf = std::find_if(all.begin(), all.end(), [&](const Leaf& l) { return l.path == path; });
-  return leaf == all.end() ? nullptr : &*leaf;
-}
-
-/// "model.sequence": a dimension of the model rather than a setting of its own.
-bool is_dimension(std::string_view path) { return path.starts_with("model.") && find_leaf(path) == nullptr; }
 
 tl::unexpected<Error> at(Error error, const Override& setting) {
   if (error.where.file.empty()) {
@@ -39,6 +30,17 @@ const Override* last_of(std::span<const Override> overrides, std::string_view pa
   }
   return nullptr;
 }
+
+namespace {
+
+const Leaf* find_leaf(std::string_view path) {
+  const auto all = leaves();
+  const auto leaf = std::find_if(all.begin(), all.end(), [&](const Leaf& l) { return l.path == path; });
+  return leaf == all.end() ? nullptr : &*leaf;
+}
+
+/// "model.sequence": a dimension of the model rather than a setting of its own.
+bool is_dimension(std::string_view path) { return path.starts_with("model.") && find_leaf(path) == nullptr; }
 
 Expected<void> check_paths(std::span<const Override> overrides) {
   std::vector<std::string> paths;
@@ -250,12 +252,15 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
 }  // namespace
 
 Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated) {
-  return resolve_with(catalog, stated, nullptr);
+  return resolve(catalog, stated, nullptr);
 }
 
 Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated,
                            std::shared_ptr<const workload::Model> model) {
-  return resolve_with(catalog, stated, std::move(model));
+  auto scenario = resolve_with(catalog, stated, model);
+  if (!scenario || !states_runs(stated)) return scenario;
+  return with_stated_runs(std::move(*scenario), stated,
+                          [&](std::span<const Override> run) { return resolve_with(catalog, run, model); });
 }
 
 Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated) {

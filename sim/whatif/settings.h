@@ -23,6 +23,11 @@ struct Leaf {
 [[nodiscard]] std::optional<Origin> origin_of(const Scenario& scenario, std::string_view path);
 void set_origin(Scenario& scenario, std::string_view path, Origin origin);
 
+/// The one that wins of those with a path; null: none.
+[[nodiscard]] const Override* last_of(std::span<const Override> overrides, std::string_view path);
+/// An error in a setting's value, with its path and place.
+[[nodiscard]] tl::unexpected<Error> at(Error error, const Override& setting);
+
 /// In the order in which they are applied: what replaces a whole part comes before its details.
 [[nodiscard]] std::span<const Leaf> leaves();
 

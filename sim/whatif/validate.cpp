@@ -6,9 +6,12 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "case_scenario.h"
+#include "ddlsim/calib/scaling_laws.h"
 #include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "language_case.h"
 
@@ -21,13 +24,14 @@ using answer::ValidationSet;
 using io::Case;
 using io::CaseMetric;
 
-/// What a group shares: the server its cases run on, and the case that stands for a measured speed.
+/// What a group shares: the server its cases run on, and what is given of it.
 struct Group {
   std::int64_t widest = 1;
-  const Case* anchor = nullptr;
-  double gpu_time_factor = 1;  // of an anchor on one GPU
-  double step_factor = 1;      // of an anchor on several: nobody knows which part of the step it was
-  std::string failure;         // why the anchor could not be fitted
+  std::vector<const Case*> cases;
+  std::vector<const Case*> given;
+  bool asked = true;
+  std::shared_ptr<const OwnRuns> runs;  // what the given cases say; null: nothing is given
+  std::string failure;                  // why nothing could be learnt from them
 };
 
 std::string first_line(const Error& error) {
@@ -94,12 +98,16 @@ std::optional<answer::Regret> regret_of(const std::vector<CaseResult>& cases) {
 void summarise(ValidationSet& set) {
   std::vector<double> errors;
   std::vector<double> perfect;
+  std::vector<double> amdahl;
+  std::vector<double> power_law;
   std::vector<double> ratios;
   double inside = 0;
   for (const CaseResult& one : set.cases) {
     errors.push_back(std::abs(one.error));
     ratios.push_back(one.rate ? one.predicted / one.measured : one.measured / one.predicted);
     if (one.perfect) perfect.push_back(std::abs(*one.perfect / one.measured - 1.0));
+    if (one.amdahl) amdahl.push_back(std::abs(*one.amdahl / one.measured - 1.0));
+    if (one.power_law) power_law.push_back(std::abs(*one.power_law / one.measured - 1.0));
     if (one.interval_90.first <= one.measured && one.measured <= one.interval_90.second) inside += 1;
   }
   set.errors = summary_of(std::move(errors));
@@ -107,6 +115,8 @@ void summarise(ValidationSet& set) {
   std::sort(ratios.begin(), ratios.end());
   if (!ratios.empty()) set.time_ratio_90 = {quantile(ratios, 0.05), quantile(ratios, 0.95)};
   if (!perfect.empty()) set.perfect = summary_of(std::move(perfect));
+  if (!amdahl.empty()) set.amdahl = summary_of(std::move(amdahl));
+  if (!power_law.empty()) set.power_law = summary_of(std::move(power_law));
   std::vector<double> memory;
   double bias = 0;
   for (const CaseResult& one : set.cases) {
@@ -128,8 +138,12 @@ class Validator {
     set.rows = static_cast<std::int64_t>(cases.cases.size());
     find_groups(cases.cases);
     for (const Case& one : cases.cases) {
-      Group& group = groups_.at(one.group);
-      if (group.anchor == &one && group.failure.empty()) {
+      const Group& group = groups_.at(one.group);
+      if (!group.asked) {
+        ++set.not_asked;
+        continue;
+      }
+      if (group.failure.empty() && std::find(group.given.begin(), group.given.end(), &one) != group.given.end()) {
         ++set.anchors;
         continue;
       }
@@ -150,47 +164,65 @@ class Validator {
     for (const Case& one : cases) {
       Group& group = groups_[one.group];
       group.widest = std::max(group.widest, one.gpus_per_node);
-      if (anchor_ == Anchor::kFirst && !is_collective(one) &&
-          (group.anchor == nullptr || one.total_gpus < group.anchor->total_gpus)) {
-        group.anchor = &one;
-      }
+      group.cases.push_back(&one);
     }
+    if (anchor_ == Anchor::kNone) return;
     for (auto& [name, group] : groups_) {
-      if (group.anchor != nullptr) fit(group);
+      if (is_collective(*group.cases.front())) continue;  // given or not, by formulas
+      group.given = given_of(group.cases);
+      group.asked = !group.given.empty();
+      if (group.asked) learn(group);
     }
+  }
+
+  /// Of a group's cases; empty: the question does not arise.
+  [[nodiscard]] std::vector<const Case*> given_of(const std::vector<const Case*>& cases) const {
+    const auto fewer = [](const Case* a, const Case* b) { return a->total_gpus < b->total_gpus; };
+    const auto [least, most] = std::minmax_element(cases.begin(), cases.end(), fewer);
+    if (anchor_ == Anchor::kFirst) return {*least};
+    std::vector<const Case*> given;
+    std::set<std::int64_t> sizes;
+    for (const Case* one : cases) {
+      const bool is_given = anchor_ == Anchor::kNode ? one->nodes == 1 : one->total_gpus < (*most)->total_gpus;
+      if (!is_given) continue;
+      given.push_back(one);
+      sizes.insert(one->total_gpus);
+    }
+    const bool enough = anchor_ == Anchor::kNode ? given.size() < cases.size() : sizes.size() > 1;
+    return enough ? given : std::vector<const Case*>{};
   }
 
   Expected<Scenario> scenario_of(const Case& one, const Group& group) const {
     return reader_.scenario_of(one, group.widest);
   }
 
-  void fit(Group& group) const {
-    const auto scenario = scenario_of(*group.anchor, group);
-    if (!scenario) {
-      group.failure = first_line(scenario.error());
-      return;
-    }
+  /// The step that a case measured.
+  Expected<OwnRun> run_of(const Case& one, const Group& group) const {
+    auto scenario = scenario_of(one, group);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
     const auto prediction = whatif::predict(*scenario);
-    if (!prediction) {
-      group.failure = first_line(prediction.error());
-      return;
+    if (!prediction) return tl::unexpected<Error>(prediction.error());
+    const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
+    if (!value) return tl::unexpected<Error>(value.error());
+    const double ratio = is_rate(one.metric) ? *value / one.value : one.value / *value;
+    return OwnRun{std::move(*scenario), prediction->step_time * ratio};
+  }
+
+  void learn(Group& group) const {
+    std::vector<OwnRun> runs;
+    for (const Case* one : group.given) {
+      auto run = run_of(*one, group);
+      if (!run) {
+        group.failure = first_line(run.error());
+        return;
+      }
+      runs.push_back(std::move(*run));
     }
-    const auto value = metric_of(*group.anchor, *scenario, *prediction, prediction->step_time);
-    if (!value) {
-      group.failure = first_line(value.error());
-      return;
-    }
-    const bool rate = is_rate(group.anchor->metric);
-    const double ratio = rate ? *value / group.anchor->value : group.anchor->value / *value;
-    if (scenario->cluster.gpus() > 1) {
-      group.step_factor = ratio;
-      return;
-    }
-    const auto factor = fit_gpu_time(*scenario, prediction->step_time * ratio);
-    if (factor) {
-      group.gpu_time_factor = *factor;
+    auto learnt = OwnRuns::learn(runs);
+    if (learnt) {
+      group.runs = std::move(*learnt);
     } else {
-      group.failure = first_line(factor.error());
+      group.failure = first_line(learnt.error());
     }
   }
 
@@ -294,14 +326,13 @@ class Validator {
     if (!group.failure.empty()) return fail(ErrorCode::kUnsupported, group.failure);
     auto scenario = scenario_of(one, group);
     if (!scenario) return tl::unexpected<Error>(scenario.error());
-    scenario->gpu_time_factor = group.gpu_time_factor;
-    scenario->gpu_time_measured = group.anchor != nullptr;
+    if (group.runs) *scenario = corrected(std::move(*scenario), group.runs);
     const auto prediction = whatif::predict(*scenario);
     if (!prediction) return tl::unexpected<Error>(prediction.error());
-    const auto value = metric_of(one, *scenario, *prediction, prediction->step_time * group.step_factor);
+    const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
     if (!value) return tl::unexpected<Error>(value.error());
-    const auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second * group.step_factor);
-    const auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first * group.step_factor);
+    const auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
+    const auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first);
     CaseResult result{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
@@ -312,7 +343,7 @@ class Validator {
                       .interval_90 = {std::min(*slow, *fast), std::max(*slow, *fast)},
                       .provenance = prediction->provenance,
                       .perfect = std::nullopt};
-    if (group.anchor != nullptr) result.perfect = perfect_of(one, *group.anchor);
+    if (group.runs) add_scaling_laws(one, group, result);
     result.job = one.said("job").value_or("");
     result.memory_error = memory_error_of(one, prediction->memory);
     return result;
@@ -327,10 +358,28 @@ class Validator {
     return predicted.in(bytes) / static_cast<double>(*measured) - 1.0;
   }
 
-  /// What perfect linear scaling of the anchor gives: throughput grows with GPUs, a step stays as long.
-  static double perfect_of(const Case& one, const Case& anchor) {
-    if (!is_rate(one.metric) || one.metric == CaseMetric::kTflopsPerGpu) return anchor.value;
-    return anchor.value * static_cast<double>(one.total_gpus) / static_cast<double>(anchor.total_gpus);
+  /// A case's time on one GPU's share of the work: a step, or the GPUs over a rate of all of them.
+  static calib::ScalingPoint scaling_point(const Case& one) {
+    const auto gpus = static_cast<double>(one.total_gpus);
+    if (!is_rate(one.metric)) return {gpus, milliseconds(one.value)};
+    return {gpus, seconds((one.metric == CaseMetric::kTflopsPerGpu ? 1.0 : gpus) / one.value)};
+  }
+
+  static void add_scaling_laws(const Case& one, const Group& group, CaseResult& result) {
+    std::vector<calib::ScalingPoint> points;
+    for (const Case* given : group.given) {
+      if (given->metric == one.metric) points.push_back(scaling_point(*given));
+    }
+    if (points.empty()) return;
+    const auto gpus = static_cast<double>(one.total_gpus);
+    const Time here = scaling_point(one).step;
+    // The same work: what takes so many times as long is so many times a time, or a part of a rate.
+    const auto value = [&](Time step) {
+      return is_rate(one.metric) ? one.value * (here / step) : step.in(milliseconds);
+    };
+    result.perfect = value(calib::perfect_scaling(points));
+    result.amdahl = value(calib::amdahl_scaling(points, gpus));
+    result.power_law = value(calib::power_law_scaling(points, gpus));
   }
 
   const io::Catalog& catalog_;
@@ -351,6 +400,7 @@ answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet>
     ValidationSet& all = validation.all;
     all.rows += set.rows;
     all.anchors += set.anchors;
+    all.not_asked += set.not_asked;
     all.cases.insert(all.cases.end(), set.cases.begin(), set.cases.end());
     all.unsupported.insert(all.unsupported.end(), set.unsupported.begin(), set.unsupported.end());
     validation.sets.push_back(std::move(set));

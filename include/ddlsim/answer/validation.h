@@ -22,7 +22,9 @@ struct CaseResult {
   double error = 0;  // predicted / measured - 1
   std::pair<double, double> interval_90;
   Provenance provenance = Provenance::kAssumed;
-  std::optional<double> perfect{};       // what perfect linear scaling from the group's anchor gives
+  std::optional<double> perfect{};       // what perfect linear scaling of the given cases gives
+  std::optional<double> amdahl{};        // Amdahl's law through them
+  std::optional<double> power_law{};     // a power of the GPUs through them
   std::string job{};                     // cases of one job are plans for it; empty: no other plan was measured
   std::optional<double> memory_error{};  // of the bytes per GPU that the source printed: predicted / measured - 1
 };
@@ -53,21 +55,24 @@ struct ErrorSummary {
 struct ValidationSet {
   std::string name;
   std::int64_t rows = 0;
-  std::int64_t anchors = 0;  // rows that stood for a measured speed and were not predicted
+  std::int64_t anchors = 0;    // rows that were given and not predicted
+  std::int64_t not_asked = 0;  // rows of groups in which nothing would be given, or nothing predicted
   ErrorSummary errors;
   /// Measured over predicted time, 5th and 95th percentile: the ends an interval should have had.
   std::pair<double, double> time_ratio_90{1, 1};
   double coverage_90 = 0;               // share of measured values inside the 90 % interval
   std::optional<ErrorSummary> perfect;  // of perfect linear scaling, on the same rows
-  std::optional<ErrorSummary> memory;   // of memory per GPU, where a source printed it
-  double time_bias = 0;                 // mean of predicted / measured time - 1
+  std::optional<ErrorSummary> amdahl;   // of Amdahl's law, likewise
+  std::optional<ErrorSummary> power_law;
+  std::optional<ErrorSummary> memory;  // of memory per GPU, where a source printed it
+  double time_bias = 0;                // mean of predicted / measured time - 1
   std::optional<Regret> regret;
   std::vector<UnsupportedCase> unsupported;
   std::vector<CaseResult> cases;
 };
 
 struct Validation {
-  std::string anchor;  // "none" or "first"
+  std::string anchor;  // as the command line names it
   std::vector<ValidationSet> sets;
   ValidationSet all;
 };

@@ -22,6 +22,8 @@
 
 namespace ddlsim::whatif {
 
+class OwnRuns;  // whatif/own_runs.h
+
 struct Override {
   std::string path;
   std::string value;
@@ -35,6 +37,7 @@ struct Scenario : plan::Job {
                                              // model has layers, else aggregate
   Stated<std::int64_t> jobs = by_default(std::int64_t{1});  // alike jobs on the same servers' network ports
   Stated<Time> jobs_offset = by_default(Time::zero());      // between the starts of two of them
+  std::shared_ptr<const OwnRuns> own_runs;                  // measured, may be null; set by `corrected` alone
   std::string framework;                                    // whose way the strategy is, for a title; may be empty
 };
 

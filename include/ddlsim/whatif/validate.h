@@ -5,17 +5,19 @@
 // unsupported with the reason, never dropped.
 //
 //   --anchor none    from specifications and calibration alone
-//   --anchor first   the case of a group with the fewest GPUs is given, the rest of the group is predicted. On one GPU
-//   it
-//                    stands for measured speed: the factor on all GPU time (Scenario::gpu_time_factor) that makes
-//                    ddlsim predict it exactly is kept. On several, nobody knows which part of the step made the
-//                    difference, and the whole step keeps it. Of several with the fewest GPUs the first counts.
+//   --anchor first   the case of a group with the fewest GPUs is given (of several the first), the others are predicted
+//   --anchor node    the cases within one server are given, those over several are predicted
+//   --anchor rest    all are given but those with the most GPUs, which are predicted; groups of two sizes or more given
+//
+// What is given corrects the prediction as a user's own runs do (whatif/own_runs.h). Groups in which nothing would be
+// given, or nothing predicted, are not asked.
 //
 // A collective's case (architecture `collective`, model the operation, extra.size_bytes) is predicted by the formulas
 // of cost/collective.h whatever the anchor; its 90 % interval is a half to twice the time, which is assumed.
 //
 // error = predicted / measured - 1, in the case's metric; a summary is over absolute errors, its median and 90th
-// percentile by linear interpolation between ranks. Beside ours stands perfect linear scaling from the same anchor.
+// percentile by linear interpolation between ranks. Beside ours stand laws of scaling through the given cases
+// (calib/scaling_laws.h): perfect, Amdahl's, a power.
 // Limits: conditions that a source did not print are filled with the platform's usual ones.
 #pragma once
 
@@ -32,9 +34,10 @@
 
 namespace ddlsim::whatif {
 
-enum class Anchor { kNone, kFirst };
+enum class Anchor { kNone, kFirst, kNode, kRest };
 
-inline constexpr Choices<Anchor, 2> kAnchors{{{"none", Anchor::kNone}, {"first", Anchor::kFirst}}};
+inline constexpr Choices<Anchor, 4> kAnchors{
+    {{"none", Anchor::kNone}, {"first", Anchor::kFirst}, {"node", Anchor::kNode}, {"rest", Anchor::kRest}}};
 
 inline constexpr double kCollectiveIntervalLow = 0.5;
 inline constexpr double kCollectiveIntervalHigh = 2.0;

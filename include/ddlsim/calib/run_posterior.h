@@ -1,0 +1,89 @@
+// What a few measured runs of a job say about its other configurations.
+//
+// A run is a configuration x (GPUs per server, servers, batch) with a measured step t and what the model predicts for
+// it, P(x). The residual r(x) = ln(t / P) is a Gaussian process along the series:
+//   r(x) = r0 + f(x) + noise          r0: of the smallest configuration, kept everywhere
+//   cov f(x), f(y) = s_k^2 a b + s_K^2 min(a, b)              a, b = log2(GPUs per server)
+//                  + s_j^2 [both over several servers]
+//                  + s_n^2 u v + s_N^2 min(u, v)              u, v = log2(servers)
+//                  + s_c^2 c d                                c, d = share of the step that is no GPU time
+//                  + s_B^2 min(|p|, |q|) if p q > 0           p, q = log2(batch / batch of the smallest)
+// all but the last: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
+// begins, and a communication that is slower or faster than modelled. Given runs g the residual at x is
+//   r0 + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
+// by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration each count.
+//
+// The smallest configuration (fewest GPUs, then the smallest batch) sets r0 by the mean of its runs. Callers that know
+// better what made its difference (whatif/own_runs.h puts it on the GPU's speed) predict with that first; r0 is then 0.
+//
+// Worked example (test): one GPU as predicted, two servers of one GPU 1.2 times as long, c = 0 in both. With s_j and
+// s_N alone, 0.1 each, and noise 0.1: K_gg = 0.02 + 0.01, so at four servers (K_xg = 0.02, K_xx = 0.03) the step takes
+// exp(0.02 / 0.03 ln 1.2) = 1.129 times what is predicted, +- sqrt(0.03 - 0.02^2 / 0.03 + 0.01) = 0.163.
+//
+// Limits: residuals of one job; nothing is learnt about another model or GPU. Rasmussen and Williams, "Gaussian
+// Processes for Machine Learning" (2006), algorithm 2.1.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ddlsim/support/error.h"
+
+namespace ddlsim::calib {
+
+struct RunPoint {
+  std::int64_t gpus_per_server = 1;
+  std::int64_t servers = 1;
+  double batch = 1;          // samples per GPU and pass
+  double communication = 0;  // share of the step that is no GPU time: 1 - d ln P / d ln(GPU time)
+
+  [[nodiscard]] bool operator==(const RunPoint&) const = default;
+};
+
+struct MeasuredRun {
+  RunPoint point;
+  double residual = 0;  // ln(measured / predicted)
+};
+
+/// Standard deviations in log time. All but `batch` and `noise`: fitted by the maintainers on the committed tables of
+/// bench/accuracy, one source left out at a time (ranges over the refits in brackets).
+struct RunPrior {
+  double gpus = 0.010;          // s_k, per doubling
+  double gpus_path = 0.024;     // s_K [0.018, 0.026]
+  double network_jump = 0.038;  // s_j [0.016, 0.041]
+  double servers = 0.020;       // s_n, per doubling
+  double servers_path = 0.062;  // s_N
+  double communication = 0.21;  // s_c
+  double batch = 0.05;          // s_B, per root of a doubling: assumed
+  double noise = 0.02;          // s_e, of one run: assumed
+};
+
+struct RunEstimate {
+  double residual = 0;   // of ln(step / predicted)
+  double deviation = 0;  // its standard deviation, that of a run of its own included
+};
+
+class RunPosterior {
+ public:
+  /// Errors: kInvalidArgument without runs, for counts or batches below one, shares outside [0, 1] and residuals that
+  /// are no numbers.
+  [[nodiscard]] static Expected<RunPosterior> learn(std::span<const MeasuredRun> runs, const RunPrior& prior = {});
+
+  [[nodiscard]] RunEstimate at(const RunPoint& point) const;
+  /// Of the smallest configuration, whose residual is kept.
+  [[nodiscard]] const RunPoint& smallest() const { return smallest_; }
+  [[nodiscard]] double base() const { return base_; }
+
+ private:
+  [[nodiscard]] double covariance(const RunPoint& x, const RunPoint& y) const;
+
+  RunPrior prior_;
+  RunPoint smallest_;
+  double base_ = 0;
+  std::vector<RunPoint> points_;
+  std::vector<double> weights_;  // (K_gg + s_e^2 I)^-1 (r_g - r0)
+  std::vector<double> inverse_;  // (K_gg + s_e^2 I)^-1, row by row
+};
+
+}  // namespace ddlsim::calib

@@ -1,0 +1,62 @@
+// Step times out of the logs that training programs write.
+//
+// The first line that looks like one decides whose log it is; other lines are passed over:
+//   megatron     "iteration 100/ 500 | ... | elapsed time per iteration (ms): 5432.1 | ... global batch size: 1024 |",
+//                with "world size: 64", "data-parallel size: 8" and "micro_batch_size .... 1" from its start
+//   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
+//   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
+//   steps
+//                between them (of several ranks' lines of one step the first counts)
+//   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
+//                global_batch_size; else epoch_start to epoch_stop over train_samples / global_batch_size steps
+// The first tenth of the steps, two at least where there are more, is warm-up and left out; the run's step is the
+// median of the others.
+//
+// Worked example: steps of 9, 9, 2, 2.1, 2.2 s: two are left out, the step is 2.1 s.
+//
+// Limits: a log says little of the job. GPUs and nodes must be stated where it does not name them. Whatever lies
+// between steps (evaluation, checkpoints) is in torchtitan's and MLPerf's epochs; the median leaves it out of
+// torchtitan's.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <istream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddlsim/support/choices.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::importers {
+
+enum class LogFormat { kMegatron, kNemo, kTorchtitan, kMlperf };
+
+inline constexpr Choices<LogFormat, 4> kLogFormats{{{"megatron", LogFormat::kMegatron},
+                                                    {"nemo", LogFormat::kNemo},
+                                                    {"torchtitan", LogFormat::kTorchtitan},
+                                                    {"mlperf", LogFormat::kMlperf}}};
+
+struct TrainingLog {
+  LogFormat format = LogFormat::kMegatron;
+  std::vector<Time> steps;                   // in order, warm-up included
+  std::optional<std::int64_t> gpus;          // world size
+  std::optional<std::int64_t> global_batch;  // samples of a step
+  std::optional<std::int64_t> batch;         // samples of a replica and pass
+  std::optional<std::int64_t> replicas;      // data-parallel size
+
+  [[nodiscard]] std::size_t warm_up() const;
+  /// Median after the warm-up.
+  [[nodiscard]] Time step() const;
+  /// 5th and 95th percentile, likewise.
+  [[nodiscard]] std::pair<Time, Time> spread() const;
+};
+
+/// Errors, with the line: a log without step lines, whose steps are no times above zero, or of several jobs (two world
+/// sizes, or two global batches: a ramp-up).
+[[nodiscard]] Expected<TrainingLog> read_log(std::istream& stream, const std::string& file);
+[[nodiscard]] Expected<TrainingLog> load_log(const std::filesystem::path& path);
+
+}  // namespace ddlsim::importers

@@ -1,0 +1,80 @@
+// A job's own measured runs decide what a prediction leaves open.
+//
+// Measured steps of the job on some of its GPUs correct the prediction for others, in two steps:
+//   1. The smallest configuration sets the GPU's speed: the factor g on all GPU time (Scenario::gpu_time_factor). On
+//   one
+//      GPU that under which the model takes what was measured (fit_gpu_time). On several, where communication may be
+//      what made the difference, the most likely one: ln(measured / predicted) = (1 - c) ln g + rest, c the share of
+//      the step that is no GPU time; the whole step keeps the rest.
+//   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
+//      servers, batch and share of communication (calib/run_posterior.h). At the configuration asked for it gives a
+//      factor on the whole step, and how sure that is.
+// So one run corrects the GPU, two tell computation from communication, more narrow the interval. The interval is the
+// factor times exp(q s): s the posterior's deviation, q the quantiles below.
+//
+// Worked example: README.md, "Your own runs decide".
+//
+// Limits: the same model, GPU and software. In a comparison the baseline's runs speak for the alternatives too: what
+// the software adds is the same on both sides.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/calib/run_posterior.h"
+#include "ddlsim/io/run_file.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+/// 5th and 95th percentile of (ln measured - ln predicted) / s: inside one server, and over several. Of the eight sets
+/// of steps that bench/accuracy/README.md names, every anchor but `none`; with one source left out at a time they cover
+/// 89 %. Steps are late more often than early, and so far the more.
+struct RunQuantiles {
+  double low;
+  double high;
+};
+inline constexpr RunQuantiles kWithinServer{-0.7, 4.0};
+inline constexpr RunQuantiles kAcrossServers{-0.8, 5.0};
+
+/// Runs of one configuration may differ by so much; more, and they contradict each other.
+inline constexpr double kMostSpread = 2;
+
+struct OwnRun {
+  Scenario scenario;  // what ran
+  Time step{};
+};
+
+/// Whether runs can be what they are said to be. Errors: kInfeasible for a step that is shorter than its bytes take on
+/// a link at its full rate; kInvalidArgument for runs of one configuration further apart than kMostSpread.
+[[nodiscard]] Expected<void> check_runs(std::span<const OwnRun> runs);
+
+class OwnRuns {
+ public:
+  /// Errors: of predict for what ran; kInvalidArgument for no run.
+  [[nodiscard]] static Expected<std::shared_ptr<const OwnRuns>> learn(std::span<const OwnRun> runs);
+
+  [[nodiscard]] double gpu_time_factor() const { return gpu_time_factor_; }
+  [[nodiscard]] const calib::RunPosterior& posterior() const { return posterior_; }
+  /// Whether a configuration lies within what was measured.
+  [[nodiscard]] bool covers(const calib::RunPoint& point) const;
+  /// In words: "1 run on one GPU: all GPU time is 1.31 times the model's".
+  [[nodiscard]] const std::vector<std::string>& learnt() const { return learnt_; }
+
+ private:
+  explicit OwnRuns(calib::RunPosterior posterior) : posterior_(std::move(posterior)) {}
+
+  double gpu_time_factor_ = 1;
+  calib::RunPosterior posterior_;
+  std::int64_t most_per_server_ = 1;
+  std::int64_t most_servers_ = 1;
+  std::vector<std::string> learnt_;
+};
+
+/// The scenario as its runs correct it. Its predictions carry what was learnt in their notes.
+[[nodiscard]] Scenario corrected(Scenario scenario, std::shared_ptr<const OwnRuns> runs);
+
+}  // namespace ddlsim::whatif

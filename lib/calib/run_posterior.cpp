@@ -1,0 +1,109 @@
+#include "ddlsim/calib/run_posterior.h"
+
+#include <fmt/core.h>
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace ddlsim::calib {
+namespace {
+
+using Index = Eigen::Index;
+
+double square(double x) { return x * x; }
+
+bool smaller(const RunPoint& a, const RunPoint& b) {
+  const auto key = [](const RunPoint& p) { return std::tuple{p.gpus_per_server * p.servers, p.batch}; };
+  return key(a) < key(b);
+}
+
+Expected<void> check(const MeasuredRun& run) {
+  const RunPoint& point = run.point;
+  if (point.gpus_per_server < 1 || point.servers < 1 || !(point.batch >= 1)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("a run on {} x {} GPUs with a batch of {}", point.servers,
+                                                         point.gpus_per_server, point.batch));
+  }
+  if (!(point.communication >= 0 && point.communication <= 1)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a share of communication of {}: not between 0 and 1", point.communication));
+  }
+  if (!std::isfinite(run.residual)) return fail(ErrorCode::kInvalidArgument, "a run whose step is no number");
+  return {};
+}
+
+}  // namespace
+
+Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, const RunPrior& prior) {
+  if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
+  RunPosterior posterior;
+  posterior.prior_ = prior;
+  posterior.smallest_ = runs.front().point;
+  for (const MeasuredRun& run : runs) {
+    if (auto checked = check(run); !checked) return tl::unexpected<Error>(checked.error());
+    if (smaller(run.point, posterior.smallest_)) posterior.smallest_ = run.point;
+    posterior.points_.push_back(run.point);
+  }
+  double sum = 0;
+  double count = 0;
+  for (const MeasuredRun& run : runs) {
+    if (smaller(posterior.smallest_, run.point)) continue;
+    sum += run.residual;
+    ++count;
+  }
+  posterior.base_ = sum / count;
+  const auto n = static_cast<Index>(runs.size());
+  Eigen::MatrixXd covariance(n, n);
+  Eigen::VectorXd residuals(n);
+  for (Index i = 0; i < n; ++i) {
+    const auto& x = posterior.points_[static_cast<std::size_t>(i)];
+    residuals(i) = runs[static_cast<std::size_t>(i)].residual - posterior.base_;
+    for (Index j = 0; j < n; ++j) {
+      covariance(i, j) = posterior.covariance(x, posterior.points_[static_cast<std::size_t>(j)]);
+    }
+    covariance(i, i) += square(prior.noise);
+  }
+  const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
+  if (factor.info() != Eigen::Success) {
+    return fail(ErrorCode::kInvalidArgument, "runs of one configuration need a noise above zero");
+  }
+  const Eigen::VectorXd weights = factor.solve(residuals);
+  const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(n, n));
+  posterior.weights_.assign(weights.data(), weights.data() + n);
+  posterior.inverse_.assign(inverse.data(), inverse.data() + n * n);
+  return posterior;
+}
+
+double RunPosterior::covariance(const RunPoint& x, const RunPoint& y) const {
+  const auto doublings = [](std::int64_t count) { return std::log2(static_cast<double>(count)); };
+  const double a = doublings(x.gpus_per_server);
+  const double b = doublings(y.gpus_per_server);
+  const double u = doublings(x.servers);
+  const double v = doublings(y.servers);
+  const double p = std::log2(x.batch / smallest_.batch);
+  const double q = std::log2(y.batch / smallest_.batch);
+  double sum = square(prior_.gpus) * a * b + square(prior_.gpus_path) * std::min(a, b);
+  if (x.servers > 1 && y.servers > 1) sum += square(prior_.network_jump);
+  sum += square(prior_.servers) * u * v + square(prior_.servers_path) * std::min(u, v);
+  sum += square(prior_.communication) * x.communication * y.communication;
+  if (p * q > 0) sum += square(prior_.batch) * std::min(std::abs(p), std::abs(q));
+  return sum;
+}
+
+RunEstimate RunPosterior::at(const RunPoint& point) const {
+  const std::size_t n = points_.size();
+  std::vector<double> to_runs(n);
+  for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
+  RunEstimate estimate{.residual = base_};
+  double variance = covariance(point, point) + square(prior_.noise);
+  for (std::size_t i = 0; i < n; ++i) {
+    estimate.residual += to_runs[i] * weights_[i];
+    for (std::size_t j = 0; j < n; ++j) variance -= to_runs[i] * inverse_[i * n + j] * to_runs[j];
+  }
+  estimate.deviation = std::sqrt(std::max(variance, square(prior_.noise)));
+  return estimate;
+}
+
+}  // namespace ddlsim::calib

@@ -1,0 +1,252 @@
+#include "ddlsim/importers/log_file.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace ddlsim::importers {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kMegatronStep = "elapsed time per iteration (ms):";
+constexpr std::string_view kNemoStep = "train_step_timing in s";
+constexpr std::string_view kMllog = ":::MLLOG";
+
+/// What follows a key, without spaces, dots (of Megatron's list of arguments), colon and equals sign.
+std::optional<std::string_view> after(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = line.substr(at + key.size());
+  const std::size_t first = rest.find_first_not_of(" .:=");
+  if (first == std::string_view::npos) return std::string_view{};
+  return rest.substr(first);
+}
+
+/// A number with thousands separators, as far as it goes.
+std::optional<double> number(std::string_view text) {
+  std::string digits;
+  for (const char c : text) {
+    if (c == ',') continue;
+    if (std::string_view("0123456789.eE+-").find(c) == std::string_view::npos) break;
+    digits += c;
+  }
+  double value = 0;
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (status != std::errc{} || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  const auto value = number(text);
+  if (!value || *value < 1 || *value > 1e15 || std::floor(*value) != *value) return std::nullopt;
+  return static_cast<std::int64_t>(*value);
+}
+
+/// "2025-03-12 11:10:21,511" anywhere before the step, as seconds of its day and the day's number.
+std::optional<Time> stamp(std::string_view line) {
+  for (std::size_t i = 0; i + 23 <= line.size(); ++i) {
+    const std::string_view text = line.substr(i, 23);
+    const bool dashes = text[4] == '-' && text[7] == '-' && text[10] == ' ';
+    if (!dashes || text[13] != ':' || text[16] != ':' || text[19] != ',') continue;
+    const auto part = [&](std::size_t from, std::size_t size) { return number(text.substr(from, size)).value_or(0); };
+    // Days of a calendar that starts in March, so that the leap day is the last (Hinnant, "chrono-compatible
+    // low-level date algorithms").
+    const double month = part(5, 2);
+    const double year = part(0, 4) - (month <= 2 ? 1 : 0);
+    const double day_of_year = std::floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + part(8, 2) - 1;
+    const double days =
+        year * 365 + std::floor(year / 4) - std::floor(year / 100) + std::floor(year / 400) + day_of_year;
+    return seconds(days * 86400 + part(11, 2) * 3600 + part(14, 2) * 60 + part(17, 2) + part(20, 3) / 1000);
+  }
+  return std::nullopt;
+}
+
+class LogReader {
+ public:
+  explicit LogReader(std::string file) : file_(std::move(file)) {}
+
+  Expected<TrainingLog> read(std::istream& stream) {
+    std::string line;
+    while (std::getline(stream, line)) {
+      ++number_;
+      if (auto read = read_line(line); !read) return tl::unexpected<Error>(read.error());
+    }
+    if (log_.steps.empty()) {
+      return fail(ErrorCode::kParse, "no step in this log", {file_, number_, 1},
+                  {"known: Megatron-LM's 'elapsed time per iteration (ms)', NeMo's 'train_step_timing in s', "
+                   "torchtitan's 'step: N loss: ...' with times of day, MLPerf's ':::MLLOG' with tracked_stats or "
+                   "epochs"});
+    }
+    return std::move(log_);
+  }
+
+ private:
+  [[nodiscard]] SourceLocation here() const { return {file_, number_, 1}; }
+
+  /// The first line of a step decides.
+  bool is(LogFormat format) {
+    if (!known_) log_.format = format;
+    known_ = true;
+    return log_.format == format;
+  }
+
+  Expected<void> read_line(std::string_view line) {
+    if (line.find(kMllog) != std::string_view::npos) return read_mllog(line.substr(line.find(kMllog) + kMllog.size()));
+    if (auto said = read_job(line); !said) return said;
+    if (const auto text = after(line, kMegatronStep)) {
+      return is(LogFormat::kMegatron) ? add_step(*text, milliseconds(1)) : several("programs");
+    }
+    if (const auto text = after(line, kNemoStep)) {
+      return is(LogFormat::kNemo) ? add_step(*text, seconds(1)) : several("programs");
+    }
+    const auto step = after(line, " step:");
+    if (step && line.find("loss:") != std::string_view::npos) return read_torchtitan(line, *step);
+    return {};
+  }
+
+  [[nodiscard]] tl::unexpected<Error> several(std::string_view what) const {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("the log is of several {}", what), here(),
+                {"one log, one job: cut it where the next begins"});
+  }
+
+  /// World size, replicas and batches.
+  Expected<void> read_job(std::string_view line) {
+    const auto keep = [&](std::string_view key, std::optional<std::int64_t>& target,
+                          std::string_view what) -> Expected<void> {
+      const auto text = after(line, key);
+      const auto value = text ? whole(*text) : std::nullopt;
+      if (!value) return {};
+      if (target && *target != *value) {
+        return fail(ErrorCode::kInvalidArgument,
+                    fmt::format("the log is of several jobs: the {} changes from {} to {}", what, *target, *value),
+                    here(), {"one log, one job: cut it where it changes"});
+      }
+      target = value;
+      return {};
+    };
+    if (auto kept = keep("world size:", log_.gpus, "world size"); !kept) return kept;
+    if (auto kept = keep("data-parallel size:", log_.replicas, "data-parallel size"); !kept) return kept;
+    if (auto kept = keep(" world_size ..", log_.gpus, "world size"); !kept) return kept;
+    if (auto kept = keep(" micro_batch_size ..", log_.batch, "micro-batch"); !kept) return kept;
+    if (auto kept = keep("global batch size:", log_.global_batch, "global batch"); !kept) return kept;
+    return keep("global_batch_size:", log_.global_batch, "global batch");
+  }
+
+  Expected<void> add_step(std::string_view text, Time unit) {
+    const auto value = number(text);
+    if (!value || *value <= 0) {
+      return fail(ErrorCode::kParse, fmt::format("'{}' is no step time", text.substr(0, 20)), here());
+    }
+    log_.steps.push_back(unit * *value);
+    return {};
+  }
+
+  Expected<void> read_torchtitan(std::string_view line, std::string_view text) {
+    const auto step = whole(text);
+    const auto time = stamp(line);
+    if (!step || !time) return {};
+    if (!is(LogFormat::kTorchtitan)) return several("programs");
+    if (last_ && last_->first == *step) return {};  // another rank's
+    if (last_ && *step < last_->first) return several("jobs: its steps begin again");
+    if (last_ && *time > last_->second) {
+      const auto steps = static_cast<double>(*step - last_->first);
+      log_.steps.push_back((*time - last_->second) / steps);
+    }
+    last_ = {*step, *time};
+    return {};
+  }
+
+  Expected<void> read_mllog(std::string_view text) {
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded() || !json.is_object() || !json.contains("key")) {
+      return fail(ErrorCode::kParse, ":::MLLOG without a JSON object after it", here());
+    }
+    const std::string key = json["key"].is_string() ? json["key"].get<std::string>() : "";
+    const Json value = json.value("value", Json());
+    if (key == "global_batch_size" && value.is_number()) return keep_batch(value.get<double>());
+    if (key == "train_samples" && value.is_number()) samples_ = value.get<double>();
+    if (key == "tracked_stats" && value.is_object()) return read_stats(value);
+    const double when = json.contains("time_ms") && json["time_ms"].is_number() ? json["time_ms"].get<double>() : 0;
+    if (key == "epoch_start") epoch_ = when;
+    if (key == "epoch_stop" && epoch_ > 0 && !by_stats_) return read_epoch(when);
+    return {};
+  }
+
+  Expected<void> keep_batch(double value) {
+    const auto batch = static_cast<std::int64_t>(value);
+    if (log_.global_batch && *log_.global_batch != batch) return several("jobs: the global batch changes");
+    log_.global_batch = batch;
+    return {};
+  }
+
+  Expected<void> read_stats(const Json& value) {
+    const auto said = [&](const char* name) {
+      return value.contains(name) && value[name].is_number() ? value[name].get<double>() : 0;
+    };
+    double step = said("train_step_time");
+    if (step <= 0 && said("throughput") > 0 && log_.global_batch) {
+      step = static_cast<double>(*log_.global_batch) / said("throughput");
+    }
+    if (step <= 0) return {};
+    if (!is(LogFormat::kMlperf)) return several("programs");
+    if (!by_stats_) log_.steps.clear();  // epochs say less
+    by_stats_ = true;
+    log_.steps.push_back(seconds(step));
+    return {};
+  }
+
+  Expected<void> read_epoch(double stop) {
+    const double took = stop - epoch_;
+    epoch_ = 0;
+    if (samples_ <= 0 || !log_.global_batch || took <= 0) return {};
+    if (!is(LogFormat::kMlperf)) return several("programs");
+    log_.steps.push_back(milliseconds(took * static_cast<double>(*log_.global_batch) / samples_));
+    return {};
+  }
+
+  std::string file_;
+  int number_ = 0;
+  bool known_ = false;
+  bool by_stats_ = false;
+  double samples_ = 0;                                 // of an epoch
+  double epoch_ = 0;                                   // when it began, in ms
+  std::optional<std::pair<std::int64_t, Time>> last_;  // torchtitan's step, and when
+  TrainingLog log_;
+};
+
+/// By linear interpolation between ranks, after the warm-up.
+Time quantile(const TrainingLog& log, double share) {
+  std::vector<Time> steps(log.steps.begin() + static_cast<std::ptrdiff_t>(log.warm_up()), log.steps.end());
+  std::sort(steps.begin(), steps.end());
+  const double rank = share * static_cast<double>(steps.size() - 1);
+  const auto below = static_cast<std::size_t>(rank);
+  const Time above = steps[std::min(below + 1, steps.size() - 1)];
+  return steps[below] + (above - steps[below]) * (rank - static_cast<double>(below));
+}
+
+}  // namespace
+
+std::size_t TrainingLog::warm_up() const { return steps.size() <= 2 ? 0 : std::max<std::size_t>(2, steps.size() / 10); }
+
+Time TrainingLog::step() const { return quantile(*this, 0.5); }
+
+std::pair<Time, Time> TrainingLog::spread() const { return {quantile(*this, 0.05), quantile(*this, 0.95)}; }
+
+Expected<TrainingLog> read_log(std::istream& stream, const std::string& file) { return LogReader(file).read(stream); }
+
+Expected<TrainingLog> load_log(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  if (!stream || std::filesystem::is_directory(path)) {
+    return fail(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
+  }
+  return read_log(stream, path.string());
+}
+
+}  // namespace ddlsim::importers

@@ -1,0 +1,68 @@
+#include "ddlsim/io/run_file.h"
+
+#include <fmt/core.h>
+
+#include <fstream>
+
+#include "csv_row.h"
+#include "ddlsim/io/csv.h"
+
+namespace ddlsim::io {
+namespace {
+
+enum RunColumn : std::size_t { kRunGpus, kRunNodes, kRunStep, kRunBatch, kRunPasses, kRunModel, kRunPrecision };
+
+RunRow read_run(RowReader& row, const CsvReader& csv) {
+  RunRow run;
+  run.gpus = row.count(kRunGpus);
+  run.nodes = row.count(kRunNodes);
+  run.step = row.keep(parse_time(row.text(kRunStep)), kRunStep).value_or(run.step);
+  if (!row.text(kRunBatch).empty()) run.batch = row.count(kRunBatch);
+  if (!row.text(kRunPasses).empty()) run.passes = row.count(kRunPasses);
+  run.model = row.text(kRunModel);
+  run.precision = row.text(kRunPrecision);
+  run.where = csv.where(kRunGpus);
+  if (row.errors().empty() && run.gpus % run.nodes != 0) {
+    row.report(fail(ErrorCode::kInvalidArgument,
+                    fmt::format("{} GPUs are not shared evenly by {} nodes", run.gpus, run.nodes)),
+               kRunNodes);
+  }
+  return run;
+}
+
+}  // namespace
+
+Expected<std::vector<RunRow>> read_runs(std::istream& stream, const std::string& file) {
+  const std::vector<std::string> wanted{"gpus", "nodes", "step"};
+  const std::vector<std::string> optional{"batch", "passes", "model", "precision"};
+  std::vector<std::string> names = wanted;
+  names.insert(names.end(), optional.begin(), optional.end());
+  auto csv = CsvReader::open(stream, file, wanted, optional);
+  if (!csv) return tl::unexpected<Error>(csv.error());
+  std::vector<RunRow> runs;
+  std::vector<Error> errors;
+  while (errors.size() < kMaxErrors) {
+    const auto more = csv->next();
+    if (!more) {
+      errors.push_back(more.error());
+      break;
+    }
+    if (!*more) break;
+    RowReader row(*csv, names);
+    runs.push_back(read_run(row, *csv));
+    std::move(row.errors().begin(), row.errors().end(), std::back_inserter(errors));
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  if (runs.empty()) return fail(ErrorCode::kParse, "the table has no run", {file, 2, 1});
+  return runs;
+}
+
+Expected<std::vector<RunRow>> load_runs(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  if (!stream || std::filesystem::is_directory(path)) {
+    return fail(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
+  }
+  return read_runs(stream, path.string());
+}
+
+}  // namespace ddlsim::io

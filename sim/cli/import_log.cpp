@@ -1,0 +1,90 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "ddlsim/importers/log_file.h"
+#include "ddlsim/support/quantity_io.h"
+#include "output.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+constexpr std::string_view kLogExamples = R"(
+Logs of Megatron-LM, NeMo, torchtitan and MLPerf (:::MLLOG) are known. What is written is a table of runs, one row a
+log, for --measured of predict and what-if.
+
+Examples:
+  ddlsim import log train.log --gpus 64 --nodes 8 -o RUNS.csv
+  ddlsim predict -f job.yaml --nodes 32 --measured RUNS.csv)";
+
+struct LogFlags {
+  std::vector<std::string> files;
+  std::string out;
+  std::int64_t gpus = 0;
+  std::int64_t nodes = 0;
+  std::int64_t batch = 0;
+};
+
+/// Samples of a replica and pass, and passes: as stated, or where the log says enough.
+std::string batch_columns(const importers::TrainingLog& log, const LogFlags& flags) {
+  const std::int64_t batch = flags.batch > 0 ? flags.batch : log.batch.value_or(0);
+  if (batch == 0) return ",";
+  const std::int64_t pass = batch * log.replicas.value_or(0);
+  if (pass == 0 || !log.global_batch || *log.global_batch % pass != 0) return fmt::format("{},", batch);
+  return fmt::format("{},{}", batch, *log.global_batch / pass);
+}
+
+Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
+  const auto log = importers::load_log(file);
+  if (!log) return tl::unexpected<Error>(log.error());
+  const std::int64_t gpus = flags.gpus > 0 ? flags.gpus : log->gpus.value_or(0);
+  if (gpus == 0) {
+    return fail(ErrorCode::kInvalidArgument, "the log does not say on how many GPUs it ran", {file, 1, 1},
+                {"state it with --gpus"});
+  }
+  if (flags.gpus > 0 && log->gpus && *log->gpus != flags.gpus) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--gpus {}, but the log's world size is {}", flags.gpus, *log->gpus), {file, 1, 1});
+  }
+  if (flags.nodes == 0 && gpus > 1) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("no log says in how many servers its {} GPUs were", gpus),
+                {file, 1, 1}, {"state it with --nodes"});
+  }
+  const auto [low, high] = log->spread();
+  std::string name = file;
+  for (char& c : name) c = c == '\n' || c == '\r' ? ' ' : c;
+  return fmt::format("# {}: {}, {} steps after {} of warm-up, 5 to 95 % of them {} to {}{}\n{},{},{},{}\n", name,
+                     name_of(importers::kLogFormats, log->format), log->steps.size() - log->warm_up(), log->warm_up(),
+                     to_text(low), to_text(high),
+                     log->global_batch ? fmt::format(", global batch {}", *log->global_batch) : "", gpus,
+                     std::max<std::int64_t>(flags.nodes, 1), to_text(log->step()), batch_columns(*log, flags));
+}
+
+}  // namespace
+
+int import_log(const std::vector<std::string>& arguments) {
+  CLI::App app("Turn training logs into a table of measured runs.", "ddlsim import log");
+  app.footer(std::string(kLogExamples));
+  LogFlags flags;
+  const auto count = CLI::Range(std::int64_t{1}, std::int64_t{1} << 32);
+  app.add_option("files", flags.files, "logs, a row each")->required()->type_name("LOG");
+  app.add_option("-o,--out", flags.out, "write the table here (standard output)")->type_name("RUNS.csv");
+  app.add_option("--gpus", flags.gpus, "all GPUs of the run (the log's world size)")->check(count)->type_name("N");
+  app.add_option("--nodes", flags.nodes, "servers they were in (1 for one GPU)")->check(count)->type_name("N");
+  app.add_option("--batch", flags.batch, "samples per GPU and pass (the log's micro-batch)")
+      ->check(count)
+      ->type_name("N");
+  parse(app, arguments);
+  std::string text = "gpus,nodes,step,batch,passes\n";
+  for (const std::string& file : flags.files) {
+    const auto row = row_of(file, flags);
+    if (!row) return print(row.error());
+    text += *row;
+  }
+  if (flags.out.empty()) return print(text);
+  if (auto written = write_file(flags.out, text); !written) return print(written.error());
+  return kDone;
+}
+
+}  // namespace ddlsim::cli

@@ -1,0 +1,22 @@
+// How a job's own runs correct its prediction. Private to the room.
+#pragma once
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/calib/run_posterior.h"
+#include "question.h"
+
+namespace ddlsim::whatif {
+
+/// Where a question stands along its runs; `step` is its answer without a correction.
+[[nodiscard]] calib::RunPoint point_of(const Question& question, Time step);
+
+/// The step alone, if the scenario has runs of its own; else as it is.
+[[nodiscard]] Time corrected_step(const Question& question, Time step);
+
+/// The step, its parts and its interval as the scenario's own runs say; what was learnt comes first in the notes.
+void correct(const Question& question, answer::Prediction& prediction);
+
+/// All times of a prediction `factor` times as long.
+void scale(answer::Prediction& prediction, double factor);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,307 @@
+#include "ddlsim/whatif/own_runs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "correction.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+/// Below it a difference is none.
+constexpr double kNoticed = 0.02;
+
+/// Standard deviations in log time of what a step on several GPUs leaves open: the GPU's speed, and all else. Assumed.
+constexpr double kGpuSpread = 0.35;
+constexpr double kRestSpread = 0.1;
+
+/// One run, asked.
+struct Asked {
+  const OwnRun* run;
+  Question question;
+  Laid laid;
+};
+
+std::int64_t gpus_of(const OwnRun& run) { return run.scenario.cluster.gpus(); }
+
+bool same_place(const Scenario& a, const Scenario& b) {
+  return a.cluster.nodes == b.cluster.nodes && a.cluster.gpus_per_node == b.cluster.gpus_per_node && a.batch == b.batch;
+}
+
+std::string place(const Scenario& scenario) {
+  const hardware::Cluster& cluster = scenario.cluster;
+  if (cluster.gpus() == 1) return "one GPU";
+  if (cluster.nodes == 1) return fmt::format("{} GPUs of one server", cluster.gpus_per_node);
+  return fmt::format("{} servers ({} GPUs)", to_text(cluster.nodes), to_text(cluster.gpus()));
+}
+
+/// What a link needs for a step's bytes at its full rate.
+Expected<void> check_wire(const OwnRun& run) {
+  Scenario full = run.scenario;
+  full.efficiency = plan::Efficiency::uniform(1);
+  full.cluster.node.network.transport = hardware::NetworkTransport::kInfiniband;
+  const auto question = ask(full);
+  if (!question) return {};
+  const auto laid = lay_out(*question, {}, answer::Detail::kParts);
+  if (!laid) return {};
+  for (const answer::LinkTraffic& traffic : laid->traffic) {
+    if (traffic.time <= run.step) continue;
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("a measured step of {} on {} is faster than the wire allows: its {} over {} take {} at the "
+                            "full rate",
+                            to_text(run.step), place(run.scenario), to_text(traffic.bytes), traffic.link,
+                            to_text(traffic.time)),
+                {}, {"look at the unit, and at what the scenario says of the network and of the exchange"});
+  }
+  return {};
+}
+
+/// Geometric mean of the runs of the smallest configuration.
+Time smallest_step(std::span<const OwnRun> runs, const OwnRun& smallest) {
+  double sum = 0;
+  double count = 0;
+  for (const OwnRun& run : runs) {
+    if (!same_place(run.scenario, smallest.scenario)) continue;
+    sum += std::log(run.step.in(seconds));
+    ++count;
+  }
+  return seconds(std::exp(sum / count));
+}
+
+const OwnRun& smallest_of(std::span<const OwnRun> runs) {
+  return *std::min_element(runs.begin(), runs.end(), [](const OwnRun& a, const OwnRun& b) {
+    return std::pair{gpus_of(a), a.scenario.batch} < std::pair{gpus_of(b), b.scenario.batch};
+  });
+}
+
+/// Runs of one configuration that are too far apart to speak of one job.
+Expected<void> check_spread(std::span<const OwnRun> runs) {
+  for (const OwnRun& run : runs) {
+    for (const OwnRun& other : runs) {
+      if (!same_place(run.scenario, other.scenario) || run.step <= other.step * kMostSpread) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("runs that contradict each other: {} and {} on {}", to_text(other.step),
+                              to_text(run.step), place(run.scenario)),
+                  {}, {"leave out the run that is of another job, or of a start-up"});
+    }
+  }
+  return {};
+}
+
+/// The share of their rates that links must have had for the step to take what was measured; none explains it.
+std::optional<double> share_of_links(const Asked& asked, double cost::Variation::*first,
+                                     double cost::Variation::*second) {
+  const auto step_at = [&](double share) {
+    cost::Variation varied;
+    varied.*first = varied.*second = share;
+    const auto laid = lay_out(asked.question, varied, answer::Detail::kTime);
+    return laid ? laid->line.step : Time::infinity();
+  };
+  double low = 0.01;
+  double high = 100;
+  if (step_at(low) < asked.run->step || step_at(high) > asked.run->step) return std::nullopt;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = std::sqrt(low * high);
+    (step_at(middle) > asked.run->step ? low : high) = middle;
+  }
+  return std::sqrt(low * high);
+}
+
+std::string difference(double ratio) {
+  if (std::abs(ratio - 1) < kNoticed) return "what the model says";
+  return fmt::format("{:.0f} % {} than the model's", 100 * std::abs(ratio - 1), ratio > 1 ? "longer" : "shorter");
+}
+
+/// "your steps on 2 servers (16 GPUs) take 18 % longer than the model's: as if the network gave 61 % of its rate"
+std::string sentence(const Asked& asked) {
+  const Scenario& scenario = asked.run->scenario;
+  const double ratio = asked.run->step / asked.laid.line.step;
+  std::string text = fmt::format("your steps on {} take {}", place(scenario), difference(ratio));
+  if (std::abs(ratio - 1) < kNoticed) return text;
+  const bool across = scenario.cluster.nodes > 1;
+  const auto share = across ? share_of_links(asked, &cost::Variation::network, &cost::Variation::transport)
+                            : share_of_links(asked, &cost::Variation::nvlink, &cost::Variation::pcie);
+  if (!share) return text + ": more than any speed of the links explains";
+  return text + fmt::format(": as if {} {:.0f} % of {}", across ? "the network gave" : "the server's links gave",
+                            100 * *share, across ? "its rate" : "theirs");
+}
+
+/// The largest configuration of one server, and of several: what was learnt beside the GPU's speed.
+std::vector<std::string> sentences(const std::vector<Asked>& asked, const OwnRun& smallest) {
+  std::vector<std::string> texts;
+  for (const bool across : {false, true}) {
+    const Asked* largest = nullptr;
+    for (const Asked& one : asked) {
+      const bool here = (one.run->scenario.cluster.nodes > 1) == across && gpus_of(*one.run) > gpus_of(smallest);
+      if (here && (largest == nullptr || gpus_of(*one.run) > gpus_of(*largest->run))) largest = &one;
+    }
+    if (largest != nullptr) texts.push_back(sentence(*largest));
+  }
+  return texts;
+}
+
+/// "3 runs on 8 GPUs of one server differ by 4 %"
+std::vector<std::string> spreads(std::span<const OwnRun> runs) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Time least = runs[i].step;
+    Time most = least;
+    int count = 0;
+    bool first = true;
+    for (std::size_t j = 0; j < runs.size(); ++j) {
+      if (!same_place(runs[i].scenario, runs[j].scenario)) continue;
+      first = first && j >= i;
+      ++count;
+      least = min(least, runs[j].step);
+      most = max(most, runs[j].step);
+    }
+    if (!first || count < 2) continue;
+    texts.push_back(
+        fmt::format("{} runs on {} differ by {:.1f} %", count, place(runs[i].scenario), 100 * (most / least - 1)));
+  }
+  return texts;
+}
+
+/// How much of the smallest configuration's difference is the GPU's. On one GPU all of it. On several, ln(measured /
+/// predicted) = (1 - c) ln g + rest, c the share that is no GPU time: the most likely g where ln g and the rest have
+/// standard deviations of kGpuSpread and kRestSpread.
+Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
+  const auto question = ask(smallest.scenario);
+  if (!question) return tl::unexpected<Error>(question.error());
+  const auto laid = lay_out(*question, {}, answer::Detail::kTime);
+  if (!laid) return tl::unexpected<Error>(laid.error());
+  if (smallest.scenario.cluster.gpus() == 1) {
+    const auto fitted = fit_gpu_time(smallest.scenario, measured);
+    if (fitted) return *fitted / smallest.scenario.gpu_time_factor;
+    if (fitted.error().code != ErrorCode::kInfeasible) return fitted;
+  }
+  const double on_gpu = 1 - point_of(*question, laid->line.step).communication;
+  const double of_gpu = on_gpu * kGpuSpread * kGpuSpread;
+  const double found = std::log(measured / laid->line.step) * of_gpu / (on_gpu * of_gpu + kRestSpread * kRestSpread);
+  return std::exp(found);
+}
+
+}  // namespace
+
+Expected<void> check_runs(std::span<const OwnRun> runs) {
+  if (auto agree = check_spread(runs); !agree) return agree;
+  for (const OwnRun& run : runs) {
+    if (auto possible = check_wire(run); !possible) return possible;
+  }
+  return {};
+}
+
+Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> runs) {
+  if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
+  const OwnRun& smallest = smallest_of(runs);
+  const auto factor = gpu_factor(smallest, smallest_step(runs, smallest));
+  if (!factor) return tl::unexpected<Error>(factor.error());
+  std::vector<OwnRun> adjusted(runs.begin(), runs.end());
+  for (OwnRun& run : adjusted) {
+    run.scenario.gpu_time_factor.set(run.scenario.gpu_time_factor * *factor);
+  }
+  std::vector<Asked> asked;
+  std::vector<calib::MeasuredRun> points;
+  for (const OwnRun& run : adjusted) {
+    auto question = ask(run.scenario);
+    if (!question) return tl::unexpected<Error>(question.error());
+    auto laid = lay_out(*question, {}, answer::Detail::kParts);
+    if (!laid) return tl::unexpected<Error>(laid.error());
+    points.push_back({point_of(*question, laid->line.step), std::log(run.step / laid->line.step)});
+    asked.push_back({&run, std::move(*question), std::move(*laid)});
+  }
+  auto posterior = calib::RunPosterior::learn(points);
+  if (!posterior) return tl::unexpected<Error>(posterior.error());
+  auto learnt = std::shared_ptr<OwnRuns>(new OwnRuns(std::move(*posterior)));
+  learnt->gpu_time_factor_ = *factor;
+  for (const calib::MeasuredRun& run : points) {
+    learnt->most_per_server_ = std::max(learnt->most_per_server_, run.point.gpus_per_server);
+    learnt->most_servers_ = std::max(learnt->most_servers_, run.point.servers);
+  }
+  const std::string count = fmt::format("{} measured run{}", runs.size(), runs.size() == 1 ? "" : "s");
+  std::string first = fmt::format("{}: by the step on {} all GPU time is {:.3g} times the model's", count,
+                                  place(smallest.scenario), *factor);
+  if (const double rest = std::exp(learnt->posterior_.base()); std::abs(rest - 1) >= kNoticed) {
+    first += fmt::format(", and the whole step {:.3g} times", rest);
+  }
+  learnt->learnt_.push_back(std::move(first));
+  for (std::string& text : sentences(asked, smallest)) learnt->learnt_.push_back(std::move(text));
+  for (std::string& text : spreads(runs)) learnt->learnt_.push_back(std::move(text));
+  return learnt;
+}
+
+bool OwnRuns::covers(const calib::RunPoint& point) const {
+  return point.gpus_per_server <= most_per_server_ && point.servers <= most_servers_;
+}
+
+Scenario corrected(Scenario scenario, std::shared_ptr<const OwnRuns> runs) {
+  scenario.gpu_time_factor.set(scenario.gpu_time_factor * runs->gpu_time_factor());
+  scenario.gpu_time_measured = true;
+  scenario.own_runs = std::move(runs);
+  return scenario;
+}
+
+calib::RunPoint point_of(const Question& question, Time step) {
+  constexpr double kSlower = 1.01;
+  const Scenario& scenario = question.scenario;
+  calib::RunPoint point{.gpus_per_server = scenario.cluster.gpus_per_node,
+                        .servers = scenario.cluster.nodes,
+                        .batch = static_cast<double>(scenario.batch)};
+  Scenario slower = scenario;
+  slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlower);
+  const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};
+  if (const auto laid = lay_out(again, {}, answer::Detail::kTime)) {
+    const double share = 1 - std::log(laid->line.step / step) / std::log(kSlower);
+    point.communication = std::clamp(share, 0.0, 1.0);
+  }
+  return point;
+}
+
+Time corrected_step(const Question& question, Time step) {
+  if (!question.scenario.own_runs) return step;
+  return step * std::exp(question.scenario.own_runs->posterior().at(point_of(question, step)).residual);
+}
+
+void correct(const Question& question, answer::Prediction& prediction) {
+  const OwnRuns& runs = *question.scenario.own_runs;
+  const calib::RunPoint point = point_of(question, prediction.step_time);
+  const calib::RunEstimate found = runs.posterior().at(point);
+  const double factor = std::exp(found.residual);
+  const double alone = std::exp(runs.posterior().at({.batch = point.batch}).residual);
+  scale(prediction, factor);
+  prediction.scaling_efficiency *= alone;
+  const RunQuantiles quantiles = point.servers > 1 ? kAcrossServers : kWithinServer;
+  prediction.interval_90 = {prediction.step_time * std::exp(quantiles.low * found.deviation),
+                            prediction.step_time * std::exp(quantiles.high * found.deviation)};
+  prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;
+  std::vector<std::string> notes = runs.learnt();
+  notes.push_back(
+      fmt::format("so this step is {:.3g} times the model's at that GPU speed, known to {:.0f} % (one "
+                  "standard deviation)",
+                  factor, 100 * found.deviation));
+  prediction.notes.insert(prediction.notes.begin(), notes.begin(), notes.end());
+}
+
+void scale(answer::Prediction& prediction, double factor) {
+  prediction.step_time = prediction.step_time * factor;
+  answer::Breakdown& parts = prediction.breakdown;
+  for (Time* part : {&parts.compute, &parts.memory, &parts.launch, &parts.communication, &parts.communication_exposed,
+                     &parts.input_exposed, &parts.bubble, &parts.other}) {
+    *part = *part * factor;
+  }
+  for (answer::Segment& segment : prediction.critical_path) segment.time = segment.time * factor;
+  if (prediction.bounds) prediction.bounds = {prediction.bounds->first * factor, prediction.bounds->second * factor};
+  prediction.throughput_samples_per_second /= factor;
+  prediction.scaling_efficiency /= factor;
+  prediction.mfu /= factor;
+  prediction.hfu /= factor;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,146 @@
+#include "stated_runs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
+#include "settings.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+constexpr std::string_view kStep = "measured.step";
+constexpr std::string_view kRuns = "measured.runs";
+constexpr std::string_view kSteps = "measured.steps";
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t end = std::min(text.find(at, from), text.size());
+    parts.push_back(trimmed(text.substr(from, end - from)));
+    from = end + 1;
+  }
+  return parts;
+}
+
+/// "2x8@64 = 251 ms"
+Expected<io::RunRow> parse_run(std::string_view text) {
+  const auto wrong = [&] {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no run", text.substr(0, 60)), {},
+                {"write nodes x GPUs per node [@ batch] = step, as 2x8@64 = 251 ms"});
+  };
+  const auto sides = split(text, '=');
+  if (sides.size() != 2) return wrong();
+  const auto where = split(sides[0], '@');
+  const auto counts = split(where[0], 'x');
+  if (where.size() > 2 || counts.size() != 2) return wrong();
+  const auto nodes = parse_count(counts[0], {1, hardware::kMaxNodes});
+  if (!nodes) return tl::unexpected<Error>(nodes.error());
+  const auto gpus = parse_count(counts[1], {1, hardware::kMaxGpusPerNode});
+  if (!gpus) return tl::unexpected<Error>(gpus.error());
+  io::RunRow run;
+  run.gpus = *nodes * *gpus;
+  run.nodes = *nodes;
+  if (where.size() == 2) {
+    const auto batch = parse_count(where[1], {1, std::int64_t{1} << 32});
+    if (!batch) return tl::unexpected<Error>(batch.error());
+    run.batch = *batch;
+  }
+  const auto step = parse_time(sides[1]);
+  if (!step) return tl::unexpected<Error>(step.error());
+  run.step = *step;
+  return run;
+}
+
+/// Rows of the file and of the words.
+Expected<std::vector<io::RunRow>> rows_of(std::span<const Override> stated) {
+  std::vector<io::RunRow> rows;
+  if (const Override* file = last_of(stated, kRuns)) {
+    auto loaded = io::load_runs(file->value);
+    if (!loaded) return at(loaded.error(), *file);
+    rows = std::move(*loaded);
+  }
+  if (const Override* words = last_of(stated, kSteps)) {
+    for (const std::string_view text : split(words->value, ';')) {
+      if (text.empty()) continue;
+      auto run = parse_run(text);
+      if (!run) return at(run.error(), *words);
+      run->where = words->where;
+      rows.push_back(std::move(*run));
+    }
+  }
+  return rows;
+}
+
+Expected<void> check_same(const io::RunRow& row, const Scenario& scenario, const Override* model) {
+  const auto another = [&](std::string_view what, std::string_view run, std::string_view job) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a run of another {}: '{}', but the job's is '{}'", what, run.substr(0, 60), job),
+                row.where);
+  };
+  const bool named = model != nullptr && row.model == model->value;
+  if (!row.model.empty() && !named && row.model != scenario.model->id)
+    return another("model", row.model, scenario.model->id);
+  const auto precision = name_of(kPrecisions, scenario.precision);
+  if (!row.precision.empty() && row.precision != precision) return another("precision", row.precision, precision);
+  return {};
+}
+
+/// The job's settings with what the run had instead.
+Expected<Scenario> scenario_of(const io::RunRow& row, std::span<const Override> job, const Resolver& resolve) {
+  std::vector<Override> settings(job.begin(), job.end());
+  const auto state = [&](std::string path, std::int64_t value) {
+    settings.push_back({std::move(path), fmt::format("{}", value), row.where});
+  };
+  state("nodes", row.nodes);
+  state("gpus_per_node", row.gpus / row.nodes);
+  if (row.batch) state("batch", *row.batch);
+  if (row.passes) state("strategy.accumulation", *row.passes);
+  std::erase_if(settings, [](const Override& s) { return s.path == "parallel.data"; });
+  auto scenario = resolve(settings);
+  if (!scenario) scenario.error().notes.push_back("in a measured run");
+  return scenario;
+}
+
+}  // namespace
+
+bool states_runs(std::span<const Override> stated) {
+  return std::any_of(stated.begin(), stated.end(), [](const Override& s) { return s.path.starts_with("measured."); });
+}
+
+Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override> stated, const Resolver& resolve) {
+  const auto rows = rows_of(stated);
+  if (!rows) return tl::unexpected<Error>(rows.error());
+  std::vector<Override> job(stated.begin(), stated.end());
+  std::erase_if(job, [](const Override& s) { return s.path.starts_with("measured."); });
+  std::vector<OwnRun> runs;
+  if (const Override* step = last_of(stated, kStep)) {
+    const auto time = parse_time(step->value);
+    if (!time) return at(time.error(), *step);
+    runs.push_back({scenario, *time});
+  }
+  for (const io::RunRow& row : *rows) {
+    if (auto same = check_same(row, scenario, last_of(stated, "model")); !same) {
+      return tl::unexpected<Error>(same.error());
+    }
+    auto ran = scenario_of(row, job, resolve);
+    if (!ran) return tl::unexpected<Error>(ran.error());
+    runs.push_back({std::move(*ran), row.step});
+  }
+  if (auto possible = check_runs(runs); !possible) return tl::unexpected<Error>(possible.error());
+  auto learnt = OwnRuns::learn(runs);
+  if (!learnt) return tl::unexpected<Error>(learnt.error());
+  return corrected(std::move(scenario), std::move(*learnt));
+}
+
+}  // namespace ddlsim::whatif

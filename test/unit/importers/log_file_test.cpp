@@ -1,0 +1,127 @@
+#include "ddlsim/importers/log_file.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+using namespace ddlsim;
+using importers::LogFormat;
+using importers::TrainingLog;
+
+namespace {
+
+Expected<TrainingLog> read(const std::string& text) {
+  std::istringstream stream(text);
+  return importers::read_log(stream, "train.log");
+}
+
+std::string error_of(const std::string& text) {
+  const auto log = read(text);
+  return log ? "" : log.error().message;
+}
+
+std::vector<double> in_seconds(const TrainingLog& log) {
+  std::vector<double> values;
+  for (const Time step : log.steps) values.push_back(step.in(seconds));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("log: Megatron-LM's iterations, and what its start says of the job", "[unit][importers]") {
+  const auto log = read(
+      "using world size: 16, data-parallel size: 4, context-parallel size: 1, tensor-model-parallel size: 4\n"
+      "  micro_batch_size ................................ 2\n"
+      "  world_size ...................................... 16\n"
+      " iteration        1/     50 | consumed samples:          32 | elapsed time per iteration (ms): 9100.5 | "
+      "learning rate: 9.1E-06 | global batch size:    32 | lm loss: 2.5E+00 |\n"
+      "saving checkpoint\n"
+      " iteration        2/     50 | consumed samples:          64 | elapsed time per iteration (ms): 2100.0 | "
+      "learning rate: 9.1E-06 | global batch size:    32 | lm loss: 2.5E+00 |\n");
+  REQUIRE(log);
+  CHECK(log->format == LogFormat::kMegatron);
+  CHECK(in_seconds(*log) == std::vector<double>{9.1005, 2.1});
+  CHECK(log->gpus == 16);
+  CHECK(log->replicas == 4);
+  CHECK(log->batch == 2);
+  CHECK(log->global_batch == 32);
+}
+
+TEST_CASE("log: NeMo's timing, with either sign", "[unit][importers]") {
+  const auto log = read(
+      "Training epoch 0, iteration 1/9 | lr: 3e-05 | global_batch_size: 128 | global_step: 1 | "
+      "train_step_timing in s: 2.345\n"
+      "Epoch 0: 1%| 2/9 [00:07<1:01, reduced_train_loss=3.0, train_step_timing in s=2.250, consumed_samples=256]\n");
+  REQUIRE(log);
+  CHECK(log->format == LogFormat::kNemo);
+  CHECK(in_seconds(*log) == std::vector<double>{2.345, 2.25});
+  CHECK(log->global_batch == 128);
+  CHECK_FALSE(log->gpus);
+}
+
+TEST_CASE("log: torchtitan's lines are timed by their clocks, once a step, over midnight too", "[unit][importers]") {
+  const auto log = read(
+      "[rank0]:[titan] 2024-02-29 23:59:50,500 - root - INFO - step: 10  loss:  6.1  memory: 9.4GiB  tps: 7,282\n"
+      "[rank1]:[titan] 2024-02-29 23:59:50,501 - root - INFO - step: 10  loss:  6.1  memory: 9.4GiB  tps: 7,282\n"
+      "[rank0]:[titan] 2024-02-29 23:59:55,000 - root - INFO - Dumping profiler traces at step 20\n"
+      "[rank0]:[titan] 2024-03-01 00:00:10,500 - root - INFO - step: 20  loss:  6.0  memory: 9.4GiB  tps: 7,282\n"
+      "[rank0]:[titan] 2024-03-01 00:00:12,600 - root - INFO - step: 21  loss:  6.0  memory: 9.4GiB  tps: 7,282\n");
+  REQUIRE(log);
+  CHECK(log->format == LogFormat::kTorchtitan);
+  REQUIRE(log->steps.size() == 2);
+  CHECK(log->steps[0].in(seconds) == Approx(2));
+  CHECK(log->steps[1].in(seconds) == Approx(2.1));
+}
+
+TEST_CASE("log: MLPerf's statistics, else its epochs", "[unit][importers]") {
+  const std::string batch = ":::MLLOG {\"key\": \"global_batch_size\", \"value\": 2048, \"time_ms\": 1}\n";
+  const std::string epochs =
+      "0: :::MLLOG {\"key\": \"train_samples\", \"value\": 1281167, \"time_ms\": 1}\n"
+      ":::MLLOG {\"key\": \"epoch_start\", \"value\": null, \"time_ms\": 1000000, \"metadata\": {\"epoch_num\": 1}}\n"
+      ":::MLLOG {\"key\": \"epoch_stop\", \"value\": null, \"time_ms\": 1100000, \"metadata\": {\"epoch_num\": 1}}\n";
+  const auto by_epoch = read(batch + epochs);
+  REQUIRE(by_epoch);
+  CHECK(by_epoch->format == LogFormat::kMlperf);
+  CHECK(by_epoch->global_batch == 2048);
+  // 100 s for 1,281,167 / 2,048 steps.
+  REQUIRE(by_epoch->steps.size() == 1);
+  CHECK(by_epoch->steps.front().in(seconds) == Approx(100 * 2048 / 1281167.0));
+  const auto by_stats =
+      read(batch + epochs +
+           ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"throughput\": 4096.0}, \"time_ms\": 5}\n"
+           ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"train_step_time\": 0.4}, \"time_ms\": 5}\n");
+  REQUIRE(by_stats);
+  CHECK(in_seconds(*by_stats) == std::vector<double>{0.5, 0.4});
+}
+
+TEST_CASE("log: the worked example: warm-up is left out, the median counts", "[unit][importers]") {
+  TrainingLog log;
+  for (const double step : {9.0, 9.0, 2.0, 2.1, 2.2}) log.steps.push_back(seconds(step));
+  CHECK(log.warm_up() == 2);
+  CHECK(log.step().in(seconds) == Approx(2.1));
+  CHECK(log.spread().first.in(seconds) == Approx(2.01));
+  CHECK(log.spread().second.in(seconds) == Approx(2.19));
+  log.steps.resize(2);
+  CHECK(log.warm_up() == 0);
+  CHECK(log.step().in(seconds) == Approx(9));
+  log.steps.assign(40, seconds(1));
+  CHECK(log.warm_up() == 4);
+}
+
+TEST_CASE("log: without steps, of several jobs or programs, with steps that are no times", "[unit][importers]") {
+  const std::string step = " iteration 1/ 50 | elapsed time per iteration (ms): 910.5 | global batch size:    32 |\n";
+  CHECK(error_of("nothing\nto see\n") == "no step in this log");
+  CHECK(error_of("") == "no step in this log");
+  CHECK(error_of("using world size: 16\n" + step + "using world size: 32\n").find("several jobs") != std::string::npos);
+  CHECK(error_of(step + " iteration 2/ 50 | elapsed time per iteration (ms): 910.5 | global batch size:    48 |\n")
+            .find("from 32 to 48") != std::string::npos);
+  CHECK(error_of(step + "train_step_timing in s: 2.3\n") == "the log is of several programs");
+  CHECK(error_of(" iteration 1/ 50 | elapsed time per iteration (ms): nan |\n").find("is no step time") !=
+        std::string::npos);
+  CHECK(error_of("train_step_timing in s: 0.0\n").find("is no step time") != std::string::npos);
+  CHECK(error_of(":::MLLOG not json\n").find("JSON") != std::string::npos);
+  CHECK(error_of("2024-02-29 10:00:00,000 - INFO - step: 5 loss: 1\n2024-02-29 10:00:01,000 - INFO - step: 1 loss: 1\n")
+            .find("begin again") != std::string::npos);
+  const auto where = read("a\nb\n" + step + "train_step_timing in s: 2.3\n");
+  REQUIRE_FALSE(where);
+  CHECK(where.error().where.line == 4);
+}

@@ -1,0 +1,49 @@
+#include "ddlsim/io/run_file.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+using namespace ddlsim;
+
+namespace {
+
+Expected<std::vector<io::RunRow>> read(const std::string& text) {
+  std::istringstream stream(text);
+  return io::read_runs(stream, "RUNS.csv");
+}
+
+void check_refused(const std::string& text, const std::string& message, int line) {
+  CAPTURE(text);
+  const auto runs = read(text);
+  REQUIRE_FALSE(runs);
+  CHECK(runs.error().message.find(message) != std::string::npos);
+  CHECK(runs.error().where.line == line);
+}
+
+}  // namespace
+
+TEST_CASE("run file: rows with and without what is optional", "[unit][io]") {
+  const auto runs = read("# mine\nstep,gpus,nodes,batch,model\n180 ms,8,1,,\n0.251 s,16,2,64,resnet50\n");
+  REQUIRE(runs);
+  REQUIRE(runs->size() == 2);
+  CHECK((*runs)[0].gpus == 8);
+  CHECK((*runs)[0].step.in(milliseconds) == Approx(180));
+  CHECK_FALSE((*runs)[0].batch);
+  CHECK((*runs)[1].nodes == 2);
+  CHECK((*runs)[1].step.in(milliseconds) == Approx(251));
+  CHECK((*runs)[1].batch == 64);
+  CHECK((*runs)[1].model == "resnet50");
+  CHECK_FALSE((*runs)[1].passes);
+  CHECK((*runs)[1].where.line == 4);
+}
+
+TEST_CASE("run file: what it refuses, with its place", "[unit][io]") {
+  check_refused("gpus,nodes,step\n8,1,180\n", "unit", 2);
+  check_refused("gpus,nodes,step\n8,1,nan ms\n", "nan", 2);
+  check_refused("gpus,nodes,step\n8,1,-3 ms\n", "", 2);
+  check_refused("gpus,nodes,step\n8,3,180 ms\n", "not shared evenly", 2);
+  check_refused("gpus,nodes,step\n0,1,180 ms\n", "", 2);
+  check_refused("gpus,nodes\n8,1\n", "step", 1);
+  check_refused("gpus,nodes,step,gqus\n8,1,1 ms,2\n", "gqus", 1);
+  check_refused("gpus,nodes,step\n", "no run", 2);
+}

@@ -1,0 +1,127 @@
+#include "ddlsim/whatif/own_runs.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using whatif::Override;
+
+namespace {
+
+std::vector<Override> job(std::vector<Override> more = {}) {
+  std::vector<Override> settings{{"model", "resnet50", {}},
+                                 {"node", "dgx1-v100", {}},
+                                 {"nodes", "4", {}},
+                                 {"network", "25 Gb/s", {}},
+                                 {"batch", "64", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+answer::Prediction predicted(const std::vector<Override>& settings) {
+  return whatif::predict(whatif::resolve(catalog(), settings).value()).value();
+}
+
+std::string refused(const std::vector<Override>& more) {
+  const auto scenario = whatif::resolve(catalog(), job(more));
+  return scenario ? "" : scenario.error().message;
+}
+
+double width(const answer::Prediction& p) { return p.interval_90.second / p.interval_90.first; }
+
+bool says(const answer::Prediction& p, const std::string& text) {
+  for (const std::string& note : p.notes) {
+    if (note.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("own runs: a measured step of the very job is what is predicted for it", "[unit][whatif]") {
+  const auto measured = predicted(job({{"measured.step", "600 ms", {}}}));
+  CHECK(measured.step_time.in(milliseconds) == Approx(600));
+  CHECK(measured.breakdown.step().in(milliseconds) == Approx(600));
+  CHECK(says(measured, "by the step on 4 servers (32 GPUs)"));
+  CHECK(width(measured) < width(predicted(job())));
+  CHECK(measured.provenance == Provenance::kInterpolated);
+  // The time alone is the same.
+  whatif::Predictor predictor;
+  const auto scenario = whatif::resolve(catalog(), job({{"measured.step", "600 ms", {}}})).value();
+  CHECK(predictor.step_time(scenario).value().in(milliseconds) == Approx(600));
+}
+
+TEST_CASE("own runs: one GPU's step sets the GPU's speed, not the network's", "[unit][whatif]") {
+  const auto one = predicted(job({{"nodes", "1", {}}, {"gpus_per_node", "1", {}}}));
+  const double twice = 2 * one.step_time.in(milliseconds);
+  const auto slow = predicted(job({{"measured.steps", "1x1 = " + std::to_string(twice) + " ms", {}}}));
+  const auto base = predicted(job());
+  CHECK(slow.breakdown.compute / base.breakdown.compute == Approx(2).epsilon(1e-3));
+  CHECK(says(slow, "all GPU time is 2 times the model's"));
+  CHECK(slow.provenance == Provenance::kExtrapolated);
+}
+
+TEST_CASE("own runs: more of them narrow the interval and move the step towards what they say", "[unit][whatif]") {
+  const auto at = [&](const std::string& place, double factor) {
+    const bool two = place == "2x8";
+    const auto p = predicted(two ? job({{"nodes", "2", {}}}) : job({{"nodes", "1", {}}}));
+    return place + " = " + std::to_string(p.step_time.in(milliseconds)*factor) + " ms";
+  };
+  const auto one = predicted(job({{"measured.steps", at("1x8", 1), {}}}));
+  const auto two = predicted(job({{"measured.steps", at("1x8", 1) + "; " + at("2x8", 1.2), {}}}));
+  CHECK(width(two) < width(one));
+  CHECK(two.step_time > one.step_time * 1.1);
+  CHECK(two.step_time < one.step_time * 1.25);
+  CHECK(says(two, "your steps on 2 servers (16 GPUs) take 20 % longer than the model's: as if the network gave"));
+}
+
+TEST_CASE("own runs: a file says the same as words", "[unit][whatif]") {
+  const std::string file = "own_runs_test.csv";
+  std::ofstream(file) << "gpus,nodes,batch,step,model,precision\n8,1,64,213 ms,resnet50,fp32\n16,2,64,400 ms,,\n";
+  const auto by_file = predicted(job({{"measured.runs", file, {}}}));
+  const auto by_words = predicted(job({{"measured.steps", "1x8@64 = 213 ms; 2x8@64=400 ms", {}}}));
+  CHECK(by_file.step_time == by_words.step_time);
+  CHECK(by_file.notes == by_words.notes);
+}
+
+TEST_CASE("own runs: the baseline's speak for its alternatives", "[unit][whatif]") {
+  const std::vector<Override> base = job({{"measured.step", "600 ms", {}}});
+  const auto compared = whatif::compare(catalog(), base,
+                                        std::vector<whatif::Change>{{"same", {{"nodes", "4", {}}}},
+                                                                    {"faster", {{"network", "100 Gb/s", {}}}}})
+                            .value();
+  CHECK(compared.alternatives[0].speedup == Approx(1));
+  CHECK(says(compared.alternatives[1].prediction, "by the step on 4 servers"));
+  const auto plain =
+      whatif::compare(catalog(), job(), std::vector<whatif::Change>{{"faster", {{"network", "100 Gb/s", {}}}}}).value();
+  CHECK(compared.alternatives[1].prediction.breakdown.compute > plain.alternatives[0].prediction.breakdown.compute);
+}
+
+TEST_CASE("own runs: repeated runs are averaged, and their spread is said", "[unit][whatif]") {
+  const auto p = predicted(job({{"nodes", "1", {}}, {"measured.steps", "1x8 = 200 ms; 1x8 = 220 ms", {}}}));
+  CHECK(says(p, "2 runs on 8 GPUs of one server differ by 10.0 %"));
+  CHECK(p.step_time.in(milliseconds) == Approx(std::sqrt(200 * 220.)).epsilon(1e-3));
+}
+
+TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
+  CHECK(refused({{"measured.step", "1 ms", {}}}).find("faster than the wire allows") != std::string::npos);
+  CHECK(refused({{"measured.steps", "1x8 = 200 ms; 1x8 = 500 ms", {}}}).find("contradict") != std::string::npos);
+  CHECK(refused({{"measured.steps", "8 = 200 ms", {}}}).find("is no run") != std::string::npos);
+  CHECK(refused({{"measured.steps", "1x8 = 200", {}}}).find("measured.steps") != std::string::npos);
+  CHECK(refused({{"measured.step", "180", {}}}).find("measured.step") != std::string::npos);
+  CHECK(refused({{"measured.steps", ";", {}}}).find("no measured run") != std::string::npos);
+  CHECK(refused({{"measured.steps", "1x16 = 200 ms", {}}}) != "");  // the server has eight
+  CHECK(refused({{"measured.runs", "no_such.csv", {}}}).find("no_such.csv") != std::string::npos);
+  std::ofstream("other_runs_test.csv") << "gpus,nodes,step,model\n8,1,213 ms,vgg16\n";
+  CHECK(refused({{"measured.runs", "other_runs_test.csv", {}}}).find("another model") != std::string::npos);
+  std::ofstream("other_runs_test.csv") << "gpus,nodes,step,precision\n8,1,213 ms,fp16\n";
+  CHECK(refused({{"measured.runs", "other_runs_test.csv", {}}}).find("another precision") != std::string::npos);
+}
