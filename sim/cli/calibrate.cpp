@@ -33,7 +33,7 @@ Examples:
   ddlsim calibrate check t4 today.csv
   ddlsim calibrate check hardware/calibration/t4.yaml today.csv --anchor 20)";
 
-constexpr std::string_view kSteps = "steps: measure, fit, check";
+constexpr std::string_view kSteps = "steps: measure, fit, check, job";
 
 struct CalibrateFlags {
   std::string data;
@@ -162,11 +162,15 @@ int run_calibrate(const std::vector<std::string>& arguments) {
   if (arguments.front() == "fit") return calibrate_fit(rest);
   if (arguments.front() == "check") return calibrate_check(rest);
   if (arguments.front() == "measure") return run_measure(rest);
+  if (arguments.front() == "job") return calibrate_job(rest);
   if (arguments.front() == "--help" || arguments.front() == "-h") {
     throw HelpRequest{
-        "Curves of a GPU's kernels, from measurements.\n\n  ddlsim calibrate measure [--out FILE]\n"
+        "Curves of a GPU's kernels, from measurements; a job with its own runs.\n\n  ddlsim calibrate measure [--out "
+        "FILE]\n"
         "  ddlsim calibrate fit ROWS... --gpu ID [-o OUT.yaml]\n"
-        "  ddlsim calibrate check PROFILE ROWS...\n\n`ddlsim calibrate fit --help` explains one\n"};
+        "  ddlsim calibrate check PROFILE ROWS...\n"
+        "  ddlsim calibrate job RUNS.csv --model X --node X ... [-o JOB.yaml]\n\n`ddlsim calibrate fit --help` "
+        "explains one\n"};
   }
   throw UsageError{fmt::format("unknown step '{}'", arguments.front().substr(0, 60)), std::string(kSteps)};
 }

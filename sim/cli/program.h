@@ -101,6 +101,7 @@ int import_chakra(const std::vector<std::string>& arguments);
 int import_log(const std::vector<std::string>& arguments);
 int import_launch(std::string_view name, const std::vector<std::string>& arguments);  // megatron, deepspeed, ...
 int run_calibrate(const std::vector<std::string>& arguments);
-int run_measure(const std::vector<std::string>& arguments);  // a step of `calibrate`
+int run_measure(const std::vector<std::string>& arguments);    // a step of `calibrate`
+int calibrate_job(const std::vector<std::string>& arguments);  // likewise
 
 }  // namespace ddlsim::cli

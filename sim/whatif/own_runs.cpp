@@ -18,6 +18,10 @@ namespace {
 /// Below it a difference is none.
 constexpr double kNoticed = 0.02;
 
+/// Links are not so much slower or faster than modelled.
+constexpr double kLeastShare = 0.2;
+constexpr double kMostShare = 5;
+
 /// Standard deviations in log time of what a step on several GPUs leaves open: the GPU's speed, and all else. Assumed.
 constexpr double kGpuSpread = 0.35;
 constexpr double kRestSpread = 0.1;
@@ -128,7 +132,10 @@ std::string sentence(const Asked& asked) {
   const bool across = scenario.cluster.nodes > 1;
   const auto share = across ? share_of_links(asked, &cost::Variation::network, &cost::Variation::transport)
                             : share_of_links(asked, &cost::Variation::nvlink, &cost::Variation::pcie);
-  if (!share) return text + ": more than any speed of the links explains";
+  if (!share || *share < kLeastShare || *share > kMostShare) {
+    return text + fmt::format(", which {} hardly explain{}: look at input, host and clocks",
+                              across ? "the network" : "the server's links", across ? "s" : "");
+  }
   return text + fmt::format(": as if {} {:.0f} % of {}", across ? "the network gave" : "the server's links gave",
                             100 * *share, across ? "its rate" : "theirs");
 }

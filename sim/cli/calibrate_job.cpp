@@ -1,0 +1,95 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "ddlsim/io/run_file.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
+#include "output.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+constexpr std::string_view kJobExamples = R"(
+The job's settings and its runs go into one scenario, which predict, what-if and plan take with -f; what was learnt goes
+to stderr. The flags are those of predict.
+
+Examples:
+  ddlsim calibrate job RUNS.csv --model resnet50 --node dgx1-v100 --network "25 Gb/s" -o job.yaml
+  ddlsim predict -f job.yaml --nodes 8)";
+
+/// As the setting `measured.steps` reads it.
+std::string in_words(const std::vector<io::RunRow>& runs) {
+  std::string text;
+  for (const io::RunRow& run : runs) {
+    text += fmt::format("{}{}x{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes,
+                        run.batch ? fmt::format("@{}", *run.batch) : "", to_text(run.step));
+  }
+  return text;
+}
+
+/// A value between quotes, as YAML reads it back.
+std::string in_quotes(const std::string& value) {
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + "\"";
+}
+
+}  // namespace
+
+int calibrate_job(const std::vector<std::string>& arguments) {
+  CLI::App app("Keep a job with its own measured runs.", "ddlsim calibrate job");
+  app.footer(std::string(kJobExamples));
+  ScenarioFlags flags;
+  std::string runs_file;
+  std::string out;
+  std::string data;
+  app.add_option("runs", runs_file, "measured runs (CSV: gpus, nodes, step, ...)")->required()->type_name("RUNS.csv");
+  app.add_option("-o,--out", out, "write the scenario here (standard output)")->type_name("JOB.yaml");
+  app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  flags.add_to(app);
+  parse(app, arguments);
+  const std::vector<whatif::Override> sets = flags.sets();
+  const auto catalog = open_catalog(data);
+  if (!catalog) return print(catalog.error());
+  auto settings = flags.base();
+  if (!settings) return print(settings.error());
+  settings->insert(settings->end(), sets.begin(), sets.end());
+  std::erase_if(*settings, [](const whatif::Override& s) { return s.path.starts_with("measured."); });
+  require_model_and_node(*settings, *catalog);
+  const auto runs = io::load_runs(runs_file);
+  if (!runs) return print(runs.error());
+  if (std::any_of(runs->begin(), runs->end(), [](const io::RunRow& run) { return run.passes.has_value(); })) {
+    return print(Error{ErrorCode::kUnsupported,
+                       "runs with passes of their own cannot be kept in a scenario",
+                       {runs_file, 1, 1},
+                       {"state global_batch, and leave the column out"},
+                       {}});
+  }
+  // As predict would read them: of another model, faster than the wire, ...
+  std::vector<whatif::Override> checked = *settings;
+  checked.push_back({"measured.runs", runs_file, {}});
+  const auto scenario = whatif::resolve(*catalog, checked);
+  if (!scenario) return print(scenario.error());
+  settings->push_back({"measured.steps", in_words(*runs), {}});
+  std::string text = fmt::format("# {} runs of {}\n", runs->size(), runs_file);
+  for (auto setting = settings->begin(); setting != settings->end(); ++setting) {
+    const bool later =
+        std::any_of(setting + 1, settings->end(), [&](const auto& s) { return s.path == setting->path; });
+    if (!later) text += fmt::format("{}: {}\n", setting->path, in_quotes(setting->value));
+  }
+  if (out.empty()) {
+    if (const int status = print(text); status != kDone) return status;
+  } else if (auto written = write_file(out, text); !written) {
+    return print(written.error());
+  }
+  for (const std::string& learnt : scenario->own_runs->learnt()) std::fputs((learnt + "\n").c_str(), stderr);
+  return kDone;
+}
+
+}  // namespace ddlsim::cli
