@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ddlsim/cost/nccl.h"
+#include "ddlsim/cost/price_memo.h"
 #include "ddlsim/cost/straggler.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/order.h"
@@ -287,6 +288,60 @@ class Pricing {
   bool same_rates_;
 };
 
+std::span<const workload::Layer> span_of(const plan::Chunk& chunk) {
+  return std::span(*chunk.layers).subspan(chunk.first, chunk.count);
+}
+
+/// Whether the first of its layers is the model's.
+bool has_input(const plan::RankClass& one) { return one.parts.empty() || one.parts.front().position == 0; }
+
+/// Times of lists of layers, by the job's profiles or its rates.
+class LayerPricing {
+ public:
+  LayerPricing(const plan::Job& job, const ReachedRates& rates, std::pair<double, double> assumed_interval)
+      : job_(job),
+        calibrated_(by_profiles(job)),
+        calibration_{.profiles = {},
+                     .gpu = job.cluster.node.gpu,
+                     .assumed = rates.device,
+                     .assumed_interval = assumed_interval} {
+    if (!calibrated_) return;
+    for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
+      calibration_.profiles.push_back(in_use(job, one));
+    }
+  }
+
+  [[nodiscard]] bool calibrated() const { return calibrated_; }
+
+  [[nodiscard]] CalibratedTimes times(std::span<const workload::Layer> layers, DataSize updated, bool input) const {
+    const auto batch = static_cast<double>(job_.batch);
+    if (calibrated_) return calibrated_times(layers, calibration_, batch, job_.precision, updated, input);
+    const DataSize activation = activation_size(job_.precision);
+    const DeviceRates& device = calibration_.assumed;
+    CalibratedTimes times;
+    for (const workload::Layer& layer : layers) {
+      times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device),
+                              layer_time(layer, Pass::kBackward, batch, activation, device)});
+    }
+    times.update = updated / device.memory;
+    return times;
+  }
+
+ private:
+  const plan::Job& job_;
+  bool calibrated_;
+  Calibration calibration_;
+};
+
+/// Layers as their classes run them.
+void lay_out(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates, LayerPrices& prices) {
+  const Variation as_it_is;
+  const Pricing pricing(job, plan, prices, as_it_is);
+  std::vector<PricedClass> classes;
+  for (std::size_t c = 0; c < plan.classes.size(); ++c) classes.push_back(pricing.laid_out(c, rates, 1));
+  prices.classes = std::move(classes);
+}
+
 }  // namespace
 
 bool by_profiles(const plan::Job& job) {
@@ -336,16 +391,9 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
                                    std::pair<double, double> assumed_interval) {
   const auto rates = reached_rates(job);
   if (!rates) return tl::unexpected<Error>(rates.error());
-  const auto batch = static_cast<double>(job.batch);
+  const LayerPricing pricing(job, *rates, assumed_interval);
   LayerPrices prices;
-  Calibration calibration{
-      .profiles = {}, .gpu = job.cluster.node.gpu, .assumed = rates->device, .assumed_interval = assumed_interval};
-  if (by_profiles(job)) {
-    for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
-      calibration.profiles.push_back(in_use(job, one));
-    }
-    prices.calibrated.emplace();
-  }
+  if (pricing.calibrated()) prices.calibrated.emplace();
   const plan::Chunk* known = nullptr;  // GPUs of two speeds run the same layers
   for (const plan::RankClass& one : plan.classes) {
     const bool again = known != nullptr && known->layers == one.chunk.layers && known->first == one.chunk.first;
@@ -356,32 +404,38 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
     }
     known = &one.chunk;
     prices.first.push_back(prices.layers.size());
-    const auto layers = std::span(*one.chunk.layers).subspan(one.chunk.first, one.chunk.count);
-    if (prices.calibrated) {
-      const bool input = one.parts.empty() || one.parts.front().position == 0;
-      CalibratedTimes times = calibrated_times(layers, calibration, batch, job.precision, one.updated, input);
-      prices.layers.insert(prices.layers.end(), times.layers.begin(), times.layers.end());
-      prices.update.push_back(times.update);
-      prices.calibrated->low += times.low;
-      prices.calibrated->high += times.high;
-      prices.calibrated->measured += times.measured;
-      prices.calibrated->extrapolated += times.extrapolated;
-      prices.calibrated->assumed += times.assumed;
-      prices.calibrated->executed += times.executed;
-      continue;
-    }
-    const DataSize activation = activation_size(job.precision);
-    for (const workload::Layer& layer : layers) {
-      prices.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, rates->device),
-                               layer_time(layer, Pass::kBackward, batch, activation, rates->device)});
-    }
-    prices.update.push_back(one.updated / rates->device.memory);
+    CalibratedTimes times = pricing.times(span_of(one.chunk), one.updated, has_input(one));
+    prices.layers.insert(prices.layers.end(), times.layers.begin(), times.layers.end());
+    prices.update.push_back(times.update);
+    if (!prices.calibrated) continue;
+    prices.calibrated->low += times.low;
+    prices.calibrated->high += times.high;
+    prices.calibrated->measured += times.measured;
+    prices.calibrated->extrapolated += times.extrapolated;
+    prices.calibrated->assumed += times.assumed;
+    prices.calibrated->executed += times.executed;
   }
-  const Variation as_it_is;
-  const Pricing pricing(job, plan, prices, as_it_is);
-  std::vector<PricedClass> classes;
-  for (std::size_t c = 0; c < plan.classes.size(); ++c) classes.push_back(pricing.laid_out(c, *rates, 1));
-  prices.classes = std::move(classes);
+  lay_out(job, plan, *rates, prices);
+  return prices;
+}
+
+Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& plan, PriceMemo& memo) {
+  const auto rates = reached_rates(job);
+  if (!rates) return tl::unexpected<Error>(rates.error());
+  const LayerPricing pricing(job, *rates, {1, 1});
+  LayerPrices prices;
+  if (pricing.calibrated()) prices.calibrated.emplace();
+  for (const plan::RankClass& one : plan.classes) {
+    // The whole list at once: stages that are cut elsewhere share it.
+    const bool input = one.chunk.first > 0 || has_input(one);
+    const auto [found, added] = memo.layers.try_emplace({one.chunk.layers.get(), job.batch, input});
+    if (added) found->second = pricing.times(*one.chunk.layers, {}, input).layers;
+    prices.first.push_back(prices.layers.size());
+    const auto first = found->second.begin() + static_cast<std::ptrdiff_t>(one.chunk.first);
+    prices.layers.insert(prices.layers.end(), first, first + static_cast<std::ptrdiff_t>(one.chunk.count));
+    prices.update.push_back(pricing.times({}, one.updated, false).update);
+  }
+  lay_out(job, plan, *rates, prices);
   return prices;
 }
 

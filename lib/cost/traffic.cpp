@@ -21,16 +21,37 @@ class Traffic {
   Traffic(const plan::Job& job, const PricedStep& step) : job_(job), step_(step), plan_(*step.plan) {}
 
   std::vector<answer::LinkTraffic> rows() {
+    std::vector<answer::LinkTraffic> busiest;
+    for (std::size_t c = 0; c < plan_.classes.size(); ++c) {
+      rows_.clear();
+      add_class(c);
+      for (answer::LinkTraffic& row : rows_) {
+        const auto known = std::find_if(busiest.begin(), busiest.end(),
+                                        [&](const answer::LinkTraffic& other) { return other.link == row.link; });
+        if (known == busiest.end()) {
+          busiest.push_back(std::move(row));
+        } else if (row.time > known->time) {
+          *known = std::move(row);
+        }
+      }
+    }
+    return busiest;
+  }
+
+ private:
+  /// What the ranks of a class send: of a pipeline's, one stage.
+  void add_class(std::size_t c) {
     const auto passes = static_cast<double>(plan::passes_of(plan::pipeline_of(plan_)));
     DataSize over_host = plan_.input * (passes * step_.rates.on_one_uplink);
     if (step_.servers) {
       over_host += step_.pulled * step_.rates.on_one_uplink;
       if (!step_.servers->local) add_servers();
     } else {
-      for (std::size_t g = 0; g < plan_.groups.size(); ++g) add_group(g);
+      for (std::size_t g = 0; g < plan_.groups.size(); ++g) add_group(g, c);
     }
     DataSize from_gpu;
     for (const plan::Row& row : plan_.rows) {
+      if (row.rank_class != c) continue;
       const double times = static_cast<double>(row.count) * (row.every_pass ? passes : 1.0);
       const double gpus = row.alone ? 1.0 : step_.rates.on_one_uplink;
       if (row.kind == plan::RowKind::kCopy) from_gpu += row.size * (times * gpus);
@@ -38,10 +59,8 @@ class Traffic {
     }
     over_host = max(over_host, from_gpu);
     add("pcie host", over_host, step_.rates.host_link);
-    return std::move(rows_);
   }
 
- private:
   /// Groups along several axes share a kind of link: one row for all of them.
   void add(std::string_view link, DataSize bytes, Bandwidth rate) {
     if (bytes <= DataSize::zero()) return;
@@ -55,12 +74,12 @@ class Traffic {
     known->time += bytes / rate;
   }
 
-  void add_group(std::size_t g) {
+  void add_group(std::size_t g, std::size_t c) {
     const auto& model = step_.groups[g];
     if (!model) return;
     WireBytes sent;
     for (const plan::Row& row : plan_.rows) {
-      if (row.kind != plan::RowKind::kCollective || row.group != g) continue;
+      if (row.kind != plan::RowKind::kCollective || row.group != g || row.rank_class != c) continue;
       const double times = static_cast<double>(row.count) *
                            (row.every_pass ? static_cast<double>(plan::passes_of(plan::pipeline_of(plan_))) : 1.0);
       const WireBytes once = model->cost(row.op, buffer_of(row, model->communicator().gpus)).wire;

@@ -350,9 +350,7 @@ class MegatronReader {
       out_.set("parallel.offload_activations", "yes", "--cpu-offloading", in_.find("cpu-offloading")->where);
     }
     if (zero > 0 && zero < 3 && in_.flag("overlap-param-gather")) {
-      out_.leave_out("--overlap-param-gather",
-                     "when updated weights are gathered follows from parallel.zero and overlap",
-                     in_.find("overlap-param-gather")->where);
+      out_.set("parallel.overlap_gather", "yes", "--overlap-param-gather", in_.find("overlap-param-gather")->where);
     }
   }
 

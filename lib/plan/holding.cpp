@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "memo.h"
 #include "splits.h"
 
 namespace ddlsim::plan {
@@ -109,14 +110,6 @@ std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::siz
   return starts;
 }
 
-/// Activations of one micro-batch by layer, as recomputation leaves them.
-struct Plainly {
-  std::vector<DataSize> kept;       // until backward
-  std::vector<DataSize> again;      // besides, while the layer's backward runs
-  std::vector<DataSize> loss;       // of the layer
-  std::vector<DataSize> gradients;  // of its input and output
-};
-
 Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vector<workload::Block>& blocks) {
   const ActivationCut cut{.tensor = job.parallel.tensor,
                           .context = job.parallel.context,
@@ -151,6 +144,31 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vect
     }
   }
   return plain;
+}
+
+const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model, Memo& memo) {
+  const auto [found, added] = memo.blocks.try_emplace(model.get());
+  if (added) {
+    found->second.blocks = workload::blocks_of(model->layers);
+    found->second.starts = starts_of(found->second.blocks, model->layers.size());
+  }
+  return found->second;
+}
+
+const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
+  const KeptKey key{.model = plan.model.get(),
+                    .tensor = job.parallel.tensor,
+                    .context = job.parallel.context,
+                    .sequence = job.parallel.sequence,
+                    .batch = job.batch,
+                    .precision = job.precision,
+                    .recompute = job.parallel.recompute,
+                    .recompute_every = job.parallel.recompute_every};
+  auto found = memo.kept.find(key);
+  if (found == memo.kept.end()) {
+    found = memo.kept.emplace(key, with_recomputation(job, plan, blocks_in(plan.model, memo).blocks)).first;
+  }
+  return found->second;
 }
 
 /// Adds what a part's activations come to, when they and what its layers work with are most.
@@ -248,16 +266,17 @@ DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
 
 }  // namespace
 
-void add_memory(const Job& job, StepPlan& plan) {
+void add_memory(const Job& job, StepPlan& plan, Memo& memo) {
   const bool split = splits_model(job.parallel);
   const bool attends = std::any_of(plan.model->layers.begin(), plan.model->layers.end(), [](const auto& layer) {
     return layer.op && (std::holds_alternative<workload::Attention>(*layer.op) ||
                         std::holds_alternative<workload::GroupedAttention>(*layer.op));
   });
   const bool walked = split || attends;
-  const auto blocks = walked ? workload::blocks_of(plan.model->layers) : std::vector<workload::Block>{};
-  const std::vector<bool> starts = starts_of(blocks, plan.model->layers.size());
-  const Plainly plain = walked ? with_recomputation(job, plan, blocks) : Plainly{};
+  static const std::vector<bool> no_starts;
+  static const Plainly nothing;
+  const std::vector<bool>& starts = walked ? blocks_in(plan.model, memo).starts : no_starts;
+  const Plainly& plain = walked ? kept_by(job, plan, memo) : nothing;
   for (RankClass& one : plan.classes) {
     if (split) {
       one.memory = memory_of_class(job, plan, one, starts, plain);

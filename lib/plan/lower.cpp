@@ -4,7 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/messages.h"
+#include "memo.h"
 #include "splits.h"
 
 namespace ddlsim::plan {
@@ -12,8 +14,8 @@ namespace {
 
 /// A stage of layers each, or kinds of GPUs with all of them.
 Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vector<workload::Layer>>& layers,
-                           StepPlan& plan) {
-  if (job.parallel.pipeline > 1) return add_stages(job, layers, plan);
+                           StepPlan& plan, Memo& memo) {
+  if (job.parallel.pipeline > 1) return add_stages(job, layers, plan, memo);
   const std::int64_t gpus = job.cluster.gpus();
   const std::size_t count = layers->size();
   const std::int64_t slow = job.straggler > 1 ? std::min(job.stragglers.get(), gpus) : 0;
@@ -130,6 +132,53 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan) {
   }
 }
 
+/// The model as its kernels run, and the job's own, for as long as the memo lives.
+Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& memo) {
+  auto& [given, run] = memo.models[{job.model.get(), job.fusion.pointwise, job.fusion.attention}];
+  if (given == nullptr) {
+    auto made = model_as_run(job);
+    if (!made) return made;
+    given = job.model;
+    run = std::move(*made);
+  }
+  return run;
+}
+
+/// Without `rows` who has which layers and what they hold: all that can be refused.
+Expected<StepPlan> lowered(const Job& job, Memo& memo, bool rows) {
+  if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
+  if (totals_only(job.strategy)) {
+    return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
+                {"use fidelity aggregate"});
+  }
+  auto model = model_in(job, memo);
+  if (!model) return tl::unexpected<Error>(model.error());
+  StepPlan plan;
+  plan.model = std::move(*model);
+  if (!plan.model->has_layers()) {
+    return fail(ErrorCode::kUnsupported,
+                plan.model->id + " is known by the features of a whole step: it has no layers");
+  }
+  plan.micro_batches = job.strategy.accumulation;
+  plan.schedule = job.parallel.schedule;
+  plan.folds = !splits_model(job.parallel);
+  plan.input =
+      plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
+  if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
+  if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
+  auto split = split_model(job, plan, memo);
+  if (!split) return tl::unexpected<Error>(split.error());
+  if (auto classed = add_classes(job, split->layers, plan, memo); !classed) {
+    return tl::unexpected<Error>(classed.error());
+  }
+  if (rows) {
+    split->rows = rows_sent(job, plan, *split);
+    add_rows(job, *split, plan);
+  }
+  add_memory(job, plan, memo);
+  return plan;
+}
+
 }  // namespace
 
 bool splits_model(const Parallel& parallel) {
@@ -146,33 +195,18 @@ Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
 }
 
 Expected<StepPlan> lower(const Job& job) {
-  if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
-  if (totals_only(job.strategy)) {
-    return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
-                {"use fidelity aggregate"});
-  }
-  auto model = model_as_run(job);
-  if (!model) return tl::unexpected<Error>(model.error());
-  StepPlan plan;
-  plan.model = std::move(*model);
-  if (!plan.model->has_layers()) {
-    return fail(ErrorCode::kUnsupported,
-                plan.model->id + " is known by the features of a whole step: it has no layers");
-  }
-  plan.micro_batches = job.strategy.accumulation;
-  plan.schedule = job.parallel.schedule;
-  plan.folds = !splits_model(job.parallel);
-  plan.input =
-      plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
-  if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
-  if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
-  const auto split = split_model(job, plan);
-  if (!split) return tl::unexpected<Error>(split.error());
-  if (auto classed = add_classes(job, split->layers, plan); !classed) return tl::unexpected<Error>(classed.error());
-  add_rows(job, *split, plan);
-  add_memory(job, plan);
-  return plan;
+  Memo memo;
+  return lowered(job, memo, true);
 }
+
+Lowerer::Lowerer() : memo_(std::make_unique<Memo>()) {}
+Lowerer::~Lowerer() = default;
+Lowerer::Lowerer(Lowerer&&) noexcept = default;
+Lowerer& Lowerer::operator=(Lowerer&&) noexcept = default;
+
+Expected<StepPlan> Lowerer::lower(const Job& job) { return lowered(job, *memo_, true); }
+
+Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, false); }
 
 StrategyKind default_strategy(const workload::Model& model) {
   using workload::Architecture;

@@ -7,6 +7,7 @@
 #include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/passes.h"
 #include "ddlsim/workload/shard.h"
+#include "memo.h"
 #include "splits.h"
 
 namespace ddlsim::plan {
@@ -43,9 +44,14 @@ double weight_of(const workload::Layer& layer, bool forward) {
   return static_cast<double>(forward ? layer.forward_elements : layer.backward_elements);
 }
 
+bool needs_blocks(const Parallel& parallel) {
+  return parallel.zero >= 3 || parallel.offload_activations || parallel.recompute == Recompute::kFull;
+}
+
+/// Of any batch, and whatever ranks stand where.
 class Splitting {
  public:
-  Splitting(const Job& job, const StepPlan& plan) : job_(job), plan_(plan) {}
+  Splitting(const Job& job, std::shared_ptr<const workload::Model> model) : job_(job), model_(std::move(model)) {}
 
   Expected<SplitModel> run() {
     const Parallel& parallel = job_.parallel;
@@ -53,10 +59,8 @@ class Splitting {
     const bool shares = cut.tensor > 1 || cut.context > 1 || cut.expert > 1 || cut.expert_load != 1;
     const bool copies = parallel.pipeline > 1 && has_tied();
     const bool changes = shares || copies || parallel.lora_rank > 0;
-    split_.layers = chunk_of(plan_.model).layers;
-    if (job_.parallel.zero >= 3 || parallel.offload_activations || parallel.recompute == Recompute::kFull) {
-      split_.blocks = workload::blocks_of(job_.model->layers);
-    }
+    split_.layers = chunk_of(model_).layers;
+    if (needs_blocks(parallel)) split_.blocks = workload::blocks_of(job_.model->layers);
     std::vector<workload::Layer> layers;
     if (shares) {
       if (auto done = share(cut, layers); !done) return tl::unexpected<Error>(done.error());
@@ -76,6 +80,7 @@ class Splitting {
       if (auto done = recompute(layers); !done) return tl::unexpected<Error>(done.error());
     }
     if (!layers.empty()) split_.layers = std::make_shared<const std::vector<workload::Layer>>(std::move(layers));
+    split_.sent = std::make_shared<const std::vector<SentRow>>(std::move(sent_));
     return std::move(split_);
   }
 
@@ -116,26 +121,19 @@ class Splitting {
 
   /// What ranks send around layer `i` of `count`.
   void add(const workload::Sent& sent, std::size_t i, std::size_t count) {
-    const auto group = group_of(plan_, role_of(sent.among));
-    if (!group || sent.elements == 0) return;
-    const DataSize element = sent.fp32 ? bytes(4) : activation_size(job_.precision);
-    const bool shares = sent.op == CollectiveOp::kAllGather || sent.op == CollectiveOp::kReduceScatter ||
-                        sent.op == CollectiveOp::kAllToAll;
-    const double ranks = shares ? static_cast<double>(plan_.groups[*group].ranks) : 1.0;
+    if (sent.elements == 0) return;
     const Point at{sent.forward ? Moment::kForward : Moment::kBackward, i};
     Point ready = at;
     if (sent.before && sent.forward && i > 0) ready.layer = i - 1;
     if (sent.before && !sent.forward && i + 1 < count) ready.layer = i + 1;
-    split_.rows.push_back(
-        {.op = sent.op,
-         .size = element * (static_cast<double>(sent.elements) * static_cast<double>(job_.batch) / ranks),
-         .count = sent.count,
-         .ready = ready,
-         .needed = at,
-         .in_the_way = true,
-         .beside = sent.beside,
-         .group = *group,
-         .every_pass = true});
+    sent_.push_back({.role = role_of(sent.among),
+                     .op = sent.op,
+                     .elements = sent.elements,
+                     .fp32 = sent.fp32,
+                     .count = sent.count,
+                     .ready = ready,
+                     .needed = at,
+                     .beside = sent.beside});
   }
 
   Expected<void> recompute(std::vector<workload::Layer>& layers) {
@@ -172,30 +170,75 @@ class Splitting {
     const double backward = weight_of(layer, false);
     workload::recompute(layer);
     const double both = std::max(forward + backward, 1.0);
-    const std::size_t rows = split_.rows.size();
+    const std::size_t rows = sent_.size();
     for (std::size_t r = 0; r < rows; ++r) {
-      Row& row = split_.rows[r];
+      SentRow& row = sent_[r];
       if (row.needed.layer != i) continue;
       if (row.needed.at == Moment::kBackward) {
         row.beside *= backward / both;
         continue;
       }
-      Row again = row;
+      SentRow again = row;
       again.ready = again.needed = {Moment::kBackward, i};
       again.beside *= forward / both;
-      split_.rows.push_back(again);
+      sent_.push_back(again);
     }
   }
 
   const Job& job_;
-  const StepPlan& plan_;
+  std::shared_ptr<const workload::Model> model_;  // as it runs
   SplitModel split_;
+  std::vector<SentRow> sent_;
   std::vector<bool> closed_;  // layers whose output is sent
 };
 
 }  // namespace
 
-Expected<SplitModel> split_model(const Job& job, const StepPlan& plan) { return Splitting(job, plan).run(); }
+Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& memo) {
+  const Parallel& parallel = job.parallel;
+  const workload::Cut cut = cut_of(job);
+  const CutKey key{.model = job.model.get(),
+                   .fuses_pointwise = job.fusion.pointwise,
+                   .fuses_attention = job.fusion.attention,
+                   .tensor = cut.tensor,
+                   .context = cut.context,
+                   .expert = cut.expert,
+                   .expert_load = cut.expert_load,
+                   .context_by = parallel.context_by,
+                   .sequence = cut.sequence,
+                   .overlap = cut.overlap,
+                   .copies = parallel.pipeline > 1,
+                   .blocks = needs_blocks(parallel),
+                   .recompute = parallel.recompute,
+                   .recompute_every = parallel.recompute_every,
+                   .lora_rank = parallel.lora_rank};
+  auto found = memo.cuts.find(key);
+  if (found == memo.cuts.end()) found = memo.cuts.emplace(key, Splitting(job, plan.model).run()).first;
+  return found->second;
+}
+
+std::vector<Row> rows_sent(const Job& job, const StepPlan& plan, const SplitModel& split) {
+  std::vector<Row> rows;
+  rows.reserve(split.sent->size());
+  for (const SentRow& sent : *split.sent) {
+    const auto group = group_of(plan, sent.role);
+    if (!group) continue;
+    const DataSize element = sent.fp32 ? bytes(4) : activation_size(job.precision);
+    const bool shares = sent.op == CollectiveOp::kAllGather || sent.op == CollectiveOp::kReduceScatter ||
+                        sent.op == CollectiveOp::kAllToAll;
+    const double ranks = shares ? static_cast<double>(plan.groups[*group].ranks) : 1.0;
+    rows.push_back({.op = sent.op,
+                    .size = element * (static_cast<double>(sent.elements) * static_cast<double>(job.batch) / ranks),
+                    .count = sent.count,
+                    .ready = sent.ready,
+                    .needed = sent.needed,
+                    .in_the_way = true,
+                    .beside = sent.beside,
+                    .group = *group,
+                    .every_pass = true});
+  }
+  return rows;
+}
 
 std::vector<Row> rows_of_tied(const StepPlan& plan) {
   // Where a V ends, or DualPipe's other direction, table and head are on one rank.

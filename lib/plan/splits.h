@@ -28,11 +28,26 @@ namespace ddlsim::plan {
 /// How many ranks share the states of what all replicas have (zero); of experts, of their fewer replicas.
 [[nodiscard]] std::int64_t sharing_ranks(const StepPlan& plan, bool experts);
 
+struct Memo;
+
+/// What ranks send around a layer, of any batch.
+struct SentRow {
+  GroupRole role = GroupRole::kTensor;
+  primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
+  std::int64_t elements = 0;  // per sample
+  bool fp32 = false;
+  std::int64_t count = 1;
+  Point ready{};
+  Point needed{};
+  double beside = 0;
+};
+
 /// Layers as one rank has them, alike in number and order to the model's, and the rows around them. A row belongs to
 /// the class that has the layer of `needed`.
 struct SplitModel {
   std::shared_ptr<const std::vector<workload::Layer>> layers;
-  std::vector<Row> rows;
+  std::shared_ptr<const std::vector<SentRow>> sent;
+  std::vector<Row> rows;  // of what is sent, for a batch
   std::vector<workload::Block> blocks;
   std::vector<bool> experts;     // layers whose weights are some experts'; empty: none
   std::vector<bool> on_rows;     // layers whose weights see a part of the rows; empty: none
@@ -42,7 +57,10 @@ struct SplitModel {
     return layer < which.size() && which[layer];
   }
 };
-[[nodiscard]] Expected<SplitModel> split_model(const Job& job, const StepPlan& plan);
+[[nodiscard]] Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& memo);
+
+/// The rows of what is sent.
+[[nodiscard]] std::vector<Row> rows_sent(const Job& job, const StepPlan& plan, const SplitModel& split);
 
 /// Servers and exchange of gradients that the strategy has, of a job of several data-parallel ranks.
 void exchange_by(const Job& job, StepPlan& plan);
@@ -98,12 +116,12 @@ struct PartChunk {
 /// A class for every rank of the pipeline.
 [[nodiscard]] Expected<void> add_stages(const Job& job,
                                         const std::shared_ptr<const std::vector<workload::Layer>>& layers,
-                                        StepPlan& plan);
+                                        StepPlan& plan, Memo& memo);
 
 /// What crosses from each part to the next, and back.
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
 
 /// What the ranks of every class hold (plan/memory.h).
-void add_memory(const Job& job, StepPlan& plan);
+void add_memory(const Job& job, StepPlan& plan, Memo& memo);
 
 }  // namespace ddlsim::plan

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ddlsim/plan/order.h"
+#include "memo.h"
 #include "splits.h"
 
 namespace ddlsim::plan {
@@ -16,7 +17,6 @@ namespace {
 
 using primitives::CollectiveOp;
 using workload::Layer;
-using Layers = std::vector<Layer>;
 using Starts = std::vector<std::size_t>;
 
 /// Where a model's blocks begin (workload/blocks.h); what stands between bodies goes with the one before it.
@@ -129,7 +129,7 @@ Starts by_work(const Layers& layers, std::size_t parts, double batch) {
 }
 
 /// The layers of several parts one after the other: themselves where they already follow each other.
-Chunk joined(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts) {
+Chunk joined(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts, Memo& memo) {
   Chunk chunk{layers, parts.front().layer, 0};
   bool follow = true;
   for (Part& part : parts) {
@@ -138,13 +138,19 @@ Chunk joined(const std::shared_ptr<const Layers>& layers, std::vector<Part>& par
     chunk.count += part.count;
   }
   if (follow) return chunk;
-  auto copy = std::make_shared<Layers>();
-  copy->reserve(chunk.count);
-  for (const Part& part : parts) {
-    const auto first = layers->begin() + static_cast<std::ptrdiff_t>(part.layer);
-    copy->insert(copy->end(), first, first + static_cast<std::ptrdiff_t>(part.count));
+  std::vector<std::size_t> which;
+  for (const Part& part : parts) which.insert(which.end(), {part.layer, part.count});
+  auto& known = memo.joined[{layers.get(), std::move(which)}];
+  if (known == nullptr) {
+    auto copy = std::make_shared<Layers>();
+    copy->reserve(chunk.count);
+    for (const Part& part : parts) {
+      const auto first = layers->begin() + static_cast<std::ptrdiff_t>(part.layer);
+      copy->insert(copy->end(), first, first + static_cast<std::ptrdiff_t>(part.count));
+    }
+    known = std::move(copy);
   }
-  chunk.layers = std::move(copy);
+  chunk.layers = known;
   chunk.first = 0;
   return chunk;
 }
@@ -190,10 +196,15 @@ Expected<Starts> stage_starts(const Job& job, const Layers& layers) {
   return starts;
 }
 
-Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, StepPlan& plan) {
+Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, StepPlan& plan, Memo& memo) {
   const Pipeline pipeline = pipeline_of(job);
-  const auto starts = stage_starts(job, *layers);
-  if (!starts) return tl::unexpected<Error>(starts.error());
+  auto starts = memo.starts.find({layers.get(), positions_of(pipeline), job.batch});
+  if (starts == memo.starts.end()) {
+    auto made = stage_starts(job, *layers);
+    if (!made) return tl::unexpected<Error>(made.error());
+    starts = memo.starts.insert_or_assign({layers.get(), positions_of(pipeline), job.batch}, std::move(*made)).first;
+  }
+  const Starts& first = starts->second;
   plan.virtual_stages = pipeline.virtual_stages;
   for (std::size_t s = 0; s < static_cast<std::size_t>(pipeline.stages); ++s) {
     RankClass one;
@@ -202,10 +213,10 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
     one.stage = static_cast<std::int64_t>(s);
     for (std::size_t part = 0; part < static_cast<std::size_t>(parts_of(pipeline)); ++part) {
       const std::size_t q = position_of(pipeline, {s, part});
-      const std::size_t end = q + 1 < starts->size() ? (*starts)[q + 1] : layers->size();
-      one.parts.push_back({.count = end - (*starts)[q], .position = q, .layer = (*starts)[q]});
+      const std::size_t end = q + 1 < first.size() ? first[q + 1] : layers->size();
+      one.parts.push_back({.count = end - first[q], .position = q, .layer = first[q]});
     }
-    one.chunk = joined(layers, one.parts);
+    one.chunk = joined(layers, one.parts, memo);
     std::vector<double> kept;
     for (const Part& part : one.parts) kept.push_back(kept_of(one.chunk, part));
     const auto most = in_flight(pipeline, s, kept);

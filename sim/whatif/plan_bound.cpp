@@ -7,6 +7,7 @@
 
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/step/schedule.h"
 #include "ddlsim/whatif/predict.h"
 
 namespace ddlsim::whatif {
@@ -19,10 +20,10 @@ using plan::PipelineSchedule;
 constexpr double kRounding = 1 - 1e-9;
 
 /// `times`: of the layers of all classes.
-Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan,
+Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, PlanTools& tools,
                                   std::vector<cost::LayerTimes>* times = nullptr) {
   auto lowered = std::make_shared<const plan::StepPlan>(std::move(plan));
-  const auto layers = cost::price_layers(job, *lowered, {kInterval90Low, kInterval90High});
+  const auto layers = cost::price_layers(job, *lowered, tools.prices);
   if (!layers) return tl::unexpected<Error>(layers.error());
   if (times != nullptr) *times = layers->layers;
   return cost::price(job, lowered, *layers);
@@ -176,8 +177,19 @@ LayerSums layer_sums(const cost::PricedStep& step, std::size_t rank_class) {
 
 }  // namespace
 
-PlanBounds::PlanBounds(const PlanSpace& space)
+Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools) {
+  const auto layers = cost::price_layers(job, *plan, tools.prices);
+  if (!layers) return tl::unexpected<Error>(layers.error());
+  const auto step = cost::price(job, std::move(plan), *layers);
+  if (!step) return tl::unexpected<Error>(step.error());
+  const auto line = step::schedule(*step, answer::Detail::kTime);
+  if (!line) return tl::unexpected<Error>(line.error());
+  return line->step;
+}
+
+PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
     : space_(space),
+      tools_(tools),
       short_(short_model_of(space.base())),
       shapes_(space.shapes().size()),
       held_(space.shapes().size()) {}
@@ -197,16 +209,16 @@ const PlanShape* PlanBounds::shape(std::size_t index) {
   return *known ? &**known : nullptr;
 }
 
-std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
+std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
   const Scenario job = short_job(key);
-  auto plan = plan::lower(job);
+  auto plan = tools_.lowerer.lower(job);
   if (!plan) return std::nullopt;
   // Gradients and states are no matter of a shape.
   std::erase_if(plan->rows, [](const plan::Row& row) {
     return !row.every_pass || !row.in_the_way || row.rank_class != row.needed_by;
   });
   std::vector<cost::LayerTimes> times;
-  const auto step = priced(job, std::move(*plan), &times);
+  const auto step = priced(job, std::move(*plan), tools_, &times);
   if (!step) return std::nullopt;
   LayerSums all(0);
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
@@ -240,16 +252,16 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) const {
 }
 
 /// What blocks add to what a rank holds is alike: of the short model, and so many times what one block more adds.
-std::optional<plan::MemoryFootprint> PlanBounds::make_held(const ShapeKey& key) const {
+std::optional<plan::MemoryFootprint> PlanBounds::make_held(const ShapeKey& key) {
   Scenario job = short_job(key);
-  const auto plan = plan::lower(job);
+  const auto plan = tools_.lowerer.outline(job);
   if (!plan) return std::nullopt;
   const plan::MemoryFootprint base = plan->classes.front().memory;
   plan::MemoryFootprint held = base;
   if (!short_ || key.stages != 1) return held;
   for (const auto& [model, times] : short_->longer) {
     job.model = model;
-    const auto longer = plan::lower(job);
+    const auto longer = tools_.lowerer.outline(job);
     if (!longer) return std::nullopt;
     const plan::MemoryFootprint& more = longer->classes.front().memory;
     const double blocks = times;
@@ -267,7 +279,7 @@ const std::vector<PlanBounds::Place>& PlanBounds::places_of(const Split& split) 
   static const std::vector<Place> none;
   auto [found, added] = places_.try_emplace(stages_of(split));
   if (!added) return found->second;
-  const auto plan = plan::lower(space_.with(split));
+  const auto plan = tools_.lowerer.outline(space_.with(split));
   if (!plan) {
     // Another plan with those stages may be legal.
     places_.erase(found);
@@ -387,17 +399,17 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   return (bound + *std::min_element(kernels.begin(), kernels.end()) * shape.waiting) * kRounding;
 }
 
-PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) const {
+PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
   Exchange exchange;
   const Scenario job = space_.with(split);
-  auto plan = plan::lower(job);
+  auto plan = tools_.lowerer.lower(job);
   if (!plan || !plain_exchange(space_.base()) || plan->servers) return {.bounds = false, .stages = {}};
   // What stands in the way of kernels is the shape's, what crosses stages the schedule's.
   std::erase_if(plan->rows, [](const plan::Row& row) {
     return row.rank_class != row.needed_by || (row.every_pass && row.in_the_way) || row.beside != 0;
   });
   for (plan::RankClass& one : plan->classes) one.chunk.count = 0;
-  const auto step = priced(job, std::move(*plan));
+  const auto step = priced(job, std::move(*plan), tools_);
   if (!step) return {.bounds = false, .stages = {}};
   const std::vector<plan::Row>& rows = step->plan->rows;
   exchange.stages.resize(step->plan->classes.size());

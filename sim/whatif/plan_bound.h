@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/cost/price_memo.h"
+#include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
@@ -17,6 +19,15 @@
 #include "plan_space.h"
 
 namespace ddlsim::whatif {
+
+/// What a search works out once for all plans that share it.
+struct PlanTools {
+  plan::Lowerer lowerer;  // first: prices are named by its lists
+  cost::PriceMemo prices;
+};
+
+/// The step of a lowered job.
+[[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools);
 
 /// One pass of a whole model, cut for its ranks but in one stage: sums over the layers before each.
 struct PlanShape {
@@ -51,7 +62,7 @@ struct ShortModel {
 
 class PlanBounds {
  public:
-  explicit PlanBounds(const PlanSpace& space);
+  PlanBounds(const PlanSpace& space, PlanTools& tools);
 
   // `index` is that of the shape.
   /// Of every plan with that shape and so many stages and passes. Infinite where the lowering refuses the shape.
@@ -86,9 +97,9 @@ class PlanBounds {
   };
 
   const PlanShape* shape(std::size_t index);
-  [[nodiscard]] std::optional<PlanShape> make_shape(const ShapeKey& key) const;
-  [[nodiscard]] std::optional<plan::MemoryFootprint> make_held(const ShapeKey& key) const;
-  [[nodiscard]] Exchange make_exchange(const Split& split) const;
+  [[nodiscard]] std::optional<PlanShape> make_shape(const ShapeKey& key);
+  [[nodiscard]] std::optional<plan::MemoryFootprint> make_held(const ShapeKey& key);
+  [[nodiscard]] Exchange make_exchange(const Split& split);
   /// The job of a shape, of the short model where it stands for the whole.
   [[nodiscard]] Scenario short_job(const ShapeKey& key) const;
   const std::vector<Place>& places_of(const Split& split);
@@ -98,6 +109,7 @@ class PlanBounds {
   Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange);
 
   const PlanSpace& space_;
+  PlanTools& tools_;
   std::optional<ShortModel> short_;
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
   /// With all states, one micro-batch in flight; nothing: refused.

@@ -126,7 +126,8 @@ std::string what_is_missing(const Scenario& job, const plan::StepPlan& plan, Dat
 
 /// The plan that holds least, by the ledger of the lowering; nothing where none is legal, or in time.
 std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, const Clock& clock, Time deadline) {
-  PlanBounds bounds(space);
+  PlanTools tools;
+  PlanBounds bounds(space, tools);
   std::vector<std::pair<DataSize, PlanId>> order;
   for (std::uint32_t f = 0; f < space.families().size() && clock() < deadline; ++f) {
     const PlanFamily& family = space.families()[f];
@@ -142,7 +143,7 @@ std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, con
     if (clock() >= deadline || (least && (bound >= least->memory || least->memory <= enough))) break;
     if (enough > DataSize::zero() && bound > enough) break;
     const Scenario job = space.with(space.split(id));
-    const auto plan = plan::lower(job);
+    const auto plan = tools.lowerer.outline(job);
     if (!plan) continue;
     const DataSize memory = fullest(job, *plan).all;
     if (!least || memory < least->memory) least = {.id = id, .bound = {}, .memory = memory, .exact = true};
@@ -154,7 +155,8 @@ std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, con
 std::int64_t fewest_nodes(const PlanSpace& space) {
   const Scenario& base = space.base();
   DataSize all;
-  if (const auto plan = plan::lower(space.with(Split{.nodes = base.cluster.nodes, .data = base.cluster.gpus()}))) {
+  plan::Lowerer lowerer;
+  if (const auto plan = lowerer.outline(space.with(Split{.nodes = base.cluster.nodes, .data = base.cluster.gpus()}))) {
     const plan::MemoryFootprint& held = plan->classes.front().memory;
     all = held.weights + held.gradients + held.master + held.optimizer_state;
   }

@@ -43,7 +43,7 @@ class PlanSearch {
   PlanSearch(const PlanSpace& space, const PlanOptions& options)
       : space_(space),
         options_(options),
-        bounds_(space),
+        bounds_(space, tools_),
         capacity_(space.base().cluster.node.gpu.memory_size),
         price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
 
@@ -86,6 +86,7 @@ class PlanSearch {
 
   const PlanSpace& space_;
   const PlanOptions& options_;
+  PlanTools tools_;
   PlanBounds bounds_;
   DataSize capacity_;
   PriceRate price_;
@@ -142,18 +143,20 @@ void PlanSearch::keep(const Tried& tried) {
 /// The plan itself: its memory by the ledger, its step by the schedule.
 void PlanSearch::try_plan(const Open& open, const Split& split) {
   const Scenario job = space_.with(split);
-  auto plan = plan::lower(job);
-  if (!plan) {
+  const auto outline = tools_.lowerer.outline(job);
+  if (!outline) {
     ++illegal_;
     return;
   }
-  const auto [memory, all] = fullest(job, *plan);
+  const auto [memory, all] = fullest(job, *outline);
   if (all > capacity_) {
     keep_too_large(open.id, open.bound, all, true);
     return;
   }
   if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;
-  const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+  auto plan = tools_.lowerer.lower(job);
+  const auto step = plan ? step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), tools_)
+                         : Expected<Time>(tl::unexpected<Error>(plan.error()));
   if (!step) {
     ++illegal_;
     return;

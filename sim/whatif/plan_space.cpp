@@ -189,27 +189,28 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
     for (std::int64_t n = 1; n < *options.nodes_up_to; n *= 2) space.node_counts_.push_back(n);
     space.node_counts_.push_back(*options.nodes_up_to);
   }
-  space.strike_unsupported();
-  space.enumerate();
+  plan::Lowerer lowerer;
+  space.strike_unsupported(lowerer);
+  space.enumerate(lowerer);
   return space;
 }
 
-bool PlanSpace::supports(const Split& split) const {
-  const auto plan = plan::lower(with(split));
+bool PlanSpace::supports(const Split& split, plan::Lowerer& lowerer) const {
+  const auto plan = lowerer.outline(with(split));
   return plan || plan.error().code != ErrorCode::kUnsupported;
 }
 
 /// Values that the lowering does not know at all.
-void PlanSpace::strike_unsupported() {
+void PlanSpace::strike_unsupported(plan::Lowerer& lowerer) {
   const std::int64_t gpus = base_.cluster.gpus_per_node * node_counts_.back();
   const Split plain{.nodes = node_counts_.back(), .data = gpus};
-  if (!supports(plain)) return;  // then no value is to blame
+  if (!supports(plain, lowerer)) return;  // then no value is to blame
   const auto keep = [&](auto& values, auto set) {
     if (values.size() < 2) return;
     std::erase_if(values, [&](const auto value) {
       Split split = plain;
       set(split, value);
-      return !supports(split);
+      return !supports(split, lowerer);
     });
   };
   const std::int64_t two = gpus % 2 == 0 ? 2 : gpus;
@@ -232,7 +233,7 @@ void PlanSpace::strike_unsupported() {
     split.tensor = two;
     split.data = gpus / two;
     split.sequence = true;
-    if (!supports(split)) range_.sequences = {false};
+    if (!supports(split, lowerer)) range_.sequences = {false};
   }
   if (range_.context_ways.empty()) {
     range_.context_ways = {plan::ContextBy::kRing};
@@ -240,7 +241,7 @@ void PlanSpace::strike_unsupported() {
   }
 }
 
-void PlanSpace::enumerate() {
+void PlanSpace::enumerate(plan::Lowerer& lowerer) {
   families_.clear();
   shapes_.clear();
   plans_ = 0;
@@ -249,7 +250,7 @@ void PlanSpace::enumerate() {
     for (const std::int64_t tensor : allowed(divisors_of(gpus), range_.tensor)) {
       // A degree that cuts nothing evenly is struck with all plans that have it.
       const Split split{.nodes = nodes, .tensor = tensor, .data = gpus / tensor};
-      if (tensor > 1 && (!cuts_tensors_ || (!range_.tensor && !plan::lower(with(split))))) continue;
+      if (tensor > 1 && (!cuts_tensors_ || (!range_.tensor && !lowerer.outline(with(split))))) continue;
       enumerate_ranks(split);
     }
   }
@@ -423,7 +424,8 @@ PlanSpace PlanSpace::on(std::int64_t nodes) const {
   PlanSpace space = *this;
   space.base_.cluster.nodes = nodes;
   space.node_counts_ = {nodes};
-  space.enumerate();
+  plan::Lowerer lowerer;
+  space.enumerate(lowerer);
   return space;
 }
 
@@ -431,7 +433,8 @@ PlanSpace PlanSpace::on(std::int64_t nodes) const {
 std::vector<std::string> PlanSpace::legal_values(PlanRange without, std::string_view path) const {
   PlanSpace space = *this;
   space.range_ = std::move(without);
-  space.enumerate();
+  plan::Lowerer lowerer;
+  space.enumerate(lowerer);
   std::set<std::int64_t> values;
   std::set<ShapeKey> refused;
   for (const PlanFamily& one : space.families_) {
@@ -445,7 +448,7 @@ std::vector<std::string> PlanSpace::legal_values(PlanRange without, std::string_
                                : path == "parallel.data"     ? s.data
                                                              : s.batch;
     if (values.contains(value) || refused.contains(space.shapes_[one.shape])) continue;
-    if (plan::lower(with(s))) {
+    if (lowerer.outline(with(s))) {
       values.insert(value);
     } else {
       refused.insert(space.shapes_[one.shape]);
@@ -475,11 +478,12 @@ Error PlanSpace::nothing_legal() const {
       error.notes.push_back(fmt::format("{} = {}: legal here: {}", path, to_text(stated), join(legal)));
     }
   };
+  plan::Lowerer lowerer;
   // What a plan that is as stated is refused for.
   for (const PlanFamily& one : families_) {
     const std::vector<Split> all = members(one);
     if (all.empty()) continue;
-    const auto plan = plan::lower(with(all.front()));
+    const auto plan = lowerer.outline(with(all.front()));
     if (plan) continue;
     error.message += ": " + plan.error().message;
     error.notes = plan.error().notes;

@@ -9,6 +9,7 @@
 
 #include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/io/catalog.h"
+#include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/parallel.h"
 #include "ddlsim/support/error.h"
@@ -111,13 +112,13 @@ class PlanSpace {
   [[nodiscard]] PlanSpace on(std::int64_t nodes) const;
 
  private:
-  void enumerate();
+  void enumerate(plan::Lowerer& lowerer);
   void enumerate_ranks(Split split);
   void enumerate_passes(Split split);
   void enumerate_shapes(Split split);
   [[nodiscard]] std::vector<int> zeros_for(const Split& split) const;
-  void strike_unsupported();
-  [[nodiscard]] bool supports(const Split& split) const;
+  void strike_unsupported(plan::Lowerer& lowerer);
+  [[nodiscard]] bool supports(const Split& split, plan::Lowerer& lowerer) const;
   [[nodiscard]] std::vector<std::int64_t> chunks_for(std::int64_t stages) const;
   [[nodiscard]] std::vector<std::string> legal_values(PlanRange without, std::string_view path) const;
 

@@ -11,6 +11,7 @@
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/workload/passes.h"
 #include "notes.h"
 
 namespace ddlsim::whatif {
@@ -129,6 +130,22 @@ Work executed_per_gpu(const Question& question, Work model_work) {
     if (stages == 1) break;  // other classes run the same layers
   }
   return all * (static_cast<double>(question.scenario.batch) / stages);
+}
+
+/// FLOPs of a pass of the model, as MFU counts them: of adapters' training what is asked for, so that a frozen weight
+/// has no gradient.
+Work model_work_of(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
+  if (scenario.parallel.lora_rank > 0) {
+    std::vector<workload::Layer> layers = scenario.model->layers;
+    if (workload::adapt(layers, scenario.parallel.lora_rank)) {
+      Work work;
+      for (const workload::Layer& layer : layers) work += layer.forward_work + layer.backward_work;
+      return work * static_cast<double>(scenario.batch);
+    }
+  }
+  return workload::features_at(model, scenario.batch, scenario.precision).flops;
 }
 
 /// Of a model whose samples are sequences of tokens.
@@ -251,8 +268,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.critical_path = std::move(line.critical_path);
   prediction.bounds = line.bounds;
   const ComputeRate peak = *cluster.node.gpu.peak.at(scenario.precision);
-  const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
-  const Work work = workload::features_at(model, scenario.batch, scenario.precision).flops;
+  const Work work = model_work_of(question);
   prediction.model_work = work * (static_cast<double>(passes) * replicas);
   prediction.mfu = prediction.rate_per_gpu() / peak;
   prediction.hfu = executed_per_gpu(question, work) * static_cast<double>(passes) / line.step / peak;

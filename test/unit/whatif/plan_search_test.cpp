@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "ddlsim/whatif/predict.h"
@@ -34,6 +36,57 @@ answer::PlanChoice found(const std::vector<Override>& settings, const PlanOption
   if (!choice) FAIL(to_string(choice.error()));
   return *choice;
 }
+
+/// A transformer of four blocks, small enough to try every plan of it: with experts or without.
+class TinyTransformer {
+ public:
+  explicit TinyTransformer(bool experts)
+      : path_((std::filesystem::temp_directory_path() / (experts ? "ddlsim_tiny_moe.yaml" : "ddlsim_tiny.yaml"))
+                  .string()) {
+    std::ofstream file(path_);
+    file << "model: tiny\nname: Tiny\ntask: test\nsample: sequence\nbatch: 1\noptimizer: adam\n"
+            "input: {shape: [256], bytes: 4096 B}\n"
+            "sources: {layers: made up, input: made up, batch: made up, optimizer: made up}\nlayers:\n"
+            "  - embedding: {name: table, rows: 4096, width: 512, lookups: 256}\n"
+            "  - repeat:\n      times: 4\n      layers:\n"
+            "        - rmsnorm: {name: norm}\n"
+            "        - linear: {name: q, out: 512, bias: false}\n"
+            "        - linear: {name: k, out: 512, bias: false}\n"
+            "        - linear: {name: v, in: [256, 512], out: 512, bias: false}\n"
+            "        - grouped_attention: {name: attention, in: [256, 512], heads: 8, kv_heads: 8, width: 64, causal: "
+            "true}\n"
+            "        - linear: {name: o, out: 512, bias: false}\n"
+            "        - add: {name: attention_sum}\n"
+            "        - rmsnorm: {name: mlp_norm}\n";
+    if (experts) {
+      file << "        - experts: {name: experts, in: [256, 512], experts: 4, active: 2, width: 1024}\n";
+    } else {
+      file << "        - linear: {name: up, out: 2048, bias: false}\n"
+              "        - gelu: {name: act}\n"
+              "        - linear: {name: down, out: 512, bias: false}\n";
+    }
+    file << "        - add: {name: mlp_sum}\n"
+            "  - rmsnorm: {name: last_norm}\n"
+            "  - linear: {name: head, out: 4096, bias: false}\n"
+            "  - softmax: {name: loss}\n";
+  }
+  ~TinyTransformer() { std::filesystem::remove(path_); }
+  TinyTransformer(const TinyTransformer&) = delete;
+  TinyTransformer& operator=(const TinyTransformer&) = delete;
+
+  [[nodiscard]] std::vector<Override> on(std::vector<Override> more) const {
+    std::vector<Override> settings{{"model", path_, {}},
+                                   {"node", "dgx-a100", {}},
+                                   {"gpus_per_node", "4", {}},
+                                   {"nodes", "1", {}},
+                                   {"global_batch", "8", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  }
+
+ private:
+  std::string path_;
+};
 
 std::string refused(const std::vector<Override>& settings, const PlanOptions& options = {}) {
   const auto choice = search_plans(catalog(), settings, options, no_time);
@@ -76,6 +129,47 @@ TEST_CASE("plan search: the result is that of trying every plan", "[unit][whatif
   check_same(job({{"model", "resnet50", {}}, {"batch", "8", {}}, {"global_batch", "64", {}}}), time);
   check_same(job({{"model", "vit_base", {}}, {"nodes", "2", {}}, {"global_batch", "16", {}}}), time);
   check_same(job({{"jitter", "5 %", {}}, {"batch", "1", {}}, {"overlap", "none", {}}}), time);
+}
+
+TEST_CASE("plan search: all schedules, the result is that of trying every plan", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  const auto settings = model.on({{"parallel.tensor", "1", {}},
+                                  {"parallel.context", "1", {}},
+                                  {"parallel.recompute", "none", {}},
+                                  {"batch", "1", {}}});
+  check_same(settings, {.explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kCost, .price = dollars_per_hour(10), .explain = false});
+  // With less memory than plans that keep all micro-batches take.
+  auto tight = settings;
+  tight.push_back({"gpu.memory_size", "1.35 GB", {}});
+  check_same(tight, {.explain = false});
+}
+
+TEST_CASE("plan search: tensor, context, sequence and recomputation, likewise", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  const auto settings = model.on({{"parallel.pipeline", "1", {}}, {"global_batch", "4", {}}});
+  check_same(settings, {.explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
+  // Two ranks of each, with stages.
+  const auto stages = model.on({{"parallel.pipeline", "2", {}}, {"parallel.schedule", "1f1b", {}}, {"batch", "1", {}}});
+  check_same(stages, {.explain = false});
+  check_same(stages, {.objective = answer::PlanObjective::kMemory, .explain = false});
+}
+
+TEST_CASE("plan search: experts, likewise", "[unit][whatif]") {
+  const TinyTransformer model(true);
+  const auto settings = model.on({{"parallel.context", "1", {}},
+                                  {"parallel.schedule", "1f1b", {}},
+                                  {"nodes", "2", {}},
+                                  {"gpus_per_node", "2", {}},
+                                  {"network", "25 Gb/s", {}},
+                                  {"batch", "1", {}}});
+  check_same(settings, {.explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
+  check_same(
+      settings,
+      {.objective = answer::PlanObjective::kCost, .price = dollars_per_hour(10), .nodes_up_to = 2, .explain = false});
 }
 
 TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[unit][whatif]") {

@@ -1,0 +1,84 @@
+// What lowerings of jobs that differ in their splits alone have in common (plan/lower.h, Lowerer): layers as they are
+// cut, where stages begin, what layers keep. Private to the room.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/plan/job.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/workload/model.h"
+#include "splits.h"
+
+namespace ddlsim::plan {
+
+/// All that decides how a model's layers are cut.
+struct CutKey {
+  const workload::Model* model = nullptr;
+  bool fuses_pointwise = false;
+  bool fuses_attention = false;
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  double expert_load = 1;
+  ContextBy context_by = ContextBy::kRing;
+  bool sequence = false;
+  bool overlap = false;
+  bool copies = false;  // of a tied head
+  bool blocks = false;
+  Recompute recompute = Recompute::kNone;
+  std::int64_t recompute_every = 1;
+  std::int64_t lora_rank = 0;
+
+  friend auto operator<=>(const CutKey&, const CutKey&) = default;
+};
+
+/// Of a model's blocks: where they are, and which layers are the first of one.
+struct BlockStarts {
+  std::vector<workload::Block> blocks;
+  std::vector<bool> starts;
+};
+
+/// Activations of one micro-batch by layer, as recomputation leaves them.
+struct Plainly {
+  std::vector<DataSize> kept;       // until backward
+  std::vector<DataSize> again;      // besides, while the layer's backward runs
+  std::vector<DataSize> loss;       // of the layer
+  std::vector<DataSize> gradients;  // of its input and output
+};
+
+/// All that decides what layers keep.
+struct KeptKey {
+  const workload::Model* model = nullptr;
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  bool sequence = false;
+  std::int64_t batch = 1;
+  Precision precision = Precision::kFp32;
+  Recompute recompute = Recompute::kNone;
+  std::int64_t recompute_every = 1;
+
+  friend auto operator<=>(const KeptKey&, const KeptKey&) = default;
+};
+
+using Layers = std::vector<workload::Layer>;
+
+/// Everything here lives as long as the memo, so that addresses name it.
+struct Memo {
+  std::map<std::tuple<const workload::Model*, bool, bool>,
+           std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
+      models;  // as given, as run
+  std::map<CutKey, Expected<SplitModel>> cuts;
+  std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, std::vector<std::size_t>> starts;     // parts, batch
+  std::map<std::pair<const Layers*, std::vector<std::size_t>>, std::shared_ptr<const Layers>> joined;  // by its parts
+  std::map<const workload::Model*, BlockStarts> blocks;
+  std::map<KeptKey, Plainly> kept;
+};
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,236 @@
+#include "setting_values.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/framework.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+constexpr Choices<bool, 4> kYesNo{{{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
+
+/// What hyphens part.
+std::vector<std::string> parts_of(Value value) {
+  std::vector<std::string> parts{""};
+  for (const char c : value) {
+    if (c == '-') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+constexpr Choices<workload::Fusion, 4> kFusions{
+    {{"none", {}}, {"pointwise", {true, false}}, {"attention", {false, true}}, {"all", {true, true}}}};
+
+}  // namespace
+
+Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  hardware::Node& node = scenario.cluster.node;
+  std::string name = value;
+  std::int64_t ports = 1;
+  if (const std::size_t times = value.find(" x "); times != std::string::npos) {
+    const auto count = parse_count(value.substr(0, times), {1, hardware::kMaxGpusPerNode});
+    if (!count) return tl::unexpected<Error>(count.error());
+    ports = *count;
+    name = value.substr(times + 3);
+  }
+  // "100GbE" is a link's name, "100 Gb/s" a rate.
+  const bool digit = !name.empty() && name.front() >= '0' && name.front() <= '9';
+  const bool rate = digit && !catalog.knows(io::Kind::kLinks, name);
+  if (rate) {
+    const auto bandwidth = parse_bandwidth(name);
+    if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
+    node.network.bandwidth = *bandwidth;
+    node.network.transport = {};  // a rate does not say what drives it
+    node.network.id.clear();
+    node.network.name = to_text_in_bits(*bandwidth);
+  } else {
+    auto link = catalog.link(name);
+    if (!link) {
+      link.error().notes.push_back("or write a rate, as '25 Gb/s', or several ports, as '4 x infiniband-100g'");
+      return tl::unexpected<Error>(link.error());
+    }
+    if (link->kind != hardware::LinkKind::kNetwork) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}' is no network but {}", name, name_of(hardware::kLinkKinds, link->kind)));
+    }
+    node.network = std::move(*link);
+  }
+  node.network_ports = ports;
+  return {};
+}
+
+Expected<void> set_nvlink(Scenario& scenario, Value value, const io::Catalog&) {
+  hardware::Node& node = scenario.cluster.node;
+  if (!node.nvlink) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no NVLink", node.gpu.name), {},
+                {"choose a node whose GPU has one (`ddlsim list nodes`)"});
+  }
+  return store(parse_bandwidth(value), node.nvlink->bandwidth);
+}
+
+Expected<void> set_pcie(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto bandwidth = parse_bandwidth(value);
+  if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
+  scenario.cluster.node.pcie.bandwidth = *bandwidth;
+  scenario.cluster.node.host_link.bandwidth = *bandwidth;
+  return {};
+}
+
+Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catalog&) {
+  hardware::Node& node = scenario.cluster.node;
+  const auto kind = parse_choice(hardware::kInterconnects, value, "interconnect");
+  if (!kind) return tl::unexpected<Error>(kind.error());
+  if (*kind == hardware::Interconnect::kNvlink && !node.nvlink) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no NVLink", node.gpu.name));
+  }
+  if (*kind == hardware::Interconnect::kNvlinkMesh && !(node.nvlink && node.nvlink_mesh)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("the file of {} does not say which GPUs are linked", node.id),
+                {}, {"a mesh is a node whose file has `nvlink_pairs` (hardware/README.md)"});
+  }
+  if (*kind == hardware::Interconnect::kPcie) node.nvlink_mesh.reset();
+  node.gpu_interconnect = *kind;
+  return {};
+}
+
+Expected<bool> parse_yes(Value value) { return parse_choice(kYesNo, value, "answer"); }
+
+Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto names = parts_of(value);
+  const auto wrong = [] {
+    return fail(ErrorCode::kInvalidArgument, "the order names every axis once, innermost first", {},
+                {"as tp-cp-ep-dp-pp"});
+  };
+  if (names.size() != plan::kAxes) return wrong();
+  plan::AxisOrder order{};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto axis = parse_choice(plan::kAxisNames, names[i], "axis");
+    if (!axis) return tl::unexpected<Error>(axis.error());
+    if (std::find(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(i), *axis) !=
+        order.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return wrong();
+    }
+    order[i] = *axis;
+  }
+  scenario.parallel.order = order;
+  return {};
+}
+
+Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::Catalog&) {
+  std::vector<std::size_t> cuts;
+  std::size_t layers = 0;
+  for (const std::string& part : parts_of(value)) {
+    const auto count = parse_count(part, {1, 1 << 20});
+    if (!count) return tl::unexpected<Error>(count.error());
+    if (layers > 0) cuts.push_back(layers);
+    layers += static_cast<std::size_t>(*count);
+  }
+  if (scenario.model != nullptr && scenario.model->has_layers() && layers != scenario.model->layers.size()) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} layers in all, but {} has {}", layers, scenario.model->id,
+                                                         scenario.model->layers.size()));
+  }
+  scenario.parallel.cuts = std::move(cuts);
+  return {};
+}
+
+Expected<void> set_factor(Value value, double least, double most, double& target) {
+  const auto number = parse_number(value);
+  if (!number) return tl::unexpected<Error>(number.error());
+  if (*number < least || *number > most) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' is not between {} and {}", value.substr(0, 60), least, most));
+  }
+  target = *number;
+  return {};
+}
+
+Expected<void> set_fusion(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(parse_choice(kFusions, value, "fusion"), scenario.fusion);
+}
+
+Expected<void> set_strategy(Scenario& scenario, Value value, const io::Catalog&) {
+  auto kind = parse_choice(plan::kStrategies, value, "strategy");
+  if (!kind) {
+    std::vector<std::string> names;
+    for (const auto& [name, what] : plan::kStrategies) names.emplace_back(name);
+    for (const Framework& framework : frameworks()) names.emplace_back(framework.name);
+    kind.error().notes = {suggestion(value, names)};
+  }
+  return store(std::move(kind), scenario.strategy.kind);
+}
+
+Expected<void> set_collective_table(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(load_collective_table(value), scenario.collective_table);
+}
+
+Expected<void> set_oversubscription(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto ratio = parse_number(value);
+  if (!ratio) return tl::unexpected<Error>(ratio.error());
+  if (*ratio < 1 || *ratio > 1000) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1 and 1000", value.substr(0, 60)));
+  }
+  scenario.cluster.oversubscription = *ratio;
+  return {};
+}
+
+Expected<void> set_jitter(Scenario& scenario, Value value, const io::Catalog&) {
+  if (value == "0" || value == "0 %") {
+    scenario.jitter = 0.0;
+    return {};
+  }
+  return store(parse_fraction(value), scenario.jitter);
+}
+
+Expected<void> set_time_factor(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto factor = parse_number(value);
+  if (!factor) return tl::unexpected<Error>(factor.error());
+  if (*factor < 1e-6 || *factor > 1e6) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1e-6 and 1e6", value));
+  }
+  scenario.gpu_time_factor = *factor;
+  return {};
+}
+
+Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  if (value == "auto") return {};
+  std::vector<hardware::MeasuredProfile> named;
+  if (value != "none") {
+    auto profile = catalog.measured_profile(value);
+    if (!profile) return tl::unexpected<Error>(profile.error());
+    named.push_back(std::move(*profile));
+  }
+  scenario.cluster.node.gpu.profiles = std::move(named);
+  return {};
+}
+
+Expected<void> set_straggler(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto factor = parse_number(value);
+  if (!factor) return tl::unexpected<Error>(factor.error());
+  if (*factor < 1 || *factor > 1e6) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1 and 1e6", value), {},
+                {"1.3 is a GPU whose work takes 1.3 times as long"});
+  }
+  scenario.straggler = *factor;
+  return {};
+}
+
+Expected<void> set_partition(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto size = parse_data_size(value);
+  if (!size) return tl::unexpected<Error>(size.error());
+  if (*size < kilobytes(1)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is smaller than 1 kB", value));
+  }
+  scenario.strategy.partition = *size;
+  return {};
+}
+
+Expected<DataSize> size_or_zero(Value value) { return parse_data_size(value, Range::kNonNegative); }
+
+}  // namespace ddlsim::whatif
