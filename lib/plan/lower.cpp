@@ -147,6 +147,7 @@ Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
 
 Expected<StepPlan> lower(const Job& job) {
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
+  if (auto sound = check_input(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
     return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
                 {"use fidelity aggregate"});

@@ -42,6 +42,8 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--recompute", "parallel.recompute", "none, selective, full (none)"},
     {"--micro-batch", "batch", "the same as --batch"},
     {"--global-batch", "global_batch", "samples of a step over all replicas"},
+    {"--dataset", "input.dataset", "what is read (`ddlsim list datasets`); without it the loader keeps up"},
+    {"--workers", "input.workers", "of a GPU's loader (its share of the hardware threads)"},
     {"--fidelity", "fidelity", "aggregate, analytic, event (analytic where the model has layers)"},
 });
 
