@@ -147,6 +147,7 @@ std::vector<std::string> all_notes(const answer::Comparison& comparison) {
   std::vector<std::string> notes = comparison.baseline.notes;
   for (const answer::Alternative& a : comparison.alternatives) {
     for (const std::string& note : a.prediction.notes) {
+      if (note == a.prediction.input.note) continue;  // its rate is of one alternative alone
       const bool known = std::find(notes.begin(), notes.end(), note) != notes.end();
       // What is new with an alternative is said with its name.
       if (!known) notes.push_back(fmt::format("{}: {}", a.name, note));

@@ -46,14 +46,16 @@ answer::InputPart input_part(const Question& question, const answer::Prediction&
   return part;
 }
 
-void add_input_notes(const Question& question, const answer::Prediction& prediction, std::vector<std::string>& notes) {
+void add_input_notes(const Question& question, answer::Prediction& prediction) {
+  std::vector<std::string>& notes = prediction.notes;
   const answer::InputPart& part = prediction.input;
   const plan::Input& input = question.scenario.input;
   if (!input.dataset) {
-    notes.push_back(
+    prediction.input.note =
         fmt::format("input: the loader is taken to keep up: {} {}s/s in all, {} to the GPUs of each server "
                     "(--dataset says what it reads)",
-                    significant(part.needed_samples_per_second), prediction.sample, to_text(part.needed_copies)));
+                    significant(part.needed_samples_per_second), prediction.sample, to_text(part.needed_copies));
+    notes.push_back(prediction.input.note);
     return;
   }
   if (!input.workers.get()) {

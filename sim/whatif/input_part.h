@@ -1,9 +1,6 @@
 // What a prediction says of its loader. Private to the room.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "ddlsim/answer/prediction.h"
 #include "question.h"
 
@@ -13,6 +10,6 @@ namespace ddlsim::whatif {
 [[nodiscard]] answer::InputPart input_part(const Question& question, const answer::Prediction& prediction);
 
 /// One note where nobody says what the loader is; else what it rests on.
-void add_input_notes(const Question& question, const answer::Prediction& prediction, std::vector<std::string>& notes);
+void add_input_notes(const Question& question, answer::Prediction& prediction);
 
 }  // namespace ddlsim::whatif

@@ -279,7 +279,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     notes.push_back(
         fmt::format("{} alike jobs share the servers' network ports; this is one of them", to_text(scenario.jobs)));
   }
-  add_input_notes(question, prediction, notes);
+  add_input_notes(question, prediction);
   if (const std::string unused = unused_settings(question); !unused.empty()) {
     notes.push_back("stated, but without effect here: " + unused);
   }

@@ -77,6 +77,7 @@ struct InputPart {
   double from_storage = 0;                  // share of the samples
   double from_servers = 0;                  // share that other servers' memory has
   Time exposed{};                           // of a step
+  std::string note;                         // of the prediction's: that the loader is taken to keep up
 };
 
 struct Prediction {
