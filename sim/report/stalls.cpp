@@ -38,7 +38,8 @@ constexpr auto kRunNames = std::span(answer::kStallRuns).first<answer::kStallRun
 
 std::string bar(double percent) {
   const int filled = static_cast<int>(std::lround(std::clamp(percent, 0.0, 100.0) / 100 * kBar));
-  return std::string(static_cast<std::size_t>(filled), '#') + (percent > 100 ? "+" : "");
+  const auto count = [](int n) { return static_cast<std::size_t>(n); };
+  return std::string(count(filled), '#') + std::string(count(kBar - filled), '.') + (percent > 100 ? "+" : ".");
 }
 
 std::string percent_text(const std::optional<Stall>& stall) {
