@@ -110,7 +110,7 @@ class Stash {
     for (const std::string& note : prediction->notes) {
       const bool loader_unknown = note == prediction->input.note;
       const bool known = std::find(report_.notes.begin(), report_.notes.end(), note) != report_.notes.end();
-      const bool of_the_job = run == StallRun::kSynthetic || run == StallRun::kCold;
+      const bool of_the_job = run == (dataset_ ? StallRun::kCold : StallRun::kSynthetic);
       if (of_the_job && !known && !loader_unknown) report_.notes.push_back(note);
     }
     return {};
