@@ -93,6 +93,26 @@ ProfileInUse in_use(const plan::Job& job, const hardware::MeasuredProfile& one) 
   return use;
 }
 
+/// What a job's loader adds to its step.
+void add_loader(const plan::Job& job, const Variation& variation, PricedStep& step) {
+  const plan::Input& input = job.input;
+  if (!input.dataset) return;
+  const plan::ServerInput server = plan::server_input(job);
+  const double samples = server.samples / server.processes;
+  LoaderShare share = loader_share(job);
+  share.storage = share.storage * variation.storage;
+  share.stream = share.stream * variation.storage;
+  if (share.iops) share.iops = *share.iops * variation.storage;
+  share.speed *= variation.cpu;
+  if (share.hand_over) share.hand_over = *share.hand_over * variation.cpu;
+  if (share.receive) share.receive = *share.receive * variation.cpu;
+  share.network = share.network * variation.network;
+  step.loader = batch_pipeline(loader_work(input, job.cluster.node.host), share, input, samples);
+  if (input.decode.get() == plan::DecodeOn::kGpu) {
+    step.decoding = input.gpu_decode * (samples * job.gpu_time_factor / variation.compute);
+  }
+}
+
 /// A layer's time by its profile when rates are other than those it was worked out with.
 LayerTime varied(const LayerTime& time, const Variation& variation) {
   return {time.compute / variation.compute, time.memory / variation.memory};
@@ -113,6 +133,7 @@ class Pricing {
     price_alone(step, *rates);
     if (auto grouped = add_groups(step); !grouped) return grouped;
     add_rows(step);
+    add_loader(job_, variation_, step);
     const bool synchronous = plan_.exchange.consistency == plan::Consistency::kSync;
     step.jitter_of_slowest = job_.jitter * expected_largest(job_.cluster.gpus());
     step.wait_for_slowest = synchronous ? step.jitter_of_slowest : 0;
@@ -124,7 +145,8 @@ class Pricing {
     step.launch_interval = plan::launch_interval_of(job_) / variation_.launch * job_.gpu_time_factor;
     for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
     step.groups.resize(plan_.groups.size());
-    step.input = plan_.input / step.rates.pcie_share;
+    step.input = plan_.input / (step.rates.pcie_share * (job_.input.pinned ? 1.0 : kUnpinnedShare));
+    step.pinned = job_.input.pinned;
   }
 
  private:
@@ -466,6 +488,12 @@ Expected<PricedStep> price_alone(const plan::Job& job, const plan::StepPlan& pla
   step.plan = one;
   const Variation as_it_is;
   Pricing(job, *one, layers, as_it_is).price_alone(step, *rates);
+  if (job.input.dataset) {
+    plan::Job single = job;
+    single.cluster.nodes = 1;
+    single.cluster.gpus_per_node = 1;
+    add_loader(single, as_it_is, step);
+  }
   return step;
 }
 

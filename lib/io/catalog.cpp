@@ -28,6 +28,9 @@ constexpr auto kFolders = std::to_array<std::pair<Kind, std::string_view>>({
     {Kind::kClusters, "hardware/clusters"},
     {Kind::kPopulations, "models/fleet"},
     {Kind::kCalibrations, "hardware/calibration"},
+    {Kind::kStorage, "hardware/storage"},
+    {Kind::kCpus, "hardware/cpus"},
+    {Kind::kDatasets, "models/datasets"},
 });
 
 std::string_view singular(Kind kind) {
@@ -40,6 +43,9 @@ std::string_view singular(Kind kind) {
     case Kind::kClusters: return "cluster";
     case Kind::kPopulations: return "population";
     case Kind::kCalibrations: return "calibration";
+    case Kind::kStorage: return "storage";
+    case Kind::kCpus: return "cpu";
+    case Kind::kDatasets: return "dataset";
   }
   return "thing";
 }
@@ -241,6 +247,26 @@ Expected<hardware::Link> Catalog::link(std::string_view name) const {
   });
 }
 
+Expected<hardware::Storage> Catalog::storage(std::string_view name) const {
+  const auto path = find(Kind::kStorage, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  return check_id(load_yaml(*path).and_then(read_storage), *path);
+}
+
+Expected<hardware::Cpu> Catalog::cpu(std::string_view name) const {
+  const auto path = find(Kind::kCpus, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  return check_id(load_yaml(*path).and_then(read_cpu), *path);
+}
+
+Expected<std::shared_ptr<const workload::Dataset>> Catalog::dataset(std::string_view name) const {
+  const auto path = find(Kind::kDatasets, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  auto dataset = check_id(load_yaml(*path).and_then(read_dataset), *path);
+  if (!dataset) return tl::unexpected<Error>(dataset.error());
+  return std::make_shared<const workload::Dataset>(std::move(*dataset));
+}
+
 Expected<StudySetting> Catalog::setting(std::string_view name) const {
   const auto path = find(Kind::kClusters, name);
   if (!path) return tl::unexpected<Error>(path.error());
@@ -321,7 +347,28 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
   if (auto fitted = fit_gpu(node, std::move(*gpu)); !fitted) return at(fitted.error(), file->gpu_where);
   if (file->nvlink && node.nvlink) node.nvlink->bandwidth = *file->nvlink;
   if (auto joined = join_pairs(node, file->nvlink_pairs); !joined) return tl::unexpected<Error>(joined.error());
+  if (file->host) {
+    if (auto joined = join_host(node, *file->host); !joined) return at(joined.error(), file->host->where);
+  }
   return node;
+}
+
+Expected<void> Catalog::join_host(hardware::Node& node, const HostFile& file) const {
+  auto processor = cpu(file.cpu_id);
+  if (!processor) return tl::unexpected<Error>(processor.error());
+  const std::int64_t threads = file.sockets * processor->cores * processor->threads_per_core;
+  if (file.host.threads > threads) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} threads, but {} x {} have {}", file.host.threads,
+                                                         file.sockets, processor->id, threads));
+  }
+  node.host = file.host;
+  node.host.cpu = std::move(*processor);
+  if (file.storage_id.empty()) return {};
+  auto disk = storage(file.storage_id);
+  if (!disk) return tl::unexpected<Error>(disk.error());
+  if (file.storage_bandwidth) disk->bandwidth = *file.storage_bandwidth;
+  node.host.storage = std::move(*disk);
+  return {};
 }
 
 Expected<void> Catalog::join_pairs(hardware::Node& node, const std::vector<NvlinkPairText>& pairs) const {

@@ -187,8 +187,9 @@ Expected<NodeFile> read_node(const Node& document) {
     node.network_ports = parts.count_or("count", 1, {1, kMaxPorts});
     parts.finish();
   }
-  std::vector<std::string> keys{"gpu",          "gpus",         "gpu_interconnect", "nvlink",
-                                "nvlink_pairs", "pcie_uplinks", "host_link",        "network"};
+  if (const Node* host = reader.find("host")) file.host = read_host(*host, errors);
+  std::vector<std::string> keys{"gpu",          "gpus",      "gpu_interconnect", "nvlink", "nvlink_pairs",
+                                "pcie_uplinks", "host_link", "network",          "host"};
   if (rented) {
     node.provider = reader.text("provider");
     node.price = reader.quantity<dimension::kMoney - dimension::kTime>("price");

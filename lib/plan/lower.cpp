@@ -147,6 +147,7 @@ Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& 
 /// Without `rows` who has which layers and what they hold: all that can be refused.
 Expected<StepPlan> lowered(const Job& job, Memo& memo, bool rows) {
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
+  if (auto sound = check_input(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
     return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
                 {"use fidelity aggregate"});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "input_wait.h"
 #include "slot_programs.h"
 
 namespace ddlsim::step {
@@ -126,21 +127,21 @@ Timeline Endless::run(answer::Detail detail) const {
   line.host_link = step_.input * passes;
   answer::Breakdown& parts = line.parts;
   const Time in_the_way = load.run.in_the_way * passes + load.once;
-  parts.compute = layers.compute * passes;
+  line.decoding = decoding_of(step_, passes);
+  parts.compute = layers.compute * passes + line.decoding;
   parts.memory = layers.memory * passes + line.update + line.copying;
-  parts.launch = busy - parts.compute - parts.memory - in_the_way;
+  parts.launch = busy - (parts.compute - line.decoding) - parts.memory - in_the_way;
   parts.communication_exposed = in_the_way + (all - step);
   parts.bubble = step - busy;
   parts.other = line.waiting;
-  const Time whole = all + line.waiting;
-  parts.input_exposed = max(line.host_link - whole, Time::zero());
-  line.step = whole + parts.input_exposed;
+  line.step = with_input(step_, all + line.waiting + line.decoding, passes, line);
   line.forward = Time::zero();
   for (const cost::PricedLayer& layer : layers.forward) line.forward += layer.time * passes;
   line.backward = busy - in_the_way - line.copying - line.update - line.forward;
   if (detail == answer::Detail::kTime) return line;
   parts.communication = max(busiest_communication(step_, plan_.micro_batches), parts.communication_exposed);
-  line.critical_path = {{"forward", line.forward},
+  line.critical_path = {{"decoding on the GPU", line.decoding},
+                        {"forward", line.forward},
                         {"backward", line.backward},
                         {"waiting for other stages", parts.bubble},
                         {"communication, exposed", parts.communication_exposed},

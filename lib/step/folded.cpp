@@ -6,6 +6,7 @@
 
 #include "channel.h"
 #include "clocks.h"
+#include "input_wait.h"
 
 namespace ddlsim::step {
 namespace {
@@ -251,16 +252,16 @@ void FoldedStep::finish(Time exposed) {
   line_.waiting = nominal_pass() * (passes * step_.wait_for_slowest);
   line_.update = layers_->update;
   line_.host_link = step_.input * passes + (step_.servers ? step_.pulled / step_.servers->pcie : Time::zero());
-  const Time busy =
-      line_.earlier_passes + pass + line_.copying + line_.contention + line_.waiting + exposed_ + line_.update;
+  line_.decoding = decoding_of(step_, passes) * slowness_;
+  const Time busy = line_.earlier_passes + pass + line_.copying + line_.contention + line_.waiting + exposed_ +
+                    line_.update + line_.decoding;
   answer::Breakdown& parts = line_.parts;
-  parts.compute = layers_->compute * passes;
+  parts.compute = layers_->compute * passes + line_.decoding;
   parts.memory = layers_->memory * passes + line_.update + line_.copying;
   parts.launch = launch_ * passes;
   parts.communication = communication_;
   parts.communication_exposed = exposed_;
-  parts.input_exposed = max(line_.host_link - busy, Time::zero());
-  line_.step = busy + parts.input_exposed;
+  line_.step = with_input(step_, busy, passes, line_);
   relax(step_, line_);
   parts.other = line_.contention + line_.waiting;
   if (detail_ != Detail::kTime) add_path();
@@ -270,6 +271,7 @@ void FoldedStep::add_path() {
   const auto add = [&](const char* name, Time time, bool always) {
     if (always || time > Time::zero()) line_.critical_path.push_back({name, time});
   };
+  add("decoding on the GPU", line_.decoding, false);
   add("earlier passes", line_.earlier_passes, false);
   add("forward", line_.forward, true);
   add("backward", line_.backward, true);

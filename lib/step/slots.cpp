@@ -6,6 +6,7 @@
 
 #include "asynchronous.h"
 #include "ddlsim/plan/order.h"
+#include "input_wait.h"
 #include "slot_programs.h"
 
 namespace ddlsim::step {
@@ -197,18 +198,19 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   line.waiting = (spent.forward + spent.backward) * step_.wait_for_slowest;
   line.host_link = step_.input * passes;
   answer::Breakdown& parts = line.parts;
-  parts.compute = layers.compute * passes;
+  line.decoding = decoding_of(step_, passes);
+  parts.compute = layers.compute * passes + line.decoding;
   parts.memory = layers.memory * passes + spent.update + spent.encoding;
   parts.launch = spent.launch;
   parts.communication_exposed = spent.exposed;
   parts.bubble = spent.bubble;
   parts.other = line.waiting;
-  const Time busy = spent.done - spent.begin + line.waiting;
-  parts.input_exposed = max(line.host_link - busy, Time::zero());
-  line.step = busy + parts.input_exposed;
+  const Time busy = spent.done - spent.begin + line.waiting + line.decoding;
+  line.step = with_input(step_, busy, passes, line);
   if (detail == answer::Detail::kTime) return line;
   parts.communication = max(busiest_communication(step_, plan::passes_of(pipeline_)), spent.exposed);
-  line.critical_path = {{"forward", line.forward},
+  line.critical_path = {{"decoding on the GPU", line.decoding},
+                        {"forward", line.forward},
                         {"backward", line.backward},
                         {"waiting for other stages", spent.bubble},
                         {"communication, exposed", spent.exposed},

@@ -26,6 +26,7 @@ constexpr Dimension kComputeRate = dimension::kWork - dimension::kTime;
 constexpr Dimension kIntensity = dimension::kWork - dimension::kData;
 constexpr Dimension kPower = dimension::kEnergy - dimension::kTime;
 constexpr Dimension kPriceRate = dimension::kMoney - dimension::kTime;
+constexpr Dimension kRate{.time = -1};
 constexpr double kKi = 1024.0;
 constexpr double kMi = kKi * kKi;
 constexpr double kGi = kMi * kKi;
@@ -84,6 +85,9 @@ constexpr auto kUnits = std::to_array<UnitRow>({
     {"TFLOPS", kComputeRate, 1e12},
     {"PFLOPS", kComputeRate, 1e15},
     {"FLOP/B", kIntensity, 1},
+    {"1/s", kRate, 1},
+    {"IOPS", kRate, 1},
+    {"GHz", kRate, 1e9},
     {"J", dimension::kEnergy, 1},
     {"kWh", dimension::kEnergy, 3.6e6},
     {"W", kPower, 1},
@@ -104,6 +108,7 @@ std::string_view dimension_name(Dimension d) {
       {kIntensity, "an operational intensity"},
       {kPower, "a power"},
       {kPriceRate, "a price per time"},
+      {kRate, "a rate"},
   });
   for (const auto& [candidate, name] : kNames) {
     if (candidate == d) return name;
@@ -211,6 +216,7 @@ template Expected<Bandwidth> parse_quantity(std::string_view, Range);
 template Expected<ComputeRate> parse_quantity(std::string_view, Range);
 template Expected<Power> parse_quantity(std::string_view, Range);
 template Expected<PriceRate> parse_quantity(std::string_view, Range);
+template Expected<Rate> parse_quantity(std::string_view, Range);
 
 Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {
   text = trim(text);

@@ -44,6 +44,8 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--global-batch", "global_batch", "samples of a step over all replicas"},
     {"--measured-step", "measured.step", "a measured step of this very job: '180 ms'"},
     {"--measured", "measured.runs", "measured runs of this job on some of its GPUs (CSV: gpus, nodes, step, ...)"},
+    {"--dataset", "input.dataset", "what is read (`ddlsim list datasets`); without it the loader keeps up"},
+    {"--workers", "input.workers", "of a GPU's loader (its share of the hardware threads)"},
     {"--fidelity", "fidelity", "aggregate, analytic, event (analytic where the model has layers)"},
 });
 

@@ -230,8 +230,8 @@ int run_list(const std::vector<std::string>& arguments) {
   std::string name;
   format.add_to(app);
   app.add_option("kind", kind,
-                 "models, gpus, links, nodes, instances, clusters, populations, calibrations, settings, "
-                 "frameworks");
+                 "models, gpus, links, nodes, instances, clusters, populations, calibrations, storage, cpus, datasets, "
+                 "settings, frameworks");
   app.add_option("name", name, "one of them, with its sources");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);

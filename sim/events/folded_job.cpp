@@ -162,6 +162,10 @@ TaskId FoldedJob::step(TaskId begin) {
   for (Worker& worker : workers_) {
     worker.gpu.go_on_after(begin);
     if (record_.host_link > Time::zero()) inputs.push_back(input(worker, begin));
+    if (record_.loading > Time::zero()) inputs.push_back(alone("loader", record_.loading, begin));
+    if (record_.decoding > Time::zero()) {
+      worker.gpu.run("decoding", record_.decoding * worker.slowness);
+    }
     if (step_.plan->micro_batches > 1) {
       const Time earlier = plain_pass(worker.slowness).time * static_cast<double>(step_.plan->micro_batches - 1);
       worker.gpu.run("earlier passes", earlier);
@@ -183,7 +187,13 @@ TaskId FoldedJob::step(TaskId begin) {
     const Time update = record_.update * worker.slowness;
     ends.push_back(update > Time::zero() ? worker.gpu.run("weight update", update, {&all, 1}) : all);
   }
-  return builder_.join("step", ends);
+  const TaskId done = builder_.join("step", ends);
+  return record_.starved > Time::zero() ? alone("waiting for batches", record_.starved, done) : done;
+}
+
+TaskId FoldedJob::alone(std::string_view name, Time duration, TaskId after) {
+  Rounder whole;
+  return builder_.compute({.name = name, .duration = whole.next(duration)}, {&after, 1});
 }
 
 }  // namespace ddlsim::events

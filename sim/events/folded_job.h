@@ -49,6 +49,8 @@ class FoldedJob {
 
   [[nodiscard]] PlainPass plain_pass(double slowness) const;
   TaskId input(Worker& worker, TaskId begin);
+  /// What no stream does.
+  TaskId alone(std::string_view name, Time duration, TaskId after);
   void forward(Worker& worker, Issue& issue, const Waits& waits);
   std::vector<TaskId> backward(Worker& worker, Issue& issue);
   [[nodiscard]] TaskId chosen(std::size_t worker, const answer::Timeline::Sent& sent, TaskId ready);

@@ -345,6 +345,7 @@ TaskId SplitJob::step(TaskId begin) {
   begun_ = true;
   std::vector<TaskId> all{begin};
   if (record_.host_link > Time::zero()) all.push_back(input(begin));
+  if (record_.loading > Time::zero()) all.push_back(alone("loader", record_.loading, begin));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].paired) {
       pair(slots_[i], slots_[i + 1]);
@@ -362,7 +363,14 @@ TaskId SplitJob::step(TaskId begin) {
   }
   all.front() = builder_.join("all back", ends);
   if (together) all.front() = waiting(all.front());
-  return builder_.join("step", all);
+  all.front() = alone("decoding", record_.decoding, all.front());
+  return alone("waiting for batches", record_.starved, builder_.join("step", all));
+}
+
+TaskId SplitJob::alone(std::string_view name, Time duration, TaskId after) {
+  if (!(duration > Time::zero())) return after;
+  Rounder whole;
+  return builder_.compute({.name = name, .duration = whole.next(duration)}, {&after, 1});
 }
 
 /// For the slowest of alike GPUs.

@@ -81,6 +81,8 @@ class SplitJob {
   [[nodiscard]] std::vector<TaskId> inputs_of(const plan::Slot& slot) const;
   [[nodiscard]] std::vector<TaskId> waits(const Rows& rows, std::int64_t micro_batch) const;
   TaskId input(TaskId begin);
+  /// What no stream does; nothing where it takes no time.
+  TaskId alone(std::string_view name, Time duration, TaskId after);
   TaskId update(std::size_t c);
   TaskId waiting(TaskId after);
   [[nodiscard]] std::string pass_name(std::string_view pass, const workload::Layer& layer,

@@ -33,6 +33,18 @@ Json to_json(const answer::Prediction& p) {
     json["traffic"].push_back(
         {{"link", traffic.link}, {"bytes", traffic.bytes.in(bytes)}, {"time_s", traffic.time.in(seconds)}});
   }
+  const answer::InputPart& input = p.input;
+  json["input"] = {{"dataset", input.dataset.empty() ? Json(nullptr) : Json(input.dataset)},
+                   {"exposed_s", input.exposed.in(seconds)},
+                   {"needed_samples_per_s", input.needed_samples_per_second},
+                   {"needed_copies_bytes_per_s", input.needed_copies.in(bytes_per_second)}};
+  if (input.samples_per_second) {
+    json["input"]["loader"] = input.loader;
+    json["input"]["loader_samples_per_s"] = *input.samples_per_second;
+    json["input"]["bound_by"] = input.bound_by;
+    json["input"]["from_storage"] = input.from_storage;
+    json["input"]["from_other_servers"] = input.from_servers;
+  }
   json["memory_bytes_per_gpu"] = p.memory_per_gpu.in(bytes);
   const answer::MemoryLedger& memory = p.memory;
   json["memory"] = {{"rank", memory.rank},

@@ -74,6 +74,12 @@ void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("host_link", node.host_link.id, "host_link");
   rows.add("pcie_uplinks", to_text(node.pcie_uplinks), "pcie_uplinks");
   rows.add("network", fmt::format("{} x {}", node.network_ports, node.network.id), "network");
+  if (const hardware::Host& host = node.host; host.cpu) {
+    rows.add("host", fmt::format("{}, {} threads, {}, {}", host.cpu->id, host.threads, to_text(host.memory),
+                                 host.storage ? fmt::format("{} at {}", host.storage->id, to_text(host.storage->bandwidth))
+                                              : std::string("storage unknown")),
+             "host");
+  }
   if (node.price) {
     rows.add("provider", node.provider, "provider");
     rows.add("price", to_text(*node.price), "price");
@@ -122,6 +128,43 @@ void add_model(Collector& rows, const workload::Model& model) {
   if (!model.notes.empty()) rows.add("notes", model.notes);
 }
 
+std::string per_second_text(Rate rate) { return significant(rate.in(per_second)) + " 1/s"; }
+
+void add_storage(Collector& rows, const hardware::Storage& storage) {
+  rows.add("bandwidth", to_text(storage.bandwidth), "bandwidth");
+  if (storage.stream) rows.add("stream", to_text(*storage.stream), "stream");
+  if (storage.iops) rows.add("iops", per_second_text(*storage.iops), "iops");
+  rows.add("request", to_text(storage.request), "request");
+  rows.add("latency", to_text(storage.latency), "latency");
+  if (storage.capacity) rows.add("capacity", to_text(*storage.capacity), "capacity");
+  rows.add("shared", storage.shared ? "yes" : "no", "shared");
+  if (!storage.notes.empty()) rows.add("notes", storage.notes);
+}
+
+void add_cpu(Collector& rows, const hardware::Cpu& cpu) {
+  rows.add("cores", to_text(cpu.cores), "cores");
+  rows.add("threads_per_core", to_text(cpu.threads_per_core), "threads_per_core");
+  rows.add("clock", significant(cpu.clock.in(per_second) / 1e9) + " GHz", "clock");
+  rows.add("decode_speed", significant(cpu.decode_speed), "decode_speed");
+  rows.add("second_thread", significant(cpu.second_thread), "second_thread");
+  if (cpu.hand_over) rows.add("hand_over", to_text(*cpu.hand_over), "hand_over");
+  if (cpu.receive) rows.add("receive", to_text(*cpu.receive), "receive");
+  if (!cpu.notes.empty()) rows.add("notes", cpu.notes);
+}
+
+void add_dataset(Collector& rows, const workload::Dataset& dataset) {
+  rows.add("sample", dataset.sample);
+  rows.add("samples", to_text(dataset.samples), "samples");
+  rows.add("samples_per_file", to_text(dataset.samples_per_file), "samples_per_file");
+  rows.add("stored", to_text(dataset.stored), "stored");
+  rows.add("on disk", to_text(dataset.size()));
+  rows.add("decoded", to_text(dataset.decoded), "decoded");
+  rows.add("decode", to_text(dataset.decode), "decode");
+  rows.add("augment", to_text(dataset.augment), "augment");
+  rows.add("variation", significant(dataset.variation), "variation");
+  if (!dataset.notes.empty()) rows.add("notes", dataset.notes);
+}
+
 void add_setting(Collector& rows, const io::StudySetting& setting) {
   rows.add("gpu.peak", to_text(setting.peak), "gpu");
   rows.add("gpu.memory_bandwidth", to_text(setting.memory_bandwidth), "gpu");
@@ -162,6 +205,16 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
       return catalog.population(id).map([](const auto& population) { return population.name; });
     case io::Kind::kCalibrations:
       return catalog.profile(id).map([](const auto& profile) { return "curves of " + profile->gpu; });
+    case io::Kind::kStorage:
+      return catalog.storage(id).map(
+          [](const auto& storage) { return fmt::format("{}, {}", storage.name, to_text(storage.bandwidth)); });
+    case io::Kind::kCpus:
+      return catalog.cpu(id).map([](const auto& cpu) { return fmt::format("{}, {} cores", cpu.name, cpu.cores); });
+    case io::Kind::kDatasets:
+      return catalog.dataset(id).map([](const auto& dataset) {
+        return fmt::format("{}, {} {}s, {}", dataset->name, to_text(dataset->samples), dataset->sample,
+                           to_text(dataset->size()));
+      });
   }
   return std::string();
 }
@@ -219,6 +272,11 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
       });
     case io::Kind::kCalibrations:
       return catalog.profile(name).map([](const auto& profile) { return profile_details(*profile); });
+    case io::Kind::kStorage:
+      return catalog.storage(name).map([&](const auto& storage) { return collect(storage, add_storage); });
+    case io::Kind::kCpus: return catalog.cpu(name).map([&](const auto& cpu) { return collect(cpu, add_cpu); });
+    case io::Kind::kDatasets:
+      return catalog.dataset(name).map([&](const auto& dataset) { return collect(*dataset, add_dataset); });
   }
   return std::vector<Detail>{};
 }

@@ -52,6 +52,12 @@ std::string interval_text(const Prediction& p) {
   return to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second);
 }
 
+/// What the loader can do, and what stops it.
+std::string loader_text(const Prediction& p) {
+  if (!p.input.samples_per_second) return "";
+  return fmt::format("{}/s, by {}", significant(*p.input.samples_per_second), p.input.bound_by);
+}
+
 /// Of language models alone: a rate per second, and its share of a GPU.
 std::string tokens_text(const Prediction& p) {
   const auto tokens = p.tokens_per_second();
@@ -77,6 +83,10 @@ const std::vector<Row>& rows() {
       {"  pipeline bubble",
        [](const Prediction& p) { return p.split.pipeline > 1 ? of_step(p.breakdown.bubble, p) : ""; }},
       {"communication in all", [](const Prediction& p) { return to_text(p.breakdown.communication); }},
+      {"the loader", [](const Prediction& p) { return p.input.loader; }},
+      {"  delivers", loader_text},
+      {"  reads from storage",
+       [](const Prediction& p) { return p.input.samples_per_second ? percent(p.input.from_storage) : ""; }},
       {"samples/s", [](const Prediction& p) { return significant(p.throughput_samples_per_second, 4); }},
       {"tokens/s", tokens_text},
       {"scaling efficiency", [](const Prediction& p) { return percent(p.scaling_efficiency); }},
@@ -137,6 +147,7 @@ std::vector<std::string> all_notes(const answer::Comparison& comparison) {
   std::vector<std::string> notes = comparison.baseline.notes;
   for (const answer::Alternative& a : comparison.alternatives) {
     for (const std::string& note : a.prediction.notes) {
+      if (note == a.prediction.input.note) continue;  // its rate is of one alternative alone
       const bool known = std::find(notes.begin(), notes.end(), note) != notes.end();
       // What is new with an alternative is said with its name.
       if (!known) notes.push_back(fmt::format("{}: {}", a.name, note));
@@ -183,7 +194,8 @@ Table ranking(const answer::Comparison& comparison) {
 Table flat_table() {
   return Table({"name", "speedup", "step_time_s", "throughput_samples_per_s", "scaling_efficiency", "compute_s",
                 "memory_s", "launch_s", "input_exposed_s", "communication_exposed_s", "communication_s",
-                "memory_bytes_per_gpu", "fits", "mfu", "bottleneck", "provenance"});
+                "memory_bytes_per_gpu", "fits", "mfu", "bottleneck", "provenance", "input_needed_samples_per_s",
+                "loader_samples_per_s", "loader_bound_by"});
 }
 
 void add_flat(Table& table, const std::string& name, double speedup, const Prediction& p) {
@@ -194,7 +206,8 @@ void add_flat(Table& table, const std::string& name, double speedup, const Predi
              number(b.launch.in(seconds)), number(b.input_exposed.in(seconds)),
              number(b.communication_exposed.in(seconds)), number(b.communication.in(seconds)),
              number(p.memory_per_gpu.in(bytes)), p.fits ? (*p.fits ? "true" : "false") : "", number(p.mfu),
-             p.bottleneck, std::string(to_string(p.provenance))});
+             p.bottleneck, std::string(to_string(p.provenance)), number(p.input.needed_samples_per_second),
+             p.input.samples_per_second ? number(*p.input.samples_per_second) : "", p.input.bound_by});
 }
 
 std::string comparison_text(const answer::Comparison& comparison, Format format) {

@@ -10,6 +10,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "fitting.h"
+#include "input_part.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
@@ -36,6 +37,9 @@ bool by_one_process(const Question& q) {
   return q.gpus() > 1 && q.scenario.strategy.kind == plan::StrategyKind::kDataParallel;
 }
 bool by_several_gpus(const Question& q) { return q.gpus() > 1; }
+bool by_loader(const Question& q) { return q.scenario.input.dataset != nullptr; }
+bool by_workers(const Question& q) { return by_loader(q) && q.scenario.input.workers->value_or(1) > 0; }
+bool by_cache(const Question& q) { return by_loader(q) && q.scenario.input.epoch.get() == plan::Epoch::kLater; }
 template <plan::Compression kKind>
 bool by_compression(const Question& q) {
   return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
@@ -78,6 +82,18 @@ constexpr auto kUses = std::to_array<Use>({
     {"network.latency", by_several_nodes},
     {"nvlink.latency", by_collectives},
     {"pcie.latency", by_collectives},
+    {"input.loader", by_loader},
+    {"input.workers", by_loader},
+    {"input.prefetch", by_workers},
+    {"input.cache", by_cache},
+    {"input.cache_size", by_cache},
+    {"input.epoch", by_loader},
+    {"input.decode", by_loader},
+    {"input.gpu_decode",
+     [](const Question& q) { return by_loader(q) && q.scenario.input.decode.get() == plan::DecodeOn::kGpu; }},
+    {"input.contention", by_workers},
+    {"input.variation", by_workers},
+    {"input.pinned", [](const Question&) { return true; }},
     {"jitter", by_several_gpus},
     {"launch_interval", [](const Question&) { return true; }},
     {"gpu.time_factor", [](const Question&) { return true; }},
@@ -198,7 +214,8 @@ Provenance provenance_of(const Question& question) {
   const bool guessed =
       servers && (!scenario.server_memory.stated() ||
                   (scenario.ps_transport.get() && cost::transport_cost(*scenario.ps_transport.get()).assumed));
-  const bool unsaid = assumes_transport(question) || assumes_tuning(question);
+  const bool workers = scenario.input.dataset && !scenario.input.workers.stated();
+  const bool unsaid = assumes_transport(question) || assumes_tuning(question) || workers;
   if (!shares.empty() || guessed || unsaid) return Provenance::kAssumed;
   if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
   if (question.calibrated() == nullptr || scenario.gpu_time_measured) return Provenance::kAnalytic;
@@ -262,6 +279,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     notes.push_back(
         fmt::format("{} alike jobs share the servers' network ports; this is one of them", to_text(scenario.jobs)));
   }
+  add_input_notes(question, prediction);
   if (const std::string unused = unused_settings(question); !unused.empty()) {
     notes.push_back("stated, but without effect here: " + unused);
   }

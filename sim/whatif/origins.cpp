@@ -94,6 +94,28 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "pcie.latency", [](auto& s) -> auto& { return s.cluster.node.pcie.latency; }),
     stated(
+        "input.loader", [](auto& s) -> auto& { return s.input.loader; }),
+    stated(
+        "input.workers", [](auto& s) -> auto& { return s.input.workers; }),
+    stated(
+        "input.prefetch", [](auto& s) -> auto& { return s.input.prefetch; }),
+    stated(
+        "input.cache", [](auto& s) -> auto& { return s.input.cache; }),
+    stated(
+        "input.cache_size", [](auto& s) -> auto& { return s.input.cache_size; }),
+    stated(
+        "input.epoch", [](auto& s) -> auto& { return s.input.epoch; }),
+    stated(
+        "input.decode", [](auto& s) -> auto& { return s.input.decode; }),
+    stated(
+        "input.gpu_decode", [](auto& s) -> auto& { return s.input.gpu_decode; }),
+    stated(
+        "input.contention", [](auto& s) -> auto& { return s.input.contention; }),
+    stated(
+        "input.variation", [](auto& s) -> auto& { return s.input.variation; }),
+    stated(
+        "input.pinned", [](auto& s) -> auto& { return s.input.pinned; }),
+    stated(
         "jitter", [](auto& s) -> auto& { return s.jitter; }),
     stated(
         "launch_interval", [](auto& s) -> auto& { return s.launch_interval; }),

@@ -12,6 +12,7 @@
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/passes.h"
+#include "input_part.h"
 #include "notes.h"
 
 namespace ddlsim::whatif {
@@ -53,7 +54,9 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   Time at_transport = by_tcp && !servers ? on("network") : Time::zero();
   if (servers && question.scenario.ps_transport.get()) at_transport = at_servers;
   using Varied = cost::Variation;
-  std::array<Resource, 9> resources{{
+  const Time loading = laid.line.loading + laid.line.starved;
+  const bool reads = laid.step && laid.step->loader && laid.step->loader->storage > Time::zero();
+  std::array<Resource, 11> resources{{
       {"gpu compute", parts.compute, &Varied::compute},
       {"gpu memory bandwidth", parts.memory, &Varied::memory},
       {"kernel launches", parts.launch, &Varied::launch},
@@ -62,6 +65,8 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
       {"pcie", pcie, &Varied::pcie},
       {"server memory", at_servers, &Varied::server_memory},
       {"transport", at_transport, &Varied::transport},
+      {"storage", reads ? loading : Time::zero(), &Varied::storage},
+      {"cpu", laid.step && laid.step->loader ? loading : Time::zero(), &Varied::cpu},
       {"latency", max(parts.communication - busiest, Time::zero()), &Varied::latency},
   }};
   std::sort(resources.begin(), resources.end(), [](const Resource& a, const Resource& b) { return b.busy < a.busy; });
@@ -275,6 +280,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   auto [footprint, rank] = memory_of(question);
   add_memory(question, footprint, std::move(rank), prediction);
   if (const auto& price = cluster.node.price) prediction.price = *price * static_cast<double>(cluster.nodes);
+  prediction.input = input_part(question, prediction);
   add_notes(question, footprint, prediction);
   if (scenario.own_runs) correct(question, prediction);
   return prediction;

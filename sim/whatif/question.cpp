@@ -64,6 +64,9 @@ Expected<Fidelity> fidelity_of(const Scenario& scenario) {
                             to_text(scenario.cluster.gpus())),
                 {}, {"valid: at most as many as the job has"});
   }
+  if (fidelity == Fidelity::kAggregate && scenario.input.dataset) {
+    return unsupported("the aggregate fidelity knows nothing of the loader", "leave the data set out, or use layers");
+  }
   if (fidelity == Fidelity::kAggregate && scenario.overlap == plan::Overlap::kBackward) {
     return unsupported("the aggregate fidelity has no layers to overlap", "use overlap none or ideal");
   }

@@ -5,6 +5,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "input_settings.h"
 #include "setting_values.h"
 
 namespace ddlsim::whatif {
@@ -233,6 +234,32 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"ps.memory_bandwidth", "of a server's host memory", "60 GB/s",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.server_memory); }},
+    {"input.dataset", "what is read: a name (`ddlsim list datasets`) or a file; without it the loader keeps up", "imagenet",
+     input::set_dataset},
+    {"input.loader", "workers (PyTorch: each reads, then decodes) or pipelined (DALI, tf.data)", "pipelined",
+     input::set_loader},
+    {"input.workers", "of one GPU (default: its share of the hardware threads); 0: nothing is loaded ahead", "8",
+     input::set_workers},
+    {"input.prefetch", "batches made ahead: by each worker; pipelined: in all", "2", input::set_prefetch},
+    {"input.cache", "of a server's memory: page (LRU), pinned, partitioned (over the servers), none, all (it all fits)",
+     "pinned", input::set_cache},
+    {"input.cache_size", "of one server (default: its memory)", "400 GB", input::set_cache_size},
+    {"input.epoch", "first (nothing is cached yet) or later", "first", input::set_epoch},
+    {"input.decode", "on the cpu, or on the gpu (which loses the time)", "gpu", input::set_decode},
+    {"input.gpu_decode", "GPU time of one sample, where the GPU decodes", "0.52 ms", input::set_gpu_decode},
+    {"input.contention", "what each core does less for every other one of a loader (pipelined: 0.05)", "0.05",
+     input::set_contention},
+    {"input.variation", "standard deviation of a sample's work over its mean (the data set's)", "0.5",
+     input::set_variation},
+    {"input.pinned", "batches lie in pinned memory, so that their copies run beside kernels: yes, no", "yes",
+     input::set_pinned},
+    {"input.storage", "what it is read from: a name (`ddlsim list storage`) or a file", "nvme", input::set_storage},
+    {"input.storage.bandwidth", "of all who read it", "2 GB/s", input::set_storage_bandwidth},
+    {"input.storage.iops", "requests per second", "16000 IOPS", input::set_storage_iops},
+    {"input.storage.latency", "of one request", "1 ms", input::set_storage_latency},
+    {"input.storage.capacity", "what it holds", "16 TiB", input::set_storage_capacity},
+    {"input.cpu", "the server's processor: a name (`ddlsim list cpus`) or a file", "epyc-7742", input::set_cpu},
+    {"input.threads", "hardware threads of the server that the job may use", "64", input::set_threads},
     {"jitter", "standard deviation of one GPU's step, as a share; a synchronous step waits for the slowest", "2 %",
      set_jitter},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},

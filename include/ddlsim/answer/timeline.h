@@ -96,6 +96,11 @@ struct Timeline {
   std::vector<Ready> ready;               // by row
   std::vector<Sent> sent;
   Time host_link{};  // copying input and pulled weights
+
+  // Of the whole step, whatever the detail.
+  Time loading{};   // of its batches by the loader, beside everything else
+  Time starved{};   // of the wait for input, what nothing runs beside
+  Time decoding{};  // on the GPU
 };
 
 }  // namespace ddlsim::answer

@@ -29,6 +29,7 @@
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/cost/kernel_time.h"
 #include "ddlsim/cost/layer_time.h"
+#include "ddlsim/cost/loader.h"
 #include "ddlsim/cost/parameter_server.h"
 #include "ddlsim/plan/job.h"
 #include "ddlsim/plan/step_plan.h"
@@ -48,6 +49,8 @@ struct Variation {
   double server_memory = 1;
   double transport = 1;  // of parameter servers: connections and messages; what TCP moves over a port
   double latency = 1;    // of every link
+  double storage = 1;    // that samples are read from
+  double cpu = 1;        // that decodes them
   bool rdma = false;     // RDMA drives a network of which nobody says what drives it
 };
 
@@ -148,6 +151,9 @@ struct PricedStep {
   double wait_for_slowest = 0;   // of a synchronous step, as a share of one pass
   double jitter_of_slowest = 0;  // the same, synchronous or not
   Time input{};                  // copying one pass's input
+  bool pinned = true;            // beside kernels
+  std::optional<BatchPipeline> loader{};  // one GPU's batches for a pass; nothing: it keeps up
+  Time decoding{};               // of one pass's samples, on the GPU
   DataSize pulled{};             // over this GPU's share of the host link, once a step
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/host.h"
 #include "ddlsim/hardware/nvlink_mesh.h"
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/error.h"
@@ -81,6 +82,7 @@ struct Node {
   std::int64_t pcie_uplinks = 1;  // host links, shared by all GPUs
   Link network;                   // of one port
   std::int64_t network_ports = 1;
+  Host host;  // beside the GPUs
   std::string provider;
   std::optional<PriceRate> price;  // on demand, the whole server
   Sources sources;

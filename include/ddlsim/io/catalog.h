@@ -29,9 +29,9 @@
 namespace ddlsim::io {
 
 /// The kinds of things a catalog holds, by the folder they live in.
-enum class Kind { kModels, kGpus, kLinks, kNodes, kInstances, kClusters, kPopulations, kCalibrations };
+enum class Kind { kModels, kGpus, kLinks, kNodes, kInstances, kClusters, kPopulations, kCalibrations, kStorage, kCpus, kDatasets };
 
-inline constexpr Choices<Kind, 8> kKinds{{
+inline constexpr Choices<Kind, 11> kKinds{{
     {"models", Kind::kModels},
     {"gpus", Kind::kGpus},
     {"links", Kind::kLinks},
@@ -40,6 +40,9 @@ inline constexpr Choices<Kind, 8> kKinds{{
     {"clusters", Kind::kClusters},
     {"populations", Kind::kPopulations},
     {"calibrations", Kind::kCalibrations},
+    {"storage", Kind::kStorage},
+    {"cpus", Kind::kCpus},
+    {"datasets", Kind::kDatasets},
 }};
 
 class Catalog {
@@ -64,7 +67,10 @@ class Catalog {
   /// What its file says alone.
   [[nodiscard]] Expected<hardware::Gpu> datasheet(std::string_view name) const;
   [[nodiscard]] Expected<hardware::Link> link(std::string_view name) const;
-  /// A node or a cloud instance, with its GPU and links read as well.
+  [[nodiscard]] Expected<hardware::Storage> storage(std::string_view name) const;
+  [[nodiscard]] Expected<hardware::Cpu> cpu(std::string_view name) const;
+  [[nodiscard]] Expected<std::shared_ptr<const workload::Dataset>> dataset(std::string_view name) const;
+  /// A node or a cloud instance, with its GPU, links and host read as well.
   [[nodiscard]] Expected<hardware::Node> node(std::string_view name) const;
   [[nodiscard]] Expected<StudySetting> setting(std::string_view name) const;
   [[nodiscard]] Expected<PopulationFile> population(std::string_view name) const;
@@ -103,6 +109,7 @@ class Catalog {
   Expected<T> remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key, Read read) const;
   [[nodiscard]] Expected<std::string> gpu_of_profile(const std::string& id) const;
   [[nodiscard]] Expected<hardware::Node> read_server(std::string_view name) const;
+  Expected<void> join_host(hardware::Node& node, const HostFile& file) const;
   Expected<void> join_pairs(hardware::Node& node, const std::vector<NvlinkPairText>& pairs) const;
   Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }

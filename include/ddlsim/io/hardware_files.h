@@ -9,6 +9,7 @@
 
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/node.h"
+#include "ddlsim/io/input_files.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/support/error.h"
 
@@ -27,6 +28,7 @@ struct NodeFile {
   std::optional<Bandwidth> nvlink;  // of one GPU, where it is not all the GPU has
   std::string host_link_id;         // empty: as the GPU's PCIe link
   std::vector<NvlinkPairText> nvlink_pairs;
+  std::optional<HostFile> host;
   SourceLocation gpu_where;
   SourceLocation network_where;
 };

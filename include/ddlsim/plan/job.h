@@ -11,6 +11,7 @@
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/plan/collective_library.h"
 #include "ddlsim/plan/efficiency.h"
+#include "ddlsim/plan/input.h"
 #include "ddlsim/plan/parallel.h"
 #include "ddlsim/plan/strategy.h"
 #include "ddlsim/support/precision.h"
@@ -36,6 +37,7 @@ struct Job {
   hardware::Cluster cluster;
   Strategy strategy;
   Parallel parallel;
+  Input input;
   std::int64_t batch = 1;  // samples per GPU and pass; of a split model: of a micro-batch of one replica
   Precision precision = Precision::kFp32;
   std::optional<Overlap> overlap;  // nothing: backward, or none where there are no layers

@@ -13,6 +13,7 @@
 #include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/answer/stage_partition.h"
+#include "ddlsim/answer/stalls.h"
 #include "ddlsim/answer/validation.h"
 #include "ddlsim/calib/check.h"
 #include "ddlsim/hardware/gpu_profile.h"
@@ -38,6 +39,9 @@ struct NamedPrediction {
 [[nodiscard]] std::string render_columns(std::span<const NamedPrediction> rows, Columns columns, Format format);
 /// Stages with replicas of their own. JSON: `ddlsim/partition/1`.
 [[nodiscard]] std::string render(const answer::PartitionChoice& choice, Format format);
+/// JSON: `ddlsim/stalls/1`, and of a study `ddlsim/stalls-study/1`.
+[[nodiscard]] std::string render(const answer::StallReport& report, Format format);
+[[nodiscard]] std::string render(const answer::StallStudy& study, Format format);
 /// JSON: `ddlsim/collective/1`.
 [[nodiscard]] std::string render(const answer::CollectiveReport& report, Format format);
 /// CSV lists every case, the other formats summarise per set.

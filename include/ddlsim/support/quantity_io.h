@@ -28,6 +28,9 @@ template <Dimension D>
 [[nodiscard]] inline Expected<Bandwidth> parse_bandwidth(std::string_view text, Range range = Range::kPositive) {
   return parse_quantity<dimension::kData - dimension::kTime>(text, range);
 }
+[[nodiscard]] inline Expected<Rate> parse_rate(std::string_view text) {
+  return parse_quantity<Dimension{.time = -1}>(text);
+}
 [[nodiscard]] inline Expected<ComputeRate> parse_compute_rate(std::string_view text) {
   return parse_quantity<dimension::kWork - dimension::kTime>(text);
 }

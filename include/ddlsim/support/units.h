@@ -138,6 +138,8 @@ using ComputeRate = Quantity<dimension::kWork - dimension::kTime>;
 using Intensity = Quantity<dimension::kWork - dimension::kData>;
 using Power = Quantity<dimension::kEnergy - dimension::kTime>;
 using PriceRate = Quantity<dimension::kMoney - dimension::kTime>;
+/// Of things that happen: requests, samples, clock cycles.
+using Rate = Quantity<Dimension{.time = -1}>;
 
 inline constexpr Unit<dimension::kTime> seconds{1.0};
 inline constexpr Unit<dimension::kTime> milliseconds{1e-3};
@@ -172,6 +174,8 @@ inline constexpr Unit<dimension::kEnergy> joules{1.0};
 inline constexpr Unit<dimension::kEnergy - dimension::kTime> watts{1.0};
 inline constexpr Unit<dimension::kMoney> dollars{1.0};
 inline constexpr Unit<dimension::kMoney - dimension::kTime> dollars_per_hour{1.0 / 3600.0};
+
+inline constexpr Unit<Dimension{.time = -1}> per_second{1.0};
 
 static_assert(sizeof(Time) == sizeof(double));
 

@@ -1,0 +1,62 @@
+// What a server has beside its GPUs to feed them: processors, memory, and the storage that data sets lie on.
+//
+// A node's file may say so (`host:`); what it leaves out, a question about input states (plan/input.h). Rates of
+// storage are those of large reads; a read of less pays a request (`iops`) and its `latency`. Equations:
+// cost/loader.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ddlsim/support/source.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::hardware {
+
+/// A disk, a volume or a service that samples are read from.
+struct Storage {
+  std::string id;
+  std::string name;
+  Bandwidth bandwidth{};              // of all who read it together; of one server, or where it is `shared` of the cluster
+  std::optional<Bandwidth> stream{};  // of one reader by himself; nothing: all of it
+  std::optional<Rate> iops{};         // requests; nothing: bandwidth alone bounds
+  DataSize request{};                 // the largest request: longer reads are several
+  Time latency{};                     // from a request to its first byte
+  std::optional<DataSize> capacity{};
+  bool shared = false;  // all servers read the same one
+  Sources sources;
+  std::string notes;
+};
+
+/// A processor, by its socket.
+struct Cpu {
+  std::string id;
+  std::string name;
+  std::int64_t cores = 1;
+  std::int64_t threads_per_core = 1;
+  Rate clock{};             // nominal
+  double decode_speed = 1;  // of one core: JPEGs that it decodes over those of a Xeon Platinum 8581C's
+  double second_thread = 0;  // what a core does more when its other threads work too, as a share of one
+  /// What PyTorch's workers copy into shared memory, and what the process that trains takes from it (decoded bytes).
+  std::optional<Bandwidth> hand_over{};
+  std::optional<Bandwidth> receive{};
+  Sources sources;
+  std::string notes;
+};
+
+/// Beside the GPUs of a server. What nobody says is nothing.
+struct Host {
+  std::optional<Cpu> cpu{};
+  std::int64_t threads = 0;  // hardware threads that a job may use, of all sockets; 0: nobody says
+  DataSize memory{};
+  std::optional<Storage> storage{};
+
+  /// Cores that `threads` belong to; at least one.
+  [[nodiscard]] double cores() const {
+    const std::int64_t per_core = cpu ? cpu->threads_per_core : 1;
+    return static_cast<double>((threads + per_core - 1) / per_core);
+  }
+};
+
+}  // namespace ddlsim::hardware

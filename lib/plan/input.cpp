@@ -1,0 +1,58 @@
+#include "ddlsim/plan/input.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/plan/job.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::plan {
+namespace {
+
+tl::unexpected<Error> missing(const Job& job, std::string_view what, std::string note) {
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("input: nobody says {} of {}", what, job.cluster.node.name), {}, {std::move(note)});
+}
+
+}  // namespace
+
+ServerInput server_input(const Job& job) {
+  const double replicas = static_cast<double>(replicas_of(job)) / static_cast<double>(job.cluster.nodes);
+  return {.samples = static_cast<double>(job.batch) * replicas, .processes = std::max(replicas, 1.0)};
+}
+
+Expected<void> check_input(const Job& job) {
+  const Input& input = job.input;
+  if (!input.dataset) return {};
+  const hardware::Host& host = job.cluster.node.host;
+  if (!host.cpu) return missing(job, "what processors", "--set input.cpu=xeon-e5-2686-v4 (`ddlsim list cpus`)");
+  if (host.threads < 1) return missing(job, "how many hardware threads", "--set input.threads=64");
+  const bool in_memory = input.cache.get() == CachePolicy::kAll;
+  if (!in_memory && !host.storage) {
+    return missing(job, "what storage", "--set input.storage=nvme (`ddlsim list storage`), or input.cache=all");
+  }
+  const bool caches = !in_memory && input.cache.get() != CachePolicy::kNone && input.epoch.get() == Epoch::kLater;
+  if (caches && !input.cache_size.get() && host.memory == DataSize::zero()) {
+    return missing(job, "how much memory", "--set input.cache_size=\"400 GB\", or input.cache=none");
+  }
+  const workload::Dataset& data = *input.dataset;
+  if (host.storage && host.storage->capacity && data.size() > *host.storage->capacity) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} has {}, {} holds {}", data.name, to_text(data.size()), host.storage->name,
+                            to_text(*host.storage->capacity)),
+                {}, {"--set input.storage.capacity=... where several are joined, or another input.storage"});
+  }
+  const std::int64_t in_step = job.batch * std::max<std::int64_t>(replicas_of(job), 1);
+  const std::int64_t batches = std::max<std::int64_t>(data.samples / in_step, 1);
+  const std::int64_t workers = input.workers->value_or(1);
+  if (workers > batches) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} workers for a GPU, which has {} batches in an epoch of {}", to_text(workers),
+                            to_text(batches), data.name),
+                {}, {"choose fewer workers, or a smaller batch"});
+  }
+  return {};
+}
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+Expected<answer::Prediction> asked(std::vector<Override> settings) {
+  settings.insert(settings.begin(), {{"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"precision", "fp16", {}}});
+  const auto scenario = resolve(catalog(), settings);
+  if (!scenario) return tl::unexpected<Error>(scenario.error());
+  return predict(*scenario);
+}
+
+std::string refused(std::vector<Override> settings) {
+  const auto answer = asked(std::move(settings));
+  REQUIRE_FALSE(answer);
+  return to_string(answer.error());
+}
+
+bool notes(const answer::Prediction& prediction, const std::string& part) {
+  return std::any_of(prediction.notes.begin(), prediction.notes.end(),
+                     [&](const std::string& note) { return note.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("input: nobody says what the loader is, so it keeps up and one note says with what", "[unit][input]") {
+  const auto prediction = asked({}).value();
+  CHECK(prediction.breakdown.input_exposed == Time::zero());
+  CHECK(notes(prediction, "the loader is taken to keep up"));
+  CHECK_FALSE(prediction.input.samples_per_second);
+  CHECK(prediction.input.needed_samples_per_second == Approx(prediction.throughput_samples_per_second));
+}
+
+TEST_CASE("input: three workers of a GPU make as much as three cores decode", "[unit][input]") {
+  // 1.733 + 1.1 ms at 0.66 of the speed are 4.292 ms; 3 workers of 8 GPUs: 5,591 images/s. ImageNet fits in 488 GiB.
+  const auto prediction = asked({{"input.dataset", "imagenet", {}}, {"input.workers", "3", {}}}).value();
+  CHECK(prediction.throughput_samples_per_second == Approx(8 * 3 / (2.833e-3 / 0.66)).epsilon(1e-9));
+  CHECK(*prediction.input.samples_per_second == Approx(prediction.throughput_samples_per_second).epsilon(1e-9));
+  CHECK(prediction.input.from_storage == 0);
+  CHECK(prediction.breakdown.input_exposed > Time::zero());
+  CHECK(prediction.breakdown.step().in(seconds) == Approx(prediction.step_time.in(seconds)).epsilon(1e-12));
+  CHECK(prediction.bottleneck == "cpu");
+  const auto many = asked({{"input.dataset", "imagenet", {}}, {"input.workers", "8", {}}}).value();
+  CHECK(many.step_time < prediction.step_time);
+}
+
+TEST_CASE("input: the first epoch reads from storage, later ones from memory", "[unit][input]") {
+  // 250 MiB/s of 114,660 bytes each: 2,286 images/s.
+  const auto first = asked({{"input.dataset", "imagenet", {}}, {"input.epoch", "first", {}}}).value();
+  CHECK(first.throughput_samples_per_second == Approx(250 * 1024 * 1024 / 114660.0).epsilon(1e-9));
+  CHECK(first.input.bound_by == "storage");
+  CHECK(first.bottleneck == "storage");
+  const auto pinned = asked({{"input.dataset", "imagenet", {}},
+                             {"input.cache", "pinned", {}},
+                             {"input.cache_size", "73.449 GB", {}}})
+                          .value();
+  CHECK(pinned.input.from_storage == Approx(0.5).epsilon(1e-4));
+}
+
+TEST_CASE("input: the event fidelity has the same step", "[unit][input]") {
+  for (const std::vector<Override>& change : std::vector<std::vector<Override>>{
+           {{"input.workers", "3", {}}},
+           {{"input.workers", "0", {}}},
+           {{"input.workers", "3", {}}, {"input.variation", "2", {}}},
+           {{"input.loader", "dali", {}}, {"input.decode", "gpu", {}}, {"input.workers", "3", {}}},
+           {{"input.workers", "3", {}}, {"input.pinned", "no", {}}},
+           {{"input.workers", "16", {}}, {"parallel.pipeline", "2", {}}, {"strategy.accumulation", "4", {}}},
+       }) {
+    std::vector<Override> settings = change;
+    settings.push_back({"input.dataset", "imagenet", {}});
+    const auto analytic = asked(settings);
+    REQUIRE(analytic);
+    settings.push_back({"fidelity", "event", {}});
+    const auto event = asked(settings);
+    REQUIRE(event);
+    INFO(change.front().value);
+    CHECK(event->step_time.in(seconds) == Approx(analytic->step_time.in(seconds)).epsilon(2e-9));
+  }
+}
+
+TEST_CASE("input: what takes GPU time, and what nothing hides", "[unit][input]") {
+  const std::vector<Override> enough{{"input.dataset", "imagenet", {}}, {"input.workers", "16", {}},
+                                     {"input.threads", "512", {}}};
+  const auto with = [&](std::vector<Override> more) {
+    more.insert(more.end(), enough.begin(), enough.end());
+    return asked(more).value().step_time;
+  };
+  const Time plain = with({});
+  // 64 samples of 0.52 ms.
+  CHECK((with({{"input.decode", "gpu", {}}}) - plain).in(milliseconds) == Approx(64 * 0.52).epsilon(1e-6));
+  CHECK(with({{"input.pinned", "no", {}}}) > plain);
+  // Without workers a step waits for 64 samples of one core: 64 x 4.292 ms.
+  const auto alone = asked({{"input.dataset", "imagenet", {}}, {"input.workers", "0", {}}}).value();
+  CHECK(alone.breakdown.input_exposed.in(milliseconds) == Approx(64 * 2.833 / 0.66).epsilon(1e-9));
+}
+
+TEST_CASE("input: bad input", "[unit][input]") {
+  const Override data{"input.dataset", "imagenet", {}};
+  CHECK(refused({data, {"input.threads", "0", {}}}).find("input.threads") != std::string::npos);
+  CHECK(refused({data, {"input.workers", "60000", {}}, {"batch", "128", {}}}).find("batches") != std::string::npos);
+  CHECK(refused({data, {"input.storage.capacity", "100 GB", {}}}).find("holds 100 GB") != std::string::npos);
+  CHECK(refused({{"input.dataset", "imagenette", {}}}).find("imagenet") != std::string::npos);
+  CHECK(refused({data, {"input.cache", "pinnde", {}}}).find("pinned") != std::string::npos);
+  CHECK(refused({data, {"input.loader", "workrs", {}}}).find("workers") != std::string::npos);
+  CHECK(refused({data, {"node", "dgx-b200", {}}}).find("input.cpu") != std::string::npos);
+  CHECK(refused({data, {"fidelity", "aggregate", {}}}).find("knows nothing of the loader") != std::string::npos);
+  const auto idle = asked({{"input.prefetch", "4", {}}}).value();
+  CHECK(notes(idle, "without effect here: input.prefetch"));
+}

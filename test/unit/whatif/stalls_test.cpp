@@ -1,0 +1,123 @@
+#include "ddlsim/whatif/stalls.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/events/input.h"
+#include "ddlsim/workload/variant.h"
+
+using namespace ddlsim;
+using answer::StallRun;
+using answer::StallTimes;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+StallTimes steps(double one, double all, double warm, double cold) {
+  StallTimes times;
+  times.at(StallRun::kOneGpu) = milliseconds(one);
+  times.at(StallRun::kSynthetic) = milliseconds(all);
+  times.at(StallRun::kWarm) = milliseconds(warm);
+  times.at(StallRun::kCold) = milliseconds(cold);
+  return times;
+}
+
+std::vector<Override> job(const std::string& model, const std::string& node, std::vector<Override> more = {}) {
+  more.insert(more.begin(), {{"model", model, {}}, {"node", node, {}}});
+  return more;
+}
+
+}  // namespace
+
+TEST_CASE("stalls: differences and what they are shares of", "[unit][stalls]") {
+  const auto stalls = stalls_of(steps(100, 150, 200, 260));
+  CHECK(stalls.interconnect->time.in(milliseconds) == Approx(50));
+  CHECK(stalls.interconnect->percent == Approx(100.0 / 3));
+  CHECK_FALSE(stalls.network);
+  CHECK(stalls.prep->time.in(milliseconds) == Approx(50));
+  CHECK(stalls.prep->percent == Approx(25));
+  CHECK(stalls.fetch->time.in(milliseconds) == Approx(60));
+  CHECK(stalls.fetch->percent == Approx(100 * 60.0 / 260));
+  CHECK(stalls_of(steps(100, 150, 200, 260), FetchRule::kRepository).fetch->time.in(milliseconds) == Approx(210));
+  StallTimes two = steps(100, 450, 450, 450);
+  two.at(StallRun::kOneServer) = milliseconds(150);
+  CHECK(stalls_of(two).network->percent == Approx(200));
+  CHECK(stalls_of(two).interconnect->percent == Approx(100.0 / 3));
+  CHECK(stalls_of(steps(100, 90, 90, 90)).interconnect->percent == 0);
+}
+
+TEST_CASE("stalls: the rule finds what simulated pipelines were given", "[unit][stalls]") {
+  // A GPU of 10 ms, 15 with its gradients; workers that make a batch every 20 ms; storage that gives one every 26.
+  const cost::BatchPipeline warm{.worker = milliseconds(80), .workers = 4};
+  cost::BatchPipeline cold = warm;
+  cold.storage = milliseconds(26);
+  cold.worker = milliseconds(90);
+  const Time all = milliseconds(15);
+  StallTimes times = steps(10, 15, 0, 0);
+  times.at(StallRun::kWarm) = all + events::simulate_input(warm, all, 200, 1).value();
+  times.at(StallRun::kCold) = all + events::simulate_input(cold, all, 200, 1).value();
+  const auto stalls = stalls_of(times);
+  CHECK(stalls.interconnect->time.in(milliseconds) == Approx(5).epsilon(1e-9));
+  CHECK(stalls.prep->time.in(milliseconds) == Approx(5).epsilon(1e-9));
+  CHECK(stalls.fetch->time.in(milliseconds) == Approx(6).epsilon(1e-9));
+}
+
+TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][stalls]") {
+  const auto report = stalls(catalog(), job("resnet18", "p3.8xlarge",
+                                            {{"nodes", "2", {}}, {"input.dataset", "imagenet", {}}}))
+                          .value();
+  CHECK(report.one_server == "AWS EC2 p3.16xlarge");
+  const auto& s = report.stalls;
+  REQUIRE((s.interconnect && s.network && s.prep && s.fetch));
+  const Time sum = s.interconnect->time + s.network->time + s.prep->time + s.fetch->time;
+  const Time all = *report.times.at(StallRun::kCold) - *report.times.at(StallRun::kOneGpu);
+  CHECK(sum.in(seconds) == Approx(all.in(seconds)).epsilon(1e-12));
+  CHECK(s.network->time > Time::zero());
+  const auto one = stalls(catalog(), job("resnet18", "p3.16xlarge")).value();
+  CHECK(one.stalls.network->time == Time::zero());
+  CHECK_FALSE(one.stalls.prep);
+  const auto odd = stalls(catalog(), job("resnet18", "p3.16xlarge", {{"nodes", "3", {}}})).value();
+  CHECK(odd.one_server.find("8 GPUs") != std::string::npos);
+}
+
+TEST_CASE("stalls: what has no answer", "[unit][stalls]") {
+  CHECK_FALSE(stalls(catalog(), job("bert_large", "p3.16xlarge", {{"parallel.tensor", "2", {}}})));
+  const auto other = stalls(catalog(), job("resnet18", "p3.8xlarge", {{"nodes", "2", {}}}), {.one_server = "p2.8xlarge"});
+  REQUIRE_FALSE(other);
+  CHECK(other.error().message.find("8 x") != std::string::npos);
+  CHECK_FALSE(study_layers(catalog(), job("resnet18", "p3.16xlarge")));
+}
+
+TEST_CASE("stalls: depth and gradients", "[unit][stalls]") {
+  const std::vector<Override> stated{{"node", "p3.16xlarge", {}}};
+  const auto study = study_layers(catalog(), stated).value();
+  REQUIRE(study.models.size() == 22);
+  CHECK(study.models.front().tensors == 38);
+  CHECK(study.models.front().parameters == 5418792);
+  const auto without = workload::without(*catalog().model("resnet18").value(), {.norms = true}).value();
+  CHECK(without.parameters() == 11679912);
+  CHECK(without.totals.gradient_tensors == 22);
+  const auto sums = workload::without(*catalog().model("resnet18").value(), {.residuals = true}).value();
+  CHECK(sums.parameters() == 11689512);
+  CHECK(sums.layers.size() + 8 == catalog().model("resnet18").value()->layers.size());
+}
+
+TEST_CASE("stalls: somebody's own runs", "[unit][stalls]") {
+  const auto read = [](const std::string& text) {
+    std::istringstream stream(text);
+    return read_stall_runs(stream, "runs.csv");
+  };
+  const auto runs = read("run,train_s,batches\nrun0,10,100\nsynthetic,15,100\nwarm,40,200\n").value();
+  CHECK(runs.at(StallRun::kOneGpu)->in(milliseconds) == Approx(100));
+  CHECK(stalls_of(runs).prep->time.in(milliseconds) == Approx(50));
+  CHECK_FALSE(stalls_of(runs).fetch);
+  for (const char* bad : {"run,train_s,batches\n", "run,train_s\nrun0,1\n", "run,train_s,batches\nrun9,1,1\n",
+                          "run,train_s,batches\nrun0,0,1\n", "run,train_s,batches\nrun0,1,0\n",
+                          "run,train_s,batches\nrun0,1,1\nrun0,1,1\n", "run,train_s,batches\nrun0,x,1\n"}) {
+    CHECK_FALSE(read(bad));
+  }
+}
