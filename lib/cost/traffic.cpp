@@ -62,7 +62,8 @@ class Traffic {
     for (const plan::Row& row : plan_.rows) {
       if (row.kind != plan::RowKind::kCollective || row.group != g) continue;
       const double times = static_cast<double>(row.count) *
-                           (row.every_pass ? static_cast<double>(plan::passes_of(plan::pipeline_of(plan_))) : 1.0);
+                           (row.every_pass ? static_cast<double>(plan::passes_of(plan::pipeline_of(plan_))) : 1.0) /
+                           static_cast<double>(plan_.exchange.sync_every);
       const WireBytes once = model->wire_bytes(row.op, buffer_of(row, model->communicator().gpus));
       sent.intra += once.intra * times;
       sent.inter += once.inter * times;

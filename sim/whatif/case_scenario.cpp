@@ -133,7 +133,7 @@ int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text,
   } else if (has(text, "pcie") || pcie) {
     score += node.gpu_interconnect == Interconnect::kPcie ? 350 : 0;
   }
-  if (node.provider.empty()) score += 5;
+  if (node.tariff.provider.empty()) score += 5;
   return score;
 }
 

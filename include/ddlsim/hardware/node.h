@@ -65,6 +65,22 @@ struct PeerPath {
   [[nodiscard]] bool by_nvlink() const { return by != Interconnect::kPcie; }
 };
 
+/// The host of a server as a cloud describes it; of what nobody says there is nothing.
+struct Host {
+  std::optional<std::int64_t> vcpus;  // hardware threads that a tenant has
+  std::string processor;              // in words
+  std::optional<DataSize> memory;
+  std::string disk;  // in words
+};
+
+/// What a cloud asks for a server by the hour, in one region on one day.
+struct Tariff {
+  std::string provider;
+  std::string region;
+  std::string date;               // "2026-01-21", "2023-06" or "2024"
+  std::optional<PriceRate> spot;  // on demand: Node::price
+};
+
 /// A server with its parts resolved.
 struct Node {
   std::string id;
@@ -79,10 +95,12 @@ struct Node {
   Link host_link;                 // of one switch to the host
   bool host_link_stated = false;  // false: as the GPU's own
   std::int64_t pcie_uplinks = 1;  // host links, shared by all GPUs
-  Link network;                   // of one port
+  Link network;                   // of one port: what it sustains
   std::int64_t network_ports = 1;
-  std::string provider;
-  std::optional<PriceRate> price;  // on demand, the whole server
+  std::optional<Bandwidth> network_burst;  // of one port, for minutes, where that is more ("up to 25 Gb/s")
+  Host host;
+  Tariff tariff;
+  std::optional<PriceRate> price;  // of the whole server: on demand, or as somebody stated
   Sources sources;
   std::string notes;
 
