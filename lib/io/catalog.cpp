@@ -322,8 +322,7 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
                  {}},
                 file->network_where);
     }
-    node.network_burst = node.network.bandwidth;
-    node.network.bandwidth = *file->sustained;
+    node.network_sustained = file->sustained;
   }
   if (!file->host_link_id.empty()) {
     auto host = link(file->host_link_id);

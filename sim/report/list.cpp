@@ -67,7 +67,7 @@ std::string pairs_of(const hardware::NvlinkMesh& mesh) {
 /// "1 x aws-ena-25g", "1 x aws-ena-25g, 5 Gb/s sustained".
 std::string network_of(const hardware::Node& node) {
   std::string text = fmt::format("{} x {}", node.network_ports, node.network.id);
-  if (node.network_burst) text += fmt::format(", {} sustained", to_text_in_bits(node.network.bandwidth));
+  if (node.network_sustained) text += fmt::format(", {} sustained", to_text_in_bits(*node.network_sustained));
   return text;
 }
 

@@ -13,6 +13,8 @@ namespace {
 using answer::Recommendation;
 using answer::ServerChoice;
 
+constexpr std::size_t kShownMisses = 12;
+
 Json json_of(const ServerChoice& choice) {
   Json json{{"node", choice.node},
             {"nodes", choice.nodes},
@@ -116,8 +118,12 @@ std::string render(const Recommendation& result, Format format) {
   if (!result.infeasible.empty()) {
     Table table({"no choice", "why"});
     table.numbers_from(2);
-    for (const answer::NoChoice& none : result.infeasible) table.add({none.node, none.why});
+    const std::size_t shown = std::min(result.infeasible.size(), kShownMisses);
+    for (std::size_t i = 0; i < shown; ++i) table.add({result.infeasible[i].node, result.infeasible[i].why});
     text += "\n" + table.render(format);
+    if (shown < result.infeasible.size()) {
+      text += fmt::format("and {} more (--json)\n", result.infeasible.size() - shown);
+    }
   }
   if (!result.notes.empty()) text += "\n";
   for (const std::string& note : result.notes) text += "note: " + note + "\n";

@@ -277,6 +277,11 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     notes.push_back(fmt::format("network: the {} that a server sustains; it reaches {} for minutes",
                                 to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_burst)));
   }
+  if (node.network_sustained && scenario.cluster.nodes > 1) {
+    notes.push_back(fmt::format("network: the {} that a server reaches for minutes; it sustains {}, which a run of "
+                                "stated length (--samples, --steps) gets",
+                                to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
+  }
   if (prediction.training) {
     notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
     if (!prediction.training->cost) {

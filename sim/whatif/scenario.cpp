@@ -239,6 +239,14 @@ Expected<void> set_global_batch(Scenario& scenario, const Override* global, cons
 
 namespace {
 
+/// A run outlasts what its servers' network reaches for minutes.
+void sustain(hardware::Node& node) {
+  if (!node.network_sustained) return;
+  node.network_burst = node.network.bandwidth;
+  node.network.bandwidth = *node.network_sustained;
+  node.network_sustained.reset();
+}
+
 /// The settings of one job, and of those beside it.
 struct Taken {
   std::vector<Override> own;
@@ -350,6 +358,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
     return tl::unexpected<Error>(passes.error());
   }
   if (auto run = check_training(scenario); !run) return tl::unexpected<Error>(run.error());
+  if (asks_for_training(scenario)) sustain(scenario.cluster.node);
   if (auto added = add_others(scenario, catalog, taken); !added) return tl::unexpected<Error>(added.error());
   return scenario;
 }

@@ -65,7 +65,7 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     node.network = std::move(*link);
   }
   node.network_ports = ports;
-  node.network_burst.reset();
+  node.network_sustained.reset();
   return {};
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("recommend: flags that make no question", "[hostile]") {
   refused(kWrongUsage, plus(kRun, {"--deadline", "tomorrow"}), {"--deadline", "as --deadline 24h"});
   refused(kWrongUsage, {"recommend", "--model", "resnet50", "--max-nodes", "0"}, {"--max-nodes"});
   refused(kWrongUsage, plus(kRun, {"--region", "us-east-1"}), {"--region without --prices"});
-  refused(kWrongUsage, plus(kRun, {"--samples", ""}), {"--samples has an empty value"});
+  refused(kWrongUsage, {"recommend", "--model", "resnet50", "--samples", ""}, {"--samples has an empty value"});
 }
 
 TEST_CASE("recommend: data that answer nothing", "[hostile]") {

@@ -95,9 +95,12 @@ struct Node {
   Link host_link;                 // of one switch to the host
   bool host_link_stated = false;  // false: as the GPU's own
   std::int64_t pcie_uplinks = 1;  // host links, shared by all GPUs
-  Link network;                   // of one port: what it sustains
+  Link network;                   // of one port
   std::int64_t network_ports = 1;
-  std::optional<Bandwidth> network_burst;  // of one port, for minutes, where that is more ("up to 25 Gb/s")
+  /// Of one port, where the link's rate lasts minutes ("up to 25 Gb/s"), and what lasts is less. A run whose length is
+  /// stated has it as its `network.bandwidth`, and the other as `network_burst`.
+  std::optional<Bandwidth> network_sustained;
+  std::optional<Bandwidth> network_burst;
   Host host;
   Tariff tariff;
   std::optional<PriceRate> price;  // of the whole server: on demand, or as somebody stated

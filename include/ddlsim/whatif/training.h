@@ -9,6 +9,7 @@
 //   energy = GPUs x TDP x (steps x step time x u + evaluations),  u = (compute + memory) / step time
 //   CO2    = energy x carbon intensity
 //
+// Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
 // What nobody states of start-up, evaluation and checkpoints takes no time. Units: seconds, dollars, joules, grams.
 // Sources: cost as Stash does it (Sharma et al., ICDCS 2023: TRAIN x price per hour / 3600); energy as TDP x utilisation,
 // the estimate of Strubell et al. (ACL 2019) without their hosts and cooling.

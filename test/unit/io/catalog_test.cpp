@@ -140,7 +140,7 @@ TEST_CASE("catalog: every node and instance loads, with a source for every value
       CHECK((rented || !node->price));
       CHECK(has_all(keys_of(node->sources), {"price"}) == node->price.has_value());
       CHECK(node->tariff.date.empty() != node->price.has_value());
-      if (node->network_burst) CHECK(*node->network_burst > node->network.bandwidth);
+      if (node->network_sustained) CHECK(*node->network_sustained < node->network.bandwidth);
     }
   }
 }
@@ -167,10 +167,10 @@ TEST_CASE("catalog: a price says where and when it holds", "[unit][io]") {
   CHECK_THAT(broken("count: 1", "count: 1, sustained: 10 Gb/s"), Contains("no less than the 10 Gb/s of aws-ena-10g"));
 }
 
-TEST_CASE("catalog: a rate that lasts minutes is not what a job gets", "[unit][io]") {
+TEST_CASE("catalog: a rate that lasts minutes is told apart from what a port sustains", "[unit][io]") {
   const auto node = catalog().node("g4dn.xlarge").value();
-  CHECK(node.network.bandwidth.in(gigabits_per_second) == Approx(5));
-  CHECK(node.network_burst.value().in(gigabits_per_second) == Approx(25));
+  CHECK(node.network.bandwidth.in(gigabits_per_second) == Approx(25));
+  CHECK(node.network_sustained.value().in(gigabits_per_second) == Approx(5));
   CHECK(node.host.vcpus == 4);
   CHECK(node.host.memory->in(gibibytes) == Approx(16));
   CHECK(node.tariff.date == "2026-01-21");

@@ -98,6 +98,16 @@ TEST_CASE("training: a price of another server says nothing here, a bare one doe
   CHECK(price_of(job({{"price", "9 $/h", {}}, {"price.spot", "yes", {}}}).value())->in(dollars_per_hour) == Approx(9));
 }
 
+TEST_CASE("training: a run outlasts what a network reaches for minutes", "[unit][whatif]") {
+  const auto rate = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"model", "resnet50", {}}, {"node", "g4dn.xlarge", {}}});
+    return resolve(catalog(), more).value().cluster.node.network.bandwidth.in(gigabits_per_second);
+  };
+  CHECK(rate({}) == Approx(25));
+  CHECK(rate({{"training.steps", "1000", {}}}) == Approx(5));
+  CHECK(rate({{"training.steps", "1000", {}}, {"network", "10 Gb/s", {}}}) == Approx(10));  // as stated
+}
+
 TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
   CHECK_THAT(refused({{"training.epochs", "90", {}}}), Contains("90 epochs of how many samples") && Contains("--samples"));
   CHECK_THAT(refused({{"training.samples", "10", {}}, {"training.tokens", "10", {}}}), Contains("state one of them"));
