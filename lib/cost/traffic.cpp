@@ -81,7 +81,8 @@ class Traffic {
     for (const plan::Row& row : plan_.rows) {
       if (row.kind != plan::RowKind::kCollective || row.group != g || row.rank_class != c) continue;
       const double times = static_cast<double>(row.count) *
-                           (row.every_pass ? static_cast<double>(plan::passes_of(plan::pipeline_of(plan_))) : 1.0);
+                           (row.every_pass ? static_cast<double>(plan::passes_of(plan::pipeline_of(plan_))) : 1.0) /
+                           static_cast<double>(plan_.exchange.sync_every);
       const WireBytes once = model->cost(row.op, buffer_of(row, model->communicator().gpus)).wire;
       sent.intra += once.intra * times;
       sent.inter += once.inter * times;

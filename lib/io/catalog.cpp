@@ -338,6 +338,18 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
   if (!gpu) return at(gpu.error(), file->gpu_where);
   hardware::Node node = std::move(file->node);
   node.network = std::move(*network);
+  if (file->sustained) {
+    if (*file->sustained >= node.network.bandwidth) {
+      return at({ErrorCode::kInvalidArgument,
+                 fmt::format("network: sustained {} is no less than the {} of {}", to_text_in_bits(*file->sustained),
+                             to_text_in_bits(node.network.bandwidth), node.network.id),
+                 {},
+                 {"sustained is what is left of a link once a burst is over; leave it out, or name another link"},
+                 {}},
+                file->network_where);
+    }
+    node.network_sustained = file->sustained;
+  }
   if (!file->host_link_id.empty()) {
     auto host = link(file->host_link_id);
     if (!host) return at(host.error(), file->network_where);
@@ -361,7 +373,8 @@ Expected<void> Catalog::join_host(hardware::Node& node, const HostFile& file) co
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} threads, but {} x {} have {}", file.host.threads,
                                                          file.sockets, processor->id, threads));
   }
-  node.host = file.host;
+  node.host.threads = file.host.threads;
+  node.host.memory = file.host.memory;
   node.host.cpu = std::move(*processor);
   if (file.storage_id.empty()) return {};
   auto disk = storage(file.storage_id);

@@ -22,7 +22,7 @@ std::string_view trim(std::string_view text) {
 }  // namespace
 
 Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std::vector<std::string> columns,
-                                    const std::vector<std::string>& optional) {
+                                    const std::vector<std::string>& optional, OtherColumns others) {
   const std::size_t needed = columns.size();
   columns.insert(columns.end(), optional.begin(), optional.end());
   CsvReader reader(stream, std::move(file));
@@ -37,6 +37,7 @@ Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std:
     const auto column = std::find(columns.begin(), columns.end(), field.text);
     const auto index = static_cast<std::size_t>(column - columns.begin());
     const std::string name(field.text.substr(0, 60));
+    if (column == columns.end() && others == OtherColumns::kPassedOver) continue;
     if (column == columns.end()) {
       errors.push_back(Error{ErrorCode::kParse,
                              fmt::format("unknown column '{}'", name),

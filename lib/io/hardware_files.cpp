@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kMaxSms = 100'000;
 constexpr std::int64_t kMaxPorts = 1024;
+constexpr std::int64_t kMaxVcpus = 100'000;
 
 constexpr Dimension kRate = dimension::kData - dimension::kTime;
 constexpr Dimension kCompute = dimension::kWork - dimension::kTime;
@@ -106,6 +107,53 @@ void read_nvlink_pairs(MapReader& reader, NodeFile& file) {
   }
 }
 
+void read_rented_host(MapReader& reader, hardware::Host& host) {
+  if (reader.find("vcpus") != nullptr) host.threads = reader.count("vcpus", {1, kMaxVcpus});
+  host.processor = reader.text_or("processor", {});
+  host.memory = reader.optional_quantity<dimension::kData>("host_memory").value_or(host.memory);
+  host.disk = reader.text_or("disk", {});
+}
+
+/// "2026-01-21", "2023-06", "2024".
+bool is_date(std::string_view text) {
+  constexpr std::string_view kForm = "dddd-dd-dd";
+  if (text.size() != 4 && text.size() != 7 && text.size() != 10) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kForm[i] == 'd' ? !digit : text[i] != kForm[i]) return false;
+  }
+  const auto part = [&](std::size_t from) { return (text[from] - '0') * 10 + (text[from + 1] - '0'); };
+  if (text.size() >= 7 && (part(5) < 1 || part(5) > 12)) return false;
+  return text.size() < 10 || (part(8) >= 1 && part(8) <= 31);
+}
+
+/// A price holds in a region on a day, and says so.
+void read_tariff(MapReader& reader, hardware::Node& node) {
+  constexpr Dimension kPrice = dimension::kMoney - dimension::kTime;
+  hardware::Tariff& tariff = node.tariff;
+  tariff.provider = reader.text("provider");
+  node.price = reader.optional_quantity<kPrice>("price");
+  tariff.spot = reader.optional_quantity<kPrice>("spot_price");
+  const Node* date = reader.find("price_date");
+  tariff.region = reader.text_or("region", {});
+  const Node* price = reader.find(node.price ? "price" : "spot_price");
+  if (date != nullptr && reader.is_scalar(*date)) {
+    tariff.date = date->text;
+    if (!is_date(tariff.date)) {
+      reader.report(*date, ErrorCode::kParse, fmt::format("price_date '{}' is no date", tariff.date.substr(0, 60)),
+                    {"written as 2026-01-21, 2026-01 or 2026"});
+    }
+  }
+  if (price == nullptr) return;
+  if (date == nullptr) {
+    reader.report(*price, ErrorCode::kParse, "a price without a date",
+                  {"say of which day it is: price_date: 2026-01-21 (or 2026-01)"});
+  }
+  if (tariff.region.empty()) {
+    reader.report(*price, ErrorCode::kParse, "a price without a region", {"say where it holds: region: us-east-1"});
+  }
+}
+
 }  // namespace
 
 Expected<hardware::Gpu> read_gpu(const Node& document) {
@@ -185,15 +233,17 @@ Expected<NodeFile> read_node(const Node& document) {
     MapReader parts(*network, "network", errors);
     file.network_id = parts.text("link");
     node.network_ports = parts.count_or("count", 1, {1, kMaxPorts});
+    file.sustained = parts.optional_quantity<kRate>("sustained");
     parts.finish();
   }
+  read_rented_host(reader, node.host);
   if (const Node* host = reader.find("host")) file.host = read_host(*host, errors);
   std::vector<std::string> keys{"gpu",          "gpus",      "gpu_interconnect", "nvlink", "nvlink_pairs",
-                                "pcie_uplinks", "host_link", "network",          "host"};
+                                "pcie_uplinks", "host_link", "network",          "host",   "vcpus",
+                                "processor",    "host_memory", "disk"};
   if (rented) {
-    node.provider = reader.text("provider");
-    node.price = reader.quantity<dimension::kMoney - dimension::kTime>("price");
-    keys.insert(keys.end(), {"provider", "price"});
+    read_tariff(reader, node);
+    keys.insert(keys.end(), {"provider", "price", "spot_price"});
   }
   node.sources = reader.sources(keys);
   node.notes = reader.text_or("notes", {});

@@ -241,6 +241,7 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
   model.task = reader.text("task");
   model.sample = reader.text("sample");
   model.batch = reader.count("batch", {1, kMaxBatch});
+  if (reader.find("global_batch") != nullptr) model.global_batch = reader.count("global_batch", {1, kMaxBatch});
   model.optimizer = reader.choice("optimizer", workload::kOptimizers);
   model.dimensions = read_dimensions(reader, dimensions, errors);
   if (const Node* published = reader.find("published")) {
@@ -259,7 +260,7 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
     read_measured_on(reader, model, errors);
   }
   model.sources =
-      reader.sources({"layers", "input", "batch", "optimizer", "dimensions", "published", "features", "measured_on"});
+      reader.sources({"layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published", "features", "measured_on"});
   model.notes = reader.text_or("notes", {});
   reader.finish();
   if (!errors.empty()) return fail_with_all(std::move(errors));

@@ -142,6 +142,30 @@ Expected<void> check_schedule(const Job& job) {
   return {};
 }
 
+/// Replicas that train by themselves for some steps have whole models, and average them.
+Expected<void> check_local_steps(const Job& job) {
+  const Strategy& strategy = job.strategy;
+  if (strategy.sync_every == 1) return {};
+  if (strategy.sync_every < 1) return bad("strategy.sync_every below 1", "1: every step");
+  if (strategy.kind != StrategyKind::kAllReduce) {
+    return contradicts("replicas average their weights by all-reduce every " + std::to_string(strategy.sync_every) +
+                           " steps",
+                       "use strategy allreduce, or strategy.sync_every 1");
+  }
+  if (splits_model(job.parallel)) {
+    return contradicts("replicas that train by themselves need the whole model and its states",
+                       "leave the splits out, or use strategy.sync_every 1");
+  }
+  if (strategy.compression != Compression::kNone || strategy.priority) {
+    return contradicts("weights are averaged whole and when all are updated; compression and priority are of gradients",
+                       "use strategy.sync_every 1, or leave them out");
+  }
+  if (job.overlap && *job.overlap != Overlap::kNone) {
+    return contradicts("weights are averaged when they are updated, beside nothing", "leave overlap out");
+  }
+  return {};
+}
+
 Expected<void> check_together(const Job& job) {
   const Parallel& parallel = job.parallel;
   const bool sequence = parallel.sequence && parallel.tensor > 1;
@@ -165,6 +189,7 @@ Expected<void> check_splits(const Job& job) {
   const Parallel& parallel = job.parallel;
   if (auto sound = check_values(parallel); !sound) return sound;
   if (auto schedule = check_schedule(job); !schedule) return schedule;
+  if (auto local = check_local_steps(job); !local) return local;
   if (!splits_model(parallel)) return {};
   if (job.strategy.kind == StrategyKind::kDataParallel) {
     return contradicts("one process holds whole models: no part of one can be split", "use strategy allreduce");

@@ -27,6 +27,9 @@ void exchange_by(const Job& job, StepPlan& plan) {
   exchange.overlap = job.overlap.value_or(Overlap::kBackward);
   if (plan.groups.front().ranks == 1) return;
   exchange.priority = strategy.priority;
+  exchange.sync_every = strategy.sync_every;
+  // Weights travel when they are updated, beside nothing.
+  if (exchange.sync_every > 1) exchange.overlap = Overlap::kNone;
   if (strategy.kind == StrategyKind::kPs) {
     plan.servers = Servers{.count = with_servers(job).servers,
                            .local = job.cluster.nodes == 1,

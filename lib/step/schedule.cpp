@@ -1,7 +1,9 @@
 #include "ddlsim/step/schedule.h"
 
+#include <utility>
 #include <vector>
 
+#include "ddlsim/step/local_sgd.h"
 #include "folded.h"
 #include "slots.h"
 
@@ -24,6 +26,14 @@ void relax(const cost::PricedStep& step, answer::Timeline& line) {
 }
 
 Expected<answer::Timeline> schedule(const cost::PricedStep& step, answer::Detail detail) {
+  if (const std::int64_t every = step.plan->exchange.sync_every; every > 1) {
+    const LocalSgd parts = taken_apart(step);
+    const auto local = schedule(parts.local, detail);
+    if (!local) return local;
+    return schedule(parts.averaging, detail).map([&](answer::Timeline line) {
+      return amortised(*local, std::move(line), every);
+    });
+  }
   if (step.plan->folds) return schedule_folded(step, detail);
   return schedule_slots(step, detail);
 }

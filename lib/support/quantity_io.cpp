@@ -27,6 +27,7 @@ constexpr Dimension kIntensity = dimension::kWork - dimension::kData;
 constexpr Dimension kPower = dimension::kEnergy - dimension::kTime;
 constexpr Dimension kPriceRate = dimension::kMoney - dimension::kTime;
 constexpr Dimension kRate{.time = -1};
+constexpr Dimension kCarbon = dimension::kMass - dimension::kEnergy;
 constexpr double kKi = 1024.0;
 constexpr double kMi = kKi * kKi;
 constexpr double kGi = kMi * kKi;
@@ -94,6 +95,10 @@ constexpr auto kUnits = std::to_array<UnitRow>({
     {"kW", kPower, 1e3},
     {"$", dimension::kMoney, 1},
     {"$/h", kPriceRate, 1.0 / 3600.0},
+    {"g", dimension::kMass, 1},
+    {"kg", dimension::kMass, 1e3},
+    {"g/kWh", kCarbon, 1.0 / 3.6e6},
+    {"kg/kWh", kCarbon, 1e3 / 3.6e6},
 });
 
 std::string_view dimension_name(Dimension d) {
@@ -109,6 +114,8 @@ std::string_view dimension_name(Dimension d) {
       {kPower, "a power"},
       {kPriceRate, "a price per time"},
       {kRate, "a rate"},
+      {dimension::kMass, "a mass"},
+      {kCarbon, "a carbon intensity"},
   });
   for (const auto& [candidate, name] : kNames) {
     if (candidate == d) return name;
@@ -217,6 +224,8 @@ template Expected<ComputeRate> parse_quantity(std::string_view, Range);
 template Expected<Power> parse_quantity(std::string_view, Range);
 template Expected<PriceRate> parse_quantity(std::string_view, Range);
 template Expected<Rate> parse_quantity(std::string_view, Range);
+template Expected<Money> parse_quantity(std::string_view, Range);
+template Expected<CarbonIntensity> parse_quantity(std::string_view, Range);
 
 Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {
   text = trim(text);
@@ -236,6 +245,20 @@ Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {
     return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
   }
   return value;
+}
+
+Expected<std::int64_t> parse_large_count(std::string_view text) {
+  text = trim(text);
+  constexpr double kMost = 1e15;
+  const std::string choices = "write a whole number from 1 to 1e15, as 1281167 or 1.28e6";
+  const auto number = leading_number(text);
+  if (!number || !number->second.empty() || number->first != std::floor(number->first)) {
+    return fail(ErrorCode::kParse, quoted(text) + " is not a whole number", {}, {choices});
+  }
+  if (number->first < 1 || number->first > kMost) {
+    return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
+  }
+  return static_cast<std::int64_t>(number->first);
 }
 
 Expected<double> parse_fraction(std::string_view text) {
@@ -315,6 +338,18 @@ std::string to_text_in_bits(Bandwidth value) {
 std::string to_text(Power value) { return significant(value.in(watts)) + " W"; }
 
 std::string to_text(PriceRate value) { return significant(value.in(dollars_per_hour), 5) + " $/h"; }
+
+std::string to_text(Money value) {
+  const double amount = value.in(dollars);
+  return std::isinf(amount) ? "infinite" : fmt::format("{:.2f} $", amount);
+}
+
+std::string to_text(Energy value) { return significant(value.in(kilowatt_hours)) + " kWh"; }
+
+std::string to_text(Mass value) {
+  constexpr auto kScales = std::to_array<Scale>({{1e3, "kg"}, {1, "g"}});
+  return scaled(value.in(grams), kScales);
+}
 
 std::string to_text(std::int64_t count) {
   std::string digits = std::to_string(count);

@@ -49,6 +49,14 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--fidelity", "fidelity", "aggregate, analytic, event (analytic where the model has layers)"},
 });
 
+constexpr auto kTrainingFlags = std::to_array<Flag>({
+    {"--samples", "training.samples", "samples of an epoch: 1281167, 1.28e6"},
+    {"--tokens", "training.tokens", "tokens of an epoch, instead: 300e9"},
+    {"--epochs", "training.epochs", "passes over them (1)"},
+    {"--steps", "training.steps", "steps of the run, instead of samples and epochs"},
+    {"--carbon", "energy.carbon", "CO2 of the electricity: '400 g/kWh'"},
+});
+
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -72,6 +80,35 @@ void ScenarioFlags::add_to(CLI::App& app) {
   app.add_option("--set", sets_, "PATH=VALUE: any setting (`ddlsim list settings`)")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
+}
+
+void TrainingFlags::add_to(CLI::App& app) {
+  values_.resize(kTrainingFlags.size());
+  for (std::size_t i = 0; i < kTrainingFlags.size(); ++i) {
+    const Flag& flag = kTrainingFlags[i];
+    values_[i].first = flag.setting;
+    options_.push_back(app.add_option(std::string(flag.name), values_[i].second, std::string(flag.help)));
+    options_.back()->type_name("X");
+  }
+  app.add_option("--price", prices_, "of a server: '12 $/h', or 'NODE=12 $/h' for each of several")
+      ->type_name("X")
+      ->allow_extra_args(false);
+  app.add_flag("--spot", spot_, "servers at their spot price");
+}
+
+std::vector<whatif::Override> TrainingFlags::settings() const {
+  std::vector<whatif::Override> overrides;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (options_[i]->count() == 0) continue;
+    if (values_[i].second.empty()) {
+      throw UsageError{fmt::format("{} has an empty value", kTrainingFlags[i].name),
+                       "leave the flag out, or give it a value"};
+    }
+    overrides.push_back({values_[i].first, values_[i].second, {}});
+  }
+  if (!prices_.empty()) overrides.push_back({"price", join(prices_), {}});
+  if (spot_) overrides.push_back({"price.spot", "yes", {}});
+  return overrides;
 }
 
 std::vector<whatif::Override> parse_settings(std::string_view flag, const std::vector<std::string>& texts) {

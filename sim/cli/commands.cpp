@@ -31,6 +31,7 @@ constexpr std::string_view kPredictExamples = R"(
 Examples:
   ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
   ddlsim predict --model bert_large --node dgx-h100 --set model.sequence=512 --set efficiency=50% --json
+  ddlsim predict --model resnet50 --node p3.16xlarge --global-batch 256 --batch 32 --samples 1281167 --epochs 90
   ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --set straggler=1.3 --trace trace.json
   ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --chakra traces/resnet50
 
@@ -69,15 +70,18 @@ void move_common_to_front(std::vector<std::vector<std::string>>& pieces) {
 Expected<Change> read_change(const std::vector<std::string>& arguments) {
   CLI::App app("an alternative", "ddlsim what-if");
   ScenarioFlags flags;
+  TrainingFlags training;
   Change change;
   flags.add_to(app);
+  training.add_to(app);
   app.add_option("--name", change.name, "what to call this alternative");
   parse(app, arguments);
   auto overrides = flags.base();
   if (!overrides) return tl::unexpected<Error>(overrides.error());
   change.overrides = std::move(*overrides);
-  const std::vector<Override> sets = flags.sets();
-  change.overrides.insert(change.overrides.end(), sets.begin(), sets.end());
+  for (const std::vector<Override>& more : {training.settings(), flags.sets()}) {
+    change.overrides.insert(change.overrides.end(), more.begin(), more.end());
+  }
   if (change.overrides.empty()) throw UsageError{"--vs without a change", "write --vs --set PATH=VALUE"};
   return change;
 }
@@ -139,10 +143,12 @@ int run_predict(const std::vector<std::string>& arguments) {
   ScenarioFlags flags;
   FormatFlags format;
   ColumnsFlag columns;
+  TrainingFlags training;
   std::string data;
   std::string trace;
   std::string chakra;
   flags.add_to(app);
+  training.add_to(app);
   format.add_to(app);
   columns.add_to(app);
   app.add_option("--trace", trace, "write what is simulated as a Chrome trace (fidelity event)")->type_name("FILE");
@@ -156,7 +162,9 @@ int run_predict(const std::vector<std::string>& arguments) {
   }
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
-  const std::vector<Override> sets = flags.sets();
+  std::vector<Override> sets = training.settings();
+  const std::vector<Override> typed = flags.sets();
+  sets.insert(sets.end(), typed.begin(), typed.end());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
   auto overrides = flags.base();
@@ -191,7 +199,9 @@ int run_what_if(const std::vector<std::string>& arguments) {
   ColumnsFlag columns;
   std::string data;
   std::vector<std::string> base_sets;
+  TrainingFlags training;
   flags.add_to(app);
+  training.add_to(app);
   format.add_to(app);
   columns.add_to(app);
   app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")
@@ -201,7 +211,8 @@ int run_what_if(const std::vector<std::string>& arguments) {
   parse(app, pieces.front());
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
-  const std::vector<Override> base_settings = parse_settings("--base", base_sets);
+  std::vector<Override> base_settings = training.settings();
+  for (Override& setting : parse_settings("--base", base_sets)) base_settings.push_back(std::move(setting));
   const auto changes = read_changes(pieces, flags.sets());
   if (!changes) return print(changes.error());
   const auto catalog = open_catalog(data);
@@ -220,6 +231,21 @@ int run_what_if(const std::vector<std::string>& arguments) {
   }
   return print(report::render(*comparison, shape));
 }
+
+namespace {
+
+/// The ids of a kind; of servers those that are sold and those that are rented.
+std::string servers_or(const io::Catalog& catalog, io::Kind kind) {
+  std::vector<std::string> ids = catalog.ids(kind);
+  if (kind == io::Kind::kNodes) {
+    const auto& rented = catalog.ids(io::Kind::kInstances);
+    ids.insert(ids.end(), rented.begin(), rented.end());
+    std::sort(ids.begin(), ids.end());
+  }
+  return join(ids);
+}
+
+}  // namespace
 
 int run_list(const std::vector<std::string>& arguments) {
   CLI::App app("Show what the program knows: models, hardware, settings.", "ddlsim list");
@@ -258,7 +284,10 @@ int run_list(const std::vector<std::string>& arguments) {
   if (!catalog) return print(catalog.error());
   if (kind.empty()) {
     std::vector<report::ListRow> rows;
-    for (const auto& [word, what] : io::kKinds) rows.push_back({std::string(word), join(catalog->ids(what)), ""});
+    for (const auto& [word, what] : io::kKinds) {
+      const bool rented = what == io::Kind::kInstances;
+      rows.push_back({std::string(word), rented ? "in one list with nodes" : servers_or(*catalog, what), ""});
+    }
     rows.push_back({"settings", "what --set can change", ""});
     rows.push_back({"frameworks", "what --strategy can be beside ps and allreduce", ""});
     return print(report::render_list("kind", rows, shape));

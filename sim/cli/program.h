@@ -48,6 +48,20 @@ class ScenarioFlags {
   std::vector<std::string> sets_;
 };
 
+/// The flags that say how long a job runs and what a server costs; each is a setting.
+class TrainingFlags {
+ public:
+  void add_to(CLI::App& app);
+  /// Throws UsageError for a flag with an empty value.
+  [[nodiscard]] std::vector<whatif::Override> settings() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> values_;  // setting, value; sized once, before options bind to it
+  std::vector<CLI::Option*> options_;                        // of values_
+  std::vector<std::string> prices_;
+  bool spot_ = false;
+};
+
 /// How the answer is to be shown.
 class FormatFlags {
  public:
@@ -89,6 +103,7 @@ void parse(CLI::App& app, std::vector<std::string> arguments);
 int run_predict(const std::vector<std::string>& arguments);
 int run_plan(const std::vector<std::string>& arguments);
 int run_stalls(const std::vector<std::string>& arguments);
+int run_recommend(const std::vector<std::string>& arguments);
 int run_what_if(const std::vector<std::string>& arguments);
 int run_topology(const std::vector<std::string>& arguments);
 int run_collective(const std::vector<std::string>& arguments);

@@ -88,7 +88,22 @@ Json to_json(const answer::Prediction& p) {
     json["bounds_s"] = {{"ideal_overlap", p.bounds->first.in(seconds)}, {"no_overlap", p.bounds->second.in(seconds)}};
   }
   if (p.price) json["price_usd_per_h"] = p.price->in(dollars_per_hour);
+  if (p.training) json["training"] = to_json(*p.training);
   json["notes"] = p.notes;
+  return json;
+}
+
+Json to_json(const answer::Training& run) {
+  Json json{{"steps", run.steps}};
+  if (run.epochs) json["epochs"] = *run.epochs;
+  json["time_s"] = run.time().in(seconds);
+  json["startup_s"] = run.startup.in(seconds);
+  json["evaluation_s"] = run.evaluation.in(seconds);
+  json["checkpoints_s"] = run.checkpoints.in(seconds);
+  json["cost_usd"] = run.cost ? Json(run.cost->in(dollars)) : Json(nullptr);
+  json["energy_j"] = run.energy.in(joules);
+  json["gpu_utilisation"] = run.utilisation;
+  if (run.carbon) json["co2_g"] = run.carbon->in(grams);
   return json;
 }
 

@@ -11,6 +11,7 @@ namespace ddlsim::report {
 using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json to_json(const answer::Prediction& prediction);
+[[nodiscard]] Json to_json(const answer::Training& run);
 [[nodiscard]] Json to_json(const answer::Comparison& comparison);
 [[nodiscard]] Json to_json(const answer::FleetReport& report);
 /// Two-space indent and a newline; text that is not UTF-8 is replaced, never thrown at.

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "calibration.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
@@ -62,6 +64,13 @@ std::string pairs_of(const hardware::NvlinkMesh& mesh) {
   return text;
 }
 
+/// "1 x aws-ena-25g", "1 x aws-ena-25g, 5 Gb/s sustained".
+std::string network_of(const hardware::Node& node) {
+  std::string text = fmt::format("{} x {}", node.network_ports, node.network.id);
+  if (node.network_sustained) text += fmt::format(", {} sustained", to_text_in_bits(*node.network_sustained));
+  return text;
+}
+
 void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("gpu", node.gpu.id, "gpu");
   rows.add("gpus", to_text(node.gpus), "gpus");
@@ -73,17 +82,24 @@ void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("pcie", node.pcie.id);
   rows.add("host_link", node.host_link.id, "host_link");
   rows.add("pcie_uplinks", to_text(node.pcie_uplinks), "pcie_uplinks");
-  rows.add("network", fmt::format("{} x {}", node.network_ports, node.network.id), "network");
-  if (const hardware::Host& host = node.host; host.cpu) {
+  rows.add("network", network_of(node), "network");
+  const hardware::Host& host = node.host;
+  if (host.cpu) {
     rows.add("host", fmt::format("{}, {} threads, {}, {}", host.cpu->id, host.threads, to_text(host.memory),
                                  host.storage ? fmt::format("{} at {}", host.storage->id, to_text(host.storage->bandwidth))
                                               : std::string("storage unknown")),
              "host");
   }
-  if (node.price) {
-    rows.add("provider", node.provider, "provider");
-    rows.add("price", to_text(*node.price), "price");
-  }
+  if (host.threads > 0 && !host.cpu) rows.add("vcpus", to_text(host.threads), "vcpus");
+  if (!host.processor.empty()) rows.add("processor", host.processor, "processor");
+  if (host.memory > DataSize::zero() && !host.cpu) rows.add("host_memory", to_text(host.memory), "host_memory");
+  if (!host.disk.empty()) rows.add("disk", host.disk, "disk");
+  const hardware::Tariff& tariff = node.tariff;
+  if (!tariff.provider.empty()) rows.add("provider", tariff.provider, "provider");
+  if (node.price) rows.add("price", to_text(*node.price), "price");
+  if (tariff.spot) rows.add("spot_price", to_text(*tariff.spot), "spot_price");
+  if (!tariff.region.empty()) rows.add("region", tariff.region, "price");
+  if (!tariff.date.empty()) rows.add("price_date", tariff.date, "price");
   if (!node.notes.empty()) rows.add("notes", node.notes);
 }
 
@@ -91,6 +107,7 @@ void add_model(Collector& rows, const workload::Model& model) {
   rows.add("task", model.task);
   rows.add("sample", model.sample);
   rows.add("batch", to_text(model.batch), "batch");
+  if (model.global_batch) rows.add("global_batch", to_text(*model.global_batch), "global_batch");
   rows.add("optimizer", std::string(name_of(workload::kOptimizers, model.optimizer)), "optimizer");
   for (const auto& [name, size] : model.dimensions) rows.add("dimensions." + name, to_text(size), "dimensions");
   if (model.features) {
@@ -198,8 +215,11 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
       });
     case io::Kind::kNodes:
     case io::Kind::kInstances:
-      return catalog.node(id).map(
-          [](const auto& node) { return fmt::format("{}, {} x {}", node.name, node.gpus, node.gpu.name); });
+      return catalog.node(id).map([](const hardware::Node& node) {
+        const std::string price =
+            node.price ? fmt::format(", {} ({}, {})", to_text(*node.price), node.tariff.region, node.tariff.date) : "";
+        return fmt::format("{}, {} x {}{}", node.name, node.gpus, node.gpu.name, price);
+      });
     case io::Kind::kClusters: return catalog.setting(id).map([](const auto& setting) { return setting.name; });
     case io::Kind::kPopulations:
       return catalog.population(id).map([](const auto& population) { return population.name; });
@@ -223,10 +243,19 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
 
 Expected<std::vector<ListRow>> list(const io::Catalog& catalog, io::Kind kind) {
   std::vector<ListRow> rows;
-  for (const std::string& id : catalog.ids(kind)) {
-    auto what = summary(catalog, kind, id);
-    if (!what) return tl::unexpected<Error>(what.error());
-    rows.push_back({id, std::move(*what), join(catalog.aliases_of(kind, id))});
+  const bool servers = kind == io::Kind::kNodes || kind == io::Kind::kInstances;
+  const auto add = [&](io::Kind of) -> Expected<void> {
+    for (const std::string& id : catalog.ids(of)) {
+      auto what = summary(catalog, of, id);
+      if (!what) return tl::unexpected<Error>(what.error());
+      rows.push_back({id, std::move(*what), join(catalog.aliases_of(of, id))});
+    }
+    return {};
+  };
+  if (auto added = add(servers ? io::Kind::kNodes : kind); !added) return tl::unexpected<Error>(added.error());
+  if (servers) {
+    if (auto added = add(io::Kind::kInstances); !added) return tl::unexpected<Error>(added.error());
+    std::sort(rows.begin(), rows.end(), [](const ListRow& a, const ListRow& b) { return a.name < b.name; });
   }
   return rows;
 }

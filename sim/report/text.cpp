@@ -65,6 +65,18 @@ std::string tokens_text(const Prediction& p) {
   return fmt::format("{} ({} per GPU)", significant(*tokens, 4), significant(*tokens / static_cast<double>(p.gpus), 4));
 }
 
+std::string time_to_train(const Prediction& p) {
+  if (!p.training) return "";
+  const answer::Training& run = *p.training;
+  const std::string epochs = run.epochs ? fmt::format(" ({} epochs)", significant(*run.epochs)) : "";
+  return to_text(run.time()) + epochs;
+}
+
+std::string of_run(const Prediction& p, Time answer::Training::*part) {
+  if (!p.training || (*p.training).*part <= Time::zero()) return "";
+  return to_text((*p.training).*part);
+}
+
 /// A line of the table: its name, and its value for one prediction. A line that says nothing of any is left out.
 struct Row {
   std::string_view name;
@@ -103,6 +115,14 @@ const std::vector<Row>& rows() {
       {"  gradients in work", [](const Prediction& p) { return ledger_text(p.memory.working, p); }},
       {"  communication buffers", [](const Prediction& p) { return ledger_text(p.memory.buffers, p); }},
       {"with context and allocator", device_text},
+      {"time to train", time_to_train},
+      {"  steps", [](const Prediction& p) { return p.training ? to_text(p.training->steps) : ""; }},
+      {"  start-up", [](const Prediction& p) { return of_run(p, &answer::Training::startup); }},
+      {"  evaluation", [](const Prediction& p) { return of_run(p, &answer::Training::evaluation); }},
+      {"  checkpoints", [](const Prediction& p) { return of_run(p, &answer::Training::checkpoints); }},
+      {"cost", [](const Prediction& p) { return p.training && p.training->cost ? to_text(*p.training->cost) : ""; }},
+      {"energy of the GPUs", [](const Prediction& p) { return p.training ? to_text(p.training->energy) : ""; }},
+      {"CO2", [](const Prediction& p) { return p.training && p.training->carbon ? to_text(*p.training->carbon) : ""; }},
       {"bound by", [](const Prediction& p) { return p.bottleneck; }},
       {"architecture", [](const Prediction& p) { return p.architecture; }},
       {"fidelity", [](const Prediction& p) { return std::string(name_of(answer::kFidelities, p.fidelity)); }},
@@ -195,7 +215,8 @@ Table flat_table() {
   return Table({"name", "speedup", "step_time_s", "throughput_samples_per_s", "scaling_efficiency", "compute_s",
                 "memory_s", "launch_s", "input_exposed_s", "communication_exposed_s", "communication_s",
                 "memory_bytes_per_gpu", "fits", "mfu", "bottleneck", "provenance", "input_needed_samples_per_s",
-                "loader_samples_per_s", "loader_bound_by"});
+                "loader_samples_per_s", "loader_bound_by", "price_usd_per_h", "steps",
+                "time_to_train_s", "cost_usd", "energy_j", "co2_g"});
 }
 
 void add_flat(Table& table, const std::string& name, double speedup, const Prediction& p) {
@@ -207,7 +228,12 @@ void add_flat(Table& table, const std::string& name, double speedup, const Predi
              number(b.communication_exposed.in(seconds)), number(b.communication.in(seconds)),
              number(p.memory_per_gpu.in(bytes)), p.fits ? (*p.fits ? "true" : "false") : "", number(p.mfu),
              p.bottleneck, std::string(to_string(p.provenance)), number(p.input.needed_samples_per_second),
-             p.input.samples_per_second ? number(*p.input.samples_per_second) : "", p.input.bound_by});
+             p.input.samples_per_second ? number(*p.input.samples_per_second) : "", p.input.bound_by,
+             p.price ? number(p.price->in(dollars_per_hour)) : "",
+             p.training ? std::to_string(p.training->steps) : "", p.training ? number(p.training->time().in(seconds)) : "",
+             p.training && p.training->cost ? number(p.training->cost->in(dollars)) : "",
+             p.training ? number(p.training->energy.in(joules)) : "",
+             p.training && p.training->carbon ? number(p.training->carbon->in(grams)) : ""});
 }
 
 std::string comparison_text(const answer::Comparison& comparison, Format format) {

@@ -133,7 +133,8 @@ int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text,
   } else if (has(text, "pcie") || pcie) {
     score += node.gpu_interconnect == Interconnect::kPcie ? 350 : 0;
   }
-  if (node.provider.empty()) score += 5;
+  // A part of a cloud's server that nobody names is a worse guess than one with two GPUs more.
+  if (node.tariff.provider.empty()) score += 25;
   return score;
 }
 

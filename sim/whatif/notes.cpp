@@ -62,6 +62,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"strategy.density", by_compression<plan::Compression::kTopK>},
     {"strategy.rank", by_compression<plan::Compression::kPowerSgd>},
     {"strategy.accumulation", [](const Question&) { return true; }},
+    {"strategy.sync_every", by_collectives},
     {"strategy.split_on_host", by_one_process},
     {"strategy.preload", by_one_process},
     {"strategy.parameter_compression", by_one_process},
@@ -271,6 +272,15 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   if (analytic && by_collectives(question) && !model.totals.sparse_tables.empty()) {
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
   }
+  for (const OtherJob& other : scenario.other_jobs) {
+    notes.push_back(fmt::format("beside it on {} servers: {}", other.same_servers ? "the same" : "other",
+                                describe(*other.job)));
+  }
+  if (analytic && scenario.strategy.sync_every > 1) {
+    notes.push_back(fmt::format("local SGD: the mean of {} steps, of which the last averages the weights; how many more "
+                                "it needs is not modelled",
+                                to_text(scenario.strategy.sync_every)));
+  }
   if (scenario.straggler > 1) {
     notes.push_back(fmt::format("{} of {} GPUs: all their work takes {:.6g} times as long",
                                 to_text(scenario.stragglers), to_text(question.gpus()), scenario.straggler));
@@ -280,6 +290,22 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
         fmt::format("{} alike jobs share the servers' network ports; this is one of them", to_text(scenario.jobs)));
   }
   add_input_notes(question, prediction);
+  const hardware::Node& node = scenario.cluster.node;
+  if (node.network_burst && scenario.cluster.nodes > 1) {
+    notes.push_back(fmt::format("network: the {} that a server sustains; it reaches {} for minutes",
+                                to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_burst)));
+  }
+  if (node.network_sustained && scenario.cluster.nodes > 1) {
+    notes.push_back(fmt::format("network: the {} that a server reaches for minutes; it sustains {}, which a run of "
+                                "stated length (--samples, --steps) gets",
+                                to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
+  }
+  if (prediction.training) {
+    notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
+    if (!prediction.training->cost) {
+      notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
+    }
+  }
   if (const std::string unused = unused_settings(question); !unused.empty()) {
     notes.push_back("stated, but without effect here: " + unused);
   }

@@ -50,6 +50,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "strategy.accumulation", [](auto& s) -> auto& { return s.strategy.accumulation; }),
     stated(
+        "strategy.sync_every", [](auto& s) -> auto& { return s.strategy.sync_every; }),
+    stated(
         "strategy.split_on_host", [](auto& s) -> auto& { return s.strategy.split_on_host; }),
     stated(
         "strategy.preload", [](auto& s) -> auto& { return s.strategy.preload; }),

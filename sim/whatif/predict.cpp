@@ -70,6 +70,9 @@ Expected<RecordedStep> record(const Scenario& scenario) {
   if (scenario.overlap == plan::Overlap::kIdeal) {
     return unsupported("ideal overlap is a bound, and no schedule", "use overlap backward");
   }
+  if (scenario.strategy.sync_every > 1) {
+    return unsupported("local SGD has steps of two kinds, and a graph is of one", "use strategy.sync_every 1");
+  }
   if (scenario.jobs > 1) {
     return unsupported(fmt::format("one graph for {} jobs", to_text(scenario.jobs)), "leave jobs out");
   }

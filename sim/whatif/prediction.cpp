@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "correction.h"
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/whatif/predict.h"
@@ -153,15 +154,6 @@ Work model_work_of(const Question& question) {
   return workload::features_at(model, scenario.batch, scenario.precision).flops;
 }
 
-/// Of a model whose samples are sequences of tokens.
-std::optional<std::int64_t> tokens_of(const workload::Model& model) {
-  if (model.sample != "sequence") return std::nullopt;
-  for (const auto& [name, size] : model.dimensions) {
-    if (name == "sequence") return size;
-  }
-  return std::nullopt;
-}
-
 answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
   const plan::Parallel& parallel = scenario.parallel;
   return {.data = plan::replicas_of(scenario),
@@ -235,6 +227,18 @@ void add_memory(const Question& question, const plan::MemoryFootprint& footprint
 
 }  // namespace
 
+Expected<DataSize> memory_needed(const Scenario& scenario) {
+  Question question{.scenario = scenario, .fidelity = Fidelity::kAggregate};
+  if (scenario.model->has_layers() && !plan::totals_only(scenario.strategy)) {
+    auto plan = plan::lower(scenario);
+    if (!plan) return tl::unexpected<Error>(plan.error());
+    question.plan = std::make_shared<const plan::StepPlan>(std::move(*plan));
+  }
+  const plan::MemoryFootprint footprint = memory_of(question).first;
+  return footprint.total() +
+         plan::device_overhead(footprint, scenario.cluster.gpus(), plan::splits_model(scenario.parallel)).total();
+}
+
 Expected<Prediction> prediction_of(const Question& question) {
   const Scenario& scenario = question.scenario;
   auto laid = lay_out(question, {}, answer::Detail::kParts);
@@ -279,10 +283,16 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.hfu = executed_per_gpu(question, work) * static_cast<double>(passes) / line.step / peak;
   auto [footprint, rank] = memory_of(question);
   add_memory(question, footprint, std::move(rank), prediction);
-  if (const auto& price = cluster.node.price) prediction.price = *price * static_cast<double>(cluster.nodes);
   prediction.input = input_part(question, prediction);
-  add_notes(question, footprint, prediction);
   if (scenario.own_runs) correct(question, prediction);
+  if (const auto price = price_of(scenario)) prediction.price = *price * static_cast<double>(cluster.nodes);
+  if (asks_for_training(scenario)) {
+    prediction.training = train(scenario, {.step = prediction.step_time,
+                                           .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
+                                           .global_batch = prediction.split.global_batch(),
+                                           .tokens_per_sample = prediction.tokens_per_sample});
+  }
+  add_notes(question, footprint, prediction);
   return prediction;
 }
 

@@ -9,4 +9,7 @@ namespace ddlsim::whatif {
 
 [[nodiscard]] Expected<answer::Prediction> prediction_of(const Question& question);
 
+/// What the fullest GPU holds, context and allocator included. Errors: of plan/lower.h.
+[[nodiscard]] Expected<DataSize> memory_needed(const Scenario& scenario);
+
 }  // namespace ddlsim::whatif

@@ -103,4 +103,16 @@ Expected<Time> Predictor::step_time(const Scenario& scenario) {
   return corrected_step(*question, laid->line.step);
 }
 
+Expected<Outline> Predictor::outline(const Scenario& scenario) {
+  const auto question = ask(scenario, kept_.get());
+  if (!question) return tl::unexpected<Error>(question.error());
+  const auto laid = lay_out(*question, {}, answer::Detail::kParts);
+  if (!laid) return tl::unexpected<Error>(laid.error());
+  const double step = laid->line.step.in(seconds);
+  if (!std::isfinite(step) || step <= 0) {
+    return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
+  }
+  return Outline{.step = laid->line.step, .kernels = laid->line.parts.compute + laid->line.parts.memory};
+}
+
 }  // namespace ddlsim::whatif

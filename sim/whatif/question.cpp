@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 #include <string>
 #include <utility>
 
 #include "ddlsim/cost/totals.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/step/local_sgd.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -26,6 +28,8 @@ std::string event_settings(const Scenario& scenario) {
   };
   add(scenario.jobs.stated() || scenario.jobs > 1, "jobs");
   add(scenario.jobs_offset.stated(), "jobs.offset");
+  add(!scenario.other_jobs.empty(), "other_jobs");
+  add(scenario.leaf_uplink.stated(), "network.uplink");
   add(scenario.straggler.stated() || scenario.straggler > 1, "straggler");
   add(scenario.stragglers.stated(), "straggler.gpus");
   return asked;
@@ -84,18 +88,69 @@ std::shared_ptr<const plan::StepPlan> nominal(const plan::StepPlan& kinds) {
   return plan;
 }
 
-/// The jobs of a scenario: alike ones, each so much later than the one before.
-std::vector<events::SimulatedJob> jobs_of(const Question& question, const cost::PricedStep& step,
-                                          const answer::Timeline& alone, std::int64_t jobs) {
-  std::vector<events::SimulatedJob> list;
-  for (std::int64_t i = 0; i < jobs; ++i) {
-    list.push_back({.step = &step,
-                    .alone = &alone,
-                    .offset = question.scenario.jobs_offset * static_cast<double>(i),
-                    // A whole model's gradients and input meet inside a server in nothing that is priced apart.
-                    .cluster = step.plan->folds ? nullptr : &question.scenario.cluster});
+/// The jobs that are simulated, with what they hold on to.
+struct Simulated {
+  struct Other {
+    cost::PricedStep step;
+    answer::Timeline alone;
+  };
+  std::deque<Other> others;
+  std::vector<events::SimulatedJob> jobs;
+  events::EventOptions options;
+};
+
+/// Jobs that share servers agree on whether links inside them are shared: where one's transfers meet inside them.
+void share_servers(const Question& question, Simulated& all) {
+  const bool inside = std::any_of(all.jobs.begin(), all.jobs.end(), [](const events::SimulatedJob& job) {
+    return job.servers == 0 && !job.step->plan->folds;
+  });
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < all.jobs.size(); ++i) {
+    events::SimulatedJob& job = all.jobs[i];
+    if (job.servers != 0 || !inside) continue;
+    job.cluster = &question.scenario.cluster;
+    const std::size_t alike = all.jobs.size() - question.scenario.other_jobs.size();
+    if (i < alike) continue;
+    if (i == alike) first = question.scenario.cluster.gpus_per_node;
+    job.first_gpu = first;
+    first += question.scenario.other_jobs[i - alike].job->cluster.gpus_per_node;
   }
-  return list;
+}
+
+/// The jobs of a scenario: alike ones, each so much later than the one before, and those beside them.
+Expected<Simulated> jobs_of(const Question& question, const cost::PricedStep& step, const answer::Timeline& alone,
+                            std::int64_t jobs, bool with_others = true) {
+  const Scenario& scenario = question.scenario;
+  Simulated all;
+  all.options.uplink = scenario.leaf_uplink.get();
+  for (std::int64_t i = 0; i < jobs; ++i) {
+    all.jobs.push_back(
+        {.step = &step, .alone = &alone, .offset = scenario.jobs_offset * static_cast<double>(i)});
+  }
+  for (std::size_t i = 0; with_others && i < scenario.other_jobs.size(); ++i) {
+    const OtherJob& other = scenario.other_jobs[i];
+    const auto in_job = [&](Error error) {
+      error.notes.push_back(fmt::format("in other_jobs, number {}", i));
+      return tl::unexpected<Error>(std::move(error));
+    };
+    const auto asked = ask(*other.job);
+    if (!asked) return in_job(asked.error());
+    if (!asked->plan) return in_job({ErrorCode::kUnsupported, "a job without layers is not simulated", {}, {}, {}});
+    if (asked->plan->exchange.sync_every > 1) {
+      return in_job({ErrorCode::kUnsupported, "local SGD beside other jobs is not simulated", {}, {}, {}});
+    }
+    auto priced = cost::price(*other.job, asked->plan, *asked->layers);
+    if (!priced) return in_job(priced.error());
+    auto line = step::schedule(*priced, Detail::kWork);
+    if (!line) return in_job(line.error());
+    const Simulated::Other& kept = all.others.emplace_back(Simulated::Other{std::move(*priced), std::move(*line)});
+    all.jobs.push_back({.step = &kept.step,
+                        .alone = &kept.alone,
+                        .offset = other.offset,
+                        .servers = other.same_servers ? std::size_t{0} : i + 1});
+  }
+  share_servers(question, all);
+  return all;
 }
 
 /// The priced step of all kinds of GPUs.
@@ -121,7 +176,8 @@ void add_found(const Question& question, Time total, Time unshared, answer::Time
   const Scenario& scenario = question.scenario;
   const Time slower = scenario.straggler > 1 ? max(unshared - line.step, Time::zero()) : Time::zero();
   const bool meets_itself = !question.plan->folds;  // groups of a split model share links
-  const Time sharing = scenario.jobs > 1 || meets_itself ? max(total - unshared, Time::zero()) : Time::zero();
+  const bool beside = scenario.jobs > 1 || !scenario.other_jobs.empty();
+  const Time sharing = beside || meets_itself ? max(total - unshared, Time::zero()) : Time::zero();
   answer::Breakdown& parts = line.parts;
   parts.other += slower;
   parts.communication += sharing;
@@ -130,7 +186,7 @@ void add_found(const Question& question, Time total, Time unshared, answer::Time
   auto& path = line.critical_path;
   if (slower > Time::zero()) path.push_back({all_slow ? "slower GPUs" : "waiting for the straggler", slower});
   if (sharing > Time::zero()) {
-    path.push_back({scenario.jobs > 1 ? "sharing the network with other jobs" : "sharing links with itself", sharing});
+    path.push_back({beside ? "sharing the network with other jobs" : "sharing links with itself", sharing});
   }
   const Time rest = total - line.step - slower - sharing;
   Time* largest = &parts.compute;
@@ -142,18 +198,42 @@ void add_found(const Question& question, Time total, Time unshared, answer::Time
       rest;
 }
 
+Expected<answer::Timeline> simulated_line(const Question& question, const cost::PricedStep& step, Detail detail);
+
+/// Local SGD: a step by oneself and one that averages weights, each simulated, and their mean.
+Expected<answer::Timeline> simulated_period(const Question& question, const cost::PricedStep& step, Detail detail) {
+  if (question.scenario.jobs > 1 || !question.scenario.other_jobs.empty()) {
+    return fail(ErrorCode::kUnsupported, "local SGD beside other jobs is not simulated", {},
+                {"use one job, or strategy.sync_every 1"});
+  }
+  const step::LocalSgd parts = step::taken_apart(step);
+  Question alone = question;
+  if (question.kinds) alone.kinds = step::taken_apart(of_kinds(question, step)).local.plan;
+  const auto local = simulated_line(alone, parts.local, detail);
+  if (!local) return local;
+  return simulated_line(question, parts.averaging, detail).map([&](answer::Timeline line) {
+    return step::amortised(*local, std::move(line), step.plan->exchange.sync_every);
+  });
+}
+
 Expected<answer::Timeline> simulated_line(const Question& question, const cost::PricedStep& step, Detail detail) {
+  if (step.plan->exchange.sync_every > 1) return simulated_period(question, step, detail);
   auto alone = step::schedule(step, Detail::kWork);
   if (!alone) return alone;
   const cost::PricedStep kinds = of_kinds(question, step);
   const std::int64_t jobs = question.scenario.jobs;
-  const auto run = events::simulate(jobs_of(question, kinds, *alone, jobs));
+  const bool beside = jobs > 1 || !question.scenario.other_jobs.empty();
+  const auto all = jobs_of(question, kinds, *alone, jobs);
+  if (!all) return tl::unexpected<Error>(all.error());
+  const auto run = events::simulate(all->jobs, all->options);
   if (!run) return tl::unexpected<Error>(run.error());
   const Time total = step_of(kinds, *alone, *run);
   if (detail != Detail::kTime) {
-    Time unshared = jobs > 1 || !question.plan->folds ? alone->step : total;
-    if (jobs > 1 && question.kinds) {
-      const auto by_itself = events::simulate(jobs_of(question, kinds, *alone, 1));
+    Time unshared = beside || !question.plan->folds ? alone->step : total;
+    if (beside && question.kinds) {
+      const auto one = jobs_of(question, kinds, *alone, 1, false);
+      if (!one) return tl::unexpected<Error>(one.error());
+      const auto by_itself = events::simulate(one->jobs, one->options);
       if (!by_itself) return tl::unexpected<Error>(by_itself.error());
       unshared = step_of(kinds, *alone, *by_itself);
     }
@@ -164,6 +244,14 @@ Expected<answer::Timeline> simulated_line(const Question& question, const cost::
 }
 
 }  // namespace
+
+std::optional<std::int64_t> tokens_of(const workload::Model& model) {
+  if (model.sample != "sequence") return std::nullopt;
+  for (const auto& [name, size] : model.dimensions) {
+    if (name == "sequence") return size;
+  }
+  return std::nullopt;
+}
 
 Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
   const auto fidelity = fidelity_of(scenario);
@@ -214,12 +302,17 @@ Expected<Laid> lay_out(const Question& question, const cost::Variation& variatio
 }
 
 Expected<events::EventStep> simulate(const Question& question) {
-  const auto step = cost::price(question.scenario, question.plan, *question.layers);
+  auto step = cost::price(question.scenario, question.plan, *question.layers);
   if (!step) return tl::unexpected<Error>(step.error());
+  // Of a period of local SGD its last step, which averages the weights.
+  if (step->plan->exchange.sync_every > 1) *step = step::taken_apart(*step).averaging;
   const auto alone = step::schedule(*step, Detail::kWork);
   if (!alone) return tl::unexpected<Error>(alone.error());
   const cost::PricedStep kinds = of_kinds(question, *step);
-  return events::simulate(jobs_of(question, kinds, *alone, question.scenario.jobs), {.named = true});
+  auto all = jobs_of(question, kinds, *alone, question.scenario.jobs);
+  if (!all) return tl::unexpected<Error>(all.error());
+  all->options.named = true;
+  return events::simulate(all->jobs, all->options);
 }
 
 }  // namespace ddlsim::whatif

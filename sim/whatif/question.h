@@ -38,6 +38,9 @@ struct Question {
   }
 };
 
+/// Of a model whose samples are sequences of tokens.
+[[nodiscard]] std::optional<std::int64_t> tokens_of(const workload::Model& model);
+
 /// Errors: of whatif/predict.h.
 [[nodiscard]] Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf = nullptr);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "ddlsim/io/yaml.h"
@@ -33,6 +34,8 @@ const Override* last_of(std::span<const Override> overrides, std::string_view pa
 
 namespace {
 
+constexpr std::int64_t kMostOtherJobs = 100;
+
 const Leaf* find_leaf(std::string_view path) {
   const auto all = leaves();
   const auto leaf = std::find_if(all.begin(), all.end(), [&](const Leaf& l) { return l.path == path; });
@@ -42,12 +45,35 @@ const Leaf* find_leaf(std::string_view path) {
 /// "model.sequence": a dimension of the model rather than a setting of its own.
 bool is_dimension(std::string_view path) { return path.starts_with("model.") && find_leaf(path) == nullptr; }
 
+constexpr std::string_view kOtherJobs = "other_jobs.";
+
+/// A setting of another job: its number, and the path within it.
+struct OtherPath {
+  std::int64_t number = 0;
+  std::string path;
+};
+std::optional<OtherPath> other_path(std::string_view path) {
+  if (!path.starts_with(kOtherJobs)) return std::nullopt;
+  path.remove_prefix(kOtherJobs.size());
+  const std::size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const auto number = parse_count(path.substr(0, dot), {0, kMostOtherJobs - 1});
+  if (!number) return std::nullopt;
+  return OtherPath{*number, std::string(path.substr(dot + 1))};
+}
+
+/// What stands in other_jobs beside the settings of a job.
+bool places_job(std::string_view path) { return path == "servers" || path == "offset"; }
+
+
 Expected<void> check_paths(std::span<const Override> overrides) {
   std::vector<std::string> paths;
   for (const Leaf& leaf : leaves()) paths.emplace_back(leaf.path);
   std::vector<Error> errors;
   for (const Override& setting : overrides) {
-    if (find_leaf(setting.path) != nullptr || is_dimension(setting.path)) continue;
+    const auto other = other_path(setting.path);
+    const std::string& path = other ? other->path : setting.path;
+    if (find_leaf(path) != nullptr || is_dimension(path) || (other && places_job(path))) continue;
     if (errors.size() == io::kMaxErrors) break;
     errors.push_back(Error{ErrorCode::kNotFound,
                            fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
@@ -216,13 +242,101 @@ Expected<void> set_global_batch(Scenario& scenario, const Override* global, cons
 
 namespace {
 
-/// Everything after the model; without one, it is named among the settings.
+/// A run outlasts what its servers' network reaches for minutes.
+void sustain(hardware::Node& node) {
+  if (!node.network_sustained) return;
+  node.network_burst = node.network.bandwidth;
+  node.network.bandwidth = *node.network_sustained;
+  node.network_sustained.reset();
+}
+
+/// The settings of one job, and of those beside it.
+struct Taken {
+  std::vector<Override> own;
+  std::map<std::int64_t, std::vector<Override>> others;
+};
+Taken take_others(std::span<const Override> stated) {
+  Taken taken;
+  for (const Override& setting : stated) {
+    if (auto other = other_path(setting.path)) {
+      taken.others[other->number].push_back({std::move(other->path), setting.value, setting.where});
+    } else {
+      taken.own.push_back(setting);
+    }
+  }
+  return taken;
+}
+
 Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Override> stated,
+                                std::shared_ptr<const workload::Model> given);
+
+/// Whether a job can stand beside another where it says.
+Expected<void> check_other(const Scenario& scenario, const OtherJob& other) {
+  const auto bad = [](std::string what, std::string note) {
+    return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
+  };
+  const hardware::Cluster& mine = scenario.cluster;
+  const hardware::Cluster& its = other.job->cluster;
+  if (other.same_servers && (its.node.id != mine.node.id || its.nodes != mine.nodes)) {
+    return bad(fmt::format("servers these: it names {} x {}, but these are {} x {}", its.nodes, its.node.id, mine.nodes,
+                           mine.node.id),
+               "leave node and nodes out, or write servers: others");
+  }
+  if (!other.same_servers && !scenario.leaf_uplink.get()) {
+    return bad("servers others: jobs on servers of their own meet on the uplink of their leaf, and nobody states it",
+               "state network.uplink, as 400 Gb/s");
+  }
+  if (other.job->jobs > 1 || other.job->straggler > 1) {
+    return bad("jobs and stragglers are of the job that is asked about", "leave them out here");
+  }
+  return {};
+}
+
+Expected<void> add_others(Scenario& scenario, const io::Catalog& catalog, const Taken& taken) {
+  constexpr Choices<bool, 2> kServers{{{"these", true}, {"others", false}}};
+  for (const auto& [number, settings] : taken.others) {
+    std::vector<Override> all;
+    for (const Override& setting : taken.own) {
+      const std::string& path = setting.path;
+      const bool fabric = path == "node" || path == "nodes" || path == "gpu" || path.starts_with("network");
+      if (fabric && path != "network.uplink") all.push_back(setting);
+    }
+    OtherJob other;
+    for (const Override& setting : settings) {
+      if (setting.path == "servers") {
+        const auto same = parse_choice(kServers, setting.value, "servers");
+        if (!same) return at(same.error(), setting);
+        other.same_servers = *same;
+      } else if (setting.path == "offset") {
+        const auto offset = parse_time(setting.value, Range::kNonNegative);
+        if (!offset) return at(offset.error(), setting);
+        other.offset = *offset;
+      } else {
+        all.push_back(setting);
+      }
+    }
+    const auto in_job = [&, number = number](Error error) {
+      error.notes.push_back(fmt::format("in other_jobs, number {}", number));
+      return tl::unexpected<Error>(std::move(error));
+    };
+    auto job = resolve_with(catalog, all, nullptr);
+    if (!job) return in_job(job.error());
+    other.job = std::make_shared<const Scenario>(std::move(*job));
+    if (auto sound = check_other(scenario, other); !sound) return in_job(sound.error());
+    scenario.other_jobs.push_back(std::move(other));
+  }
+  return {};
+}
+
+/// Everything after the model; without one, it is named among the settings.
+Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Override> all,
                                 std::shared_ptr<const workload::Model> given) {
   Scenario scenario;
+  if (auto known = check_paths(all); !known) return tl::unexpected<Error>(known.error());
+  const Taken taken = take_others(all);
+  const std::vector<Override>& stated = taken.own;
   const Spelt spelt = with_framework(stated);
   scenario.framework = spelt.framework;
-  if (auto known = check_paths(spelt.overrides); !known) return tl::unexpected<Error>(known.error());
   if (given) {
     take_model(scenario, std::move(given));
   } else if (auto model = set_model(scenario, catalog, spelt.overrides); !model) {
@@ -246,6 +360,9 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
       !passes) {
     return tl::unexpected<Error>(passes.error());
   }
+  if (auto run = check_training(scenario); !run) return tl::unexpected<Error>(run.error());
+  if (asks_for_training(scenario)) sustain(scenario.cluster.node);
+  if (auto added = add_others(scenario, catalog, taken); !added) return tl::unexpected<Error>(added.error());
   return scenario;
 }
 
@@ -280,6 +397,12 @@ void flatten(const io::Node& node, const std::string& path, std::vector<Override
   switch (node.kind) {
     case io::NodeKind::kScalar: overrides.push_back({path, node.text, node.where}); return;
     case io::NodeKind::kList:
+      if (path == "other_jobs") {
+        for (std::size_t i = 0; i < node.items.size(); ++i) {
+          flatten(node.items[i], fmt::format("{}{}", kOtherJobs, i), overrides, errors);
+        }
+        return;
+      }
       errors.push_back(
           Error{ErrorCode::kParse, fmt::format("'{}' takes one value, not a list", path), node.where, {}, {}});
       return;

@@ -64,6 +64,7 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     node.network = std::move(*link);
   }
   node.network_ports = ports;
+  node.network_sustained.reset();
   return {};
 }
 

@@ -1,5 +1,8 @@
 #include "settings.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -16,6 +19,40 @@ constexpr std::int64_t kMaxServers = hardware::kMaxNodes;
 constexpr std::int64_t kMaxRank = 1 << 20;
 constexpr std::int64_t kMaxDegree = 1 << 20;
 constexpr std::int64_t kMaxAccumulation = 1 << 20;  // times kMaxBatch stays far from 64 bits
+
+/// "12 $/h", or of named servers, "dgx-a100=12 $/h, p3.16xlarge=10 $/h": those that are another server's say nothing.
+Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  for (std::size_t start = 0; start <= value.size();) {
+    const std::size_t comma = std::min(value.find(',', start), value.size());
+    const std::string part = value.substr(start, comma - start);
+    start = comma + 1;
+    const std::size_t equals = part.rfind('=');
+    auto price = parse_quantity<dimension::kMoney - dimension::kTime>(
+        equals == std::string::npos ? part : part.substr(equals + 1));
+    if (!price) {
+      price.error().notes.emplace_back("as --price \"12 $/h\" or --price \"dgx-h100=98 $/h\"");
+      return tl::unexpected<Error>(price.error());
+    }
+    if (equals != std::string::npos) {
+      const std::size_t first = std::min(part.find_first_not_of(' '), equals);
+      const auto named = catalog.node(part.substr(first, equals - first));
+      if (!named) return tl::unexpected<Error>(named.error());
+      if (named->id != scenario.cluster.node.id) continue;
+    }
+    scenario.cluster.node.price = *price;
+    scenario.price_stated = true;
+  }
+  return {};
+}
+
+/// A number above zero.
+Expected<double> parse_positive(Value value) {
+  auto number = parse_number(value);
+  if (number && (*number <= 0 || *number > 1e9)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not above 0 and up to 1e9", value.substr(0, 60)));
+  }
+  return number;
+}
 
 /// In the order in which they are applied: what replaces a whole part comes before its details.
 constexpr auto kLeaves = std::to_array<Leaf>({
@@ -115,6 +152,10 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"strategy.accumulation", "forward and backward passes per step; the last one sends", "1",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_count(v, {1, kMaxAccumulation}), s.strategy.accumulation);
+     }},
+    {"strategy.sync_every", "local SGD: replicas average their weights once in so many steps; 1: gradients in every step", "8",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_count(v, {1, kMaxAccumulation}), s.strategy.sync_every);
      }},
     {"parallel.tensor", "ranks that share every large matrix (Megatron-LM)", "8",
      set_degree<&plan::Parallel::tensor, 1, kMaxDegree>},
@@ -224,6 +265,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_collective_table},
     {"network.oversubscription", "of the leaf switches: what servers may send over what goes up; 1 is full bisection", "4",
      set_oversubscription},
+    {"network.uplink", "of the leaf that the traffic of all jobs crosses (event; default: it never fills)", "400 Gb/s",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.leaf_uplink); }},
     {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else tcp, assumed)", "tcp",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(hardware::kNetworkTransports, v, "transport"), s.cluster.node.network.transport);
@@ -303,6 +346,37 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"launch_interval", "between two kernels that the CPU issues", "6 us",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.launch_interval);
+     }},
+    {"price", "of a server, or of several, by their names: owned or reserved hardware", "dgx-a100=12 $/h", set_price},
+    {"price.spot", "servers at their spot price: yes, no", "no",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.training.spot); }},
+    {"training.samples", "of an epoch", "1281167",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_large_count(v), s.training.samples); }},
+    {"training.tokens", "of an epoch, instead of its samples", "300e9",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_large_count(v), s.training.tokens); }},
+    {"training.epochs", "passes over those samples (1)", "90",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_positive(v), s.training.epochs); }},
+    {"training.steps", "of the run, instead of samples and epochs", "450450",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_large_count(v), s.training.steps); }},
+    {"training.startup", "before the first step", "5 min",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.training.startup);
+     }},
+    {"training.evaluation", "one of them (default: none)", "40 s",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.training.evaluation);
+     }},
+    {"training.evaluate_every", "epochs", "1",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_positive(v), s.training.evaluate_every); }},
+    {"training.checkpoint", "that training stands still for one (default: none)", "30 s",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_time(v, Range::kNonNegative), s.training.checkpoint);
+     }},
+    {"training.checkpoint_every", "of training", "1 h",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_time(v), s.training.checkpoint_every); }},
+    {"energy.carbon", "CO2 of the electricity", "400 g/kWh",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_quantity<dimension::kMass - dimension::kEnergy>(v), s.training.carbon);
      }},
     {"model.flops", "per step at the model's own batch (models known by their features)", "1.56 TFLOP",
      [](Scenario& s, Value v, const io::Catalog&) {

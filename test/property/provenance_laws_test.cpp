@@ -92,6 +92,15 @@ const std::vector<std::vector<Way>>& ways() {
       {{"network.oversubscription", "2", [](Scenario& s) { s.cluster.oversubscription = 2; }}},
       {{"fidelity", "aggregate", [](Scenario& s) { s.fidelity = answer::Fidelity::kAggregate; }}},
       {{"jobs", "1", [](Scenario& s) { s.jobs = 1; }}},
+      {{"strategy.sync_every", "4", [](Scenario& s) { s.strategy.sync_every = 4; }}},
+      {{"price", "12 $/h",
+        [](Scenario& s) {
+          s.cluster.node.price = dollars_per_hour(12);
+          s.price_stated = true;
+        }}},
+      {{"training.samples", "1281167", [](Scenario& s) { s.training.samples = 1'281'167; }}},
+      {{"training.startup", "5 min", [](Scenario& s) { s.training.startup = seconds(300); }}},
+      {{"energy.carbon", "400 g/kWh", [](Scenario& s) { s.training.carbon = grams_per_kilowatt_hour(400); }}},
       {{"parallel.tensor", "2", [](Scenario& s) { s.parallel.tensor = 2; }}},
       {{"parallel.pipeline", "2", [](Scenario& s) { s.parallel.pipeline = 2; }}},
       {{"parallel.schedule", "gpipe", [](Scenario& s) { s.parallel.schedule = plan::PipelineSchedule::kGpipe; }}},

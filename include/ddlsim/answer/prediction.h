@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ddlsim/answer/timeline.h"
+#include "ddlsim/answer/training.h"
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/provenance.h"
 #include "ddlsim/support/units.h"
@@ -109,6 +110,7 @@ struct Prediction {
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
   std::optional<PriceRate> price;  // of the whole cluster
+  std::optional<Training> training;  // where a run's length is stated
   std::vector<std::string> notes;
 
   [[nodiscard]] std::optional<double> tokens_per_second() const {

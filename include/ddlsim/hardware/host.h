@@ -51,6 +51,8 @@ struct Host {
   std::int64_t threads = 0;  // hardware threads that a job may use, of all sockets; 0: nobody says
   DataSize memory{};
   std::optional<Storage> storage{};
+  std::string processor{};  // in a cloud's words, likewise
+  std::string disk{};
 
   /// Cores that `threads` belong to; at least one.
   [[nodiscard]] double cores() const {

@@ -66,6 +66,14 @@ struct PeerPath {
   [[nodiscard]] bool by_nvlink() const { return by != Interconnect::kPcie; }
 };
 
+/// What a cloud asks for a server by the hour, in one region on one day.
+struct Tariff {
+  std::string provider;
+  std::string region;
+  std::string date;               // "2026-01-21", "2023-06" or "2024"
+  std::optional<PriceRate> spot;  // on demand: Node::price
+};
+
 /// A server with its parts resolved.
 struct Node {
   std::string id;
@@ -82,9 +90,13 @@ struct Node {
   std::int64_t pcie_uplinks = 1;  // host links, shared by all GPUs
   Link network;                   // of one port
   std::int64_t network_ports = 1;
+  /// Of one port, where the link's rate lasts minutes ("up to 25 Gb/s"), and what lasts is less. A run whose length is
+  /// stated has it as its `network.bandwidth`, and the other as `network_burst`.
+  std::optional<Bandwidth> network_sustained;
+  std::optional<Bandwidth> network_burst;
   Host host;  // beside the GPUs
-  std::string provider;
-  std::optional<PriceRate> price;  // on demand, the whole server
+  Tariff tariff;
+  std::optional<PriceRate> price;  // of the whole server: on demand, or as somebody stated
   Sources sources;
   std::string notes;
 

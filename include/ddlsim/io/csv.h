@@ -1,7 +1,7 @@
 // Streaming CSV: one row in memory, whatever the file's length.
 //
 // The first line names the columns, in any order; every wanted column must be there and no other but the optional ones,
-// whose fields are empty where the file does not have them. Fields may be quoted
+// whose fields are empty where the file does not have them. Of somebody else's files further columns are passed over. Fields may be quoted
 // ("a, b"; "" is a quote); a field does not span lines. Blank lines and lines that start with '#' are passed over.
 // Refused, with file:line:column: missing, unknown and duplicate columns, a row with too few or too many fields, an
 // open quote, a line over 1 MiB.
@@ -17,13 +17,17 @@
 
 namespace ddlsim::io {
 
+/// What becomes of columns that nobody wants.
+enum class OtherColumns { kRefused, kPassedOver };
+
 class CsvReader {
  public:
   /// Reads the header. `file` is the name used in errors; the stream must outlive the reader.
   /// Optional columns are numbered on from the wanted ones.
   [[nodiscard]] static Expected<CsvReader> open(std::istream& stream, std::string file,
                                                 std::vector<std::string> columns,
-                                                const std::vector<std::string>& optional = {});
+                                                const std::vector<std::string>& optional = {},
+                                                OtherColumns others = OtherColumns::kRefused);
 
   /// Moves to the next row; false at the end.
   [[nodiscard]] Expected<bool> next();

@@ -185,6 +185,7 @@ struct Exchange {
   bool pull_at_start = false;  // servers give weights when the next step asks
   Consistency consistency = Consistency::kSync;
   std::int64_t staleness = 0;
+  std::int64_t sync_every = 1;  // steps from one exchange, then of weights, to the next (local SGD)
 };
 
 /// Parameter servers beside the ranks.

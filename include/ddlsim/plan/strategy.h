@@ -141,6 +141,8 @@ struct Strategy {
   Stated<std::int64_t> rank = by_default(std::int64_t{4});  // PowerSGD
   /// Forward and backward passes per step; only the last one's gradients, the sum, are sent.
   Stated<std::int64_t> accumulation = by_default(std::int64_t{1});
+  // Local SGD: replicas train by themselves for so many steps, then average their weights (step/local_sgd.h).
+  Stated<std::int64_t> sync_every = by_default(std::int64_t{1});
 
   // Parameter servers.
   Stated<std::int64_t> servers =

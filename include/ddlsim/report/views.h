@@ -12,6 +12,7 @@
 #include "ddlsim/answer/fleet.h"
 #include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/answer/prediction.h"
+#include "ddlsim/answer/recommendation.h"
 #include "ddlsim/answer/stage_partition.h"
 #include "ddlsim/answer/stalls.h"
 #include "ddlsim/answer/validation.h"
@@ -30,6 +31,9 @@ namespace ddlsim::report {
 [[nodiscard]] std::string render(const answer::FleetReport& report, Format format);
 /// The best plans and their Pareto front. JSON: `ddlsim/plan/1`; settings of a plan by their paths.
 [[nodiscard]] std::string render(const answer::PlanChoice& choice, Format format);
+
+/// The cheapest, the fastest, the Pareto front; CSV and JSON (`ddlsim/recommend/1`): every choice.
+[[nodiscard]] std::string render(const answer::Recommendation& result, Format format);
 
 struct NamedPrediction {
   std::string name;  // empty: the model's
@@ -78,7 +82,8 @@ struct Detail {
 [[nodiscard]] std::string render_details(const std::string& kind, const std::string& id,
                                          const std::vector<Detail>& details, Format format);
 
-/// Every id of a kind with its name. A file that cannot be read is an error.
+/// Every id of a kind with its name; nodes and instances are servers both, and stand in one list. A file that cannot be
+/// read is an error.
 [[nodiscard]] Expected<std::vector<ListRow>> list(const io::Catalog& catalog, io::Kind kind);
 /// The values of one thing, with sources.
 [[nodiscard]] Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind, std::string_view name);

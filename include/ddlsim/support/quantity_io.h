@@ -44,6 +44,9 @@ struct CountRange {
 /// A count: digits only (no sign, point, exponent or grouping).
 [[nodiscard]] Expected<std::int64_t> parse_count(std::string_view text, CountRange range);
 
+/// A count of samples or tokens as people write them: "1281167", "1.28e6", "300e9". A whole number all the same.
+[[nodiscard]] Expected<std::int64_t> parse_large_count(std::string_view text);
+
 /// A share in (0, 1]: "70 %" or "0.7".
 [[nodiscard]] Expected<double> parse_fraction(std::string_view text);
 
@@ -58,6 +61,9 @@ struct CountRange {
 [[nodiscard]] std::string to_text(Bandwidth value);
 [[nodiscard]] std::string to_text(Power value);
 [[nodiscard]] std::string to_text(PriceRate value);
+[[nodiscard]] std::string to_text(Money value);
+[[nodiscard]] std::string to_text(Energy value);  // in kWh
+[[nodiscard]] std::string to_text(Mass value);
 [[nodiscard]] std::string to_text_in_bits(Bandwidth value);
 /// 1,234,567 as "1,234,567".
 [[nodiscard]] std::string to_text(std::int64_t count);

@@ -1,6 +1,6 @@
 // Physical quantities that cannot be confused.
 //
-// A Quantity holds one double in SI base units (second, byte, FLOP, joule, dollar) and has no public value constructor:
+// A Quantity holds one double in SI base units (second, byte, FLOP, joule, dollar, gram) and has no public value constructor:
 // it is entered by naming a unit, `gigabytes(5)`, and read by naming one, `size.in(gigabytes)`. Products and quotients
 // have the dimension they should: gigabytes(5) / gigabytes_per_second(2) is a Time. A dimensionless result is a double.
 //
@@ -16,20 +16,23 @@
 
 namespace ddlsim {
 
-/// Exponents of the base dimensions: time, data, floating-point work, energy, money.
+/// Exponents of the base dimensions: time, data, floating-point work, energy, money, mass.
 struct Dimension {
   int time = 0;
   int data = 0;
   int work = 0;
   int energy = 0;
   int money = 0;
+  int mass = 0;
 
   friend constexpr bool operator==(const Dimension&, const Dimension&) = default;
   friend constexpr Dimension operator+(Dimension a, Dimension b) {
-    return {a.time + b.time, a.data + b.data, a.work + b.work, a.energy + b.energy, a.money + b.money};
+    return {a.time + b.time,     a.data + b.data,   a.work + b.work,
+            a.energy + b.energy, a.money + b.money, a.mass + b.mass};
   }
   friend constexpr Dimension operator-(Dimension a, Dimension b) {
-    return {a.time - b.time, a.data - b.data, a.work - b.work, a.energy - b.energy, a.money - b.money};
+    return {a.time - b.time,     a.data - b.data,   a.work - b.work,
+            a.energy - b.energy, a.money - b.money, a.mass - b.mass};
   }
 };
 
@@ -126,6 +129,7 @@ inline constexpr Dimension kData{.data = 1};
 inline constexpr Dimension kWork{.work = 1};
 inline constexpr Dimension kEnergy{.energy = 1};
 inline constexpr Dimension kMoney{.money = 1};
+inline constexpr Dimension kMass{.mass = 1};
 }  // namespace dimension
 
 using Time = Quantity<dimension::kTime>;
@@ -133,6 +137,7 @@ using DataSize = Quantity<dimension::kData>;
 using Work = Quantity<dimension::kWork>;
 using Energy = Quantity<dimension::kEnergy>;
 using Money = Quantity<dimension::kMoney>;
+using Mass = Quantity<dimension::kMass>;
 using Bandwidth = Quantity<dimension::kData - dimension::kTime>;
 using ComputeRate = Quantity<dimension::kWork - dimension::kTime>;
 using Intensity = Quantity<dimension::kWork - dimension::kData>;
@@ -140,6 +145,7 @@ using Power = Quantity<dimension::kEnergy - dimension::kTime>;
 using PriceRate = Quantity<dimension::kMoney - dimension::kTime>;
 /// Of things that happen: requests, samples, clock cycles.
 using Rate = Quantity<Dimension{.time = -1}>;
+using CarbonIntensity = Quantity<dimension::kMass - dimension::kEnergy>;  // CO2 for electricity
 
 inline constexpr Unit<dimension::kTime> seconds{1.0};
 inline constexpr Unit<dimension::kTime> milliseconds{1e-3};
@@ -171,6 +177,10 @@ inline constexpr Unit<dimension::kWork - dimension::kTime> teraflops_per_second{
 inline constexpr Unit<dimension::kWork - dimension::kData> flops_per_byte{1.0};
 
 inline constexpr Unit<dimension::kEnergy> joules{1.0};
+inline constexpr Unit<dimension::kEnergy> kilowatt_hours{3.6e6};
+inline constexpr Unit<dimension::kMass> grams{1.0};
+inline constexpr Unit<dimension::kMass> kilograms{1e3};
+inline constexpr Unit<dimension::kMass - dimension::kEnergy> grams_per_kilowatt_hour{1.0 / 3.6e6};
 inline constexpr Unit<dimension::kEnergy - dimension::kTime> watts{1.0};
 inline constexpr Unit<dimension::kMoney> dollars{1.0};
 inline constexpr Unit<dimension::kMoney - dimension::kTime> dollars_per_hour{1.0 / 3600.0};

@@ -16,6 +16,12 @@
 
 namespace ddlsim::whatif {
 
+/// What a comparison of many jobs needs of each.
+struct Outline {
+  Time step{};
+  Time kernels{};  // of a step: while they run
+};
+
 class Predictor {
  public:
   static constexpr std::size_t kKept = 32;
@@ -29,6 +35,9 @@ class Predictor {
   [[nodiscard]] Expected<answer::Prediction> predict(const Scenario& scenario);
   /// The step time alone, of the same answer. Errors: as predict.
   [[nodiscard]] Expected<Time> step_time(const Scenario& scenario);
+
+  /// The step and the time of its kernels, of the same answer. Errors: as predict.
+  [[nodiscard]] Expected<Outline> outline(const Scenario& scenario);
 
  private:
   struct Kept;

@@ -19,6 +19,7 @@
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
+#include "ddlsim/whatif/training.h"
 
 namespace ddlsim::whatif {
 
@@ -30,6 +31,16 @@ struct Override {
   SourceLocation where;  // of a file; empty for a flag
 };
 
+struct Scenario;
+
+/// Another job beside the one that is asked about (event). On the same servers it takes GPUs after this job's, and meets
+/// it on their network ports; on servers of its own, behind the same leaf, on the leaf's uplink.
+struct OtherJob {
+  std::shared_ptr<const Scenario> job;
+  bool same_servers = true;
+  Time offset{};  // after this job's start
+};
+
 /// A job, and what is asked of it beside. Every value may be set in C++ as well: an assignment states it, as a flag or
 /// a file would, and the same values give the same prediction.
 struct Scenario : plan::Job {
@@ -38,6 +49,10 @@ struct Scenario : plan::Job {
   Stated<std::int64_t> jobs = by_default(std::int64_t{1});  // alike jobs on the same servers' network ports
   Stated<Time> jobs_offset = by_default(Time::zero());      // between the starts of two of them
   std::shared_ptr<const OwnRuns> own_runs;                  // measured, may be null; set by `corrected` alone
+  std::vector<OtherJob> other_jobs;                         // unlike this one, beside it
+  Stated<std::optional<Bandwidth>> leaf_uplink;             // that all jobs' traffic crosses; nothing: it never fills
+  TrainingRun training;                                     // how long the job runs, and what that is asked for
+  bool price_stated = false;                                // of a server: cluster.node.price is not the catalogue's
   std::string framework;                                    // whose way the strategy is, for a title; may be empty
 };
 
@@ -50,7 +65,8 @@ struct SettingInfo {
 
 [[nodiscard]] std::vector<SettingInfo> settings();
 
-/// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default.
+/// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default. What
+/// `other_jobs.N` does not say of its servers and network is as this job's.
 [[nodiscard]] Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override> stated);
 
 /// The same with a model that is in no catalog; `model` need not be among the settings.
@@ -62,7 +78,7 @@ struct SettingInfo {
 [[nodiscard]] Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated);
 
 /// The settings of a scenario file: a YAML map whose nested keys join with dots (`gpu: {memory_bandwidth: 2 TB/s}` is
-/// `gpu.memory_bandwidth`). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its
+/// `gpu.memory_bandwidth`; the entries of the list `other_jobs` are `other_jobs.0`, `other_jobs.1`, ...). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its
 /// `name`.
 [[nodiscard]] Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path);
 

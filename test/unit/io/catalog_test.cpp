@@ -134,10 +134,47 @@ TEST_CASE("catalog: every node and instance loads, with a source for every value
       REQUIRE(said(node) == "");
       CHECK(node->id == id);
       CHECK(has_all(keys_of(node->sources), common));
-      CHECK(node->price.has_value() == (kind == Kind::kInstances));
-      if (kind == Kind::kInstances) CHECK(has_all(keys_of(node->sources), {"provider", "price"}));
+      const bool rented = kind == Kind::kInstances;
+      CHECK(node->tariff.provider.empty() != rented);
+      if (rented) CHECK(has_all(keys_of(node->sources), {"provider"}));
+      CHECK((rented || !node->price));
+      CHECK(has_all(keys_of(node->sources), {"price"}) == node->price.has_value());
+      CHECK(node->tariff.date.empty() != node->price.has_value());
+      if (node->network_sustained) CHECK(*node->network_sustained < node->network.bandwidth);
     }
   }
+}
+
+TEST_CASE("catalog: a price says where and when it holds", "[unit][io]") {
+  const DataCopy copy;
+  const auto data = copy.open();
+  REQUIRE(said(data) == "");
+  const std::string file = "hardware/instances/p3.8xlarge.yaml";
+  const std::string whole = contents(copy.path(file));
+  const auto broken = [&](const std::string& from, const std::string& to) {
+    copy.edit(file, "instance:", from, to);
+    const std::string error = said(data->node("p3.8xlarge"));
+    std::ofstream(copy.path(file)) << whole;
+    return error;
+  };
+  CHECK_THAT(broken("price_date: 2026-01-21\n", ""), Contains("p3.8xlarge.yaml:4:8: error: a price without a date"));
+  CHECK_THAT(broken("region: us-east-1\n", ""), Contains("a price without a region"));
+  CHECK_THAT(broken("price_date: 2026-01-21", "price_date: yesterday"), Contains("'yesterday' is no date"));
+  CHECK_THAT(broken("price_date: 2026-01-21", "price_date: 2026-13"), Contains("is no date"));
+  CHECK_THAT(broken("  price:", "  # price:"), Contains("sources needs the key 'price'"));
+  CHECK_THAT(broken("price: 12.24 $/h", "price: -1 $/h"), Contains("negative"));
+  CHECK_THAT(broken("price: 12.24 $/h", "spot_price: 3 $/h"), Contains("sources needs the key 'spot_price'"));
+  CHECK_THAT(broken("count: 1", "count: 1, sustained: 10 Gb/s"), Contains("no less than the 10 Gb/s of aws-ena-10g"));
+}
+
+TEST_CASE("catalog: a rate that lasts minutes is told apart from what a port sustains", "[unit][io]") {
+  const auto node = catalog().node("g4dn.xlarge").value();
+  CHECK(node.network.bandwidth.in(gigabits_per_second) == Approx(25));
+  CHECK(node.network_sustained.value().in(gigabits_per_second) == Approx(5));
+  CHECK(node.host.threads == 4);
+  CHECK(node.host.memory.in(gibibytes) == Approx(16));
+  CHECK(node.tariff.date == "2026-01-21");
+  CHECK_FALSE(catalog().node("p5e.48xlarge").value().price);
 }
 
 TEST_CASE("catalog: every cluster and population loads", "[unit][io]") {

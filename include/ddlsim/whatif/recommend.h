@@ -1,0 +1,58 @@
+// Which servers to rent: every type x count x batch x strategy, compared by time and money.
+//
+// A choice is a type of server, how many of them (1, 2, 4, ... and max_nodes), a global batch, and a way to share the
+// gradients. Its time, cost and energy are those of whatif/training.h. Of what nobody states:
+//   global batch  the model's published one (workload::Model::global_batch), else what one GPU has by default: a larger
+//                 batch needs more epochs to the same accuracy, so that it is never chosen of its own accord. With
+//                 `epochs_by_batch` every batch of that table is a choice, with its own number of epochs
+//   micro-batch   the largest divisor of a replica's share that fits the GPU's memory: fewest passes
+//   strategy      all-reduce; with several servers also parameter servers on the workers' own machines. Where a whole
+//                 copy of the model does not fit: ZeRO 1, 2, 3, ZeRO 3 with recomputation, and tensor parallelism
+//                 inside a server (2, 4, 8, ...) with ZeRO 1
+// A type whose price nobody knows is no choice, nor one over the deadline or the budget.
+//
+//   cheapest = argmin cost, fastest = argmin time, over all choices with time <= deadline and cost <= budget
+//   Pareto front: choices that no other one beats in one of time and cost and equals in the other
+//
+// Sources: argmin of cost under a time budget, Sharma et al. (Stash, ICDCS 2023); cost as whatif/training.h.
+// Limits: one type per job; the network between servers is what a type sustains; stops of spot servers, and waiting for
+// them, cost nothing here. The step is the analytic one. Splits over several servers are `ddlsim plan`'s.
+//
+// Worked example: one server of two GPUs at 2 $/h needs 10 h and 20 $; two of them 6 h and 24 $; four 5 h and 40 $.
+// Within a deadline of 8 h two are the cheapest; within a budget of 30 $ two are the fastest; all three are on the front.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ddlsim/answer/recommendation.h"
+#include "ddlsim/importers/price_file.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/io/epochs_file.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+struct RecommendOptions {
+  std::optional<Time> deadline{};
+  std::optional<Money> budget{};
+  std::optional<std::vector<std::string>> providers{};           // nothing: all; none: servers with a stated price alone
+  std::int64_t max_nodes = 16;                                   // of a choice
+  std::vector<io::EpochsAtBatch> epochs_by_batch{};              // empty: the epochs stated, at one batch
+  std::optional<std::vector<importers::ListedPrice>> prices{};   // instead of the catalogue's
+  std::string region{};                                          // of those; empty: the cheapest
+  bool predict_all = false;                                      // the whole prediction of every choice
+};
+
+/// `stated` has a model and the length of a run; a `node` among it is the only type tried, `nodes` the only count.
+/// Errors: as resolve; kInvalidArgument for a run without a length; kInfeasible when no choice is inside the limits: by
+/// how much the nearest ones miss them.
+[[nodiscard]] Expected<answer::Recommendation> recommend(const io::Catalog& catalog, std::span<const Override> stated,
+                                                         const RecommendOptions& options);
+
+}  // namespace ddlsim::whatif

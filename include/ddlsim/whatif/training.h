@@ -1,0 +1,74 @@
+// From a step to a run: time to train, cost, energy.
+//
+//   steps  = epochs x ceil(samples / global batch)      the last step of an epoch may be a part of one, and takes as long
+//          | epochs x ceil(tokens / (global batch x tokens of a sample))
+//          | as stated
+//   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
+//            + floor(steps x step time / checkpoint_every) x checkpoint
+//   cost   = servers x price of a server x time         by the second; start-up is paid like the rest
+//   energy = GPUs x TDP x (steps x step time x u + evaluations),  u = (compute + memory) / step time
+//   CO2    = energy x carbon intensity
+//
+// Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
+// What nobody states of start-up, evaluation and checkpoints takes no time. Units: seconds, dollars, joules, grams.
+// Sources: cost as Stash does it (Sharma et al., ICDCS 2023: TRAIN x price per hour / 3600); energy as TDP x utilisation,
+// the estimate of Strubell et al. (ACL 2019) without their hosts and cooling.
+// Limits: a GPU that waits draws power too, and hosts, switches and cooling are not counted: the energy is a lower
+// bound of the bill's. Kernels bound by memory draw less than the TDP. Failures and queues are not counted.
+//
+// Worked example: 1,281,167 images, 90 epochs, a global batch of 256 on one server of 8 GPUs of 300 W at 24.48 $/h, a
+// step of 100 ms of which kernels run 80: 90 x 5005 = 450,450 steps, 45,045 s = 12.51 h, 306.31 $; 8 x 300 W x 36,036 s
+// = 86.49 MJ = 24.02 kWh, at 400 g/kWh 9.61 kg.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/answer/training.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::whatif {
+
+struct Scenario;
+
+/// What is said of a run. Its length: `steps`, or `samples` or `tokens` of an epoch, so many `epochs` (one).
+struct TrainingRun {
+  std::optional<double> epochs;
+  std::optional<std::int64_t> samples;
+  std::optional<std::int64_t> tokens;
+  std::optional<std::int64_t> steps;
+  Time startup{};                     // before the first step
+  std::optional<Time> evaluation;     // one pass over the held-out samples
+  double evaluate_every = 1;          // epochs
+  std::optional<Time> checkpoint;     // that training stands still for one
+  Time checkpoint_every = hours(1);   // of training
+  bool spot = false;                  // servers at the spot price
+  std::optional<CarbonIntensity> carbon;
+};
+
+/// The samples of an epoch; nothing: nobody says.
+[[nodiscard]] std::optional<std::int64_t> samples_of_epoch(const Scenario& scenario);
+
+/// Whether a scenario says how long its run is.
+[[nodiscard]] bool asks_for_training(const Scenario& scenario);
+
+/// Whether what is said of a run makes sense together. Errors: kInvalidArgument, naming the settings.
+[[nodiscard]] Expected<void> check_training(const Scenario& scenario);
+
+/// What a step is worth knowing for: its length, and how long kernels run in it.
+struct StepShape {
+  Time step{};
+  Time kernels{};
+  std::int64_t global_batch = 1;
+  std::optional<std::int64_t> tokens_per_sample;
+};
+
+/// The run of a scenario whose steps are known. Requires asks_for_training(scenario).
+[[nodiscard]] answer::Training train(const Scenario& scenario, const StepShape& shape);
+
+/// What an hour of a server costs the scenario: the spot price where it asks for that. Nothing: nobody knows.
+[[nodiscard]] std::optional<PriceRate> price_of(const Scenario& scenario);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,139 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/hardware/node.h"
+#include "ddlsim/importers/price_file.h"
+#include "ddlsim/io/epochs_file.h"
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/recommend.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+constexpr std::string_view kExamples = R"(
+Every type of server x how many of them x batch x strategy: time, cost and energy of the run, the cheapest inside the
+deadline, the fastest inside the budget, and what would change the answer. --node tries one type alone.
+
+Examples:
+  ddlsim recommend --model resnet50 --samples 1281167 --epochs 90 --deadline 24h --budget "500 $" --catalog aws
+  ddlsim recommend --model bert_large --precision fp16 --steps 1e5 --catalog aws,gcp --prices vms.csv --spot
+  ddlsim recommend --model resnet50 --samples 1281167 --epochs-by-batch epochs.csv --catalog none \
+         --price "dgx-a100=12 $/h" --price "dgx1-v100=3 $/h" --max-nodes 4
+
+--prices reads SkyPilot's vms.csv; --epochs-by-batch a CSV file with the columns global_batch and epochs.)";
+
+/// What the flags of `recommend` say beside the scenario's.
+struct RecommendFlags {
+  ScenarioFlags scenario;
+  TrainingFlags training;
+  FormatFlags format;
+  std::string deadline;
+  std::string budget;
+  std::string catalog;
+  std::string max_nodes;
+  std::string epochs_by_batch;
+  std::string prices;
+  std::string region;
+  std::string data;
+
+  void add_to(CLI::App& app) {
+    scenario.add_to(app);
+    training.add_to(app);
+    format.add_to(app);
+    app.add_option("--deadline", deadline, "the run must be done in this time: 24h")->type_name("TIME");
+    app.add_option("--budget", budget, "and cost no more: '500 $'")->type_name("MONEY");
+    app.add_option("--catalog", catalog, "clouds to choose from: aws, gcp, azure, alibaba, lambda, none, all (all)")
+        ->type_name("X");
+    app.add_option("--max-nodes", max_nodes, "most servers of a choice (16)")->type_name("N");
+    app.add_option("--epochs-by-batch", epochs_by_batch, "how many epochs a global batch needs (CSV)")
+        ->type_name("FILE");
+    app.add_option("--prices", prices, "prices instead of the catalogue's: SkyPilot's vms.csv")->type_name("FILE");
+    app.add_option("--region", region, "of those prices (the cheapest)")->type_name("X");
+    app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  }
+  /// Throws UsageError.
+  [[nodiscard]] Expected<whatif::RecommendOptions> options(const CLI::App& app) const;
+};
+
+/// "aws,gcp"; nothing for "all".
+std::optional<std::vector<std::string>> clouds_in(const std::string& text) {
+  if (text.empty() || fold_name(text) == "all") return std::nullopt;
+  std::vector<std::string> names;
+  if (fold_name(text) == "none") return names;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    names.push_back(text.substr(start, comma - start));
+    start = comma + 1;
+  }
+  return names;
+}
+
+Expected<whatif::RecommendOptions> RecommendFlags::options(const CLI::App& app) const {
+  whatif::RecommendOptions options;
+  const auto bad = [](std::string_view flag, const Error& error, std::string hint) {
+    return UsageError{fmt::format("{}: {}", flag, error.message), std::move(hint)};
+  };
+  if (app.count("--deadline") > 0) {
+    const auto time = parse_time(deadline);
+    if (!time) throw bad("--deadline", time.error(), "as --deadline 24h");
+    options.deadline = *time;
+  }
+  if (app.count("--budget") > 0) {
+    const auto money = parse_quantity<dimension::kMoney>(budget);
+    if (!money) throw bad("--budget", money.error(), "as --budget \"500 $\"");
+    options.budget = *money;
+  }
+  if (app.count("--max-nodes") > 0) {
+    const auto most = parse_count(max_nodes, {1, hardware::kMaxNodes});
+    if (!most) throw bad("--max-nodes", most.error(), "as --max-nodes 16");
+    options.max_nodes = *most;
+  }
+  if (app.count("--region") > 0 && prices.empty()) {
+    throw UsageError{"--region without --prices", "the catalogue has one region of each server"};
+  }
+  options.providers = clouds_in(catalog);
+  options.region = region;
+  if (!epochs_by_batch.empty()) {
+    auto table = io::load_epochs_by_batch(epochs_by_batch);
+    if (!table) return tl::unexpected<Error>(table.error());
+    options.epochs_by_batch = std::move(*table);
+  }
+  if (!prices.empty()) {
+    auto list = importers::load_prices(prices);
+    if (!list) return tl::unexpected<Error>(list.error());
+    options.prices = std::move(*list);
+  }
+  options.predict_all = format.get() == report::Format::kJson;
+  return options;
+}
+
+}  // namespace
+
+int run_recommend(const std::vector<std::string>& arguments) {
+  CLI::App app("Which servers to rent for a training run.", "ddlsim recommend");
+  app.footer(std::string(kExamples));
+  RecommendFlags flags;
+  flags.add_to(app);
+  parse(app, arguments);
+  const report::Format shape = flags.format.get();
+  std::vector<whatif::Override> more = flags.training.settings();
+  for (whatif::Override& setting : flags.scenario.sets()) more.push_back(std::move(setting));
+  const auto options = flags.options(app);
+  if (!options) return print(options.error());
+  const auto catalog = open_catalog(flags.data);
+  if (!catalog) return print(catalog.error());
+  auto settings = flags.scenario.base();
+  if (!settings) return print(settings.error());
+  settings->insert(settings->end(), more.begin(), more.end());
+  const bool has_model =
+      std::any_of(settings->begin(), settings->end(), [](const auto& s) { return s.path == "model"; });
+  if (!has_model) throw UsageError{"--model is missing", "models: " + join(catalog->ids(io::Kind::kModels))};
+  const auto result = whatif::recommend(*catalog, *settings, *options);
+  return result ? print(report::render(*result, shape)) : print(result.error());
+}
+
+}  // namespace ddlsim::cli

@@ -1,0 +1,133 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/quantity_io.h"
+#include "json.h"
+#include "table.h"
+
+namespace ddlsim::report {
+namespace {
+
+using answer::Recommendation;
+using answer::ServerChoice;
+
+constexpr std::size_t kShownMisses = 12;
+
+Json json_of(const ServerChoice& choice) {
+  Json json{{"node", choice.node},
+            {"nodes", choice.nodes},
+            {"batch", choice.batch},
+            {"time_s", choice.time().in(seconds)},
+            {"cost_usd", choice.cost().in(dollars)},
+            {"energy_j", choice.training.energy.in(joules)}};
+  if (choice.training.carbon) json["co2_g"] = choice.training.carbon->in(grams);
+  json["gpus"] = choice.gpus;
+  json["micro_batch"] = choice.micro_batch;
+  json["passes"] = choice.passes;
+  json["strategy"] = choice.strategy;
+  json["price_usd_per_h"] = choice.price.in(dollars_per_hour);
+  json["step_time_s"] = choice.step.in(seconds);
+  json["steps"] = choice.training.steps;
+  json["prediction"] = choice.prediction ? report::to_json(*choice.prediction) : Json(nullptr);
+  return json;
+}
+
+Json json_of(const Recommendation& result) {
+  Json json{{"schema", "ddlsim/recommend/1"}, {"title", result.title}};
+  json["deadline_s"] = result.deadline ? Json(result.deadline->in(seconds)) : Json(nullptr);
+  json["budget_usd"] = result.budget ? Json(result.budget->in(dollars)) : Json(nullptr);
+  json["compared"] = result.compared;
+  json["cheapest"] = json_of(result.choices[result.cheapest]);
+  json["fastest"] = json_of(result.choices[result.fastest]);
+  json["pareto"] = Json::array();
+  for (const std::size_t i : result.pareto) json["pareto"].push_back(json_of(result.choices[i]));
+  json["choices"] = Json::array();
+  for (const ServerChoice& choice : result.choices) json["choices"].push_back(json_of(choice));
+  json["infeasible"] = Json::array();
+  for (const answer::NoChoice& none : result.infeasible) {
+    json["infeasible"].push_back({{"node", none.node}, {"why", none.why}});
+  }
+  json["would_help"] = result.would_help;
+  json["notes"] = result.notes;
+  return json;
+}
+
+/// SI units, every choice.
+std::string csv_of(const Recommendation& result) {
+  Table table({"node", "nodes", "gpus", "batch", "micro_batch", "strategy", "price_usd_per_h", "step_time_s", "steps",
+               "time_s", "cost_usd", "energy_j", "co2_g", "pareto"});
+  const auto number = [](double value) { return fmt::format("{}", value); };
+  for (std::size_t i = 0; i < result.choices.size(); ++i) {
+    const ServerChoice& one = result.choices[i];
+    const bool front = std::find(result.pareto.begin(), result.pareto.end(), i) != result.pareto.end();
+    table.add({one.node, std::to_string(one.nodes), std::to_string(one.gpus), std::to_string(one.batch),
+               std::to_string(one.micro_batch), one.strategy, number(one.price.in(dollars_per_hour)),
+               number(one.step.in(seconds)), std::to_string(one.training.steps), number(one.time().in(seconds)),
+               number(one.cost().in(dollars)), number(one.training.energy.in(joules)),
+               one.training.carbon ? number(one.training.carbon->in(grams)) : "", front ? "true" : "false"});
+  }
+  return table.render(Format::kCsv);
+}
+
+std::string line_of(const ServerChoice& one) {
+  return fmt::format("{} x {} for {} in {}", one.nodes, one.node, to_text(one.cost()), to_text(one.time()));
+}
+
+Table front_of(const Recommendation& result) {
+  const bool carbon = result.choices.front().training.carbon.has_value();
+  std::vector<std::string> header{"Pareto front", "GPUs",  "batch", "micro-batch", "strategy", "step",
+                                  "time",         "price", "cost",  "energy"};
+  if (carbon) header.emplace_back("CO2");
+  header.emplace_back("bound by");
+  Table table(header);
+  for (const std::size_t i : result.pareto) {
+    const ServerChoice& one = result.choices[i];
+    std::vector<std::string> row{fmt::format("{} x {}", one.nodes, one.node),
+                                 to_text(one.gpus),
+                                 to_text(one.batch),
+                                 to_text(one.micro_batch) + (one.passes > 1 ? fmt::format(" x {}", one.passes) : ""),
+                                 one.strategy,
+                                 to_text(one.step),
+                                 to_text(one.time()),
+                                 to_text(one.price),
+                                 to_text(one.cost()),
+                                 to_text(one.training.energy)};
+    if (carbon) row.push_back(to_text(*one.training.carbon));
+    row.push_back(one.prediction ? one.prediction->bottleneck : "");
+    table.add(row);
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string render(const Recommendation& result, Format format) {
+  if (format == Format::kJson) return dump(json_of(result));
+  if (format == Format::kCsv) return csv_of(result);
+  const std::string in = result.deadline ? fmt::format(" in {}", to_text(*result.deadline)) : "";
+  const std::string with = result.budget ? fmt::format(" for {}", to_text(*result.budget)) : "";
+  std::string text = fmt::format("cheapest{}: {}\n", in, line_of(result.choices[result.cheapest]));
+  text += fmt::format("fastest{}: {}\n", with, line_of(result.choices[result.fastest]));
+  text += fmt::format("\n{}; {} choices inside the limits of {} that run\n\n", result.title,
+                      to_text(static_cast<std::int64_t>(result.choices.size())), to_text(result.compared));
+  text += front_of(result).render(format) + "\n";
+  if (!result.would_help.empty()) text += "what would change the answer:\n";
+  for (const std::string& line : result.would_help) text += "  " + line + "\n";
+  if (!result.infeasible.empty()) {
+    Table table({"no choice", "why"});
+    table.numbers_from(2);
+    const std::size_t shown = std::min(result.infeasible.size(), kShownMisses);
+    for (std::size_t i = 0; i < shown; ++i) table.add({result.infeasible[i].node, result.infeasible[i].why});
+    text += "\n" + table.render(format);
+    if (shown < result.infeasible.size()) {
+      text += fmt::format("and {} more (--json)\n", result.infeasible.size() - shown);
+    }
+  }
+  if (!result.notes.empty()) text += "\n";
+  for (const std::string& note : result.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+}  // namespace ddlsim::report

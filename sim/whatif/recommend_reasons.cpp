@@ -1,0 +1,163 @@
+#include "recommend_reasons.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::ServerChoice;
+
+std::string name_of_choice(const ServerChoice& choice) { return fmt::format("{} x {}", choice.nodes, choice.node); }
+
+const ServerChoice& fastest_of(const std::vector<ServerChoice>& choices) {
+  return *std::min_element(choices.begin(), choices.end(),
+                           [](const ServerChoice& a, const ServerChoice& b) { return a.time() < b.time(); });
+}
+
+const ServerChoice& cheapest_of(const std::vector<ServerChoice>& choices) {
+  return *std::min_element(choices.begin(), choices.end(),
+                           [](const ServerChoice& a, const ServerChoice& b) { return a.cost() < b.cost(); });
+}
+
+/// A later deadline that saves money, and an earlier one that costs some.
+void add_deadlines(const answer::Recommendation& result, const std::vector<ServerChoice>& all,
+                   std::vector<std::string>& would_help) {
+  const ServerChoice& best = result.choices[result.cheapest];
+  const Limits money{std::nullopt, result.budget};
+  if (result.deadline) {
+    const auto cheaper =
+        std::find_if(all.begin(), all.end(), [&](const ServerChoice& one) { return money.allow(one); });
+    if (cheaper != all.end() && cheaper->cost() < best.cost()) {
+      would_help.push_back(fmt::format("a deadline of {}: {} for {}, {} less", to_text(cheaper->time()),
+                                       name_of_choice(*cheaper), to_text(cheaper->cost()),
+                                       to_text(best.cost() - cheaper->cost())));
+    }
+  }
+  const auto next = std::find_if(result.choices.begin(), result.choices.end(),
+                                 [&](const ServerChoice& one) { return one.time() < best.time(); });
+  if (next != result.choices.end()) {
+    would_help.push_back(fmt::format("a deadline below {}: {} for {} in {}", to_text(best.time()),
+                                     name_of_choice(*next), to_text(next->cost()), to_text(next->time())));
+  }
+}
+
+/// The price at which the best choice of another type would be the cheapest.
+void add_price(const answer::Recommendation& result, std::vector<std::string>& would_help) {
+  const ServerChoice& best = result.choices[result.cheapest];
+  const auto other = std::find_if(result.choices.begin(), result.choices.end(),
+                                  [&](const ServerChoice& one) { return one.node != best.node; });
+  if (other == result.choices.end()) return;
+  const PriceRate now = other->price / static_cast<double>(other->nodes);
+  would_help.push_back(fmt::format("{} below {} instead of {}: {} would be the cheapest", other->node,
+                                   to_text(now * (best.cost() / other->cost())), to_text(now), name_of_choice(*other)));
+}
+
+/// A larger budget that buys time.
+void add_budget(const answer::Recommendation& result, const std::vector<ServerChoice>& all,
+                std::vector<std::string>& would_help) {
+  if (!result.budget) return;
+  const ServerChoice& best = result.choices[result.fastest];
+  const auto faster =
+      std::find_if(all.begin(), all.end(), [&](const ServerChoice& one) { return one.time() < best.time(); });
+  if (faster == all.end()) return;
+  would_help.push_back(fmt::format("a budget of {}: {} in {} instead of {}", to_text(faster->cost()),
+                                   name_of_choice(*faster), to_text(faster->time()), to_text(best.time())));
+}
+
+}  // namespace
+
+std::string title_of(const Scenario& scenario, bool one_batch) {
+  const TrainingRun& run = scenario.training;
+  std::string text = fmt::format("{}, {}", scenario.model->name, name_of(kPrecisions, scenario.precision));
+  if (run.steps) return text + fmt::format(", {} steps", to_text(*run.steps));
+  if (one_batch) text += fmt::format(", {} epochs of ", significant(run.epochs.value_or(1)));
+  if (!one_batch) text += ", epochs as the batch needs them of ";
+  return text + (run.tokens
+                     ? fmt::format("{} tokens", to_text(*run.tokens))
+                     : fmt::format("{} {}s", to_text(samples_of_epoch(scenario).value_or(0)), scenario.model->sample));
+}
+
+std::string outside(const std::vector<ServerChoice>& choices, const Limits& limits) {
+  const ServerChoice& fastest = fastest_of(choices);
+  const ServerChoice& cheapest = cheapest_of(choices);
+  if (limits.deadline && fastest.time() > *limits.deadline) {
+    return fmt::format("deadline: {} of them need {}, {} too long", fastest.nodes, to_text(fastest.time()),
+                       to_text(fastest.time() - *limits.deadline));
+  }
+  if (limits.budget && cheapest.cost() > *limits.budget) {
+    return fmt::format("budget: {} of them cost {}, {} too much", cheapest.nodes, to_text(cheapest.cost()),
+                       to_text(cheapest.cost() - *limits.budget));
+  }
+  std::vector<ServerChoice> in_time;
+  for (const ServerChoice& one : choices) {
+    if (one.time() <= *limits.deadline) in_time.push_back(one);
+  }
+  const ServerChoice& nearest = cheapest_of(in_time);
+  return fmt::format("deadline and budget: {} of them are in time for {}, {} too much", nearest.nodes,
+                     to_text(nearest.cost()), to_text(nearest.cost() - *limits.budget));
+}
+
+std::vector<std::string> would_help(const answer::Recommendation& result, const std::vector<ServerChoice>& all,
+                                    std::int64_t max_nodes) {
+  std::vector<std::string> lines;
+  add_deadlines(result, all, lines);
+  add_price(result, lines);
+  add_budget(result, all, lines);
+  const ServerChoice& fastest = result.choices[result.fastest];
+  if (fastest.nodes == max_nodes) {
+    lines.push_back(
+        fmt::format("more than {} servers (--max-nodes): the fastest choice has as many as are allowed", max_nodes));
+  }
+  return lines;
+}
+
+std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result) {
+  const ServerChoice& best = result.choices[result.cheapest];
+  const double rate = static_cast<double>(best.batch) / best.step.in(seconds);
+  std::vector<std::string> notes{
+      fmt::format("input: the loader is taken to keep up; the cheapest choice needs {} {}s/s", significant(rate, 4),
+                  scenario.model->sample),
+      "energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted"};
+  if (scenario.training.spot)
+    notes.emplace_back("spot: servers that are taken away, and waiting for them, cost nothing here");
+  return notes;
+}
+
+tl::unexpected<Error> no_choice(const std::vector<ServerChoice>& all, const std::vector<answer::NoChoice>& infeasible,
+                                const Limits& limits) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> notes;
+  std::string what = "no server can run this job";
+  if (!all.empty()) {
+    const ServerChoice& fastest = fastest_of(all);
+    const ServerChoice& cheapest = cheapest_of(all);
+    const bool too_slow = limits.deadline && fastest.time() > *limits.deadline;
+    const bool too_dear = limits.budget && cheapest.cost() > *limits.budget;
+    if (too_slow) {
+      what = fmt::format("no choice is done in {}", to_text(*limits.deadline));
+    } else if (too_dear) {
+      what = fmt::format("no choice costs {} or less", to_text(*limits.budget));
+    } else {
+      what = fmt::format("no choice is done in {} for {}", to_text(*limits.deadline), to_text(*limits.budget));
+    }
+    notes.push_back(
+        fmt::format("the fastest: {}, {}{}, {}", name_of_choice(fastest), to_text(fastest.time()),
+                    too_slow ? fmt::format(" ({} too long)", to_text(fastest.time() - *limits.deadline)) : "",
+                    to_text(fastest.cost())));
+    notes.push_back(
+        fmt::format("the cheapest: {}, {}{}, {}", name_of_choice(cheapest), to_text(cheapest.cost()),
+                    too_dear ? fmt::format(" ({} too much)", to_text(cheapest.cost() - *limits.budget)) : "",
+                    to_text(cheapest.time())));
+  }
+  for (std::size_t i = 0; i < infeasible.size() && i < kShown; ++i) {
+    notes.push_back(fmt::format("{}: {}", infeasible[i].node, infeasible[i].why));
+  }
+  if (infeasible.size() > kShown) notes.push_back(fmt::format("and {} more", infeasible.size() - kShown));
+  return fail(ErrorCode::kInfeasible, std::move(what), {}, std::move(notes));
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,42 @@
+// Why a choice of servers is the answer, and what would change it. Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddlsim/answer/recommendation.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+struct Limits {
+  std::optional<Time> deadline;
+  std::optional<Money> budget;
+
+  [[nodiscard]] bool allow(const answer::ServerChoice& choice) const {
+    return (!deadline || choice.time() <= *deadline) && (!budget || choice.cost() <= *budget);
+  }
+};
+
+/// "ResNet-50 v1.5, fp32, 90 epochs of 1,281,167 images"
+[[nodiscard]] std::string title_of(const Scenario& scenario, bool one_batch);
+
+/// Which limit keeps the choices of one type out, and by how much at the least. Requires one choice.
+[[nodiscard]] std::string outside(const std::vector<answer::ServerChoice>& choices, const Limits& limits);
+
+/// What would make another choice the answer; `all` are those inside the limits and beyond them, the cheapest first.
+[[nodiscard]] std::vector<std::string> would_help(const answer::Recommendation& result,
+                                                  const std::vector<answer::ServerChoice>& all, std::int64_t max_nodes);
+
+/// What the answer takes for granted.
+[[nodiscard]] std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result);
+
+/// The error of a question without an answer.
+[[nodiscard]] tl::unexpected<Error> no_choice(const std::vector<answer::ServerChoice>& all,
+                                              const std::vector<answer::NoChoice>& infeasible, const Limits& limits);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,91 @@
+#include "ddlsim/whatif/training.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/scenario.h"
+#include "question.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+std::int64_t ceil_of(std::int64_t whole, std::int64_t part) { return whole / part + (whole % part == 0 ? 0 : 1); }
+
+/// The steps of a run at a global batch.
+std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  if (run.steps) return *run.steps;
+  const std::int64_t of_epoch =
+      run.tokens ? ceil_of(*run.tokens, shape.global_batch * shape.tokens_per_sample.value_or(1))
+                 : ceil_of(samples_of_epoch(scenario).value_or(1), shape.global_batch);
+  const double steps = std::ceil(run.epochs.value_or(1) * static_cast<double>(of_epoch));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e18)));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> samples_of_epoch(const Scenario& scenario) { return scenario.training.samples; }
+
+bool asks_for_training(const Scenario& scenario) {
+  return scenario.training.steps || scenario.training.tokens || samples_of_epoch(scenario);
+}
+
+Expected<void> check_training(const Scenario& scenario) {
+  const TrainingRun& run = scenario.training;
+  const auto bad = [](std::string what, std::string note) {
+    return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
+  };
+  if (run.samples && run.tokens) return bad("training.samples and training.tokens", "state one of them");
+  if (run.steps && (run.samples || run.tokens || run.epochs)) {
+    return bad("training.steps and the length of an epoch", "state the steps, or samples (tokens) and epochs");
+  }
+  if (run.epochs && !asks_for_training(scenario)) {
+    return bad(fmt::format("training.epochs: {} epochs of how many samples?", significant(*run.epochs, 6)),
+               "state --samples (or --tokens), what an epoch has");
+  }
+  if (run.tokens && scenario.model && !tokens_of(*scenario.model)) {
+    return bad(fmt::format("training.tokens: a sample of {} is {} {}, and no sequence of tokens", scenario.model->id,
+                           scenario.model->sample.starts_with('i') ? "an" : "a", scenario.model->sample),
+               "state --samples");
+  }
+  if (run.spot && !price_of(scenario)) {
+    return bad(fmt::format("nobody knows the spot price of {}", scenario.cluster.node.id),
+               "state it: --price \"" + scenario.cluster.node.id + "=12 $/h\", or leave --spot out");
+  }
+  return {};
+}
+
+std::optional<PriceRate> price_of(const Scenario& scenario) {
+  const hardware::Node& node = scenario.cluster.node;
+  if (scenario.training.spot && !scenario.price_stated) return node.tariff.spot;
+  return node.price;
+}
+
+answer::Training train(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  const hardware::Cluster& cluster = scenario.cluster;
+  answer::Training training;
+  training.steps = steps_of(scenario, shape);
+  if (!run.steps) training.epochs = run.epochs.value_or(1);
+  training.stepping = shape.step * static_cast<double>(training.steps);
+  training.startup = run.startup;
+  if (run.evaluation && training.epochs) {
+    training.evaluation = *run.evaluation * std::floor(*training.epochs / run.evaluate_every);
+  }
+  if (run.checkpoint) {
+    training.checkpoints = *run.checkpoint * std::floor(training.stepping / run.checkpoint_every);
+  }
+  training.utilisation = std::min(shape.kernels / shape.step, 1.0);
+  const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
+  training.energy = all * (training.stepping * training.utilisation + training.evaluation);
+  if (run.carbon) training.carbon = *run.carbon * training.energy;
+  if (const auto price = price_of(scenario)) {
+    training.cost = *price * static_cast<double>(cluster.nodes) * training.time();
+  }
+  return training;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,95 @@
+#include "ddlsim/step/local_sgd.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+#include "unit/step/setting.h"
+
+using namespace ddlsim;
+using Catch::Matchers::Contains;
+using ddlsim::test::catalog;
+using ddlsim::test::one_per_tensor;
+using ddlsim::test::Setting;
+using ddlsim::test::two_layers;
+
+namespace {
+
+answer::Timeline line(std::int64_t every, Setting setting = {}) {
+  setting.fabric = test::two_gpus();
+  if (every > 1) setting.overlap = plan::Overlap::kNone;
+  cost::PricedStep step = test::priced(two_layers(), one_per_tensor(), setting);
+  plan::StepPlan plan = *step.plan;
+  plan.exchange.sync_every = every;
+  step.plan = std::make_shared<const plan::StepPlan>(std::move(plan));
+  return step::schedule(step, answer::Detail::kParts).value();
+}
+
+std::vector<whatif::Override> job(std::vector<whatif::Override> more) {
+  std::vector<whatif::Override> settings{
+      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+answer::Prediction predicted(std::vector<whatif::Override> more) {
+  return whatif::predict(whatif::resolve(catalog(), job(std::move(more))).value()).value();
+}
+
+std::string refused(std::vector<whatif::Override> more) {
+  const auto p = whatif::resolve(catalog(), job(std::move(more))).and_then([](const whatif::Scenario& s) {
+    return whatif::predict(s);
+  });
+  REQUIRE_FALSE(p);
+  return to_string(p.error());
+}
+
+}  // namespace
+
+TEST_CASE("local SGD: the mean step of a period, by hand", "[unit][step]") {
+  CHECK(line(1).step.in(milliseconds) == Approx(17));  // gradients beside backward
+  CHECK(line(2).step.in(milliseconds) == Approx(9 + 10.0 / 2));
+  CHECK(line(5).step.in(milliseconds) == Approx(9 + 10.0 / 5));
+  CHECK(line(5).parts.communication_exposed.in(milliseconds) == Approx(2));
+  CHECK(line(5).parts.communication.in(milliseconds) == Approx(2));
+  CHECK(line(5).parts.step().in(milliseconds) == Approx(11));
+  Time path;
+  for (const answer::Segment& segment : line(5).critical_path) path += segment.time;
+  CHECK(path.in(milliseconds) == Approx(11));
+}
+
+TEST_CASE("local SGD: n steps by oneself vary sqrt(n) times as much as one", "[unit][step]") {
+  // A wait of 10 % of the 9 ms pass in a synchronous step: 0.9 ms; 0.9 sqrt(4) / 4 of every fourth.
+  CHECK(line(4, {.wait = 0.1}).waiting.in(milliseconds) == Approx(0.9 / 2));
+  CHECK(line(4, {.wait = 0.1}).step.in(milliseconds) == Approx(9 + 10.0 / 4 + 0.45));
+}
+
+TEST_CASE("local SGD: rarer averages are never slower, and send less", "[unit][step]") {
+  const auto second = predicted({{"strategy.sync_every", "2", {}}});
+  const auto tenth = predicted({{"strategy.sync_every", "10", {}}});
+  CHECK(tenth.step_time < second.step_time);
+  CHECK(tenth.traffic.front().bytes.in(bytes) == Approx(second.traffic.front().bytes.in(bytes) / 5));
+  CHECK(second.traffic.front().bytes.in(bytes) == Approx(2 * 31.0 / 32 * 4 * 25'557'032.0 / 2));
+  // In the limit nothing is sent.
+  const auto never = predicted({{"strategy.sync_every", "1000000", {}}});
+  CHECK(never.breakdown.communication_exposed.in(milliseconds) < 1e-3);
+  CHECK(predicted({{"strategy.sync_every", "1", {}}}).step_time == predicted({}).step_time);
+}
+
+TEST_CASE("local SGD: the events say what the recurrence says", "[unit][events]") {
+  const auto both = [](const char* every, const char* fidelity) {
+    return predicted({{"strategy.sync_every", every, {}}, {"fidelity", fidelity, {}}}).step_time.in(seconds);
+  };
+  for (const char* every : {"2", "8"}) CHECK(both(every, "event") == Approx(both(every, "analytic")).epsilon(1e-8));
+}
+
+TEST_CASE("local SGD: what it does not go with is refused", "[unit][plan]") {
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"strategy", "ps", {}}}), Contains("use strategy allreduce"));
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.zero", "1", {}}}), Contains("whole model"));
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"strategy.compression", "sign", {}}}),
+             Contains("compression"));
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"overlap", "backward", {}}}), Contains("leave overlap out"));
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"jobs", "2", {}}}), Contains("local SGD beside other jobs"));
+  CHECK_THAT(refused({{"strategy.sync_every", "0", {}}}), Contains("strategy.sync_every"));
+}

@@ -1,0 +1,103 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/scenario.h"
+
+using namespace ddlsim;
+using Catch::Matchers::Contains;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+std::vector<Override> job(std::vector<Override> more) {
+  std::vector<Override> settings{{"model", "resnet50", {}},
+                                 {"node", "dgx1-v100", {}},
+                                 {"nodes", "2", {}},
+                                 {"network", "25 Gb/s", {}},
+                                 {"fidelity", "event", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+double step(std::vector<Override> more) {
+  const auto scenario = resolve(catalog(), job(std::move(more)));
+  if (!scenario) FAIL(to_string(scenario.error()));
+  const auto p = predict(*scenario);
+  if (!p) FAIL(to_string(p.error()));
+  return p->step_time.in(milliseconds);
+}
+
+std::string refused(std::vector<Override> more) {
+  const auto p = resolve(catalog(), job(std::move(more))).and_then([](const Scenario& s) { return predict(s); });
+  REQUIRE_FALSE(p);
+  return to_string(p.error());
+}
+
+}  // namespace
+
+TEST_CASE("other jobs: a job like this one is what `jobs` says", "[unit][whatif]") {
+  const double two = step({{"jobs", "2", {}}});
+  CHECK(step({{"other_jobs.0.model", "resnet50", {}}}) == Approx(two).epsilon(1e-9));
+  CHECK(two > step({}));
+}
+
+TEST_CASE("other jobs: who sends more slows more, who sends nothing does not", "[unit][whatif]") {
+  const double alone = step({});
+  const double beside_small = step({{"other_jobs.0.model", "mobilenet_v2", {}}});
+  const double beside_large = step({{"other_jobs.0.model", "vgg16", {}}});
+  CHECK(alone <= beside_small * (1 + 1e-9));
+  CHECK(beside_small < beside_large);
+  // All of its traffic once more at the most, while it lasts.
+  CHECK(beside_large < 2 * alone);
+}
+
+TEST_CASE("other jobs: on servers of their own they meet on the leaf's uplink alone", "[unit][whatif]") {
+  const double alone = step({});
+  const std::vector<Override> other{{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.servers", "others", {}}};
+  const auto with_uplink = [&](const char* rate) {
+    std::vector<Override> all = other;
+    all.push_back({"network.uplink", rate, {}});
+    return step(all);
+  };
+  CHECK(with_uplink("10 Tb/s") == Approx(alone).epsilon(1e-6));
+  CHECK(with_uplink("25 Gb/s") > alone * 1.01);
+}
+
+TEST_CASE("other jobs: a scenario file lists them", "[unit][whatif]") {
+  const auto path = std::filesystem::temp_directory_path() / "ddlsim_other_jobs_test.yaml";
+  std::ofstream(path) << "model: resnet50\nnode: dgx1-v100\nnodes: 2\nnetwork: 25 Gb/s\nfidelity: event\n"
+                         "other_jobs:\n  - model: vgg16\n    batch: 32\n    offset: 5 ms\n  - {model: bert_base}\n";
+  const auto settings = load_scenario(path);
+  REQUIRE(settings);
+  const Scenario scenario = resolve(catalog(), *settings).value();
+  REQUIRE(scenario.other_jobs.size() == 2);
+  CHECK(scenario.other_jobs.front().job->model->id == "vgg16");
+  CHECK(scenario.other_jobs.front().job->batch == 32);
+  CHECK(scenario.other_jobs.front().job->cluster.nodes == 2);
+  CHECK(scenario.other_jobs.front().job->cluster.node.network.bandwidth.in(gigabits_per_second) == Approx(25));
+  CHECK(scenario.other_jobs.front().offset.in(milliseconds) == Approx(5));
+  CHECK(scenario.other_jobs.back().job->model->id == "bert_base");
+}
+
+TEST_CASE("other jobs: what cannot stand beside this one is refused", "[unit][whatif]") {
+  CHECK_THAT(refused({{"other_jobs.0.model", "vgg61", {}}}), Contains("vgg61") && Contains("in other_jobs, number 0"));
+  CHECK_THAT(refused({{"other_jobs.0.modle", "vgg16", {}}}), Contains("unknown setting"));
+  CHECK_THAT(refused({{"other_jobs.0.batch", "32", {}}}), Contains("no model named"));
+  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.servers", "those", {}}}),
+             Contains("unknown servers 'those'") && Contains("'these'"));
+  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.servers", "others", {}}}),
+             Contains("state network.uplink"));
+  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.nodes", "4", {}}}),
+             Contains("4 x dgx1-v100") && Contains("servers: others"));
+  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.jobs", "2", {}}}),
+             Contains("leave them out"));
+  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.offset", "-1 s", {}}}), Contains("negative"));
+  CHECK_THAT(refused({{"other_jobs.0.model", "pai_bert", {}}}), Contains("without layers"));
+  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"fidelity", "analytic", {}}}),
+             Contains("knows nothing of other_jobs"));
+}

@@ -1,0 +1,200 @@
+#include "ddlsim/whatif/recommend.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using Catch::Matchers::Contains;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+std::vector<Override> job(std::vector<Override> more = {}) {
+  std::vector<Override> settings{
+      {"model", "resnet50", {}}, {"training.samples", "1281167", {}}, {"training.epochs", "90", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+/// Servers of one's own alone: quick to try.
+RecommendOptions own(std::int64_t most) {
+  RecommendOptions options;
+  options.providers.emplace();
+  options.max_nodes = most;
+  return options;
+}
+
+const Override kOwn{"price", "dgx1-v100=3 $/h, dgx-a100=12 $/h", {}};
+
+answer::Recommendation found(const std::vector<Override>& settings, const RecommendOptions& options) {
+  const auto result = recommend(catalog(), settings, options);
+  if (!result) FAIL(to_string(result.error()));
+  return *result;
+}
+
+std::string refused(const std::vector<Override>& settings, const RecommendOptions& options) {
+  const auto result = recommend(catalog(), settings, options);
+  REQUIRE_FALSE(result);
+  return to_string(result.error());
+}
+
+const answer::ServerChoice& choice_of(const answer::Recommendation& result, const std::string& node,
+                                      std::int64_t nodes, const std::string& strategy = "all-reduce") {
+  const auto one = std::find_if(result.choices.begin(), result.choices.end(), [&](const auto& c) {
+    return c.node == node && c.nodes == nodes && c.strategy == strategy;
+  });
+  REQUIRE(one != result.choices.end());
+  return *one;
+}
+
+}  // namespace
+
+TEST_CASE("recommend: a choice is what predict says of it, times the price", "[unit][whatif]") {
+  const auto result = found(job({kOwn}), own(4));
+  const auto& two = choice_of(result, "dgx1-v100", 2);
+  CHECK(two.batch == 256);       // the model's published recipe
+  CHECK(two.micro_batch == 16);  // over 16 GPUs
+  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}},
+                                                                  {"node", "dgx1-v100", {}},
+                                                                  {"nodes", "2", {}},
+                                                                  {"batch", "16", {}}})
+                             .value())
+                     .value();
+  CHECK(two.step == p.step_time);
+  CHECK(two.time().in(seconds) == Approx(90 * 5005 * p.step_time.in(seconds)));
+  CHECK(two.cost().in(dollars) == Approx(2 * 3 * two.time().in(hours)));
+  const double busy = (p.breakdown.compute + p.breakdown.memory) / p.step_time;
+  CHECK(two.training.energy.in(joules) == Approx(16 * 300.0 * two.time().in(seconds) * busy));
+}
+
+TEST_CASE("recommend: cheapest, fastest and front are those of all choices", "[unit][whatif]") {
+  RecommendOptions options = own(4);
+  const auto all = found(job({kOwn}), options);
+  CHECK(all.choices.size() == 2 * (3 + 2));  // 1, 2, 4 servers; parameter servers from two on
+  CHECK(std::is_sorted(all.choices.begin(), all.choices.end(),
+                       [](const auto& a, const auto& b) { return a.cost() < b.cost(); }));
+  for (std::size_t i = 0; i < all.choices.size(); ++i) {
+    const bool on_front = std::find(all.pareto.begin(), all.pareto.end(), i) != all.pareto.end();
+    const bool beaten = std::any_of(all.choices.begin(), all.choices.end(), [&](const auto& other) {
+      return other.cost() <= all.choices[i].cost() && other.time() <= all.choices[i].time() &&
+             (other.cost() < all.choices[i].cost() || other.time() < all.choices[i].time());
+    });
+    CHECK(on_front == !beaten);
+    CHECK(all.choices[all.cheapest].cost() <= all.choices[i].cost());
+    CHECK(all.choices[all.fastest].time() <= all.choices[i].time());
+  }
+  CHECK(all.choices[all.cheapest].prediction.has_value());
+  // A deadline between the cheapest and the next on the front moves the answer to that.
+  REQUIRE(all.pareto.size() > 1);
+  const auto& next = all.choices[all.pareto[1]];
+  options.deadline = (all.choices[all.cheapest].time() + next.time()) / 2.0;
+  const auto sooner = found(job({kOwn}), options);
+  CHECK(sooner.choices[sooner.cheapest].node == next.node);
+  CHECK(sooner.choices[sooner.cheapest].nodes == next.nodes);
+  CHECK_THAT(sooner.would_help.front(), Contains("a deadline of") && Contains("less"));
+  // And a budget that just pays for it makes it the fastest.
+  options.deadline.reset();
+  options.budget = next.cost();
+  const auto poorer = found(job({kOwn}), options);
+  CHECK(poorer.choices[poorer.fastest].time() == next.time());
+  for (const auto& choice : poorer.choices) CHECK(choice.cost() <= *options.budget);
+}
+
+TEST_CASE("recommend: the batch stays the model's, unless epochs are stated for others", "[unit][whatif]") {
+  for (const auto& choice : found(job({kOwn}), own(2)).choices) CHECK(choice.batch == 256);
+  for (const auto& choice : found(job({kOwn, {"global_batch", "512", {}}}), own(2)).choices) CHECK(choice.batch == 512);
+  RecommendOptions options = own(1);
+  options.epochs_by_batch = {{256, 90}, {8192, 120}};
+  const auto both = found(job({kOwn}), options);
+  const auto of_batch = [&](std::int64_t batch) {
+    return *std::find_if(both.choices.begin(), both.choices.end(),
+                         [&](const auto& c) { return c.node == "dgx1-v100" && c.batch == batch; });
+  };
+  CHECK(of_batch(256).training.steps == 90 * 5005);
+  CHECK(of_batch(8192).training.steps == 120 * 157);  // 1,281,167 / 8192 = 156.4
+  CHECK_THAT(refused(job({kOwn, {"global_batch", "512", {}}}), options), Contains("no epochs for a global batch of 512"));
+}
+
+TEST_CASE("recommend: passes are as large as memory allows", "[unit][whatif]") {
+  // 8192 images on 8 GPUs of 16 GB: 1024 each, in passes of a divisor that fits.
+  const auto result = found(job({{"price", "dgx1-v100=3 $/h", {}}, {"global_batch", "8192", {}}}), own(1));
+  const auto& one = choice_of(result, "dgx1-v100", 1);
+  CHECK(one.micro_batch * one.passes == 1024);
+  CHECK(one.passes > 1);
+  const auto fits = [](std::int64_t batch) {
+    return predict(resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}},
+                                                            {"node", "dgx1-v100", {}},
+                                                            {"batch", std::to_string(batch), {}}})
+                       .value())
+        .value()
+        .fits;
+  };
+  CHECK(fits(one.micro_batch) == true);
+  CHECK(fits(one.micro_batch * 2) == false);
+}
+
+TEST_CASE("recommend: what does not fit says by how much, and is shared where that helps", "[unit][whatif]") {
+  const std::vector<Override> large{{"model", "gpt2_xl", {}},
+                                    {"training.steps", "1000", {}},
+                                    {"global_batch", "8", {}},
+                                    {"price", "g4dn.xlarge=1 $/h, dgx1-v100=3 $/h", {}}};
+  const auto result = found(large, own(1));
+  CHECK(result.choices.front().node == "dgx1-v100");
+  const bool shared = std::any_of(result.choices.begin(), result.choices.end(), [](const auto& c) {
+    return c.strategy.starts_with("zero") || c.strategy.starts_with("tp");
+  });
+  CHECK(shared);
+  REQUIRE(result.infeasible.size() == 1);
+  CHECK(result.infeasible.front().node == "g4dn.xlarge");
+  CHECK_THAT(result.infeasible.front().why, Contains("memory") && Contains("too much"));
+}
+
+TEST_CASE("recommend: no choice inside the limits says by how much they are missed", "[unit][whatif]") {
+  RecommendOptions options = own(2);
+  options.deadline = seconds(60);
+  CHECK_THAT(refused(job({kOwn}), options), Contains("no choice is done in 60 s") && Contains("too long") &&
+                                                Contains("the fastest: 2 x dgx-a100"));
+  options.deadline.reset();
+  options.budget = dollars(1);
+  CHECK_THAT(refused(job({kOwn}), options), Contains("no choice costs 1.00 $ or less") && Contains("too much"));
+  const auto all = found(job({kOwn}), own(2));
+  options.deadline = all.choices[all.fastest].time();
+  options.budget = all.choices[all.cheapest].cost();
+  CHECK_THAT(refused(job({kOwn}), options), Contains("no choice is done in") && Contains("for"));
+}
+
+TEST_CASE("recommend: prices come from a list where there is one", "[unit][whatif]") {
+  RecommendOptions options;
+  options.providers = {"aws"};
+  options.max_nodes = 1;
+  options.prices = std::vector<importers::ListedPrice>{
+      {"p3.2xlarge", "us-east-1", dollars_per_hour(4), dollars_per_hour(1)},
+      {"P3.2xlarge", "eu-west-1", dollars_per_hour(2), std::nullopt},
+      {"p3.8xlarge", "eu-west-1", dollars_per_hour(9), std::nullopt}};
+  const auto cheapest = found(job(), options);
+  CHECK(choice_of(cheapest, "p3.2xlarge", 1, "one GPU").price.in(dollars_per_hour) == Approx(2));
+  CHECK(cheapest.choices.size() == 2);
+  CHECK_THAT(cheapest.infeasible.front().why, Contains("nobody says what it costs"));
+  options.region = "us-east-1";
+  CHECK(choice_of(found(job(), options), "p3.2xlarge", 1, "one GPU").price.in(dollars_per_hour) == Approx(4));
+  options.region.clear();
+  const auto spot = found(job({{"price.spot", "yes", {}}}), options);
+  REQUIRE(spot.choices.size() == 1);
+  CHECK(spot.choices.front().price.in(dollars_per_hour) == Approx(1));
+}
+
+TEST_CASE("recommend: questions without a choice or a length are refused", "[unit][whatif]") {
+  CHECK_THAT(refused({{"model", "resnet50", {}}, kOwn}, own(1)), Contains("how long is the run?"));
+  CHECK_THAT(refused(job(), own(1)), Contains("no server to choose from"));
+  RecommendOptions options;
+  options.providers = {"awz"};
+  CHECK_THAT(refused(job(), options), Contains("unknown catalog 'awz'") && Contains("AWS"));
+  CHECK_THAT(refused(job({{"node", "p3.16xlrage", {}}}), own(1)), Contains("'p3.16xlarge'"));
+  // A batch that does not spread over GPUs.
+  CHECK_THAT(refused(job({kOwn, {"global_batch", "7", {}}}), own(1)), Contains("do not spread evenly over 8 replicas"));
+}

@@ -1,0 +1,125 @@
+#include "ddlsim/whatif/training.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/scenario.h"
+
+using namespace ddlsim;
+using Catch::Matchers::Contains;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+Expected<Scenario> job(std::vector<Override> more) {
+  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "p3.16xlarge", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return resolve(catalog(), settings);
+}
+
+std::string refused(std::vector<Override> more) {
+  const auto scenario = job(std::move(more));
+  REQUIRE_FALSE(scenario);
+  return to_string(scenario.error());
+}
+
+const StepShape kStep{
+    .step = milliseconds(100), .kernels = milliseconds(80), .global_batch = 256, .tokens_per_sample = {}};
+
+}  // namespace
+
+TEST_CASE("training: 90 epochs of ImageNet, by hand", "[unit][whatif]") {
+  const Scenario s = job({{"training.samples", "1281167", {}},
+                          {"training.epochs", "90", {}},
+                          {"energy.carbon", "400 g/kWh", {}}})
+                         .value();
+  const answer::Training run = train(s, kStep);
+  CHECK(run.steps == 90 * 5005);  // 1,281,167 / 256 = 5004.6
+  CHECK(run.time().in(seconds) == Approx(45'045));
+  CHECK(run.cost.value().in(dollars) == Approx(24.48 * 45'045 / 3600));
+  CHECK(run.utilisation == Approx(0.8));
+  CHECK(run.energy.in(joules) == Approx(8 * 300.0 * 45'045 * 0.8));
+  CHECK(run.energy.in(kilowatt_hours) == Approx(24.024));
+  CHECK(run.carbon.value().in(kilograms) == Approx(24.024 * 0.4));
+}
+
+TEST_CASE("training: start-up, evaluations and checkpoints take their time", "[unit][whatif]") {
+  const Scenario s = job({{"training.samples", "25600", {}},  // 100 steps of 100 ms: 10 s an epoch
+                          {"training.epochs", "9", {}},
+                          {"training.startup", "30 s", {}},
+                          {"training.evaluation", "4 s", {}},
+                          {"training.evaluate_every", "2", {}},  // after epochs 2, 4, 6, 8
+                          {"training.checkpoint", "3 s", {}},
+                          {"training.checkpoint_every", "20 s", {}}})  // after 20, 40, 60, 80 s of 90
+                         .value();
+  const answer::Training run = train(s, kStep);
+  CHECK(run.stepping.in(seconds) == Approx(90));
+  CHECK(run.evaluation.in(seconds) == Approx(16));
+  CHECK(run.checkpoints.in(seconds) == Approx(12));
+  CHECK(run.time().in(seconds) == Approx(30 + 90 + 16 + 12));
+  CHECK(run.cost.value().in(dollars) == Approx(24.48 * 148 / 3600));
+  CHECK(run.energy.in(joules) == Approx(8 * 300.0 * (90 * 0.8 + 16)));
+}
+
+TEST_CASE("training: tokens are shared out over sequences, steps stand for themselves", "[unit][whatif]") {
+  const auto of_bert = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"model", "bert_large", {}}, {"node", "p3.16xlarge", {}}});
+    return resolve(catalog(), more).value();
+  };
+  StepShape step = kStep;
+  step.tokens_per_sample = 128;
+  CHECK(train(of_bert({{"training.tokens", "1e6", {}}}), step).steps == 31);  // 1e6 / (256 x 128) = 30.5
+  CHECK(train(of_bert({{"training.tokens", "1e6", {}}, {"training.epochs", "2.5", {}}}), step).steps == 78);
+  const answer::Training steps = train(of_bert({{"training.steps", "1e5", {}}}), step);
+  CHECK(steps.steps == 100'000);
+  CHECK_FALSE(steps.epochs);
+}
+
+TEST_CASE("training: predict carries the run and its price", "[unit][whatif]") {
+  const auto p = predict(job({{"training.samples", "1.28e6", {}}, {"price", "p3.16xlarge=10 $/h", {}}}).value()).value();
+  REQUIRE(p.training);
+  CHECK(p.training->steps == 1'280'000 / (8 * 64));
+  CHECK(p.training->time().in(seconds) == Approx(2500 * p.step_time.in(seconds)));
+  CHECK(p.price->in(dollars_per_hour) == Approx(10));
+  CHECK(p.training->cost->in(dollars) == Approx(10 * p.training->time().in(hours)));
+  CHECK_FALSE(predict(job({}).value()).value().training);
+}
+
+TEST_CASE("training: a price of another server says nothing here, a bare one does", "[unit][whatif]") {
+  CHECK(job({{"price", "dgx-a100=12 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) == Approx(24.48));
+  CHECK(job({{"price", "dgx-a100=12 $/h, P3.16XLARGE=7 $/h", {}}})
+            .value()
+            .cluster.node.price->in(dollars_per_hour) == Approx(7));
+  CHECK(job({{"price", "9 $/h", {}}}).value().price_stated);
+  // A stated price is what is paid, spot or not.
+  CHECK(price_of(job({{"price", "9 $/h", {}}, {"price.spot", "yes", {}}}).value())->in(dollars_per_hour) == Approx(9));
+}
+
+TEST_CASE("training: a run outlasts what a network reaches for minutes", "[unit][whatif]") {
+  const auto rate = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"model", "resnet50", {}}, {"node", "g4dn.xlarge", {}}});
+    return resolve(catalog(), more).value().cluster.node.network.bandwidth.in(gigabits_per_second);
+  };
+  CHECK(rate({}) == Approx(25));
+  CHECK(rate({{"training.steps", "1000", {}}}) == Approx(5));
+  CHECK(rate({{"training.steps", "1000", {}}, {"network", "10 Gb/s", {}}}) == Approx(10));  // as stated
+}
+
+TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
+  CHECK_THAT(refused({{"training.epochs", "90", {}}}), Contains("90 epochs of how many samples") && Contains("--samples"));
+  CHECK_THAT(refused({{"training.samples", "10", {}}, {"training.tokens", "10", {}}}), Contains("state one of them"));
+  CHECK_THAT(refused({{"training.steps", "10", {}}, {"training.epochs", "1", {}}}), Contains("training.steps"));
+  CHECK_THAT(refused({{"training.tokens", "1e6", {}}}), Contains("no sequence of tokens"));
+  CHECK_THAT(refused({{"training.samples", "1.5", {}}}), Contains("'1.5' is not a whole number"));
+  CHECK_THAT(refused({{"training.samples", "0", {}}}), Contains("out of range"));
+  CHECK_THAT(refused({{"training.samples", "-5", {}}}), Contains("out of range"));
+  CHECK_THAT(refused({{"training.epochs", "0", {}}, {"training.samples", "1", {}}}), Contains("not above 0"));
+  CHECK_THAT(refused({{"price", "12", {}}}), Contains("unit") && Contains("$/h"));
+  CHECK_THAT(refused({{"price", "nowhere=12 $/h", {}}}), Contains("nowhere"));
+  CHECK_THAT(refused({{"price", "p3.16xlarge=-1 $/h", {}}}), Contains("negative"));
+  CHECK_THAT(refused({{"price.spot", "yes", {}}}), Contains("spot price of p3.16xlarge"));
+  CHECK_THAT(refused({{"energy.carbon", "400", {}}}), Contains("g/kWh"));
+}
