@@ -75,9 +75,10 @@ void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("pcie_uplinks", to_text(node.pcie_uplinks), "pcie_uplinks");
   rows.add("network", fmt::format("{} x {}", node.network_ports, node.network.id), "network");
   if (const hardware::Host& host = node.host; host.cpu) {
-    rows.add("host", fmt::format("{}, {} threads, {}, {}", host.cpu->id, host.threads, to_text(host.memory),
-                                 host.storage ? fmt::format("{} at {}", host.storage->id, to_text(host.storage->bandwidth))
-                                              : std::string("storage unknown")),
+    rows.add("host",
+             fmt::format("{}, {} threads, {}, {}", host.cpu->id, host.threads, to_text(host.memory),
+                         host.storage ? fmt::format("{} at {}", host.storage->id, to_text(host.storage->bandwidth))
+                                      : std::string("storage unknown")),
              "host");
   }
   if (node.price) {
