@@ -23,9 +23,8 @@ Rate alone(const CorePoint& point, double taken, double contention) {
 Rate LoaderCurve::at(double cores) const {
   if (per_core == Rate::infinity()) return ceiling;
   const double filled = std::max(cores - taken, taken > 0 ? taken : 1e-6);
-  const cost::LoaderWork work{.loader = plan::Loader::kPipelined,
-                              .cpu = seconds(1 / per_core.in(per_second)),
-                              .contention = contention};
+  const cost::LoaderWork work{
+      .loader = plan::Loader::kPipelined, .cpu = seconds(1 / per_core.in(per_second)), .contention = contention};
   return min(ceiling, cost::loader_rates(work, {.workers = std::max(filled, 1.0), .cores = filled}).cpu);
 }
 

@@ -97,8 +97,8 @@ Expected<hardware::Cpu> read_cpu(const Node& document) {
   cpu.second_thread = plain_number(reader, "second_thread", 0, 1);
   cpu.hand_over = reader.optional_quantity<kBytesPerTime>("hand_over");
   cpu.receive = reader.optional_quantity<kBytesPerTime>("receive");
-  cpu.sources = reader.sources(
-      {"cores", "threads_per_core", "clock", "decode_speed", "second_thread", "hand_over", "receive"});
+  cpu.sources =
+      reader.sources({"cores", "threads_per_core", "clock", "decode_speed", "second_thread", "hand_over", "receive"});
   cpu.notes = reader.text_or("notes", {});
   reader.finish();
   return whole(std::move(cpu), errors);

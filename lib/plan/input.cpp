@@ -11,8 +11,8 @@ namespace ddlsim::plan {
 namespace {
 
 tl::unexpected<Error> missing(const Job& job, std::string_view what, std::string note) {
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("input: nobody says {} of {}", what, job.cluster.node.name), {}, {std::move(note)});
+  return fail(ErrorCode::kInvalidArgument, fmt::format("input: nobody says {} of {}", what, job.cluster.node.name), {},
+              {std::move(note)});
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ bool is_sum(const Op& op) {
 Expected<Model> without(Model model, const LeftOut& what) {
   std::erase_if(model.layers, [&](const Layer& layer) {
     if (!layer.op) return false;
-    return (what.norms && std::holds_alternative<BatchNorm>(*layer.op)) ||
-           (what.residuals && is_sum(*layer.op));
+    return (what.norms && std::holds_alternative<BatchNorm>(*layer.op)) || (what.residuals && is_sum(*layer.op));
   });
   auto totals = total(model.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());

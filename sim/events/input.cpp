@@ -24,8 +24,9 @@ class LoaderProgram {
 
   void add_batch(std::size_t i) {
     const double share = cost::varied_share(pipeline_.variation, seed_, i);
-    const TaskId made = pipeline_.workers == 0 ? on_demand(share) : pipeline_.pipelined ? staged(i, share)
-                                                                                         : by_worker(i, share);
+    const TaskId made = pipeline_.workers == 0 ? on_demand(share)
+                        : pipeline_.pipelined  ? staged(i, share)
+                                               : by_worker(i, share);
     made_.push_back(made);
     std::vector<TaskId> ready{made};
     if (pipeline_.receive > Time::zero()) {

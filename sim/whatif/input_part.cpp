@@ -25,21 +25,19 @@ answer::InputPart input_part(const Question& question, const answer::Prediction&
   const double step_samples = prediction.throughput_samples_per_second * prediction.step_time.in(seconds);
   if (busy > Time::zero()) part.needed_samples_per_second = step_samples / busy.in(seconds);
   const workload::Model& model = *scenario.model;
-  const DataSize sample =
-      model.has_layers() ? model.input_per_sample
-                         : workload::features_at(model, scenario.batch, scenario.precision).input /
-                               static_cast<double>(scenario.batch);
-  part.needed_copies = sample * (part.needed_samples_per_second / static_cast<double>(scenario.cluster.nodes)) /
-                       seconds(1);
+  const DataSize sample = model.has_layers() ? model.input_per_sample
+                                             : workload::features_at(model, scenario.batch, scenario.precision).input /
+                                                   static_cast<double>(scenario.batch);
+  part.needed_copies =
+      sample * (part.needed_samples_per_second / static_cast<double>(scenario.cluster.nodes)) / seconds(1);
   if (!scenario.input.dataset) return part;
   const cost::LoaderShare share = cost::loader_share(scenario);
   const cost::LoaderRates rates =
       cost::loader_rates(cost::loader_work(scenario.input, scenario.cluster.node.host), share);
-  const double processes =
-      plan::server_input(scenario).processes * static_cast<double>(scenario.cluster.nodes);
+  const double processes = plan::server_input(scenario).processes * static_cast<double>(scenario.cluster.nodes);
   part.dataset = scenario.input.dataset->name;
   part.loader = words_for_workers(scenario.input, share.workers);
-  part.samples_per_second = rates.all().in(per_second) * processes;
+  part.samples_per_second = rates.all().in(per_second)*processes;
   part.bound_by = name_of(cost::kLoaderStages, rates.slowest());
   part.from_storage = share.from.storage;
   part.from_servers = share.from.remote;
@@ -51,10 +49,10 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
   const answer::InputPart& part = prediction.input;
   const plan::Input& input = question.scenario.input;
   if (!input.dataset) {
-    prediction.input.note =
-        fmt::format("input: the loader is taken to keep up: {} {}s/s in all, {} to the GPUs of each server "
-                    "(--dataset says what it reads)",
-                    significant(part.needed_samples_per_second), prediction.sample, to_text(part.needed_copies));
+    prediction.input.note = fmt::format(
+        "input: the loader is taken to keep up: {} {}s/s in all, {} to the GPUs of each server "
+        "(--dataset says what it reads)",
+        significant(part.needed_samples_per_second), prediction.sample, to_text(part.needed_copies));
     notes.push_back(prediction.input.note);
     return;
   }
@@ -62,9 +60,10 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
     notes.push_back(fmt::format("assumed: {}, all hardware threads of the server (--workers)", part.loader));
   }
   if (input.decode.get() == plan::DecodeOn::kGpu && !input.gpu_decode.stated()) {
-    notes.push_back(fmt::format("assumed: the GPU decodes a sample in {}, and half the decoding stays with the host "
-                                "(--set input.gpu_decode=...)",
-                                to_text(input.gpu_decode)));
+    notes.push_back(
+        fmt::format("assumed: the GPU decodes a sample in {}, and half the decoding stays with the host "
+                    "(--set input.gpu_decode=...)",
+                    to_text(input.gpu_decode)));
   }
   const std::string& sample = input.dataset->sample;
   if (sample != prediction.sample) {

@@ -285,7 +285,8 @@ Expected<answer::StallTimes> read_stall_runs(std::istream& stream, const std::st
     if (run && train && batches) times.at(*run) = seconds(*train / static_cast<double>(*batches));
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
-  const bool any = std::any_of(times.steps.begin(), times.steps.end(), [](const auto& step) { return step.has_value(); });
+  const bool any =
+      std::any_of(times.steps.begin(), times.steps.end(), [](const auto& step) { return step.has_value(); });
   if (!any) return fail(ErrorCode::kParse, "the table has no runs", {file, 2, 1});
   return times;
 }

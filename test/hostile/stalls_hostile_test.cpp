@@ -1,4 +1,5 @@
-// What bad input to `ddlsim stalls` and to a loader's settings gets: the place, the valid choices, the right status, soon.
+// What bad input to `ddlsim stalls` and to a loader's settings gets: the place, the valid choices, the right status,
+// soon.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

@@ -69,16 +69,16 @@ struct MemoryLedger {
 
 /// What the job's loader must deliver, and what it can (cost/loader.h).
 struct InputPart {
-  std::string dataset;                      // its name; empty: nobody says, and the loader keeps up
-  std::string loader;                       // in words: "8 workers a GPU"
-  double needed_samples_per_second = 0;     // of all GPUs, so that none waits
-  Bandwidth needed_copies{};                // of one server, to its GPUs
-  std::optional<double> samples_per_second; // that the loader makes, for all GPUs
-  std::string bound_by;                     // its slowest stage
-  double from_storage = 0;                  // share of the samples
-  double from_servers = 0;                  // share that other servers' memory has
-  Time exposed{};                           // of a step
-  std::string note;                         // of the prediction's: that the loader is taken to keep up
+  std::string dataset;                       // its name; empty: nobody says, and the loader keeps up
+  std::string loader;                        // in words: "8 workers a GPU"
+  double needed_samples_per_second = 0;      // of all GPUs, so that none waits
+  Bandwidth needed_copies{};                 // of one server, to its GPUs
+  std::optional<double> samples_per_second;  // that the loader makes, for all GPUs
+  std::string bound_by;                      // its slowest stage
+  double from_storage = 0;                   // share of the samples
+  double from_servers = 0;                   // share that other servers' memory has
+  Time exposed{};                            // of a step
+  std::string note;                          // of the prediction's: that the loader is taken to keep up
 };
 
 struct Prediction {
@@ -100,7 +100,7 @@ struct Prediction {
   std::pair<Time, Time> interval_90;
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;
-  DataSize memory_per_gpu{};    // tensors: what torch.cuda.max_memory_allocated reports
+  DataSize memory_per_gpu{};  // tensors: what torch.cuda.max_memory_allocated reports
   InputPart input;
   MemoryLedger memory;          // the same and what stands beside, taken apart
   bool memory_complete = true;  // false: a lower bound

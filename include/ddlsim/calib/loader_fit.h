@@ -3,9 +3,9 @@
 //   rate(c) = min(ceiling, per_core e / (1 + contention (e - 1))),  e = c - 0.1
 // which is cost/loader.h's stage `cpu` under what the GPU takes at most; the tenth of a core is the training process'.
 // The ceiling is the rate at the most cores, where somebody says that it is one; per_core and contention go through the
-// first and the last of the other points. One point under the ceiling: contention is plan::kDefaultContention; none: the
-// loader was never what bound, and rate(c) is the ceiling.
-// Limits: rates that rise by steps, as Synergy's at 9 cores (2.0 times that at 3, where 12 have 2.94), are met halfway.
+// first and the last of the other points. One point under the ceiling: contention is plan::kDefaultContention; none:
+// the loader was never what bound, and rate(c) is the ceiling. Limits: rates that rise by steps, as Synergy's at 9
+// cores (2.0 times that at 3, where 12 have 2.94), are met halfway.
 //
 // Worked example (test/unit/calib/loader_fit_test.cpp): Synergy's ResNet-18 has 0.72, 1.75 and 2.4 times its rate at 3
 // cores with 2, 6 and 24: per_core 0.406, contention 0.074, ceiling 2.4; the other six counts are met to 1.6 %.

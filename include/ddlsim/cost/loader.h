@@ -42,8 +42,8 @@
 // not.
 //
 // Worked example (test/unit/cost/loader_test.cpp): ImageNet, 114,660 bytes, from a SATA SSD of 530 MB/s, 35 % pinned:
-// 530e6 / 114,660 / 0.65 = 7,111 samples/s. 3 of 24 cores with speed 0.71: 2.9 / (2.833 ms / 0.71) = 727 samples/s, less
-// contention of 5 % 664.
+// 530e6 / 114,660 / 0.65 = 7,111 samples/s. 3 of 24 cores with speed 0.71: 2.9 / (2.833 ms / 0.71) = 727 samples/s,
+// less contention of 5 % 664.
 #pragma once
 
 #include <cstdint>

@@ -146,15 +146,15 @@ struct PricedStep {
   std::optional<PsFabric> servers;
   std::optional<PsFabric> servers_seen_by_one;  // asynchronous: its node's other workers apart, one meets nobody
   Time launch_interval{};
-  double sm_share = 0;           // of the GPU's multiprocessors, that a running collective holds
-  Time memory_per_wire_byte{};   // of the GPU's memory, for every byte over a link
-  double wait_for_slowest = 0;   // of a synchronous step, as a share of one pass
-  double jitter_of_slowest = 0;  // the same, synchronous or not
-  Time input{};                  // copying one pass's input
-  bool pinned = true;            // beside kernels
+  double sm_share = 0;                    // of the GPU's multiprocessors, that a running collective holds
+  Time memory_per_wire_byte{};            // of the GPU's memory, for every byte over a link
+  double wait_for_slowest = 0;            // of a synchronous step, as a share of one pass
+  double jitter_of_slowest = 0;           // the same, synchronous or not
+  Time input{};                           // copying one pass's input
+  bool pinned = true;                     // beside kernels
   std::optional<BatchPipeline> loader{};  // one GPU's batches for a pass; nothing: it keeps up
-  Time decoding{};               // of one pass's samples, on the GPU
-  DataSize pulled{};             // over this GPU's share of the host link, once a step
+  Time decoding{};                        // of one pass's samples, on the GPU
+  DataSize pulled{};                      // over this GPU's share of the host link, once a step
 };
 
 /// Errors: kUnsupported and kInvalidArgument where the collective library does not have what is asked of it.

@@ -8,9 +8,9 @@
 // cost::varied_share does.
 //
 // Laws (tested): without variation the wait is cost::wait_for_batch, to 1e-9; with it, within 2 % of a step where
-// workers or processors bound. Limits: as there. Where storage bounds and times vary, the closed form lets the wait vary
-// with them, and here storage does not.
-// Worked example: 2 workers of 6 ms, a GPU of 2 ms: a batch every 3 ms, a wait of 1.
+// workers or processors bound. Limits: as there. Where storage bounds and times vary, the closed form lets the wait
+// vary with them, and here storage does not. Worked example: 2 workers of 6 ms, a GPU of 2 ms: a batch every 3 ms, a
+// wait of 1.
 #pragma once
 
 #include <cstdint>

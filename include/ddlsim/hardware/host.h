@@ -18,7 +18,7 @@ namespace ddlsim::hardware {
 struct Storage {
   std::string id;
   std::string name;
-  Bandwidth bandwidth{};              // of all who read it together; of one server, or where it is `shared` of the cluster
+  Bandwidth bandwidth{};  // of all who read it together; of one server, or where it is `shared` of the cluster
   std::optional<Bandwidth> stream{};  // of one reader by himself; nothing: all of it
   std::optional<Rate> iops{};         // requests; nothing: bandwidth alone bounds
   DataSize request{};                 // the largest request: longer reads are several
@@ -35,8 +35,8 @@ struct Cpu {
   std::string name;
   std::int64_t cores = 1;
   std::int64_t threads_per_core = 1;
-  Rate clock{};             // nominal
-  double decode_speed = 1;  // of one core: JPEGs that it decodes over those of a Xeon Platinum 8581C's
+  Rate clock{};              // nominal
+  double decode_speed = 1;   // of one core: JPEGs that it decodes over those of a Xeon Platinum 8581C's
   double second_thread = 0;  // what a core does more when its other threads work too, as a share of one
   /// What PyTorch's workers copy into shared memory, and what the process that trains takes from it (decoded bytes).
   std::optional<Bandwidth> hand_over{};

@@ -29,7 +29,19 @@
 namespace ddlsim::io {
 
 /// The kinds of things a catalog holds, by the folder they live in.
-enum class Kind { kModels, kGpus, kLinks, kNodes, kInstances, kClusters, kPopulations, kCalibrations, kStorage, kCpus, kDatasets };
+enum class Kind {
+  kModels,
+  kGpus,
+  kLinks,
+  kNodes,
+  kInstances,
+  kClusters,
+  kPopulations,
+  kCalibrations,
+  kStorage,
+  kCpus,
+  kDatasets
+};
 
 inline constexpr Choices<Kind, 11> kKinds{{
     {"models", Kind::kModels},

@@ -76,10 +76,10 @@ struct Input {
   Stated<std::optional<DataSize>> cache_size{};  // of one server; nothing: all its memory
   Stated<Epoch> epoch = by_default(Epoch::kLater);
   Stated<DecodeOn> decode = by_default(DecodeOn::kCpu);
-  Stated<Time> gpu_decode = by_default(kDefaultGpuDecode);        // of one sample, on the GPU
-  Stated<std::optional<double>> contention{};                     // nothing: kDefaultContention if pipelined, else 0
-  Stated<std::optional<double>> variation{};                      // of a sample's work; nothing: the data set's
-  Stated<bool> pinned = by_default(true);                         // batches lie in pinned memory: copies run beside kernels
+  Stated<Time> gpu_decode = by_default(kDefaultGpuDecode);  // of one sample, on the GPU
+  Stated<std::optional<double>> contention{};               // nothing: kDefaultContention if pipelined, else 0
+  Stated<std::optional<double>> variation{};                // of a sample's work; nothing: the data set's
+  Stated<bool> pinned = by_default(true);                   // batches lie in pinned memory: copies run beside kernels
 
   [[nodiscard]] double contention_of() const {
     return contention->value_or(loader.get() == Loader::kPipelined ? kDefaultContention : 0.0);

@@ -24,8 +24,8 @@
 // - jitter: cost/straggler.h, on the GPU time of a synchronous step.
 // The input of the next step is copied meanwhile. It shares the host link with pulled weights; what input and pulled
 // weights together need of it beyond all that is exposed. So it is with the loader, where a job says what it is: a step
-// takes at least as long as its batches take to make, and a little more where their times vary (cost/loader.h). What the
-// GPU decodes itself comes before forward.
+// takes at least as long as its batches take to make, and a little more where their times vary (cost/loader.h). What
+// the GPU decodes itself comes before forward.
 //
 // Plans that do not fold (a model split over ranks, offloaded states) are laid out slot by slot (plan/order.h), every
 // class with its own clocks: a row in the way stops the kernels, another one occupies its group's channel, or the link

@@ -1,6 +1,6 @@
-// Where GPUs wait, by differencing predictions: Stash (Sharma et al., Analysis of Distributed Deep Learning in the Cloud,
-// ICDCS 2023) and DS-Analyzer (Mohan et al., VLDB 2021). A stall is what a step takes longer than in a run that lacks
-// one thing; t(run) is a step's time, and every run has the same batch per GPU.
+// Where GPUs wait, by differencing predictions: Stash (Sharma et al., Analysis of Distributed Deep Learning in the
+// Cloud, ICDCS 2023) and DS-Analyzer (Mohan et al., VLDB 2021). A stall is what a step takes longer than in a run that
+// lacks one thing; t(run) is a step's time, and every run has the same batch per GPU.
 //
 //   run         GPUs                       data
 //   one_gpu     one                        made up in memory, copied each step
@@ -15,11 +15,11 @@
 //   fetch         t(cold) - t(warm)             percent of t(cold)
 // A job on one server is its own one_server, and has no network stall. Interconnect, network, prep and fetch add up to
 // t(cold) - t(one_gpu). Stash pairs instances (two p3.8xlarge against a p3.16xlarge): here it is the server of the
-// catalogue with as many GPUs of the kind, of the same provider if there is one; else one of the job's own servers, with
-// fewer GPUs, and a note says so. Below zero, percentages are zero, as Stash prints them; times are not.
-// Stash's repository (aakash-sharma/Stash at 5fb06a1, analyze.py) computes fetch as t(cold) - (t(warm) - t(synthetic)):
-// prep is taken off where the whole warm run was meant, so that a job that never waits for storage still shows a stall
-// of the whole step. It is there as FetchRule::kRepository to read such tables, and nowhere else.
+// catalogue with as many GPUs of the kind, of the same provider if there is one; else one of the job's own servers,
+// with fewer GPUs, and a note says so. Below zero, percentages are zero, as Stash prints them; times are not. Stash's
+// repository (aakash-sharma/Stash at 5fb06a1, analyze.py) computes fetch as t(cold) - (t(warm) - t(synthetic)): prep is
+// taken off where the whole warm run was meant, so that a job that never waits for storage still shows a stall of the
+// whole step. It is there as FetchRule::kRepository to read such tables, and nowhere else.
 //
 // Limits: those of predict. Stash's own runs exchange each gradient tensor by itself (apex, message_size 1): state
 // strategy apex-ddp and strategy.grouping per-tensor for that.

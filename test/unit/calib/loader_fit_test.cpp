@@ -37,9 +37,10 @@ std::vector<CorePoint> points_of(const std::map<int, double>& curve, const std::
 }  // namespace
 
 TEST_CASE("loader fit: through its points, and no further up than its ceiling", "[unit][calib]") {
-  const auto curve = fit_loader(std::vector<CorePoint>{{2, per_second(72)}, {6, per_second(175)}, {24, per_second(240)}},
-                                true, cost::kTrainingCores)
-                         .value();
+  const auto curve =
+      fit_loader(std::vector<CorePoint>{{2, per_second(72)}, {6, per_second(175)}, {24, per_second(240)}}, true,
+                 cost::kTrainingCores)
+          .value();
   CHECK(curve.at(2).in(per_second) == Approx(72));
   CHECK(curve.at(6).in(per_second) == Approx(175));
   CHECK(curve.at(24).in(per_second) == Approx(240));

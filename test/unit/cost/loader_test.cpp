@@ -191,8 +191,7 @@ TEST_CASE("loader: PyTorch's workers on four processors, decoder by decoder", "[
     if (row["protocol"] != "dataloader" || workers == 0 || row["library"] == "opencv") continue;
     const auto cpu = catalog().cpu(row["cpu"]).value();
     const hardware::Host host{.cpu = cpu, .threads = 16};
-    const LoaderWork work{.decoded = bytes(657.6e3),
-                          .cpu = seconds(1 / alone.at({row["cpu"], row["library"]}))};
+    const LoaderWork work{.decoded = bytes(657.6e3), .cpu = seconds(1 / alone.at({row["cpu"], row["library"]}))};
     const LoaderRates rates = loader_rates(work, {.workers = static_cast<double>(workers),
                                                   .cores = filled_cores(host, workers),
                                                   .hand_over = cpu.hand_over,
@@ -205,9 +204,11 @@ TEST_CASE("loader: PyTorch's workers on four processors, decoder by decoder", "[
 }
 
 TEST_CASE("loader: storage systems of MLPerf Storage are never below what they delivered", "[unit][loader]") {
-  // What a system can deliver is at least the most it did; what it was asked for follows from the emulated accelerators.
-  auto rows = rows_of("mlperf_storage.csv", {"id", "submitter", "storage_system", "model", "accelerators", "hosts",
-                                             "samples_per_s", "record_length_bytes", "batch_size", "computation_time_s"});
+  // What a system can deliver is at least the most it did; what it was asked for follows from the emulated
+  // accelerators.
+  auto rows =
+      rows_of("mlperf_storage.csv", {"id", "submitter", "storage_system", "model", "accelerators", "hosts",
+                                     "samples_per_s", "record_length_bytes", "batch_size", "computation_time_s"});
   std::map<std::string, double> most;
   for (auto& row : rows) {
     double& bytes_of = most[row["submitter"] + row["storage_system"]];

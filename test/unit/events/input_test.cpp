@@ -53,9 +53,8 @@ TEST_CASE("input events: within 2 % of a step where workers vary", "[unit][event
   for (const std::int64_t workers : {1, 4, 8}) {
     for (const double variation : {0.05, 0.15, 0.3}) {
       for (const double consumer : {1.0, 1.9, 2.0, 2.6}) {
-        const BatchPipeline pipeline{.worker = milliseconds(2) * static_cast<double>(workers),
-                                     .workers = workers,
-                                     .variation = variation};
+        const BatchPipeline pipeline{
+            .worker = milliseconds(2) * static_cast<double>(workers), .workers = workers, .variation = variation};
         const Time step = milliseconds(consumer) + cost::wait_for_batch(pipeline, milliseconds(consumer));
         const Time found = milliseconds(consumer) + simulated(pipeline, milliseconds(consumer), 9000);
         INFO(workers << " workers, deviation " << variation << ", GPU " << consumer);

@@ -50,10 +50,10 @@ TEST_CASE("input files: a server's host comes with its processor and storage", "
 
 TEST_CASE("input files: faults are named with their place", "[unit][io]") {
   const auto cpu = [](const std::string& change) {
-    const std::string text =
-        "cpu: x\nname: X\n" + change +
-        "threads_per_core: 2\nclock: 2 GHz\ndecode_speed: 1\nsecond_thread: 0.2\nsources: {cores: a, threads_per_core: a, "
-        "clock: a, decode_speed: a, second_thread: a}\n";
+    const std::string text = "cpu: x\nname: X\n" + change +
+                             "threads_per_core: 2\nclock: 2 GHz\ndecode_speed: 1\nsecond_thread: 0.2\nsources: {cores: "
+                             "a, threads_per_core: a, "
+                             "clock: a, decode_speed: a, second_thread: a}\n";
     return io::parse_yaml(text, "x.yaml").and_then(io::read_cpu);
   };
   CHECK(cpu("cores: 4\n"));
@@ -61,6 +61,5 @@ TEST_CASE("input files: faults are named with their place", "[unit][io]") {
   CHECK(cpu("cores: 0\n").error().where.line == 3);
   CHECK_FALSE(cpu("cores: 4\nspeed: 3\n"));
   CHECK_FALSE(io::parse_yaml("storage: x\nname: X\nbandwidth: 5\n", "x.yaml").and_then(io::read_storage));
-  CHECK_FALSE(
-      io::parse_yaml("dataset: x\nname: X\nsample: image\nsamples: 0\n", "x.yaml").and_then(io::read_dataset));
+  CHECK_FALSE(io::parse_yaml("dataset: x\nname: X\nsample: image\nsamples: 0\n", "x.yaml").and_then(io::read_dataset));
 }

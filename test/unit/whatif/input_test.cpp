@@ -13,7 +13,8 @@ using namespace ddlsim::whatif;
 namespace {
 
 Expected<answer::Prediction> asked(std::vector<Override> settings) {
-  settings.insert(settings.begin(), {{"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"precision", "fp16", {}}});
+  settings.insert(settings.begin(),
+                  {{"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"precision", "fp16", {}}});
   const auto scenario = resolve(catalog(), settings);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   return predict(*scenario);
@@ -59,10 +60,9 @@ TEST_CASE("input: the first epoch reads from storage, later ones from memory", "
   CHECK(first.throughput_samples_per_second == Approx(250 * 1024 * 1024 / 114660.0).epsilon(1e-9));
   CHECK(first.input.bound_by == "storage");
   CHECK(first.bottleneck == "storage");
-  const auto pinned = asked({{"input.dataset", "imagenet", {}},
-                             {"input.cache", "pinned", {}},
-                             {"input.cache_size", "73.449 GB", {}}})
-                          .value();
+  const auto pinned =
+      asked({{"input.dataset", "imagenet", {}}, {"input.cache", "pinned", {}}, {"input.cache_size", "73.449 GB", {}}})
+          .value();
   CHECK(pinned.input.from_storage == Approx(0.5).epsilon(1e-4));
 }
 
@@ -88,8 +88,8 @@ TEST_CASE("input: the event fidelity has the same step", "[unit][input]") {
 }
 
 TEST_CASE("input: what takes GPU time, and what nothing hides", "[unit][input]") {
-  const std::vector<Override> enough{{"input.dataset", "imagenet", {}}, {"input.workers", "16", {}},
-                                     {"input.threads", "512", {}}};
+  const std::vector<Override> enough{
+      {"input.dataset", "imagenet", {}}, {"input.workers", "16", {}}, {"input.threads", "512", {}}};
   const auto with = [&](std::vector<Override> more) {
     more.insert(more.end(), enough.begin(), enough.end());
     return asked(more).value().step_time;

@@ -67,9 +67,8 @@ TEST_CASE("stalls: the rule finds what simulated pipelines were given", "[unit][
 }
 
 TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][stalls]") {
-  const auto report = stalls(catalog(), job("resnet18", "p3.8xlarge",
-                                            {{"nodes", "2", {}}, {"input.dataset", "imagenet", {}}}))
-                          .value();
+  const auto report =
+      stalls(catalog(), job("resnet18", "p3.8xlarge", {{"nodes", "2", {}}, {"input.dataset", "imagenet", {}}})).value();
   CHECK(report.one_server == "AWS EC2 p3.16xlarge");
   const auto& s = report.stalls;
   REQUIRE((s.interconnect && s.network && s.prep && s.fetch));
@@ -86,7 +85,8 @@ TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][
 
 TEST_CASE("stalls: what has no answer", "[unit][stalls]") {
   CHECK_FALSE(stalls(catalog(), job("bert_large", "p3.16xlarge", {{"parallel.tensor", "2", {}}})));
-  const auto other = stalls(catalog(), job("resnet18", "p3.8xlarge", {{"nodes", "2", {}}}), {.one_server = "p2.8xlarge"});
+  const auto other =
+      stalls(catalog(), job("resnet18", "p3.8xlarge", {{"nodes", "2", {}}}), {.one_server = "p2.8xlarge"});
   REQUIRE_FALSE(other);
   CHECK(other.error().message.find("8 x") != std::string::npos);
   CHECK_FALSE(study_layers(catalog(), job("resnet18", "p3.16xlarge")));
