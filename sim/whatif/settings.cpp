@@ -239,6 +239,27 @@ Expected<void> set_time_factor(Scenario& scenario, Value value, const io::Catalo
   return {};
 }
 
+/// What frameworks take on top of kernels comes with the catalog; somebody may want kernels alone.
+Expected<void> set_software(Scenario& scenario, Value value, const io::Catalog&) {
+  if (value == "learnt") return {};
+  if (value != "none") {
+    return fail(ErrorCode::kNotFound, fmt::format("'{}' is no software", value.substr(0, 60)), {},
+                {"valid: learnt, none"});
+  }
+  scenario.software = nullptr;
+  return {};
+}
+
+Expected<void> set_software_year(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto year = parse_number(value);
+  if (!year) return tl::unexpected<Error>(year.error());
+  if (*year < 2010 || *year > 2100) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no year from 2010 to 2100", value.substr(0, 60)));
+  }
+  scenario.software_year = std::optional<double>(*year);
+  return {};
+}
+
 /// The GPU comes with the profiles that may answer for it; somebody may name another, or none.
 Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& catalog) {
   if (value == "auto") return {};
@@ -497,7 +518,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_collective_table},
     {"network.oversubscription", "of the leaf switches: what servers may send over what goes up; 1 is full bisection", "4",
      set_oversubscription},
-    {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else tcp, assumed)", "tcp",
+    {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else assumed)", "tcp",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(hardware::kNetworkTransports, v, "transport"), s.cluster.node.network.transport);
      }},
@@ -509,6 +530,9 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.server_memory); }},
     {"jitter", "standard deviation of one GPU's step, as a share; a synchronous step waits for the slowest", "2 %",
      set_jitter},
+    {"software", "what frameworks take on top of kernels: learnt from published steps, or none (kernels alone)", "none",
+     set_software},
+    {"software.year", "of the framework's release (default: the newest that was learnt from)", "2020", set_software_year},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"overlap", "none, backward, ideal", "backward",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_choice(plan::kOverlaps, v, "overlap"), s.overlap); }},
