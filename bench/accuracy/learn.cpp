@@ -7,9 +7,10 @@
 //   sum of w |log m - log P(exp(a z))| + ridge * sum of a_k^2
 // with w = 1 / square root of the rows of its source, so that a source with a hundred rows counts as ten, not as a
 // hundred. P is linearised where the fit stands (Gauss-Newton), the absolute values by iteratively reweighted least
-// squares, the system solved by Eigen's LDLT. The first effect, always, is not shrunk.
+// squares, the system solved by Eigen's LDLT. What sharing a server takes is
+// learnt within series and held.
 //
-// A source is a page, or a repository of which over eight pages are among the rows (MLPerf's submitters run the same
+// A source is a page, or a repository whose pages have fewer than four rows each (MLPerf's submitters run the same
 // code). What is printed and written of errors leaves one source out at a time: effects fitted to all others predict
 // it. The ends of intervals are percentiles of those residuals by the kind of question, weighted as the rows; the
 // range of an effect is that of 200 fits to sources drawn with replacement.
@@ -43,18 +44,20 @@ namespace {
 using namespace ddlsim;
 
 constexpr std::size_t kFeatures = hardware::kSoftwareFeatureCount;
-constexpr double kRidge = 0.5;  // in rows of weight 1 with a residual of 1
+constexpr double kRidge = 3;  // in rows of weight 1 with a residual of 1
 constexpr std::array<double, 9> kGrid{-0.8, -0.4, -0.2, 0, 0.2, 0.4, 0.7, 1.0, 1.5};  // log f
 constexpr int kResamples = 200;
 
 struct Row {
   std::string set;
   std::string id;
+  std::string group;
   std::size_t source = 0;
+  bool one_server = false;
   bool rate = true;
   hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
-  double measured = 0;                        // log time
-  std::array<double, kGrid.size()> times{};   // log P(f) on the grid
+  double measured = 0;                       // log time
+  std::array<double, kGrid.size()> times{};  // log P(f) on the grid
   Eigen::Matrix<double, kFeatures, 1> features;
   double weight = 1;
   std::optional<double> year;  // of the software
@@ -70,8 +73,49 @@ std::pair<double, double> predicted(const Row& row, double factor) {
 
 using Effects = Eigen::Matrix<double, kFeatures, 1>;
 
+/// Nothing is learnt of these: with them sources that are left out are predicted no better.
+constexpr std::array kNotLearnt{hardware::SoftwareFeature::kHalf, hardware::SoftwareFeature::kOlder};
+
+/// Keeps effects where they are: those that are not learnt at 0, that of sharing a server where series have it.
+void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, double shared) {
+  const auto at = [&](hardware::SoftwareFeature feature, double value) {
+    constexpr double kStiff = 1e9;
+    const int k = static_cast<int>(feature);
+    normal(k, k) += kStiff;
+    right[k] += kStiff * value;
+  };
+  for (const hardware::SoftwareFeature feature : kNotLearnt) at(feature, 0);
+  at(hardware::SoftwareFeature::kShared, shared);
+}
+
+double weighted_quantile(std::vector<std::pair<double, double>> values, double share);
+
+/// What a doubling of the GPUs that share a server takes: in every series of one server, from its smallest row to each
+/// other; their median, a source weighing as the square root of its rows. Between series other things differ as well.
+double sharing(const std::vector<Row>& rows, const std::vector<int>& counts) {
+  constexpr int kDoublings = static_cast<int>(hardware::SoftwareFeature::kShared);
+  std::map<std::string, const Row*> smallest;
+  const auto within = [](const Row& row) { return row.one_server; };
+  for (const Row& row : rows) {
+    if (!within(row)) continue;
+    const Row*& least = smallest[row.group];
+    if (least == nullptr || row.features[kDoublings] < least->features[kDoublings]) least = &row;
+  }
+  std::vector<std::pair<double, double>> slopes;
+  for (const Row& row : rows) {
+    if (!within(row) || counts[row.source] == 0) continue;
+    const Row& least = *smallest.at(row.group);
+    const double doublings = row.features[kDoublings] - least.features[kDoublings];
+    if (doublings <= 0) continue;
+    const double more = (row.measured - predicted(row, 0).first) - (least.measured - predicted(least, 0).first);
+    slopes.emplace_back(more / doublings, row.weight * counts[row.source]);
+  }
+  return slopes.empty() ? 0 : weighted_quantile(std::move(slopes), 0.5);
+}
+
 /// `counts`: how often each source is in the sample.
 Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
+  const double held = sharing(rows, counts);
   constexpr double kSmallest = 0.02;  // residuals below count alike
   Effects a = Effects::Zero();
   for (int round = 0; round < 40; ++round) {
@@ -86,8 +130,8 @@ Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
       normal += weight * z * z.transpose();
       right += weight * z * (residual + z.dot(a));
     }
-    for (std::size_t k = 1; k < kFeatures; ++k) normal(static_cast<int>(k), static_cast<int>(k)) += kRidge;
-    normal(0, 0) += 1e-9;
+    for (std::size_t k = 0; k < kFeatures; ++k) normal(static_cast<int>(k), static_cast<int>(k)) += kRidge;
+    hold(normal, right, held);
     const Effects next = normal.ldlt().solve(right);
     const double moved = (next - a).cwiseAbs().maxCoeff();
     a += 0.7 * (next - a);
@@ -148,11 +192,13 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   if (!value) return std::nullopt;
   Row row;
   row.id = one.id;
+  row.group = one.where.file + one.group;
+  row.one_server = one.nodes == 1;
   row.rate = whatif::is_rate(one.metric);
   row.kind = whatif::kind_of(*question);
   row.year = scenario->software_year.get();
   const double ratio = row.rate ? *value / one.value : one.value / *value;  // measured over predicted time
-  row.measured = std::log(prediction->step_time.in(seconds) * ratio);
+  row.measured = std::log(prediction->step_time.in(seconds)*ratio);
   for (std::size_t k = 0; k < kFeatures; ++k) row.features[static_cast<int>(k)] = features[k];
   whatif::Predictor predictor;
   for (std::size_t i = 0; i < kGrid.size(); ++i) {
@@ -173,6 +219,7 @@ struct Learner {
   void read(const io::Catalog& catalog, const std::vector<std::string>& files) {
     const whatif::CaseReader reader(catalog);
     std::map<std::string, std::set<std::string>> pages;
+    std::map<std::string, std::size_t> count_of;
     std::vector<std::string> published;
     for (const std::string& file : files) {
       const auto cases = io::load_cases(file);
@@ -186,6 +233,7 @@ struct Learner {
         if (!row) continue;
         row->set = file.substr(slash + 1, file.rfind('.') - slash - 1);
         pages[repository_of(one.source)].insert(page_of(one.source));
+        ++count_of[repository_of(one.source)];
         published.push_back(one.source);
         rows.push_back(std::move(*row));
       }
@@ -193,7 +241,8 @@ struct Learner {
     std::map<std::string, std::size_t> known;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::string repository = repository_of(published[i]);
-      const std::string name = pages[repository].size() > 8 ? repository : page_of(published[i]);
+      const bool few = count_of[repository] < 4 * pages[repository].size();
+      const std::string name = few ? repository : page_of(published[i]);
       rows[i].source = known.try_emplace(name, known.size()).first->second;
     }
     sources.resize(known.size());
@@ -204,19 +253,18 @@ struct Learner {
     for (Row& row : rows) row.weight = 1 / std::sqrt(count[row.source]);
   }
 
-  /// Rows that do not say their year count as the average ones.
+  /// Age counts up to the mean year of the rows that state one; who states none counts as new, as in a prediction.
   void add_years() {
     double sum = 0;
     double stated = 0;
     for (const Row& row : rows) {
-      if (!row.year) continue;
-      newest = std::max(newest, *row.year);
-      sum += *row.year;
-      stated += 1;
+      sum += row.year.value_or(0);
+      stated += row.year ? 1 : 0;
     }
+    newest = std::round(10 * sum / std::max(stated, 1.0)) / 10;
     for (Row& row : rows) {
-      const double year = row.year.value_or(stated > 0 ? sum / stated : newest);
-      row.features[static_cast<int>(hardware::SoftwareFeature::kYears)] = (newest - year) / 3;
+      const double years = std::max(newest - row.year.value_or(newest), 0.0);
+      row.features[static_cast<int>(hardware::SoftwareFeature::kYears)] = years / 3;
     }
   }
 
@@ -243,10 +291,12 @@ struct Learner {
     }
     std::vector<hardware::SoftwareEffect> list;
     for (std::size_t k = 0; k < kFeatures; ++k) {
+      const hardware::SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
+      if (std::find(kNotLearnt.begin(), kNotLearnt.end(), feature) != kNotLearnt.end()) continue;
       std::vector<double> values;
       for (const Effects& one : resampled) values.push_back(one[static_cast<int>(k)]);
       std::sort(values.begin(), values.end());
-      list.push_back({.feature = hardware::kSoftwareFeatures[k].second,
+      list.push_back({.feature = feature,
                       .effect = all[static_cast<int>(k)],
                       .low = values[values.size() / 20],
                       .high = values[values.size() - 1 - values.size() / 20]});
@@ -288,7 +338,8 @@ struct Learner {
         kernels[name].push_back(error_of(rows[i], rows[i].measured - predicted(rows[i], 0).first));
       }
     }
-    fmt::print("{:28} {:>5} {:>14} {:>16} {:>9} {:>8}\n", "set", "rows", "kernels alone", "source left out", "bias", "in 90");
+    fmt::print("{:28} {:>5} {:>14} {:>16} {:>9} {:>8}\n", "set", "rows", "kernels alone", "source left out", "bias",
+               "in 90");
     for (const auto& [name, errors] : sets) {
       const auto n = static_cast<double>(errors.absolute.size());
       fmt::print("{:28} {:5} {:6.1f} /{:6.1f} {:8.1f} /{:6.1f} {:8.1f} % {:6.0f} %\n", name, errors.absolute.size(),
@@ -327,15 +378,5 @@ int main(int argc, char** argv) {
   profile.median_error = median(errors);
   learner.print(profile);
   std::ofstream(argv[1]) << io::software_text(profile);
-  if (const char* detail = std::getenv("ROWS")) {
-    std::ofstream out(detail);
-    for (std::size_t i = 0; i < learner.rows.size(); ++i) {
-      const Row& row = learner.rows[i];
-      out << row.set << ',' << row.id << ',' << learner.sources[row.source] << ',' << row.measured << ','
-          << predicted(row, 0).first << ',' << predicted(row, 0).second << ',' << learner.residuals[i];
-      for (std::size_t k = 0; k < kFeatures; ++k) out << ',' << row.features[static_cast<int>(k)];
-      out << ',' << static_cast<int>(row.kind) << '\n';
-    }
-  }
   return 0;
 }

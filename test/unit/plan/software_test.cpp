@@ -44,8 +44,8 @@ std::shared_ptr<const hardware::SoftwareProfile> learnt(std::vector<hardware::So
 TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan]") {
   Job job = job_of(1024);
   CHECK(software_factor(job) == 1);
-  job.software = learnt({{.feature = SoftwareFeature::kAlways, .effect = 0.10},
-                         {.feature = SoftwareFeature::kHalf, .effect = 0.05}});
+  job.software = learnt(
+      {{.feature = SoftwareFeature::kAlways, .effect = 0.10}, {.feature = SoftwareFeature::kHalf, .effect = 0.05}});
   CHECK(software_factor(job) == Approx(std::exp(0.10)));
   job.precision = Precision::kFp16;
   CHECK(software_factor(job) == Approx(std::exp(0.15)));
