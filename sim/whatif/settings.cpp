@@ -532,7 +532,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_jitter},
     {"software", "what frameworks take on top of kernels: learnt from published steps, or none (kernels alone)", "none",
      set_software},
-    {"software.year", "of the framework's release (default: the newest that was learnt from)", "2020", set_software_year},
+    {"software.year", "of the framework's release, where it is old (default: new)", "2020", set_software_year},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"overlap", "none, backward, ideal", "backward",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_choice(plan::kOverlaps, v, "overlap"), s.overlap); }},

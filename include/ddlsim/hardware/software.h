@@ -33,7 +33,7 @@ enum class SoftwareFeature : std::uint8_t {
   kNoProfile,     // 1 for GPUs without a profile of their architecture
   kShared,        // doublings of the GPUs that share a server
   kSplit,         // 1 for models that are split
-  kYears,         // years before the newest software that was learnt from, over 3
+  kYears,         // years of age at `SoftwareProfile::newest`, over 3; never below 0
 };
 
 inline constexpr Choices<SoftwareFeature, 13> kSoftwareFeatures{{
@@ -95,7 +95,7 @@ struct SoftwareProfile {
   std::string id;
   std::int64_t rows = 0;
   std::int64_t sources = 0;
-  double newest = 2025;   // software, a year
+  double newest = 2025;   // software from that year on counts as new
   double mean_error = 0;  // of sources that were left out
   double median_error = 0;
   std::vector<SoftwareEffect> effects;

@@ -4,7 +4,7 @@
 //   made_by: "..."
 //   rows: 812                                # that were learnt from
 //   sources: 31
-//   newest: 2025                             # software, a year
+//   newest: 2021.9                           # software from that year on counts as new
 //   left_out: {mean: 0.21, median: 0.14}     # errors of sources that were left out
 //   effects:
 //     half: {effect: 0.08, low: -0.02, high: 0.15}

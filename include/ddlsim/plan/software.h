@@ -5,7 +5,7 @@
 //   small-kernels  max(0, min(6, log2(4 GFLOP / FLOPs of a kernel))), of forward and backward together, pass and batch
 //                  as the job has them
 //   shared         log2 of the GPUs per server
-//   years          (newest - software's year) / 3, never below 0
+//   years          (newest - software's year) / 3, never below 0; who states no year counts as new
 // Worked example: effects always 0.10 and half 0.05, ResNet-50 in fp16 on one GPU: f = exp(0.15) = 1.162.
 #pragma once
 
