@@ -30,7 +30,7 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.generation = node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   c.tuning_assumed = !node.gpu.nccl_tuning;
   c.fabric = fabric_of(node, peers);
-  c.transport = node.network.transport->value_or(NetworkTransport::kTcp);
+  c.transport = node.network.transport->value_or(assumed_transport(node));
   c.transport_assumed = !node.network.transport->has_value();
   c.intra = peers.bandwidth;
   c.inter = cluster.network_bandwidth();
@@ -118,6 +118,12 @@ Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::in
   const auto peers = cluster.node.peers(places);
   if (!peers) return tl::unexpected<Error>(peers.error());
   return communicator_over(cluster, nodes, static_cast<std::int64_t>(places.size()), *peers);
+}
+
+NetworkTransport assumed_transport(const hardware::Node& node) {
+  const bool module = node.gpu.form != hardware::Form::kPcie;
+  const bool recent = node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kHopper;
+  return module && recent ? NetworkTransport::kRoce : NetworkTransport::kTcp;
 }
 
 Communicator driven_by_rdma(Communicator communicator) {

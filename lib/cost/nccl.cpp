@@ -216,7 +216,9 @@ CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p
   const Time intra = x.c.nodes == 1 ? hop.intra_ring : max(hop.intra_ring, hop.overhead);
   Time latency = intra * (steps - across) + hop.inter_ring * across;
   if (twice && x.c.nodes > 1 && protocol == Protocol::kSimple) {
-    latency = latency * (x.c.generation >= GpuGeneration::kAmpere ? kRingPlateauNew : kRingPlateauOld);
+    // What the wire itself takes longer than the tuner's hop is no matter of NCCL's.
+    const Time far = max(x.c.inter_latency - microseconds(kUsualNetworkHop), Time::zero()) * across;
+    latency = (latency - far) * (x.c.generation >= GpuGeneration::kAmpere ? kRingPlateauNew : kRingPlateauOld) + far;
   }
   const double volume = ring_volume(op, x.n);
   const Wires wires = on(x, {volume, volume});

@@ -12,6 +12,7 @@
 #include "ddlsim/cost/straggler.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/order.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
 
 namespace ddlsim::cost {
@@ -125,7 +126,8 @@ class Pricing {
         plan_(plan),
         layers_(layers),
         variation_(variation),
-        same_rates_(variation.compute == 1 && variation.memory == 1) {}
+        same_rates_(variation.compute == 1 && variation.memory == 1),
+        gpu_time_factor_(plan::gpu_time_factor_of(job)) {}
 
   Expected<void> price(PricedStep& step) {
     auto rates = reached_rates(job_, variation_);
@@ -142,7 +144,7 @@ class Pricing {
   /// What needs no other rank.
   void price_alone(PricedStep& step, const ReachedRates& rates) {
     step.rates = rates;
-    step.launch_interval = plan::launch_interval_of(job_) / variation_.launch * job_.gpu_time_factor;
+    step.launch_interval = plan::launch_interval_of(job_) / variation_.launch * gpu_time_factor_;
     for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
     step.groups.resize(plan_.groups.size());
     step.input = plan_.input / (step.rates.pcie_share * (job_.input.pinned ? 1.0 : kUnpinnedShare));
@@ -189,7 +191,7 @@ class Pricing {
   }
 
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
-    const double factor = job_.gpu_time_factor;
+    const double factor = gpu_time_factor_;
     PricedClass priced =
         same_rates_ && factor == 1 && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
     if (!plan_.classes[c].updates_on_gpu) priced.update = Time::zero();
@@ -308,6 +310,7 @@ class Pricing {
   const LayerPrices& layers_;
   const Variation& variation_;
   bool same_rates_;
+  double gpu_time_factor_;
 };
 
 std::span<const workload::Layer> span_of(const plan::Chunk& chunk) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ddlsim/io/profile_file.h"
+#include "ddlsim/io/software_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "near_profiles.h"
@@ -149,6 +150,22 @@ std::vector<std::string> Catalog::aliases_of(Kind kind, std::string_view id) con
 }
 
 std::optional<fs::path> Catalog::look_up(Kind kind, std::string_view name) const {
+  if (auto exact = look_up_exactly(kind, name); exact || kind != Kind::kGpus) return exact;
+  // "H100 (PCIe)" is H100 PCIe; clocks, power and the server it stands in are not its name: "V100-SXM3-32GB (450W)".
+  std::string spaced;
+  std::string bare;
+  int depth = 0;
+  for (const char c : name) {
+    depth += c == '(' ? 1 : 0;
+    spaced += c == '(' || c == ')' ? ' ' : c;
+    if (depth == 0) bare += c;
+    depth -= c == ')' && depth > 0 ? 1 : 0;
+  }
+  if (auto known = look_up_exactly(kind, spaced)) return known;
+  return look_up_exactly(kind, bare);
+}
+
+std::optional<fs::path> Catalog::look_up_exactly(Kind kind, std::string_view name) const {
   const Shelf& shelf = this->shelf(kind);
   const std::string folded = fold_name(name);
   for (const std::string& id : shelf.ids) {
@@ -183,6 +200,7 @@ struct Catalog::Memory {
   std::map<std::string, hardware::Node, std::less<>> nodes;
   std::map<std::string, std::shared_ptr<const hardware::GpuProfile>, std::less<>> profiles;
   std::map<std::string, std::string, std::less<>> gpus_of_profiles;
+  std::map<std::string, std::shared_ptr<const hardware::SoftwareProfile>, std::less<>> software;
 };
 
 Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
@@ -265,6 +283,25 @@ Expected<std::shared_ptr<const workload::Dataset>> Catalog::dataset(std::string_
   auto dataset = check_id(load_yaml(*path).and_then(read_dataset), *path);
   if (!dataset) return tl::unexpected<Error>(dataset.error());
   return std::make_shared<const workload::Dataset>(std::move(*dataset));
+}
+
+Expected<std::shared_ptr<const hardware::SoftwareProfile>> Catalog::software() const {
+  using Profile = std::shared_ptr<const hardware::SoftwareProfile>;
+  if (kernels_alone_) return Profile{};
+  return remembered(&Memory::software, "steps", [&]() -> Expected<Profile> {
+    const fs::path path = root_ / "hardware" / "software" / "steps.yaml";
+    std::error_code status;
+    if (!fs::exists(path, status)) return Profile{};
+    auto read = check_id(load_yaml(path).and_then(read_software), path);
+    if (!read) return tl::unexpected<Error>(read.error());
+    return std::make_shared<const hardware::SoftwareProfile>(std::move(*read));
+  });
+}
+
+Catalog Catalog::kernels_alone() const {
+  Catalog other = *this;
+  other.kernels_alone_ = true;
+  return other;
 }
 
 Expected<StudySetting> Catalog::setting(std::string_view name) const {

@@ -13,7 +13,24 @@ struct Tensor {
   std::size_t layer = 0;
   std::int64_t server = -1;
   bool gathered = false;
+  std::int64_t rows = 0;  // of the matrix that PowerSGD makes of it: its first size; 1: a vector, 0: not known
 };
+
+/// The first size of a layer's weight, where its operator says it.
+std::int64_t first_size(const workload::Op& op) {
+  if (const auto* convolution = std::get_if<workload::Convolution>(&op)) return convolution->out;
+  if (const auto* linear = std::get_if<workload::Linear>(&op)) return linear->out;
+  if (const auto* table = std::get_if<workload::Embedding>(&op)) return table->rows;
+  if (const auto* lstm = std::get_if<workload::Lstm>(&op)) return 4 * lstm->hidden;
+  return 0;
+}
+
+/// As torch views a tensor: its first size by the rest.
+std::int64_t rows_of(const workload::Layer& layer, std::int64_t elements) {
+  const std::int64_t first = layer.op ? first_size(*layer.op) : 0;
+  if (first > 0 && elements % first == 0) return elements == first ? 1 : first;
+  return 0;
+}
 
 bool selected(const Selection& selection, std::size_t layer) {
   if (selection.which == Which::kAll) return true;
@@ -34,7 +51,7 @@ std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
       const double sent =
           sparse ? workload::touched_elements({*tensor, layer.sparse_elements}, batch) : static_cast<double>(*tensor);
-      if (sent > 0) tensors.push_back({element * sent, i, -1, sparse});
+      if (sent > 0) tensors.push_back({element * sent, i, -1, sparse, rows_of(layer, *tensor)});
     }
   }
   return tensors;
@@ -112,6 +129,74 @@ void place(std::vector<Tensor>& tensors, Placement placement, std::int64_t serve
   }
 }
 
+/// What a bucket of PowerSGD sends: the factors of its matrices, all P in one message and all Q in another, and what it
+/// leaves whole in a third.
+struct LowRank {
+  DataSize factors{};
+  DataSize whole{};
+  DataSize taken{};  // of gradients
+  Work encoding{};
+  DataSize encoded{};
+  std::size_t layer = 0;
+
+  void add(const Tensor& tensor, DataSize element, double rank) {
+    const double elements = tensor.size / element;
+    const double m = tensor.rows > 0 ? static_cast<double>(tensor.rows) : std::sqrt(elements);
+    const double k = elements / m;
+    taken += tensor.size;
+    layer = tensor.layer;
+    if (2.0 * (m + k) * rank >= m * k) {  // torch's min_compression_rate
+      whole += tensor.size;
+      return;
+    }
+    factors += element * ((m + k) * rank);
+    encoding += flops(6.0 * elements * rank);
+    encoded += tensor.size * 3.0;
+  }
+
+  [[nodiscard]] Row row() const {
+    const std::int64_t messages = (factors > DataSize::zero() ? 2 : 0) + (whole > DataSize::zero() ? 1 : 0);
+    Row row = row_of(Tensor{.size = (factors + whole) / static_cast<double>(messages), .layer = layer});
+    row.count = messages;
+    row.encoding = encoding;
+    row.encoded = encoded;
+    return row;
+  }
+};
+
+/// Gradients that share no message are buckets of one.
+std::vector<Row> low_rank(const std::vector<Tensor>& tensors, const Strategy& strategy, const BucketSizes& sizes) {
+  const DataSize element = gradient_size(strategy.gradients);
+  const auto rank = static_cast<double>(strategy.rank);
+  std::vector<Row> rows;
+  LowRank filling;
+  DataSize full = min(sizes.first, sizes.others);
+  for (const Tensor& tensor : tensors) {
+    if (tensor.gathered) {
+      rows.push_back(row_of(tensor));
+      continue;
+    }
+    filling.add(tensor, element, rank);
+    if (filling.taken < full) continue;
+    rows.push_back(filling.row());
+    filling = {};
+    full = sizes.others;
+  }
+  if (filling.taken > DataSize::zero()) rows.push_back(filling.row());
+  return rows;
+}
+
+BucketSizes bucket_sizes(const Strategy& strategy) {
+  switch (grouping_of(strategy)) {
+    case Grouping::kBuckets: return {strategy.first_bucket, strategy.bucket};
+    case Grouping::kFlat: return {DataSize::infinity(), DataSize::infinity()};
+    case Grouping::kFusion:
+    case Grouping::kPerTensor:
+    case Grouping::kPartitions: break;
+  }
+  return {};
+}
+
 void compress(Row& message, const Strategy& strategy) {
   if (message.gathered() || strategy.compression == Compression::kNone) return;
   constexpr double kSelectPasses = 3;  // histogram, threshold, compaction of a radix select
@@ -133,16 +218,7 @@ void compress(Row& message, const Strategy& strategy) {
       message.encoded += whole;
       message.encoded_per_rank = message.size * 2.0;
       return;
-    case Compression::kPowerSgd: {
-      const double side = std::sqrt(elements);
-      const auto rank = static_cast<double>(strategy.rank);
-      if (2.0 * rank >= side) return;  // a vector or a small matrix is sent whole
-      message.size = element * (side * rank);
-      message.count = 2;
-      message.encoding = flops(6.0 * elements * rank);
-      message.encoded += whole * 3.0;
-      return;
-    }
+    case Compression::kPowerSgd: return;  // low_rank
   }
 }
 
@@ -155,10 +231,11 @@ std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int
   // Pieces of one size are spread over the servers by themselves.
   const bool whole = grouping != Grouping::kPartitions;
   if (strategy.kind == StrategyKind::kPs && whole) place(tensors, strategy.placement, strategy.servers);
-  // Matrices are compressed one by one, before they share a message.
   if (strategy.compression == Compression::kPowerSgd) {
-    std::vector<Row> made = one_by_one(tensors);
-    for (Row& message : made) compress(message, strategy);
+    std::vector<Row> made = low_rank(tensors, strategy, bucket_sizes(strategy));
+    if (grouping == Grouping::kFlat) {
+      for (Row& message : made) message.ready.layer = 0;
+    }
     return made;
   }
   std::vector<Row> made;

@@ -1,6 +1,7 @@
 #include "asynchronous.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "input_wait.h"
@@ -123,7 +124,7 @@ Timeline Endless::run(answer::Detail detail) const {
   Timeline line;
   line.copying = load.run.encoding * passes;
   line.update = layers.update * updates;
-  line.waiting = load.run.kernels * passes * step_.wait_for_slowest;
+  line.waiting = load.run.kernels * (std::sqrt(passes) * step_.wait_for_slowest);
   line.host_link = step_.input * passes;
   answer::Breakdown& parts = line.parts;
   const Time in_the_way = load.run.in_the_way * passes + load.once;

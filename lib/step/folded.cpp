@@ -1,6 +1,7 @@
 #include "folded.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -249,7 +250,7 @@ void FoldedStep::finish(Time exposed) {
   const auto passes = static_cast<double>(plan_.micro_batches);
   const Time pass = line_.forward + line_.backward;
   line_.earlier_passes = pass * (passes - 1.0);
-  line_.waiting = nominal_pass() * (passes * step_.wait_for_slowest);
+  line_.waiting = nominal_pass() * (std::sqrt(passes) * step_.wait_for_slowest);  // cost/straggler.h
   line_.update = layers_->update;
   line_.host_link = step_.input * passes + (step_.servers ? step_.pulled / step_.servers->pcie : Time::zero());
   line_.decoding = decoding_of(step_, passes) * slowness_;

@@ -1,6 +1,7 @@
 #include "slots.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -195,7 +196,7 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   line.backward = spent.backward;
   line.copying = spent.encoding;
   line.update = spent.update;
-  line.waiting = (spent.forward + spent.backward) * step_.wait_for_slowest;
+  line.waiting = (spent.forward + spent.backward) * (step_.wait_for_slowest / std::sqrt(passes));
   line.host_link = step_.input * passes;
   answer::Breakdown& parts = line.parts;
   line.decoding = decoding_of(step_, passes);

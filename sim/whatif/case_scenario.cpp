@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "case_year.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "language_case.h"
@@ -95,7 +96,8 @@ std::pair<Ports, std::string> compute_ports(const std::string& text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
     const std::string part = text.substr(begin, end - begin);
-    const Ports ports = ports_in(part);
+    // What PCIe carries inside the server is no port.
+    const Ports ports = has(part, "pcie") ? Ports{} : ports_in(part);
     const bool better =
         static_cast<double>(ports.count) * ports.gigabits > static_cast<double>(best.first.count) * best.first.gigabits;
     if (ports.gigabits > 0 && (has(part, "compute") || (better && !has(best.second, "compute")))) best = {ports, part};
@@ -112,7 +114,24 @@ std::string_view link_family(std::string_view text) {
   if (has(text, "efa")) return "aws-efa";
   if (has_any(text, {"omni-path", "omnipath"})) return "omni-path";
   if (has_any(text, {"infiniband", " ib", "ib ", "hdr", "edr", "ndr", "fdr", "quantum"})) return "infiniband";
+  // NCCL drives these cards by verbs wherever it finds them (NCCL environment variables, NCCL_IB_DISABLE).
+  if (has_any(text, {"connectx-5", "connectx-6", "connectx-7", "connectx-8", "bluefield", "bf3"})) return "roce";
   return "ethernet";
+}
+
+/// What drives a link of that family, for rates that no file has; empty: its name does not say it.
+std::string_view transport_of(std::string_view family) {
+  constexpr auto kDrivers = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"roce", "roce"},
+      {"infiniband", "infiniband"},
+      {"aws-efa", "efa"},
+      {"gpudirect-tcpx", "tcpx"},
+      {"gpudirect-tcpxo", "tcpx"},
+  });
+  for (const auto& [name, transport] : kDrivers) {
+    if (name == family) return transport;
+  }
+  return {};
 }
 
 /// How well a server fits what a case says of its GPUs; below zero: not at all.
@@ -136,6 +155,14 @@ int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text,
   // A part of a cloud's server that nobody names is a worse guess than one with two GPUs more.
   if (node.tariff.provider.empty()) score += 25;
   return score;
+}
+
+/// Superchips with Blackwell GPUs come as racks of 72 (NVIDIA GB200 and GB300 NVL72), unless a source says otherwise.
+bool in_racks(const io::Case& one, const hardware::Gpu& gpu, const std::string& text) {
+  if (has(text, "nvl72") || has(lower(one.gpu), "nvl72")) return true;
+  const bool superchip =
+      gpu.form == hardware::Form::kSuperchip && gpu.nccl_tuning == hardware::GpuGeneration::kBlackwell;
+  return superchip && one.gpus_per_node * one.nodes > 4 && !has_any(text, {"nvl4", "nvl2", "nvl8"});
 }
 
 /// Whether one of the words of "tp-pp-dp" splits the model.
@@ -168,9 +195,20 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
                : "horovod";
   }
   if (has(extra, "replicated")) return "tf-replicated";
+  const bool nvidia = has(framework, "ngc") || has(lower(one.source), "deeplearningexamples");
+  const bool half = precision_of(one.precision) != "fp32" && precision_of(one.precision) != "tf32";
+  if (nvidia && half && has(framework, "pytorch") && has(lower(one.model), "bert") &&
+      lower(one.said("phase").value_or("pre-training")) == "pre-training") {
+    return "ngc-bert";
+  }
   if (has(framework, "apex")) return "apex-ddp";
   if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored"})) return "tf-multiworker-mirrored";
   if (has(framework, "baidu")) return "baidu";
+  if (has(framework, "deepspeed")) return "deepspeed";
+  if (has_any(framework, {"paddle", "fleet"})) return "paddle-fleet";
+  if (has(framework, "oneflow")) return "oneflow";
+  // MXNet's multi-GPU recipes of NVIDIA share by Horovod.
+  if (has(framework, "mxnet") && !has(framework, "pytorch")) return "horovod";
   if (has(framework, "byteps")) return "byteps";
   return "pytorch-ddp";
 }
@@ -183,6 +221,37 @@ void add_servers(const io::Case& one, std::vector<Override>& settings) {
   if (const auto colocated = one.said("ps_colocated")) {
     settings.push_back({"strategy.colocated", lower(*colocated) == "false" ? "no" : "yes", one.where});
   }
+}
+
+/// What a row of collectives ran. Servers without a process of their own: all gradients to one rank and back
+/// (ps_central), or every rank's share to it and back (ps_sharded); in pieces of a rank's share where the row says so.
+Expected<std::vector<CollectiveCalls>> calls_of(const io::Case& one, DataSize size) {
+  using primitives::CollectiveOp;
+  const std::int64_t ranks = one.total_gpus;
+  const DataSize piece = size / static_cast<double>(ranks);
+  const std::string model = lower(one.model);
+  if (model == "ps_central") {
+    return std::vector<CollectiveCalls>{{CollectiveOp::kReduce, piece, ranks},
+                                        {CollectiveOp::kBroadcast, piece, ranks}};
+  }
+  if (model == "ps_sharded") {
+    return std::vector<CollectiveCalls>{{CollectiveOp::kAllToAll, size, 1}, {CollectiveOp::kAllGather, size, 1}};
+  }
+  const auto op = parse_choice(primitives::kCollectiveOps, one.model, "operation");
+  if (!op) return tl::unexpected<Error>(op.error());
+  if (has(lower(one.said("calls").value_or("")), "size/world_size each")) {
+    return std::vector<CollectiveCalls>{{*op, piece, ranks}};
+  }
+  return std::vector<CollectiveCalls>{{*op, size, 1}};
+}
+
+/// "delay 10ms": on the way out of every server, besides what the network takes. Nothing where none is stated.
+std::optional<double> stated_delay(const std::string& text) {
+  const std::size_t word = text.find("delay ");
+  if (word == std::string::npos) return std::nullopt;
+  const std::size_t unit = text.find("ms", word);
+  if (unit == std::string::npos) return std::nullopt;
+  return number_before(text, unit);
 }
 
 }  // namespace
@@ -215,11 +284,12 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   const auto gpu = catalog_.gpu(one.gpu);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
   const std::string text = lower(one.intra_interconnect + " | " + one.inter_network);
-  if (has(text, "nvl72") || (has(lower(one.gpu), "nvl72") && one.intra_interconnect.empty())) {
-    return add_racks(one, settings);
+  if (in_racks(one, *gpu, text)) return add_racks(one, *gpu, settings);
+  // The server that the row names; else all of a group on one kind of server, where there is one that is wide enough.
+  const Node* best = best_server(*gpu, text, one.gpus_per_node);
+  if (best == nullptr || !has(text, lower(best->id))) {
+    best = best_server(*gpu, text, std::max(widest, one.gpus_per_node));
   }
-  // All of a group on one kind of server, where there is one that is wide enough.
-  const Node* best = best_server(*gpu, text, std::max(widest, one.gpus_per_node));
   if (best == nullptr) best = best_server(*gpu, text, one.gpus_per_node);
   if (best == nullptr) {
     return fail(ErrorCode::kNotFound, fmt::format("no server of the catalog has {} GPUs", one.gpus_per_node));
@@ -243,22 +313,29 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   if (network.empty() && has_any(lower(one.inter_network), {"gb/s", "gbe", "gbps", "tb/s"})) {
     return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
   }
+  if (const auto delay = stated_delay(lower(one.inter_network))) {
+    constexpr double kUsualHop = 0.014;  // ms: a network link's files
+    settings.push_back({"network.latency", fmt::format("{} ms", kUsualHop + *delay), one.where});
+  }
   const std::string transport = lower(one.inter_network + " " + one.said("transport").value_or(""));
   if (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx")) {
     settings.push_back({"network.transport", "tcp", one.where});
+  } else if (const std::string_view driver = transport_of(link_family(lower(one.inter_network))); !driver.empty()) {
+    settings.push_back({"network.transport", std::string(driver), one.where});
   }
   return {};
 }
 
 /// A rack of 72 GPUs is one NVLink domain, however many trays its source counts.
-Expected<void> CaseReader::add_racks(const io::Case& one, std::vector<Override>& settings) const {
+Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& gpu,
+                                     std::vector<Override>& settings) const {
   constexpr std::int64_t kRack = 72;
   const std::int64_t racks = (one.total_gpus + kRack - 1) / kRack;
   if (one.total_gpus % racks != 0) {
     return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus, racks));
   }
   settings.push_back({"node", "gb200-nvl72", one.where});
-  if (has(lower(one.gpu), "gb300")) settings.push_back({"gpu", one.gpu, one.where});
+  if (gpu.id != "gb200-186gb") settings.push_back({"gpu", gpu.id, one.where});
   settings.push_back({"nodes", std::to_string(racks), one.where});
   settings.push_back({"gpus_per_node", std::to_string(one.total_gpus / racks), one.where});
   return {};
@@ -288,7 +365,11 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   const auto model = catalog_.model(name);
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
-  const auto length = one.said("seq_len");
+  auto length = one.said("seq_len");
+  // MLPerf's BERT without padding: half of the 512 tokens on average (Krell et al. 2021, arXiv 2107.02027: packing
+  // Wikipedia's sequences makes two of one).
+  const std::string unit = lower(one.said("unit").value_or(""));
+  if (!length && has_any(unit, {"unpadded", "packed"}) && has(unit, "512")) length = "256";
   const auto& dimensions = (*model)->dimensions;
   const bool sequence = std::any_of(dimensions.begin(), dimensions.end(),
                                     [](const auto& dimension) { return dimension.first == "sequence"; });
@@ -298,9 +379,6 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
 
 Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int64_t widest) const {
   CollectiveCase result;
-  const auto op = parse_choice(primitives::kCollectiveOps, one.model, "operation");
-  if (!op) return tl::unexpected<Error>(op.error());
-  result.op = *op;
   const auto size = parse_number(one.said("size_bytes").value_or(""));
   if (!size || *size <= 0 || *size > 1e16) {
     return fail(ErrorCode::kUnsupported, "a collective needs extra.size_bytes, above zero and at most 1e16");
@@ -310,6 +388,9 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   if (one.metric != io::CaseMetric::kLatencyMicroseconds && one.metric != io::CaseMetric::kBusBandwidth) {
     return fail(ErrorCode::kUnsupported, fmt::format("a collective has no {}", name_of(io::kCaseMetrics, one.metric)));
   }
+  auto calls = calls_of(one, result.size);
+  if (!calls) return tl::unexpected<Error>(calls.error());
+  result.calls = std::move(*calls);
   if (auto added = add_server(one, widest, result.settings); !added) return tl::unexpected<Error>(added.error());
   const std::string said = lower(one.notes + " " + one.inter_network);
   const auto force = [&](std::string_view part, const char* algorithm) {
@@ -326,6 +407,9 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   std::vector<Override> settings;
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_of(one.precision), one.where});
+  if (const auto year = software_year_of(one)) {
+    settings.push_back({"software.year", fmt::format("{}", *year), one.where});
+  }
   settings.push_back({"strategy", "pytorch-ddp", one.where});
   auto splits = splits_of(one);
   if (!splits) return splits;
@@ -354,6 +438,9 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_of(one.precision), one.where});
+  if (const auto year = software_year_of(one)) {
+    settings.push_back({"software.year", fmt::format("{}", *year), one.where});
+  }
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);

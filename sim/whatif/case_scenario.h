@@ -14,11 +14,20 @@
 
 namespace ddlsim::whatif {
 
-/// A collective that was measured by itself.
+/// Calls of one collective, one after the other.
+struct CollectiveCalls {
+  primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
+  DataSize size{};  // of one call
+  std::int64_t times = 1;
+};
+
+/// Collectives that were measured by themselves: one call, or what stands for a way of sharing gradients.
 struct CollectiveCase {
   std::vector<Override> settings;  // of the cluster
-  primitives::CollectiveOp op = primitives::CollectiveOp::kAllReduce;
-  DataSize size{};
+  std::vector<CollectiveCalls> calls;
+  DataSize size{};  // as published
+
+  [[nodiscard]] primitives::CollectiveOp op() const { return calls.front().op; }
 };
 
 /// Reads a catalog's servers once; then says for case after case which settings it amounts to.
@@ -38,7 +47,8 @@ class CaseReader {
                                           std::vector<Override>& settings) const;
   [[nodiscard]] const hardware::Node* best_server(const hardware::Gpu& gpu, const std::string& text,
                                                   std::int64_t gpus) const;
-  [[nodiscard]] Expected<void> add_racks(const io::Case& one, std::vector<Override>& settings) const;
+  [[nodiscard]] Expected<void> add_racks(const io::Case& one, const hardware::Gpu& gpu,
+                                         std::vector<Override>& settings) const;
   [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;
   [[nodiscard]] std::string network_of(const io::Case& one) const;
 

@@ -88,7 +88,9 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
     for (const DataSize size : *sizes) sweep.rows.push_back(row_of(*model, question.op, size));
     report.sweeps.push_back(std::move(sweep));
   }
-  if (communicator.nodes > 1 && communicator.transport_assumed) report.notes.emplace_back(kAssumedTransportNote);
+  if (communicator.nodes > 1 && communicator.transport_assumed) {
+    report.notes.emplace_back(assumed_transport_note(scenario.cluster.node));
+  }
   const auto& table = scenario.collective_table;
   if (table != nullptr && libraries.size() > 1) report.notes.emplace_back("libraries are compared by their formulas");
   if (table != nullptr && libraries.size() == 1 &&

@@ -48,10 +48,25 @@ constexpr auto kFrameworks = std::to_array<Framework>({
     {"tf-replicated", "tf_cnn_benchmarks variable_update=replicated: one NCCL all-reduce per tensor",
      "strategy=allreduce; strategy.grouping=per-tensor; collective.library=nccl",
      "tensorflow/docs_src/performance/performance_models.md"},
-    {"tf-multiworker-mirrored", "MultiWorkerMirroredStrategy with NCCL: packs of 32 MiB after backward begins",
+    {"ngc-bert", "NVIDIA's BERT for PyTorch: one all-reduce of fp16 after the last backward pass",
+     "strategy=allreduce; strategy.grouping=flat; strategy.gradients=fp16; collective.library=nccl",
+     "NVIDIA/DeepLearningExamples PyTorch/LanguageModeling/BERT/run_pretraining.py: allreduce_post_accumulation_fp16"},
+    {"deepspeed", "DeepSpeed without ZeRO: gradients summed after backward, NCCL",
+     "strategy=allreduce; strategy.grouping=flat; collective.library=nccl",
+     "microsoft/DeepSpeed deepspeed/runtime/engine.py: allreduce_gradients, buffered_allreduce_fallback (500,000,000 "
+     "elements at once)"},
+    {"paddle-fleet", "PaddlePaddle fleet: gradients fused to 32 MiB, NCCL, overlapped",
      "strategy=allreduce; strategy.grouping=buckets; strategy.first_bucket=32 MiB; strategy.bucket=32 MiB; "
      "collective.library=nccl",
-     "tensorflow/python/distribute/cross_device_ops.py: bytes_per_pack"},
+     "PaddlePaddle/Paddle python/paddle/distributed/fleet: fuse_all_reduce_ops, fuse_grad_size_in_MB = 32"},
+    {"oneflow", "OneFlow: gradients fused to 16 MiB, NCCL, overlapped",
+     "strategy=allreduce; strategy.grouping=buckets; strategy.first_bucket=16 MiB; strategy.bucket=16 MiB; "
+     "collective.library=nccl",
+     "Oneflow-Inc: nccl_fusion_threshold_mb = 16, nccl_fusion_max_ops = 24"},
+    {"tf-multiworker-mirrored", "MultiWorkerMirroredStrategy with NCCL: one pack of all gradients after backward",
+     "strategy=allreduce; strategy.grouping=flat; collective.library=nccl",
+     "tensorflow/python/distribute: bytes_per_pack is 0 unless stated, and group_by_size then makes one pack; before "
+     "2.3 num_packs = 1"},
     {"tf-ps", "TensorFlow 1 parameter servers: variables in turn on co-located servers, gRPC, pulled when asked for",
      "strategy=ps; strategy.grouping=per-tensor; strategy.placement=round-robin; strategy.colocated=yes; "
      "strategy.pull_at_start=yes; ps.transport=grpc",

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
@@ -24,6 +25,9 @@ struct Use {
   std::string_view path;
   bool (*used)(const Question&);
 };
+
+/// Servers under one leaf switch, between which nothing meets: 32 in NVIDIA's DGX SuperPOD (a scalable unit).
+constexpr std::int64_t kServersOfOneLeaf = 32;
 
 bool by_servers(const Question& q) { return plan::has_servers(q.scenario.strategy) && q.gpus() > 1; }
 bool by_collectives(const Question& q) { return !by_servers(q) && q.gpus() > 1; }
@@ -97,6 +101,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"input.pinned", [](const Question&) { return true; }},
     {"jitter", by_several_gpus},
     {"launch_interval", [](const Question&) { return true; }},
+    {"software.year", [](const Question& q) { return q.scenario.software != nullptr; }},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},
     {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},
@@ -173,6 +178,15 @@ std::string calibration_note(const Question& question) {
   return note;
 }
 
+std::string software_note(const Scenario& scenario) {
+  const hardware::SoftwareProfile& learnt = *scenario.software;
+  return fmt::format(
+      "software: GPU time x {:.2f} on top of kernels, interpolated from {} published steps of {} sources (a source "
+      "left "
+      "out: {:.0f} % off in the median); --set software=none gives kernels alone",
+      plan::software_factor(scenario), to_text(learnt.rows), to_text(learnt.sources), 100 * learnt.median_error);
+}
+
 void add_server_notes(const Question& question, std::vector<std::string>& notes) {
   const Scenario& scenario = question.scenario;
   const plan::Strategy& strategy = scenario.strategy;
@@ -236,6 +250,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
                     join(shares), shares.front()));
   }
   if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
+  if (scenario.software && question.plan && !model.measured) notes.push_back(software_note(scenario));
   if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
     notes.push_back(
         fmt::format("MFU counts the model's FLOPs; Winograd's kernels execute {:.0f} % of them: {:.0f} % of "
@@ -264,7 +279,12 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   if (!footprint.complete) notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
-  if (assumes_transport(question)) notes.emplace_back(kAssumedTransportNote);
+  if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));
+  if (analytic && scenario.cluster.nodes > kServersOfOneLeaf && scenario.cluster.oversubscription == 1) {
+    notes.push_back(fmt::format("without congestion: the switches between {} servers are taken to pass all they send; "
+                                "--set network.oversubscription=... says otherwise",
+                                to_text(scenario.cluster.nodes)));
+  }
   if (assumes_tuning(question)) {
     notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",
                                 scenario.cluster.node.gpu.name));

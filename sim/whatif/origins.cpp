@@ -124,6 +124,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "gpu.time_factor", [](auto& s) -> auto& { return s.gpu_time_factor; }),
     stated(
+        "software.year", [](auto& s) -> auto& { return s.software_year; }),
+    stated(
         "jobs", [](auto& s) -> auto& { return s.jobs; }),
     stated(
         "jobs.offset", [](auto& s) -> auto& { return s.jobs_offset; }),

@@ -1,6 +1,7 @@
 #include "plan_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/whatif/predict.h"
 
 namespace ddlsim::whatif {
@@ -228,7 +230,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
     append(all.forward, one.forward);
     append(all.backward, one.backward);
     for (std::size_t i = 0; i < one.forward.size(); ++i) {
-      all.weights.push_back(times[all.weights.size()].weights.total() * job.gpu_time_factor);
+      all.weights.push_back(times[all.weights.size()].weights.total() * plan::gpu_time_factor_of(job));
     }
     append(all.kernels, one.kernels);
     append(all.issued, one.issued);
@@ -362,7 +364,7 @@ namespace {
 Time one_stage(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
   const auto passes = static_cast<double>(split.passes);
   const Time busy = max(shape.whole() * passes, shape.launch_interval * (shape.issued.back() * passes));
-  const Time waiting = shape.kernels.back() * (passes * shape.waiting);
+  const Time waiting = shape.kernels.back() * (std::sqrt(passes) * shape.waiting);
   if (exchange == nullptr) return busy + waiting;
   const StageExchange& sent = exchange->front();
   const Time own = max(max(busy, busy - shape.backward.back() + sent.once), sent.every_pass * passes);
@@ -396,7 +398,8 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   Time bound =
       max(plan::least_step(pipeline, parts), shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
   if (exchange != nullptr) bound = max(bound, with_sent(split, parts, *exchange, runs));
-  return (bound + *std::min_element(kernels.begin(), kernels.end()) * shape.waiting) * kRounding;
+  const double waiting = shape.waiting / std::sqrt(runs);
+  return (bound + *std::min_element(kernels.begin(), kernels.end()) * waiting) * kRounding;
 }
 
 PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {

@@ -14,6 +14,7 @@
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/passes.h"
 #include "input_part.h"
+#include "interval.h"
 #include "notes.h"
 
 namespace ddlsim::whatif {
@@ -50,7 +51,7 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   // Stations of servers that no link's traffic shows.
   const bool servers = laid.step && laid.step->servers;
   const Time at_servers = servers ? parts.communication : Time::zero();
-  const auto transport = cluster.node.network.transport->value_or(hardware::NetworkTransport::kTcp);
+  const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
   const bool by_tcp = transport == hardware::NetworkTransport::kTcp;
   Time at_transport = by_tcp && !servers ? on("network") : Time::zero();
   if (servers && question.scenario.ps_transport.get()) at_transport = at_servers;
@@ -85,35 +86,6 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
     }
   }
   return std::string(best);
-}
-
-std::pair<Time, Time> interval_as_asked(const Question& question, const answer::Timeline& line) {
-  const bool measured = question.scenario.gpu_time_measured;
-  if (!measured && question.calibrated() == nullptr) return {line.step * kInterval90Low, line.step * kInterval90High};
-  const Time exposed = line.parts.communication_exposed;
-  std::pair<Time, Time> interval{line.step * kMeasuredInterval90Low - exposed * 0.5,
-                                 line.step * kMeasuredInterval90High + exposed};
-  if (measured) return interval;
-  // What the curves err by, on top of what a step of known kernels does.
-  const cost::CalibratedTimes& times = *question.calibrated();
-  const Time kernels = times.measured + times.extrapolated + times.assumed;
-  const Time busy = line.parts.compute + line.parts.memory;
-  const double lowest = kernels > Time::zero() ? times.low / kernels : 1;
-  const double highest = kernels > Time::zero() ? times.high / kernels : 1;
-  return {max(interval.first - busy * (1 - lowest), line.step * kInterval90Low),
-          interval.second + busy * (highest - 1)};
-}
-
-/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does.
-std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line) {
-  std::pair<Time, Time> interval = interval_as_asked(question, line);
-  if (!assumes_transport(question)) return interval;
-  cost::Variation rdma;
-  rdma.rdma = true;
-  if (const auto faster = lay_out(question, rdma, answer::Detail::kParts)) {
-    interval.first = min(interval.first, interval_as_asked(question, faster->line).first);
-  }
-  return interval;
 }
 
 /// The same way of training without a split: what one GPU with memory enough would do.

@@ -343,6 +343,9 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
     return tl::unexpected<Error>(model.error());
   }
   scenario.strategy.kind = plan::default_strategy(*scenario.model);
+  auto software = catalog.software();
+  if (!software) return tl::unexpected<Error>(software.error());
+  scenario.software = std::move(*software);
   if (last_of(spelt.overrides, "node") == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "no node named", {},
                 {"valid: " + join(catalog.ids(io::Kind::kNodes)),

@@ -234,4 +234,59 @@ Expected<void> set_partition(Scenario& scenario, Value value, const io::Catalog&
 
 Expected<DataSize> size_or_zero(Value value) { return parse_data_size(value, Range::kNonNegative); }
 
+/// What frameworks take on top of kernels comes with the catalog; somebody may want kernels alone.
+Expected<void> set_software(Scenario& scenario, Value value, const io::Catalog&) {
+  if (value == "learnt") return {};
+  if (value != "none") {
+    return fail(ErrorCode::kNotFound, fmt::format("'{}' is no software", value.substr(0, 60)), {},
+                {"valid: learnt, none"});
+  }
+  scenario.software = nullptr;
+  return {};
+}
+
+Expected<void> set_software_year(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto year = parse_number(value);
+  if (!year) return tl::unexpected<Error>(year.error());
+  if (*year < 2010 || *year > 2100) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no year from 2010 to 2100", value.substr(0, 60)));
+  }
+  scenario.software_year = std::optional<double>(*year);
+  return {};
+}
+
+/// "12 $/h", or of named servers, "dgx-a100=12 $/h, p3.16xlarge=10 $/h": those that are another server's say nothing.
+Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  for (std::size_t start = 0; start <= value.size();) {
+    const std::size_t comma = std::min(value.find(',', start), value.size());
+    const std::string part = value.substr(start, comma - start);
+    start = comma + 1;
+    const std::size_t equals = part.rfind('=');
+    auto price = parse_quantity<dimension::kMoney - dimension::kTime>(
+        equals == std::string::npos ? part : part.substr(equals + 1));
+    if (!price) {
+      price.error().notes.emplace_back("as --price \"12 $/h\" or --price \"dgx-h100=98 $/h\"");
+      return tl::unexpected<Error>(price.error());
+    }
+    if (equals != std::string::npos) {
+      const std::size_t first = std::min(part.find_first_not_of(' '), equals);
+      const auto named = catalog.node(part.substr(first, equals - first));
+      if (!named) return tl::unexpected<Error>(named.error());
+      if (named->id != scenario.cluster.node.id) continue;
+    }
+    scenario.cluster.node.price = *price;
+    scenario.price_stated = true;
+  }
+  return {};
+}
+
+/// A number above zero.
+Expected<double> parse_positive(Value value) {
+  auto number = parse_number(value);
+  if (number && (*number <= 0 || *number > 1e9)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not above 0 and up to 1e9", value.substr(0, 60)));
+  }
+  return number;
+}
+
 }  // namespace ddlsim::whatif

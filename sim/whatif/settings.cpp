@@ -1,8 +1,5 @@
 #include "settings.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -19,40 +16,6 @@ constexpr std::int64_t kMaxServers = hardware::kMaxNodes;
 constexpr std::int64_t kMaxRank = 1 << 20;
 constexpr std::int64_t kMaxDegree = 1 << 20;
 constexpr std::int64_t kMaxAccumulation = 1 << 20;  // times kMaxBatch stays far from 64 bits
-
-/// "12 $/h", or of named servers, "dgx-a100=12 $/h, p3.16xlarge=10 $/h": those that are another server's say nothing.
-Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& catalog) {
-  for (std::size_t start = 0; start <= value.size();) {
-    const std::size_t comma = std::min(value.find(',', start), value.size());
-    const std::string part = value.substr(start, comma - start);
-    start = comma + 1;
-    const std::size_t equals = part.rfind('=');
-    auto price = parse_quantity<dimension::kMoney - dimension::kTime>(
-        equals == std::string::npos ? part : part.substr(equals + 1));
-    if (!price) {
-      price.error().notes.emplace_back("as --price \"12 $/h\" or --price \"dgx-h100=98 $/h\"");
-      return tl::unexpected<Error>(price.error());
-    }
-    if (equals != std::string::npos) {
-      const std::size_t first = std::min(part.find_first_not_of(' '), equals);
-      const auto named = catalog.node(part.substr(first, equals - first));
-      if (!named) return tl::unexpected<Error>(named.error());
-      if (named->id != scenario.cluster.node.id) continue;
-    }
-    scenario.cluster.node.price = *price;
-    scenario.price_stated = true;
-  }
-  return {};
-}
-
-/// A number above zero.
-Expected<double> parse_positive(Value value) {
-  auto number = parse_number(value);
-  if (number && (*number <= 0 || *number > 1e9)) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not above 0 and up to 1e9", value.substr(0, 60)));
-  }
-  return number;
-}
 
 /// In the order in which they are applied: what replaces a whole part comes before its details.
 constexpr auto kLeaves = std::to_array<Leaf>({
@@ -267,7 +230,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_oversubscription},
     {"network.uplink", "of the leaf that the traffic of all jobs crosses (event; default: it never fills)", "400 Gb/s",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.leaf_uplink); }},
-    {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else tcp, assumed)", "tcp",
+    {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else assumed)", "tcp",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(hardware::kNetworkTransports, v, "transport"), s.cluster.node.network.transport);
      }},
@@ -305,6 +268,9 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"input.threads", "hardware threads of the server that the job may use", "64", input::set_threads},
     {"jitter", "standard deviation of one GPU's step, as a share; a synchronous step waits for the slowest", "2 %",
      set_jitter},
+    {"software", "what frameworks take on top of kernels: learnt from published steps, or none (kernels alone)", "none",
+     set_software},
+    {"software.year", "of the framework's release, where it is old (default: new)", "2020", set_software_year},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"measured.step", "of this very job: a measured step, which sets the GPU's speed", "180 ms", nullptr},
     {"measured.runs", "measured runs of this job: a CSV file with gpus, nodes, step and, if they differ, batch, passes", "RUNS.csv",

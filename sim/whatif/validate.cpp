@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "case_metric.h"
 #include "case_scenario.h"
 #include "ddlsim/calib/scaling_laws.h"
 #include "ddlsim/whatif/collective.h"
@@ -226,67 +227,6 @@ class Validator {
     }
   }
 
-  static bool is_rate(CaseMetric metric) {
-    switch (metric) {
-      case CaseMetric::kImagesPerSecond:
-      case CaseMetric::kSamplesPerSecond:
-      case CaseMetric::kTokensPerSecond:
-      case CaseMetric::kTflopsPerGpu:
-      case CaseMetric::kBusBandwidth: return true;
-      case CaseMetric::kStepMilliseconds:
-      case CaseMetric::kForwardMilliseconds:
-      case CaseMetric::kGradientMilliseconds:
-      case CaseMetric::kLatencyMicroseconds: return false;
-    }
-    return false;
-  }
-
-  /// The milliseconds of some parts of a step.
-  static double part_of(const answer::Prediction& prediction, std::initializer_list<std::string_view> names) {
-    Time sum;
-    for (const answer::Segment& segment : prediction.critical_path) {
-      if (std::find(names.begin(), names.end(), segment.name) != names.end()) sum += segment.time;
-    }
-    return sum.in(milliseconds);
-  }
-
-  /// A prediction in the case's metric, if its step took `step`.
-  static Expected<double> metric_of(const Case& one, const Scenario& scenario, const answer::Prediction& prediction,
-                                    Time step) {
-    const double faster = prediction.step_time / step;
-    const double samples = prediction.throughput_samples_per_second * faster;
-    switch (one.metric) {
-      case CaseMetric::kImagesPerSecond:
-      case CaseMetric::kSamplesPerSecond: return samples;
-      case CaseMetric::kTokensPerSecond: return samples * static_cast<double>(tokens_per_sample(*scenario.model));
-      case CaseMetric::kStepMilliseconds: return step.in(milliseconds);
-      case CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
-      case CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;
-      case CaseMetric::kTflopsPerGpu:
-        if (gives_sizes(one)) {
-          const auto flops = published_flops(one);
-          if (!flops) return tl::unexpected<Error>(flops.error());
-          return flops->in(teraflops) / step.in(seconds) / static_cast<double>(scenario.cluster.gpus());
-        }
-        return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
-               static_cast<double>(scenario.cluster.gpus() * scenario.batch);
-      case CaseMetric::kBusBandwidth:
-      case CaseMetric::kLatencyMicroseconds: break;
-    }
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("a training step has no {}", name_of(io::kCaseMetrics, one.metric)));
-  }
-
-  /// Tokens in one sample of a language model; of a translator both languages count.
-  static std::int64_t tokens_per_sample(const workload::Model& model) {
-    for (const std::string_view wanted : {"tokens", "sequence"}) {
-      for (const auto& [name, size] : model.dimensions) {
-        if (name == wanted) return size;
-      }
-    }
-    return 1;
-  }
-
   static bool is_collective(const Case& one) { return architecture_family(one) == "collective"; }
 
   Expected<CaseResult> predict_collective(const Case& one, std::int64_t widest) const {
@@ -298,14 +238,23 @@ class Validator {
     const cost::CollectiveLibrary library = cost::collective_library_of(*scenario);
     const auto model = cost::CollectiveModel::create(communicator, library);
     if (!model) return tl::unexpected<Error>(model.error());
-    const cost::CollectiveCost cost = model->cost(question->op, question->size);
+    const auto cost_by = [&](const cost::CollectiveModel& by) {
+      cost::CollectiveCost sum{.provenance = Provenance::kMeasured};
+      for (const CollectiveCalls& calls : question->calls) {
+        const cost::CollectiveCost once = by.cost(calls.op, calls.size);
+        sum.time += once.time * static_cast<double>(calls.times);
+        sum.provenance = weaker(sum.provenance, once.provenance);
+      }
+      return sum;
+    };
+    const cost::CollectiveCost cost = cost_by(*model);
     // The same where nothing about the transport is assumed.
     const auto rdma = cost::CollectiveModel::create(cost::driven_by_rdma(communicator), library);
-    const Time soonest = rdma ? min(cost.time, rdma->cost(question->op, question->size).time) : cost.time;
+    const Time soonest = rdma ? min(cost.time, cost_by(*rdma).time) : cost.time;
     const auto value_of = [&](Time time) {
       if (one.metric == CaseMetric::kLatencyMicroseconds) return time.in(microseconds);
       return (question->size / time)
-          .in(gigabytes_per_second)*primitives::bus_bandwidth_factor(question->op, scenario->cluster.gpus());
+          .in(gigabytes_per_second)*primitives::bus_bandwidth_factor(question->op(), scenario->cluster.gpus());
     };
     const double value = value_of(cost.time);
     const double slow = value_of(cost.time * kCollectiveIntervalHigh);

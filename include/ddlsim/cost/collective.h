@@ -87,14 +87,18 @@ struct Communicator {
 /// Of a whole cluster, or of `gpus` of it: whole nodes first, as launchers place ranks; a multiple of the GPUs per node
 /// or fewer than one node has; or of the same GPUs, by their places, in each of `nodes` servers (errors:
 /// kInvalidArgument for GPUs or nodes that are not there). What joins the GPUs of a server is `Node::peers`. What the
-/// hardware's files leave open is assumed, and marked so: a network without a transport is driven by TCP, a GPU without
-/// a tuning generation has the constants of Pascal.
+/// hardware's files leave open is assumed, and marked so: a network without a transport is driven by
+/// `assumed_transport`, a GPU without a tuning generation has the constants of Pascal.
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster);
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus);
 [[nodiscard]] Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
                                                      std::span<const std::int64_t> places);
 /// The first `per_node` GPUs of each of `nodes` servers; the cluster may have more or fewer.
 [[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node);
+
+/// What drives a network where nobody says it: RDMA on servers of modules from Hopper on, which come with a card for
+/// every GPU (NVIDIA DGX BasePOD: 8 ConnectX-7 in a DGX H100, H200 and B200), else TCP.
+[[nodiscard]] NetworkTransport assumed_transport(const hardware::Node& node);
 
 /// The other end of what an assumed transport may be: RDMA (RoCE) drives the network. Changes nothing that is stated.
 [[nodiscard]] Communicator driven_by_rdma(Communicator communicator);

@@ -3,7 +3,7 @@
 // A name is a file's id, an alias from an aliases.yaml, or a path to a user's own file (it holds a '/' or ends in
 // ".yaml"). Look-up folds case and treats spaces, '_' and '-' alike. A name nobody knows is an error that offers the
 // nearest ones. Files are read when asked for, not when the catalog opens, and what was read of the catalog's own is
-// kept; a user's own file is read again every time. A Catalog may be shared between threads; its copies share what they
+// kept; a user's own file is read again every time. Of a GPU's name, what stands in brackets may be left out. A Catalog may be shared between threads; its copies share what they
 // have read.
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/hardware/node.h"
+#include "ddlsim/hardware/software.h"
 #include "ddlsim/io/hardware_files.h"
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/io/population_file.h"
@@ -96,6 +97,11 @@ class Catalog {
   /// Errors: a file of those that cannot be read, or names no known GPU.
   [[nodiscard]] Expected<std::vector<hardware::MeasuredProfile>> profiles_near(const hardware::Gpu& gpu) const;
 
+  /// What frameworks take on top of kernels (hardware/software/steps.yaml); null where the catalog has no such file.
+  [[nodiscard]] Expected<std::shared_ptr<const hardware::SoftwareProfile>> software() const;
+  /// The same catalog as if it had no such file.
+  [[nodiscard]] Catalog kernels_alone() const;
+
   /// Puts a GPU into a node that has none yet, or another one. Its NVLink comes along, and joins the GPUs if it did
   /// before and the new GPU is no PCIe card. The server keeps its host links; a GPU's PCIe link is no faster than the
   /// server's. The price, which was for the old GPU, goes.
@@ -126,10 +132,12 @@ class Catalog {
   Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
   [[nodiscard]] std::optional<std::filesystem::path> look_up(Kind kind, std::string_view name) const;
+  [[nodiscard]] std::optional<std::filesystem::path> look_up_exactly(Kind kind, std::string_view name) const;
 
   std::filesystem::path root_;
   std::vector<Shelf> shelves_;
   std::shared_ptr<Memory> memory_;
+  bool kernels_alone_ = false;
 };
 
 /// Whether a name is a path to a user's own file.

@@ -9,6 +9,7 @@
 
 #include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/hardware/node.h"
+#include "ddlsim/hardware/software.h"
 #include "ddlsim/plan/collective_library.h"
 #include "ddlsim/plan/efficiency.h"
 #include "ddlsim/plan/input.h"
@@ -52,6 +53,9 @@ struct Job {
   Stated<double> jitter = by_default(kDefaultJitter);  // standard deviation of one GPU's step, as a share
   Stated<double> gpu_time_factor = by_default(1.0);    // on all GPU time, where a measurement says so
   bool gpu_time_measured = false;                      // that factor is from a measured step of this model here
+  /// What the framework takes on top of kernels (plan/software.h); null: nothing, kernels alone.
+  std::shared_ptr<const hardware::SoftwareProfile> software;
+  Stated<std::optional<double>> software_year;  // nothing: new
   Stated<double> straggler = by_default(1.0);          // how many times as slow some of the GPUs are
   Stated<std::int64_t> stragglers = by_default(std::int64_t{1});  // how many are
 };

@@ -17,10 +17,14 @@
 // Compression changes a dense message of S bytes, n elements of m x k matrices, and costs GPU work:
 //   top-k      density * n values and indices of 4 bytes, gathered; encoding reads the gradient 3 times (select) and
 //              decoding adds every GPU's share
-//   powersgd   P of m * rank, then Q of k * rank per matrix, all-reduced; vectors are sent whole; 6 m k rank FLOP
+//   powersgd   P of m * rank, then Q of k * rank of every matrix, all-reduced: those of a bucket in one message each,
+//   in a
+//              third what is sent whole, vectors and what is not made half as small; 6 m k rank FLOP
+//              (torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py)
 //   sign       n bits, gathered; encoding reads the gradient once, decoding adds every GPU's bits
-// Sources: Agarwal et al., MLSys 2022 (cost model); Vogels et al., NeurIPS 2019. A matrix is taken to be square, m = k,
-// which is what minimises its factors: a bound in PowerSGD's favour. Sparse gradients are sent as they are.
+// Sources: Agarwal et al., MLSys 2022 (cost model); Vogels et al., NeurIPS 2019. m is a tensor's
+// first size where its operator says it (convolution, linear, embedding, LSTM), else its square root. Sparse gradients
+// are sent as they are.
 //
 // Worked example: tensors of 1, 20, 10 MiB in backward order, 25 MiB buckets -> {1}, {20 + 10}.
 #pragma once

@@ -337,3 +337,15 @@ TEST_CASE("nccl: large messages between nodes take more by EFA, and by RDMA from
   CHECK(hopper_ib == Approx(ampere_ib + 2 * (8 + 12 - 18) + 0.86 - 7.26));
   CHECK(time(GpuGeneration::kHopper, NetworkTransport::kEfa) == Approx(hopper_ib + 1.4 * 2 * 20 + 2 * (45 - 12)));
 }
+
+TEST_CASE("nccl: what drives a network of which nobody says it", "[unit][cost]") {
+  hardware::Node node;
+  CHECK(assumed_transport(node) == NetworkTransport::kTcp);
+  node.gpu.form = hardware::Form::kSxm;
+  node.gpu.nccl_tuning = GpuGeneration::kVolta;
+  CHECK(assumed_transport(node) == NetworkTransport::kTcp);
+  node.gpu.nccl_tuning = GpuGeneration::kHopper;
+  CHECK(assumed_transport(node) == NetworkTransport::kRoce);
+  node.gpu.form = hardware::Form::kPcie;
+  CHECK(assumed_transport(node) == NetworkTransport::kTcp);
+}

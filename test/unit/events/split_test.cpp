@@ -172,8 +172,8 @@ TEST_CASE("split step: encoding, input, waiting", "[unit][events]") {
   step.input = milliseconds(5);  // of one pass
   CHECK(ms(step) == Approx(20));
   step.input = Time::zero();
-  step.wait_for_slowest = 0.1;  // of the 12 ms that a stage computes
-  CHECK(ms(step) == Approx(16.2));
+  step.wait_for_slowest = 0.1;  // of the 12 ms that a stage computes in four passes: 1.2 ms / sqrt(4)
+  CHECK(ms(step) == Approx(15.6));
   // Every send is encoded in 0.25 ms: both stages' passes are so much longer, (4 + 1)(1.25 + 2.25) - 0.5: the last
   // stage sends no activations, the first no gradients.
   step.wait_for_slowest = 0;

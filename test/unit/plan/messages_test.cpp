@@ -167,3 +167,20 @@ TEST_CASE("messages: what compression sends", "[unit][plan]") {
   bias.totals = workload::total(bias.layers).value();
   CHECK(plan::messages(chunk(bias), strategy, 1).front().size.in(bytes) == Approx(64));
 }
+
+TEST_CASE("messages: PowerSGD by the matrices that tensors are, a bucket's together", "[unit][plan]") {
+  // Two linear layers of 64 x 1024 with bias: P has 64, Q 1,024 rows of 4 columns, twice; biases stay whole.
+  workload::Model model;
+  for (int i = 0; i < 2; ++i) {
+    model.layers.push_back(workload::layer_of(workload::Linear{.out = 64}, {1024}, "fc").value().layer);
+  }
+  model.totals = workload::total(model.layers).value();
+  Strategy strategy{.grouping = Grouping::kBuckets};
+  strategy.compression = Compression::kPowerSgd;
+  const auto rows = plan::messages(chunk(model), strategy, 1);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows.front().count == 3);  // P, Q, and what is whole
+  CHECK(rows.front().size.in(bytes) == Approx(2.0 * ((64 + 1024) * 4 + 64) * 4 / 3));
+  CHECK(rows.front().encoding.in(flops) == Approx(2.0 * 6 * 64 * 1024 * 4));
+  CHECK(rows.front().ready.layer == 0);
+}

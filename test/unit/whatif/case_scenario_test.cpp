@@ -55,7 +55,10 @@ TEST_CASE("case: networks as sources print them", "[unit][whatif]") {
   CHECK(network("1.6Tb/s") == "1600 Gb/s");
   CHECK(network("EDR InfiniBand") == "infiniband-100g");
   CHECK(network("not stated (plateau 0.99 GB/s ~ 10 Gb/s class link)") == "ethernet-10g");
-  CHECK(network("[ConnectX-6] 100 GB/Sec") == "ethernet-100g");  // a slip for Gb
+  CHECK(network("[ConnectX-6] 100 GB/Sec") == "roce-100g");  // a slip for Gb; RDMA drives the card
+  CHECK(network("Storage: 2x BF3 ConnectX-7 400Gb/s, Compute: 8x BF3 ConnectX-7 400Gb/s") == "8 x roce-400g");
+  // What PCIe carries inside the server is no port: the server's own.
+  CHECK(network("ROCE2; Data bandwidth for GPU-PCIe: 504 GB/s; PCIe-NIC: 500 GB/s").empty());
   CHECK(network("Cray Aries dragonfly (Piz Daint XC50)") == "cray-aries");
   CHECK(network("0 Gb/s") == "error: no rate can be read from '0 Gb/s'");
 }
@@ -97,4 +100,78 @@ TEST_CASE("case: the server is the one that fits what is said", "[unit][whatif]"
   CHECK(said(one, "node") == "p2.8xlarge");
   one.total_gpus = 7;
   CHECK(said(one, "node") == "error: 7 GPUs in all are not 2 nodes of 8");
+}
+
+TEST_CASE("case: superchips with Blackwell GPUs are racks of 72", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "GB200-NVL72";
+  one.gpus_per_node = 4;
+  one.nodes = 128;
+  one.total_gpus = 512;
+  one.intra_interconnect = "NVLINK Gen5 1800 GB/s + NVSWITCH Gen5";
+  CHECK(said(one, "node") == "gb200-nvl72");
+  CHECK(said(one, "nodes") == "8");  // the fewest racks that 512 fill alike
+  CHECK(said(one, "gpus_per_node") == "64");
+}
+
+TEST_CASE("case: a stated delay stands on top of the link's own", "[unit][whatif]") {
+  io::Case one = row();
+  one.inter_network = "delay 10ms bandwidth 1Gbps (tc netem)";
+  CHECK(said(one, "network.latency") == "10.014 ms");
+  CHECK(said(one, "network") == "ethernet-1g");
+}
+
+TEST_CASE("case: frameworks have ways of their own, and years", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PaddlePaddle 1.8.3";
+  one.architecture = "allreduce";
+  CHECK(said(one, "strategy") == "paddle-fleet");
+  CHECK(said(one, "software.year") == "2020.4");
+  one.framework = "OneFlow";
+  CHECK(said(one, "strategy") == "oneflow");
+  one.framework = "DeepSpeed";
+  CHECK(said(one, "strategy") == "deepspeed");
+  CHECK(said(one, "software.year").empty());
+  one.extra["container"] = "22.07-py3";
+  CHECK(said(one, "software.year") == "2022.5");
+  one.framework = "NGC PyTorch 1.5 (20.03)";
+  one.model = "BERT-Large";
+  one.precision = "AMP";
+  CHECK(said(one, "strategy") == "ngc-bert");
+  one.extra["unit"] = "sequences<=512 (unpadded/packed)";
+  CHECK(said(one, "model.sequence") == "256");
+}
+
+TEST_CASE("case: GPUs' names with clocks, power or form in brackets", "[unit][whatif]") {
+  CHECK(catalog().gpu("V100-SXM3-32GB-H(450W)")->id == "v100-sxm3-32gb");
+  CHECK(catalog().gpu("H100 (PCIe)")->id == "h100-pcie-80gb");
+  CHECK(catalog().gpu("T4 (PCIe)")->id == "t4");
+  CHECK_FALSE(catalog().gpu("(PCIe)"));
+}
+
+TEST_CASE("case: servers that are no process are reduces and broadcasts, or exchanges", "[unit][whatif]") {
+  io::Case one = row();
+  one.architecture = "collective";
+  one.metric = io::CaseMetric::kLatencyMicroseconds;
+  one.gpus_per_node = 1;
+  one.nodes = 4;
+  one.total_gpus = 4;
+  one.extra["size_bytes"] = "4000";
+  one.model = "ps_central";
+  const auto central = CaseReader(catalog()).collective_of(one, 1).value();
+  REQUIRE(central.calls.size() == 2);
+  CHECK(central.calls[0].op == primitives::CollectiveOp::kReduce);
+  CHECK(central.calls[1].op == primitives::CollectiveOp::kBroadcast);
+  CHECK(central.calls[1].times == 4);
+  CHECK(central.calls[1].size.in(bytes) == Approx(1000));
+  one.model = "ps_sharded";
+  const auto sharded = CaseReader(catalog()).collective_of(one, 1).value();
+  CHECK(sharded.calls[0].op == primitives::CollectiveOp::kAllToAll);
+  CHECK(sharded.calls[1].op == primitives::CollectiveOp::kAllGather);
+  CHECK(sharded.calls[1].size.in(bytes) == Approx(4000));
+  one.model = "all_reduce";
+  one.extra["calls"] = "world_size all-reduces of size/world_size each";
+  CHECK(CaseReader(catalog()).collective_of(one, 1)->calls.front().times == 4);
+  one.model = "ps_other";
+  CHECK_FALSE(CaseReader(catalog()).collective_of(one, 1));
 }

@@ -1,0 +1,382 @@
+// Learns hardware/software/steps.yaml (hardware/software.h) from the tables of bench/accuracy/cases.
+//
+//   accuracy_learn OUT.yaml CASES.csv...
+//
+// Every step that ddlsim can predict is a row: its features z (plan/software.h), its measured time m, and the time P(f)
+// that is predicted when all GPU time is f times as long, read off a grid of f. Sought are effects a that minimise
+//   sum of w |log m - log P(exp(a z))| + ridge * sum of a_k^2
+// with w = 1 / square root of the rows of its source, so that a source with a hundred rows counts as ten, not as a
+// hundred. P is linearised where the fit stands (Gauss-Newton), the absolute values by iteratively reweighted least
+// squares, the system solved by Eigen's LDLT. What sharing a server takes is
+// learnt within series and held.
+//
+// A source is a page, or a repository whose pages have fewer than four rows each (MLPerf's submitters run the same
+// code). What is printed and written of errors leaves one source out at a time: effects fitted to all others predict
+// it. The ends of intervals are percentiles of those residuals by the kind of question, weighted as the rows; the
+// range of an effect is that of 200 fits to sources drawn with replacement.
+#include <fmt/core.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "case_metric.h"
+#include "case_scenario.h"
+#include "ddlsim/io/case_file.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/io/software_file.h"
+#include "ddlsim/plan/software.h"
+#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
+#include "interval.h"
+
+namespace {
+
+using namespace ddlsim;
+
+constexpr std::size_t kFeatures = hardware::kSoftwareFeatureCount;
+constexpr double kRidge = 3;  // in rows of weight 1 with a residual of 1
+constexpr std::array<double, 9> kGrid{-0.8, -0.4, -0.2, 0, 0.2, 0.4, 0.7, 1.0, 1.5};  // log f
+constexpr int kResamples = 200;
+
+struct Row {
+  std::string set;
+  std::string id;
+  std::string group;
+  std::size_t source = 0;
+  bool one_server = false;
+  bool rate = true;
+  hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
+  double measured = 0;                       // log time
+  std::array<double, kGrid.size()> times{};  // log P(f) on the grid
+  Eigen::Matrix<double, kFeatures, 1> features;
+  double weight = 1;
+  std::optional<double> year;  // of the software
+};
+
+/// log P and its slope at a log f; straight lines between the grid's points and beyond.
+std::pair<double, double> predicted(const Row& row, double factor) {
+  std::size_t i = 1;
+  while (i + 1 < kGrid.size() && kGrid[i] < factor) ++i;
+  const double slope = (row.times[i] - row.times[i - 1]) / (kGrid[i] - kGrid[i - 1]);
+  return {row.times[i - 1] + slope * (factor - kGrid[i - 1]), slope};
+}
+
+using Effects = Eigen::Matrix<double, kFeatures, 1>;
+
+/// Nothing is learnt of these: with them sources that are left out are predicted no better.
+constexpr std::array kNotLearnt{hardware::SoftwareFeature::kHalf, hardware::SoftwareFeature::kOlder};
+
+/// Keeps effects where they are: those that are not learnt at 0, that of sharing a server where series have it.
+void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, double shared) {
+  const auto at = [&](hardware::SoftwareFeature feature, double value) {
+    constexpr double kStiff = 1e9;
+    const int k = static_cast<int>(feature);
+    normal(k, k) += kStiff;
+    right[k] += kStiff * value;
+  };
+  for (const hardware::SoftwareFeature feature : kNotLearnt) at(feature, 0);
+  at(hardware::SoftwareFeature::kShared, shared);
+}
+
+double weighted_quantile(std::vector<std::pair<double, double>> values, double share);
+
+/// What a doubling of the GPUs that share a server takes: in every series of one server, from its smallest row to each
+/// other; their median, a source weighing as the square root of its rows. Between series other things differ as well.
+double sharing(const std::vector<Row>& rows, const std::vector<int>& counts) {
+  constexpr int kDoublings = static_cast<int>(hardware::SoftwareFeature::kShared);
+  std::map<std::string, const Row*> smallest;
+  const auto within = [](const Row& row) { return row.one_server; };
+  for (const Row& row : rows) {
+    if (!within(row)) continue;
+    const Row*& least = smallest[row.group];
+    if (least == nullptr || row.features[kDoublings] < least->features[kDoublings]) least = &row;
+  }
+  std::vector<std::pair<double, double>> slopes;
+  for (const Row& row : rows) {
+    if (!within(row) || counts[row.source] == 0) continue;
+    const Row& least = *smallest.at(row.group);
+    const double doublings = row.features[kDoublings] - least.features[kDoublings];
+    if (doublings <= 0) continue;
+    const double more = (row.measured - predicted(row, 0).first) - (least.measured - predicted(least, 0).first);
+    slopes.emplace_back(more / doublings, row.weight * counts[row.source]);
+  }
+  return slopes.empty() ? 0 : weighted_quantile(std::move(slopes), 0.5);
+}
+
+/// `counts`: how often each source is in the sample.
+Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
+  const double held = sharing(rows, counts);
+  constexpr double kSmallest = 0.02;  // residuals below count alike
+  Effects a = Effects::Zero();
+  for (int round = 0; round < 40; ++round) {
+    Eigen::Matrix<double, kFeatures, kFeatures> normal = Eigen::Matrix<double, kFeatures, kFeatures>::Zero();
+    Effects right = Effects::Zero();
+    for (const Row& row : rows) {
+      if (counts[row.source] == 0) continue;
+      const auto [time, slope] = predicted(row, a.dot(row.features));
+      const double residual = row.measured - time;
+      const double weight = row.weight * counts[row.source] / std::max(std::abs(residual), kSmallest);
+      const Effects z = row.features * slope;
+      normal += weight * z * z.transpose();
+      right += weight * z * (residual + z.dot(a));
+    }
+    for (std::size_t k = 0; k < kFeatures; ++k) normal(static_cast<int>(k), static_cast<int>(k)) += kRidge;
+    hold(normal, right, held);
+    const Effects next = normal.ldlt().solve(right);
+    const double moved = (next - a).cwiseAbs().maxCoeff();
+    a += 0.7 * (next - a);
+    if (moved < 1e-4) break;
+  }
+  return a;
+}
+
+double weighted_quantile(std::vector<std::pair<double, double>> values, double share) {
+  std::sort(values.begin(), values.end());
+  double all = 0;
+  for (const auto& [value, weight] : values) all += weight;
+  double sum = 0;
+  for (const auto& [value, weight] : values) {
+    sum += weight;
+    if (sum >= share * all) return value;
+  }
+  return values.back().first;
+}
+
+struct Errors {
+  std::vector<double> absolute;
+  std::vector<double> signed_log;
+  double inside = 0;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+/// predicted / measured - 1 in the row's own metric, of a log of measured over predicted time.
+double error_of(const Row& row, double residual) { return std::abs(std::expm1(row.rate ? residual : -residual)); }
+
+std::string page_of(const std::string& source) { return source.substr(0, source.find_first_of("#@")); }
+
+std::string repository_of(const std::string& source) {
+  const std::size_t first = source.find(':');
+  return first == std::string::npos ? source : source.substr(0, source.find(':', first + 1));
+}
+
+std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader, std::int64_t widest) {
+  auto scenario = reader.scenario_of(one, widest);
+  if (!scenario) return std::nullopt;
+  scenario->software = nullptr;
+  const plan::SoftwareFeatures features = plan::software_features(*scenario);
+  const auto question = whatif::ask(*scenario);
+  if (!question) return std::nullopt;
+  const auto prediction = whatif::predict(*scenario);
+  if (!prediction || scenario->model->measured || !scenario->model->has_layers()) return std::nullopt;
+  const auto value = whatif::metric_of(one, *scenario, *prediction, prediction->step_time);
+  if (!value) return std::nullopt;
+  Row row;
+  row.id = one.id;
+  row.group = one.where.file + one.group;
+  row.one_server = one.nodes == 1;
+  row.rate = whatif::is_rate(one.metric);
+  row.kind = whatif::kind_of(*question);
+  row.year = scenario->software_year.get();
+  const double ratio = row.rate ? *value / one.value : one.value / *value;  // measured over predicted time
+  row.measured = std::log(prediction->step_time.in(seconds)*ratio);
+  for (std::size_t k = 0; k < kFeatures; ++k) row.features[static_cast<int>(k)] = features[k];
+  whatif::Predictor predictor;
+  for (std::size_t i = 0; i < kGrid.size(); ++i) {
+    scenario->gpu_time_factor = std::exp(kGrid[i]);
+    const auto step = predictor.step_time(*scenario);
+    if (!step) return std::nullopt;
+    row.times[i] = std::log(step->in(seconds));
+  }
+  return row;
+}
+
+struct Learner {
+  std::vector<Row> rows;
+  std::vector<std::string> sources;
+  std::vector<double> residuals;  // of sources that were left out
+  double newest = 0;
+
+  void read(const io::Catalog& catalog, const std::vector<std::string>& files) {
+    const whatif::CaseReader reader(catalog);
+    std::map<std::string, std::set<std::string>> pages;
+    std::map<std::string, std::size_t> count_of;
+    std::vector<std::string> published;
+    for (const std::string& file : files) {
+      const auto cases = io::load_cases(file);
+      if (!cases) throw std::runtime_error(cases.error().message);
+      std::map<std::string, std::int64_t> widest;
+      for (const io::Case& one : *cases) widest[one.group] = std::max(widest[one.group], one.gpus_per_node);
+      const std::size_t slash = file.find_last_of('/');
+      for (const io::Case& one : *cases) {
+        if (whatif::architecture_family(one) == "collective") continue;
+        auto row = row_of(one, reader, widest[one.group]);
+        if (!row) continue;
+        row->set = file.substr(slash + 1, file.rfind('.') - slash - 1);
+        pages[repository_of(one.source)].insert(page_of(one.source));
+        ++count_of[repository_of(one.source)];
+        published.push_back(one.source);
+        rows.push_back(std::move(*row));
+      }
+    }
+    std::map<std::string, std::size_t> known;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::string repository = repository_of(published[i]);
+      const bool few = count_of[repository] < 4 * pages[repository].size();
+      const std::string name = few ? repository : page_of(published[i]);
+      rows[i].source = known.try_emplace(name, known.size()).first->second;
+    }
+    sources.resize(known.size());
+    for (const auto& [name, number] : known) sources[number] = name;
+    add_years();
+    std::vector<double> count(sources.size());
+    for (const Row& row : rows) count[row.source] += 1;
+    for (Row& row : rows) row.weight = 1 / std::sqrt(count[row.source]);
+  }
+
+  /// Age counts up to the mean year of the rows that state one; who states none counts as new, as in a prediction.
+  void add_years() {
+    double sum = 0;
+    double stated = 0;
+    for (const Row& row : rows) {
+      sum += row.year.value_or(0);
+      stated += row.year ? 1 : 0;
+    }
+    newest = std::round(10 * sum / std::max(stated, 1.0)) / 10;
+    for (Row& row : rows) {
+      const double years = std::max(newest - row.year.value_or(newest), 0.0);
+      row.features[static_cast<int>(hardware::SoftwareFeature::kYears)] = years / 3;
+    }
+  }
+
+  void leave_out() {
+    residuals.resize(rows.size());
+    for (std::size_t left = 0; left < sources.size(); ++left) {
+      std::vector<int> counts(sources.size(), 1);
+      counts[left] = 0;
+      const Effects a = fit(rows, counts);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i].source == left) residuals[i] = rows[i].measured - predicted(rows[i], a.dot(rows[i].features)).first;
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<hardware::SoftwareEffect> effects() const {
+    const Effects all = fit(rows, std::vector<int>(sources.size(), 1));
+    std::mt19937_64 random(1);
+    std::vector<Effects> resampled;
+    for (int i = 0; i < kResamples; ++i) {
+      std::vector<int> counts(sources.size());
+      for (std::size_t s = 0; s < sources.size(); ++s) ++counts[random() % sources.size()];
+      resampled.push_back(fit(rows, counts));
+    }
+    std::vector<hardware::SoftwareEffect> list;
+    for (std::size_t k = 0; k < kFeatures; ++k) {
+      const hardware::SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
+      if (std::find(kNotLearnt.begin(), kNotLearnt.end(), feature) != kNotLearnt.end()) continue;
+      std::vector<double> values;
+      for (const Effects& one : resampled) values.push_back(one[static_cast<int>(k)]);
+      std::sort(values.begin(), values.end());
+      list.push_back({.feature = feature,
+                      .effect = all[static_cast<int>(k)],
+                      .low = values[values.size() / 20],
+                      .high = values[values.size() - 1 - values.size() / 20]});
+    }
+    return list;
+  }
+
+  [[nodiscard]] std::vector<hardware::SoftwareEnds> ends() const {
+    std::vector<hardware::SoftwareEnds> list;
+    for (const auto& [name, kind] : hardware::kQuestionKinds) {
+      std::vector<std::pair<double, double>> values;
+      std::set<std::size_t> from;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i].kind != kind) continue;
+        values.emplace_back(std::exp(residuals[i]), rows[i].weight);
+        from.insert(rows[i].source);
+      }
+      if (values.empty()) continue;
+      list.push_back({.kind = kind,
+                      .low = std::min(weighted_quantile(values, 0.05), 1.0),
+                      .high = std::max(weighted_quantile(values, 0.95), 1.0),
+                      .rows = static_cast<std::int64_t>(values.size()),
+                      .sources = static_cast<std::int64_t>(from.size())});
+    }
+    return list;
+  }
+
+  void print(const hardware::SoftwareProfile& profile) const {
+    std::map<std::string, Errors> sets;
+    std::map<std::string, std::vector<double>> kernels;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const hardware::SoftwareEnds& ends = *profile.ends_of(rows[i].kind);
+      for (const std::string& name : {rows[i].set, std::string("~ all")}) {
+        Errors& errors = sets[name];
+        errors.absolute.push_back(error_of(rows[i], residuals[i]));
+        errors.signed_log.push_back(-residuals[i]);
+        const double ratio = std::exp(residuals[i]);
+        if (ends.low <= ratio && ratio <= ends.high) errors.inside += 1;
+        kernels[name].push_back(error_of(rows[i], rows[i].measured - predicted(rows[i], 0).first));
+      }
+    }
+    fmt::print("{:28} {:>5} {:>14} {:>16} {:>9} {:>8}\n", "set", "rows", "kernels alone", "source left out", "bias",
+               "in 90");
+    for (const auto& [name, errors] : sets) {
+      const auto n = static_cast<double>(errors.absolute.size());
+      fmt::print("{:28} {:5} {:6.1f} /{:6.1f} {:8.1f} /{:6.1f} {:8.1f} % {:6.0f} %\n", name, errors.absolute.size(),
+                 100 * mean(kernels.at(name)), 100 * median(kernels.at(name)), 100 * mean(errors.absolute),
+                 100 * median(errors.absolute), 100 * std::expm1(median(errors.signed_log)), 100 * errors.inside / n);
+    }
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fmt::print(stderr, "accuracy_learn OUT.yaml CASES.csv...\n");
+    return 2;
+  }
+  const auto catalog = io::Catalog::open(DDLSIM_SOURCE_DATA);
+  if (!catalog) return 1;
+  Learner learner;
+  learner.read(*catalog, {argv + 2, argv + argc});
+  learner.leave_out();
+  hardware::SoftwareProfile profile{.id = "steps",
+                                    .rows = static_cast<std::int64_t>(learner.rows.size()),
+                                    .sources = static_cast<std::int64_t>(learner.sources.size()),
+                                    .newest = learner.newest,
+                                    .effects = {},
+                                    .ends = {},
+                                    .made_by = "bench/accuracy/learn"};
+  profile.effects = learner.effects();
+  profile.ends = learner.ends();
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < learner.rows.size(); ++i) {
+    errors.push_back(error_of(learner.rows[i], learner.residuals[i]));
+  }
+  profile.mean_error = mean(errors);
+  profile.median_error = median(errors);
+  learner.print(profile);
+  std::ofstream(argv[1]) << io::software_text(profile);
+  return 0;
+}

@@ -1,0 +1,113 @@
+// What a framework takes on top of the kernels of a step, learnt from published steps.
+//
+//   GPU time = f * sum of kernels,   f = exp(sum over the features of effect * value)
+//
+// `SoftwareProfile` is a file of hardware/software: the effects with the interval that resampling the sources gives,
+// how many rows and sources they rest on, and what they err by on sources that were left out; and the ends of the 90 %
+// interval by the kind of question, which are residuals of sources that were left out as well. Made by
+// bench/accuracy/learn.cpp, which says how; a job's features are plan/software.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/support/choices.h"
+
+namespace ddlsim::hardware {
+
+/// What of a job the factor depends on. No feature depends on a rate: halving a rate changes what it changes by
+/// physics.
+enum class SoftwareFeature : std::uint8_t {
+  kAlways,        // 1
+  kHalf,          // 1 for 16 bits or fewer
+  kTf32,          // 1 for TF32
+  kAttention,     // 1 for models with attention of 16 bits or fewer
+  kRecurrent,     // 1 for models with LSTMs
+  kSmallKernels,  // how many times 2 the FLOPs of a kernel are below 4 GFLOP; at most 6
+  kOlder,         // 1 for GPUs older than Volta
+  kVolta,         // 1 for Volta and Turing
+  kHopper,        // 1 for Hopper and Blackwell
+  kNoProfile,     // 1 for GPUs without a profile of their architecture
+  kShared,        // doublings of the GPUs that share a server
+  kSplit,         // 1 for models that are split
+  kYears,         // years of age at `SoftwareProfile::newest`, over 3; never below 0
+};
+
+inline constexpr Choices<SoftwareFeature, 13> kSoftwareFeatures{{
+    {"always", SoftwareFeature::kAlways},
+    {"half", SoftwareFeature::kHalf},
+    {"tf32", SoftwareFeature::kTf32},
+    {"attention", SoftwareFeature::kAttention},
+    {"recurrent", SoftwareFeature::kRecurrent},
+    {"small-kernels", SoftwareFeature::kSmallKernels},
+    {"older", SoftwareFeature::kOlder},
+    {"volta", SoftwareFeature::kVolta},
+    {"hopper", SoftwareFeature::kHopper},
+    {"no-profile", SoftwareFeature::kNoProfile},
+    {"shared", SoftwareFeature::kShared},
+    {"split", SoftwareFeature::kSplit},
+    {"years", SoftwareFeature::kYears},
+}};
+
+inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
+
+struct SoftwareEffect {
+  SoftwareFeature feature = SoftwareFeature::kAlways;
+  double effect = 0;  // on the logarithm of GPU time, per unit of the feature
+  double low = 0;     // 5 % of the resampled
+  double high = 0;    // 95 %
+};
+
+/// What sets how far a prediction may be off.
+enum class QuestionKind : std::uint8_t {
+  kOneGpu,
+  kOneServer,
+  kServers,           // over a network of which somebody says what drives it
+  kAssumedNetwork,    // over another
+  kServersOfWeights,  // parameter servers
+  kSplitModel,
+  kUnmeasuredGpu,  // no profile of its architecture, whatever the rest
+};
+
+inline constexpr Choices<QuestionKind, 7> kQuestionKinds{{
+    {"one-gpu", QuestionKind::kOneGpu},
+    {"one-server", QuestionKind::kOneServer},
+    {"servers", QuestionKind::kServers},
+    {"assumed-network", QuestionKind::kAssumedNetwork},
+    {"parameter-servers", QuestionKind::kServersOfWeights},
+    {"split-model", QuestionKind::kSplitModel},
+    {"unmeasured-gpu", QuestionKind::kUnmeasuredGpu},
+}};
+
+/// The 5th and 95th percentile of measured over predicted time.
+struct SoftwareEnds {
+  QuestionKind kind = QuestionKind::kOneGpu;
+  double low = 1;
+  double high = 1;
+  std::int64_t rows = 0;
+  std::int64_t sources = 0;
+};
+
+struct SoftwareProfile {
+  std::string id;
+  std::int64_t rows = 0;
+  std::int64_t sources = 0;
+  double newest = 2025;   // software from that year on counts as new
+  double mean_error = 0;  // of sources that were left out
+  double median_error = 0;
+  std::vector<SoftwareEffect> effects;
+  std::vector<SoftwareEnds> ends;
+  std::string made_by;
+
+  [[nodiscard]] const SoftwareEnds* ends_of(QuestionKind kind) const {
+    for (const SoftwareEnds& one : ends) {
+      if (one.kind == kind) return &one;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace ddlsim::hardware

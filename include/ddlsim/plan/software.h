@@ -1,0 +1,28 @@
+// A job's software: what its framework takes on top of its kernels (hardware/software.h), as a factor on all GPU time.
+//
+// The factor is 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
+// framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
+//   small-kernels  max(0, min(6, log2(4 GFLOP / FLOPs of a kernel))), of forward and backward together, pass and batch
+//                  as the job has them
+//   shared         log2 of the GPUs per server
+//   years          (newest - software's year) / 3, never below 0; who states no year counts as new
+// Worked example: effects always 0.10 and half 0.05, ResNet-50 in fp16 on one GPU: f = exp(0.15) = 1.162.
+#pragma once
+
+#include <array>
+
+#include "ddlsim/hardware/software.h"
+#include "ddlsim/plan/job.h"
+
+namespace ddlsim::plan {
+
+using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  // in the order of kSoftwareFeatures
+
+[[nodiscard]] SoftwareFeatures software_features(const Job& job);
+
+[[nodiscard]] double software_factor(const Job& job);
+
+/// On all GPU time: what somebody stated or fitted, and the software's.
+[[nodiscard]] inline double gpu_time_factor_of(const Job& job) { return job.gpu_time_factor * software_factor(job); }
+
+}  // namespace ddlsim::plan

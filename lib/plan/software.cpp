@@ -1,0 +1,80 @@
+#include "ddlsim/plan/software.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "ddlsim/support/portable_math.h"
+
+namespace ddlsim::plan {
+namespace {
+
+using Feature = hardware::SoftwareFeature;
+using hardware::GpuGeneration;
+
+constexpr double kLargeKernel = 4;  // GFLOP
+constexpr double kMostHalvings = 6;
+constexpr double kLog2OfE = 1.44269504088896340736;
+
+struct Parts {
+  bool attention = false;
+  bool recurrent = false;
+  double kernels = 0;  // of a forward and a backward pass
+};
+
+Parts parts_of(const workload::Model& model) {
+  Parts parts;
+  for (const workload::Layer& layer : model.layers) {
+    parts.kernels += layer.forward_kernels + layer.backward_kernels;
+    if (!layer.op) continue;
+    parts.attention = parts.attention || std::holds_alternative<workload::Attention>(*layer.op) ||
+                      std::holds_alternative<workload::GroupedAttention>(*layer.op);
+    parts.recurrent = parts.recurrent || std::holds_alternative<workload::Lstm>(*layer.op);
+  }
+  return parts;
+}
+
+double halvings(const Job& job, double kernels) {
+  const workload::Totals& totals = job.model->totals;
+  const Work work = (totals.forward_work + totals.backward_work) * static_cast<double>(job.batch);
+  if (kernels <= 0 || work <= Work{}) return 0;
+  const double shards = static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
+  return std::clamp(portable_log2(kLargeKernel * kernels * shards / work.in(gigaflops)), 0.0, kMostHalvings);
+}
+
+}  // namespace
+
+SoftwareFeatures software_features(const Job& job) {
+  SoftwareFeatures values{};
+  const auto set = [&](Feature feature, double value) { values[static_cast<std::size_t>(feature)] = value; };
+  const Parts parts = parts_of(*job.model);
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  const bool half = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
+  const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
+  set(Feature::kAlways, 1);
+  set(Feature::kHalf, half ? 1 : 0);
+  set(Feature::kTf32, job.precision == Precision::kTf32 ? 1 : 0);
+  set(Feature::kAttention, half && parts.attention ? 1 : 0);
+  set(Feature::kRecurrent, parts.recurrent ? 1 : 0);
+  set(Feature::kSmallKernels, halvings(job, parts.kernels));
+  set(Feature::kOlder, generation == GpuGeneration::kPascal ? 1 : 0);
+  set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
+  set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
+  set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
+  set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));
+  set(Feature::kSplit, splits_model(job.parallel) ? 1 : 0);
+  const auto& year = job.software_year.get();
+  if (job.software && year) set(Feature::kYears, std::max(job.software->newest - *year, 0.0) / 3);
+  return values;
+}
+
+double software_factor(const Job& job) {
+  if (job.software == nullptr || !job.model->has_layers() || job.model->measured) return 1;
+  const SoftwareFeatures values = software_features(job);
+  double sum = 0;
+  for (const hardware::SoftwareEffect& one : job.software->effects) {
+    sum += one.effect * values[static_cast<std::size_t>(one.feature)];
+  }
+  return portable_exp2(sum * kLog2OfE);
+}
+
+}  // namespace ddlsim::plan

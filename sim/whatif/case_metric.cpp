@@ -1,0 +1,76 @@
+#include "case_metric.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "ddlsim/support/choices.h"
+#include "language_case.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+/// The milliseconds of some parts of a step.
+double part_of(const answer::Prediction& prediction, std::initializer_list<std::string_view> names) {
+  Time sum;
+  for (const answer::Segment& segment : prediction.critical_path) {
+    if (std::find(names.begin(), names.end(), segment.name) != names.end()) sum += segment.time;
+  }
+  return sum.in(milliseconds);
+}
+
+/// Tokens in one sample of a language model; of a translator both languages count.
+std::int64_t tokens_per_sample(const workload::Model& model) {
+  for (const std::string_view wanted : {"tokens", "sequence"}) {
+    for (const auto& [name, size] : model.dimensions) {
+      if (name == wanted) return size;
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+bool is_rate(io::CaseMetric metric) {
+  switch (metric) {
+    case io::CaseMetric::kImagesPerSecond:
+    case io::CaseMetric::kSamplesPerSecond:
+    case io::CaseMetric::kTokensPerSecond:
+    case io::CaseMetric::kTflopsPerGpu:
+    case io::CaseMetric::kBusBandwidth: return true;
+    case io::CaseMetric::kStepMilliseconds:
+    case io::CaseMetric::kForwardMilliseconds:
+    case io::CaseMetric::kGradientMilliseconds:
+    case io::CaseMetric::kLatencyMicroseconds: return false;
+  }
+  return false;
+}
+
+Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const answer::Prediction& prediction,
+                           Time step) {
+  const double faster = prediction.step_time / step;
+  const double samples = prediction.throughput_samples_per_second * faster;
+  switch (one.metric) {
+    case io::CaseMetric::kImagesPerSecond:
+    case io::CaseMetric::kSamplesPerSecond: return samples;
+    case io::CaseMetric::kTokensPerSecond: return samples * static_cast<double>(tokens_per_sample(*scenario.model));
+    case io::CaseMetric::kStepMilliseconds: return step.in(milliseconds);
+    case io::CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
+    case io::CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;
+    case io::CaseMetric::kTflopsPerGpu:
+      if (gives_sizes(one)) {
+        const auto flops = published_flops(one);
+        if (!flops) return tl::unexpected<Error>(flops.error());
+        return flops->in(teraflops) / step.in(seconds) / static_cast<double>(scenario.cluster.gpus());
+      }
+      return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
+             static_cast<double>(scenario.cluster.gpus() * scenario.batch);
+    case io::CaseMetric::kBusBandwidth:
+    case io::CaseMetric::kLatencyMicroseconds: break;
+  }
+  return fail(ErrorCode::kUnsupported, fmt::format("a training step has no {}", name_of(io::kCaseMetrics, one.metric)));
+}
+
+}  // namespace ddlsim::whatif

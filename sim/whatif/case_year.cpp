@@ -1,0 +1,137 @@
+#include "case_year.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ddlsim::whatif {
+namespace {
+
+std::string in_lower_case(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+bool digit(char c) { return c >= '0' && c <= '9'; }
+bool letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+/// The number of `count` digits at a place, if it stands alone there; -1 else.
+int digits_at(std::string_view text, std::size_t at, std::size_t count) {
+  if (at + count > text.size() || (at > 0 && (digit(text[at - 1]) || text[at - 1] == '.'))) return -1;
+  int value = 0;
+  for (std::size_t i = at; i < at + count; ++i) {
+    if (!digit(text[i])) return -1;
+    value = 10 * value + (text[i] - '0');
+  }
+  const bool ends = at + count == text.size() || !digit(text[at + count]);
+  return ends ? value : -1;
+}
+
+/// "22.10": NVIDIA's containers are named after year and month.
+std::optional<double> container_in(std::string_view text) {
+  for (std::size_t i = 0; i + 5 <= text.size(); ++i) {
+    const int year = digits_at(text, i, 2);
+    if (year < 17 || year > 35 || text[i + 2] != '.' || !digit(text[i + 3]) || !digit(text[i + 4])) continue;
+    const int month = 10 * (text[i + 3] - '0') + (text[i + 4] - '0');
+    const bool alone = i + 5 == text.size() || !digit(text[i + 5]);
+    if (month >= 1 && month <= 12 && alone) return 2000 + year + (month - 1) / 12.0;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> year_in(std::string_view text) {
+  for (std::size_t i = 0; i + 4 <= text.size(); ++i) {
+    const int year = digits_at(text, i, 4);
+    const bool alone =
+        (i == 0 || !letter_or_digit(text[i - 1])) && (i + 4 == text.size() || !letter_or_digit(text[i + 4]));
+    if (alone && year >= 2012 && year <= 2035) return year;
+  }
+  return std::nullopt;
+}
+
+/// Release dates of what is published at github.com/tensorflow, pytorch, apache/mxnet, PaddlePaddle, Oneflow-Inc; of
+/// MLPerf Training's rounds, mlcommons.org.
+constexpr auto kReleases = std::to_array<std::pair<std::string_view, double>>({
+    {"tensorflow 1.1.", 2017.3},
+    {"tensorflow 1.7", 2018.2},
+    {"tensorflow 1.8", 2018.3},
+    {"tensorflow 1.12", 2018.8},
+    {"tensorflow 1.13", 2019.2},
+    {"tensorflow 1.15", 2019.8},
+    {"tensorflow 1.x", 2017.4},
+    {"tensorflow 1.4", 2017.8},
+    {"tensorflow 1.10", 2018.6},
+    {"tensorflow 2.0", 2019.75},
+    {"tensorflow 2.1", 2020.0},
+    {"tensorflow 2.2", 2020.3},
+    {"tensorflow 2.3", 2020.6},
+    {"tensorflow 2.4", 2021.0},
+    {"tensorflow 2.8", 2022.1},
+    {"pytorch 0.4", 2018.3},
+    {"pytorch 1.0", 2018.9},
+    {"pytorch 1.10", 2021.8},
+    {"pytorch 1.11", 2022.2},
+    {"pytorch 1.12", 2022.5},
+    {"pytorch 1.13", 2022.8},
+    {"pytorch 1.1", 2019.3},
+    {"pytorch 1.2", 2019.6},
+    {"pytorch 1.3", 2019.8},
+    {"pytorch 1.4", 2020.0},
+    {"pytorch 1.5", 2020.3},
+    {"pytorch 1.6", 2020.6},
+    {"pytorch 1.7", 2020.8},
+    {"pytorch 1.8", 2021.2},
+    {"pytorch 1.9", 2021.5},
+    {"pytorch 2.0", 2023.2},
+    {"pytorch 2.1", 2023.75},
+    {"pytorch 2.2", 2024.1},
+    {"pytorch 2.3", 2024.3},
+    {"pytorch 2.4", 2024.6},
+    {"pytorch 2.5", 2024.8},
+    {"mxnet 1.6", 2020.1},
+    {"mxnet 1.8", 2021.2},
+    {"paddlepaddle 1.8", 2020.4},
+    {"oneflow", 2020.6},
+    {"megatron-core 0.8", 2024.5},
+    {"megatron-lm v0.12", 2025.2},
+    {"training_results_v0.6", 2019.5},
+    {"training_results_v0.7", 2020.6},
+    {"training_results_v1.0", 2021.5},
+    {"training_results_v1.1", 2021.9},
+    {"training_results_v2.0", 2022.5},
+    {"training_results_v2.1", 2022.9},
+    {"training_results_v3.0", 2023.5},
+    {"training_results_v3.1", 2023.9},
+    {"training_results_v4.0", 2024.4},
+    {"training_results_v4.1", 2024.9},
+    {"training_results_v5.0", 2025.4},
+    {"training_results_v5.1", 2025.9},
+});
+
+std::optional<double> release_in(std::string_view text) {
+  for (const auto& [name, year] : kReleases) {
+    if (text.find(name) != std::string_view::npos) return year;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> software_year_of(const io::Case& one) {
+  const std::string framework = in_lower_case(one.framework);
+  if (const auto year = container_in(one.said("container").value_or(""))) return year;
+  if (const auto year = year_in(one.said("date").value_or(""))) return year;
+  if (const auto year = container_in(framework)) return year;
+  if (const auto year = release_in(framework)) return year;
+  if (const auto year = year_in(framework)) return year;
+  const std::string source = in_lower_case(one.source);
+  if (const auto year = release_in(source)) return year;
+  return year_in(source);
+}
+
+}  // namespace ddlsim::whatif

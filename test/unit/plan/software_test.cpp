@@ -1,0 +1,98 @@
+// The factor that a framework takes on top of kernels, worked by hand; and which jobs have none.
+#include "ddlsim/plan/software.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <memory>
+
+using namespace ddlsim;
+using namespace ddlsim::plan;
+using hardware::SoftwareFeature;
+
+namespace {
+
+std::shared_ptr<workload::Model> one_linear(std::int64_t width) {
+  auto model = std::make_shared<workload::Model>();
+  auto layer = workload::layer_of(workload::Linear{.out = width, .bias = false}, {width}, "fc").value().layer;
+  layer.forward_kernels = 1;
+  layer.backward_kernels = 1;
+  model->layers.push_back(layer);
+  model->totals = workload::total(model->layers).value();
+  return model;
+}
+
+Job job_of(std::int64_t width) {
+  Job job;
+  job.model = one_linear(width);
+  job.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kVolta;
+  return job;
+}
+
+double feature(const Job& job, SoftwareFeature which) {
+  return software_features(job)[static_cast<std::size_t>(which)];
+}
+
+std::shared_ptr<const hardware::SoftwareProfile> learnt(std::vector<hardware::SoftwareEffect> effects) {
+  auto profile = std::make_shared<hardware::SoftwareProfile>();
+  profile->newest = 2026;
+  profile->effects = std::move(effects);
+  return profile;
+}
+
+}  // namespace
+
+TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan]") {
+  Job job = job_of(1024);
+  CHECK(software_factor(job) == 1);
+  job.software = learnt(
+      {{.feature = SoftwareFeature::kAlways, .effect = 0.10}, {.feature = SoftwareFeature::kHalf, .effect = 0.05}});
+  CHECK(software_factor(job) == Approx(std::exp(0.10)));
+  job.precision = Precision::kFp16;
+  CHECK(software_factor(job) == Approx(std::exp(0.15)));
+  job.gpu_time_factor = 2.0;
+  CHECK(gpu_time_factor_of(job) == Approx(2 * std::exp(0.15)));
+}
+
+TEST_CASE("software: what a job's features are", "[unit][plan]") {
+  Job job = job_of(1024);
+  CHECK(feature(job, SoftwareFeature::kAlways) == 1);
+  CHECK(feature(job, SoftwareFeature::kVolta) == 1);
+  CHECK(feature(job, SoftwareFeature::kHopper) == 0);
+  CHECK(feature(job, SoftwareFeature::kHalf) == 0);
+  CHECK(feature(job, SoftwareFeature::kAttention) == 0);
+  CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
+  job.cluster.gpus_per_node = 8;
+  CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
+  // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each, over six halvings of 4 GFLOP.
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(6));
+  // 512 samples: 1.61 GFLOP a kernel.
+  job.batch = 512;
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(4e9 / (3.0 * 1024 * 1024 * 512))));
+  job.batch = 1 << 20;
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == 0);
+}
+
+TEST_CASE("software: years count from the newest that was learnt from, and never backwards", "[unit][plan]") {
+  Job job = job_of(1024);
+  job.software = learnt({{.feature = SoftwareFeature::kYears, .effect = 0.1}});
+  CHECK(software_factor(job) == 1);
+  job.software_year = std::optional<double>(2020);
+  CHECK(feature(job, SoftwareFeature::kYears) == Approx(2));
+  CHECK(software_factor(job) == Approx(std::exp(0.2)));
+  job.software_year = std::optional<double>(2030);
+  CHECK(software_factor(job) == 1);
+}
+
+TEST_CASE("software: steps that were measured whole, and features without layers, have none", "[unit][plan]") {
+  Job job = job_of(1024);
+  job.software = learnt({{.feature = SoftwareFeature::kAlways, .effect = 0.5}});
+  auto measured = std::make_shared<workload::Model>(*job.model);
+  measured->measured = workload::MeasuredOn{};
+  job.model = measured;
+  CHECK(software_factor(job) == 1);
+  auto features = std::make_shared<workload::Model>(*job.model);
+  features->measured.reset();
+  features->layers.clear();
+  job.model = features;
+  CHECK(software_factor(job) == 1);
+}

@@ -1,0 +1,67 @@
+// What frameworks take on top of kernels, as a question sees it.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/plan/software.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+
+namespace {
+
+std::vector<Override> resnet(std::vector<Override> more = {}) {
+  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", "1", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+Scenario resolved(const std::vector<Override>& settings) { return resolve(test::learnt_catalog(), settings).value(); }
+
+bool notes_have(const answer::Prediction& p, std::string_view part) {
+  return std::any_of(p.notes.begin(), p.notes.end(),
+                     [&](const std::string& note) { return note.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("software: GPU time is kernels' times the factor, and a note names it", "[unit][whatif]") {
+  const Scenario learnt = resolved(resnet());
+  const Scenario alone = resolved(resnet({{"software", "none", {}}}));
+  REQUIRE(alone.software == nullptr);
+  const auto with = predict(learnt).value();
+  const auto kernels = predict(alone).value();
+  const double factor = plan::software_factor(learnt);
+  CHECK(with.step_time / kernels.step_time == Approx(factor).epsilon(1e-9));
+  CHECK(notes_have(with, "--set software=none"));
+  CHECK_FALSE(notes_have(kernels, "--set software=none"));
+}
+
+TEST_CASE("software: an older release is no faster than what its year says", "[unit][whatif]") {
+  const Scenario newest = resolved(resnet());
+  const Scenario older = resolved(resnet({{"software.year", "2019", {}}}));
+  const double years = plan::software_factor(older) / plan::software_factor(newest);
+  CHECK(predict(older).value().step_time / predict(newest).value().step_time == Approx(years).epsilon(1e-9));
+}
+
+TEST_CASE("software: the interval is the learnt ends of the kind of question", "[unit][whatif]") {
+  const Scenario scenario = resolved(resnet());
+  const auto* ends = scenario.software->ends_of(hardware::QuestionKind::kOneGpu);
+  REQUIRE(ends != nullptr);
+  const auto p = predict(scenario).value();
+  CHECK(p.interval_90.first / p.step_time == Approx(ends->low));
+  CHECK(p.interval_90.second / p.step_time == Approx(ends->high));
+}
+
+TEST_CASE("software: what it cannot be is refused", "[unit][whatif]") {
+  const auto refused = [](const char* path, const char* value, const char* part) {
+    const auto scenario = resolve(test::learnt_catalog(), resnet({{path, value, {}}}));
+    REQUIRE_FALSE(scenario);
+    CHECK(to_string(scenario.error()).find(part) != std::string::npos);
+  };
+  refused("software", "some", "valid: learnt, none");
+  refused("software.year", "1999", "2010 to 2100");
+  refused("software.year", "new", "new");
+}
