@@ -27,7 +27,11 @@ std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
 
 }  // namespace
 
-std::optional<std::int64_t> samples_of_epoch(const Scenario& scenario) { return scenario.training.samples; }
+std::optional<std::int64_t> samples_of_epoch(const Scenario& scenario) {
+  const TrainingRun& run = scenario.training;
+  if (run.samples || run.tokens || !run.epochs || !scenario.input.dataset) return run.samples;
+  return scenario.input.dataset->samples;
+}
 
 bool asks_for_training(const Scenario& scenario) {
   return scenario.training.steps || scenario.training.tokens || samples_of_epoch(scenario);
