@@ -273,7 +273,10 @@ const Node* CaseReader::best_server(const hardware::Gpu& gpu, const std::string&
   int most = -1;
   for (const Node& node : servers_) {
     const int score = fitness(node, gpu, text, gpus);
-    if (score <= most) continue;
+    // Of rented servers that fit alike: nobody means the one with the slowest network and does not say so.
+    const bool rented = !node.tariff.provider.empty();
+    const bool faster = best != nullptr && rented && node.network_bandwidth() > best->network_bandwidth();
+    if (score < most || (score == most && !faster)) continue;
     most = score;
     best = &node;
   }
