@@ -73,8 +73,10 @@ std::pair<double, double> predicted(const Row& row, double factor) {
 
 using Effects = Eigen::Matrix<double, kFeatures, 1>;
 
-/// Nothing is learnt of these: with them sources that are left out are predicted no better.
-constexpr std::array kNotLearnt{hardware::SoftwareFeature::kHalf, hardware::SoftwareFeature::kOlder};
+/// Nothing is learnt of these. With the first two, sources that are left out are predicted no better. Who splits a
+/// model also optimises its code, which is no cause: plans of one job, split and whole, are to be compared alike.
+constexpr std::array kNotLearnt{hardware::SoftwareFeature::kHalf, hardware::SoftwareFeature::kOlder,
+                                hardware::SoftwareFeature::kSplit};
 
 /// Keeps effects where they are: those that are not learnt at 0, that of sharing a server where series have it.
 void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, double shared) {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "case_year.h"
+#include "ddlsim/cost/collective.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "language_case.h"
@@ -40,6 +41,8 @@ std::string precision_of(std::string_view published) {
   std::string word = lower(published.substr(0, published.find_first_of(" /(,;")));
   if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
   if (word == "mixed" || word == "half" || word == "float16") return "fp16";
+  // No file has rates of 4 bits: products as of 8, too slow at most.
+  if (word == "fp4" || word == "nvfp4" || word == "mxfp4") return "fp8";
   // Recipes of 8 bits differ in how blocks of numbers are scaled; products run at the same rate.
   if (word == "mxfp8" || word.starts_with("fp8-")) return "fp8";
   return word;
@@ -49,6 +52,7 @@ std::string precision_of(std::string_view published) {
 struct Ports {
   std::int64_t count = 1;
   double gigabits = 0;
+  bool counted = false;  // the text says how many
 };
 
 /// The number that ends at `end`, spaces aside; nothing where there is none.
@@ -85,9 +89,22 @@ Ports ports_in(std::string_view text) {
     const auto count = text[i] == 'x' ? number_before(text, i) : std::nullopt;
     if (!count || *count != std::floor(*count) || *count > 1000) continue;
     ports.count = static_cast<std::int64_t>(*count);
+    ports.counted = true;
     break;
   }
   return ports;
+}
+
+/// What PCIe carries inside a server is no network.
+std::string without_pcie(const std::string& text) {
+  std::string kept;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    if (!has(part, "pcie")) kept += part + ";";
+    begin = end + 1;
+  }
+  return kept;
 }
 
 /// The ports that carry gradients: what is called "compute", else the fastest that are listed.
@@ -96,8 +113,7 @@ std::pair<Ports, std::string> compute_ports(const std::string& text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
     const std::string part = text.substr(begin, end - begin);
-    // What PCIe carries inside the server is no port.
-    const Ports ports = has(part, "pcie") ? Ports{} : ports_in(part);
+    const Ports ports = ports_in(part);
     const bool better =
         static_cast<double>(ports.count) * ports.gigabits > static_cast<double>(best.first.count) * best.first.gigabits;
     if (ports.gigabits > 0 && (has(part, "compute") || (better && !has(best.second, "compute")))) best = {ports, part};
@@ -311,9 +327,9 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
     settings.push_back({"gpu_interconnect", "nvlink", one.where});
   }
   if (one.nodes == 1) return {};
-  const std::string network = network_of(one);
+  const std::string network = network_of(one, *best);
   if (!network.empty()) settings.push_back({"network", network, one.where});
-  if (network.empty() && has_any(lower(one.inter_network), {"gb/s", "gbe", "gbps", "tb/s"})) {
+  if (network.empty() && has_any(without_pcie(lower(one.inter_network)), {"gb/s", "gbe", "gbps", "tb/s"})) {
     return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
   }
   if (const auto delay = stated_delay(lower(one.inter_network))) {
@@ -344,7 +360,7 @@ Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& g
   return {};
 }
 
-std::string CaseReader::network_of(const io::Case& one) const {
+std::string CaseReader::network_of(const io::Case& one, const Node& server) const {
   std::string said = one.inter_network;
   // Where bits are stated, a rate in bytes is something else, a measured one say; where they are not, GB is a slip for
   // Gb.
@@ -353,8 +369,12 @@ std::string CaseReader::network_of(const io::Case& one) const {
   }
   const std::string text = lower(said);
   if (has(text, "aries")) return "cray-aries";
-  const Ports ports = compute_ports(text).first;
+  Ports ports = compute_ports(without_pcie(text)).first;
   if (ports.gigabits == 0) return {};
+  // Servers of modules from Hopper on have a card for every GPU: a rate without a count is that of one of them.
+  if (!ports.counted && cost::assumed_transport(server) != cost::NetworkTransport::kTcp) {
+    ports.count = server.network_ports;
+  }
   std::string link = fmt::format("{}-{}g", link_family(text), ports.gigabits);
   if (!catalog_.knows(io::Kind::kLinks, link)) link = fmt::format("{} Gb/s", ports.gigabits);
   return ports.count == 1 ? link : fmt::format("{} x {}", ports.count, link);

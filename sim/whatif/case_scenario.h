@@ -50,7 +50,7 @@ class CaseReader {
   [[nodiscard]] Expected<void> add_racks(const io::Case& one, const hardware::Gpu& gpu,
                                          std::vector<Override>& settings) const;
   [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;
-  [[nodiscard]] std::string network_of(const io::Case& one) const;
+  [[nodiscard]] std::string network_of(const io::Case& one, const hardware::Node& server) const;
 
   const io::Catalog& catalog_;
   std::vector<hardware::Node> servers_;

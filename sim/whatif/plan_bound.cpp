@@ -198,6 +198,9 @@ PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
 
 Scenario PlanBounds::short_job(const ShapeKey& key) const {
   Scenario job = space_.with(key);
+  // The software's factor is that of the whole model.
+  job.gpu_time_factor.set(plan::gpu_time_factor_of(job));
+  job.software = nullptr;
   if (short_ && key.stages == 1) job.model = short_->model;
   return job;
 }
