@@ -31,7 +31,7 @@ BENCHMARK_CAPTURE(searched, gpt3, "gpt3_175b", "dgx-a100-80gb", "128", "1536")
     ->Name("plans searched, GPT-3 175B on 1,024 GPUs")
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(searched, llama, "llama_3_1_70b", "dgx-h100", "8", "1024")
-    ->Name("plans searched, Llama 3.1 70B on 64 GPUs")
+    ->Name("plans searched, Llama 3.1 70B on 64 GPUs, the whole space")
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

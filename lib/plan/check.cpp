@@ -103,10 +103,13 @@ const workload::Layer* first_of(const workload::Model& model) {
 Expected<void> check_model(const Job& job) {
   const Parallel& parallel = job.parallel;
   const workload::Model& model = *job.model;
-  const bool attention = std::any_of(model.layers.begin(), model.layers.end(), workload::is_attention);
-  const workload::Layer* uncut = first_of<workload::Convolution>(model);
-  if (uncut == nullptr) uncut = first_of<workload::Lstm>(model);
-  if (parallel.tensor > 1 && !attention && uncut != nullptr) {
+  const auto attends = [&] { return std::any_of(model.layers.begin(), model.layers.end(), workload::is_attention); };
+  const workload::Layer* uncut = nullptr;
+  if (parallel.tensor > 1 && !attends()) {
+    uncut = first_of<workload::Convolution>(model);
+    if (uncut == nullptr) uncut = first_of<workload::Lstm>(model);
+  }
+  if (uncut != nullptr) {
     return contradicts("layer '" + uncut->name + "' of " + model.id +
                            " cannot be cut over a tensor group: only products of transformers and MLPs are",
                        "split it by parallel.pipeline, or share states by parallel.zero");

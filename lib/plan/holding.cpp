@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "ddlsim/plan/lowerer.h"
 #include "memo.h"
 #include "splits.h"
 
@@ -11,16 +12,15 @@ namespace {
 /// Layers of the model that follow each other on a rank, with their micro-batches in flight.
 struct HeldPart {
   std::size_t model_layer = 0;  // of the model
-  std::size_t own_layer = 0;    // of the class's list
   std::size_t count = 0;
   double in_flight = 1;
 };
 
 std::vector<HeldPart> held_parts(const RankClass& one) {
-  if (one.parts.empty()) return {{one.chunk.first, one.chunk.first, one.chunk.count, 1}};
+  if (one.parts.empty()) return {{one.chunk.first, one.chunk.count, 1}};
   std::vector<HeldPart> held;
   for (const Part& part : one.parts) {
-    held.push_back({part.layer, one.chunk.first + part.first, part.count, static_cast<double>(part.in_flight)});
+    held.push_back({part.layer, part.count, static_cast<double>(part.in_flight)});
   }
   return held;
 }
@@ -28,13 +28,6 @@ std::vector<HeldPart> held_parts(const RankClass& one) {
 bool is_expert(const workload::Layer& layer) {
   return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
 }
-
-/// Parameters of a layer on one rank, those that are trained, and its largest tensor.
-struct Owned {
-  double all = 0;
-  double trained = 0;
-  double largest = 0;
-};
 
 Owned owned_by(const Job& job, const workload::Layer& layer) {
   Owned owned;
@@ -57,6 +50,18 @@ Owned owned_by(const Job& job, const workload::Layer& layer) {
   return owned;
 }
 
+const std::vector<Owned>& owned_in(const Job& job, const SplitModel& split, Memo& memo) {
+  const auto [found, added] = memo.owned.try_emplace({split.layers.get(), job.parallel.lora_rank > 0});
+  if (!added) return found->second;
+  for (const workload::Layer& layer : *split.layers) {
+    Owned owned = owned_by(job, layer);
+    owned.experts = is_expert(layer);
+    owned.measured = layer.measured.has_value();
+    found->second.push_back(owned);
+  }
+  return found->second;
+}
+
 /// Sums over a class's states. Experts' states are shared by the ranks that have the same ones.
 class StateSums {
  public:
@@ -71,10 +76,9 @@ class StateSums {
     if (job.parallel.shard_ranks > 0) share_ = expert_share_ = 1.0 / static_cast<double>(job.parallel.shard_ranks);
   }
 
-  void add(const workload::Layer& layer, MemoryFootprint& memory) {
-    const Owned owned = owned_by(job_, layer);
+  void add(const Owned& owned, MemoryFootprint& memory) {
     const int zero = job_.parallel.zero;
-    const double share = is_expert(layer) && job_.parallel.expert > 1 ? expert_share_ : share_;
+    const double share = owned.experts && job_.parallel.expert > 1 ? expert_share_ : share_;
     memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
     memory.gradients += sizes_.gradient * (owned.trained * (zero >= 2 ? share : 1.0));
     if (job_.parallel.offload_optimizer) return;
@@ -86,11 +90,11 @@ class StateSums {
   }
 
   /// Of one weight.
-  [[nodiscard]] DataSize gradient(const workload::Layer& layer) const {
-    return std::min(sizes_.weight, activation_size(job_.precision)) * owned_by(job_, layer).largest;
+  [[nodiscard]] DataSize gradient(const Owned& owned) const {
+    return std::min(sizes_.weight, activation_size(job_.precision)) * owned.largest;
   }
-  [[nodiscard]] DataSize weights_of(const workload::Layer& layer) const {
-    return std::min(sizes_.weight, bytes(2) * 2.0) * owned_by(job_, layer).all;
+  [[nodiscard]] DataSize weights_of(const Owned& owned) const {
+    return std::min(sizes_.weight, bytes(2) * 2.0) * owned.all;
   }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
 
@@ -203,7 +207,8 @@ void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
 
 /// Of a class that the job's splits have cut.
 MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one,
-                                const std::vector<bool>& starts, const Plainly& plain) {
+                                const std::vector<Owned>& owned, const std::vector<bool>& starts,
+                                const Plainly& plain) {
   MemoryFootprint memory;
   StateSums states(job, plan);
   DataSize unit;     // weights of the block that is being summed
@@ -212,7 +217,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   for (const HeldPart& part : held_parts(one)) {
     std::vector<DataSize> weight_gradients;
     for (std::size_t i = 0; i < part.count; ++i) {
-      const workload::Layer& layer = (*one.chunk.layers)[part.own_layer + i];
+      const Owned& layer = owned[part.model_layer + i];
       states.add(layer, memory);
       weight_gradients.push_back(states.gradient(layer));
       if (i == 0 || starts[part.model_layer + i]) unit = DataSize::zero();
@@ -251,6 +256,13 @@ void add_boundaries(const Job& job, StepPlan& plan) {
   }
 }
 
+bool has_attention(const workload::Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const auto& layer) {
+    return layer.op && (std::holds_alternative<workload::Attention>(*layer.op) ||
+                        std::holds_alternative<workload::GroupedAttention>(*layer.op));
+  });
+}
+
 /// Copies of gradients, where they are sent in pieces.
 DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
   if (job.cluster.gpus() == 1 || job.strategy.kind != StrategyKind::kAllReduce) return {};
@@ -266,27 +278,54 @@ DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
 
 }  // namespace
 
-void add_memory(const Job& job, StepPlan& plan, Memo& memo) {
-  const bool split = splits_model(job.parallel);
-  const bool attends = std::any_of(plan.model->layers.begin(), plan.model->layers.end(), [](const auto& layer) {
-    return layer.op && (std::holds_alternative<workload::Attention>(*layer.op) ||
-                        std::holds_alternative<workload::GroupedAttention>(*layer.op));
-  });
-  const bool walked = split || attends;
+HeldSums held_sums(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo) {
+  const std::vector<Owned>& owned = owned_in(job, split, memo);
+  const Plainly& plain = kept_by(job, plan, memo);
+  const bool attends = has_attention(*plan.model);
+  HeldSums sums;
+  MemoryFootprint held;
+  DataSize kept;
+  const auto add = [&] {
+    sums.weights.push_back(held.weights);
+    sums.gradients.push_back(held.gradients);
+    sums.states.push_back(held.master + held.optimizer_state);
+    sums.kept.push_back(kept);
+  };
+  StateSums layers(job, plan);
+  add();
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    const DataSize gradients = held.gradients;
+    layers.add(owned[i], held);
+    // Whole models without attention hold less for what is known of them (memory_footprint).
+    const workload::Layer& layer = plan.model->layers[i];
+    if (layer.sparse_gradient) held.gradients = gradients;
+    const DataSize saved =
+        activation_size(job.precision) * (static_cast<double>(layer.saved_elements) * static_cast<double>(job.batch));
+    if (!job.parallel.offload_activations) kept += attends ? plain.kept[i] : min(plain.kept[i], saved);
+    sums.working = max(sums.working, plain.again[i] + plain.gradients[i] + layers.gradient(owned[i]));
+    add();
+  }
+  return sums;
+}
+
+void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {
+  const bool splits = splits_model(job.parallel);
+  const bool attends = has_attention(*plan.model);
+  const bool walked = splits || attends;
   static const std::vector<bool> no_starts;
   static const Plainly nothing;
   const std::vector<bool>& starts = walked ? blocks_in(plan.model, memo).starts : no_starts;
   const Plainly& plain = walked ? kept_by(job, plan, memo) : nothing;
   for (RankClass& one : plan.classes) {
-    if (split) {
-      one.memory = memory_of_class(job, plan, one, starts, plain);
+    if (splits) {
+      one.memory = memory_of_class(job, plan, one, owned_in(job, split, memo), starts, plain);
       continue;
     }
     one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
     one.memory.buffers = buckets_of(job, one.memory);
     if (!attends) continue;
     one.memory.activations = {};
-    add_activations(job, {0, 0, plan.model->layers.size(), 1}, plain, std::vector<DataSize>(plan.model->layers.size()),
+    add_activations(job, {0, plan.model->layers.size(), 1}, plain, std::vector<DataSize>(plan.model->layers.size()),
                     one.memory);
   }
   add_boundaries(job, plan);

@@ -14,8 +14,8 @@ namespace {
 
 /// A stage of layers each, or kinds of GPUs with all of them.
 Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vector<workload::Layer>>& layers,
-                           StepPlan& plan, Memo& memo) {
-  if (job.parallel.pipeline > 1) return add_stages(job, layers, plan, memo);
+                           bool joined, StepPlan& plan, Memo& memo) {
+  if (job.parallel.pipeline > 1) return add_stages(job, layers, joined, plan, memo);
   const std::int64_t gpus = job.cluster.gpus();
   const std::size_t count = layers->size();
   const std::int64_t slow = job.straggler > 1 ? std::min(job.stragglers.get(), gpus) : 0;
@@ -169,14 +169,14 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, bool rows) {
   if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
   auto split = split_model(job, plan, memo);
   if (!split) return tl::unexpected<Error>(split.error());
-  if (auto classed = add_classes(job, split->layers, plan, memo); !classed) {
+  if (auto classed = add_classes(job, split->layers, rows, plan, memo); !classed) {
     return tl::unexpected<Error>(classed.error());
   }
   if (rows) {
     split->rows = rows_sent(job, plan, *split);
     add_rows(job, *split, plan);
   }
-  add_memory(job, plan, memo);
+  add_memory(job, *split, plan, memo);
   return plan;
 }
 
@@ -206,6 +206,14 @@ Lowerer::Lowerer(Lowerer&&) noexcept = default;
 Lowerer& Lowerer::operator=(Lowerer&&) noexcept = default;
 
 Expected<StepPlan> Lowerer::lower(const Job& job) { return lowered(job, *memo_, true); }
+
+Expected<HeldSums> Lowerer::held(const Job& job) {
+  const auto plan = lowered(job, *memo_, false);
+  if (!plan) return tl::unexpected<Error>(plan.error());
+  const auto split = split_model(job, *plan, *memo_);
+  if (!split) return tl::unexpected<Error>(split.error());
+  return held_sums(job, *split, *plan, *memo_);
+}
 
 Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, false); }
 

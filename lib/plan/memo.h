@@ -53,6 +53,15 @@ struct Plainly {
   std::vector<DataSize> gradients;  // of its input and output
 };
 
+/// Parameters of a layer on one rank, those that are trained, and its largest tensor.
+struct Owned {
+  double all = 0;
+  double trained = 0;
+  double largest = 0;
+  bool experts = false;
+  bool measured = false;
+};
+
 /// All that decides what layers keep.
 struct KeptKey {
   const workload::Model* model = nullptr;
@@ -77,6 +86,7 @@ struct Memo {
   std::map<CutKey, Expected<SplitModel>> cuts;
   std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, std::vector<std::size_t>> starts;     // parts, batch
   std::map<std::pair<const Layers*, std::vector<std::size_t>>, std::shared_ptr<const Layers>> joined;  // by its parts
+  std::map<std::pair<const Layers*, bool>, std::vector<Owned>> owned;                                  // by adapters
   std::map<const workload::Model*, BlockStarts> blocks;
   std::map<KeptKey, Plainly> kept;
 };

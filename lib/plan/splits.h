@@ -29,6 +29,7 @@ namespace ddlsim::plan {
 [[nodiscard]] std::int64_t sharing_ranks(const StepPlan& plan, bool experts);
 
 struct Memo;
+struct HeldSums;
 
 /// What ranks send around a layer, of any batch.
 struct SentRow {
@@ -113,15 +114,19 @@ struct PartChunk {
 [[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job,
                                                               const std::vector<workload::Layer>& layers);
 
-/// A class for every rank of the pipeline.
+/// A class for every rank of the pipeline. `joined`: where a rank has several parts, its chunk has their layers alone;
+/// else all layers of the model, of which the parts are its.
 [[nodiscard]] Expected<void> add_stages(const Job& job,
-                                        const std::shared_ptr<const std::vector<workload::Layer>>& layers,
+                                        const std::shared_ptr<const std::vector<workload::Layer>>& layers, bool joined,
                                         StepPlan& plan, Memo& memo);
 
 /// What crosses from each part to the next, and back.
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
 
 /// What the ranks of every class hold (plan/memory.h).
-void add_memory(const Job& job, StepPlan& plan, Memo& memo);
+void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo);
+
+/// The same, layer by layer.
+[[nodiscard]] HeldSums held_sums(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo);
 
 }  // namespace ddlsim::plan

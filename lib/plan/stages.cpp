@@ -129,7 +129,7 @@ Starts by_work(const Layers& layers, std::size_t parts, double batch) {
 }
 
 /// The layers of several parts one after the other: themselves where they already follow each other.
-Chunk joined(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts, Memo& memo) {
+Chunk joined_chunk(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts, Memo& memo) {
   Chunk chunk{layers, parts.front().layer, 0};
   bool follow = true;
   for (Part& part : parts) {
@@ -196,7 +196,8 @@ Expected<Starts> stage_starts(const Job& job, const Layers& layers) {
   return starts;
 }
 
-Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, StepPlan& plan, Memo& memo) {
+Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, bool joined, StepPlan& plan,
+                          Memo& memo) {
   const Pipeline pipeline = pipeline_of(job);
   auto starts = memo.starts.find({layers.get(), positions_of(pipeline), job.batch});
   if (starts == memo.starts.end()) {
@@ -216,7 +217,12 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
       const std::size_t end = q + 1 < first.size() ? first[q + 1] : layers->size();
       one.parts.push_back({.count = end - first[q], .position = q, .layer = first[q]});
     }
-    one.chunk = joined(layers, one.parts, memo);
+    if (joined) {
+      one.chunk = joined_chunk(layers, one.parts, memo);
+    } else {
+      one.chunk = {layers, 0, layers->size()};
+      for (Part& part : one.parts) part.first = part.layer;
+    }
     std::vector<double> kept;
     for (const Part& part : one.parts) kept.push_back(kept_of(one.chunk, part));
     const auto most = in_flight(pipeline, s, kept);

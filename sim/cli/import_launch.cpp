@@ -53,6 +53,13 @@ std::string model_file_of(const LaunchFlags& flags) {
   return (out.parent_path() / (out.stem().string() + "_model.yaml")).string();
 }
 
+/// The model's file from where the scenario's is.
+std::string as_named_in(const LaunchFlags& flags, const std::string& model_file) {
+  if (flags.out.empty() || model_file.empty()) return model_file;
+  const std::filesystem::path from = std::filesystem::path(flags.out).parent_path();
+  return std::filesystem::path(model_file).lexically_proximate(from).string();
+}
+
 std::vector<std::pair<std::string, std::string>> pairs_of(std::string_view flag,
                                                           const std::vector<std::string>& texts) {
   std::vector<std::pair<std::string, std::string>> pairs;
@@ -137,8 +144,8 @@ int import_launch(std::string_view name, const std::vector<std::string>& argumen
   } else if (launch->model) {
     launch->settings.push_back({"model", "?", "the arguments describe it: -o or --model-file writes it to a file"});
   }
-  const std::string text =
-      importers::write_scenario(*launch, fmt::format("`ddlsim import {} {}`", name, flags.file), model_file);
+  const std::string text = importers::write_scenario(*launch, fmt::format("`ddlsim import {} {}`", name, flags.file),
+                                                     as_named_in(flags, model_file));
   if (!model_text.empty()) {
     if (auto written = write_file(model_file, model_text); !written) return print(written.error());
   }

@@ -100,12 +100,11 @@ std::vector<Run> runs_of(const std::vector<workload::Layer>& layers) {
 }
 
 std::shared_ptr<const workload::Model> with_blocks(const workload::Model& model, const std::vector<Run>& runs,
-                                                   std::size_t longer, std::vector<std::size_t>* source) {
+                                                   std::vector<std::size_t>& source) {
   auto made = std::make_shared<workload::Model>(model);
   made->layers.clear();
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    const Run& run = runs[r];
-    const std::size_t kept = std::min(run.times, kBlocksKept + (r == longer ? 1 : 0));
+  for (const Run& run : runs) {
+    const std::size_t kept = std::min(run.times, kBlocksKept);
     const std::size_t start = made->layers.size();
     for (std::size_t block = 0; block < run.times; ++block) {
       // Blocks 0, 1, ... and the last one; those between are like the second.
@@ -114,7 +113,7 @@ std::shared_ptr<const workload::Model> with_blocks(const workload::Model& model,
       const bool stands = last || block + 1 < kept;
       for (std::size_t i = 0; i < run.length; ++i) {
         if (stands) made->layers.push_back(model.layers[run.first + block * run.length + i]);
-        if (source != nullptr) source->push_back(start + like * run.length + i);
+        source.push_back(start + like * run.length + i);
       }
     }
   }
@@ -131,14 +130,8 @@ std::optional<ShortModel> short_model_of(const Scenario& base) {
   if (model.measured || base.fusion.pointwise || base.fusion.attention || every_nth) return std::nullopt;
   const std::vector<Run> runs = runs_of(model.layers);
   ShortModel made;
-  made.model = with_blocks(model, runs, runs.size(), &made.source);
+  made.model = with_blocks(model, runs, made.source);
   if (made.model == nullptr || made.model->layers.size() == model.layers.size()) return std::nullopt;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    if (runs[r].times <= kBlocksKept) continue;
-    auto longer = with_blocks(model, runs, r, nullptr);
-    if (longer == nullptr) return std::nullopt;
-    made.longer.emplace_back(std::move(longer), static_cast<double>(runs[r].times - kBlocksKept));
-  }
   return made;
 }
 
@@ -194,7 +187,7 @@ PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
       tools_(tools),
       short_(short_model_of(space.base())),
       shapes_(space.shapes().size()),
-      held_(space.shapes().size()) {}
+      held_of_(space.shapes().size()) {}
 
 Scenario PlanBounds::short_job(const ShapeKey& key) const {
   Scenario job = space_.with(key);
@@ -256,27 +249,15 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
                    .waiting = step->wait_for_slowest};
 }
 
-/// What blocks add to what a rank holds is alike: of the short model, and so many times what one block more adds.
-std::optional<plan::MemoryFootprint> PlanBounds::make_held(const ShapeKey& key) {
-  Scenario job = short_job(key);
-  const auto plan = tools_.lowerer.outline(job);
-  if (!plan) return std::nullopt;
-  const plan::MemoryFootprint base = plan->classes.front().memory;
-  plan::MemoryFootprint held = base;
-  if (!short_ || key.stages != 1) return held;
-  for (const auto& [model, times] : short_->longer) {
-    job.model = model;
-    const auto longer = tools_.lowerer.outline(job);
-    if (!longer) return std::nullopt;
-    const plan::MemoryFootprint& more = longer->classes.front().memory;
-    const double blocks = times;
-    held.weights += (more.weights - base.weights) * blocks;
-    held.gradients += (more.gradients - base.gradients) * blocks;
-    held.master += (more.master - base.master) * blocks;
-    held.optimizer_state += (more.optimizer_state - base.optimizer_state) * blocks;
-    held.activations += (more.activations - base.activations) * blocks;
+const std::optional<plan::HeldSums>& PlanBounds::held(const ShapeKey& shape) {
+  ShapeKey key = shape;
+  key.stages = 1;
+  key.batch = 1;  // all of it grows with the micro-batch
+  const auto [found, added] = held_.try_emplace(key);
+  if (added) {
+    if (auto sums = tools_.lowerer.held(space_.with(key))) found->second = std::move(*sums);
   }
-  return held;
+  return found->second;
 }
 
 /// Where the parts of a pipeline are, as the lowering has them; they follow from the model's layers alone.
@@ -300,26 +281,22 @@ const std::vector<PlanBounds::Place>& PlanBounds::places_of(const Split& split) 
   return places;
 }
 
-double PlanBounds::in_flight(const Split& split) {
-  if (split.recompute != plan::Recompute::kNone || split.pipeline == 1) return 1;
+const std::vector<double>& PlanBounds::in_flight(const Split& split) {
   // Enough for any order to keep as many as it ever does.
   const bool all = split.schedule == PipelineSchedule::kGpipe;
   const std::int64_t passes = all ? split.passes : std::min(split.passes, 4 * split.pipeline);
   auto [found, added] =
-      in_flight_.try_emplace({std::tuple{split.pipeline, split.schedule, split.virtual_stages}, passes}, 1.0);
+      in_flight_.try_emplace({std::tuple{split.pipeline, split.schedule, split.virtual_stages}, passes});
   if (!added) return found->second;
   Split shortened = split;
   shortened.passes = passes;
   const plan::Pipeline pipeline = pipeline_of(shortened);
   const std::vector<double> alike(static_cast<std::size_t>(plan::parts_of(pipeline)), 1.0);
-  double inverse = 0;
   for (std::int64_t s = 0; s < split.pipeline; ++s) {
     const auto kept = plan::in_flight(pipeline, static_cast<std::size_t>(s), alike);
     const std::int64_t least = *std::min_element(kept.begin(), kept.end());
-    inverse += 1.0 / static_cast<double>(std::max<std::int64_t>(least, 1));
+    found->second.push_back(static_cast<double>(std::max<std::int64_t>(least, 1)));
   }
-  // Of stages that hold a and keep n micro-batches the fullest holds at least sum(a) / sum(1 / n).
-  found->second = static_cast<double>(split.pipeline) / inverse;
   return found->second;
 }
 
@@ -459,19 +436,59 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   return laid_out(split, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
 }
 
+namespace {
+
+/// Of what replicas share each holds a part, from a stage of zero on.
+double share_of(const Split& split, int from) {
+  return split.zero >= from ? 1.0 / static_cast<double>(split.data * split.context) : 1.0;
+}
+
+DataSize held_between(const plan::HeldSums& sums, const Split& split, std::size_t first, std::size_t end) {
+  const auto of = [&](const std::vector<DataSize>& all) { return all[end] - all[first]; };
+  return of(sums.weights) * share_of(split, 3) + of(sums.gradients) * share_of(split, 2) +
+         of(sums.states) * share_of(split, 1);
+}
+
+}  // namespace
+
+/// However layers are shared, some rank has its mean share, and one micro-batch of it.
+DataSize PlanBounds::least_memory(const Split& split, std::size_t index, std::int64_t parts) {
+  const auto*& known = held_of_[index];
+  if (known == nullptr) known = &held(space_.shapes()[index]);
+  if (!*known) return DataSize::infinity();
+  const plan::HeldSums& sums = **known;
+  const DataSize kept = sums.kept.back() * static_cast<double>(split.batch);
+  const DataSize all = held_between(sums, split, 0, sums.kept.size() - 1) + kept;
+  // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
+  const DataSize mean =
+      all / static_cast<double>(split.pipeline) - sums.working * static_cast<double>(split.batch * (parts - 1));
+  return max(mean, DataSize::zero()) * kRounding;
+}
+
 DataSize PlanBounds::memory(const Split& split, std::size_t index) {
-  auto& held = held_[index];
-  if (!held) held.emplace(make_held(space_.shapes()[index]));
-  if (!*held) return DataSize::infinity();
-  const auto share = [&](int from) {
-    const auto ranks = static_cast<double>(split.data * split.context);
-    return (split.zero >= from ? 1.0 / ranks : 1.0) / static_cast<double>(split.pipeline);
-  };
-  const plan::MemoryFootprint& whole = **held;
-  const DataSize activations = whole.activations * (in_flight(split) / static_cast<double>(split.pipeline));
-  return (whole.weights * share(3) + whole.gradients * share(2) + (whole.master + whole.optimizer_state) * share(1) +
-          activations) *
-         kRounding;
+  const std::int64_t parts = plan::parts_of(pipeline_of(split));
+  const DataSize least = least_memory(split, index, parts);
+  if (least == DataSize::infinity() || split.pipeline == 1) return least;
+  const plan::HeldSums& sums = **held_of_[index];
+  const auto batch = static_cast<double>(split.batch);
+  const std::vector<double>& flying = in_flight(split);
+  if (parts == 1) {
+    DataSize most = least;
+    const std::vector<Place>& places = places_of(split);
+    for (std::size_t s = 0; s < places.size(); ++s) {
+      const auto [first, end] = places[s];
+      const DataSize kept = (sums.kept[end] - sums.kept[first]) * (batch * flying[s]);
+      most = max(most, (held_between(sums, split, first, end) + kept) * kRounding);
+    }
+    return most;
+  }
+  if (split.recompute != plan::Recompute::kNone) return least;
+  // Of ranks that hold a and keep n micro-batches the fullest holds at least sum(a) / sum(1 / n).
+  double inverse = 0;
+  for (const double one : flying) inverse += 1.0 / one;
+  const DataSize mean = held_between(sums, split, 0, sums.kept.size() - 1) / static_cast<double>(split.pipeline);
+  const DataSize kept = sums.kept.back() * (batch / inverse) - sums.working * (batch * static_cast<double>(parts - 1));
+  return max(least, (mean + max(kept, DataSize::zero())) * kRounding);
 }
 
 }  // namespace ddlsim::whatif

@@ -56,8 +56,6 @@ struct StageExchange {
 struct ShortModel {
   std::shared_ptr<const workload::Model> model;
   std::vector<std::size_t> source;  // of each layer of the whole model: its like here
-  /// One block more of each run of alike blocks, and how many blocks of that run are left out.
-  std::vector<std::pair<std::shared_ptr<const workload::Model>, double>> longer;
 };
 
 class PlanBounds {
@@ -73,6 +71,8 @@ class PlanBounds {
   [[nodiscard]] Time with_exchange(const Split& split, std::size_t index);
   /// Of the fullest GPU's memory. Infinite where the lowering refuses the shape.
   [[nodiscard]] DataSize memory(const Split& split, std::size_t index);
+  /// The same of all plans with that shape, so many stages, and so many parts per rank at most.
+  [[nodiscard]] DataSize least_memory(const Split& split, std::size_t index, std::int64_t parts);
   /// Shapes that were priced.
   [[nodiscard]] std::int64_t priced_shapes() const { return priced_; }
 
@@ -98,13 +98,13 @@ class PlanBounds {
 
   const PlanShape* shape(std::size_t index);
   [[nodiscard]] std::optional<PlanShape> make_shape(const ShapeKey& key);
-  [[nodiscard]] std::optional<plan::MemoryFootprint> make_held(const ShapeKey& key);
   [[nodiscard]] Exchange make_exchange(const Split& split);
   /// The job of a shape, of the short model where it stands for the whole.
   [[nodiscard]] Scenario short_job(const ShapeKey& key) const;
   const std::vector<Place>& places_of(const Split& split);
-  /// Micro-batches that the fullest rank keeps of each of its parts, as a share of what all ranks hold on average.
-  double in_flight(const Split& split);
+  const std::optional<plan::HeldSums>& held(const ShapeKey& shape);
+  /// Micro-batches that the ranks keep of each of their parts, at least.
+  const std::vector<double>& in_flight(const Split& split);
   /// What a stage does between the first micro-batch's arrival and the last one's departure, and around that.
   Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange);
 
@@ -112,10 +112,10 @@ class PlanBounds {
   PlanTools& tools_;
   std::optional<ShortModel> short_;
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
-  /// With all states, one micro-batch in flight; nothing: refused.
-  std::vector<std::optional<std::optional<plan::MemoryFootprint>>> held_;
+  std::map<ShapeKey, std::optional<plan::HeldSums>> held_;       // nothing: refused
+  std::vector<const std::optional<plan::HeldSums>*> held_of_;    // by shape; null: not asked for yet
   std::map<StagesKey, std::vector<Place>> places_;
-  std::map<std::pair<StagesKey, std::int64_t>, double> in_flight_;  // by passes
+  std::map<std::pair<StagesKey, std::int64_t>, std::vector<double>> in_flight_;  // by passes
   std::map<ExchangeKey, Exchange> exchanges_;
   std::int64_t priced_ = 0;
 };

@@ -124,13 +124,18 @@ std::string what_is_missing(const Scenario& job, const plan::StepPlan& plan, Dat
       to_text(all - capacity));
 }
 
-/// The plan that holds least, by the ledger of the lowering; nothing where none is legal, or in time.
-std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, const Clock& clock, Time deadline) {
-  PlanTools tools;
+/// The plan that holds least, by the ledger of the lowering; nothing where none is legal, or in time. With `enough` the
+/// first that is found to hold no more, or nothing.
+std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, PlanTools& tools, const Clock& clock,
+                                    Time deadline) {
   PlanBounds bounds(space, tools);
   std::vector<std::pair<DataSize, PlanId>> order;
   for (std::uint32_t f = 0; f < space.families().size() && clock() < deadline; ++f) {
     const PlanFamily& family = space.families()[f];
+    Split least = family.split;
+    least.zero = 3;
+    const DataSize any = bounds.least_memory(least, family.shape, space.most_parts(least.pipeline));
+    if (any == DataSize::infinity() || (enough > DataSize::zero() && any > enough)) continue;
     const std::vector<Split> members = space.members(family);
     for (std::uint32_t m = 0; m < members.size(); ++m) {
       const DataSize bound = bounds.memory(members[m], family.shape);
@@ -162,6 +167,43 @@ std::int64_t fewest_nodes(const PlanSpace& space) {
   }
   const DataSize server = base.cluster.node.gpu.memory_size * static_cast<double>(base.cluster.gpus_per_node);
   return static_cast<std::int64_t>(std::ceil(all / server * (1 - 1e-9)));
+}
+
+/// The fewest servers on which some plan fits, in words. What fits need not fit on more (degrees must divide), so every
+/// number below one that fits is looked at; bounds of memory dismiss most at once.
+std::string smallest_cluster(const PlanSpace& space, PlanTools& tools, const Clock& clock, Time deadline) {
+  constexpr std::int64_t kMost = 1 << 14;
+  const hardware::Cluster& cluster = space.base().cluster;
+  const DataSize capacity = cluster.node.gpu.memory_size;
+  const auto fits = [&](std::int64_t nodes) {
+    const PlanSpace other = space.on(nodes, tools.lowerer);
+    const auto least = holds_least(other, capacity, tools, clock, deadline);
+    return least && least->memory <= capacity;
+  };
+  const auto words = [&](std::int64_t nodes) {
+    return fmt::format("{} x {} ({} GPUs)", to_text(nodes), cluster.node.name, to_text(nodes * cluster.gpus_per_node));
+  };
+  const std::int64_t first = std::max(cluster.nodes + 1, fewest_nodes(space));
+  std::int64_t enough = first;
+  bool found = false;
+  while (!found && enough <= kMost && clock() < deadline) {
+    found = fits(enough);
+    if (!found) enough *= 2;
+  }
+  if (!found) {
+    return fmt::format(
+        "no number of these servers up to {} is enough, as far as was looked: smaller samples, other GPUs, "
+        "parallel.recompute or parallel.offload_optimizer may help",
+        to_text(std::min(enough, kMost)));
+  }
+  std::int64_t nodes = first;
+  while (nodes < enough && clock() < deadline && !fits(nodes)) ++nodes;
+  if (nodes < enough && clock() >= deadline) {
+    return fmt::format(
+        "it fits on {}; whether on fewer than that and more than {} was not looked at to the end (--limit)",
+        words(enough), to_text(nodes - 1));
+  }
+  return "the smallest cluster that fits: " + words(nodes);
 }
 
 }  // namespace
@@ -241,7 +283,8 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
               {},
               {},
               {}};
-  if (const auto least = holds_least(space, DataSize::zero(), clock, deadline)) {
+  PlanTools tools;
+  if (const auto least = holds_least(space, DataSize::zero(), tools, clock, deadline)) {
     const Split split = space.split(least->id);
     error.message +=
         fmt::format(": the plan that holds least needs {} of {} per GPU", to_text(least->memory), to_text(capacity));
@@ -253,21 +296,7 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
     const Scenario job = space.with(split);
     if (const auto plan = plan::lower(job)) error.notes.push_back(what_is_missing(job, *plan, capacity));
   }
-  // Every number of servers from there on: what fits need not double.
-  constexpr std::int64_t kMost = 1 << 14;
-  std::int64_t nodes = std::max(cluster.nodes + 1, fewest_nodes(space));
-  for (; nodes <= kMost && clock() < deadline; ++nodes) {
-    const PlanSpace larger = space.on(nodes);
-    const auto least = holds_least(larger, capacity, clock, deadline);
-    if (!least || least->memory > capacity) continue;
-    error.notes.push_back(fmt::format("the smallest cluster that fits: {} x {} ({} GPUs)", to_text(nodes),
-                                      cluster.node.name, to_text(nodes * cluster.gpus_per_node)));
-    return error;
-  }
-  error.notes.push_back(
-      fmt::format("no number of these servers up to {} is enough, as far as was looked: smaller samples, other GPUs, "
-                  "parallel.recompute or parallel.offload_optimizer may help",
-                  to_text(nodes - 1)));
+  error.notes.push_back(smallest_cluster(space, tools, clock, deadline));
   return error;
 }
 

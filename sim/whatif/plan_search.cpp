@@ -83,6 +83,7 @@ class PlanSearch {
   void keep(const Tried& tried);
   [[nodiscard]] Tried tried_of(PlanId id, const Split& split, Time step, DataSize memory) const;
   [[nodiscard]] DataSize least_memory(const PlanFamily& family);
+  [[nodiscard]] bool is_too_much(const Split& split, DataSize memory) const;
 
   const PlanSpace& space_;
   const PlanOptions& options_;
@@ -179,7 +180,7 @@ void PlanSearch::look_at_members(const Open& open) {
   for (std::uint32_t m = 0; m < members.size(); ++m) {
     const PlanId id{open.id.family, m};
     const DataSize memory = bounds_.memory(members[m], family.shape);
-    if (memory > capacity_) {
+    if (is_too_much(members[m], memory)) {
       keep_too_large(id, open.bound, memory, false);
       continue;
     }
@@ -220,9 +221,14 @@ void PlanSearch::look_closer(const Open& open) {
 DataSize PlanSearch::least_memory(const PlanFamily& family) {
   Split split = family.split;
   split.zero = 3;
-  // Of a schedule that keeps one micro-batch.
-  if (split.pipeline > 1) split.schedule = plan::PipelineSchedule::kNone;
-  return bounds_.memory(split, family.shape);
+  return bounds_.least_memory(split, family.shape, space_.most_parts(split.pipeline));
+}
+
+/// Of a GPU, with what else of its memory is taken at least.
+bool PlanSearch::is_too_much(const Split& split, DataSize memory) const {
+  if (memory == DataSize::infinity()) return true;
+  const std::int64_t gpus = split.nodes * space_.base().cluster.gpus_per_node;
+  return memory + plan::device_overhead({.weights = memory}, gpus, false).total() * (1 - 1e-9) > capacity_;
 }
 
 /// Every family, with its first bound. What needs too much memory is priced only where larger GPUs may be worth a word.
@@ -240,7 +246,7 @@ void PlanSearch::open_all(const Clock& clock, Time deadline) {
       illegal_ += family.members;
       continue;
     }
-    const bool fits = memory <= capacity_;
+    const bool fits = !is_too_much(family.split, memory);
     const bool priced = fits || (options_.explain && memory <= capacity_ * kWorthPricing);
     const Time bound = priced ? bounds_.by_mean(family.split, family.simple) : Time::infinity();
     if (fits) {

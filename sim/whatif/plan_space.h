@@ -98,6 +98,8 @@ class PlanSpace {
   [[nodiscard]] std::vector<Split> members(const PlanFamily& family) const;
   [[nodiscard]] Split split(PlanId id) const { return members(families_[id.family])[id.member]; }
   [[nodiscard]] const std::vector<ShapeKey>& shapes() const { return shapes_; }
+  /// Of a rank, in any plan with so many stages.
+  [[nodiscard]] std::int64_t most_parts(std::int64_t stages) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
   /// The job with that split.
@@ -109,7 +111,7 @@ class PlanSpace {
   /// Why there is no candidate: the stated values that no plan can have, with those that one can.
   [[nodiscard]] Error nothing_legal() const;
   /// The same space on another number of servers.
-  [[nodiscard]] PlanSpace on(std::int64_t nodes) const;
+  [[nodiscard]] PlanSpace on(std::int64_t nodes, plan::Lowerer& lowerer) const;
 
  private:
   void enumerate(plan::Lowerer& lowerer);

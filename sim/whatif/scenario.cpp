@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "ddlsim/io/yaml.h"
@@ -418,6 +420,16 @@ void flatten(const io::Node& node, const std::string& path, std::vector<Override
   }
 }
 
+/// A model's file as a scenario's file names it: beside that, where there is one; else as a command line does.
+std::string beside(const std::filesystem::path& scenario, const std::string& model) {
+  const std::filesystem::path file(model);
+  const bool named = model.find('/') == std::string::npos && !model.ends_with(".yaml");
+  if (named || file.is_absolute()) return model;
+  const std::filesystem::path near = scenario.parent_path() / file;
+  std::error_code unreadable;
+  return std::filesystem::exists(near, unreadable) ? near.string() : model;
+}
+
 }  // namespace
 
 Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path) {
@@ -432,6 +444,9 @@ Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path)
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
   if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
+  for (Override& one : overrides) {
+    if (one.path == "model") one.value = beside(path, one.value);
+  }
   return overrides;
 }
 

@@ -45,6 +45,10 @@
 //   (GoogleCloudPlatform/cluster-toolkit, a3-highgpu all_gather: 70.9 of 100 GB/s); TCP 0.94 (payload of 1500
 //   byte frames), at most 32 Gb/s per port (Zhang et al., NetAI 2020), with 30 us more (half of 60 us ping:
 //   tensorflow/benchmarks issue 29).
+// - NVLS reduces once for all: it has no line for all_gather and reduce_scatter, in which every GPU must receive (send)
+//   (n-1)/n of the size whoever reduces. Measured so on eight H100 (aiconfigurator, NCCL 2.23 to 2.29): both reach 335
+//   GB/s of bus bandwidth at 512 MiB, a ring's, and the two together take 1.18 (32 MiB) to 1.33 times (128 MiB on) an
+//   NVLS all_reduce. Tensor ranks that cut sequences pay that on H100, and save their norms' share and memory.
 // Limits: no SHARP in network switches, no user buffer registration, no PAT. Latency settings of a scenario shift every
 // protocol's hop by the same amount. Worked example: cost/collective.h.
 #pragma once

@@ -123,8 +123,7 @@ struct Parallel {
 
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   std::int64_t virtual_stages = 1;  // chunks of layers per rank, where the schedule is interleaved
-  /// The first layer of every part but the first, in the order in which a micro-batch meets them: of a stage each, or
-  /// of several per rank (plan/order.h). Empty: parts of nearly equal work.
+  /// The first layer of every part but the first, as a micro-batch meets them (order.h); empty: of nearly equal work.
   std::vector<std::size_t> cuts{};
 
   /// What the data-parallel ranks share instead of keeping a copy each: 1 optimizer states, 2 gradients too, 3 weights

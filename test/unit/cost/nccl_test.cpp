@@ -188,6 +188,28 @@ TEST_CASE("nccl: the switch of a Hopper node reduces", "[unit][cost]") {
             .algorithm == CollectiveAlgorithm::kRing);
 }
 
+TEST_CASE("nccl: on Hopper a scatter and a gather take longer than a sum that the switch reduces", "[unit][cost]") {
+  // Eight H100, NCCL 2.27 (aiconfigurator), microseconds at 32, 128 and 512 MiB.
+  struct Measured {
+    double mebibytes, gather, scatter, sum;
+  };
+  Communicator c = ampere();
+  c.generation = GpuGeneration::kHopper;
+  c.intra = gigabytes_per_second(450);
+  c.memory = gigabytes_per_second(3352);
+  for (const Measured& row :
+       {Measured{32, 122.3, 112.8, 198.7}, Measured{128, 389.3, 381.2, 579.0}, Measured{512, 1398.9, 1399.4, 2111.7}}) {
+    const DataSize size = mebibytes(row.mebibytes);
+    const double gather = time_us(c, {}, primitives::CollectiveOp::kAllGather, size);
+    const double scatter = time_us(c, {}, primitives::CollectiveOp::kReduceScatter, size);
+    const double sum = time_us(c, {}, primitives::CollectiveOp::kAllReduce, size);
+    CHECK(gather == Approx(row.gather).epsilon(0.1));
+    CHECK(scatter == Approx(row.scatter).epsilon(0.1));
+    CHECK(sum == Approx(row.sum).epsilon(0.1));
+    CHECK(gather + scatter > 1.1 * sum);
+  }
+}
+
 TEST_CASE("nccl: a hierarchy of rings when asked for", "[unit][cost]") {
   const auto asked = forced(CollectiveAlgorithm::kHierarchical, CollectiveProtocol::kSimple);
   // 3 * 8.4 + 14 * 3.4 = 72.8 us; inside 12 MiB * 14/8 / 240 GB/s = 91.7504 us

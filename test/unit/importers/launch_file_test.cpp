@@ -85,6 +85,12 @@ TEST_CASE("launch: megatron, degrees and batches", "[unit][io][launch]") {
   CHECK(value(launch, "model") == "?");
 }
 
+TEST_CASE("launch: megatron, updated weights that are gathered beside the next forward pass", "[unit][io][launch]") {
+  const std::string shares = "--micro-batch-size 1 --bf16 --use-distributed-optimizer ";
+  CHECK(value(megatron(shares + "--overlap-grad-reduce --overlap-param-gather"), "parallel.overlap_gather") == "yes");
+  CHECK(value(megatron(shares + "--overlap-grad-reduce"), "parallel.overlap_gather") == "-");
+}
+
 TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]") {
   const LaunchImport launch = megatron("--pipeline-model-parallel-size 2 --micro-batch-size 1 --fp16");
   CHECK(value(launch, "overlap") == "none");

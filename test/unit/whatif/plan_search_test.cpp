@@ -140,9 +140,9 @@ TEST_CASE("plan search: all schedules, the result is that of trying every plan",
   check_same(settings, {.explain = false});
   check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
   check_same(settings, {.objective = answer::PlanObjective::kCost, .price = dollars_per_hour(10), .explain = false});
-  // With less memory than plans that keep all micro-batches take.
+  // 3.69 GB are taken by CUDA and communicators: what is left is less than many of these hold.
   auto tight = settings;
-  tight.push_back({"gpu.memory_size", "1.35 GB", {}});
+  tight.push_back({"gpu.memory_size", "3.85 GB", {}});
   check_same(tight, {.explain = false});
 }
 

@@ -330,3 +330,22 @@ TEST_CASE("predict: a faster network never slows what is sent by priority", "[un
     before = step;
   }
 }
+
+TEST_CASE("predict: MFU of adapters' training counts no gradient of frozen weights", "[unit][whatif]") {
+  const auto of = [](const char* rank) {
+    const auto scenario = resolve(catalog(), std::vector<Override>{{"model", "gpt2", {}},
+                                                                   {"node", "dgx-a100", {}},
+                                                                   {"gpus_per_node", "1", {}},
+                                                                   {"precision", "bf16", {}},
+                                                                   {"parallel.lora_rank", rank, {}}});
+    return predict(scenario.value()).value();
+  };
+  const auto whole = of("0");
+  const auto adapted = of("8");
+  // Forward and the inputs' gradients are two of three passes; attention's scores have both gradients, adapters add
+  // little, and what stands before the first one has no backward.
+  const double ratio = adapted.model_work / whole.model_work;
+  CHECK(ratio > 0.64);
+  CHECK(ratio < 0.75);
+  CHECK(adapted.hfu == Approx(adapted.mfu).epsilon(0.05));
+}

@@ -183,3 +183,18 @@ TEST_CASE("scenario: layers per stage are those of the model's list", "[unit][wh
         std::string::npos);
   CHECK(error_of({{"parallel.layers_per_stage", "10--10", {}}}).find("parallel.layers_per_stage") != std::string::npos);
 }
+
+TEST_CASE("scenario: a file names its model from where it is", "[unit][whatif]") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "ddlsim_beside";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "job.yaml") << "model: mine.yaml\nnode: dgx1-v100\n";
+  std::ofstream(folder / "mine.yaml") << "model: mine\n";
+  const auto settings = load_scenario(folder / "job.yaml").value();
+  CHECK(settings.front().value == (folder / "mine.yaml").string());
+  // What is not there is as it was written, and so is a name.
+  std::ofstream(folder / "job.yaml") << "model: others.yaml\n";
+  CHECK(load_scenario(folder / "job.yaml").value().front().value == "others.yaml");
+  std::ofstream(folder / "job.yaml") << "model: resnet50\n";
+  CHECK(load_scenario(folder / "job.yaml").value().front().value == "resnet50");
+  std::filesystem::remove_all(folder);
+}
