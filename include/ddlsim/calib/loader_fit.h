@@ -8,7 +8,7 @@
 // cores (2.0 times that at 3, where 12 have 2.94), are met halfway.
 //
 // Worked example (test/unit/calib/loader_fit_test.cpp): Synergy's ResNet-18 has 0.72, 1.75 and 2.4 times its rate at 3
-// cores with 2, 6 and 24: per_core 0.406, contention 0.074, ceiling 2.4; the other six counts are met to 1.6 %.
+// cores with 2, 6 and 24: per_core 0.406, contention 0.074, ceiling 2.4; the other six counts are met to 1.7 %.
 #pragma once
 
 #include <span>
