@@ -281,9 +281,10 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   if (analytic && by_servers(question)) add_server_notes(question, notes);
   if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));
   if (analytic && scenario.cluster.nodes > kServersOfOneLeaf && scenario.cluster.oversubscription == 1) {
-    notes.push_back(fmt::format("without congestion: the switches between {} servers are taken to pass all they send; "
-                                "--set network.oversubscription=... says otherwise",
-                                to_text(scenario.cluster.nodes)));
+    notes.push_back(
+        fmt::format("without congestion: the switches between {} servers are taken to pass all they send; "
+                    "--set network.oversubscription=... says otherwise",
+                    to_text(scenario.cluster.nodes)));
   }
   if (assumes_tuning(question)) {
     notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",

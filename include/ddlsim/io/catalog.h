@@ -3,8 +3,8 @@
 // A name is a file's id, an alias from an aliases.yaml, or a path to a user's own file (it holds a '/' or ends in
 // ".yaml"). Look-up folds case and treats spaces, '_' and '-' alike. A name nobody knows is an error that offers the
 // nearest ones. Files are read when asked for, not when the catalog opens, and what was read of the catalog's own is
-// kept; a user's own file is read again every time. Of a GPU's name, what stands in brackets may be left out. A Catalog may be shared between threads; its copies share what they
-// have read.
+// kept; a user's own file is read again every time. Of a GPU's name, what stands in brackets may be left out. A Catalog
+// may be shared between threads; its copies share what they have read.
 #pragma once
 
 #include <filesystem>
