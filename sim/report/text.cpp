@@ -201,22 +201,52 @@ Table ranking(const answer::Comparison& comparison) {
 
 /// CSV for programs: SI units, one row per prediction.
 Table flat_table() {
-  return Table({"name", "speedup", "step_time_s", "throughput_samples_per_s", "scaling_efficiency", "compute_s",
-                "memory_s", "launch_s", "input_exposed_s", "communication_exposed_s", "communication_s",
-                "memory_bytes_per_gpu", "fits", "mfu", "bottleneck", "provenance", "price_usd_per_h", "steps",
-                "time_to_train_s", "cost_usd", "energy_j", "co2_g"});
+  return Table({"name",
+                "speedup",
+                "step_time_s",
+                "throughput_samples_per_s",
+                "scaling_efficiency",
+                "compute_s",
+                "memory_s",
+                "launch_s",
+                "input_exposed_s",
+                "communication_exposed_s",
+                "communication_s",
+                "memory_bytes_per_gpu",
+                "fits",
+                "mfu",
+                "bottleneck",
+                "provenance",
+                "price_usd_per_h",
+                "steps",
+                "time_to_train_s",
+                "cost_usd",
+                "energy_j",
+                "co2_g"});
 }
 
 void add_flat(Table& table, const std::string& name, double speedup, const Prediction& p) {
   const answer::Breakdown& b = p.breakdown;
   const auto number = [](double value) { return fmt::format("{}", value); };
-  table.add({name, number(speedup), number(p.step_time.in(seconds)), number(p.throughput_samples_per_second),
-             number(p.scaling_efficiency), number(b.compute.in(seconds)), number(b.memory.in(seconds)),
-             number(b.launch.in(seconds)), number(b.input_exposed.in(seconds)),
-             number(b.communication_exposed.in(seconds)), number(b.communication.in(seconds)),
-             number(p.memory_per_gpu.in(bytes)), p.fits ? (*p.fits ? "true" : "false") : "", number(p.mfu),
-             p.bottleneck, std::string(to_string(p.provenance)), p.price ? number(p.price->in(dollars_per_hour)) : "",
-             p.training ? std::to_string(p.training->steps) : "", p.training ? number(p.training->time().in(seconds)) : "",
+  table.add({name,
+             number(speedup),
+             number(p.step_time.in(seconds)),
+             number(p.throughput_samples_per_second),
+             number(p.scaling_efficiency),
+             number(b.compute.in(seconds)),
+             number(b.memory.in(seconds)),
+             number(b.launch.in(seconds)),
+             number(b.input_exposed.in(seconds)),
+             number(b.communication_exposed.in(seconds)),
+             number(b.communication.in(seconds)),
+             number(p.memory_per_gpu.in(bytes)),
+             p.fits ? (*p.fits ? "true" : "false") : "",
+             number(p.mfu),
+             p.bottleneck,
+             std::string(to_string(p.provenance)),
+             p.price ? number(p.price->in(dollars_per_hour)) : "",
+             p.training ? std::to_string(p.training->steps) : "",
+             p.training ? number(p.training->time().in(seconds)) : "",
              p.training && p.training->cost ? number(p.training->cost->in(dollars)) : "",
              p.training ? number(p.training->energy.in(joules)) : "",
              p.training && p.training->carbon ? number(p.training->carbon->in(grams)) : ""});
