@@ -1,7 +1,6 @@
 // From a step to a run: time to train, cost, energy.
 //
-//   steps  = epochs x ceil(samples / global batch)      the last step of an epoch may be a part of one, and takes as
-//   long
+//   steps  = epochs x ceil(samples / global batch)          a part of a step takes as long as a whole one
 //          | epochs x ceil(tokens / (global batch x tokens of a sample))
 //          | as stated
 //   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
@@ -13,9 +12,10 @@
 // Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
 // What nobody states of start-up, evaluation and checkpoints takes no time. Units: seconds, dollars, joules, grams.
 // Sources: cost as Stash does it (Sharma et al., ICDCS 2023: TRAIN x price per hour / 3600); energy as TDP x
-// utilisation, the estimate of Strubell et al. (ACL 2019) without their hosts and cooling. Limits: a GPU that waits
-// draws power too, and hosts, switches and cooling are not counted: the energy is a lower bound of the bill's. Kernels
-// bound by memory draw less than the TDP. Failures and queues are not counted.
+// utilisation, the estimate of Strubell et al. (ACL 2019) without hosts and cooling.
+//
+// Limits: a GPU that waits draws power too, and hosts, switches and cooling are not counted: the energy is a lower
+// bound of the bill's. Kernels bound by memory draw less than the TDP. Failures and queues are not counted.
 //
 // Worked example: 1,281,167 images, 90 epochs, a global batch of 256 on one server of 8 GPUs of 300 W at 24.48 $/h, a
 // step of 100 ms of which kernels run 80: 90 x 5005 = 450,450 steps, 45,045 s = 12.51 h, 306.31 $; 8 x 300 W x 36,036 s
