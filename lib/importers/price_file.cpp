@@ -18,8 +18,8 @@ Expected<std::optional<PriceRate>> read_price(const io::CsvReader& rows, Column 
   const std::string_view text = rows.field(column);
   if (text.empty()) return std::nullopt;
   const auto bad = [&](std::string_view what) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("price '{}' {}", text.substr(0, 60), what),
-                rows.where(column), {"dollars an hour, as 3.06; empty where there is none"});
+    return fail(ErrorCode::kInvalidArgument, fmt::format("price '{}' {}", text.substr(0, 60), what), rows.where(column),
+                {"dollars an hour, as 3.06; empty where there is none"});
   };
   const auto number = parse_number(text);
   if (!number) return bad("is not a number");

@@ -151,9 +151,9 @@ Expected<void> check_local_steps(const Job& job) {
   if (strategy.sync_every == 1) return {};
   if (strategy.sync_every < 1) return bad("strategy.sync_every below 1", "1: every step");
   if (strategy.kind != StrategyKind::kAllReduce) {
-    return contradicts("replicas average their weights by all-reduce every " + std::to_string(strategy.sync_every) +
-                           " steps",
-                       "use strategy allreduce, or strategy.sync_every 1");
+    return contradicts(
+        "replicas average their weights by all-reduce every " + std::to_string(strategy.sync_every) + " steps",
+        "use strategy allreduce, or strategy.sync_every 1");
   }
   if (splits_model(job.parallel)) {
     return contradicts("replicas that train by themselves need the whole model and its states",

@@ -29,15 +29,15 @@ answer::Timeline amortised(const answer::Timeline& local, answer::Timeline avera
     of_averaging = of_averaging * last + of_local * (1.0 - last);
   };
   mean(averaging.step, local.step);
-  for (const auto part : {&answer::Breakdown::compute, &answer::Breakdown::memory, &answer::Breakdown::launch,
-                          &answer::Breakdown::input_exposed, &answer::Breakdown::communication,
-                          &answer::Breakdown::communication_exposed, &answer::Breakdown::bubble,
-                          &answer::Breakdown::other}) {
+  for (const auto part :
+       {&answer::Breakdown::compute, &answer::Breakdown::memory, &answer::Breakdown::launch,
+        &answer::Breakdown::input_exposed, &answer::Breakdown::communication, &answer::Breakdown::communication_exposed,
+        &answer::Breakdown::bubble, &answer::Breakdown::other}) {
     mean(averaging.parts.*part, local.parts.*part);
   }
-  for (const auto section : {&answer::Timeline::forward, &answer::Timeline::backward,
-                             &answer::Timeline::earlier_passes, &answer::Timeline::copying,
-                             &answer::Timeline::contention, &answer::Timeline::waiting, &answer::Timeline::update}) {
+  for (const auto section : {&answer::Timeline::forward, &answer::Timeline::backward, &answer::Timeline::earlier_passes,
+                             &answer::Timeline::copying, &answer::Timeline::contention, &answer::Timeline::waiting,
+                             &answer::Timeline::update}) {
     mean(averaging.*section, local.*section);
   }
   for (answer::Segment& segment : averaging.critical_path) {

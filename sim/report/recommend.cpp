@@ -77,8 +77,8 @@ std::string line_of(const ServerChoice& one) {
 
 Table front_of(const Recommendation& result) {
   const bool carbon = result.choices.front().training.carbon.has_value();
-  std::vector<std::string> header{"Pareto front", "GPUs",  "batch", "micro-batch", "strategy", "step",
-                                  "time",         "price", "cost",  "energy"};
+  std::vector<std::string> header{"Pareto front", "GPUs", "batch", "micro-batch", "strategy",
+                                  "step",         "time", "price", "cost",        "energy"};
   if (carbon) header.emplace_back("CO2");
   header.emplace_back("bound by");
   Table table(header);

@@ -294,13 +294,14 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
   }
   for (const OtherJob& other : scenario.other_jobs) {
-    notes.push_back(fmt::format("beside it on {} servers: {}", other.same_servers ? "the same" : "other",
-                                describe(*other.job)));
+    notes.push_back(
+        fmt::format("beside it on {} servers: {}", other.same_servers ? "the same" : "other", describe(*other.job)));
   }
   if (analytic && scenario.strategy.sync_every > 1) {
-    notes.push_back(fmt::format("local SGD: the mean of {} steps, of which the last averages the weights; how many more "
-                                "it needs is not modelled",
-                                to_text(scenario.strategy.sync_every)));
+    notes.push_back(
+        fmt::format("local SGD: the mean of {} steps, of which the last averages the weights; how many more "
+                    "it needs is not modelled",
+                    to_text(scenario.strategy.sync_every)));
   }
   if (scenario.straggler > 1) {
     notes.push_back(fmt::format("{} of {} GPUs: all their work takes {:.6g} times as long",
@@ -317,9 +318,10 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
                                 to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_burst)));
   }
   if (node.network_sustained && scenario.cluster.nodes > 1) {
-    notes.push_back(fmt::format("network: the {} that a server reaches for minutes; it sustains {}, which a run of "
-                                "stated length (--samples, --steps) gets",
-                                to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
+    notes.push_back(
+        fmt::format("network: the {} that a server reaches for minutes; it sustains {}, which a run of "
+                    "stated length (--samples, --steps) gets",
+                    to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
   }
   if (prediction.training) {
     notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");

@@ -124,8 +124,7 @@ Expected<Simulated> jobs_of(const Question& question, const cost::PricedStep& st
   Simulated all;
   all.options.uplink = scenario.leaf_uplink.get();
   for (std::int64_t i = 0; i < jobs; ++i) {
-    all.jobs.push_back(
-        {.step = &step, .alone = &alone, .offset = scenario.jobs_offset * static_cast<double>(i)});
+    all.jobs.push_back({.step = &step, .alone = &alone, .offset = scenario.jobs_offset * static_cast<double>(i)});
   }
   for (std::size_t i = 0; with_others && i < scenario.other_jobs.size(); ++i) {
     const OtherJob& other = scenario.other_jobs[i];

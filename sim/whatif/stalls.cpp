@@ -40,7 +40,7 @@ std::string server_with(const io::Catalog& catalog, const hardware::Node& like, 
     for (const std::string& id : catalog.ids(kind)) {
       const auto node = catalog.node(id);
       if (!node || node->gpu.id != like.gpu.id || node->gpus != gpus) continue;
-      const bool same = node->provider == like.provider;
+      const bool same = node->tariff.provider == like.tariff.provider;
       if (!found.empty() && (own || !same)) continue;
       found = id;
       own = same;

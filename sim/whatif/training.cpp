@@ -18,9 +18,9 @@ std::int64_t ceil_of(std::int64_t whole, std::int64_t part) { return whole / par
 std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
   const TrainingRun& run = scenario.training;
   if (run.steps) return *run.steps;
-  const std::int64_t of_epoch =
-      run.tokens ? ceil_of(*run.tokens, shape.global_batch * shape.tokens_per_sample.value_or(1))
-                 : ceil_of(samples_of_epoch(scenario).value_or(1), shape.global_batch);
+  const std::int64_t of_epoch = run.tokens
+                                    ? ceil_of(*run.tokens, shape.global_batch * shape.tokens_per_sample.value_or(1))
+                                    : ceil_of(samples_of_epoch(scenario).value_or(1), shape.global_batch);
   const double steps = std::ceil(run.epochs.value_or(1) * static_cast<double>(of_epoch));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e18)));
 }

@@ -16,8 +16,8 @@ using Json = nlohmann::json;
 constexpr int kNoAnswer = 1;
 constexpr int kWrongUsage = 2;
 
-const Words kRun{"recommend", "--model",     "resnet50", "--samples", "1281167",             "--epochs", "90",
-                 "--catalog", "none",        "--price",  "dgx1-v100=3 $/h", "--max-nodes", "2"};
+const Words kRun{"recommend", "--model", "resnet50", "--samples",       "1281167",     "--epochs", "90",
+                 "--catalog", "none",    "--price",  "dgx1-v100=3 $/h", "--max-nodes", "2"};
 
 std::string written(const std::string& name, const std::string& text) {
   const auto path = std::filesystem::temp_directory_path() / name;
@@ -47,7 +47,8 @@ TEST_CASE("recommend: data that answer nothing", "[hostile]") {
   refused(kNoAnswer, plus(kRun, {"--price", "dgx1-v1000=12 $/h"}), {"dgx1-v1000"});
   refused(kNoAnswer, plus(kRun, {"--prices", "/no/such/vms.csv"}), {"/no/such/vms.csv"});
   refused(kNoAnswer, plus(kRun, {"--epochs-by-batch", "/no/such.csv"}), {"/no/such.csv"});
-  const std::string columns = written("ddlsim_hostile_vms.csv", "InstanceType,Price,Region\np3.2xlarge,3.06,us-east-1\n");
+  const std::string columns =
+      written("ddlsim_hostile_vms.csv", "InstanceType,Price,Region\np3.2xlarge,3.06,us-east-1\n");
   refused(kNoAnswer, plus(kRun, {"--prices", columns}), {"the column 'SpotPrice' is missing", ":1:"});
   const std::string twice = written("ddlsim_hostile_epochs.csv", "global_batch,epochs\n256,90\n256,80\n");
   refused(kNoAnswer, plus(kRun, {"--epochs-by-batch", twice}), {"stands twice", ":3:1"});

@@ -109,7 +109,7 @@ struct Prediction {
   double hfu = 0;               // FLOPs that kernels execute, likewise
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
-  std::optional<PriceRate> price;  // of the whole cluster
+  std::optional<PriceRate> price;    // of the whole cluster
   std::optional<Training> training;  // where a run's length is stated
   std::vector<std::string> notes;
 

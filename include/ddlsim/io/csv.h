@@ -1,8 +1,9 @@
 // Streaming CSV: one row in memory, whatever the file's length.
 //
 // The first line names the columns, in any order; every wanted column must be there and no other but the optional ones,
-// whose fields are empty where the file does not have them. Of somebody else's files further columns are passed over. Fields may be quoted
-// ("a, b"; "" is a quote); a field does not span lines. Blank lines and lines that start with '#' are passed over.
+// whose fields are empty where the file does not have them. Of somebody else's files further columns are passed over.
+// Fields may be quoted ("a, b"; "" is a quote); a field does not span lines. Blank lines and lines that start with '#'
+// are passed over.
 // Refused, with file:line:column: missing, unknown and duplicate columns, a row with too few or too many fields, an
 // open quote, a line over 1 MiB.
 #pragma once

@@ -19,8 +19,8 @@ struct EpochsAtBatch {
   double epochs = 1;
 };
 
-/// Sorted by batch. Errors name the line: a column that is missing or unknown, a batch that is no count or stands twice,
-/// epochs that are not above zero, no row at all.
+/// Sorted by batch. Errors name the line: a column that is missing or unknown, a batch that is no count or stands
+/// twice, epochs that are not above zero, no row at all.
 [[nodiscard]] Expected<std::vector<EpochsAtBatch>> load_epochs_by_batch(const std::filesystem::path& path);
 
 }  // namespace ddlsim::io

@@ -26,8 +26,8 @@ struct NodeFile {
   hardware::Node node;  // gpu, links: ids only
   std::string network_id;
   std::optional<Bandwidth> sustained;  // of a port whose link is the burst
-  std::optional<Bandwidth> nvlink;  // of one GPU, where it is not all the GPU has
-  std::string host_link_id;         // empty: as the GPU's PCIe link
+  std::optional<Bandwidth> nvlink;     // of one GPU, where it is not all the GPU has
+  std::string host_link_id;            // empty: as the GPU's PCIe link
   std::vector<NvlinkPairText> nvlink_pairs;
   std::optional<HostFile> host;
   SourceLocation gpu_where;

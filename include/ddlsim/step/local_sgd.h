@@ -31,7 +31,6 @@ struct LocalSgd {
 [[nodiscard]] LocalSgd taken_apart(const cost::PricedStep& step);
 
 /// The mean step of a period of `every`. Of what a simulation is made it has the averaging step's.
-[[nodiscard]] answer::Timeline amortised(const answer::Timeline& local, answer::Timeline averaging,
-                                         std::int64_t every);
+[[nodiscard]] answer::Timeline amortised(const answer::Timeline& local, answer::Timeline averaging, std::int64_t every);
 
 }  // namespace ddlsim::step

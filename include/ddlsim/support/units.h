@@ -1,8 +1,9 @@
 // Physical quantities that cannot be confused.
 //
-// A Quantity holds one double in SI base units (second, byte, FLOP, joule, dollar, gram) and has no public value constructor:
-// it is entered by naming a unit, `gigabytes(5)`, and read by naming one, `size.in(gigabytes)`. Products and quotients
-// have the dimension they should: gigabytes(5) / gigabytes_per_second(2) is a Time. A dimensionless result is a double.
+// A Quantity holds one double in SI base units (second, byte, FLOP, joule, dollar, gram) and has no public value
+// constructor: it is entered by naming a unit, `gigabytes(5)`, and read by naming one, `size.in(gigabytes)`. Products
+// and quotients have the dimension they should: gigabytes(5) / gigabytes_per_second(2) is a Time. A dimensionless
+// result is a double.
 //
 //   GB = 1e9 bytes, GiB = 2^30 bytes, Gb = 1e9 bits = 0.125e9 bytes. A multiply-add is two FLOPs.
 //
@@ -27,12 +28,10 @@ struct Dimension {
 
   friend constexpr bool operator==(const Dimension&, const Dimension&) = default;
   friend constexpr Dimension operator+(Dimension a, Dimension b) {
-    return {a.time + b.time,     a.data + b.data,   a.work + b.work,
-            a.energy + b.energy, a.money + b.money, a.mass + b.mass};
+    return {a.time + b.time, a.data + b.data, a.work + b.work, a.energy + b.energy, a.money + b.money, a.mass + b.mass};
   }
   friend constexpr Dimension operator-(Dimension a, Dimension b) {
-    return {a.time - b.time,     a.data - b.data,   a.work - b.work,
-            a.energy - b.energy, a.money - b.money, a.mass - b.mass};
+    return {a.time - b.time, a.data - b.data, a.work - b.work, a.energy - b.energy, a.money - b.money, a.mass - b.mass};
   }
 };
 

@@ -19,7 +19,8 @@
 // them, cost nothing here. The step is the analytic one. Splits over several servers are `ddlsim plan`'s.
 //
 // Worked example: one server of two GPUs at 2 $/h needs 10 h and 20 $; two of them 6 h and 24 $; four 5 h and 40 $.
-// Within a deadline of 8 h two are the cheapest; within a budget of 30 $ two are the fastest; all three are on the front.
+// Within a deadline of 8 h two are the cheapest; within a budget of 30 $ two are the fastest; all three are on the
+// front.
 #pragma once
 
 #include <cstdint>
@@ -41,12 +42,12 @@ namespace ddlsim::whatif {
 struct RecommendOptions {
   std::optional<Time> deadline{};
   std::optional<Money> budget{};
-  std::optional<std::vector<std::string>> providers{};           // nothing: all; none: servers with a stated price alone
-  std::int64_t max_nodes = 16;                                   // of a choice
-  std::vector<io::EpochsAtBatch> epochs_by_batch{};              // empty: the epochs stated, at one batch
-  std::optional<std::vector<importers::ListedPrice>> prices{};   // instead of the catalogue's
-  std::string region{};                                          // of those; empty: the cheapest
-  bool predict_all = false;                                      // the whole prediction of every choice
+  std::optional<std::vector<std::string>> providers{};          // nothing: all; none: servers with a stated price alone
+  std::int64_t max_nodes = 16;                                  // of a choice
+  std::vector<io::EpochsAtBatch> epochs_by_batch{};             // empty: the epochs stated, at one batch
+  std::optional<std::vector<importers::ListedPrice>> prices{};  // instead of the catalogue's
+  std::string region{};                                         // of those; empty: the cheapest
+  bool predict_all = false;                                     // the whole prediction of every choice
 };
 
 /// `stated` has a model and the length of a run; a `node` among it is the only type tried, `nodes` the only count.

@@ -33,8 +33,8 @@ struct Override {
 
 struct Scenario;
 
-/// Another job beside the one that is asked about (event). On the same servers it takes GPUs after this job's, and meets
-/// it on their network ports; on servers of its own, behind the same leaf, on the leaf's uplink.
+/// Another job beside the one that is asked about (event). On the same servers it takes GPUs after this job's, and
+/// meets it on their network ports; on servers of its own, behind the same leaf, on the leaf's uplink.
 struct OtherJob {
   std::shared_ptr<const Scenario> job;
   bool same_servers = true;
@@ -78,8 +78,8 @@ struct SettingInfo {
 [[nodiscard]] Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated);
 
 /// The settings of a scenario file: a YAML map whose nested keys join with dots (`gpu: {memory_bandwidth: 2 TB/s}` is
-/// `gpu.memory_bandwidth`; the entries of the list `other_jobs` are `other_jobs.0`, `other_jobs.1`, ...). The value of a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its
-/// `name`.
+/// `gpu.memory_bandwidth`; the entries of the list `other_jobs` are `other_jobs.0`, `other_jobs.1`, ...). The value of
+/// a map that has both, `gpu: {name: h100, memory_bandwidth: ...}`, is its `name`.
 [[nodiscard]] Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path);
 
 /// "ResNet-50 v1.5, 64 images per GPU, fp32, ps, on 4 x NVIDIA DGX-1 (32 GPUs), 25 Gb/s network"

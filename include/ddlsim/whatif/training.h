@@ -1,6 +1,6 @@
 // From a step to a run: time to train, cost, energy.
 //
-//   steps  = epochs x ceil(samples / global batch)      the last step of an epoch may be a part of one, and takes as long
+//   steps  = epochs x ceil(samples / global batch)          a part of a step takes as long as a whole one
 //          | epochs x ceil(tokens / (global batch x tokens of a sample))
 //          | as stated
 //   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
@@ -11,8 +11,9 @@
 //
 // Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
 // What nobody states of start-up, evaluation and checkpoints takes no time. Units: seconds, dollars, joules, grams.
-// Sources: cost as Stash does it (Sharma et al., ICDCS 2023: TRAIN x price per hour / 3600); energy as TDP x utilisation,
-// the estimate of Strubell et al. (ACL 2019) without their hosts and cooling.
+// Sources: cost as Stash does it (Sharma et al., ICDCS 2023: TRAIN x price per hour / 3600); energy as TDP x
+// utilisation, the estimate of Strubell et al. (ACL 2019) without hosts and cooling.
+//
 // Limits: a GPU that waits draws power too, and hosts, switches and cooling are not counted: the energy is a lower
 // bound of the bill's. Kernels bound by memory draw less than the TDP. Failures and queues are not counted.
 //
@@ -39,12 +40,12 @@ struct TrainingRun {
   std::optional<std::int64_t> samples;
   std::optional<std::int64_t> tokens;
   std::optional<std::int64_t> steps;
-  Time startup{};                     // before the first step
-  std::optional<Time> evaluation;     // one pass over the held-out samples
-  double evaluate_every = 1;          // epochs
-  std::optional<Time> checkpoint;     // that training stands still for one
-  Time checkpoint_every = hours(1);   // of training
-  bool spot = false;                  // servers at the spot price
+  Time startup{};                    // before the first step
+  std::optional<Time> evaluation;    // one pass over the held-out samples
+  double evaluate_every = 1;         // epochs
+  std::optional<Time> checkpoint;    // that training stands still for one
+  Time checkpoint_every = hours(1);  // of training
+  bool spot = false;                 // servers at the spot price
   std::optional<CarbonIntensity> carbon;
 };
 

@@ -96,7 +96,7 @@ struct Model {
   std::string name;
   std::string task;
   std::string sample;
-  std::int64_t batch = 1;  // samples per GPU and step, the default
+  std::int64_t batch = 1;                      // samples per GPU and step, the default
   std::optional<std::int64_t> global_batch{};  // samples of a step of the published recipe, over all GPUs
   Optimizer optimizer = Optimizer::kSgdMomentum;
   DataSize input_per_sample{};

@@ -43,8 +43,8 @@ std::string refused(const std::vector<Override>& settings, const RecommendOption
   return to_string(result.error());
 }
 
-const answer::ServerChoice& choice_of(const answer::Recommendation& result, const std::string& node,
-                                      std::int64_t nodes, const std::string& strategy = "all-reduce") {
+const answer::ServerChoice& choice_of(const answer::Recommendation& result, const std::string& node, std::int64_t nodes,
+                                      const std::string& strategy = "all-reduce") {
   const auto one = std::find_if(result.choices.begin(), result.choices.end(), [&](const auto& c) {
     return c.node == node && c.nodes == nodes && c.strategy == strategy;
   });
@@ -69,7 +69,7 @@ TEST_CASE("recommend: a choice is what predict says of it, times the price", "[u
   CHECK(two.time().in(seconds) == Approx(90 * 5005 * p.step_time.in(seconds)));
   CHECK(two.cost().in(dollars) == Approx(2 * 3 * two.time().in(hours)));
   const double busy = (p.breakdown.compute + p.breakdown.memory) / p.step_time;
-  CHECK(two.training.energy.in(joules) == Approx(16 * 300.0 * two.time().in(seconds) * busy));
+  CHECK(two.training.energy.in(joules) == Approx(16 * 300.0 * two.time().in(seconds)*busy));
 }
 
 TEST_CASE("recommend: cheapest, fastest and front are those of all choices", "[unit][whatif]") {
@@ -117,7 +117,8 @@ TEST_CASE("recommend: the batch stays the model's, unless epochs are stated for 
   };
   CHECK(of_batch(256).training.steps == 90 * 5005);
   CHECK(of_batch(8192).training.steps == 120 * 157);  // 1,281,167 / 8192 = 156.4
-  CHECK_THAT(refused(job({kOwn, {"global_batch", "512", {}}}), options), Contains("no epochs for a global batch of 512"));
+  CHECK_THAT(refused(job({kOwn, {"global_batch", "512", {}}}), options),
+             Contains("no epochs for a global batch of 512"));
 }
 
 TEST_CASE("recommend: passes are as large as memory allows", "[unit][whatif]") {
@@ -157,8 +158,8 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
 TEST_CASE("recommend: no choice inside the limits says by how much they are missed", "[unit][whatif]") {
   RecommendOptions options = own(2);
   options.deadline = seconds(60);
-  CHECK_THAT(refused(job({kOwn}), options), Contains("no choice is done in 60 s") && Contains("too long") &&
-                                                Contains("the fastest: 2 x dgx-a100"));
+  CHECK_THAT(refused(job({kOwn}), options),
+             Contains("no choice is done in 60 s") && Contains("too long") && Contains("the fastest: 2 x dgx-a100"));
   options.deadline.reset();
   options.budget = dollars(1);
   CHECK_THAT(refused(job({kOwn}), options), Contains("no choice costs 1.00 $ or less") && Contains("too much"));
@@ -172,10 +173,10 @@ TEST_CASE("recommend: prices come from a list where there is one", "[unit][whati
   RecommendOptions options;
   options.providers = {"aws"};
   options.max_nodes = 1;
-  options.prices = std::vector<importers::ListedPrice>{
-      {"p3.2xlarge", "us-east-1", dollars_per_hour(4), dollars_per_hour(1)},
-      {"P3.2xlarge", "eu-west-1", dollars_per_hour(2), std::nullopt},
-      {"p3.8xlarge", "eu-west-1", dollars_per_hour(9), std::nullopt}};
+  options.prices =
+      std::vector<importers::ListedPrice>{{"p3.2xlarge", "us-east-1", dollars_per_hour(4), dollars_per_hour(1)},
+                                          {"P3.2xlarge", "eu-west-1", dollars_per_hour(2), std::nullopt},
+                                          {"p3.8xlarge", "eu-west-1", dollars_per_hour(9), std::nullopt}};
   const auto cheapest = found(job(), options);
   CHECK(choice_of(cheapest, "p3.2xlarge", 1, "one GPU").price.in(dollars_per_hour) == Approx(2));
   CHECK(cheapest.choices.size() == 2);

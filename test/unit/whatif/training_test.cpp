@@ -32,10 +32,9 @@ const StepShape kStep{
 }  // namespace
 
 TEST_CASE("training: 90 epochs of ImageNet, by hand", "[unit][whatif]") {
-  const Scenario s = job({{"training.samples", "1281167", {}},
-                          {"training.epochs", "90", {}},
-                          {"energy.carbon", "400 g/kWh", {}}})
-                         .value();
+  const Scenario s =
+      job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}, {"energy.carbon", "400 g/kWh", {}}})
+          .value();
   const answer::Training run = train(s, kStep);
   CHECK(run.steps == 90 * 5005);  // 1,281,167 / 256 = 5004.6
   CHECK(run.time().in(seconds) == Approx(45'045));
@@ -79,7 +78,8 @@ TEST_CASE("training: tokens are shared out over sequences, steps stand for thems
 }
 
 TEST_CASE("training: predict carries the run and its price", "[unit][whatif]") {
-  const auto p = predict(job({{"training.samples", "1.28e6", {}}, {"price", "p3.16xlarge=10 $/h", {}}}).value()).value();
+  const auto p =
+      predict(job({{"training.samples", "1.28e6", {}}, {"price", "p3.16xlarge=10 $/h", {}}}).value()).value();
   REQUIRE(p.training);
   CHECK(p.training->steps == 1'280'000 / (8 * 64));
   CHECK(p.training->time().in(seconds) == Approx(2500 * p.step_time.in(seconds)));
@@ -90,9 +90,8 @@ TEST_CASE("training: predict carries the run and its price", "[unit][whatif]") {
 
 TEST_CASE("training: a price of another server says nothing here, a bare one does", "[unit][whatif]") {
   CHECK(job({{"price", "dgx-a100=12 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) == Approx(24.48));
-  CHECK(job({{"price", "dgx-a100=12 $/h, P3.16XLARGE=7 $/h", {}}})
-            .value()
-            .cluster.node.price->in(dollars_per_hour) == Approx(7));
+  CHECK(job({{"price", "dgx-a100=12 $/h, P3.16XLARGE=7 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) ==
+        Approx(7));
   CHECK(job({{"price", "9 $/h", {}}}).value().price_stated);
   // A stated price is what is paid, spot or not.
   CHECK(price_of(job({{"price", "9 $/h", {}}, {"price.spot", "yes", {}}}).value())->in(dollars_per_hour) == Approx(9));
@@ -109,7 +108,8 @@ TEST_CASE("training: a run outlasts what a network reaches for minutes", "[unit]
 }
 
 TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
-  CHECK_THAT(refused({{"training.epochs", "90", {}}}), Contains("90 epochs of how many samples") && Contains("--samples"));
+  CHECK_THAT(refused({{"training.epochs", "90", {}}}),
+             Contains("90 epochs of how many samples") && Contains("--samples"));
   CHECK_THAT(refused({{"training.samples", "10", {}}, {"training.tokens", "10", {}}}), Contains("state one of them"));
   CHECK_THAT(refused({{"training.steps", "10", {}}, {"training.epochs", "1", {}}}), Contains("training.steps"));
   CHECK_THAT(refused({{"training.tokens", "1e6", {}}}), Contains("no sequence of tokens"));
