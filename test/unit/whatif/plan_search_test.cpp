@@ -44,7 +44,8 @@ class TinyTransformer {
       : path_((std::filesystem::temp_directory_path() / (experts ? "ddlsim_tiny_moe.yaml" : "ddlsim_tiny.yaml"))
                   .string()) {
     std::ofstream file(path_);
-    file << "model: tiny\nname: Tiny\ntask: test\nsample: sequence\nbatch: 1\noptimizer: adam\n"
+    file << "model: " << (experts ? "ddlsim_tiny_moe" : "ddlsim_tiny")
+         << "\nname: Tiny\ntask: test\nsample: sequence\nbatch: 1\noptimizer: adam\n"
             "input: {shape: [256], bytes: 4096 B}\n"
             "sources: {layers: made up, input: made up, batch: made up, optimizer: made up}\nlayers:\n"
             "  - embedding: {name: table, rows: 4096, width: 512, lookups: 256}\n"
