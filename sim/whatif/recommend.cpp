@@ -196,6 +196,16 @@ std::vector<std::string> Recommender::names() const {
   return names;
 }
 
+/// An epoch is the data set's. Where nobody says what host reads it, the loader is taken to keep up; notes say so.
+void read_data_set(Scenario& scenario) {
+  const auto& data = scenario.input.dataset;
+  if (!data) return;
+  TrainingRun& run = scenario.training;
+  if (!run.samples && !run.tokens && !run.steps) run.samples = data->samples;
+  const hardware::Host& host = scenario.cluster.node.host;
+  if (!host.cpu || !host.storage || host.threads < 1) scenario.input.dataset = nullptr;
+}
+
 Expected<void> Recommender::add_candidate(const std::string& name) {
   std::vector<Override> settings = asked_.settings;
   settings.push_back({"node", name, {}});
@@ -217,6 +227,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
   }
   hardware::Node& node = scenario->cluster.node;
   scenario->training.spot = spot;
+  read_data_set(*scenario);
   if (options_.prices && !scenario->price_stated) {
     const importers::ListedPrice* row = listed(options_, catalog_, node.id, spot);
     node.price = row == nullptr ? std::nullopt : row->on_demand;
