@@ -32,13 +32,13 @@ namespace ddlsim::whatif {
 
 /// 5th and 95th percentile of (ln measured - ln predicted) / s: inside one server, and over several. Of the eight sets
 /// of steps that bench/accuracy/README.md names, every anchor but `none`; with one source left out at a time they cover
-/// 89 %. Steps are late more often than early, and so far the more.
+/// 90 %. Steps are late more often than early, and so far the more.
 struct RunQuantiles {
   double low;
   double high;
 };
-inline constexpr RunQuantiles kWithinServer{-0.7, 4.0};
-inline constexpr RunQuantiles kAcrossServers{-0.8, 5.0};
+inline constexpr RunQuantiles kWithinServer{-0.95, 3.5};
+inline constexpr RunQuantiles kAcrossServers{-1.1, 4.6};
 
 /// Runs of one configuration may differ by so much; more, and they contradict each other.
 inline constexpr double kMostSpread = 2;

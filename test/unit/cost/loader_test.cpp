@@ -138,7 +138,13 @@ TEST_CASE("loader: a worker reads and then decodes, a pipeline does both at once
 }
 
 TEST_CASE("loader: second threads fill what cores leave", "[unit][loader]") {
-  hardware::Host host{.cpu = hardware::Cpu{.cores = 8, .threads_per_core = 2, .second_thread = 0.25}, .threads = 16};
+  hardware::Cpu cpu;
+  cpu.cores = 8;
+  cpu.threads_per_core = 2;
+  cpu.second_thread = 0.25;
+  hardware::Host host;
+  host.cpu = cpu;
+  host.threads = 16;
   CHECK(filled_cores(host, 4) == 4);
   CHECK(filled_cores(host, 12) == 9);
   CHECK(filled_cores(host, 100) == 10);
