@@ -157,7 +157,7 @@ TEST_CASE("catalog: a price says where and when it holds", "[unit][io]") {
     std::ofstream(copy.path(file)) << whole;
     return error;
   };
-  CHECK_THAT(broken("price_date: 2026-01-21\n", ""), Contains("p3.8xlarge.yaml:4:8: error: a price without a date"));
+  CHECK_THAT(broken("price_date: 2026-01-21\n", ""), Contains("p3.8xlarge.yaml:5:8: error: a price without a date"));
   CHECK_THAT(broken("region: us-east-1\n", ""), Contains("a price without a region"));
   CHECK_THAT(broken("price_date: 2026-01-21", "price_date: yesterday"), Contains("'yesterday' is no date"));
   CHECK_THAT(broken("price_date: 2026-01-21", "price_date: 2026-13"), Contains("is no date"));
