@@ -238,9 +238,9 @@ Expected<NodeFile> read_node(const Node& document) {
   }
   read_rented_host(reader, node.host);
   if (const Node* host = reader.find("host")) file.host = read_host(*host, errors);
-  std::vector<std::string> keys{"gpu",          "gpus",      "gpu_interconnect", "nvlink", "nvlink_pairs",
-                                "pcie_uplinks", "host_link", "network",          "host",   "vcpus",
-                                "processor",    "host_memory", "disk"};
+  std::vector<std::string> keys{
+      "gpu",  "gpus",  "gpu_interconnect", "nvlink",      "nvlink_pairs", "pcie_uplinks", "host_link", "network",
+      "host", "vcpus", "processor",        "host_memory", "disk"};
   if (rented) {
     read_tariff(reader, node);
     keys.insert(keys.end(), {"provider", "price", "spot_price"});

@@ -85,9 +85,10 @@ void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("network", network_of(node), "network");
   const hardware::Host& host = node.host;
   if (host.cpu) {
-    rows.add("host", fmt::format("{}, {} threads, {}, {}", host.cpu->id, host.threads, to_text(host.memory),
-                                 host.storage ? fmt::format("{} at {}", host.storage->id, to_text(host.storage->bandwidth))
-                                              : std::string("storage unknown")),
+    rows.add("host",
+             fmt::format("{}, {} threads, {}, {}", host.cpu->id, host.threads, to_text(host.memory),
+                         host.storage ? fmt::format("{} at {}", host.storage->id, to_text(host.storage->bandwidth))
+                                      : std::string("storage unknown")),
              "host");
   }
   if (host.threads > 0 && !host.cpu) rows.add("vcpus", to_text(host.threads), "vcpus");

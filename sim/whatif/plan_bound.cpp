@@ -8,8 +8,8 @@
 
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
-#include "ddlsim/step/schedule.h"
 #include "ddlsim/plan/software.h"
+#include "ddlsim/step/schedule.h"
 #include "ddlsim/whatif/predict.h"
 
 namespace ddlsim::whatif {

@@ -67,7 +67,6 @@ std::optional<OtherPath> other_path(std::string_view path) {
 /// What stands in other_jobs beside the settings of a job.
 bool places_job(std::string_view path) { return path == "servers" || path == "offset"; }
 
-
 Expected<void> check_paths(std::span<const Override> overrides) {
   std::vector<std::string> paths;
   for (const Leaf& leaf : leaves()) paths.emplace_back(leaf.path);

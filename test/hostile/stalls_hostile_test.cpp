@@ -54,7 +54,7 @@ TEST_CASE("stalls: measured runs that are none", "[hostile]") {
   };
   refused(kNoAnswer, with("run,batches\n"), {"ddlsim_stall_runs.csv", "train_s"});
   refused(kNoAnswer, with("run,train_s,batches\n"), {"no runs"});
-  refused(kNoAnswer, with("run,train_s,batches\nrun7,1,1\n"), {":2:1", "run7", "one_gpu"});
+  refused(kNoAnswer, with("run,train_s,batches\nrun7,1,1\n"), {":2:1", "run7", "did you mean"});
   refused(kNoAnswer, with("run,train_s,batches\nrun0,-1,1\n"), {"above zero"});
   refused(kNoAnswer, with("run,train_s,batches\nrun0,1,1\none_gpu,1,1\n"), {"stands twice"});
   refused(kNoAnswer, plus(kJob, {"--measured-stalls", "/nowhere.csv"}), {"cannot read '/nowhere.csv'"});

@@ -7,9 +7,9 @@
 // What it assumes, and says so in the notes: kernels take what a profile of the GPU says (cost/kernel_time.h), else 70
 // % of every peak (Wang et al. 2019) unless the scenario states a share; collectives reach what their library's model
 // says (cost/collective.h). All GPU time is longer by what frameworks take on top of kernels (plan/software.h), unless
-// the scenario's `software` is null; the 90 % interval then ends where residuals of published steps of the same kind of question do, sources left out
-// (hardware/software.h). Of kernels alone: without a profile its ends are the 5th and 95th percentile of measured /
-// predicted time, as
+// the scenario's `software` is null; the 90 % interval then ends where residuals of published steps of the same kind of
+// question do, sources left out (hardware/software.h). Of kernels alone: without a profile its ends are the 5th and
+// 95th percentile of measured / predicted time, as
 //   ddlsim validate bench/accuracy/cases/{deep*,piz*,tens*}.csv ddp_deep_learning_examples.csv
 // printed them before GPUs had profiles: 0.60 and 2.23. Where a measured step of the same model on the same GPU sets
 // the GPU's speed (Scenario::gpu_time_measured; --anchor first) 0.96 and 1.18, and exposed communication may besides be
