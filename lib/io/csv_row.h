@@ -23,8 +23,9 @@ class RowReader {
   [[nodiscard]] std::string text(std::size_t column) const { return std::string(csv_.field(column)); }
 
   std::string needed(std::size_t column) {
-    if (csv_.field(column).empty())
+    if (csv_.field(column).empty()) {
       report(fail(ErrorCode::kParse, fmt::format("'{}' is empty", names_[column])), column);
+    }
     return text(column);
   }
 

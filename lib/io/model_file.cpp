@@ -246,8 +246,9 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
   model.dimensions = read_dimensions(reader, dimensions, errors);
   if (const Node* published = reader.find("published")) {
     MapReader parts(*published, "published", errors);
-    if (parts.find("parameters") != nullptr)
+    if (parts.find("parameters") != nullptr) {
       model.published.parameters = parts.count("parameters", {0, OpReader::kMaxSize});
+    }
     model.published.forward_flops = parts.optional_quantity<dimension::kWork>("forward_flops");
     parts.finish();
   }

@@ -22,10 +22,6 @@ constexpr double kNoticed = 0.02;
 constexpr double kLeastShare = 0.2;
 constexpr double kMostShare = 5;
 
-/// Standard deviations in log time of what a step on several GPUs leaves open: the GPU's speed, and all else. Assumed.
-constexpr double kGpuSpread = 0.35;
-constexpr double kRestSpread = 0.1;
-
 /// One run, asked.
 struct Asked {
   const OwnRun* run;
@@ -176,23 +172,13 @@ std::vector<std::string> spreads(std::span<const OwnRun> runs) {
   return texts;
 }
 
-/// How much of the smallest configuration's difference is the GPU's. On one GPU all of it. On several, ln(measured /
-/// predicted) = (1 - c) ln g + rest, c the share that is no GPU time: the most likely g where ln g and the rest have
-/// standard deviations of kGpuSpread and kRestSpread.
+/// On one GPU nothing but its speed can make the difference; on several nobody knows what did: 1.
 Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
-  const auto question = ask(smallest.scenario);
-  if (!question) return tl::unexpected<Error>(question.error());
-  const auto laid = lay_out(*question, {}, answer::Detail::kTime);
-  if (!laid) return tl::unexpected<Error>(laid.error());
-  if (smallest.scenario.cluster.gpus() == 1) {
-    const auto fitted = fit_gpu_time(smallest.scenario, measured);
-    if (fitted) return *fitted / smallest.scenario.gpu_time_factor;
-    if (fitted.error().code != ErrorCode::kInfeasible) return fitted;
-  }
-  const double on_gpu = 1 - point_of(*question, laid->line.step).communication;
-  const double of_gpu = on_gpu * kGpuSpread * kGpuSpread;
-  const double found = std::log(measured / laid->line.step) * of_gpu / (on_gpu * of_gpu + kRestSpread * kRestSpread);
-  return std::exp(found);
+  if (smallest.scenario.cluster.gpus() > 1) return 1.0;
+  const auto fitted = fit_gpu_time(smallest.scenario, measured);
+  if (fitted) return *fitted / smallest.scenario.gpu_time_factor;
+  if (fitted.error().code == ErrorCode::kInfeasible) return 1.0;
+  return fitted;
 }
 
 }  // namespace
@@ -233,12 +219,10 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
     learnt->most_servers_ = std::max(learnt->most_servers_, run.point.servers);
   }
   const std::string count = fmt::format("{} measured run{}", runs.size(), runs.size() == 1 ? "" : "s");
-  std::string first = fmt::format("{}: by the step on {} all GPU time is {:.3g} times the model's", count,
-                                  place(smallest.scenario), *factor);
-  if (const double rest = std::exp(learnt->posterior_.base()); std::abs(rest - 1) >= kNoticed) {
-    first += fmt::format(", and the whole step {:.3g} times", rest);
-  }
-  learnt->learnt_.push_back(std::move(first));
+  const bool by_gpu = *factor != 1;
+  learnt->learnt_.push_back(fmt::format("{}: by the step on {} {} {:.3g} times the model's", count,
+                                        place(smallest.scenario), by_gpu ? "all GPU time is" : "the whole step is",
+                                        by_gpu ? *factor : std::exp(learnt->posterior_.base())));
   for (std::string& text : sentences(asked, smallest)) learnt->learnt_.push_back(std::move(text));
   for (std::string& text : spreads(runs)) learnt->learnt_.push_back(std::move(text));
   return learnt;

@@ -272,7 +272,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_software},
     {"software.year", "of the framework's release, where it is old (default: new)", "2020", set_software_year},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
-    {"measured.step", "of this very job: a measured step, which sets the GPU's speed", "180 ms", nullptr},
+    {"measured.step", "of this very job: a measured step, which corrects what is predicted", "180 ms", nullptr},
     {"measured.runs", "measured runs of this job: a CSV file with gpus, nodes, step and, if they differ, batch, passes", "RUNS.csv",
      nullptr},
     {"measured.steps", "the same in words: nodes x GPUs per node [@ batch] = step; ...", "1x8@64 = 213 ms; 2x8@64 = 251 ms",

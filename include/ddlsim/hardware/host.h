@@ -57,7 +57,8 @@ struct Host {
   /// Cores that `threads` belong to; at least one.
   [[nodiscard]] double cores() const {
     const std::int64_t per_core = cpu ? cpu->threads_per_core : 1;
-    return static_cast<double>((threads + per_core - 1) / per_core);
+    const std::int64_t whole = (threads + per_core - 1) / per_core;
+    return static_cast<double>(whole);
   }
 };
 

@@ -1,15 +1,13 @@
 // A job's own measured runs decide what a prediction leaves open.
 //
 // Measured steps of the job on some of its GPUs correct the prediction for others, in two steps:
-//   1. The smallest configuration sets the GPU's speed: the factor g on all GPU time (Scenario::gpu_time_factor). On
-//   one
-//      GPU that under which the model takes what was measured (fit_gpu_time). On several, where communication may be
-//      what made the difference, the most likely one: ln(measured / predicted) = (1 - c) ln g + rest, c the share of
-//      the step that is no GPU time; the whole step keeps the rest.
+//   1. The smallest configuration. On one GPU it sets the GPU's speed: the factor g on all GPU time under which the model
+//      takes what was measured (Scenario::gpu_time_factor, fit_gpu_time). On several nobody knows which part of the step
+//      made the difference, and the whole step keeps it.
 //   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
 //      servers, batch and share of communication (calib/run_posterior.h). At the configuration asked for it gives a
 //      factor on the whole step, and how sure that is.
-// So one run corrects the GPU, two tell computation from communication, more narrow the interval. The interval is the
+// So one run corrects the step, two tell computation from communication, more narrow the interval. The interval is the
 // factor times exp(q s): s the posterior's deviation, q the quantiles below.
 //
 // Worked example: README.md, "Your own runs decide".
