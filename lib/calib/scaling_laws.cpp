@@ -11,8 +11,9 @@ namespace {
 template <typename Shape>
 std::pair<double, double> fitted(std::span<const ScalingPoint> points, const Shape& g) {
   double mean = 0;
-  for (const ScalingPoint& p : points)
+  for (const ScalingPoint& p : points) {
     mean += (std::log(p.step.in(seconds)) - g(p.gpus)) / static_cast<double>(points.size());
+  }
   double squares = 0;
   for (const ScalingPoint& p : points) squares += std::pow(std::log(p.step.in(seconds)) - g(p.gpus) - mean, 2);
   return {mean, squares};

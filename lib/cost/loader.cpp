@@ -225,6 +225,7 @@ Time buffer_wait(Time consumer, Time producer, std::int64_t buffered) {
   return producer / sum;
 }
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a sequence, and the place in it
 double varied_share(double deviation, std::uint64_t seed, std::uint64_t index) {
   const double spread = portable_log2(1 + deviation * deviation) * kLogOf2;  // of the logarithm, squared
   const double exponent = normal_draw(seed, index) * std::sqrt(spread) - spread / 2;

@@ -28,7 +28,7 @@ void relax(const cost::PricedStep& step, answer::Timeline& line) {
 Expected<answer::Timeline> schedule(const cost::PricedStep& step, answer::Detail detail) {
   if (const std::int64_t every = step.plan->exchange.sync_every; every > 1) {
     const LocalSgd parts = taken_apart(step);
-    const auto local = schedule(parts.local, detail);
+    auto local = schedule(parts.local, detail);
     if (!local) return local;
     return schedule(parts.averaging, detail).map([&](answer::Timeline line) {
       return amortised(*local, std::move(line), every);

@@ -122,8 +122,9 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
       fmt::format("input: the loader is taken to keep up; the cheapest choice needs {} {}s/s", significant(rate, 4),
                   scenario.model->sample),
       "energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted"};
-  if (scenario.training.spot)
+  if (scenario.training.spot) {
     notes.emplace_back("spot: servers that are taken away, and waiting for them, cost nothing here");
+  }
   return notes;
 }
 

@@ -89,8 +89,9 @@ Expected<void> check_same(const io::RunRow& row, const Scenario& scenario, const
                 row.where);
   };
   const bool named = model != nullptr && row.model == model->value;
-  if (!row.model.empty() && !named && row.model != scenario.model->id)
+  if (!row.model.empty() && !named && row.model != scenario.model->id) {
     return another("model", row.model, scenario.model->id);
+  }
   const auto precision = name_of(kPrecisions, scenario.precision);
   if (!row.precision.empty() && row.precision != precision) return another("precision", row.precision, precision);
   return {};
