@@ -30,7 +30,7 @@ Expected<void> keep_some(Expected<T> parsed, Stated<std::optional<T>>& target) {
 
 /// A plain number from zero to `most`.
 Expected<double> number_up_to(const std::string& value, double most) {
-  const auto number = parse_number(value);
+  auto number = parse_number(value);
   if (!number) return number;
   if (*number < 0 || *number > most) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 0 and {}", value.substr(0, 60), most));

@@ -23,7 +23,7 @@ constexpr double kLeastShare = 0.2;
 constexpr double kMostShare = 5;
 
 /// One run, asked.
-struct Asked {
+struct AskedRun {
   const OwnRun* run;
   Question question;
   Laid laid;
@@ -96,7 +96,7 @@ Expected<void> check_spread(std::span<const OwnRun> runs) {
 }
 
 /// The share of their rates that links must have had for the step to take what was measured; none explains it.
-std::optional<double> share_of_links(const Asked& asked, double cost::Variation::*first,
+std::optional<double> share_of_links(const AskedRun& asked, double cost::Variation::*first,
                                      double cost::Variation::*second) {
   const auto step_at = [&](double share) {
     cost::Variation varied;
@@ -120,7 +120,7 @@ std::string difference(double ratio) {
 }
 
 /// "your steps on 2 servers (16 GPUs) take 18 % longer than the model's: as if the network gave 61 % of its rate"
-std::string sentence(const Asked& asked) {
+std::string sentence(const AskedRun& asked) {
   const Scenario& scenario = asked.run->scenario;
   const double ratio = asked.run->step / asked.laid.line.step;
   std::string text = fmt::format("your steps on {} take {}", place(scenario), difference(ratio));
@@ -137,11 +137,11 @@ std::string sentence(const Asked& asked) {
 }
 
 /// The largest configuration of one server, and of several: what was learnt beside the GPU's speed.
-std::vector<std::string> sentences(const std::vector<Asked>& asked, const OwnRun& smallest) {
+std::vector<std::string> sentences(const std::vector<AskedRun>& asked, const OwnRun& smallest) {
   std::vector<std::string> texts;
   for (const bool across : {false, true}) {
-    const Asked* largest = nullptr;
-    for (const Asked& one : asked) {
+    const AskedRun* largest = nullptr;
+    for (const AskedRun& one : asked) {
       const bool here = (one.run->scenario.cluster.nodes > 1) == across && gpus_of(*one.run) > gpus_of(smallest);
       if (here && (largest == nullptr || gpus_of(*one.run) > gpus_of(*largest->run))) largest = &one;
     }
@@ -175,7 +175,7 @@ std::vector<std::string> spreads(std::span<const OwnRun> runs) {
 /// On one GPU nothing but its speed can make the difference; on several nobody knows what did: 1.
 Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
   if (smallest.scenario.cluster.gpus() > 1) return 1.0;
-  const auto fitted = fit_gpu_time(smallest.scenario, measured);
+  auto fitted = fit_gpu_time(smallest.scenario, measured);
   if (fitted) return *fitted / smallest.scenario.gpu_time_factor;
   if (fitted.error().code == ErrorCode::kInfeasible) return 1.0;
   return fitted;
@@ -200,7 +200,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   for (OwnRun& run : adjusted) {
     run.scenario.gpu_time_factor.set(run.scenario.gpu_time_factor * *factor);
   }
-  std::vector<Asked> asked;
+  std::vector<AskedRun> asked;
   std::vector<calib::MeasuredRun> points;
   for (const OwnRun& run : adjusted) {
     auto question = ask(run.scenario);

@@ -208,7 +208,7 @@ Expected<answer::Timeline> simulated_period(const Question& question, const cost
   const step::LocalSgd parts = step::taken_apart(step);
   Question alone = question;
   if (question.kinds) alone.kinds = step::taken_apart(of_kinds(question, step)).local.plan;
-  const auto local = simulated_line(alone, parts.local, detail);
+  auto local = simulated_line(alone, parts.local, detail);
   if (!local) return local;
   return simulated_line(question, parts.averaging, detail).map([&](answer::Timeline line) {
     return step::amortised(*local, std::move(line), step.plan->exchange.sync_every);

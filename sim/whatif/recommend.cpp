@@ -135,7 +135,7 @@ class Recommender {
   Expected<void> check_providers() const;
   [[nodiscard]] std::vector<std::string> names() const;
   Expected<void> add_candidate(const std::string& name);
-  void try_type(std::size_t candidate);
+  void try_type(std::size_t number);
   bool try_way(std::size_t candidate, Scenario& scenario, const Way& way, std::int64_t global_batch, NoChoice& miss);
   [[nodiscard]] std::vector<std::int64_t> counts() const;
   [[nodiscard]] std::vector<io::EpochsAtBatch> batches(const Scenario& scenario) const;

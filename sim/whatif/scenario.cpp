@@ -268,7 +268,7 @@ Taken take_others(std::span<const Override> stated) {
   return taken;
 }
 
-Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Override> stated,
+Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Override> all,
                                 std::shared_ptr<const workload::Model> given);
 
 /// Whether a job can stand beside another where it says.

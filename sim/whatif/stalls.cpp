@@ -20,6 +20,7 @@ using answer::Stall;
 using answer::StallReport;
 using answer::StallRun;
 
+// NOLINTNEXTLINE(bugprone-easily-swappable-parameters): what differs, then of what it is a share
 Stall stall(Time longer, Time shorter, Time whole) {
   const Time time = longer - shorter;
   return {time, whole > Time::zero() ? std::max(0.0, 100 * (time / whole)) : 0.0};

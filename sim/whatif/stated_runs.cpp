@@ -83,6 +83,7 @@ Expected<std::vector<io::RunRow>> rows_of(std::span<const Override> stated) {
 }
 
 Expected<void> check_same(const io::RunRow& row, const Scenario& scenario, const Override* model) {
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of the sentence
   const auto another = [&](std::string_view what, std::string_view run, std::string_view job) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("a run of another {}: '{}', but the job's is '{}'", what, run.substr(0, 60), job),
