@@ -14,7 +14,7 @@
 namespace ddlsim::cli {
 namespace {
 
-constexpr std::string_view kExamples = R"(
+constexpr std::string_view kRecommendExamples = R"(
 Every type of server x how many of them x batch x strategy: time, cost and energy of the run, the cheapest inside the
 deadline, the fastest inside the budget, and what would change the answer. --node tries one type alone.
 
@@ -115,7 +115,7 @@ Expected<whatif::RecommendOptions> RecommendFlags::options(const CLI::App& app) 
 
 int run_recommend(const std::vector<std::string>& arguments) {
   CLI::App app("Which servers to rent for a training run.", "ddlsim recommend");
-  app.footer(std::string(kExamples));
+  app.footer(std::string(kRecommendExamples));
   RecommendFlags flags;
   flags.add_to(app);
   parse(app, arguments);
