@@ -18,6 +18,7 @@
 #include "plan_bound.h"
 #include "plan_reasons.h"
 #include "plan_space.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -369,6 +370,10 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
 Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                           const PlanOptions& options, const Clock& clock) {
   const Time start = clock();
+  if (states_runs(stated)) {
+    return fail(ErrorCode::kUnsupported, "measured runs are of one plan, and a search compares many", {},
+                {"state the GPU's speed instead: --set gpu.time_factor=..., as predict says with the same runs"});
+  }
   const auto space = PlanSpace::create(catalog, stated, options);
   if (!space) return tl::unexpected<Error>(space.error());
   if (options.objective == PlanObjective::kCost && !space->base().cluster.node.price) {

@@ -7,6 +7,7 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
 
@@ -124,4 +125,11 @@ TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
   CHECK(refused({{"measured.runs", "other_runs_test.csv", {}}}).find("another model") != std::string::npos);
   std::ofstream("other_runs_test.csv") << "gpus,nodes,step,precision\n8,1,213 ms,fp16\n";
   CHECK(refused({{"measured.runs", "other_runs_test.csv", {}}}).find("another precision") != std::string::npos);
+}
+
+TEST_CASE("own runs: a search of plans refuses them", "[unit][whatif]") {
+  const auto choice =
+      whatif::search_plans(catalog(), job({{"measured.step", "600 ms", {}}}), {}, [] { return Time{}; });
+  REQUIRE_FALSE(choice);
+  CHECK(choice.error().message.find("measured runs are of one plan") != std::string::npos);
 }
