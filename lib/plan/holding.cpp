@@ -278,34 +278,30 @@ DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
 
 }  // namespace
 
-HeldSums held_sums(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo) {
+HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo) {
   const std::vector<Owned>& owned = owned_in(job, split, memo);
   const Plainly& plain = kept_by(job, plan, memo);
   const bool attends = has_attention(*plan.model);
-  HeldSums sums;
-  MemoryFootprint held;
-  DataSize kept;
-  const auto add = [&] {
-    sums.weights.push_back(held.weights);
-    sums.gradients.push_back(held.gradients);
-    sums.states.push_back(held.master + held.optimizer_state);
-    sums.kept.push_back(kept);
-  };
-  StateSums layers(job, plan);
-  add();
+  HeldLayers all;
+  StateSums states(job, plan);
   for (std::size_t i = 0; i < owned.size(); ++i) {
-    const DataSize gradients = held.gradients;
-    layers.add(owned[i], held);
-    // Whole models without attention hold less for what is known of them (memory_footprint).
     const workload::Layer& layer = plan.model->layers[i];
-    if (layer.sparse_gradient) held.gradients = gradients;
+    MemoryFootprint held;
+    states.add(owned[i], held);
+    all.weights.push_back(held.weights);
+    // Whole models without attention hold less for what is known of them (memory_footprint).
+    all.gradients.push_back(layer.sparse_gradient ? DataSize::zero() : held.gradients);
+    all.states.push_back(held.master + held.optimizer_state);
     const DataSize saved =
         activation_size(job.precision) * (static_cast<double>(layer.saved_elements) * static_cast<double>(job.batch));
-    if (!job.parallel.offload_activations) kept += attends ? plain.kept[i] : min(plain.kept[i], saved);
-    sums.working = max(sums.working, plain.again[i] + plain.gradients[i] + layers.gradient(owned[i]));
-    add();
+    const DataSize kept = attends ? plain.kept[i] : min(plain.kept[i], saved);
+    all.kept.push_back(job.parallel.offload_activations ? DataSize::zero() : kept);
+    all.saved.push_back(static_cast<double>((*split.layers)[i].saved_elements));
+    all.loss.push_back(plain.loss[i]);
+    all.working.push_back(plain.again[i] + plain.gradients[i]);
+    all.weight_gradient.push_back(states.gradient(owned[i]));
   }
-  return sums;
+  return all;
 }
 
 void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {

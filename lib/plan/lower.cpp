@@ -207,12 +207,12 @@ Lowerer& Lowerer::operator=(Lowerer&&) noexcept = default;
 
 Expected<StepPlan> Lowerer::lower(const Job& job) { return lowered(job, *memo_, true); }
 
-Expected<HeldSums> Lowerer::held(const Job& job) {
+Expected<HeldLayers> Lowerer::held(const Job& job) {
   const auto plan = lowered(job, *memo_, false);
   if (!plan) return tl::unexpected<Error>(plan.error());
   const auto split = split_model(job, *plan, *memo_);
   if (!split) return tl::unexpected<Error>(split.error());
-  return held_sums(job, *split, *plan, *memo_);
+  return held_layers(job, *split, *plan, *memo_);
 }
 
 Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, false); }

@@ -29,7 +29,7 @@ namespace ddlsim::plan {
 [[nodiscard]] std::int64_t sharing_ranks(const StepPlan& plan, bool experts);
 
 struct Memo;
-struct HeldSums;
+struct HeldLayers;
 
 /// What ranks send around a layer, of any batch.
 struct SentRow {
@@ -127,6 +127,6 @@ struct PartChunk {
 void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo);
 
 /// The same, layer by layer.
-[[nodiscard]] HeldSums held_sums(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo);
+[[nodiscard]] HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo);
 
 }  // namespace ddlsim::plan

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 #include "ddlsim/cost/price.h"
@@ -31,108 +30,10 @@ Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, Plan
   return cost::price(job, lowered, *layers);
 }
 
-template <typename T>
-std::vector<T> sums_of(const std::vector<T>& parts) {
-  std::vector<T> sums(parts.size() + 1);
-  for (std::size_t i = 0; i < parts.size(); ++i) sums[i + 1] = sums[i] + parts[i];
-  return sums;
-}
-
-/// Stages of consecutive layers, one after the other, whose order of passes is that of plan/order.h.
-bool in_order(const Split& split) {
-  return split.pipeline > 1 &&
-         (split.schedule == PipelineSchedule::kGpipe || split.schedule == PipelineSchedule::kOneForwardOneBackward ||
-          split.schedule == PipelineSchedule::kNone);
-}
-
-/// What decides where the stages of a pipeline are.
-std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t> stages_of(const Split& split) {
-  return {split.pipeline, in_order(split) ? PipelineSchedule::kOneForwardOneBackward : split.schedule,
-          split.virtual_stages};
-}
-
 /// Whether replicas sum plain gradients and wait for them: what is bounded here.
 bool plain_exchange(const Scenario& base) {
   return !base.strategy.priority && base.overlap.value_or(plan::Overlap::kBackward) != plan::Overlap::kIdeal &&
          plan::grouping_of(base.strategy) != plan::Grouping::kFusion;
-}
-
-bool alike(const workload::Layer& a, const workload::Layer& b) {
-  const bool op = a.op.has_value() == b.op.has_value() && (!a.op || a.op->index() == b.op->index());
-  return op && !a.measured && !b.measured && a.in == b.in && a.parameters == b.parameters &&
-         a.forward_work == b.forward_work && a.backward_work == b.backward_work &&
-         a.forward_elements == b.forward_elements && a.backward_elements == b.backward_elements &&
-         a.output_elements == b.output_elements && a.saved_elements == b.saved_elements &&
-         a.forward_kernels == b.forward_kernels && a.backward_kernels == b.backward_kernels;
-}
-
-/// How layers are cut depends on their neighbours: of a run the first blocks and the last one stay.
-constexpr std::size_t kBlocksKept = 3;
-
-/// Blocks of a model that stand one after the other and are alike.
-struct Run {
-  std::size_t first = 0;   // layer
-  std::size_t length = 0;  // of a block
-  std::size_t times = 1;
-};
-
-/// How often the `length` layers at `first` stand there one after the other.
-std::size_t times_at(const std::vector<workload::Layer>& layers, std::size_t first, std::size_t length) {
-  std::size_t same = 0;
-  while (first + length + same < layers.size() && alike(layers[first + same], layers[first + length + same])) ++same;
-  return 1 + same / length;
-}
-
-/// Every layer is in one; of several ways to repeat what follows, the one over the most layers, then the shortest.
-std::vector<Run> runs_of(const std::vector<workload::Layer>& layers) {
-  constexpr std::size_t kLongest = 64;  // layers of a block; DeepSeek-V3's has 21
-  std::vector<Run> runs;
-  for (std::size_t first = 0; first < layers.size();) {
-    Run best{first, 1, 1};
-    for (std::size_t length = 1; length <= std::min(kLongest, (layers.size() - first) / 2); ++length) {
-      const std::size_t times = times_at(layers, first, length);
-      if (times > kBlocksKept && times * length > best.times * best.length) best = {first, length, times};
-    }
-    runs.push_back(best);
-    first += best.times * best.length;
-  }
-  return runs;
-}
-
-std::shared_ptr<const workload::Model> with_blocks(const workload::Model& model, const std::vector<Run>& runs,
-                                                   std::vector<std::size_t>& source) {
-  auto made = std::make_shared<workload::Model>(model);
-  made->layers.clear();
-  for (const Run& run : runs) {
-    const std::size_t kept = std::min(run.times, kBlocksKept);
-    const std::size_t start = made->layers.size();
-    for (std::size_t block = 0; block < run.times; ++block) {
-      // Blocks 0, 1, ... and the last one; those between are like the second.
-      const bool last = block + 1 == run.times;
-      const std::size_t like = last ? kept - 1 : std::min(block, kept < 3 ? 0 : kept - 2);
-      const bool stands = last || block + 1 < kept;
-      for (std::size_t i = 0; i < run.length; ++i) {
-        if (stands) made->layers.push_back(model.layers[run.first + block * run.length + i]);
-        source.push_back(start + like * run.length + i);
-      }
-    }
-  }
-  auto totals = workload::total(made->layers);
-  if (!totals) return nullptr;
-  made->totals = std::move(*totals);
-  return made;
-}
-
-/// Nothing where a model is no shorter for it, or its layers do not stay what they are.
-std::optional<ShortModel> short_model_of(const Scenario& base) {
-  const workload::Model& model = *base.model;
-  const bool every_nth = base.parallel.recompute_every > 1;
-  if (model.measured || base.fusion.pointwise || base.fusion.attention || every_nth) return std::nullopt;
-  const std::vector<Run> runs = runs_of(model.layers);
-  ShortModel made;
-  made.model = with_blocks(model, runs, made.source);
-  if (made.model == nullptr || made.model->layers.size() == model.layers.size()) return std::nullopt;
-  return made;
 }
 
 /// What a layer's pass takes and how many kernels it has, by layer of the lowered model.
@@ -183,18 +84,14 @@ Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan
 }
 
 PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
-    : space_(space),
-      tools_(tools),
-      short_(short_model_of(space.base())),
-      shapes_(space.shapes().size()),
-      held_of_(space.shapes().size()) {}
+    : space_(space), tools_(tools), shapes_(space.shapes().size()) {}
 
 Scenario PlanBounds::short_job(const ShapeKey& key) const {
   Scenario job = space_.with(key);
   // The software's factor is that of the whole model.
   job.gpu_time_factor.set(plan::gpu_time_factor_of(job));
   job.software = nullptr;
-  if (short_ && key.stages == 1) job.model = short_->model;
+  if (tools_.shorter && key.stages == 1) job.model = tools_.shorter->model;
   return job;
 }
 
@@ -231,15 +128,12 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
     append(all.kernels, one.kernels);
     append(all.issued, one.issued);
   }
-  const bool shortened = short_ && key.stages == 1;
+  const bool shortened = tools_.shorter && key.stages == 1;
   const auto sums = [&](const auto& parts) {
     if (!shortened) return sums_of(parts);
-    std::remove_cvref_t<decltype(parts)> whole;
-    whole.reserve(short_->source.size());
-    for (const std::size_t source : short_->source) whole.push_back(parts[source]);
-    return sums_of(whole);
+    return sums_of(tools_.shorter->whole(parts));
   };
-  if (shortened && all.forward.size() != short_->model->layers.size()) return std::nullopt;
+  if (shortened && all.forward.size() != tools_.shorter->model->layers.size()) return std::nullopt;
   return PlanShape{.forward = sums(all.forward),
                    .backward = sums(all.backward),
                    .weights = sums(all.weights),
@@ -247,57 +141,6 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
                    .issued = sums(all.issued),
                    .launch_interval = step->launch_interval,
                    .waiting = step->wait_for_slowest};
-}
-
-const std::optional<plan::HeldSums>& PlanBounds::held(const ShapeKey& shape) {
-  ShapeKey key = shape;
-  key.stages = 1;
-  key.batch = 1;  // all of it grows with the micro-batch
-  const auto [found, added] = held_.try_emplace(key);
-  if (added) {
-    if (auto sums = tools_.lowerer.held(space_.with(key))) found->second = std::move(*sums);
-  }
-  return found->second;
-}
-
-/// Where the parts of a pipeline are, as the lowering has them; they follow from the model's layers alone.
-const std::vector<PlanBounds::Place>& PlanBounds::places_of(const Split& split) {
-  static const std::vector<Place> none;
-  auto [found, added] = places_.try_emplace(stages_of(split));
-  if (!added) return found->second;
-  const auto plan = tools_.lowerer.outline(space_.with(split));
-  if (!plan) {
-    // Another plan with those stages may be legal.
-    places_.erase(found);
-    return none;
-  }
-  std::vector<Place>& places = found->second;
-  places.resize(plan::positions_of(pipeline_of(split)));
-  for (std::size_t c = 0; c < plan->classes.size(); ++c) {
-    const plan::RankClass& one = plan->classes[c];
-    if (one.parts.empty()) places[c] = {one.chunk.first, one.chunk.first + one.chunk.count};
-    for (const plan::Part& part : one.parts) places[part.position] = {part.layer, part.layer + part.count};
-  }
-  return places;
-}
-
-const std::vector<double>& PlanBounds::in_flight(const Split& split) {
-  // Enough for any order to keep as many as it ever does.
-  const bool all = split.schedule == PipelineSchedule::kGpipe;
-  const std::int64_t passes = all ? split.passes : std::min(split.passes, 4 * split.pipeline);
-  auto [found, added] =
-      in_flight_.try_emplace({std::tuple{split.pipeline, split.schedule, split.virtual_stages}, passes});
-  if (!added) return found->second;
-  Split shortened = split;
-  shortened.passes = passes;
-  const plan::Pipeline pipeline = pipeline_of(shortened);
-  const std::vector<double> alike(static_cast<std::size_t>(plan::parts_of(pipeline)), 1.0);
-  for (std::int64_t s = 0; s < split.pipeline; ++s) {
-    const auto kept = plan::in_flight(pipeline, static_cast<std::size_t>(s), alike);
-    const std::int64_t least = *std::min_element(kept.begin(), kept.end());
-    found->second.push_back(static_cast<double>(std::max<std::int64_t>(least, 1)));
-  }
-  return found->second;
 }
 
 namespace {
@@ -355,18 +198,18 @@ Time one_stage(const Split& split, const PlanShape& shape, const std::vector<Sta
 
 Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
   if (split.pipeline == 1) return one_stage(split, shape, exchange) * kRounding;
-  const std::vector<Place>& places = places_of(split);
+  const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
   const auto stages = static_cast<std::size_t>(split.pipeline);
   if (places.empty()) return by_share(split, shape);
   const plan::Pipeline pipeline = pipeline_of(split);
-  const auto sum = [](const std::vector<Time>& of, const Place& place) { return of[place.end] - of[place.first]; };
+  const auto sum = [](const std::vector<Time>& of, const LayerRange& place) { return of[place.end] - of[place.first]; };
   const bool in_two = plan::splits_backward(split.schedule);
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
   std::vector<plan::PartTime> parts;
   std::vector<Time> kernels(stages);
   std::vector<double> issued(stages);
   for (std::size_t q = 0; q < places.size(); ++q) {
-    const Place& place = places[q];
+    const LayerRange& place = places[q];
     parts.push_back(
         {sum(shape.forward, place), sum(shape.backward, place), in_two ? sum(shape.weights, place) : Time::zero()});
     for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
@@ -418,7 +261,9 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
 Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();
-  if (split.data * split.context == 1 || (split.pipeline > 1 && !in_order(split))) {
+  // Of orders that put the last backward passes elsewhere only what is sent in every pass is bounded (with_sent).
+  const bool every_pass = split.zero == 3;
+  if (split.data * split.context == 1 || (split.pipeline > 1 && !in_order(split) && !every_pass)) {
     return laid_out(split, *shape, nullptr);
   }
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
@@ -434,61 +279,6 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const Exchange& exchange = found->second;
   const bool per_stage = static_cast<std::int64_t>(exchange.stages.size()) == split.pipeline;
   return laid_out(split, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
-}
-
-namespace {
-
-/// Of what replicas share each holds a part, from a stage of zero on.
-double share_of(const Split& split, int from) {
-  return split.zero >= from ? 1.0 / static_cast<double>(split.data * split.context) : 1.0;
-}
-
-DataSize held_between(const plan::HeldSums& sums, const Split& split, std::size_t first, std::size_t end) {
-  const auto of = [&](const std::vector<DataSize>& all) { return all[end] - all[first]; };
-  return of(sums.weights) * share_of(split, 3) + of(sums.gradients) * share_of(split, 2) +
-         of(sums.states) * share_of(split, 1);
-}
-
-}  // namespace
-
-/// However layers are shared, some rank has its mean share, and one micro-batch of it.
-DataSize PlanBounds::least_memory(const Split& split, std::size_t index, std::int64_t parts) {
-  const auto*& known = held_of_[index];
-  if (known == nullptr) known = &held(space_.shapes()[index]);
-  if (!*known) return DataSize::infinity();
-  const plan::HeldSums& sums = **known;
-  const DataSize kept = sums.kept.back() * static_cast<double>(split.batch);
-  const DataSize all = held_between(sums, split, 0, sums.kept.size() - 1) + kept;
-  // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
-  const DataSize mean =
-      all / static_cast<double>(split.pipeline) - sums.working * static_cast<double>(split.batch * (parts - 1));
-  return max(mean, DataSize::zero()) * kRounding;
-}
-
-DataSize PlanBounds::memory(const Split& split, std::size_t index) {
-  const std::int64_t parts = plan::parts_of(pipeline_of(split));
-  const DataSize least = least_memory(split, index, parts);
-  if (least == DataSize::infinity() || split.pipeline == 1) return least;
-  const plan::HeldSums& sums = **held_of_[index];
-  const auto batch = static_cast<double>(split.batch);
-  const std::vector<double>& flying = in_flight(split);
-  if (parts == 1) {
-    DataSize most = least;
-    const std::vector<Place>& places = places_of(split);
-    for (std::size_t s = 0; s < places.size(); ++s) {
-      const auto [first, end] = places[s];
-      const DataSize kept = (sums.kept[end] - sums.kept[first]) * (batch * flying[s]);
-      most = max(most, (held_between(sums, split, first, end) + kept) * kRounding);
-    }
-    return most;
-  }
-  if (split.recompute != plan::Recompute::kNone) return least;
-  // Of ranks that hold a and keep n micro-batches the fullest holds at least sum(a) / sum(1 / n).
-  double inverse = 0;
-  for (const double one : flying) inverse += 1.0 / one;
-  const DataSize mean = held_between(sums, split, 0, sums.kept.size() - 1) / static_cast<double>(split.pipeline);
-  const DataSize kept = sums.kept.back() * (batch / inverse) - sums.working * (batch * static_cast<double>(parts - 1));
-  return max(least, (mean + max(kept, DataSize::zero())) * kRounding);
 }
 
 }  // namespace ddlsim::whatif

@@ -1,4 +1,4 @@
-// Lower bounds of what a plan takes and holds (whatif/plan_search.h has the equations). Private to the room.
+// Lower bounds of what a plan takes (whatif/plan_search.h has the equations). Private to the room.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "ddlsim/cost/price_memo.h"
-#include "ddlsim/plan/lowerer.h"
-#include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
-#include "ddlsim/workload/model.h"
 #include "plan_space.h"
+#include "plan_tools.h"
 
 namespace ddlsim::whatif {
-
-/// What a search works out once for all plans that share it.
-struct PlanTools {
-  plan::Lowerer lowerer;  // first: prices are named by its lists
-  cost::PriceMemo prices;
-};
 
 /// The step of a lowered job.
 [[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools);
@@ -51,13 +42,6 @@ struct StageExchange {
   Time update{};
 };
 
-/// A model that stands for one with more of the same blocks: prices of a layer depend on its shape and neighbours
-/// alone.
-struct ShortModel {
-  std::shared_ptr<const workload::Model> model;
-  std::vector<std::size_t> source;  // of each layer of the whole model: its like here
-};
-
 class PlanBounds {
  public:
   PlanBounds(const PlanSpace& space, PlanTools& tools);
@@ -69,15 +53,10 @@ class PlanBounds {
   [[nodiscard]] Time by_kernels(const Split& split, std::size_t index);
   /// With what replicas exchange.
   [[nodiscard]] Time with_exchange(const Split& split, std::size_t index);
-  /// Of the fullest GPU's memory. Infinite where the lowering refuses the shape.
-  [[nodiscard]] DataSize memory(const Split& split, std::size_t index);
-  /// The same of all plans with that shape, so many stages, and so many parts per rank at most.
-  [[nodiscard]] DataSize least_memory(const Split& split, std::size_t index, std::int64_t parts);
   /// Shapes that were priced.
   [[nodiscard]] std::int64_t priced_shapes() const { return priced_; }
 
  private:
-  using StagesKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t>;  // stages, schedule, chunks
   struct ExchangeKey {
     ShapeKey shape;
     StagesKey stages{};
@@ -90,32 +69,17 @@ class PlanBounds {
     std::vector<StageExchange> stages;
   };
 
-  /// The layers of a position of the pipeline.
-  struct Place {
-    std::size_t first = 0;
-    std::size_t end = 0;
-  };
-
   const PlanShape* shape(std::size_t index);
   [[nodiscard]] std::optional<PlanShape> make_shape(const ShapeKey& key);
   [[nodiscard]] Exchange make_exchange(const Split& split);
   /// The job of a shape, of the short model where it stands for the whole.
   [[nodiscard]] Scenario short_job(const ShapeKey& key) const;
-  const std::vector<Place>& places_of(const Split& split);
-  const std::optional<plan::HeldSums>& held(const ShapeKey& shape);
-  /// Micro-batches that the ranks keep of each of their parts, at least.
-  const std::vector<double>& in_flight(const Split& split);
   /// What a stage does between the first micro-batch's arrival and the last one's departure, and around that.
   Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange);
 
   const PlanSpace& space_;
   PlanTools& tools_;
-  std::optional<ShortModel> short_;
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
-  std::map<ShapeKey, std::optional<plan::HeldSums>> held_;       // nothing: refused
-  std::vector<const std::optional<plan::HeldSums>*> held_of_;    // by shape; null: not asked for yet
-  std::map<StagesKey, std::vector<Place>> places_;
-  std::map<std::pair<StagesKey, std::int64_t>, std::vector<double>> in_flight_;  // by passes
   std::map<ExchangeKey, Exchange> exchanges_;
   std::int64_t priced_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "plan_bound.h"
+#include "plan_memory.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -128,17 +129,17 @@ std::string what_is_missing(const Scenario& job, const plan::StepPlan& plan, Dat
 /// first that is found to hold no more, or nothing.
 std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, PlanTools& tools, const Clock& clock,
                                     Time deadline) {
-  PlanBounds bounds(space, tools);
+  PlanMemory memories(space, tools);
   std::vector<std::pair<DataSize, PlanId>> order;
   for (std::uint32_t f = 0; f < space.families().size() && clock() < deadline; ++f) {
     const PlanFamily& family = space.families()[f];
     Split least = family.split;
     least.zero = 3;
-    const DataSize any = bounds.least_memory(least, family.shape, space.most_parts(least.pipeline));
+    const DataSize any = memories.least(least, family.shape, space.most_parts(least.pipeline));
     if (any == DataSize::infinity() || (enough > DataSize::zero() && any > enough)) continue;
     const std::vector<Split> members = space.members(family);
     for (std::uint32_t m = 0; m < members.size(); ++m) {
-      const DataSize bound = bounds.memory(members[m], family.shape);
+      const DataSize bound = memories.of(members[m], family.shape);
       if (bound != DataSize::infinity()) order.push_back({bound, {f, m}});
     }
   }
@@ -283,7 +284,7 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
               {},
               {},
               {}};
-  PlanTools tools;
+  PlanTools tools(space.base());
   if (const auto least = holds_least(space, DataSize::zero(), tools, clock, deadline)) {
     const Split split = space.split(least->id);
     error.message +=

@@ -16,8 +16,10 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "plan_bound.h"
+#include "plan_memory.h"
 #include "plan_reasons.h"
 #include "plan_space.h"
+#include "plan_tools.h"
 #include "stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -44,7 +46,9 @@ class PlanSearch {
   PlanSearch(const PlanSpace& space, const PlanOptions& options)
       : space_(space),
         options_(options),
+        tools_(space.base()),
         bounds_(space, tools_),
+        memories_(space, tools_),
         capacity_(space.base().cluster.node.gpu.memory_size),
         price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
 
@@ -63,6 +67,7 @@ class PlanSearch {
   struct Open {
     double key = 0;
     Time bound{};
+    DataSize memory{};  // at least
     PlanId id;
     Known known = Known::kSimple;
     friend bool operator>(const Open& a, const Open& b) { return std::tie(a.key, a.id) > std::tie(b.key, b.id); }
@@ -78,7 +83,7 @@ class PlanSearch {
   void look_at_members(const Open& open);
   void try_plan(const Open& open, const Split& split);
   void push(const Split& split, Time bound, DataSize memory, PlanId id, Known known) {
-    open_.push({key_of(split, bound, memory), bound, id, known});
+    open_.push({key_of(split, bound, memory), bound, memory, id, known});
   }
   void keep_too_large(PlanId id, Time bound, DataSize memory, bool exact, std::int64_t plans = 1);
   void keep(const Tried& tried);
@@ -90,6 +95,7 @@ class PlanSearch {
   const PlanOptions& options_;
   PlanTools tools_;
   PlanBounds bounds_;
+  PlanMemory memories_;
   DataSize capacity_;
   PriceRate price_;
   std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
@@ -180,7 +186,7 @@ void PlanSearch::look_at_members(const Open& open) {
   const std::vector<Split> members = space_.members(family);
   for (std::uint32_t m = 0; m < members.size(); ++m) {
     const PlanId id{open.id.family, m};
-    const DataSize memory = bounds_.memory(members[m], family.shape);
+    const DataSize memory = memories_.of(members[m], family.shape);
     if (is_too_much(members[m], memory)) {
       keep_too_large(id, open.bound, memory, false);
       continue;
@@ -194,27 +200,24 @@ void PlanSearch::look_at_members(const Open& open) {
 
 void PlanSearch::look_closer(const Open& open) {
   const PlanFamily& family = space_.families()[open.id.family];
-  if (open.known == Known::kSimple) {
-    if (!wanted(family.split, open.key, open.bound, least_memory(family))) return;
-    const Time bound = max(open.bound, bounds_.by_mean(family.split, family.shape));
-    if (bound == Time::infinity()) {
-      illegal_ += family.members;
-    } else {
-      push(family.split, bound, least_memory(family), open.id, Known::kMean);
+  const bool of_family = open.known == Known::kSimple || open.known == Known::kMean;
+  const Split split = of_family ? family.split : space_.split(open.id);
+  if (!wanted(split, open.key, open.bound, open.memory)) return;
+  switch (open.known) {
+    case Known::kSimple: {
+      const Time bound = max(open.bound, bounds_.by_mean(split, family.shape));
+      if (bound == Time::infinity()) {
+        illegal_ += family.members;
+      } else {
+        push(split, bound, least_memory(family), open.id, Known::kMean);
+      }
+      return;
     }
-    return;
-  }
-  if (open.known == Known::kMean) {
-    if (wanted(family.split, open.key, open.bound, least_memory(family))) look_at_members(open);
-    return;
-  }
-  const Split split = space_.split(open.id);
-  const DataSize memory = bounds_.memory(split, family.shape);
-  if (!wanted(split, open.key, open.bound, memory)) return;
-  if (open.known == Known::kExchange) {
-    try_plan(open, split);
-  } else {
-    push(split, max(open.bound, bounds_.with_exchange(split, family.shape)), memory, open.id, Known::kExchange);
+    case Known::kMean: return look_at_members(open);
+    case Known::kKernels:
+      return push(split, max(open.bound, bounds_.with_exchange(split, family.shape)), open.memory, open.id,
+                  Known::kExchange);
+    case Known::kExchange: return try_plan(open, split);
   }
 }
 
@@ -222,7 +225,7 @@ void PlanSearch::look_closer(const Open& open) {
 DataSize PlanSearch::least_memory(const PlanFamily& family) {
   Split split = family.split;
   split.zero = 3;
-  return bounds_.least_memory(split, family.shape, space_.most_parts(split.pipeline));
+  return memories_.least(split, family.shape, space_.most_parts(split.pipeline));
 }
 
 /// Of a GPU, with what else of its memory is taken at least.

@@ -13,13 +13,17 @@ namespace ddlsim::plan {
 
 struct Memo;
 
-/// What layers hold on a rank that shares nothing with replicas: sums over those before each, from none to all.
-struct HeldSums {
+/// What each layer holds on a rank that shares nothing with replicas.
+struct HeldLayers {
   std::vector<DataSize> weights;
   std::vector<DataSize> gradients;
   std::vector<DataSize> states;  // of the optimizer, and master copies
   std::vector<DataSize> kept;    // of a micro-batch until its backward
-  DataSize working{};            // the most that a layer works with
+  std::vector<double> saved;     // elements of a sample, by which orders are said to keep the most (Part::in_flight)
+  // While its backward runs:
+  std::vector<DataSize> loss;             // of a micro-batch
+  std::vector<DataSize> working;          // of a micro-batch
+  std::vector<DataSize> weight_gradient;  // of its largest tensor
 };
 
 /// lower() for many jobs that differ in their splits, micro-batch, passes and servers alone: how layers are cut, where
@@ -36,7 +40,7 @@ class Lowerer {
   /// Its classes with what they hold, without rows, updates and exchange. The errors are those of lower().
   [[nodiscard]] Expected<StepPlan> outline(const Job& job);
   /// Of a job without stages and zero. The errors are those of lower().
-  [[nodiscard]] Expected<HeldSums> held(const Job& job);
+  [[nodiscard]] Expected<HeldLayers> held(const Job& job);
 
  private:
   std::unique_ptr<Memo> memo_;

@@ -1,0 +1,59 @@
+// What a search over plans works out once for all plans that share it. Private to the room.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "ddlsim/cost/price_memo.h"
+#include "ddlsim/plan/lowerer.h"
+#include "ddlsim/plan/order.h"
+#include "plan_space.h"
+#include "short_model.h"
+
+namespace ddlsim::whatif {
+
+/// The layers of a position of a pipeline.
+struct LayerRange {
+  std::size_t first = 0;
+  std::size_t end = 0;
+};
+
+/// Stages of consecutive layers, one after the other, whose order of passes is that of plan/order.h.
+[[nodiscard]] bool in_order(const Split& split);
+
+/// What decides where the stages of a pipeline are: stages, schedule, chunks.
+using StagesKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t>;
+[[nodiscard]] StagesKey stages_of(const Split& split);
+
+/// Where the parts of pipelines are, as the lowering has them; they follow from the model's layers alone.
+class PipelinePlaces {
+ public:
+  /// By position. Empty where the lowering refuses the plan.
+  const std::vector<LayerRange>& of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer);
+
+ private:
+  std::map<StagesKey, std::vector<LayerRange>> places_;
+};
+
+/// Over those before each, from none to all.
+template <typename T>
+[[nodiscard]] std::vector<T> sums_of(const std::vector<T>& parts) {
+  std::vector<T> sums(parts.size() + 1);
+  for (std::size_t i = 0; i < parts.size(); ++i) sums[i + 1] = sums[i] + parts[i];
+  return sums;
+}
+
+struct PlanTools {
+  plan::Lowerer lowerer;  // first: prices are named by its lists
+  cost::PriceMemo prices;
+  PipelinePlaces places;
+  std::optional<ShortModel> shorter;
+
+  explicit PlanTools(const Scenario& base) : shorter(short_model_of(base)) {}
+};
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,33 @@
+// A model with fewer of its blocks, for what follows from a layer and its neighbours alone. Private to the room.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ddlsim/whatif/scenario.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::whatif {
+
+/// A model that stands for one with more of the same blocks: prices of a layer depend on its shape and neighbours
+/// alone.
+struct ShortModel {
+  std::shared_ptr<const workload::Model> model;
+  std::vector<std::size_t> source;  // of each layer of the whole model: its like here
+
+  /// What is known by layer of the short model, by layer of the whole one.
+  template <typename T>
+  [[nodiscard]] std::vector<T> whole(const std::vector<T>& by_layer) const {
+    std::vector<T> all;
+    all.reserve(source.size());
+    for (const std::size_t layer : source) all.push_back(by_layer[layer]);
+    return all;
+  }
+};
+
+/// Nothing where a model is no shorter for it, or its layers do not stay what they are.
+[[nodiscard]] std::optional<ShortModel> short_model_of(const Scenario& base);
+
+}  // namespace ddlsim::whatif
