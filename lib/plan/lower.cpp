@@ -14,8 +14,8 @@ namespace {
 
 /// A stage of layers each, or kinds of GPUs with all of them.
 Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vector<workload::Layer>>& layers,
-                           bool joined, StepPlan& plan, Memo& memo) {
-  if (job.parallel.pipeline > 1) return add_stages(job, layers, joined, plan, memo);
+                           Lowered how, StepPlan& plan, Memo& memo) {
+  if (job.parallel.pipeline > 1) return add_stages(job, layers, how, plan, memo);
   const std::int64_t gpus = job.cluster.gpus();
   const std::size_t count = layers->size();
   const std::int64_t slow = job.straggler > 1 ? std::min(job.stragglers.get(), gpus) : 0;
@@ -66,9 +66,10 @@ void stop_for(std::vector<Row>& rows, std::size_t last_layer) {
 /// What the ranks of a class send around the layers of a part.
 std::vector<Row> rows_within(const SplitModel& split, const Chunk& chunk, std::size_t rank_class) {
   std::vector<Row> rows;
-  for (Row row : split.rows) {
-    const auto inside = [&](std::size_t layer) { return layer >= chunk.first && layer < chunk.first + chunk.count; };
-    if (!inside(row.needed.layer)) continue;
+  const auto inside = [&](std::size_t layer) { return layer >= chunk.first && layer < chunk.first + chunk.count; };
+  for (const Row& sent : split.rows) {
+    if (!inside(sent.needed.layer)) continue;
+    Row row = sent;
     // What a stage's first or last layer gathers is gathered where the stage starts.
     if (!inside(row.ready.layer)) row.ready.layer = row.needed.layer;
     row.ready.layer -= chunk.first;
@@ -144,8 +145,7 @@ Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& 
   return run;
 }
 
-/// Without `rows` who has which layers and what they hold: all that can be refused.
-Expected<StepPlan> lowered(const Job& job, Memo& memo, bool rows) {
+Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   if (auto sound = check_input(job); !sound) return tl::unexpected<Error>(sound.error());
   if (totals_only(job.strategy)) {
@@ -169,14 +169,12 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, bool rows) {
   if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
   auto split = split_model(job, plan, memo);
   if (!split) return tl::unexpected<Error>(split.error());
-  if (auto classed = add_classes(job, split->layers, rows, plan, memo); !classed) {
+  if (auto classed = add_classes(job, split->layers, how, plan, memo); !classed) {
     return tl::unexpected<Error>(classed.error());
   }
-  if (rows) {
-    split->rows = rows_sent(job, plan, *split);
-    add_rows(job, *split, plan);
-  }
-  add_memory(job, *split, plan, memo);
+  if (how == Lowered::kWhole) split->rows = rows_sent(job, plan, *split);
+  if (how != Lowered::kOutline) add_rows(job, *split, plan);
+  if (how != Lowered::kExchange) add_memory(job, *split, plan, memo);
   return plan;
 }
 
@@ -197,7 +195,7 @@ Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
 
 Expected<StepPlan> lower(const Job& job) {
   Memo memo;
-  return lowered(job, memo, true);
+  return lowered(job, memo, Lowered::kWhole);
 }
 
 Lowerer::Lowerer() : memo_(std::make_unique<Memo>()) {}
@@ -205,17 +203,19 @@ Lowerer::~Lowerer() = default;
 Lowerer::Lowerer(Lowerer&&) noexcept = default;
 Lowerer& Lowerer::operator=(Lowerer&&) noexcept = default;
 
-Expected<StepPlan> Lowerer::lower(const Job& job) { return lowered(job, *memo_, true); }
+Expected<StepPlan> Lowerer::lower(const Job& job) { return lowered(job, *memo_, Lowered::kWhole); }
 
 Expected<HeldLayers> Lowerer::held(const Job& job) {
-  const auto plan = lowered(job, *memo_, false);
+  const auto plan = lowered(job, *memo_, Lowered::kOutline);
   if (!plan) return tl::unexpected<Error>(plan.error());
   const auto split = split_model(job, *plan, *memo_);
   if (!split) return tl::unexpected<Error>(split.error());
   return held_layers(job, *split, *plan, *memo_);
 }
 
-Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, false); }
+Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, Lowered::kOutline); }
+
+Expected<StepPlan> Lowerer::exchange(const Job& job) { return lowered(job, *memo_, Lowered::kExchange); }
 
 StrategyKind default_strategy(const workload::Model& model) {
   using workload::Architecture;

@@ -31,6 +31,13 @@ namespace ddlsim::plan {
 struct Memo;
 struct HeldLayers;
 
+/// How much of a lowering is made.
+enum class Lowered : std::uint8_t {
+  kOutline,   // who has which layers and what they hold: all that can be refused
+  kExchange,  // who has which layers, what replicas send each other, and the updates
+  kWhole,
+};
+
 /// What ranks send around a layer, of any batch.
 struct SentRow {
   GroupRole role = GroupRole::kTensor;
@@ -114,10 +121,10 @@ struct PartChunk {
 [[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job,
                                                               const std::vector<workload::Layer>& layers);
 
-/// A class for every rank of the pipeline. `joined`: where a rank has several parts, its chunk has their layers alone;
-/// else all layers of the model, of which the parts are its.
+/// A class for every rank of the pipeline. Where a rank has several parts, the chunk of a whole lowering
+/// has their layers alone; else all layers of the model, of which the parts are its.
 [[nodiscard]] Expected<void> add_stages(const Job& job,
-                                        const std::shared_ptr<const std::vector<workload::Layer>>& layers, bool joined,
+                                        const std::shared_ptr<const std::vector<workload::Layer>>& layers, Lowered how,
                                         StepPlan& plan, Memo& memo);
 
 /// What crosses from each part to the next, and back.

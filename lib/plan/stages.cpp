@@ -162,6 +162,13 @@ double kept_of(const Chunk& chunk, const Part& part) {
   return std::max(elements, 1.0);
 }
 
+void keep_in_flight(const Pipeline& pipeline, std::size_t stage, RankClass& one) {
+  std::vector<double> kept;
+  for (const Part& part : one.parts) kept.push_back(kept_of(one.chunk, part));
+  const auto most = in_flight(pipeline, stage, kept);
+  for (std::size_t part = 0; part < one.parts.size(); ++part) one.parts[part].in_flight = most[part];
+}
+
 }  // namespace
 
 Pipeline pipeline_of(const Job& job) {
@@ -196,7 +203,7 @@ Expected<Starts> stage_starts(const Job& job, const Layers& layers) {
   return starts;
 }
 
-Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, bool joined, StepPlan& plan,
+Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, Lowered how, StepPlan& plan,
                           Memo& memo) {
   const Pipeline pipeline = pipeline_of(job);
   auto starts = memo.starts.find({layers.get(), positions_of(pipeline), job.batch});
@@ -217,16 +224,13 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
       const std::size_t end = q + 1 < first.size() ? first[q + 1] : layers->size();
       one.parts.push_back({.count = end - first[q], .position = q, .layer = first[q]});
     }
-    if (joined) {
+    if (how == Lowered::kWhole) {
       one.chunk = joined_chunk(layers, one.parts, memo);
     } else {
       one.chunk = {layers, 0, layers->size()};
       for (Part& part : one.parts) part.first = part.layer;
     }
-    std::vector<double> kept;
-    for (const Part& part : one.parts) kept.push_back(kept_of(one.chunk, part));
-    const auto most = in_flight(pipeline, s, kept);
-    for (std::size_t part = 0; part < one.parts.size(); ++part) one.parts[part].in_flight = most[part];
+    if (how != Lowered::kExchange) keep_in_flight(pipeline, s, one);
     one.weight_versions = weight_versions(pipeline, s);
     plan.classes.push_back(std::move(one));
   }

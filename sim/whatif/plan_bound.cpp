@@ -228,9 +228,8 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
 PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
   Exchange exchange;
   const Scenario job = space_.with(split);
-  auto plan = tools_.lowerer.lower(job);
+  auto plan = tools_.lowerer.exchange(job);
   if (!plan || !plain_exchange(space_.base()) || plan->servers) return {.bounds = false, .stages = {}};
-  // What stands in the way of kernels is the shape's, what crosses stages the schedule's.
   std::erase_if(plan->rows, [](const plan::Row& row) {
     return row.rank_class != row.needed_by || (row.every_pass && row.in_the_way) || row.beside != 0;
   });

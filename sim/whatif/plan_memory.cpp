@@ -103,22 +103,27 @@ const std::vector<PlanMemory::PartHeld>& PlanMemory::parts_of(const Split& split
   return parts;
 }
 
-const PlanMemory::Flying& PlanMemory::in_flight(const Split& split, std::size_t stage,
-                                                const std::vector<PartHeld>& parts) {
+const std::vector<PlanMemory::Flying>& PlanMemory::in_flight(const Split& split, const Held& sums,
+                                                             const std::vector<PartHeld>& parts) {
   // Enough for any order to keep as many as it ever does.
   Split shortened = split;
   if (split.schedule != PipelineSchedule::kGpipe) shortened.passes = std::min(split.passes, 4 * split.pipeline);
+  const StagesKey schedule{split.pipeline, split.schedule, split.virtual_stages};
+  std::vector<Flying>& all = flying_[{&sums, schedule, shortened.passes}];
+  if (!all.empty()) return all;
   const plan::Pipeline pipeline = pipeline_of(shortened);
-  std::vector<double> saved;
-  for (std::int64_t part = 0; part < plan::parts_of(pipeline); ++part) {
-    saved.push_back(parts[plan::position_of(pipeline, {stage, static_cast<std::size_t>(part)})].saved);
+  for (std::size_t stage = 0; stage < static_cast<std::size_t>(split.pipeline); ++stage) {
+    std::vector<double> saved;
+    for (std::int64_t part = 0; part < plan::parts_of(pipeline); ++part) {
+      saved.push_back(parts[plan::position_of(pipeline, {stage, static_cast<std::size_t>(part)})].saved);
+    }
+    // Most ranks of most shapes have parts that are alike.
+    for (std::size_t part = saved.size(); part-- > 0;) saved[part] /= saved.front();
+    Flying& one = flying_of_[{schedule, shortened.passes, stage, saved}];
+    if (one.empty()) one = plan::in_flight(pipeline, stage, saved);
+    all.push_back(one);
   }
-  if (saved.size() == 1) saved.front() = 1;
-  const std::tuple key{std::tuple{split.pipeline, split.schedule, split.virtual_stages}, shortened.passes, stage,
-                       std::move(saved)};
-  const auto [found, added] = flying_.try_emplace(key);
-  if (added) found->second = plan::in_flight(pipeline, stage, std::get<3>(key));
-  return found->second;
+  return all;
 }
 
 DataSize PlanMemory::of(const Split& split, std::size_t index) {
@@ -128,9 +133,10 @@ DataSize PlanMemory::of(const Split& split, std::size_t index) {
   const std::vector<PartHeld>& parts = parts_of(split, sums);
   const plan::Pipeline pipeline = pipeline_of(split);
   if (parts.size() != plan::positions_of(pipeline)) return least;
+  const std::vector<Flying>& in_flight = this->in_flight(split, sums, parts);
   DataSize fullest = least;
   for (std::size_t s = 0; s < static_cast<std::size_t>(split.pipeline); ++s) {
-    const Flying& flying = in_flight(split, s, parts);
+    const Flying& flying = in_flight[s];
     DataSize all;
     DataSize working;
     for (std::size_t r = 0; r < flying.size(); ++r) {

@@ -54,14 +54,16 @@ class PlanMemory {
   const std::optional<Held>& held(std::size_t index);
   [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
   const std::vector<PartHeld>& parts_of(const Split& split, const Held& sums);
-  const Flying& in_flight(const Split& split, std::size_t stage, const std::vector<PartHeld>& parts);
+  /// By rank.
+  const std::vector<Flying>& in_flight(const Split& split, const Held& sums, const std::vector<PartHeld>& parts);
 
   const PlanSpace& space_;
   PlanTools& tools_;
   std::map<ShapeKey, std::optional<Held>> held_;     // nothing: refused
   std::vector<const std::optional<Held>*> held_of_;  // by shape; null: not asked for yet
-  std::map<std::tuple<const Held*, std::int64_t, StagesKey>, std::vector<PartHeld>> parts_;         // by batch
-  std::map<std::tuple<StagesKey, std::int64_t, std::size_t, std::vector<double>>, Flying> flying_;  // by passes
+  std::map<std::tuple<const Held*, std::int64_t, StagesKey>, std::vector<PartHeld>> parts_;            // by batch
+  std::map<std::tuple<const Held*, StagesKey, std::int64_t>, std::vector<Flying>> flying_;             // by passes
+  std::map<std::tuple<StagesKey, std::int64_t, std::size_t, std::vector<double>>, Flying> flying_of_;  // by passes
 };
 
 }  // namespace ddlsim::whatif

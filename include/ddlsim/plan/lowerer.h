@@ -39,6 +39,8 @@ class Lowerer {
   [[nodiscard]] Expected<StepPlan> lower(const Job& job);
   /// Its classes with what they hold, without rows, updates and exchange. The errors are those of lower().
   [[nodiscard]] Expected<StepPlan> outline(const Job& job);
+  /// Its classes with what replicas send each other and the updates, without what they hold and all other rows.
+  [[nodiscard]] Expected<StepPlan> exchange(const Job& job);
   /// Of a job without stages and zero. The errors are those of lower().
   [[nodiscard]] Expected<HeldLayers> held(const Job& job);
 
