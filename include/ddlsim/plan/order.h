@@ -2,19 +2,23 @@
 //
 // p ranks, m micro-batches; a forward pass of a rank's layers takes F, backward I for the input's gradient and W for
 // the weights', B = I + W. Stages that are equal, and nothing to send:
-//   schedule       order of rank s                                                         bubble        kept
-//   micro-batches none           F0 B0 F1 B1 ...: a micro-batch is back before the next one starts       (p-1) m (F+B)
-//   1 gpipe          F0 ... Fm-1 B0 ... Bm-1                                                 (p-1)(F+B)    m 1f1b p-s-1
-//   forward passes, then one forward and one backward in turn         (p-1)(F+B)    p-s interleaved    v parts a rank,
-//   in turns of p micro-batches; 2(p-s-1) + (v-1)p forward  (p-1)(F+B)/v  1 + (p-1)/(pv) of
-//                  passes of a part first                                                                p at s = 0
-//   zb-h1          1f1b with B in two: W of a micro-batch after I of the s-th behind it    (p-1)(F+I-W)  p
-//   zb-h2          2(p-s)-1 forward passes first, W 2s behind                              (p-1)(F+I-2W) 2p-1
-//   zbv            two parts a rank, there and back; F+I+W in turn                         0             p
-//   dualpipe       two parts a rank, one of each direction; a forward of one direction     (p/2-1)(F&B +  p+1
-//                  with a backward of the other, F&B                                       B - 3W)
-//   pipedream      1f1b without end: the step is m times the slowest rank's F+B            none          p-s
-//   pipedream-2bw  the same, and gradients are summed over the step                        none          p-s
+// ```
+//   schedule       order of rank s                                               bubble              micro-batches kept
+//   none           F0 B0 F1 B1 ...: one is back before the next one starts       (p-1) m (F+B)       1
+//   gpipe          F0 ... Fm-1 B0 ... Bm-1                                       (p-1)(F+B)          m
+//   1f1b           p-s-1 forward passes, then one forward and one backward       (p-1)(F+B)          p-s
+//                  in turn
+//   interleaved    v parts a rank, in turns of p micro-batches;                  (p-1)(F+B)/v        1 + (p-1)/(pv) of
+//                  2(p-s-1) + (v-1)p forward passes of a part first                                  p at s = 0
+//   zb-h1          1f1b with B in two: W of a micro-batch after I of the s-th    (p-1)(F+I-W)        p
+//                  behind it
+//   zb-h2          2(p-s)-1 forward passes first, W 2s behind                    (p-1)(F+I-2W)       2p-1
+//   zbv            two parts a rank, there and back; F+I+W in turn               0                   p
+//   dualpipe       two parts a rank, one of each direction; a forward of one     (p/2-1)(F&B +       p+1
+//                  direction with a backward of the other, F&B                   B - 3W)
+//   pipedream      1f1b without end: the step is m times the slowest rank's F+B  none                p-s
+//   pipedream-2bw  the same, and gradients are summed over the step              none                p-s
+// ```
 // `stage_order` is one rank's sequence. `order_of` joins them so that nothing stands before what it waits for: forward
 // after forward of the position before, backward after backward of the position behind, W after I. Who schedules or
 // simulates takes the slots one by one and always finds what a slot needs.
