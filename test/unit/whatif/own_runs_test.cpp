@@ -1,6 +1,7 @@
 #include "ddlsim/whatif/own_runs.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -85,7 +86,7 @@ TEST_CASE("own runs: more of them narrow the interval and move the step towards 
 }
 
 TEST_CASE("own runs: a file says the same as words", "[unit][whatif]") {
-  const std::string file = "own_runs_test.csv";
+  const std::string file = (std::filesystem::temp_directory_path() / "ddlsim_own_runs_test.csv").string();
   std::ofstream(file) << "gpus,nodes,batch,step,model,precision\n8,1,64,213 ms,resnet50,fp32\n16,2,64,400 ms,,\n";
   const auto by_file = predicted(job({{"measured.runs", file, {}}}));
   const auto by_words = predicted(job({{"measured.steps", "1x8@64 = 213 ms; 2x8@64=400 ms", {}}}));
@@ -121,10 +122,11 @@ TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
   CHECK(refused({{"measured.steps", ";", {}}}).find("no measured run") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x16 = 200 ms", {}}}) != "");  // the server has eight
   CHECK(refused({{"measured.runs", "no_such.csv", {}}}).find("no_such.csv") != std::string::npos);
-  std::ofstream("other_runs_test.csv") << "gpus,nodes,step,model\n8,1,213 ms,vgg16\n";
-  CHECK(refused({{"measured.runs", "other_runs_test.csv", {}}}).find("another model") != std::string::npos);
-  std::ofstream("other_runs_test.csv") << "gpus,nodes,step,precision\n8,1,213 ms,fp16\n";
-  CHECK(refused({{"measured.runs", "other_runs_test.csv", {}}}).find("another precision") != std::string::npos);
+  const std::string other = (std::filesystem::temp_directory_path() / "ddlsim_other_runs_test.csv").string();
+  std::ofstream(other) << "gpus,nodes,step,model\n8,1,213 ms,vgg16\n";
+  CHECK(refused({{"measured.runs", other, {}}}).find("another model") != std::string::npos);
+  std::ofstream(other) << "gpus,nodes,step,precision\n8,1,213 ms,fp16\n";
+  CHECK(refused({{"measured.runs", other, {}}}).find("another precision") != std::string::npos);
 }
 
 TEST_CASE("own runs: a search of plans refuses them", "[unit][whatif]") {
