@@ -5,6 +5,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
+#include "pictures.h"
 #include "table.h"
 
 namespace ddlsim::report {
@@ -118,6 +119,7 @@ std::string first_line(const answer::CollectiveReport& report) {
 }  // namespace
 
 std::string render(const answer::CollectiveReport& report, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(report), render(report, Format::kMd));
   if (format == Format::kJson) return json_of(report);
   if (format == Format::kCsv) return long_table(report).render(format);
   std::string text = first_line(report) + report.title + "\n\n";

@@ -5,6 +5,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
+#include "pictures.h"
 #include "table.h"
 
 namespace ddlsim::report {
@@ -54,6 +55,7 @@ Table headline_table(const answer::FleetReport& report) {
 }  // namespace
 
 std::string render(const answer::FleetReport& report, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(report), render(report, Format::kMd));
   if (format == Format::kJson) return dump(to_json(report));
   if (format == Format::kCsv) {
     return (report.speedups.empty() ? share_table(report) : speedup_table(report)).render(format);

@@ -70,8 +70,8 @@ std::string table_of(const std::vector<std::string_view>& rows) {
       const bool number = c < numbers.size() && numbers[c];
       // Two spaces before a name: a part of what stands above.
       const std::string_view indent = cells[c].starts_with("  ") ? "&emsp;" : "";
-      html += fmt::format("<{}{}{}>{}{}</{}>", tag, r == 0 ? " scope=\"col\"" : "", number ? " class=\"n\"" : "", indent,
-                          escaped(cells[c]), tag);
+      html += fmt::format("<{}{}{}>{}{}</{}>", tag, r == 0 ? " scope=\"col\"" : "", number ? " class=\"n\"" : "",
+                          indent, escaped(cells[c]), tag);
     }
     html += "</tr>\n";
   }

@@ -47,8 +47,8 @@ std::string head(const std::string& title, double height, bool alone) {
   std::string text = fmt::format(
       "<svg {}viewBox=\"0 0 {} {:.0f}\" role=\"img\" font-family=\"sans-serif\" font-size=\"12\"{}>\n"
       "<title>{}</title>\n",
-      alone ? "xmlns=\"http://www.w3.org/2000/svg\" " : "", kWidth, height,
-      alone ? " color=\"#1a1a1a\"" : "", escaped(title));
+      alone ? "xmlns=\"http://www.w3.org/2000/svg\" " : "", kWidth, height, alone ? " color=\"#1a1a1a\"" : "",
+      escaped(title));
   if (alone) text += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   return text;
 }
@@ -59,8 +59,8 @@ std::string label(double x, double y, std::string_view anchor, const std::string
 }
 
 std::string line(double x1, double y1, double x2, double y2, std::string_view style) {
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"currentColor\" {}/>\n",
-                     x1, y1, x2, y2, style);
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"currentColor\" {}/>\n", x1,
+                     y1, x2, y2, style);
 }
 
 struct LegendEntry {
@@ -225,8 +225,8 @@ void add_series(const Plotted& plot, const Frame& frame, const Series& series, s
                         series.mark == Mark::kDots ? " fill-opacity=\"0.6\"" : "", escaped(point.text));
   }
   if (!above.empty()) {
-    svg += fmt::format("<polygon points=\"{}{}\" fill=\"{}\" fill-opacity=\"0.18\"/>\n", above, below,
-                       colour(series.ink));
+    svg +=
+        fmt::format("<polygon points=\"{}{}\" fill=\"{}\" fill-opacity=\"0.18\"/>\n", above, below, colour(series.ink));
   }
   if (series.mark != Mark::kDots && !path.empty()) {
     svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n", path, colour(series.ink),
@@ -305,7 +305,8 @@ std::string svg_of(const BarChart& chart, bool alone) {
     for (const BarPart& part : bar.parts) {
       if (!(part.size > 0)) continue;
       all += part.size;
-      const bool known = std::any_of(legend.begin(), legend.end(), [&](const auto& one) { return one.name == part.name; });
+      const bool known =
+          std::any_of(legend.begin(), legend.end(), [&](const auto& one) { return one.name == part.name; });
       if (!known) legend.push_back({part.name, part.ink});
     }
     longest = std::max({longest, all, bar.interval && std::isfinite(bar.interval->second) ? bar.interval->second : 0});
@@ -388,7 +389,8 @@ std::string text_of(const Chart& chart, std::size_t columns, std::size_t rows) {
   for (const double tick : plot.x.ticks()) {
     const std::string text = chart.x.text(tick);
     const std::size_t at = margin + 2 + cell(plot.x.at(tick), wide);
-    const std::size_t from = std::min(at >= text.size() / 2 ? at - text.size() / 2 : 0, below.size() - std::min(below.size(), text.size()));
+    const std::size_t from =
+        std::min(at >= text.size() / 2 ? at - text.size() / 2 : 0, below.size() - std::min(below.size(), text.size()));
     if (from < free || from + text.size() > below.size()) continue;
     below.replace(from, text.size(), text);
     free = from + text.size() + 1;

@@ -31,22 +31,22 @@ struct BarPart {
 
 struct Bar {
   std::string name;
-  std::vector<BarPart> parts;  // those of no size are left out
-  std::string text;            // at its end
-  std::optional<std::pair<double, double>> interval;
+  std::vector<BarPart> parts{};  // those of no size are left out
+  std::string text{};            // at its end
+  std::optional<std::pair<double, double>> interval{};
 };
 
 struct BarChart {
   std::string title;
-  std::vector<Bar> bars;
-  std::optional<std::pair<double, std::string>> limit;  // a line that bars should not cross, and its name
+  std::vector<Bar> bars{};
+  std::optional<std::pair<double, std::string>> limit{};  // a line that bars should not cross, and its name
 };
 
 struct Axis {
   std::string name;
   bool logarithmic = false;
-  std::function<std::string(double)> text;  // of a tick
-  std::vector<double> ticks;                // empty: round numbers
+  std::function<std::string(double)> text{};  // of a tick
+  std::vector<double> ticks{};                // empty: round numbers
 };
 
 enum class Mark { kLine, kDashes, kDots };
@@ -56,14 +56,14 @@ struct Point {
   double y = 0;
   double low = 0;  // of a band, where the series has one
   double high = 0;
-  std::string text;
+  std::string text{};
 };
 
 struct Series {
   std::string name;
   Ink ink = Ink::kBlue;
   Mark mark = Mark::kLine;
-  std::vector<Point> points;  // lines: by x. What is not finite, or not above zero on a logarithmic axis, is left out
+  std::vector<Point> points{};  // lines: by x. What is not finite, or not above zero on a logarithmic axis, is left out
   bool band = false;
 };
 
@@ -71,7 +71,7 @@ struct Chart {
   std::string title;
   Axis x;
   Axis y;  // from zero on, unless logarithmic
-  std::vector<Series> series;
+  std::vector<Series> series{};
 };
 
 /// `alone`: a file of its own, on white.

@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -127,10 +130,10 @@ std::vector<Picture> pictures_of(const answer::PlanChoice& choice) {
               .y = {.name = "memory per GPU", .text = [](double value) { return to_text(bytes(value)); }}};
   Series plans{.name = "a plan", .mark = Mark::kDots};
   for (const answer::ParetoPlan& one : choice.pareto) {
-    plans.points.push_back({.x = one.step_time.in(seconds),
-                            .y = one.memory_per_gpu.in(bytes),
-                            .text = fmt::format("{}: {}, {}", words_for(one.plan), to_text(one.step_time),
-                                                to_text(one.memory_per_gpu))});
+    plans.points.push_back(
+        {.x = one.step_time.in(seconds),
+         .y = one.memory_per_gpu.in(bytes),
+         .text = fmt::format("{}: {}, {}", words_for(one.plan), to_text(one.step_time), to_text(one.memory_per_gpu))});
   }
   front.series.push_back(std::move(plans));
   std::vector<Picture> all{{"The best plans", std::move(best)}};
@@ -145,10 +148,10 @@ std::vector<Picture> pictures_of(const answer::Recommendation& result) {
   Series others{.name = "a choice", .ink = Ink::kGrey, .mark = Mark::kDots};
   Series front{.name = "no other is cheaper and faster", .ink = Ink::kVermilion};
   const auto point = [&](const answer::ServerChoice& one) {
-    return Point{.x = one.time().in(seconds),
-                 .y = one.cost().in(dollars),
-                 .text = fmt::format("{} x {}: {} in {}", one.nodes, one.node, to_text(one.cost()),
-                                     to_text(one.time()))};
+    return Point{
+        .x = one.time().in(seconds),
+        .y = one.cost().in(dollars),
+        .text = fmt::format("{} x {}: {} in {}", one.nodes, one.node, to_text(one.cost()), to_text(one.time()))};
   };
   for (const answer::ServerChoice& one : result.choices) others.points.push_back(point(one));
   for (const std::size_t i : result.pareto) front.points.push_back(point(result.choices[i]));
@@ -198,7 +201,8 @@ std::vector<Picture> pictures_of(const answer::CollectiveReport& report) {
 std::vector<Picture> pictures_of(const answer::Validation& validation) {
   // Of cases in several metrics the shared scale is their ratio to the set's largest; logarithmic, so shape alone.
   Chart chart{.title = "Predicted against measured",
-              .x = {.name = "measured, in the unit of each case", .logarithmic = true,
+              .x = {.name = "measured, in the unit of each case",
+                    .logarithmic = true,
                     .text = [](double v) { return significant(v); }},
               .y = {.name = "predicted", .logarithmic = true, .text = [](double v) { return significant(v); }}};
   double low = 0;
@@ -209,11 +213,11 @@ std::vector<Picture> pictures_of(const answer::Validation& validation) {
       if (!(one.measured > 0) || !(one.predicted > 0)) continue;
       low = low == 0 ? one.measured : std::min(low, one.measured);
       high = std::max(high, one.measured);
-      series.points.push_back({.x = one.measured,
-                               .y = one.predicted,
-                               .text = fmt::format("{}: measured {}, predicted {} {} ({:+.1f} %)", one.id,
-                                                   significant(one.measured), significant(one.predicted), one.metric,
-                                                   one.error * 100)});
+      series.points.push_back(
+          {.x = one.measured,
+           .y = one.predicted,
+           .text = fmt::format("{}: measured {}, predicted {} {} ({:+.1f} %)", one.id, significant(one.measured),
+                               significant(one.predicted), one.metric, one.error * 100)});
     }
     chart.series.push_back(std::move(series));
   }
@@ -248,10 +252,10 @@ std::vector<Picture> pictures_of(const answer::FleetReport& report) {
     if (row.architecture != "all" || row.jobs == 0) continue;
     Series series{.name = row.change, .ink = ink_of(cdf.series.size())};
     for (std::size_t i = 4; i < row.percentiles.size(); i += 5) {
-      series.points.push_back({.x = row.percentiles[i],
-                               .y = static_cast<double>(i + 1),
-                               .text = fmt::format("{} % of jobs: at most {}x", i + 1,
-                                                   significant(row.percentiles[i]))});
+      series.points.push_back(
+          {.x = row.percentiles[i],
+           .y = static_cast<double>(i + 1),
+           .text = fmt::format("{} % of jobs: at most {}x", i + 1, significant(row.percentiles[i]))});
     }
     cdf.series.push_back(std::move(series));
   }
@@ -259,6 +263,8 @@ std::vector<Picture> pictures_of(const answer::FleetReport& report) {
   return all;
 }
 
-std::vector<Picture> pictures_of(const answer::Curve& curve) { return {{"Throughput over " + curve.setting, chart_of(curve)}}; }
+std::vector<Picture> pictures_of(const answer::Curve& curve) {
+  return {{"Throughput over " + curve.setting, chart_of(curve)}};
+}
 
 }  // namespace ddlsim::report

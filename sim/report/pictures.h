@@ -34,5 +34,6 @@ namespace ddlsim::report {
 [[nodiscard]] std::vector<Picture> pictures_of(const answer::FleetReport& report);
 /// Throughput with its 90 % band beside perfect scaling.
 [[nodiscard]] std::vector<Picture> pictures_of(const answer::Curve& curve);
+[[nodiscard]] Chart chart_of(const answer::Curve& curve);
 
 }  // namespace ddlsim::report

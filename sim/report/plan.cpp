@@ -8,7 +8,9 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
+#include "pictures.h"
 #include "table.h"
+#include "words.h"
 
 namespace ddlsim::report {
 namespace {
@@ -19,36 +21,6 @@ using answer::PlanSettings;
 std::string value_of(const PlanSettings& plan, std::string_view path) {
   const auto found = std::find_if(plan.begin(), plan.end(), [&](const auto& one) { return one.first == path; });
   return found == plan.end() ? std::string() : found->second;
-}
-
-/// "tp 8, pp 2, dp 4, micro-batch 1, 1f1b, zero 1": what differs from one GPU alone.
-std::string words_for(const PlanSettings& plan) {
-  std::string text;
-  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
-  if (const std::string nodes = value_of(plan, "nodes"); !nodes.empty()) {
-    add(nodes + (nodes == "1" ? " server" : " servers"));
-  }
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kDegrees{{{"parallel.tensor", "tp"},
-                                                                                   {"parallel.pipeline", "pp"},
-                                                                                   {"parallel.context", "cp"},
-                                                                                   {"parallel.expert", "ep"},
-                                                                                   {"parallel.data", "dp"}}};
-  for (const auto& [path, name] : kDegrees) {
-    const std::string degree = value_of(plan, path);
-    if (!degree.empty() && degree != "1") add(fmt::format("{} {}", name, degree));
-  }
-  add("micro-batch " + value_of(plan, "batch"));
-  if (const std::string schedule = value_of(plan, "parallel.schedule"); !schedule.empty()) {
-    const std::string chunks = value_of(plan, "parallel.virtual_stages");
-    add(chunks.empty() ? schedule : fmt::format("{} of {} chunks", schedule, chunks));
-  }
-  if (const std::string zero = value_of(plan, "parallel.zero"); zero != "0" && !zero.empty()) add("zero " + zero);
-  if (const std::string again = value_of(plan, "parallel.recompute"); again != "none" && !again.empty()) {
-    add("recompute " + again);
-  }
-  if (value_of(plan, "parallel.sequence") == "yes") add("sequence parallel");
-  if (const std::string by = value_of(plan, "parallel.context_by"); !by.empty()) add(by);
-  return text;
 }
 
 Json json_of(const PlanSettings& plan) {
@@ -201,6 +173,35 @@ std::string partition_json(const answer::PartitionChoice& choice) {
 
 }  // namespace
 
+std::string words_for(const PlanSettings& plan) {
+  std::string text;
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
+  if (const std::string nodes = value_of(plan, "nodes"); !nodes.empty()) {
+    add(nodes + (nodes == "1" ? " server" : " servers"));
+  }
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kDegrees{{{"parallel.tensor", "tp"},
+                                                                                   {"parallel.pipeline", "pp"},
+                                                                                   {"parallel.context", "cp"},
+                                                                                   {"parallel.expert", "ep"},
+                                                                                   {"parallel.data", "dp"}}};
+  for (const auto& [path, name] : kDegrees) {
+    const std::string degree = value_of(plan, path);
+    if (!degree.empty() && degree != "1") add(fmt::format("{} {}", name, degree));
+  }
+  add("micro-batch " + value_of(plan, "batch"));
+  if (const std::string schedule = value_of(plan, "parallel.schedule"); !schedule.empty()) {
+    const std::string chunks = value_of(plan, "parallel.virtual_stages");
+    add(chunks.empty() ? schedule : fmt::format("{} of {} chunks", schedule, chunks));
+  }
+  if (const std::string zero = value_of(plan, "parallel.zero"); zero != "0" && !zero.empty()) add("zero " + zero);
+  if (const std::string again = value_of(plan, "parallel.recompute"); again != "none" && !again.empty()) {
+    add("recompute " + again);
+  }
+  if (value_of(plan, "parallel.sequence") == "yes") add("sequence parallel");
+  if (const std::string by = value_of(plan, "parallel.context_by"); !by.empty()) add(by);
+  return text;
+}
+
 std::string render(const answer::PartitionChoice& choice, Format format) {
   if (format == Format::kJson) return partition_json(choice);
   const bool csv = format == Format::kCsv;
@@ -229,6 +230,7 @@ std::string render(const answer::PartitionChoice& choice, Format format) {
 }
 
 std::string render(const PlanChoice& choice, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(choice), render(choice, Format::kMd));
   if (format == Format::kJson) return plan_json(choice);
   if (format == Format::kCsv) return plan_csv(choice);
   std::string text = headline(choice);

@@ -5,6 +5,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
+#include "pictures.h"
 #include "table.h"
 
 namespace ddlsim::report {
@@ -104,6 +105,7 @@ Table front_of(const Recommendation& result) {
 }  // namespace
 
 std::string render(const Recommendation& result, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(result), render(result, Format::kMd));
   if (format == Format::kJson) return dump(json_of(result));
   if (format == Format::kCsv) return csv_of(result);
   const std::string in = result.deadline ? fmt::format(" in {}", to_text(*result.deadline)) : "";

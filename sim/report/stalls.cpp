@@ -9,6 +9,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
+#include "pictures.h"
 #include "table.h"
 
 namespace ddlsim::report {
@@ -145,6 +146,7 @@ std::string headline(const Stalls& stalls) {
 }  // namespace
 
 std::string render(const answer::StallReport& report, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(report), render(report, Format::kMd));
   if (format == Format::kJson) return dump(report_json(report));
   if (format == Format::kCsv) return stall_table(report, format).render(format);
   std::string text = headline(report.stalls) + report.title + "\n\n";
@@ -155,6 +157,7 @@ std::string render(const answer::StallReport& report, Format format) {
 }
 
 std::string render(const answer::StallStudy& study, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(study), render(study, Format::kMd));
   if (format == Format::kJson) {
     Json json{{"schema", "ddlsim/stalls-study/1"}, {"title", study.title}, {"models", Json::array()}};
     for (const answer::StudiedModel& one : study.models) {

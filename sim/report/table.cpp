@@ -29,7 +29,9 @@ std::string percent(double share, int decimals) { return fmt::format("{:.{}f} %"
 std::string Table::render(Format format) const {
   switch (format) {
     case Format::kText: return text();
-    case Format::kMd: return markdown();
+    case Format::kMd:
+    case Format::kHtml:
+    case Format::kSvg: return markdown();
     case Format::kCsv:
     case Format::kJson: return csv();
   }

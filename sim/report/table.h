@@ -15,7 +15,7 @@ class Table {
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   /// Columns from here on are numbers: aligned right in text.
   void numbers_from(std::size_t column) { numbers_from_ = column; }
-  /// kJson is not a table's business and gives CSV.
+  /// kJson is not a table's business and gives CSV; nor are pictures, and they give Markdown.
   [[nodiscard]] std::string render(Format format) const;
 
  private:

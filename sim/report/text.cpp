@@ -8,6 +8,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
+#include "pictures.h"
 #include "table.h"
 
 namespace ddlsim::report {
@@ -286,6 +287,9 @@ std::string comparison_text(const answer::Comparison& comparison, Format format)
 }  // namespace
 
 std::string render(const Prediction& prediction, const std::string& title, Format format) {
+  if (is_drawn(format)) {
+    return drawn(format, pictures_of(prediction), render(prediction, title, Format::kMd));
+  }
   if (format == Format::kJson) {
     return dump({{"schema", "ddlsim/predict/1"}, {"title", title}, {"prediction", to_json(prediction)}});
   }
@@ -317,6 +321,7 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
 }
 
 std::string render(const answer::Comparison& comparison, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(comparison), render(comparison, Format::kMd));
   if (format == Format::kJson) return dump(to_json(comparison));
   if (format == Format::kCsv) {
     Table table = flat_table();

@@ -6,6 +6,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
+#include "pictures.h"
 #include "table.h"
 
 namespace ddlsim::report {
@@ -154,6 +155,7 @@ Json validation_json(const answer::Validation& validation) {
 }  // namespace
 
 std::string render(const answer::Validation& validation, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(validation), render(validation, Format::kMd));
   switch (format) {
     case Format::kJson: return dump(validation_json(validation));
     case Format::kCsv: return case_table(validation).render(format);

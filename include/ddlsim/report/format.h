@@ -10,14 +10,21 @@ enum class Format {
   kJson,  // for a program: SI units with suffixes in the keys, a "schema" field
   kCsv,   // for a spreadsheet: a header with units
   kMd,    // for a review: a GitHub table
+  kHtml,  // for whoever decides: one file with pictures, where an answer has them
+  kSvg,   // the first picture alone
 };
 
-inline constexpr Choices<Format, 4> kFormats{{
+inline constexpr Choices<Format, 6> kFormats{{
     {"text", Format::kText},
     {"json", Format::kJson},
     {"csv", Format::kCsv},
     {"md", Format::kMd},
+    {"html", Format::kHtml},
+    {"svg", Format::kSvg},
 }};
+
+/// Whether it shows pictures.
+[[nodiscard]] constexpr bool is_drawn(Format format) { return format == Format::kHtml || format == Format::kSvg; }
 
 /// Columns whose readers know them from elsewhere.
 enum class Columns {

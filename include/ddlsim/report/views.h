@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ddlsim/answer/collective.h"
+#include "ddlsim/answer/curve.h"
 #include "ddlsim/answer/fleet.h"
 #include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/answer/prediction.h"
@@ -29,6 +30,8 @@ namespace ddlsim::report {
 [[nodiscard]] std::string render(const answer::Prediction& prediction, const std::string& title, Format format);
 [[nodiscard]] std::string render(const answer::Comparison& comparison, Format format);
 [[nodiscard]] std::string render(const answer::FleetReport& report, Format format);
+/// Throughput over the values of a setting; as text a picture too. JSON: `ddlsim/curve/1`.
+[[nodiscard]] std::string render(const answer::Curve& curve, Format format);
 /// The best plans and their Pareto front. JSON: `ddlsim/plan/1`; settings of a plan by their paths.
 [[nodiscard]] std::string render(const answer::PlanChoice& choice, Format format);
 

@@ -1,0 +1,131 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/report/views.h"
+#include "ddlsim/support/quantity_io.h"
+#include "json.h"
+#include "pictures.h"
+#include "table.h"
+
+namespace ddlsim::report {
+namespace {
+
+using answer::Curve;
+using answer::CurvePoint;
+
+/// What so many GPUs would do if each did what each of the first point's does.
+double perfect(const Curve& curve, const CurvePoint& point) {
+  const answer::Prediction& first = curve.points.front().prediction;
+  return first.throughput_samples_per_second / static_cast<double>(first.gpus) *
+         static_cast<double>(point.prediction.gpus);
+}
+
+Json json_of(const Curve& curve) {
+  Json json{{"schema", "ddlsim/curve/1"}, {"title", curve.title}, {"setting", curve.setting}};
+  json["points"] = Json::array();
+  for (const CurvePoint& point : curve.points) {
+    json["points"].push_back({{"value", point.value},
+                              {"perfect_throughput_samples_per_s", perfect(curve, point)},
+                              {"prediction", to_json(point.prediction)}});
+  }
+  json["gaps"] = Json::array();
+  for (const answer::CurveGap& gap : curve.gaps) json["gaps"].push_back({{"value", gap.value}, {"why", gap.why}});
+  return json;
+}
+
+std::string csv_of(const Curve& curve) {
+  Table table({curve.setting, "gpus", "step_time_s", "step_time_low_s", "step_time_high_s", "throughput_samples_per_s",
+               "perfect_throughput_samples_per_s", "scaling_efficiency", "bottleneck"});
+  const auto number = [](double value) { return fmt::format("{}", value); };
+  for (const CurvePoint& point : curve.points) {
+    const answer::Prediction& p = point.prediction;
+    table.add({point.value, std::to_string(p.gpus), number(p.step_time.in(seconds)),
+               number(p.interval_90.first.in(seconds)), number(p.interval_90.second.in(seconds)),
+               number(p.throughput_samples_per_second), number(perfect(curve, point)), number(p.scaling_efficiency),
+               p.bottleneck});
+  }
+  return table.render(Format::kCsv);
+}
+
+Table table_of(const Curve& curve) {
+  Table table({curve.setting, "GPUs", "step time", "90 % interval", "samples/s", "of perfect", "bound by"});
+  for (const CurvePoint& point : curve.points) {
+    const answer::Prediction& p = point.prediction;
+    table.add({point.value, to_text(p.gpus), to_text(p.step_time),
+               to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second),
+               significant(p.throughput_samples_per_second, 4),
+               percent(p.throughput_samples_per_second / perfect(curve, point)), p.bottleneck});
+  }
+  return table;
+}
+
+/// The answer first: what the last point has of perfect scaling.
+std::string headline(const Curve& curve) {
+  const CurvePoint& last = curve.points.back();
+  const answer::Prediction& p = last.prediction;
+  return fmt::format("{} = {}: {} {}s/s, {} of perfect scaling from {} = {}; bound by {}\n", curve.setting, last.value,
+                     significant(p.throughput_samples_per_second, 4), p.sample,
+                     percent(p.throughput_samples_per_second / perfect(curve, last)), curve.setting,
+                     curve.points.front().value, p.bottleneck);
+}
+
+}  // namespace
+
+Chart chart_of(const Curve& curve) {
+  const auto rate = [](double value) { return significant(value, 3); };
+  Chart chart{.title = "Throughput over " + curve.setting,
+              .x = {.name = curve.setting, .text = {}},
+              .y = {.name = curve.points.front().prediction.sample + "s/s", .text = rate}};
+  std::vector<std::pair<double, std::string>> names;
+  Series model{.name = "predicted, with its 90 % interval", .band = true};
+  Series ideal{.name = "perfect scaling", .ink = Ink::kGrey, .mark = Mark::kDashes};
+  for (const CurvePoint& point : curve.points) {
+    const answer::Prediction& p = point.prediction;
+    const double throughput = p.throughput_samples_per_second;
+    model.points.push_back({.x = point.x,
+                            .y = throughput,
+                            .low = throughput * (p.step_time / p.interval_90.second),
+                            .high = throughput * (p.step_time / p.interval_90.first),
+                            .text = fmt::format("{} = {}: step {}, {} {}s/s", curve.setting, point.value,
+                                                to_text(p.step_time), significant(throughput, 4), p.sample)});
+    ideal.points.push_back({.x = point.x, .y = perfect(curve, point)});
+    chart.x.ticks.push_back(point.x);
+    names.emplace_back(point.x, point.value);
+  }
+  chart.x.logarithmic = curve.numbers && curve.points.back().x > curve.points.front().x * 7.9;
+  chart.x.text = [names](double value) {
+    for (const auto& [x, name] : names) {
+      if (x == value) return name;
+    }
+    return significant(value, 3);
+  };
+  chart.series = {std::move(model), std::move(ideal)};
+  return chart;
+}
+
+std::string render(const Curve& curve, Format format) {
+  if (is_drawn(format)) return drawn(format, pictures_of(curve), render(curve, Format::kMd));
+  if (format == Format::kJson) return dump(json_of(curve));
+  if (format == Format::kCsv) return csv_of(curve);
+  std::string text = headline(curve) + "\n" + curve.title + "\n\n" + table_of(curve).render(format);
+  for (const answer::CurveGap& gap : curve.gaps) {
+    text += fmt::format("no answer for {} = {}: {}\n", curve.setting, gap.value, gap.why);
+  }
+  if (format == Format::kText) text += "\n" + text_of(chart_of(curve), 76, 16);
+  // Notes of all points, each once.
+  std::vector<std::string> notes;
+  for (const CurvePoint& point : curve.points) {
+    for (const std::string& note : point.prediction.notes) {
+      if (note == point.prediction.input.note) continue;  // its rate is of one point alone
+      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    }
+  }
+  if (!notes.empty()) text += "\n";
+  for (const std::string& note : notes) text += "note: " + note + "\n";
+  return text;
+}
+
+}  // namespace ddlsim::report
