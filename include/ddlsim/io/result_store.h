@@ -66,7 +66,7 @@ using TakeCells = std::function<Expected<void>(std::span<const Cell>)>;
 
 class ResultStore {
  public:
-  static constexpr std::chrono::milliseconds kMostWait{500};
+  static constexpr std::chrono::milliseconds kMostWait{250};
 
   /// A file of its own for this run: made where there is none (or an empty one), gone on with where it holds the same
   /// question. Errors: kIo, naming the file and what differs.
