@@ -1,6 +1,7 @@
 // Lists and ranges of values as people write them.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -23,7 +24,7 @@ std::string trimmed(std::string_view text) {
 /// The number at the head of a text, which it takes off.
 std::optional<double> take_number(std::string_view& text) {
   double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc()) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return value;
@@ -50,11 +51,12 @@ tl::unexpected<Error> no_range(std::string_view text, std::string why) {
 
 /// Nothing: no range at all, as "../model.yaml".
 Expected<std::optional<RangeText>> read_range(std::string_view whole) {
-  std::string_view text = whole;
+  const std::size_t dots = std::min(whole.find(".."), whole.size());  // "1." is a number, too
+  std::string_view first = whole.substr(0, dots);
   RangeText range;
-  const auto low = take_number(text);
-  if (!low || !text.starts_with("..")) return std::optional<RangeText>();
-  text.remove_prefix(2);
+  const auto low = take_number(first);
+  if (!low || !first.empty() || dots == whole.size()) return std::optional<RangeText>();
+  std::string_view text = whole.substr(dots + 2);
   range.low = *low;
   const auto high = take_number(text);
   if (!high) return no_range(whole, "the range has no end");

@@ -92,8 +92,8 @@ TEST_CASE("grid: ranges that make no sense", "[grid]") {
   CHECK_THAT(says("1..64:2"), Contains("neither xFACTOR nor +STEP"));
   CHECK_THAT(says("1..64:x"), Contains("no number"));
   CHECK_THAT(says("1..1000000000:+1"), Contains("over a million"));
-  CHECK_THAT(says("1..2:+1e-9"),
-             Contains("never") || Contains("no number") || Contains("tell values apart") || Contains("million"));
+  CHECK_THAT(says("1..2:+1e-9"), Contains("over a million"));
+  CHECK_THAT(says("1..2:x1.0000000000001"), Contains("tell values apart"));
   CHECK_THAT(says("1,,2"), Contains("empty value"));
   CHECK_THAT(says(""), Contains("empty value"));
 }
