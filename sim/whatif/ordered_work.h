@@ -37,17 +37,23 @@ class OrderedWork {
       return true;
     }
     std::vector<std::jthread> crew;
+    const Ending ending{*this};  // before the crew joins, however this ends
     for (int i = 0; i < threads_; ++i) crew.emplace_back([&] { work(make_worker); });
-    const bool whole = hand_over(take, wait);
-    {
-      const std::scoped_lock lock(mutex_);
-      ended_ = true;
-    }
-    room_.notify_all();
-    return whole;  // the crew joins
+    return hand_over(take, wait);
   }
 
  private:
+  struct Ending {
+    OrderedWork& work;
+    ~Ending() {
+      {
+        const std::scoped_lock lock(work.mutex_);
+        work.ended_ = true;
+      }
+      work.room_.notify_all();
+    }
+  };
+
   template <typename MakeWorker>
   void work(const MakeWorker& make_worker) {
     auto worker = make_worker();
