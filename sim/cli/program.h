@@ -104,6 +104,7 @@ int run_predict(const std::vector<std::string>& arguments);
 int run_plan(const std::vector<std::string>& arguments);
 int run_stalls(const std::vector<std::string>& arguments);
 int run_recommend(const std::vector<std::string>& arguments);
+int run_sweep(const std::vector<std::string>& arguments);
 int run_what_if(const std::vector<std::string>& arguments);
 int run_topology(const std::vector<std::string>& arguments);
 int run_collective(const std::vector<std::string>& arguments);

@@ -28,6 +28,9 @@ class Table {
   std::size_t numbers_from_ = 1;
 };
 
+/// Quoted where it must be.
+[[nodiscard]] std::string csv_field(const std::string& text);
+
 /// "62.0 %"
 [[nodiscard]] std::string percent(double share, int decimals = 1);
 

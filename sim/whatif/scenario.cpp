@@ -68,14 +68,16 @@ std::optional<OtherPath> other_path(std::string_view path) {
 bool places_job(std::string_view path) { return path == "servers" || path == "offset"; }
 
 Expected<void> check_paths(std::span<const Override> overrides) {
-  std::vector<std::string> paths;
-  for (const Leaf& leaf : leaves()) paths.emplace_back(leaf.path);
+  std::vector<std::string> paths;  // once somebody asks for them
   std::vector<Error> errors;
   for (const Override& setting : overrides) {
     const auto other = other_path(setting.path);
     const std::string& path = other ? other->path : setting.path;
     if (find_leaf(path) != nullptr || is_dimension(path) || (other && places_job(path))) continue;
     if (errors.size() == io::kMaxErrors) break;
+    if (paths.empty()) {
+      for (const Leaf& leaf : leaves()) paths.emplace_back(leaf.path);
+    }
     errors.push_back(Error{ErrorCode::kNotFound,
                            fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
                            setting.where,

@@ -1,0 +1,489 @@
+#include "ddlsim/whatif/sweep.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "ddlsim/io/content_hash.h"
+#include "ddlsim/io/result_store.h"
+#include "ddlsim/io/yaml.h"
+#include "ddlsim/report/sweep.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/grid.h"
+#include "output.h"
+#include "program.h"
+#include "sweep_progress.h"
+
+namespace ddlsim::cli {
+namespace {
+
+using answer::SweepDetail;
+using answer::SweepRow;
+using whatif::Axis;
+using whatif::Grid;
+using whatif::GridParts;
+using whatif::Override;
+
+constexpr std::int64_t kMostUnasked = 10'000'000;  // points that need no --yes
+constexpr std::int64_t kMostShown = 10'000;        // rows of a table for people
+constexpr int kMostThreads = 1024;
+
+constexpr std::string_view kSweepExamples = R"(
+Every combination of the values that flags and a grid file state: a,b,c, and ranges 1..64:x2 and 32..512:+32. Every
+point is a row; one without an answer says why. -o results.db is an SQLite file that a killed sweep goes on with when
+the same command is run again (include/ddlsim/io/result_store.h has its tables).
+
+Examples:
+  ddlsim sweep --model resnet50,bert_large --node dgx-a100,p4d.24xlarge --nodes 1..64:x2 --format csv
+  ddlsim sweep --model resnet50 --node dgx1-v100 --nodes 1..64:x2 --network "25 Gb/s,100 Gb/s" \
+         --set strategy=ps,allreduce --where "nodes > 1 or strategy == allreduce" -o results.db
+  ddlsim sweep -f grid.yaml --sample 1000 --sample-by latin-hypercube --seed 7 -o sample.csv
+  ddlsim sweep -f grid.yaml --shard 3/16 -o part3.db
+  ddlsim sweep --merge part*.db -o all.db
+  ddlsim sweep --report all.db --format csv
+
+A grid file is a scenario file whose values may be lists and ranges; beside its settings it may have
+  zip:    [{node: [dgx1-v100, dgx-a100], batch: [64, 256]}]      these change together
+  where:  [nodes * batch <= 4096, strategy == ps or nodes > 1]
+  sample: {points: 1000, by: latin-hypercube, seed: 1})";
+
+/// What the flags of `sweep` say beside the scenario's.
+struct SweepFlags {
+  ScenarioFlags scenario;
+  TrainingFlags training;
+  FormatFlags format;
+  std::vector<std::string> grids;
+  std::vector<std::string> where;
+  std::string sample;
+  std::string sample_by;
+  std::string seed;
+  std::string shard;
+  std::string out;
+  std::string report;
+  std::vector<std::string> merge;
+  std::string data;
+  int threads = 0;
+  bool time_only = false;
+  bool yes = false;
+
+  void add_to(CLI::App& app) {
+    scenario.add_to(app);
+    app.remove_option(app.get_option("--scenario"));
+    app.add_option("-f,--grid", grids, "a grid or a scenario (YAML); later files win")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+    training.add_to(app);
+    app.add_option("--where", where, "a condition that points must meet")->type_name("COND")->allow_extra_args(false);
+    app.add_option("--sample", sample, "so many points of the grid instead of all")->type_name("N");
+    app.add_option("--sample-by", sample_by, "random, latin-hypercube (random)")->type_name("X");
+    app.add_option("--seed", seed, "of the sample (1)")->type_name("N");
+    app.add_flag("--time-only", time_only, "step time and throughput alone, which takes a fraction of the time");
+    app.add_option("--threads", threads, "how many work (all of the machine's)")
+        ->type_name("N")
+        ->check(CLI::Range(1, kMostThreads));
+    app.add_option("--shard", shard, "part K of N of the grid, for another machine")->type_name("K/N");
+    app.add_option("-o,--output", out, "a file: .db (SQLite), .csv, .jsonl, .md, or as --format says")
+        ->type_name("FILE");
+    app.add_option("--report", report, "what a file of results comes to; with --format csv or json all its rows")
+        ->type_name("DB");
+    app.add_option("--merge", merge, "parts of one grid become one file (-o)")->type_name("DB");
+    app.add_flag("--yes", yes, fmt::format("go ahead with over {} points", to_text(kMostUnasked)));
+    format.add_to(app);
+    app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  }
+};
+
+/// Adds a setting as a flag states it: several values are an axis. Of a price commas part servers.
+Expected<void> add_setting(const Override& setting, GridParts& parts) {
+  if (setting.path == "price") {
+    parts.base.push_back(setting);
+    return {};
+  }
+  const auto values = whatif::values_of(setting.value);
+  if (!values) {
+    Error error = values.error();
+    error.message = fmt::format("{}: {}", setting.path, error.message);
+    return tl::unexpected<Error>(std::move(error));
+  }
+  if (values->size() == 1) {
+    parts.base.push_back({setting.path, values->front(), {}});
+    return {};
+  }
+  Axis axis{.paths = {setting.path}, .steps = {}, .where = {}};
+  for (const std::string& value : *values) axis.steps.push_back({value});
+  parts.axes.push_back(std::move(axis));
+  return {};
+}
+
+std::optional<whatif::Sample> sample_of(const SweepFlags& flags) {
+  const auto number = [](std::string_view flag, const std::string& text, CountRange range) {
+    const auto parsed = parse_count(text, range);
+    if (!parsed) throw UsageError{fmt::format("{}: {}", flag, parsed.error().message), "a whole number"};
+    return *parsed;
+  };
+  if (flags.sample.empty()) {
+    if (!flags.sample_by.empty() || !flags.seed.empty())
+      throw UsageError{"--sample-by and --seed without --sample", "say how many points: --sample 1000"};
+    return std::nullopt;
+  }
+  whatif::Sample sample;
+  sample.points = number("--sample", flags.sample, {1, whatif::kMaxSample});
+  if (!flags.sample_by.empty()) {
+    const auto by = parse_choice(whatif::kSampleBy, flags.sample_by, "way to sample");
+    if (!by) throw UsageError{"--sample-by: " + by.error().message, by.error().notes.front()};
+    sample.by = *by;
+  }
+  if (!flags.seed.empty())
+    sample.seed = static_cast<std::uint64_t>(number("--seed", flags.seed, {0, std::int64_t{1} << 62}));
+  return sample;
+}
+
+/// Of what is stated once and again, as in other commands, the later wins; what varies is not stated again (Grid).
+void keep_last(std::vector<Override>& base) {
+  std::vector<Override> kept;
+  for (Override& one : base) {
+    std::erase_if(kept, [&](const Override& before) { return before.path == one.path; });
+    kept.push_back(std::move(one));
+  }
+  base = std::move(kept);
+}
+
+Expected<Grid> grid_of(const SweepFlags& flags) {
+  GridParts parts;
+  for (const std::string& file : flags.grids) {
+    auto read = whatif::load_grid(file);
+    if (!read) return tl::unexpected<Error>(read.error());
+    std::move(read->base.begin(), read->base.end(), std::back_inserter(parts.base));
+    std::move(read->axes.begin(), read->axes.end(), std::back_inserter(parts.axes));
+    std::move(read->where.begin(), read->where.end(), std::back_inserter(parts.where));
+    if (read->sample) parts.sample = read->sample;
+  }
+  const auto base = flags.scenario.base();
+  if (!base) return tl::unexpected<Error>(base.error());
+  for (const std::vector<Override>& some : {*base, flags.training.settings(), flags.scenario.sets()}) {
+    for (const Override& setting : some) {
+      if (auto added = add_setting(setting, parts); !added) return tl::unexpected<Error>(added.error());
+    }
+  }
+  for (const std::string& text : flags.where) parts.where.push_back({text, {}});
+  if (const auto sample = sample_of(flags)) parts.sample = sample;
+  keep_last(parts.base);
+  return Grid::create(std::move(parts));
+}
+
+/// Every value of a path.
+std::vector<std::string> all_values(const Grid& grid, std::string_view path) {
+  std::vector<std::string> values;
+  for (const Override& one : grid.base()) {
+    if (one.path == path) values.push_back(one.value);
+  }
+  for (const Axis& axis : grid.axes()) {
+    for (std::size_t i = 0; i < axis.paths.size(); ++i) {
+      if (axis.paths[i] != path) continue;
+      for (const auto& step : axis.steps) values.push_back(step[i]);
+    }
+  }
+  return values;
+}
+
+/// A slip in a name is one error, not a million rows without an answer.
+Expected<void> check_names(const Grid& grid, const io::Catalog& catalog) {
+  std::vector<Override> stated;
+  for (const char* path : {"model", "node"}) {
+    for (const std::string& value : all_values(grid, path)) stated.push_back({path, value, {}});
+  }
+  require_model_and_node(stated, catalog);
+  const auto named = [](std::string_view path, Error error) {
+    if (error.where.file.empty()) error.message = fmt::format("{}: {}", path, error.message);
+    return tl::unexpected<Error>(std::move(error));
+  };
+  for (const std::string& name : all_values(grid, "model")) {
+    if (auto known = catalog.find(io::Kind::kModels, name); !known) return named("model", known.error());
+  }
+  for (const std::string& name : all_values(grid, "node")) {
+    if (auto known = catalog.node(name); !known) return named("node", known.error());
+  }
+  for (const std::string& name : all_values(grid, "gpu")) {
+    if (auto known = catalog.find(io::Kind::kGpus, name); !known) return named("gpu", known.error());
+  }
+  return {};
+}
+
+/// Of the program's data, and of files that settings name.
+Expected<std::string> data_hash(const Grid& grid, const io::Catalog& catalog) {
+  const auto own = io::fingerprint_of(catalog.root());
+  if (!own) return own;
+  io::ContentHash hash;
+  hash.add(*own);
+  const auto add = [&](const std::string& value) {
+    std::error_code none;
+    if (value.find_first_of("./") == std::string::npos || !std::filesystem::is_regular_file(value, none)) return;
+    const auto text = io::read_file(value);
+    hash.add(value);
+    hash.add(text ? std::string_view(*text) : std::string_view());
+  };
+  for (const Override& one : grid.base()) add(one.value);
+  for (const Axis& axis : grid.axes()) {
+    for (const auto& step : axis.steps) std::for_each(step.begin(), step.end(), add);
+  }
+  return hash.hex();
+}
+
+Expected<io::ResultRun> run_of(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options) {
+  auto data = data_hash(grid, catalog);
+  if (!data) return tl::unexpected<Error>(data.error());
+  io::ContentHash hash;
+  hash.add(grid.text());
+  io::ResultRun run{.program = "ddlsim " DDLSIM_VERSION,
+                    .grid = grid.text(),
+                    .grid_hash = hash.hex(),
+                    .data_hash = std::move(*data),
+                    .detail = options.detail == SweepDetail::kTime ? "time" : "full",
+                    .points = grid.size(),
+                    .shard = options.shard.number,
+                    .shards = options.shard.of,
+                    .settings = {},
+                    .columns = report::sweep_columns(grid.paths(), options.detail),
+                    .extras = {}};
+  for (const Override& one : grid.base()) run.settings.emplace_back(one.path, one.value);
+  run.extras = report::sweep_views(run.columns);
+  return run;
+}
+
+/// Rows and how many of them have an answer.
+struct Tally {
+  std::int64_t rows = 0;
+  std::int64_t answered = 0;
+  std::string first_reason;
+
+  void add(const SweepRow& row) {
+    ++rows;
+    if (row.answer) ++answered;
+    if (!row.answer && first_reason.empty()) first_reason = row.why;
+  }
+  /// The exit status; says why where nothing has an answer.
+  [[nodiscard]] int status() const {
+    if (rows == 0) {
+      std::fputs("note: the conditions leave no point\n", stderr);
+    } else if (answered == 0) {
+      return print(Error{ErrorCode::kInfeasible, "no point has an answer", {}, {"the first: " + first_reason}, {}});
+    }
+    return kDone;
+  }
+};
+
+bool is_database(const std::string& path) {
+  const auto ending = std::filesystem::path(path).extension();
+  return ending == ".db" || ending == ".sqlite" || ending == ".sqlite3";
+}
+
+int into_database(const Grid& grid, const io::Catalog& catalog, whatif::SweepOptions options, const std::string& path) {
+  const auto run = run_of(grid, catalog, options);
+  if (!run) return print(run.error());
+  // A file at its limit is an error to report, not a signal to die of.
+  std::signal(SIGXFSZ, SIG_IGN);
+  auto store = io::ResultStore::open(path, *run);
+  if (!store) return print(store.error());
+  const std::int64_t before = store->run().rows;
+  if (store->run().finished) {
+    std::fputs(fmt::format("note: {} has all its {} rows\n", path, to_text(before)).c_str(), stderr);
+    return kDone;
+  }
+  if (before > 0) {
+    options.after = store->last_point();
+    std::fputs(fmt::format("note: {} has {} rows; going on after point {}\n", path, to_text(before),
+                           options.after.value_or(-1))
+                   .c_str(),
+               stderr);
+  }
+  SweepLine line;
+  Tally tally;
+  const auto take = [&](std::span<const SweepRow> rows, const whatif::SweepProgress& progress) -> Expected<void> {
+    for (const SweepRow& row : rows) {
+      tally.add(row);
+      if (auto added = store->add(report::sweep_cells(row, options.detail)); !added) return added;
+    }
+    line(progress.done, progress.left);
+    return store->commit_when_due();
+  };
+  auto done = whatif::sweep(catalog, grid, options, take);
+  if (done) done = store->finish();
+  if (!done) return print(done.error());
+  return before > 0 ? kDone : tally.status();
+}
+
+/// Where lines go: standard output, or a file that stands whole or not at all.
+class LineSink {
+ public:
+  [[nodiscard]] static Expected<LineSink> open(const std::string& path) {
+    LineSink sink;
+    if (path.empty()) return sink;
+    auto file = OutputFile::open(path);
+    if (!file) return tl::unexpected<Error>(file.error());
+    sink.file_.emplace(std::move(*file));
+    return sink;
+  }
+  [[nodiscard]] Expected<void> write(const std::string& text) {
+    if (file_) return file_->write(text);
+    if (print(text) == kDone) return {};
+    failed_ = true;  // said already
+    return fail(ErrorCode::kIo, "");
+  }
+  [[nodiscard]] Expected<void> close() { return file_ ? file_->commit() : Expected<void>(); }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  std::optional<OutputFile> file_;
+  bool failed_ = false;
+};
+
+int into_lines(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options,
+               const std::string& path, report::Format format) {
+  const auto columns = report::sweep_columns(grid.paths(), options.detail);
+  const bool table = format == report::Format::kText || format == report::Format::kMd;
+  auto sink = LineSink::open(path);
+  if (!sink) return print(sink.error());
+  SweepLine line;
+  Tally tally;
+  std::vector<std::vector<io::Cell>> kept;
+  Expected<void> done = sink->write(report::sweep_head(columns, format));
+  const auto take = [&](std::span<const SweepRow> rows, const whatif::SweepProgress& progress) -> Expected<void> {
+    std::string text;
+    for (const SweepRow& row : rows) {
+      tally.add(row);
+      auto cells = report::sweep_cells(row, options.detail);
+      if (table) {
+        kept.push_back(std::move(cells));
+      } else {
+        text += report::sweep_line(columns, cells, format);
+      }
+    }
+    line(progress.done, progress.left);
+    return text.empty() ? Expected<void>() : sink->write(text);
+  };
+  if (done) done = whatif::sweep(catalog, grid, options, take);
+  if (done && table) done = sink->write(report::sweep_table(columns, kept, format));
+  if (done) done = sink->close();
+  if (!done) return sink->failed() ? kNoAnswer : print(done.error());
+  return tally.status();
+}
+
+report::Format format_for(const SweepFlags& flags, bool stated) {
+  if (stated || flags.out.empty()) return flags.format.get();
+  const auto ending = std::filesystem::path(flags.out).extension();
+  if (ending == ".csv") return report::Format::kCsv;
+  if (ending == ".jsonl" || ending == ".json") return report::Format::kJson;
+  return ending == ".md" ? report::Format::kMd : report::Format::kText;
+}
+
+/// A grid that is too large to begin with by mistake: says how long it takes, and what to do.
+void ask_first(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options) {
+  const std::int64_t points = whatif::positions_of(grid, options.shard, {});
+  if (points <= kMostUnasked) return;
+  const auto time = whatif::estimated_time(catalog, grid, options);
+  throw UsageError{fmt::format("the grid has {} points{}: {} on {} thread{}", to_text(points),
+                               grid.conditional() ? ", less what conditions leave out" : "",
+                               time ? "about " + to_text(*time) : std::string("none of the first has an answer"),
+                               options.threads, options.threads == 1 ? "" : "s"),
+                   "--yes goes ahead; --sample 10000 takes some of them; --shard 1/16 is a part for another machine"};
+}
+
+int run_grid(const SweepFlags& flags, bool format_stated) {
+  whatif::SweepOptions options;
+  options.detail = flags.time_only ? SweepDetail::kTime : SweepDetail::kFull;
+  const auto machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.threads = flags.threads > 0 ? flags.threads : std::min(machine, kMostThreads);
+  if (!flags.shard.empty()) {
+    const auto shard = whatif::parse_shard(flags.shard);
+    if (!shard) throw UsageError{"--shard: " + shard.error().message, shard.error().notes.front()};
+    options.shard = *shard;
+  }
+  const report::Format format = format_for(flags, format_stated);
+  const auto grid = grid_of(flags);
+  if (!grid) return print(grid.error());
+  const auto catalog = open_catalog(flags.data);
+  if (!catalog) return print(catalog.error());
+  if (auto named = check_names(*grid, *catalog); !named) return print(named.error());
+  if (!flags.yes) ask_first(*grid, *catalog, options);
+  if (is_database(flags.out)) {
+    if (format_stated) throw UsageError{"--format and an SQLite file", "--report FILE --format csv shows its rows"};
+    return into_database(*grid, *catalog, options, flags.out);
+  }
+  const bool table = format == report::Format::kText || format == report::Format::kMd;
+  const std::int64_t points = whatif::positions_of(*grid, options.shard, {});
+  if (table && points > kMostShown) {
+    throw UsageError{fmt::format("a table of {} rows is for nobody to read", to_text(points)),
+                     "use --format csv or json, or -o results.db"};
+  }
+  return into_lines(*grid, *catalog, options, flags.out, format);
+}
+
+int run_report(const SweepFlags& flags) {
+  const report::Format format = flags.format.get();
+  const auto store = io::ResultStore::read(flags.report);
+  if (!store) return print(store.error());
+  if (format == report::Format::kText || format == report::Format::kMd) {
+    const auto text = report::sweep_summary(*store, format);
+    return text ? print(*text) : print(text.error());
+  }
+  auto sink = LineSink::open(flags.out);
+  if (!sink) return print(sink.error());
+  const auto& columns = store->run().columns;
+  auto done = sink->write(report::sweep_head(columns, format));
+  const auto take = [&](std::span<const io::Cell> row) {
+    return sink->write(report::sweep_line(columns, row, format));
+  };
+  if (done) done = store->each(take);
+  if (done) done = sink->close();
+  if (!done) return sink->failed() ? kNoAnswer : print(done.error());
+  return kDone;
+}
+
+int run_merge(const SweepFlags& flags) {
+  if (flags.out.empty()) throw UsageError{"--merge without -o", "name the file that the parts become: -o all.db"};
+  std::error_code none;
+  if (std::filesystem::exists(flags.out, none)) {
+    return print(Error{
+        ErrorCode::kIo, "it is there already, and is left as it is", {flags.out, 0, 0}, {"name another file"}, {}});
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
+  auto partial = PartialFile::beside(flags.out);
+  if (!partial) return print(partial.error());
+  const auto first = io::ResultStore::read(flags.merge.front());
+  if (!first) return print(first.error());
+  const auto merged = io::merge_results(flags.merge, partial->path(), report::sweep_views(first->run().columns));
+  if (!merged) return print(merged.error());
+  if (auto placed = partial->rename_to(flags.out); !placed) return print(placed.error());
+  std::fputs(
+      fmt::format("note: {} rows of {} files{}\n", to_text(merged->rows), flags.merge.size(),
+                  merged->twice > 0 ? fmt::format(", {} more that were there already", to_text(merged->twice)) : "")
+          .c_str(),
+      stderr);
+  return kDone;
+}
+
+}  // namespace
+
+int run_sweep(const std::vector<std::string>& arguments) {
+  CLI::App app("Answer every point of a grid of settings.", "ddlsim sweep");
+  app.footer(std::string(kSweepExamples));
+  SweepFlags flags;
+  flags.add_to(app);
+  parse(app, arguments);
+  for (const char* flag : {"--output", "--report", "--sample", "--shard"}) {
+    if (app.count(flag) > 0 && app.get_option(flag)->as<std::string>().empty()) {
+      throw UsageError{fmt::format("{} has an empty value", flag), "leave the flag out, or give it a value"};
+    }
+  }
+  const bool format_stated = app.count("--format") > 0 || app.count("--json") > 0;
+  if (!flags.report.empty() && !flags.merge.empty()) throw UsageError{"--report and --merge", "one at a time"};
+  if (!flags.report.empty()) return run_report(flags);
+  if (!flags.merge.empty()) return run_merge(flags);
+  return run_grid(flags, format_stated);
+}
+
+}  // namespace ddlsim::cli

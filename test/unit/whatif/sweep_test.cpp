@@ -1,0 +1,127 @@
+// A sweep answers as predict does, to the bit, whatever threads and parts it is cut into.
+#include "ddlsim/whatif/sweep.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "catalog.h"
+#include "ddlsim/report/sweep.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace {
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+using answer::SweepDetail;
+using answer::SweepRow;
+
+Grid grid_of_jobs(bool events) {
+  const auto axis = [](const std::string& path, const std::vector<std::string>& values) {
+    Axis made{.paths = {path}, .steps = {}, .where = {}};
+    for (const std::string& value : values) made.steps.push_back({value});
+    return made;
+  };
+  GridParts parts{.base = {{"node", "dgx1-v100", {}}},
+                  .axes = {axis("model", {"resnet50", "alexnet", "pai_resnet50"}), axis("nodes", {"1", "2", "3", "64"}),
+                           axis("network", {"10 Gb/s", "25 Gb/s", "infiniband-100g"}),
+                           axis("batch", {"16", "64", "100000000"}), axis("strategy", {"ps", "allreduce", "horovod"})},
+                  .where = {{"not (nodes == 3 and strategy == ps)", {}}},
+                  .sample = {}};
+  if (events) parts.axes.push_back(axis("straggler", {"1.5", "2"}));
+  return Grid::create(std::move(parts)).value();
+}
+
+std::vector<SweepRow> rows_of(const Grid& grid, SweepOptions options) {
+  std::vector<SweepRow> all;
+  const auto take = [&](std::span<const SweepRow> rows, const SweepProgress&) -> Expected<void> {
+    all.insert(all.end(), rows.begin(), rows.end());
+    return {};
+  };
+  REQUIRE(sweep(test::learnt_catalog(), grid, options, take));
+  return all;
+}
+
+/// Every bit of it, as the file of results has it.
+std::string bytes_of(const std::vector<SweepRow>& rows, const Grid& grid, SweepDetail detail) {
+  const auto columns = report::sweep_columns(grid.paths(), detail);
+  std::string text;
+  for (const SweepRow& row : rows)
+    text += report::sweep_line(columns, report::sweep_cells(row, detail), report::Format::kCsv);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("sweep: every row is what predict says", "[sweep]") {
+  const Grid grid = grid_of_jobs(false);
+  const auto rows = rows_of(grid, {.detail = SweepDetail::kFull, .threads = 2, .shard = {}, .after = {}});
+  const auto times = rows_of(grid, {.detail = SweepDetail::kTime, .threads = 1, .shard = {}, .after = {}});
+  REQUIRE(rows.size() == 3 * 3 * 3 * (4 * 3 - 1));
+  REQUIRE(times.size() == rows.size());
+  std::int64_t failed = 0;
+  GridPoint point;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    REQUIRE(grid.settle(rows[i].point, point));
+    CHECK(times[i].point == rows[i].point);
+    const auto one =
+        resolve(test::learnt_catalog(), point.settings).and_then([](const Scenario& s) { return predict(s); });
+    REQUIRE(one.has_value() == rows[i].answer.has_value());
+    REQUIRE(times[i].answer.has_value() == rows[i].answer.has_value());
+    if (!one) {
+      ++failed;
+      CHECK(rows[i].why.find(one.error().message) == 0);
+      CHECK(rows[i].why.find('\n') == std::string::npos);
+      continue;
+    }
+    CHECK(rows[i].answer->step == one->step_time);
+    CHECK(rows[i].answer->full->memory_per_gpu == one->memory_per_gpu);
+    CHECK(rows[i].answer->full->bottleneck == one->bottleneck);
+    CHECK(times[i].answer->step == one->step_time);
+    CHECK(times[i].answer->gpus == one->gpus);
+    CHECK(times[i].answer->throughput_samples_per_second == one->throughput_samples_per_second);
+  }
+  CHECK(failed < static_cast<std::int64_t>(rows.size()));
+}
+
+TEST_CASE("sweep: the same bits whatever the threads and the parts", "[sweep]") {
+  for (const bool events : {false, true}) {
+    const Grid grid = grid_of_jobs(events);
+    const auto detail = events ? SweepDetail::kTime : SweepDetail::kFull;
+    const auto one = rows_of(grid, {.detail = detail, .threads = 1, .shard = {}, .after = {}});
+    const std::string bytes = bytes_of(one, grid, detail);
+    for (const int threads : {2, 16}) {
+      CHECK(bytes_of(rows_of(grid, {.detail = detail, .threads = threads, .shard = {}, .after = {}}), grid, detail) ==
+            bytes);
+    }
+    std::vector<SweepRow> merged;
+    for (std::int64_t k = 1; k <= 3; ++k) {
+      const auto part = rows_of(grid, {.detail = detail, .threads = 2, .shard = {k, 3}, .after = {}});
+      CHECK(std::is_sorted(part.begin(), part.end(), [](const auto& a, const auto& b) { return a.point < b.point; }));
+      merged.insert(merged.end(), part.begin(), part.end());
+    }
+    std::sort(merged.begin(), merged.end(), [](const auto& a, const auto& b) { return a.point < b.point; });
+    CHECK(bytes_of(merged, grid, detail) == bytes);
+    const std::int64_t half = one[one.size() / 2].point;
+    auto rest = rows_of(grid, {.detail = detail, .threads = 2, .shard = {}, .after = half});
+    rest.insert(rest.begin(), one.begin(), one.begin() + static_cast<std::ptrdiff_t>(one.size() / 2) + 1);
+    CHECK(bytes_of(rest, grid, detail) == bytes);
+  }
+}
+
+TEST_CASE("sweep: who takes rows may end it", "[sweep]") {
+  const Grid grid = grid_of_jobs(false);
+  for (const int threads : {1, 4}) {
+    int calls = 0;
+    const auto take = [&](std::span<const SweepRow> rows, const SweepProgress&) -> Expected<void> {
+      if (rows.empty()) return {};
+      ++calls;
+      return fail(ErrorCode::kIo, "the disk is full");
+    };
+    const auto done = sweep(test::learnt_catalog(), grid,
+                            {.detail = SweepDetail::kTime, .threads = threads, .shard = {}, .after = {}}, take);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().message == "the disk is full");
+    CHECK(calls == 1);
+  }
+}
