@@ -141,8 +141,10 @@ Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
   return overrides;
 }
 
-void FormatFlags::add_to(CLI::App& app) {
-  app.add_option("--format", format_, "text, json, csv, md (text)")->type_name("X");
+void FormatFlags::add_to(CLI::App& app, bool pictures) {
+  pictures_ = pictures;
+  app.add_option("--format", format_, pictures ? "text, json, csv, md, html, svg (text)" : "text, json, csv, md (text)")
+      ->type_name("X");
   app.add_flag("--json", json_, "short for --format json");
 }
 
@@ -150,6 +152,9 @@ report::Format FormatFlags::get() const {
   if (json_) return report::Format::kJson;
   const auto format = parse_choice(report::kFormats, format_, "format");
   if (!format) throw UsageError{"--format: " + format.error().message, format.error().notes.front()};
+  if (report::is_drawn(*format) && !pictures_) {
+    throw UsageError{"--format " + format_ + ": this answer has no picture", "valid: text, json, csv, md"};
+  }
   return *format;
 }
 

@@ -40,7 +40,7 @@ CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& 
   CollectiveFlags flags;
   app.footer(std::string(kExamples));
   scenario.add_to(app);
-  format.add_to(app);
+  format.add_to(app, true);
   app.add_option("--op", flags.op, "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, sendrecv")
       ->type_name("X");
   app.add_option("--min", flags.smallest, "smallest size (8)")->type_name("SIZE");

@@ -6,6 +6,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/curve.h"
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/predict.h"
 #include "output.h"
@@ -32,6 +33,8 @@ Examples:
   ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
   ddlsim predict --model bert_large --node dgx-h100 --set model.sequence=512 --set efficiency=50% --json
   ddlsim predict --model resnet50 --node p3.16xlarge --global-batch 256 --batch 32 --samples 1281167 --epochs 90
+  ddlsim predict --model bert_large --node dgx-a100 --curve nodes=1..64:x2
+  ddlsim predict --model bert_large --node dgx-a100 --curve "network=25 Gb/s,100 Gb/s" --nodes 4 --format html > job.html
   ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --set straggler=1.3 --trace trace.json
   ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --chakra traces/resnet50
 
@@ -124,6 +127,15 @@ Expected<void> write_trace(const whatif::Scenario& scenario, const std::string& 
   return write_file(path, report::chrome_trace(trace));
 }
 
+int print_curve(const io::Catalog& catalog, const std::vector<Override>& job, const std::string& text,
+                report::Format format) {
+  const auto setting = whatif::parse_curve(text);
+  if (!setting) throw UsageError{"--curve: " + setting.error().message, join(setting.error().notes)};
+  const auto curve = whatif::curve(catalog, job, *setting);
+  if (!curve) return print(curve.error());
+  return print(report::render(*curve, format));
+}
+
 }  // namespace
 
 void require_model_and_node(const std::vector<Override>& settings, const io::Catalog& catalog) {
@@ -147,13 +159,16 @@ int run_predict(const std::vector<std::string>& arguments) {
   std::string data;
   std::string trace;
   std::string chakra;
+  std::string curve;
   flags.add_to(app);
   training.add_to(app);
-  format.add_to(app);
+  format.add_to(app, true);
   columns.add_to(app);
   app.add_option("--trace", trace, "write what is simulated as a Chrome trace (fidelity event)")->type_name("FILE");
   app.add_option("--chakra", chakra, "write the step as Chakra traces, PREFIX.RANK.et of every GPU")
       ->type_name("PREFIX");
+  app.add_option("--curve", curve, "the job over the values of a setting: nodes=1,2,4 or nodes=1..64:x2")
+      ->type_name("PATH=VALUES");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (trace.empty() && app.count("--trace") > 0) throw UsageError{"--trace has an empty value", "name a file"};
@@ -171,6 +186,12 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!overrides) return print(overrides.error());
   overrides->insert(overrides->end(), sets.begin(), sets.end());
   require_model_and_node(*overrides, *catalog);
+  if (app.count("--curve") > 0) {
+    if (!trace.empty() || !chakra.empty() || own_columns) {
+      throw UsageError{"--curve beside --trace, --chakra or --columns", "ask for one of them"};
+    }
+    return print_curve(*catalog, *overrides, curve, shape);
+  }
   if (!trace.empty()) ask_for_events(*overrides);
   const auto scenario = whatif::resolve(*catalog, *overrides);
   if (!scenario) return print(scenario.error());
@@ -202,7 +223,7 @@ int run_what_if(const std::vector<std::string>& arguments) {
   TrainingFlags training;
   flags.add_to(app);
   training.add_to(app);
-  format.add_to(app);
+  format.add_to(app, true);
   columns.add_to(app);
   app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")
       ->type_name("PATH=VALUE")

@@ -101,7 +101,7 @@ Expected<void> read_jobs(const std::string& table, whatif::Fleet& fleet) {
 FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std::string>& arguments) {
   FleetFlags flags;
   app.footer(std::string(kExamples));
-  format.add_to(app);
+  format.add_to(app, true);
   app.add_option("table", flags.table, "a table of jobs (CSV), or '-'")->type_name("JOBS.csv");
   app.add_option("--population", flags.population, "marginals to draw jobs from (pai_2019)")->type_name("NAME");
   app.add_option("--jobs", flags.jobs, "how many to draw (100000)")->check(CLI::Range(std::int64_t{1}, kMaxJobs));

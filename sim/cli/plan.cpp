@@ -88,7 +88,7 @@ struct PlanFlags {
 
   void add_to(CLI::App& app) {
     scenario.add_to(app);
-    format.add_to(app);
+    format.add_to(app, true);
     app.add_option("--objective", objective, "what is least: time, memory, cost (time)")->type_name("X");
     app.add_option("--price", price, "NODE=RATE: of a server, as \"dgx-h100=98 $/h\" (the catalogue's)")
         ->type_name("X");

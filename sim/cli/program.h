@@ -65,12 +65,14 @@ class TrainingFlags {
 /// How the answer is to be shown.
 class FormatFlags {
  public:
-  void add_to(CLI::App& app);
+  /// `pictures`: whether the answer has some, and so html and svg.
+  void add_to(CLI::App& app, bool pictures = false);
   [[nodiscard]] report::Format get() const;  // throws UsageError
 
  private:
   std::string format_ = "text";
   bool json_ = false;
+  bool pictures_ = false;
 };
 
 /// Which columns a table of predictions has.

@@ -43,7 +43,7 @@ struct RecommendFlags {
   void add_to(CLI::App& app) {
     scenario.add_to(app);
     training.add_to(app);
-    format.add_to(app);
+    format.add_to(app, true);
     app.add_option("--deadline", deadline, "the run must be done in this time: 24h")->type_name("TIME");
     app.add_option("--budget", budget, "and cost no more: '500 $'")->type_name("MONEY");
     app.add_option("--catalog", catalog, "clouds to choose from: aws, gcp, azure, alibaba, lambda, none, all (all)")

@@ -37,7 +37,7 @@ int run_stalls(const std::vector<std::string>& arguments) {
   whatif::StallOptions options;
   bool as_repository = false;
   flags.add_to(app);
-  format.add_to(app);
+  format.add_to(app, true);
   app.add_option("--study", study, "layers: ResNets and VGGs, with and without norms and residual sums")
       ->type_name("layers");
   app.add_option("--measured-stalls", measured, "your own runs beside the predicted ones")->type_name("ROWS.csv");

@@ -24,7 +24,7 @@ int run_validate(const std::vector<std::string>& arguments) {
   std::string data;
   std::string anchor = "none";
   std::vector<std::string> files;
-  format.add_to(app);
+  format.add_to(app, true);
   app.add_option("cases", files, "CASES.csv, one or more")->type_name("CASES.csv");
   app.add_option("--anchor", anchor,
                  "what is given of each group: none, first (its smallest row), node (rows of one "

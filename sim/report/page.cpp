@@ -19,7 +19,7 @@ figure { margin: 1.5rem 0; } figcaption { font-weight: 600; margin-bottom: 0.5re
 svg { width: 100%; height: auto; color: var(--ink); } rect:focus { outline: 2px solid var(--ink); }
 div.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.875rem; margin: 1rem 0; }
 th, td { padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid var(--faint); text-align: left; }
-th { vertical-align: bottom; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { vertical-align: bottom; } td:first-child { white-space: nowrap; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 p { margin: 0.5rem 0; } ul { padding-left: 1.2rem; font-size: 0.875rem; }
 )";
 

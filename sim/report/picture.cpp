@@ -13,10 +13,10 @@ namespace {
 constexpr double kWidth = 760;
 constexpr double kLetter = 6.6;  // a letter of 12 pixels, on average
 
-constexpr std::array<std::string_view, 8> kInks{"#0072b2", "#d55e00", "#56b4e9", "#e69f00",
-                                                "#009e73", "#cc79a7", "#f0e442", "#8c8c8c"};
+constexpr std::array<std::string_view, 8> kPalette{"#0072b2", "#d55e00", "#56b4e9", "#e69f00",
+                                                   "#009e73", "#cc79a7", "#f0e442", "#8c8c8c"};
 
-std::string_view colour(Ink ink) { return kInks[static_cast<std::size_t>(ink)]; }
+std::string_view colour(Ink ink) { return kPalette[static_cast<std::size_t>(ink)]; }
 
 /// How long a byte's UTF-8 sequence is; 0: it begins none.
 std::size_t sequence_of(unsigned char byte) {
@@ -114,9 +114,13 @@ class Scale {
   }
 
   [[nodiscard]] std::vector<double> ticks() const {
-    if (!axis_.ticks.empty()) return axis_.ticks;
     constexpr double kMost = 6;
     std::vector<double> all;
+    if (!axis_.ticks.empty()) {
+      std::copy_if(axis_.ticks.begin(), axis_.ticks.end(), std::back_inserter(all),
+                   [&](double tick) { return tick >= low_ && tick <= high_; });
+      return all;
+    }
     if (!axis_.logarithmic) {
       const double step = round_step((high_ - low_) / kMost);
       for (double tick = std::ceil(low_ / step) * step; tick <= high_ * (1 + 1e-9); tick += step) all.push_back(tick);

@@ -46,7 +46,7 @@ struct Axis {
   std::string name;
   bool logarithmic = false;
   std::function<std::string(double)> text{};  // of a tick
-  std::vector<double> ticks{};                // empty: round numbers
+  std::vector<double> ticks{};                // empty: round numbers; those outside are left out
 };
 
 enum class Mark { kLine, kDashes, kDots };

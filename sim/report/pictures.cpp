@@ -21,12 +21,22 @@ using answer::Prediction;
 std::string seconds_text(double value) { return to_text(seconds(value)); }
 std::string percent_of(double value) { return fmt::format("{} %", significant(value)); }
 
+/// Seconds, minutes, hours and days that people say.
+std::vector<double> round_times() {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3600;
+  constexpr double kDay = 86400;
+  return {1,          5,          20,       kMinute,  5 * kMinute, 20 * kMinute, kHour,      2 * kHour, 5 * kHour,
+          10 * kHour, 24 * kHour, 2 * kDay, 5 * kDay, 10 * kDay,   30 * kDay,    100 * kDay, 365 * kDay};
+}
+
 /// The parts of a step, as the tables name them.
 Bar bar_of(const std::string& name, const Prediction& p) {
   const answer::Breakdown& parts = p.breakdown;
   Bar bar{.name = name, .text = to_text(p.step_time)};
   const auto add = [&](const char* what, Ink ink, Time time) {
-    if (time <= p.step_time * 1e-12) return;
+    // Less than nobody sees.
+    if (time < p.step_time * 1e-4) return;
     bar.parts.push_back(
         {what, ink, time.in(seconds), fmt::format("{}, {} of the step", to_text(time), percent(time / p.step_time))});
   };
@@ -50,7 +60,7 @@ Picture in_order(const Prediction& p) {
   Bar bar{.name = "the step", .text = to_text(p.step_time)};
   std::size_t next = 0;
   for (const answer::Segment& one : p.critical_path) {
-    if (one.time <= p.step_time * 1e-12) continue;
+    if (one.time < p.step_time * 1e-4) continue;
     const bool sent = one.name.find("communication") != std::string::npos;
     const Ink ink = sent ? Ink::kVermilion : kInks[next++ % kInks.size()];
     bar.parts.push_back({one.name, ink, one.time.in(seconds), to_text(one.time)});
@@ -143,8 +153,8 @@ std::vector<Picture> pictures_of(const answer::PlanChoice& choice) {
 
 std::vector<Picture> pictures_of(const answer::Recommendation& result) {
   Chart chart{.title = "What every choice takes and costs",
-              .x = {.name = "time to train", .logarithmic = true, .text = seconds_text},
-              .y = {.name = "cost", .logarithmic = true, .text = [](double value) { return to_text(dollars(value)); }}};
+              .x = {.name = "time to train", .logarithmic = true, .text = seconds_text, .ticks = round_times()},
+              .y = {.name = "cost", .logarithmic = true, .text = [](double v) { return significant(v) + " $"; }}};
   Series others{.name = "a choice", .ink = Ink::kGrey, .mark = Mark::kDots};
   Series front{.name = "no other is cheaper and faster", .ink = Ink::kVermilion};
   const auto point = [&](const answer::ServerChoice& one) {
@@ -249,7 +259,8 @@ std::vector<Picture> pictures_of(const answer::FleetReport& report) {
             .x = {.name = "speedup", .logarithmic = true, .text = [](double v) { return significant(v) + "x"; }},
             .y = {.name = "share of jobs", .text = [](double v) { return fmt::format("{:.0f} %", v); }}};
   for (const answer::SpeedupRow& row : report.speedups) {
-    if (row.architecture != "all" || row.jobs == 0) continue;
+    if (row.architecture != "all" || row.jobs == 0 || row.percentiles.empty()) continue;
+    if (row.percentiles.front() == row.percentiles.back()) continue;  // a change that is none
     Series series{.name = row.change, .ink = ink_of(cdf.series.size())};
     for (std::size_t i = 4; i < row.percentiles.size(); i += 5) {
       series.points.push_back(

@@ -152,15 +152,28 @@ Json validation_json(const answer::Validation& validation) {
   return json;
 }
 
+/// The answer first.
+std::string headline(const answer::Validation& validation) {
+  const answer::ValidationSet& all = validation.all;
+  if (all.errors.cases == 0) return "nothing was predicted\n\n";
+  return fmt::format("{} cases, anchor {}: mean error {}, median {}; {} of them inside their 90 % interval\n\n",
+                     all.errors.cases, validation.anchor, percent(all.errors.mean), percent(all.errors.median),
+                     percent(all.coverage_90));
+}
+
 }  // namespace
 
 std::string render(const answer::Validation& validation, Format format) {
-  if (is_drawn(format)) return drawn(format, pictures_of(validation), render(validation, Format::kMd));
+  if (is_drawn(format)) {
+    return drawn(format, pictures_of(validation), headline(validation) + render(validation, Format::kMd));
+  }
   switch (format) {
     case Format::kJson: return dump(validation_json(validation));
     case Format::kCsv: return case_table(validation).render(format);
     case Format::kMd: return summary_table(validation).render(format);
-    case Format::kText: break;
+    case Format::kText:
+    case Format::kHtml:
+    case Format::kSvg: break;
   }
   std::string text = validation.anchor == "first"
                          ? "Predicted from each group's smallest row, which stands for measured GPU speed.\n\n"

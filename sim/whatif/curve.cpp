@@ -66,19 +66,15 @@ Expected<CurveSetting> parse_curve(const std::string& text) {
   return setting;
 }
 
-Expected<answer::Curve> curve(const io::Catalog& catalog, std::span<const Override> base,
-                              const CurveSetting& setting) {
+Expected<answer::Curve> curve(const io::Catalog& catalog, std::span<const Override> base, const CurveSetting& setting) {
   answer::Curve curve{.title = {}, .setting = setting.path, .points = {}, .gaps = {}};
   std::optional<Error> first;
   for (const std::string& value : setting.values) {
     std::vector<Override> stated(base.begin(), base.end());
     stated.push_back({setting.path, value, {}});
     const auto scenario = resolve(catalog, stated);
-    // A setting that does not exist has no value that does.
-    if (!scenario && scenario.error().code == ErrorCode::kUnknownName && curve.points.empty()) {
-      return tl::unexpected<Error>(scenario.error());
-    }
-    auto prediction = scenario ? predict(*scenario) : Expected<answer::Prediction>(tl::unexpected<Error>(scenario.error()));
+    auto prediction =
+        scenario ? predict(*scenario) : Expected<answer::Prediction>(tl::unexpected<Error>(scenario.error()));
     if (!prediction) {
       if (!first) first = prediction.error();
       curve.gaps.push_back({value, prediction.error().message});
