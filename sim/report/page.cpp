@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace ddlsim::report {
@@ -52,7 +53,10 @@ std::vector<std::string> cells_of(std::string_view row) {
 
 /// A table's rows, the second of which says how columns are aligned.
 std::string table_of(const std::vector<std::string_view>& rows) {
-  const std::vector<std::string> columns = cells_of(rows[1]);
+  constexpr std::size_t kLongestNumber = 36;
+  // The last column without a name has bars of letters, which pictures say better.
+  const std::vector<std::string> names = cells_of(rows[0]);
+  const std::size_t columns = names.size() > 1 && names.back().empty() ? names.size() - 1 : names.size();
   std::vector<bool> numbers;
   for (std::size_t at = 1; at < rows[1].size();) {
     const std::size_t end = rows[1].find('|', at);
@@ -66,8 +70,8 @@ std::string table_of(const std::vector<std::string_view>& rows) {
     const std::string_view tag = r == 0 ? "th" : "td";
     html += "<tr>";
     const std::vector<std::string> cells = cells_of(rows[r]);
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      const bool number = c < numbers.size() && numbers[c];
+    for (std::size_t c = 0; c < std::min(cells.size(), columns); ++c) {
+      const bool number = c < numbers.size() && numbers[c] && cells[c].size() <= kLongestNumber;
       // Two spaces before a name: a part of what stands above.
       const std::string_view indent = cells[c].starts_with("  ") ? "&emsp;" : "";
       html += fmt::format("<{}{}{}>{}{}</{}>", tag, r == 0 ? " scope=\"col\"" : "", number ? " class=\"n\"" : "",

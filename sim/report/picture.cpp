@@ -68,8 +68,9 @@ struct LegendEntry {
   Ink ink;
 };
 
-/// Squares with names, in as many lines as they need. Returns their height.
+/// Squares with names, in as many lines as they need; one colour needs none. Returns their height.
 double add_legend(const std::vector<LegendEntry>& entries, double top, std::string& svg) {
+  if (entries.size() < 2) return 8;
   double x = 8;
   double y = top + 12;
   for (const LegendEntry& one : entries) {
