@@ -126,8 +126,9 @@ std::optional<whatif::Sample> sample_of(const SweepFlags& flags) {
     return *parsed;
   };
   if (flags.sample.empty()) {
-    if (!flags.sample_by.empty() || !flags.seed.empty())
+    if (!flags.sample_by.empty() || !flags.seed.empty()) {
       throw UsageError{"--sample-by and --seed without --sample", "say how many points: --sample 1000"};
+    }
     return std::nullopt;
   }
   whatif::Sample sample;
@@ -137,8 +138,9 @@ std::optional<whatif::Sample> sample_of(const SweepFlags& flags) {
     if (!by) throw UsageError{"--sample-by: " + by.error().message, by.error().notes.front()};
     sample.by = *by;
   }
-  if (!flags.seed.empty())
+  if (!flags.seed.empty()) {
     sample.seed = static_cast<std::uint64_t>(number("--seed", flags.seed, {0, std::int64_t{1} << 62}));
+  }
   return sample;
 }
 
@@ -215,7 +217,7 @@ Expected<void> check_names(const Grid& grid, const io::Catalog& catalog) {
 
 /// Of the program's data, and of files that settings name.
 Expected<std::string> data_hash(const Grid& grid, const io::Catalog& catalog) {
-  const auto own = io::fingerprint_of(catalog.root());
+  auto own = io::fingerprint_of(catalog.root());
   if (!own) return own;
   io::ContentHash hash;
   hash.add(*own);
