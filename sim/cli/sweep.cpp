@@ -382,6 +382,12 @@ report::Format format_for(const SweepFlags& flags, bool stated) {
   return ending == ".md" ? report::Format::kMd : report::Format::kText;
 }
 
+std::string years_or_less(Time time) {
+  constexpr double kHoursOfYear = 8766;
+  const double years = time.in(hours) / kHoursOfYear;
+  return years >= 1 ? to_text(static_cast<std::int64_t>(years)) + " years" : to_text(time);
+}
+
 /// A grid that is too large to begin with by mistake: says how long it takes, and what to do.
 void ask_first(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options) {
   const std::int64_t points = whatif::positions_of(grid, options.shard, {});
@@ -389,7 +395,7 @@ void ask_first(const Grid& grid, const io::Catalog& catalog, const whatif::Sweep
   const auto time = whatif::estimated_time(catalog, grid, options);
   throw UsageError{fmt::format("the grid has {} points{}: {} on {} thread{}", to_text(points),
                                grid.conditional() ? ", less what conditions leave out" : "",
-                               time ? "about " + to_text(*time) : std::string("none of the first has an answer"),
+                               time ? "about " + years_or_less(*time) : std::string("none of the first has an answer"),
                                options.threads, options.threads == 1 ? "" : "s"),
                    "--yes goes ahead; --sample 10000 takes some of them; --shard 1/16 is a part for another machine"};
 }

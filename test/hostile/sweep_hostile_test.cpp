@@ -106,7 +106,7 @@ TEST_CASE("sweep: a grid of 10^15 points is counted, and asked about", "[hostile
                    "--set",
                    "network.latency=1..10000:+1 us"};
   refused(kWrongUsage, plus(huge, {"--time-only"}),
-          {"1,000,000,000,000,000 points", "about", "on 4 threads", "--yes", "--sample"});
+          {"1,000,000,000,000,000 points", "about", " years", "on 4 threads", "--yes", "--sample"});
   const Outcome sample = run_program(plus(huge, {"--sample", "7", "--format", "csv"}));
   CHECK(sample.status == 0);
   CHECK(lines_of(sample.out) == 8);
