@@ -385,7 +385,7 @@ report::Format format_for(const SweepFlags& flags, bool stated) {
 std::string years_or_less(Time time) {
   constexpr double kHoursOfYear = 8766;
   const double years = time.in(hours) / kHoursOfYear;
-  return years >= 1 ? to_text(static_cast<std::int64_t>(years)) + " years" : to_text(time);
+  return years >= 2 ? to_text(static_cast<std::int64_t>(years)) + " years" : to_text(time);
 }
 
 /// A grid that is too large to begin with by mistake: says how long it takes, and what to do.

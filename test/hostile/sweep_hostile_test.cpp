@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kNoAnswer = 1;
 constexpr int kWrongUsage = 2;
+constexpr int kPoints = kOptimised ? 60'000 : 6'000;
 
 const Words kSmall{"sweep",   "--model", "resnet50,alexnet", "--node",           "dgx1-v100",
                    "--nodes", "1..8:x2", "--network",        "25 Gb/s, 100 Gb/s"};
@@ -196,10 +197,10 @@ TEST_CASE("sweep: killed at any moment, the same command goes on", "[hostile][sw
   const int kills = asked == nullptr ? 3 : std::atoi(asked);
   const TempFolder folder;
   const std::string path = (folder.path() / "r.db").string();
-  const Words command = plus(long_sweep(60'000), {"--threads", "2"});
+  const Words command = plus(long_sweep(kPoints), {"--threads", "2"});
   const Outcome straight = run_program(plus(command, {"--format", "csv"}), 120);
   REQUIRE(straight.status == 0);
-  REQUIRE(lines_of(straight.out) == 60'001);
+  REQUIRE(lines_of(straight.out) == kPoints + 1);
   std::mt19937_64 random(20'251'122);
   // A run by itself may take longer than any of these: what is committed four times a second adds up.
   std::uniform_real_distribution<double> moment(0.02, 1.2 * straight.seconds + 0.3);
@@ -226,8 +227,8 @@ TEST_CASE("sweep: killed at any moment, the same command goes on", "[hostile][sw
 TEST_CASE("sweep: a full disk is an error, and the rows before stand", "[hostile][sweep]") {
   const TempFolder folder;
   const std::string path = (folder.path() / "r.db").string();
-  const Words command = plus(long_sweep(60'000), {"--threads", "1"});
-  std::string line = "ulimit -f 1000; exec \"$DDLSIM\"";
+  const Words command = plus(long_sweep(kPoints), {"--threads", "1"});
+  std::string line = "ulimit -f " + std::to_string(kPoints / 60) + "; exec \"$DDLSIM\"";
   for (const std::string& word : command) line += " '" + word + "'";
   const Outcome full = run_shell(line + " -o r.db", folder.path(), 120);
   CHECK(full.status == kNoAnswer);
