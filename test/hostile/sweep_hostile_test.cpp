@@ -1,6 +1,6 @@
 // What bad input to `ddlsim sweep` gets, and what becomes of its file when it is killed, or the disk is full.
 //
-// DDLSIM_KILLS=200 kills that many times (3 otherwise; test/sweep_kills does).
+// DDLSIM_KILLS=200 kills that many times (3 otherwise; .ci/run does).
 #include <unistd.h>
 
 #include <algorithm>
