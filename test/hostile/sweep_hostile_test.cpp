@@ -71,6 +71,7 @@ TEST_CASE("sweep: flags that make no grid", "[hostile][sweep]") {
   refused(kWrongUsage, plus(kSmall, {"-o", "x.db", "--format", "csv"}), {"--report FILE --format csv"});
   refused(kWrongUsage, {"sweep", "--merge", "a.db"}, {"--merge without -o"});
   refused(kWrongUsage, {"sweep", "--merge", "a.db", "--report", "b.db"}, {"one at a time"});
+  refused(kWrongUsage, {"sweep", "--report", "a.db", "-o", "b.db"}, {"--report into an SQLite file"});
   refused(kWrongUsage, {"sweep", "--report", ""}, {"--report has an empty value"});
 }
 
