@@ -58,8 +58,8 @@ CREATE TABLE setting (number INTEGER PRIMARY KEY, path TEXT NOT NULL, value TEXT
 CREATE TABLE axis (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE) STRICT;
 )";
 
-Error about(const std::string& path, std::string what, std::string note) {
-  return {ErrorCode::kIo, std::move(what), {path, 0, 0}, {std::move(note)}, {}};
+Error about(const std::string& path, std::string_view what, std::vector<std::string> notes) {
+  return {ErrorCode::kIo, std::string(what), {path, 0, 0}, std::move(notes), {}};
 }
 
 Expected<std::int64_t> number_of(sqlite3* database, const std::string& path, const std::string& sql) {
@@ -81,12 +81,12 @@ Expected<bool> check_owner(sqlite3* database, const std::string& path) {
   if (*tables == 0 && *owner == 0 && *schema == 0) return false;
   if (*owner != kResultApplication) {
     return tl::unexpected<Error>(
-        about(path, "it is another program's database, and is left as it is", "name another file"));
+        about(path, "it is another program's database, and is left as it is", {"name another file"}));
   }
   if (*schema != kResultSchema) {
     return tl::unexpected<Error>(
         about(path, fmt::format("it has schema {}, and this program knows {}", *schema, kResultSchema),
-              "use the program that wrote it, or name another file"));
+              {"use the program that wrote it, or name another file"}));
   }
   return true;
 }
@@ -111,8 +111,9 @@ Expected<void> create_tables(sqlite3* database, const std::string& path, const R
   }
   std::vector<std::vector<Cell>> settings;
   std::vector<std::vector<Cell>> axes;
-  for (const auto& [name, value] : run.settings)
+  for (const auto& [name, value] : run.settings) {
     settings.push_back({static_cast<std::int64_t>(settings.size()), name, value});
+  }
   for (const ResultColumn& column : run.columns) {
     if (column.axis) axes.push_back({static_cast<std::int64_t>(axes.size()), column.name});
   }
@@ -131,8 +132,9 @@ Expected<ResultRun> read_run(sqlite3* database, const std::string& path) {
   if (!head) return tl::unexpected<Error>(head.error());
   const auto there = step(head->get(), database, path);
   if (!there) return tl::unexpected<Error>(there.error());
-  if (!*there)
-    return tl::unexpected<Error>(about(path, "it is damaged: it does not say what it holds", "name another file"));
+  if (!*there) {
+    return tl::unexpected<Error>(about(path, "it is damaged: it does not say what it holds", {"name another file"}));
+  }
   std::string* texts[] = {&run.program, &run.grid, &run.grid_hash, &run.data_hash, &run.detail};
   for (int i = 0; i < 5; ++i) *texts[i] = text_of(head->get(), i);
   run.points = sqlite3_column_int64(head->get(), 5);
@@ -168,8 +170,9 @@ std::string difference(const ResultRun& a, const ResultRun& b) {
   if (a.program != b.program) return fmt::format("it was written by {}, and this is {}", a.program, b.program);
   if (a.grid_hash != b.grid_hash) return "it holds another grid";
   if (a.data_hash != b.data_hash) return "it was written with other files of models or hardware";
-  if (a.detail != b.detail)
+  if (a.detail != b.detail) {
     return fmt::format("it holds answers of detail '{}', and these are '{}'", a.detail, b.detail);
+  }
   if (a.shards != b.shards) return fmt::format("it is one part of {}, and this is one of {}", a.shards, b.shards);
   return "";
 }
@@ -190,7 +193,8 @@ Expected<ResultStore> ResultStore::open(const std::string& path, const ResultRun
     if (auto done = execute(handle, path, sql); !done) return tl::unexpected<Error>(done.error());
   }
   if (sqlite3_db_readonly(handle, "main") != 0) {
-    return tl::unexpected<Error>(about(path, "it may not be written", "change its permissions, or name another file"));
+    return tl::unexpected<Error>(
+        about(path, "it may not be written", {"change its permissions, or name another file"}));
   }
   const auto ours = check_owner(handle, path);
   if (!ours) return tl::unexpected<Error>(ours.error());
@@ -199,13 +203,16 @@ Expected<ResultStore> ResultStore::open(const std::string& path, const ResultRun
   }
   auto stored = read_run(handle, path);
   if (!stored) return tl::unexpected<Error>(stored.error());
-  if (auto done = execute(handle, path, "COMMIT; PRAGMA synchronous = FULL"); !done)
+  if (auto done = execute(handle, path, "COMMIT; PRAGMA synchronous = FULL"); !done) {
     return tl::unexpected<Error>(done.error());
+  }
   std::string differs = difference(*stored, run);
-  if (differs.empty() && stored->shard != run.shard)
+  if (differs.empty() && stored->shard != run.shard) {
     differs = fmt::format("it is part {} of {}, and this is part {}", stored->shard, stored->shards, run.shard);
-  if (!differs.empty())
-    return tl::unexpected<Error>(about(path, differs + "; it is left as it is", "name another file"));
+  }
+  if (!differs.empty()) {
+    return tl::unexpected<Error>(about(path, differs + "; it is left as it is", {"name another file"}));
+  }
   stored->extras = run.extras;
   auto state = std::make_unique<State>();
   state->path = path;
@@ -227,7 +234,7 @@ Expected<ResultStore> ResultStore::read(const std::string& path) {
   if (!database) return tl::unexpected<Error>(database.error());
   const auto ours = check_owner(database->get(), path);
   if (!ours) return tl::unexpected<Error>(ours.error());
-  if (!*ours) return tl::unexpected<Error>(about(path, "it is empty", "a sweep writes one: -o results.db"));
+  if (!*ours) return tl::unexpected<Error>(about(path, "it is empty", {"a sweep writes one: -o results.db"}));
   auto run = read_run(database->get(), path);
   if (!run) return tl::unexpected<Error>(run.error());
   auto state = std::make_unique<State>();
@@ -323,8 +330,9 @@ Expected<std::vector<std::vector<Cell>>> ResultStore::query(const std::string& s
     rows.emplace_back(row.begin(), row.end());
     return {};
   };
-  if (auto done = each_row(state_->database.get(), state_->path, sql, keep); !done)
+  if (auto done = each_row(state_->database.get(), state_->path, sql, keep); !done) {
     return tl::unexpected<Error>(done.error());
+  }
   return rows;
 }
 
@@ -355,7 +363,7 @@ Expected<std::vector<Part>> check_parts(const std::vector<std::string>& paths) {
     const std::string differs = difference(parts.back().run, parts.front().run);
     if (!differs.empty()) {
       return tl::unexpected<Error>(
-          about(path, fmt::format("{}, that is {}", differs, parts.front().path), "merge parts of one grid"));
+          about(path, fmt::format("{}, that is {}", differs, parts.front().path), {"merge parts of one grid"}));
     }
     const ResultRun& run = parts.back().run;
     if (run.finished) continue;
@@ -368,8 +376,9 @@ Expected<std::vector<Part>> check_parts(const std::vector<std::string>& paths) {
     if (part.run.shard >= 1 && part.run.shard <= shards) there[static_cast<std::size_t>(part.run.shard)] = true;
   }
   for (std::int64_t shard = 1; shard <= shards; ++shard) {
-    if (!there[static_cast<std::size_t>(shard)])
+    if (!there[static_cast<std::size_t>(shard)]) {
       faults.push_back(fmt::format("part {}/{} is in none of the files", shard, shards));
+    }
   }
   if (faults.empty()) return parts;
   const std::size_t more = faults.size() > kMostNamed ? faults.size() - kMostNamed : 0;

@@ -13,10 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error about(const std::string& path, std::string what, std::string note = "") {
-  Error error{ErrorCode::kIo, std::move(what), {path, 0, 0}, {}, {}};
-  if (!note.empty()) error.notes.push_back(std::move(note));
-  return error;
+Error about(const std::string& path, std::string_view what, std::vector<std::string> notes = {}) {
+  return {ErrorCode::kIo, std::string(what), {path, 0, 0}, std::move(notes), {}};
 }
 
 /// Whether a file begins as databases do; an empty one says nothing.
@@ -26,7 +24,7 @@ Expected<void> check_head(const std::string& path) {
   file.read(head.data(), head.size());
   if (!file.is_open()) return tl::unexpected<Error>(about(path, "could not be opened"));
   if (file.gcount() == 0 || std::memcmp(head.data(), "SQLite format 3", head.size()) == 0) return {};
-  return tl::unexpected<Error>(about(path, "it is no SQLite database, and is left as it is", "name another file"));
+  return tl::unexpected<Error>(about(path, "it is no SQLite database, and is left as it is", {"name another file"}));
 }
 
 }  // namespace
@@ -40,15 +38,16 @@ Error sqlite_error(sqlite3* database, const std::string& path) {
   switch (code) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return about(path, "it is locked: another program has it open", "wait for the sweep that writes it, or end it");
+      return about(path, "it is locked: another program has it open", {"wait for the sweep that writes it, or end it"});
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return about(path, fmt::format("it is damaged or cut short ({})", why), "it is left as it is; name another file");
+      return about(path, fmt::format("it is damaged or cut short ({})", why),
+                   {"it is left as it is; name another file"});
     case SQLITE_READONLY: return about(path, fmt::format("it may not be written ({})", why));
     case SQLITE_FULL:
     case SQLITE_IOERR:
       return about(path, fmt::format("could not be written: {}", why),
-                   "the rows before stand; once there is room, the same command goes on");
+                   {"the rows before stand; once there is room, the same command goes on"});
     default: return about(path, why);
   }
 }

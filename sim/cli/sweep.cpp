@@ -16,6 +16,7 @@
 #include "ddlsim/whatif/grid.h"
 #include "output.h"
 #include "program.h"
+#include "sweep_files.h"
 #include "sweep_progress.h"
 
 namespace ddlsim::cli {
@@ -126,8 +127,9 @@ std::optional<whatif::Sample> sample_of(const SweepFlags& flags) {
     return *parsed;
   };
   if (flags.sample.empty()) {
-    if (!flags.sample_by.empty() || !flags.seed.empty())
+    if (!flags.sample_by.empty() || !flags.seed.empty()) {
       throw UsageError{"--sample-by and --seed without --sample", "say how many points: --sample 1000"};
+    }
     return std::nullopt;
   }
   whatif::Sample sample;
@@ -137,8 +139,9 @@ std::optional<whatif::Sample> sample_of(const SweepFlags& flags) {
     if (!by) throw UsageError{"--sample-by: " + by.error().message, by.error().notes.front()};
     sample.by = *by;
   }
-  if (!flags.seed.empty())
+  if (!flags.seed.empty()) {
     sample.seed = static_cast<std::uint64_t>(number("--seed", flags.seed, {0, std::int64_t{1} << 62}));
+  }
   return sample;
 }
 
@@ -215,7 +218,7 @@ Expected<void> check_names(const Grid& grid, const io::Catalog& catalog) {
 
 /// Of the program's data, and of files that settings name.
 Expected<std::string> data_hash(const Grid& grid, const io::Catalog& catalog) {
-  const auto own = io::fingerprint_of(catalog.root());
+  auto own = io::fingerprint_of(catalog.root());
   if (!own) return own;
   io::ContentHash hash;
   hash.add(*own);
@@ -276,11 +279,6 @@ struct Tally {
   }
 };
 
-bool is_database(const std::string& path) {
-  const auto ending = std::filesystem::path(path).extension();
-  return ending == ".db" || ending == ".sqlite" || ending == ".sqlite3";
-}
-
 int into_database(const Grid& grid, const io::Catalog& catalog, whatif::SweepOptions options, const std::string& path) {
   const auto run = run_of(grid, catalog, options);
   if (!run) return print(run.error());
@@ -315,31 +313,6 @@ int into_database(const Grid& grid, const io::Catalog& catalog, whatif::SweepOpt
   if (!done) return print(done.error());
   return before > 0 ? kDone : tally.status();
 }
-
-/// Where lines go: standard output, or a file that stands whole or not at all.
-class LineSink {
- public:
-  [[nodiscard]] static Expected<LineSink> open(const std::string& path) {
-    LineSink sink;
-    if (path.empty()) return sink;
-    auto file = OutputFile::open(path);
-    if (!file) return tl::unexpected<Error>(file.error());
-    sink.file_.emplace(std::move(*file));
-    return sink;
-  }
-  [[nodiscard]] Expected<void> write(const std::string& text) {
-    if (file_) return file_->write(text);
-    if (print(text) == kDone) return {};
-    failed_ = true;  // said already
-    return fail(ErrorCode::kIo, "");
-  }
-  [[nodiscard]] Expected<void> close() { return file_ ? file_->commit() : Expected<void>(); }
-  [[nodiscard]] bool failed() const { return failed_; }
-
- private:
-  std::optional<OutputFile> file_;
-  bool failed_ = false;
-};
 
 int into_lines(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options,
                const std::string& path, report::Format format) {
@@ -380,6 +353,12 @@ report::Format format_for(const SweepFlags& flags, bool stated) {
   return ending == ".md" ? report::Format::kMd : report::Format::kText;
 }
 
+std::string years_or_less(Time time) {
+  constexpr double kHoursOfYear = 8766;
+  const double years = time.in(hours) / kHoursOfYear;
+  return years >= 2 ? to_text(static_cast<std::int64_t>(years)) + " years" : to_text(time);
+}
+
 /// A grid that is too large to begin with by mistake: says how long it takes, and what to do.
 void ask_first(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options) {
   const std::int64_t points = whatif::positions_of(grid, options.shard, {});
@@ -387,7 +366,7 @@ void ask_first(const Grid& grid, const io::Catalog& catalog, const whatif::Sweep
   const auto time = whatif::estimated_time(catalog, grid, options);
   throw UsageError{fmt::format("the grid has {} points{}: {} on {} thread{}", to_text(points),
                                grid.conditional() ? ", less what conditions leave out" : "",
-                               time ? "about " + to_text(*time) : std::string("none of the first has an answer"),
+                               time ? "about " + years_or_less(*time) : std::string("none of the first has an answer"),
                                options.threads, options.threads == 1 ? "" : "s"),
                    "--yes goes ahead; --sample 10000 takes some of them; --shard 1/16 is a part for another machine"};
 }
@@ -422,50 +401,6 @@ int run_grid(const SweepFlags& flags, bool format_stated) {
   return into_lines(*grid, *catalog, options, flags.out, format);
 }
 
-int run_report(const SweepFlags& flags) {
-  const report::Format format = flags.format.get();
-  const auto store = io::ResultStore::read(flags.report);
-  if (!store) return print(store.error());
-  if (format == report::Format::kText || format == report::Format::kMd) {
-    const auto text = report::sweep_summary(*store, format);
-    return text ? print(*text) : print(text.error());
-  }
-  auto sink = LineSink::open(flags.out);
-  if (!sink) return print(sink.error());
-  const auto& columns = store->run().columns;
-  auto done = sink->write(report::sweep_head(columns, format));
-  const auto take = [&](std::span<const io::Cell> row) {
-    return sink->write(report::sweep_line(columns, row, format));
-  };
-  if (done) done = store->each(take);
-  if (done) done = sink->close();
-  if (!done) return sink->failed() ? kNoAnswer : print(done.error());
-  return kDone;
-}
-
-int run_merge(const SweepFlags& flags) {
-  if (flags.out.empty()) throw UsageError{"--merge without -o", "name the file that the parts become: -o all.db"};
-  std::error_code none;
-  if (std::filesystem::exists(flags.out, none)) {
-    return print(Error{
-        ErrorCode::kIo, "it is there already, and is left as it is", {flags.out, 0, 0}, {"name another file"}, {}});
-  }
-  std::signal(SIGXFSZ, SIG_IGN);
-  auto partial = PartialFile::beside(flags.out);
-  if (!partial) return print(partial.error());
-  const auto first = io::ResultStore::read(flags.merge.front());
-  if (!first) return print(first.error());
-  const auto merged = io::merge_results(flags.merge, partial->path(), report::sweep_views(first->run().columns));
-  if (!merged) return print(merged.error());
-  if (auto placed = partial->rename_to(flags.out); !placed) return print(placed.error());
-  std::fputs(
-      fmt::format("note: {} rows of {} files{}\n", to_text(merged->rows), flags.merge.size(),
-                  merged->twice > 0 ? fmt::format(", {} more that were there already", to_text(merged->twice)) : "")
-          .c_str(),
-      stderr);
-  return kDone;
-}
-
 }  // namespace
 
 int run_sweep(const std::vector<std::string>& arguments) {
@@ -481,8 +416,8 @@ int run_sweep(const std::vector<std::string>& arguments) {
   }
   const bool format_stated = app.count("--format") > 0 || app.count("--json") > 0;
   if (!flags.report.empty() && !flags.merge.empty()) throw UsageError{"--report and --merge", "one at a time"};
-  if (!flags.report.empty()) return run_report(flags);
-  if (!flags.merge.empty()) return run_merge(flags);
+  if (!flags.report.empty()) return report_results(flags.report, flags.out, flags.format.get());
+  if (!flags.merge.empty()) return merge_results(flags.merge, flags.out);
   return run_grid(flags, format_stated);
 }
 

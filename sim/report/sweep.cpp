@@ -187,8 +187,9 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Row> rows)
       cells.push_back(shown("fits", [](double value) { return std::string(value != 0 ? "yes" : "no"); }));
       cells.push_back(shown("mfu", [](double value) { return percent(value); }));
     }
-    if (priced)
+    if (priced) {
       cells.push_back(shown("price_usd_per_h", [](double value) { return to_text(dollars_per_hour(value)); }));
+    }
     if (trained) {
       cells.push_back(shown("training_time_s", time));
       cells.push_back(shown("training_cost_usd", [](double value) { return to_text(dollars(value)); }));

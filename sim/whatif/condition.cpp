@@ -129,14 +129,14 @@ class ConditionParser {
   Place negation() {
     if (!take("not")) return comparison();
     if (++depth_ > kMostDepth) return wrong("it is nested too deeply");
-    const Place of = negation();
+    Place of = negation();
     --depth_;
     if (!of) return of;
     return joined(What::kNot, *of, *of);
   }
 
   Place comparison() {
-    const Place left = sum(false);
+    Place left = sum(false);
     if (!left) return left;
     if (take("in")) return member(*left);
     struct Sign {
@@ -153,7 +153,7 @@ class ConditionParser {
     for (const Sign& sign : kSigns) {
       if (!take(sign.token)) continue;
       const bool alike = sign.what == What::kEqual || sign.what == What::kUnequal;
-      const Place right = sum(alike);
+      Place right = sum(alike);
       if (!right) return right;
       return sign.swapped ? compared(sign.what, *right, *left) : compared(sign.what, *left, *right);
     }
@@ -175,15 +175,16 @@ class ConditionParser {
   }
 
   Place member(std::size_t left) {
-    if (!take("["))
+    if (!take("[")) {
       return wrong(fmt::format("'in' without a list before '{}'", rest()), "as model in [resnet50, vgg16]");
+    }
     std::optional<std::size_t> any;
     do {
-      const Place one = sum(true);
+      Place one = sum(true);
       if (!one) return one;
-      const Place alike = compared(What::kEqual, left, *one);
+      Place alike = compared(What::kEqual, left, *one);
       if (!alike) return alike;
-      const Place so_far = any ? joined(What::kOr, *any, *alike) : alike;
+      Place so_far = any ? joined(What::kOr, *any, *alike) : alike;
       if (!so_far) return so_far;
       any = *so_far;
     } while (take(","));
@@ -243,7 +244,7 @@ class ConditionParser {
     if (at_ == text_.size()) return wrong("a value is missing at its end");
     const char c = text_[at_];
     if (take("(")) {
-      const Place inner = disjunction();
+      Place inner = disjunction();
       if (inner && !take(")")) return wrong(fmt::format("a ')' is missing before '{}'", rest()));
       return inner;
     }

@@ -70,8 +70,8 @@ class Condition {
     Operand literal;
     NamedValues name;
   };
-  [[nodiscard]] bool truth(std::size_t term, std::span<const std::size_t> digits) const;
-  [[nodiscard]] double number(std::size_t term, std::span<const std::size_t> digits) const;
+  [[nodiscard]] bool truth(std::size_t place, std::span<const std::size_t> digits) const;
+  [[nodiscard]] double number(std::size_t place, std::span<const std::size_t> digits) const;
   [[nodiscard]] const Operand& value(const Term& term, std::span<const std::size_t> digits) const;
 
   std::vector<Term> terms_;

@@ -46,8 +46,9 @@ Expected<void> check_path(const std::string& path, const SourceLocation& where) 
 Expected<void> check_steps(const Axis& axis) {
   std::unordered_set<std::string> seen;
   for (const auto& step : axis.steps) {
-    if (step.size() != axis.paths.size())
+    if (step.size() != axis.paths.size()) {
       return bad_axis(axis, "zipped lists are not as long", "as long as each other");
+    }
     std::string all;
     for (const std::string& value : step) all += value + '\0';
     if (seen.insert(all).second) continue;

@@ -18,8 +18,9 @@ using io::NodeKind;
 void report(std::vector<Error>& errors, const Node& node, std::string what, std::string note = "") {
   std::vector<std::string> notes;
   if (!note.empty()) notes.push_back(std::move(note));
-  if (errors.size() < io::kMaxErrors)
+  if (errors.size() < io::kMaxErrors) {
     errors.push_back({ErrorCode::kParse, std::move(what), node.where, std::move(notes), {}});
+  }
 }
 
 /// The values of a list or a scalar, ranges spelt out.
@@ -87,8 +88,9 @@ class GridReader {
 
   void read_zips(const Node& node) {
     if (node.kind == NodeKind::kMap) return read_zip(node);
-    if (node.kind != NodeKind::kList)
+    if (node.kind != NodeKind::kList) {
       return report(errors_, node, "zip is a map of lists that are as long, or a list of such maps");
+    }
     for (const Node& item : node.items) read_zip(item);
   }
 

@@ -42,7 +42,7 @@ SweepAnswer answer_of(answer::Prediction prediction) {
                                           .fits = prediction.fits,
                                           .mfu = prediction.mfu,
                                           .price = prediction.price,
-                                          .training = std::move(prediction.training),
+                                          .training = prediction.training,
                                           .provenance = prediction.provenance}};
 }
 
@@ -166,8 +166,9 @@ Expected<void> sweep(const io::Catalog& catalog, const Grid& grid, const SweepOp
       const std::int64_t first = piece * length;
       made.positions = std::min(length, all.positions() - first);
       made.rows.reserve(static_cast<std::size_t>(made.positions));
-      for (std::int64_t i = first; i < first + made.positions; ++i)
+      for (std::int64_t i = first; i < first + made.positions; ++i) {
         answerer.add(grid.number_at(all.position(i)), made.rows);
+      }
       return made;
     };
   };

@@ -1,6 +1,6 @@
 // What bad input to `ddlsim sweep` gets, and what becomes of its file when it is killed, or the disk is full.
 //
-// DDLSIM_KILLS=200 kills that many times (3 otherwise; test/sweep_kills does).
+// DDLSIM_KILLS=200 kills that many times (3 otherwise; .ci/run does).
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kNoAnswer = 1;
 constexpr int kWrongUsage = 2;
+constexpr int kPoints = kSanitized ? 6'000 : 60'000;
 
 const Words kSmall{"sweep",   "--model", "resnet50,alexnet", "--node",           "dgx1-v100",
                    "--nodes", "1..8:x2", "--network",        "25 Gb/s, 100 Gb/s"};
@@ -70,6 +71,7 @@ TEST_CASE("sweep: flags that make no grid", "[hostile][sweep]") {
   refused(kWrongUsage, plus(kSmall, {"-o", "x.db", "--format", "csv"}), {"--report FILE --format csv"});
   refused(kWrongUsage, {"sweep", "--merge", "a.db"}, {"--merge without -o"});
   refused(kWrongUsage, {"sweep", "--merge", "a.db", "--report", "b.db"}, {"one at a time"});
+  refused(kWrongUsage, {"sweep", "--report", "a.db", "-o", "b.db"}, {"--report into an SQLite file"});
   refused(kWrongUsage, {"sweep", "--report", ""}, {"--report has an empty value"});
 }
 
@@ -106,7 +108,7 @@ TEST_CASE("sweep: a grid of 10^15 points is counted, and asked about", "[hostile
                    "--set",
                    "network.latency=1..10000:+1 us"};
   refused(kWrongUsage, plus(huge, {"--time-only"}),
-          {"1,000,000,000,000,000 points", "about", "on 4 threads", "--yes", "--sample"});
+          {"1,000,000,000,000,000 points", "about", " years", "on 4 threads", "--yes", "--sample"});
   const Outcome sample = run_program(plus(huge, {"--sample", "7", "--format", "csv"}));
   CHECK(sample.status == 0);
   CHECK(lines_of(sample.out) == 8);
@@ -196,10 +198,10 @@ TEST_CASE("sweep: killed at any moment, the same command goes on", "[hostile][sw
   const int kills = asked == nullptr ? 3 : std::atoi(asked);
   const TempFolder folder;
   const std::string path = (folder.path() / "r.db").string();
-  const Words command = plus(long_sweep(60'000), {"--threads", "2"});
+  const Words command = plus(long_sweep(kPoints), {"--threads", "2"});
   const Outcome straight = run_program(plus(command, {"--format", "csv"}), 120);
   REQUIRE(straight.status == 0);
-  REQUIRE(lines_of(straight.out) == 60'001);
+  REQUIRE(lines_of(straight.out) == kPoints + 1);
   std::mt19937_64 random(20'251'122);
   // A run by itself may take longer than any of these: what is committed four times a second adds up.
   std::uniform_real_distribution<double> moment(0.02, 1.2 * straight.seconds + 0.3);
@@ -226,8 +228,8 @@ TEST_CASE("sweep: killed at any moment, the same command goes on", "[hostile][sw
 TEST_CASE("sweep: a full disk is an error, and the rows before stand", "[hostile][sweep]") {
   const TempFolder folder;
   const std::string path = (folder.path() / "r.db").string();
-  const Words command = plus(long_sweep(60'000), {"--threads", "1"});
-  std::string line = "ulimit -f 1000; exec \"$DDLSIM\"";
+  const Words command = plus(long_sweep(kPoints), {"--threads", "1"});
+  std::string line = "ulimit -f " + std::to_string(kPoints / 60) + "; exec \"$DDLSIM\"";
   for (const std::string& word : command) line += " '" + word + "'";
   const Outcome full = run_shell(line + " -o r.db", folder.path(), 120);
   CHECK(full.status == kNoAnswer);

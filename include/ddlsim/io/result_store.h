@@ -110,7 +110,7 @@ struct MergeSummary {
 /// Parts of one grid as one file: `into`, which is empty or not there. Errors: parts of different questions, rows of
 /// one point that differ, parts that are missing or not finished, all of them named; what `into` holds then is of no
 /// use. `extras` as ResultRun has them; one part is open at a time.
-[[nodiscard]] Expected<MergeSummary> merge_results(const std::vector<std::string>& parts, const std::string& into,
+[[nodiscard]] Expected<MergeSummary> merge_results(const std::vector<std::string>& paths, const std::string& into,
                                                    const std::vector<std::string>& extras);
 
 }  // namespace ddlsim::io
