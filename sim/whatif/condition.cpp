@@ -1,0 +1,181 @@
+#include "condition.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+constexpr auto kRelations = std::to_array<std::pair<std::string_view, Relation>>({
+    {">=", Relation::kAtLeast},
+    {"<=", Relation::kAtMost},
+    {"≥", Relation::kAtLeast},
+    {"≤", Relation::kAtMost},
+    {"==", Relation::kEqual},
+    {"=", Relation::kEqual},
+});
+
+constexpr std::string_view kHowToWrite = "as \"scaling_efficiency >= 90 %\", \"step_time <= 200 ms\", \"cost <= 500 $\"";
+
+std::string_view without_blanks(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+tl::unexpected<Error> no_condition(std::string what) {
+  std::vector<std::string> metrics;
+  for (const auto& [name, metric] : kMetrics) metrics.emplace_back(name);
+  metrics.pop_back();  // the other word for exposed communication
+  return fail(ErrorCode::kParse, std::move(what), {},
+              {"write METRIC >= VALUE, <= or =, " + std::string(kHowToWrite), "metrics: " + join(metrics)});
+}
+
+/// "600 images/s", "2e6 tokens/s", "40 /s": what is counted is of the job, and said for the reader.
+Expected<double> parse_throughput(std::string_view text, bool& tokens) {
+  const std::size_t end = std::min(text.find_first_of(" /abcdfghijklmnopqrstuvwxyz"), text.size());
+  const auto number = parse_number(text.substr(0, end));
+  const std::string_view unit = without_blanks(text.substr(end));
+  constexpr auto kUnits = std::to_array<std::string_view>(
+      {"samples/s", "images/s", "sequences/s", "tokens/s", "examples/s", "/s"});
+  const bool known = std::find(kUnits.begin(), kUnits.end(), unit) != kUnits.end();
+  if (!number || !known) {
+    return fail(ErrorCode::kParse, fmt::format("'{}' is not a throughput", text.substr(0, 60)), {},
+                {"write a number of samples, images, sequences or tokens per second, as '4000 images/s'"});
+  }
+  if (*number <= 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' is not a throughput: it must be above zero", text.substr(0, 60)));
+  }
+  tokens = unit == "tokens/s";
+  return *number;
+}
+
+Expected<double> parse_exposed(std::string_view text, bool& of_step) {
+  of_step = text.ends_with('%');
+  if (of_step) {
+    if (without_blanks(text.substr(0, text.size() - 1)) == "0") return 0.0;
+    return parse_fraction(text);
+  }
+  return parse_time(text, Range::kNonNegative).map([](Time t) { return t.in(seconds); });
+}
+
+Expected<double> parse_target(std::string_view text, Condition& condition) {
+  switch (condition.metric) {
+    case Metric::kStepTime:
+    case Metric::kTimeToTrain: return parse_time(text).map([](Time t) { return t.in(seconds); });
+    case Metric::kThroughput: return parse_throughput(text, condition.tokens);
+    case Metric::kScalingEfficiency:
+    case Metric::kMfu: return parse_fraction(text);
+    case Metric::kMemory: return parse_data_size(text).map([](DataSize s) { return s.in(bytes); });
+    case Metric::kCost: {
+      constexpr std::string_view kSign = "$";
+      const bool first = text.starts_with(kSign);  // "$500"
+      const std::string after = first ? std::string(text.substr(kSign.size())) + " $" : std::string(text);
+      return parse_quantity<dimension::kMoney>(after).map([](Money m) { return m.in(dollars); });
+    }
+    case Metric::kExposedCommunication: return parse_exposed(text, condition.of_step);
+  }
+  return 0.0;
+}
+
+std::string_view word_of(Relation relation) {
+  switch (relation) {
+    case Relation::kAtLeast: return ">=";
+    case Relation::kAtMost: return "<=";
+    case Relation::kEqual: return "=";
+  }
+  return "=";
+}
+
+}  // namespace
+
+Expected<Condition> parse_condition(std::string_view text) {
+  const std::string shown(text.substr(0, 60));
+  const std::size_t at = text.find_first_of("<>=\xE2");
+  if (at == std::string_view::npos) return no_condition(fmt::format("'{}' is not a condition: no >=, <= or =", shown));
+  const std::string_view rest = text.substr(at);
+  const auto relation =
+      std::find_if(kRelations.begin(), kRelations.end(), [&](const auto& r) { return rest.starts_with(r.first); });
+  if (relation == kRelations.end()) {
+    return no_condition(fmt::format("'{}' is not a condition: write >= or <= for > or <", shown));
+  }
+  const std::string_view name = without_blanks(text.substr(0, at));
+  const std::string_view value = without_blanks(rest.substr(relation->first.size()));
+  if (name.empty()) return no_condition(fmt::format("'{}' is not a condition: the metric is missing", shown));
+  if (value.empty()) return no_condition(fmt::format("'{}' is not a condition: the value is missing", shown));
+  const auto metric = parse_choice(kMetrics, name, "metric");
+  if (!metric) return tl::unexpected<Error>(metric.error());
+  Condition condition{.metric = *metric, .relation = relation->second};
+  const auto target = parse_target(value, condition);
+  if (!target) {
+    Error error = target.error();
+    error.message = fmt::format("{}: {}", name_of(kMetrics, *metric), error.message);
+    return tl::unexpected<Error>(std::move(error));
+  }
+  condition.target = *target;
+  if (condition.relation == Relation::kAtLeast && condition.target == 0) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is always true", shown));
+  }
+  return condition;
+}
+
+std::string to_text(const Condition& condition) {
+  std::string name(name_of(kMetrics, condition.metric));
+  std::replace(name.begin(), name.end(), '_', ' ');
+  if (condition.metric == Metric::kMfu) name = "MFU";
+  return fmt::format("{} {} {}", name, word_of(condition.relation),
+                     measured_text(condition, condition.target, "sample"));
+}
+
+Expected<double> measure(const Condition& condition, const answer::Prediction& p) {
+  const auto lacking = [&](std::string what, std::string note) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", name_of(kMetrics, condition.metric), what), {},
+                {std::move(note)});
+  };
+  switch (condition.metric) {
+    case Metric::kStepTime: return p.step_time.in(seconds);
+    case Metric::kThroughput:
+      if (!condition.tokens) return p.throughput_samples_per_second;
+      if (const auto tokens = p.tokens_per_second()) return *tokens;
+      return lacking(fmt::format("{} counts {}s, not tokens", p.model, p.sample), "write samples/s");
+    case Metric::kScalingEfficiency: return p.scaling_efficiency;
+    case Metric::kMfu: return p.mfu;
+    case Metric::kMemory: return p.memory_per_gpu.in(bytes);
+    case Metric::kExposedCommunication: {
+      const Time exposed = p.breakdown.communication_exposed;
+      return condition.of_step ? exposed / p.step_time : exposed.in(seconds);
+    }
+    case Metric::kCost:
+    case Metric::kTimeToTrain: break;
+  }
+  if (!p.training) return lacking("nobody says how long the run is", "add --samples and --epochs, or --steps");
+  if (condition.metric == Metric::kTimeToTrain) return p.training->time().in(seconds);
+  if (!p.training->cost) return lacking("nobody says what a server costs", "add --price '12 $/h'");
+  return p.training->cost->in(dollars);
+}
+
+std::string measured_text(const Condition& condition, double value, const std::string& sample) {
+  switch (condition.metric) {
+    case Metric::kStepTime:
+    case Metric::kTimeToTrain: return to_text(seconds(value));
+    case Metric::kThroughput:
+      return fmt::format("{} {}s/s", significant(value), condition.tokens ? "token" : sample.c_str());
+    case Metric::kScalingEfficiency:
+    case Metric::kMfu: return fmt::format("{} %", significant(100 * value));
+    case Metric::kMemory: return to_text(bytes(value));
+    case Metric::kCost: return to_text(dollars(value));
+    case Metric::kExposedCommunication:
+      return condition.of_step ? fmt::format("{} % of the step", significant(100 * value)) : to_text(seconds(value));
+  }
+  return "";
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,19 @@
+// What a condition asks of a prediction. Private to the room.
+#pragma once
+
+#include <string>
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/find.h"
+
+namespace ddlsim::whatif {
+
+/// In the condition's SI unit. Errors: kInvalidArgument where a prediction does not say it: costs without a length of
+/// the run or a price, tokens of images.
+[[nodiscard]] Expected<double> measure(const Condition& condition, const answer::Prediction& prediction);
+
+/// "85.3 %", "412 samples/s".
+[[nodiscard]] std::string measured_text(const Condition& condition, double value, const std::string& sample);
+
+}  // namespace ddlsim::whatif
