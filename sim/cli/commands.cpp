@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "ddlsim/report/questions.h"
 #include "ddlsim/report/trace.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/predict.h"
 #include "output.h"
@@ -25,6 +27,7 @@ Examples:
   ddlsim what-if --model resnet50 --node dgx1-v100 --nodes 4 --network "25 Gb/s" --strategy ps \
          --vs --set network="100 Gb/s" --vs --set strategy=allreduce
   ddlsim what-if --model bert_large --node p3.16xlarge --nodes 2
+  ddlsim what-if --model bert_large --node p3.16xlarge --nodes 2 --elasticities
   ddlsim what-if -f job.yaml --vs --node dgx-a100 --name "buy A100" --json)";
 
 constexpr std::string_view kPredictExamples = R"(
@@ -199,6 +202,7 @@ int run_what_if(const std::vector<std::string>& arguments) {
   ColumnsFlag columns;
   std::string data;
   std::vector<std::string> base_sets;
+  bool sensitive = false;
   TrainingFlags training;
   flags.add_to(app);
   training.add_to(app);
@@ -208,7 +212,10 @@ int run_what_if(const std::vector<std::string>& arguments) {
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  app.add_flag("--elasticities", sensitive, "what the step answers to: every rate, latency and size, and a tornado");
   parse(app, pieces.front());
+  if (sensitive && pieces.size() > 1) throw UsageError{"--elasticities and --vs", "elasticities are of one job"};
+  if (sensitive && app.count("--columns") > 0) throw UsageError{"--elasticities and --columns", "give one of them"};
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
   std::vector<Override> base_settings = training.settings();
@@ -220,7 +227,14 @@ int run_what_if(const std::vector<std::string>& arguments) {
   auto base = flags.base();
   if (!base) return print(base.error());
   base->insert(base->end(), base_settings.begin(), base_settings.end());
+  if (sensitive && !changes->empty()) {
+    base->insert(base->end(), changes->front().overrides.begin(), changes->front().overrides.end());
+  }
   require_model_and_node(*base, *catalog);
+  if (sensitive) {
+    const auto answer = whatif::elasticities(*catalog, *base);
+    return answer ? print(report::render(*answer, shape)) : print(answer.error());
+  }
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
   if (!comparison) return print(comparison.error());

@@ -1,5 +1,5 @@
-#include "ddlsim/report/questions.h"
 #include "ddlsim/whatif/find.h"
+#include "ddlsim/report/questions.h"
 #include "program.h"
 
 namespace ddlsim::cli {
@@ -19,7 +19,8 @@ Examples:
 /// The variable stands first, or anywhere among the flags.
 std::string variable_of(const CLI::App& app, const std::string& word) {
   if (app.count("variable") == 0 || word.empty()) {
-    throw UsageError{"the variable is missing", "as `ddlsim find network --such-that \"scaling_efficiency >= 90 %\" ...`"};
+    throw UsageError{"the variable is missing",
+                     "as `ddlsim find network --such-that \"scaling_efficiency >= 90 %\" ...`"};
   }
   return word;
 }

@@ -11,12 +11,8 @@ namespace {
 using answer::Inverse;
 
 Json inverse_json(const Inverse& inverse) {
-  Json json{{"schema", "ddlsim/find/1"},
-            {"title", inverse.title},
-            {"variable", inverse.variable},
-            {"unit", inverse.unit},
-            {"condition", inverse.condition},
-            {"metric", inverse.metric},
+  Json json{{"schema", "ddlsim/find/1"}, {"title", inverse.title},         {"variable", inverse.variable},
+            {"unit", inverse.unit},      {"condition", inverse.condition}, {"metric", inverse.metric},
             {"reached", inverse.reached}};
   json["value"] = inverse.value ? Json(*inverse.value) : Json(nullptr);
   json["holds"] = !inverse.reached ? Json(nullptr) : Json(inverse.up ? "from" : "to");
@@ -47,24 +43,22 @@ std::string tried_csv(const Inverse& inverse) {
   return table.render(Format::kCsv);
 }
 
+bool is_equal(const Inverse& inverse) { return inverse.condition.find(" = ") != std::string::npos; }
+
 /// "network from 31.24 Gb/s on: scaling efficiency 90.01 % (asked: >= 90 %)"
 std::string found_line(const Inverse& inverse) {
-  const bool equal = inverse.condition.find(" = ") != std::string::npos;
   const std::string fits = inverse.prediction.fits == false ? "; does not fit in GPU memory" : "";
-  const std::string where = equal        ? fmt::format("{} = {}", inverse.variable, inverse.setting)
-                            : inverse.up ? fmt::format("{} from {} on", inverse.variable, inverse.setting)
-                                         : fmt::format("{} up to {}", inverse.variable, inverse.setting);
+  const std::string where = is_equal(inverse) ? fmt::format("{} = {}", inverse.variable, inverse.setting)
+                            : inverse.up      ? fmt::format("{} from {} on", inverse.variable, inverse.setting)
+                                              : fmt::format("{} up to {}", inverse.variable, inverse.setting);
   return fmt::format("{}: {} (asked: {}); step {}, bound by {}{}\n", where, inverse.metric_text, inverse.condition,
                      to_text(inverse.prediction.step_time), inverse.prediction.bottleneck, fits);
 }
 
 std::string not_found_line(const Inverse& inverse) {
-  const bool equal = inverse.condition.find(" = ") != std::string::npos;
-  const std::string most =
-      equal ? fmt::format("the nearest, {} {}, gives {}", inverse.variable, inverse.setting, inverse.metric_text)
-            : fmt::format("even {} {} gives {}", inverse.variable, inverse.limit_setting, inverse.limit_text);
-  return fmt::format("not reachable: {} (asked: {}), then bound by {}\n", most, inverse.condition,
-                     (equal ? inverse.prediction : inverse.limit).bottleneck);
+  const std::string which = is_equal(inverse) ? "the nearest, with" : "even with";
+  return fmt::format("not reachable: {} {} = {} it is {}, then bound by {} (asked: {})\n", which, inverse.variable,
+                     inverse.limit_setting, inverse.limit_text, inverse.limit.bottleneck, inverse.condition);
 }
 
 }  // namespace
@@ -81,8 +75,10 @@ std::string render(const Inverse& inverse, Format format) {
                to_text(p.memory_per_gpu), p.bottleneck});
   };
   if (inverse.now && inverse.baseline) add("now", *inverse.now, inverse.now_text, *inverse.baseline);
-  add(inverse.reached ? "answer" : "nearest", inverse.setting, inverse.metric_text, inverse.prediction);
-  add("at most", inverse.limit_setting, inverse.limit_text, inverse.limit);
+  if (inverse.reached) add("answer", inverse.setting, inverse.metric_text, inverse.prediction);
+  if (!inverse.reached || !is_equal(inverse)) {
+    add(is_equal(inverse) ? "nearest" : "limit", inverse.limit_setting, inverse.limit_text, inverse.limit);
+  }
   text += table.render(format) + "\n";
   if (inverse.holding.size() > 1) {
     text += "holds for " + inverse.variable;

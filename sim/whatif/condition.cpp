@@ -22,7 +22,8 @@ constexpr auto kRelations = std::to_array<std::pair<std::string_view, Relation>>
     {"=", Relation::kEqual},
 });
 
-constexpr std::string_view kHowToWrite = "as \"scaling_efficiency >= 90 %\", \"step_time <= 200 ms\", \"cost <= 500 $\"";
+constexpr std::string_view kHowToWrite =
+    "as \"scaling_efficiency >= 90 %\", \"step_time <= 200 ms\", \"cost <= 500 $\"";
 
 std::string_view without_blanks(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
@@ -43,8 +44,8 @@ Expected<double> parse_throughput(std::string_view text, bool& tokens) {
   const std::size_t end = std::min(text.find_first_of(" /abcdfghijklmnopqrstuvwxyz"), text.size());
   const auto number = parse_number(text.substr(0, end));
   const std::string_view unit = without_blanks(text.substr(end));
-  constexpr auto kUnits = std::to_array<std::string_view>(
-      {"samples/s", "images/s", "sequences/s", "tokens/s", "examples/s", "/s"});
+  constexpr auto kUnits =
+      std::to_array<std::string_view>({"samples/s", "images/s", "sequences/s", "tokens/s", "examples/s", "/s"});
   const bool known = std::find(kUnits.begin(), kUnits.end(), unit) != kUnits.end();
   if (!number || !known) {
     return fail(ErrorCode::kParse, fmt::format("'{}' is not a throughput", text.substr(0, 60)), {},

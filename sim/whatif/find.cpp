@@ -20,9 +20,10 @@ namespace {
 
 constexpr double kEqualWithin = 1e-3;
 constexpr double kCountEqualWithin = 1e-2;
-constexpr double kSameMetric = 1e-9;         // of two values that rounding alone tells apart
-constexpr std::int64_t kFewValues = 40;      // counts that are all tried
-constexpr double kNothing = 1e-12;           // of a time: what is left of a bracket from zero on
+constexpr double kSameMetric = 1e-9;     // of two values that rounding alone tells apart
+constexpr double kSameLimit = 1e-6;      // of two values that are as good
+constexpr std::int64_t kFewValues = 40;  // counts that are all tried
+constexpr double kNothing = 1e-12;       // of a time: what is left of a bracket from zero on
 constexpr double kNextDecade = 10;
 
 /// What one value of the variable gives.
@@ -66,7 +67,9 @@ class Search {
   [[nodiscard]] bool monotone() const;
   [[nodiscard]] std::vector<Bracket> brackets() const;
   [[nodiscard]] const Bracket& nearest(const std::vector<Bracket>& all) const;
-  Bracket narrowed(Bracket bracket);
+  template <typename Side>
+  Bracket narrowed(Bracket bracket, Side side);
+  void try_largest_that_fits();
   [[nodiscard]] double middle(const Bracket& bracket) const;
   [[nodiscard]] Expected<void> check_difference() const;
   [[nodiscard]] double best() const;
@@ -98,7 +101,8 @@ std::vector<Override> Search::changes(double value) const {
   std::vector<Override> all{{"network", text(value), {}}};
   if (node.network_ports > 1) all[0].value = fmt::format("{} x {}", node.network_ports, text(value / ports));
   const auto& transport = node.network.transport.get();
-  const bool stated = std::any_of(base_.begin(), base_.end(), [](const Override& s) { return s.path == "network.transport"; });
+  const bool stated =
+      std::any_of(base_.begin(), base_.end(), [](const Override& s) { return s.path == "network.transport"; });
   if (transport && !stated && !plan::has_servers(scenario_->strategy)) {
     all.push_back({"network.transport", std::string(name_of(hardware::kNetworkTransports, *transport)), {}});
   }
@@ -173,8 +177,8 @@ Expected<void> Search::set_range(const FindOptions& options) {
     *target = *value;
   }
   if (low_ < high_) return {};
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{} from {} to {}: there is nothing between them", variable_.path,
-                                                       text(low_), text(high_)));
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} from {} to {}: there is nothing between them", variable_.path, text(low_), text(high_)));
 }
 
 void Search::try_all(double low, double high) {
@@ -248,7 +252,8 @@ double Search::middle(const Bracket& b) const {
 }
 
 /// Halves a bracket until its ends are neighbours. A count in it that is no job has every value tried.
-Search::Bracket Search::narrowed(Bracket bracket) {
+template <typename Side>
+Search::Bracket Search::narrowed(Bracket bracket, Side side) {
   const bool at_low = side(probes_.at(bracket.low));
   while (!counts() || bracket.high - bracket.low > 1) {
     const double mid = middle(bracket);
@@ -266,6 +271,19 @@ Search::Bracket Search::narrowed(Bracket bracket) {
     (side(one) == at_low ? bracket.low : bracket.high) = mid;
   }
   return bracket;
+}
+
+/// The job that just fits may be the only one that holds.
+void Search::try_largest_that_fits() {
+  const auto fits = [](const Probe& one) { return one.fits; };
+  const Probes::value_type* last = nullptr;
+  std::optional<Bracket> ends;
+  for (const auto& entry : probes_) {
+    if (!entry.second.prediction) continue;
+    if (last != nullptr && last->second.fits != entry.second.fits) ends = Bracket{last->first, entry.first};
+    last = &entry;
+  }
+  if (ends) narrowed(*ends, fits);
 }
 
 /// Of what fits, if that is asked: the value that comes nearest to the condition.
@@ -286,6 +304,13 @@ double Search::best() const {
                         ((!must_fit_ || one.fits || !found->second.fits) && score(one) > score(found->second));
     if (better) found = &entry;
   }
+  // Where more of it changes nothing, the end says so best.
+  for (const double end : {high_, low_}) {
+    const auto at = probes_.find(end);
+    if (at == probes_.end() || !at->second.prediction || (must_fit_ && !at->second.fits)) continue;
+    const double same = kSameLimit * std::abs(found->second.metric);
+    if (std::abs(at->second.metric - found->second.metric) <= same) return end;
+  }
   return found->first;
 }
 
@@ -293,9 +318,8 @@ Expected<void> Search::check_difference() const {
   const auto jobs = static_cast<std::size_t>(
       std::count_if(probes_.begin(), probes_.end(), [](const auto& p) { return p.second.prediction.has_value(); }));
   if (jobs == 0) {
-    return fail(ErrorCode::kInfeasible,
-                fmt::format("no {} from {} to {} is a job: {}", variable_.path, text(low_), text(high_),
-                            probes_.begin()->second.refusal));
+    return fail(ErrorCode::kInfeasible, fmt::format("no {} from {} to {} is a job: {}", variable_.path, text(low_),
+                                                    text(high_), probes_.begin()->second.refusal));
   }
   double least = HUGE_VAL;
   double most = -HUGE_VAL;
@@ -347,9 +371,8 @@ void Search::describe_tries(answer::Inverse& result) const {
   }
   if (none > 0) result.notes.push_back(fmt::format("{} of the tried values are no job; the first: {}", none, why));
   if (!result.monotone) {
-    result.notes.emplace_back(complete_
-                                  ? "not monotone: every value was tried"
-                                  : "not monotone: between values that were tried there may be others that hold");
+    result.notes.emplace_back(complete_ ? "not monotone: every value was tried"
+                                        : "not monotone: between values that were tried there may be others that hold");
   }
   if (too_large && must_fit_) result.notes.emplace_back("values whose job does not fit the GPU's memory do not hold");
   if (too_large && !must_fit_ && baseline_->fits == false) {
@@ -379,6 +402,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   must_fit_ = baseline_->fits != false && condition_.metric != Metric::kMemory;
   if (auto range = set_range(options); !range) return tl::unexpected<Error>(range.error());
   try_range();
+  if (counts() && must_fit_) try_largest_that_fits();
   if (auto sound = check_difference(); !sound) return tl::unexpected<Error>(sound.error());
 
   answer::Inverse result;
@@ -391,7 +415,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   const auto crossings = brackets();
   double found = limit;
   if (!crossings.empty()) {
-    const Bracket ends = narrowed(nearest(crossings));
+    const Bracket ends = narrowed(nearest(crossings), [&](const Probe& one) { return side(one); });
     const Probe& low = probes_.at(ends.low);
     const Probe& high = probes_.at(ends.high);
     const bool equal = condition_.relation == Relation::kEqual;

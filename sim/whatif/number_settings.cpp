@@ -67,12 +67,8 @@ constexpr NumberSetting quantity(std::string_view path, Kind kind, Limits limits
 /// A count, factor or share that `Now` tells.
 template <typename Now>
 constexpr NumberSetting plain(std::string_view path, Kind kind, Limits limits, Now) {
-  return {path,
-          kind,
-          limits.lowest,
-          limits.highest,
-          Role::kOther,
-          [](const Scenario& s) -> MaybeNumber { return static_cast<double>(Now{}(s)); },
+  return {path,           kind,         limits.lowest,
+          limits.highest, Role::kOther, [](const Scenario& s) -> MaybeNumber { return static_cast<double>(Now{}(s)); },
           nullptr};
 }
 /// The same where a job has none until somebody says so.
@@ -302,7 +298,8 @@ Expected<NumberSetting> number_setting(std::string_view word) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number that can be looked for", leaf.path), {},
                 {"numbers: " + join(paths)});
   }
-  if (word.starts_with("model.")) return NumberSetting{.path = word, .kind = Kind::kCount, .lowest = 1, .highest = 65536};
+  if (word.starts_with("model."))
+    return NumberSetting{.path = word, .kind = Kind::kCount, .lowest = 1, .highest = 65536};
   return fail(ErrorCode::kNotFound, fmt::format("unknown setting '{}'", word.substr(0, 60)), {},
               {suggestion(path, paths), "a dimension of a model is written model.NAME, as model.sequence"});
 }

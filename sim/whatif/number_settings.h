@@ -43,8 +43,8 @@ struct NumberSetting {
 /// In the order of `ddlsim list settings`.
 [[nodiscard]] std::span<const NumberSetting> number_settings();
 
-/// The setting that a word means: its path, `micro_batch`, or a dimension of a model, whose path is the word. Errors: kNotFound for no setting,
-/// kInvalidArgument for one that is no number.
+/// The setting that a word means: its path, `micro_batch`, or a dimension of a model, whose path is the word. Errors:
+/// kNotFound for no setting, kInvalidArgument for one that is no number.
 [[nodiscard]] Expected<NumberSetting> number_setting(std::string_view word);
 
 /// SI unit of a kind; empty: it has none.
