@@ -481,8 +481,8 @@ std::optional<NcclTerms> nccl_terms(const Communicator& c, const CollectiveLibra
                                     primitives::CollectiveOp op, const CollectiveLine& line) {
   if (library.kind != CollectiveLibraryKind::kNccl) return std::nullopt;
   const Context x = context_of(c, library, op);
-  const auto p = static_cast<std::size_t>(std::find(kProtocols.begin(), kProtocols.end(), line.protocol) -
-                                          kProtocols.begin());
+  const auto p =
+      static_cast<std::size_t>(std::find(kProtocols.begin(), kProtocols.end(), line.protocol) - kProtocols.begin());
   if (p == kProtocols.size()) return std::nullopt;
   NcclTerms terms;
   if (line.algorithm == Algorithm::kRing) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ddlsim/report/questions.h"
 #include "ddlsim/support/names.h"
@@ -86,17 +87,19 @@ std::string headline_of(const Sensitivity& all) {
 }
 
 Table swing_table(const Sensitivity& all, bool bars) {
-  Table table(bars ? std::vector<std::string>{"constant", "from", "to", "step", "step", "", "rests on"}
-                   : std::vector<std::string>{"constant", "from", "to", "step", "step", "rests on"});
+  std::vector<std::string> header{"constant", "rests on", "from", "to", "step", "step"};
+  if (bars) header.emplace_back("");
+  Table table(std::move(header));
+  table.numbers_from(2);
   const Time step = all.baseline.step_time;
   Time widest = Time::zero();
   for (const answer::Swing& one : all.swings) {
     widest = max(widest, max(step - min(one.step_low, one.step_high), max(one.step_low, one.step_high) - step));
   }
   for (const answer::Swing& one : all.swings) {
-    std::vector<std::string> cells{one.name, one.low, one.high, to_text(one.step_low), to_text(one.step_high)};
+    std::vector<std::string> cells{
+        one.name, one.spread, one.low, one.high, to_text(one.step_low), to_text(one.step_high)};
     if (bars) cells.push_back(tornado_bar(one, step, widest));
-    cells.push_back(one.spread);
     table.add(std::move(cells));
   }
   return table;
@@ -109,6 +112,7 @@ std::string render(const Sensitivity& all, Format format) {
   if (format == Format::kCsv) return sensitivity_csv(all);
   std::string text = headline_of(all) + all.title + "\n\n";
   Table table({"setting", "", "now", "elasticity", "step with half", "step with twice"});
+  table.numbers_from(2);
   for (const answer::Elasticity& one : all.elasticities) {
     table.add({one.setting, one.role, one.now, fmt::format("{:.4f}", one.elasticity), to_text(one.halved),
                to_text(one.doubled)});

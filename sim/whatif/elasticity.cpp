@@ -19,7 +19,7 @@
 namespace ddlsim::whatif {
 namespace {
 
-constexpr double kSmallChange = 1.01;
+constexpr double kSmallChange = 1.0001;
 constexpr double kConvention = 0.1;
 constexpr double kUnchanged = 1e-12;  // of a step, that rounding makes
 

@@ -90,3 +90,17 @@ TEST_CASE("elasticities: of one job, without columns", "[hostile][elasticity]") 
   CHECK(json["elasticities"].size() > 3);
   CHECK(json["tornado"].size() > 3);
 }
+
+TEST_CASE("explain: parts that are none, and soon", "[hostile][explain]") {
+  const Words job = plus({"explain"}, kJob);
+  refused(kWrongUsage, {"explain"}, {"--model is missing"});
+  refused(kWrongUsage, plus(job, {"--part", ""}), {"--part has an empty value"});
+  refused(kNoAnswer, plus(job, {"--part", "all-redcue"}), {"no part 'all-redcue'", "all-reduce"});
+  refused(kNoAnswer, plus(job, {"--measured-step", "180 ms"}), {"measured runs"});
+  const Outcome outcome = run_program(plus(job, {"--json"}));
+  REQUIRE(outcome.status == 0);
+  const Json json = Json::parse(outcome.out);
+  CHECK(json["schema"] == "ddlsim/explain/1");
+  CHECK(json["parts"].size() > 10);
+  if (kOptimised) CHECK(outcome.cpu_seconds < 0.1);
+}

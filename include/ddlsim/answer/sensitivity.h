@@ -15,7 +15,7 @@ struct Elasticity {
   std::string now{};      // as --set takes it
   double value = 0;       // SI
   std::string unit{};     // SI
-  double elasticity = 0;  // d ln(step) / d ln(setting), of 1 % either way
+  double elasticity = 0;  // d ln(step) / d ln(setting)
   Time halved{};          // the step with half of it
   Time doubled{};
 };
