@@ -20,8 +20,8 @@ using whatif::Change;
 using whatif::Override;
 
 constexpr std::string_view kWhatIfExamples = R"(
-Every --vs starts an alternative; its --set and flags change the baseline. A --set before the first --vs makes an
-alternative of its own. Without any change, every upgradable part is tried, one at a time.
+What stands before the first --vs is the job. Every --vs starts an alternative; its --set and flags change the job.
+Without one, every upgradable part is tried, one at a time.
 
 Examples:
   ddlsim what-if --model resnet50 --node dgx1-v100 --nodes 4 --network "25 Gb/s" --strategy ps \
@@ -89,10 +89,8 @@ Expected<Change> read_change(const std::vector<std::string>& arguments) {
   return change;
 }
 
-Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::string>>& pieces,
-                                           const std::vector<Override>& first_sets) {
+Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::string>>& pieces) {
   std::vector<Change> changes;
-  if (!first_sets.empty()) changes.push_back({{}, first_sets});
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     auto change = read_change(pieces[i]);
     if (!change) return tl::unexpected<Error>(change.error());
@@ -201,16 +199,12 @@ int run_what_if(const std::vector<std::string>& arguments) {
   FormatFlags format;
   ColumnsFlag columns;
   std::string data;
-  std::vector<std::string> base_sets;
   bool sensitive = false;
   TrainingFlags training;
   flags.add_to(app);
   training.add_to(app);
   format.add_to(app);
   columns.add_to(app);
-  app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")
-      ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   app.add_flag("--elasticities", sensitive, "what the step answers to: every rate, latency and size, and a tornado");
   parse(app, pieces.front());
@@ -219,17 +213,14 @@ int run_what_if(const std::vector<std::string>& arguments) {
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
   std::vector<Override> base_settings = training.settings();
-  for (Override& setting : parse_settings("--base", base_sets)) base_settings.push_back(std::move(setting));
-  const auto changes = read_changes(pieces, flags.sets());
+  for (Override& setting : flags.sets()) base_settings.push_back(std::move(setting));
+  const auto changes = read_changes(pieces);
   if (!changes) return print(changes.error());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
   auto base = flags.base();
   if (!base) return print(base.error());
   base->insert(base->end(), base_settings.begin(), base_settings.end());
-  if (sensitive && !changes->empty()) {
-    base->insert(base->end(), changes->front().overrides.begin(), changes->front().overrides.end());
-  }
   require_model_and_node(*base, *catalog);
   if (sensitive) {
     const auto answer = whatif::elasticities(*catalog, *base);

@@ -87,7 +87,7 @@ Expected<double> parse_target(std::string_view text, Condition& condition) {
   return 0.0;
 }
 
-std::string_view word_of(Relation relation) {
+std::string_view relation_word(Relation relation) {
   switch (relation) {
     case Relation::kAtLeast: return ">=";
     case Relation::kAtMost: return "<=";
@@ -132,7 +132,7 @@ std::string to_text(const Condition& condition) {
   std::string name(name_of(kMetrics, condition.metric));
   std::replace(name.begin(), name.end(), '_', ' ');
   if (condition.metric == Metric::kMfu) name = "MFU";
-  return fmt::format("{} {} {}", name, word_of(condition.relation),
+  return fmt::format("{} {} {}", name, relation_word(condition.relation),
                      measured_text(condition, condition.target, "sample"));
 }
 

@@ -23,7 +23,7 @@ constexpr double kSmallChange = 1.0001;
 constexpr double kConvention = 0.1;
 constexpr double kUnchanged = 1e-12;  // of a step, that rounding makes
 
-std::string_view word_of(NumberRole role) {
+std::string_view role_word(NumberRole role) {
   switch (role) {
     case NumberRole::kRate: return "rate";
     case NumberRole::kFixedTime: return "fixed time";
@@ -80,7 +80,7 @@ Expected<void> Sensitive::add_setting(const NumberSetting& setting) {
   }
   answer::Elasticity one;
   one.setting = setting.path;
-  one.role = word_of(setting.role);
+  one.role = role_word(setting.role);
   one.now = number_text(setting.kind, *now, 4);
   one.value = *now;
   one.unit = si_unit(setting.kind);

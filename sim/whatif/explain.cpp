@@ -45,7 +45,7 @@ answer::ExplainedPart PartBuilder::is(std::string equation, Explained result) {
   return std::move(part_);
 }
 
-std::string_view word_of(Origin origin) {
+std::string_view origin_word(Origin origin) {
   switch (origin) {
     case Origin::kDefault: return "assumed";
     case Origin::kDatasheet: return "datasheet";
@@ -156,7 +156,7 @@ void Explainer::rates_of_work() {
 void Explainer::software() {
   PartBuilder part("software", "factor on all GPU time: what the framework takes on top of kernels", "f");
   part.with("g", "factor that somebody stated or measured", scenario_.gpu_time_factor.get(),
-            word_of(scenario_.gpu_time_factor.origin()), "gpu.time_factor");
+            origin_word(scenario_.gpu_time_factor.origin()), "gpu.time_factor");
   const bool learnt = scenario_.software != nullptr && scenario_.model->has_layers() && !scenario_.model->measured;
   std::string sum;
   if (learnt) {
@@ -234,13 +234,13 @@ void Explainer::roofline() {
   part.with("B", "samples of a pass", scenario_.batch, "stated", "")
       .with("w", "FLOPs of a sample", layer.forward_work, "analytic", "workload/op.h")
       .with("s_c", "share of the peak rate that is reached", scenario_.efficiency.compute.get(),
-            word_of(scenario_.efficiency.compute.origin()), "Wang et al., IISWC 2019")
+            origin_word(scenario_.efficiency.compute.origin()), "Wang et al., IISWC 2019")
       .with("Q", "peak rate of the GPU", *gpu.peak.at(scenario_.precision), "datasheet", sheet)
       .with("a", "bytes of a number", activation_size(scenario_.precision), "analytic", "support/precision.h")
       .with("e", "numbers of a sample that are read and written", layer.forward_elements, "analytic", "workload/op.h")
       .with("q", "weights that are read", layer.forward_weight_elements, "analytic", "workload/op.h")
       .with("s_m", "share of the memory's rate that is reached", scenario_.efficiency.memory.get(),
-            word_of(scenario_.efficiency.memory.origin()), "Wang et al., IISWC 2019")
+            origin_word(scenario_.efficiency.memory.origin()), "Wang et al., IISWC 2019")
       .with("M", "bandwidth of the GPU's memory", gpu.memory_bandwidth, "datasheet", sheet);
   parts_.push_back(
       part.is("max(B * w / (s_c * Q), a * (B * e + q) / (s_m * M))", prices.layers[largest].forward.total()));
@@ -285,7 +285,7 @@ void Explainer::rest() {
   waiting.with("F", "forward pass", line.forward, "analytic", "step/schedule.h")
       .with("G", "backward pass", line.backward, "analytic", "step/schedule.h")
       .with("P", "passes of a step", passes(), "stated", "")
-      .with("j", "standard deviation of one GPU's step", jitter, word_of(scenario_.jitter.origin()), "jitter")
+      .with("j", "standard deviation of one GPU's step", jitter, origin_word(scenario_.jitter.origin()), "jitter")
       .with("E", fmt::format("largest of {} standard normal values, on average", gpus), cost::expected_largest(gpus),
             "analytic", "cost/straggler.h");
   parts_.push_back(waiting.is("(F + G) * sqrt(P) * j * E", line.waiting));

@@ -47,7 +47,7 @@ class PartBuilder {
   answer::ExplainedPart part_;
 };
 
-[[nodiscard]] std::string_view word_of(Origin origin);
+[[nodiscard]] std::string_view origin_word(Origin origin);
 
 using ExplainedParts = std::vector<answer::ExplainedPart>;
 
