@@ -15,6 +15,7 @@ using answer::ExplainedPart;
 using answer::ExplainedValue;
 
 std::string explained_text(double value, const std::string& unit) {
+  if (value == 0) return unit.empty() ? "0" : "0 " + unit;
   if (unit == "s") return to_text(seconds(value));
   if (unit == "B") return to_text(bytes(value));
   if (unit == "B/s") return to_text(bytes_per_second(value));

@@ -259,10 +259,9 @@ void Explainer::gpu_time() {
   memory.with("P", "passes of a step", passes(), "stated", "")
       .above("f", "software", gpu_factor())
       .above("K_m", "kernels of one pass", all.memory)
-      .with("U", "weight update, without software", question_.layers->update.front(), to_string(prediction_.provenance),
-            kernels_source())
+      .with("U", "weight update, software included", line.update, to_string(prediction_.provenance), kernels_source())
       .with("C", "copying gradients into buckets and back", line.copying, "analytic", "plan/messages.h");
-  parts_.push_back(memory.is("P * f * K_m + f * U + C", line.parts.memory));
+  parts_.push_back(memory.is("P * f * K_m + U + C", line.parts.memory));
 }
 
 void Explainer::launches() {
@@ -300,6 +299,7 @@ void Explainer::rest() {
 void Explainer::collectives() {
   if (!laid_.step || !question_.plan) return;
   std::set<std::tuple<std::size_t, int, double>> seen;
+  ExplainedLines lines;
   std::size_t number = 0;
   for (std::size_t i = 0; i < question_.plan->rows.size(); ++i) {
     const plan::Row& row = question_.plan->rows[i];
@@ -309,7 +309,7 @@ void Explainer::collectives() {
     if (buffer <= DataSize::zero()) continue;
     if (!seen.insert({row.group, static_cast<int>(row.op), buffer.in(bytes)}).second) continue;
     if (++number > 3 * kMostLayers) break;
-    explain_collective(*group, row.op, buffer, std::to_string(number), parts_);
+    explain_collective(*group, row.op, buffer, std::to_string(number), lines, parts_);
   }
 }
 
@@ -333,8 +333,8 @@ void Explainer::memory() {
     part.with(symbol, meaning, size, "analytic", "plan/memory.h");
     equation += (equation.empty() ? "" : " + ") + std::string(symbol);
   };
-  add("weights", "", m.weights);
-  add("gradients", "", m.gradients);
+  add("weights", "of the model", m.weights);
+  add("gradients", "of all weights", m.gradients);
   add("master", "fp32 copies of weights in fewer bits", m.master);
   add("optimizer", "its states", m.optimizer_state);
   add("activations", "kept for backward", m.activations);

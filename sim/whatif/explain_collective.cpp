@@ -145,7 +145,7 @@ struct SentSize {
 }  // namespace
 
 void explain_collective(const CollectiveModel& model, CollectiveOp op, DataSize buffer, const std::string& number,
-                        ExplainedParts& parts) {
+                        ExplainedLines& lines, ExplainedParts& parts) {
   const cost::CollectiveCost cost = model.cost(op, buffer);
   const CollectiveLine* line = line_of(model, op, buffer, cost);
   const std::string what = fmt::format("{} of {}", name_of(primitives::kCollectiveOps, op), to_text(buffer));
@@ -157,18 +157,20 @@ void explain_collective(const CollectiveModel& model, CollectiveOp op, DataSize 
     return;
   }
   const auto terms = cost::nccl_terms(model.communicator(), model.library(), op, *line);
-  if (terms) {
-    explain_wire(model, op, *line, number, parts);
-    explain_per_byte(*terms, *line, number, parts);
-    explain_latency(*terms, *line, number, parts);
+  const auto [known, fresh] = lines.try_emplace({&model, line}, std::to_string(lines.size() + 1));
+  const std::string& of_line = known->second;
+  if (terms && fresh) {
+    explain_wire(model, op, *line, of_line, parts);
+    explain_per_byte(*terms, *line, of_line, parts);
+    explain_latency(*terms, *line, of_line, parts);
   }
   PartBuilder part("all-reduce", fmt::format("{}: {}", what, words_for(model, *line)), "t_" + number);
   const std::string_view from = terms ? "above" : to_string(line->provenance);
   const std::string source = terms ? "" : "cost/nccl.h, cost/mpi_collectives.h";
   part.with("S", "size of the message", buffer, "analytic", "plan/messages.h");
-  part.with("L_" + number, "latency", line->latency, from, source);
-  part.with("b_" + number, "seconds for a byte", Explained(line->per_byte.in(seconds), "s/B"), from, source);
-  std::string equation = fmt::format("L_{0} + S * b_{0}", number);
+  part.with("L_" + of_line, "latency", line->latency, from, source);
+  part.with("b_" + of_line, "seconds for a byte", Explained(line->per_byte.in(seconds), "s/B"), from, source);
+  std::string equation = fmt::format("L_{0} + S * b_{0}", of_line);
   if (line->tree_corrected) {
     part.with("c", "share of its rate that a tree reaches at this size", cost::tree_correction(line->protocol, buffer),
               "analytic", std::string(kTuner));
@@ -238,7 +240,10 @@ void explain_exposed(const Question& question, const Laid& laid, ExplainedParts&
     return;
   }
   const LastBusy last = replay(*laid.step, line);
-  part.with("r", fmt::format("when the first of the last {} messages without a gap may start", last.messages),
+  part.with("r",
+            last.messages == 1
+                ? "when the last message may start"
+                : fmt::format("when the first of the last {} messages without a gap may start", last.messages),
             last.ready, "analytic", "step/schedule.h");
   part.with("D", "what they take, one after another", last.taken, "analytic", "all-reduce");
   part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
@@ -261,6 +266,7 @@ void explain_messages(const Question& question, const Laid& laid, ExplainedParts
     size.copies += one.copies;
     size.alone += one.alone;
   }
+  ExplainedLines lines;
   PartBuilder sum("all-reduce", "all messages by themselves", "T_communication");
   std::string equation;
   Time rest;
@@ -278,7 +284,7 @@ void explain_messages(const Question& question, const Laid& laid, ExplainedParts
     const CollectiveOp op = size.gathered ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
     const double ranks = size.gathered ? static_cast<double>(model.communicator().gpus) : 1.0;
     const DataSize buffer = bytes(key.first) * ranks;
-    explain_collective(model, op, buffer, name, parts);
+    explain_collective(model, op, buffer, name, lines, parts);
     sum.with("n_" + name, "messages of " + to_text(buffer), size.count, "analytic", "plan/messages.h");
     sum.above("t_" + name, "one of them", model.cost(op, buffer).time);
     equation += fmt::format("{}n_{} * t_{}", equation.empty() ? "" : " + ", name, name);

@@ -1,9 +1,10 @@
 // Parts of an explanation, built one by one. Private to the room.
 #pragma once
 
-#include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "ddlsim/answer/explanation.h"
@@ -51,9 +52,13 @@ class PartBuilder {
 
 using ExplainedParts = std::vector<answer::ExplainedPart>;
 
-/// One collective: its time, and what that is made of. `number` tells it from others: t_1.
+/// The lines of a library that were explained, by who talks and what is asked: the number of each, L_1.
+using ExplainedLines = std::map<std::tuple<const cost::CollectiveModel*, const cost::CollectiveLine*>, std::string>;
+
+/// One collective: its time, and what that is made of, unless another of the same line said so. `number` tells it from
+/// others: t_1.
 void explain_collective(const cost::CollectiveModel& model, primitives::CollectiveOp op, DataSize buffer,
-                        const std::string& number, ExplainedParts& parts);
+                        const std::string& number, ExplainedLines& lines, ExplainedParts& parts);
 
 /// Messages of gradients, their sum, and what of it sticks out.
 void explain_messages(const Question& question, const Laid& laid, ExplainedParts& parts);
