@@ -55,7 +55,13 @@ class Search {
   [[nodiscard]] bool counts() const { return variable_.kind == NumberKind::kCount; }
   [[nodiscard]] int digits() const { return condition_.relation == Relation::kEqual ? 6 : 4; }
   [[nodiscard]] std::string text(double value) const { return number_text(variable_.kind, value, digits()); }
-  [[nodiscard]] double rounded(double value) const { return rounded_number(variable_.kind, value, digits()); }
+  /// As it is written down: of a network that of each port.
+  [[nodiscard]] double rounded(double value) const {
+    return rounded_number(variable_.kind, value / ports(), digits()) * ports();
+  }
+  [[nodiscard]] double ports() const {
+    return variable_.path == "network" ? static_cast<double>(scenario_->cluster.node.network_ports) : 1.0;
+  }
   [[nodiscard]] std::vector<Override> changes(double value) const;
   [[nodiscard]] Expected<Scenario> with_runs(Scenario scenario) const;
   const Probe& probe(double value);
@@ -97,9 +103,8 @@ class Search {
 std::vector<Override> Search::changes(double value) const {
   if (variable_.path != "network") return {{std::string(variable_.path), text(value), {}}};
   const hardware::Node& node = scenario_->cluster.node;
-  const auto ports = static_cast<double>(node.network_ports);
   std::vector<Override> all{{"network", text(value), {}}};
-  if (node.network_ports > 1) all[0].value = fmt::format("{} x {}", node.network_ports, text(value / ports));
+  if (node.network_ports > 1) all[0].value = fmt::format("{} x {}", node.network_ports, text(value / ports()));
   const auto& transport = node.network.transport.get();
   const bool stated =
       std::any_of(base_.begin(), base_.end(), [](const Override& s) { return s.path == "network.transport"; });
@@ -430,7 +435,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   result.limit_setting = limit_text(best());
   result.limit = *at_limit.prediction;
   result.limit_text = measured_text(condition_, at_limit.metric, baseline_->sample);
-  if (now_) result.now = text(*now_);
+  if (now_) result.now = changes(*now_).front().value;
   result.now_text = measured_text(condition_, *now, baseline_->sample);
   result.baseline = baseline_;
   describe_tries(result);
