@@ -25,6 +25,7 @@ constexpr double kSameLimit = 1e-6;      // of two values that are as good
 constexpr std::int64_t kFewValues = 40;  // counts that are all tried
 constexpr double kNothing = 1e-12;       // of a time: what is left of a bracket from zero on
 constexpr double kNextDecade = 10;
+constexpr int kLeastSteps = 8;  // of a range shorter than as many decades
 
 /// What one value of the variable gives.
 struct Probe {
@@ -188,7 +189,8 @@ Expected<void> Search::set_range(const FindOptions& options) {
 
 void Search::try_all(double low, double high) {
   complete_ = low == low_ && high == high_;
-  for (double value = low; value <= high; ++value) probe(value);
+  const auto last = static_cast<std::int64_t>(high);
+  for (auto value = static_cast<std::int64_t>(low); value <= last; ++value) probe(static_cast<double>(value));
 }
 
 /// Steps of a decade, or of two for counts; what is not monotone, or has gaps, more closely.
@@ -198,17 +200,19 @@ void Search::try_range() {
   probe(high_);
   if (now_ && low_ < *now_ && *now_ < high_) probe(rounded(*now_));
   if (counts()) {
-    for (double value = 1; value < high_; value *= 2) {
-      if (value > low_) probe(value);
+    const auto last = static_cast<std::int64_t>(high_);
+    for (std::int64_t value = 1; value < last; value *= 2) {
+      if (static_cast<double>(value) > low_) probe(static_cast<double>(value));
     }
     const bool gaps = std::any_of(probes_.begin(), probes_.end(), [](const auto& p) { return !p.second.prediction; });
     if ((gaps || !monotone()) && high_ <= static_cast<double>(kEveryValue)) try_all(low_, high_);
     return;
   }
   const double first = low_ > 0 ? low_ : std::max(high_ * kNothing, 1e-9);
-  const double steps = std::max(std::ceil(std::log10(high_ / first)), 8.0);
-  const double step = std::min(std::pow(high_ / first, 1 / steps), kNextDecade);
-  for (double value = first; value < high_ * 0.999; value *= step) {
+  const int steps = std::max(static_cast<int>(std::ceil(std::log10(high_ / first))), kLeastSteps);
+  const double step = std::pow(high_ / first, 1.0 / steps);
+  double value = first;
+  for (int i = 0; i < steps; ++i, value *= step) {
     if (value > low_) probe(rounded(value));
   }
 }
@@ -309,6 +313,7 @@ double Search::best() const {
                         ((!must_fit_ || one.fits || !found->second.fits) && score(one) > score(found->second));
     if (better) found = &entry;
   }
+  if (found == nullptr) return low_;
   // Where more of it changes nothing, the end says so best.
   for (const double end : {high_, low_}) {
     const auto at = probes_.find(end);
