@@ -127,7 +127,9 @@ TEST_CASE("explain: an equation that the code left behind is no explanation", "[
 
 TEST_CASE("explain: one part, and parts that are not there", "[unit][explain]") {
   const Scenario scenario = job("resnet50", "dgx1-v100", {{"nodes", "2", {}}});
-  for (const answer::ExplainedPart& part : explain(scenario, "all-reduce")->parts) CHECK(part.name == "all-reduce");
+  const auto one = explain(scenario, "all-reduce").value();
+  CHECK(one.parts.size() > 3);
+  for (const answer::ExplainedPart& part : one.parts) CHECK(part.name == "all-reduce");
   const auto none = explain(scenario, "all-redcue");
   CHECK_THAT(none.error().message, Catch::Contains("no part 'all-redcue'"));
   CHECK_THAT(none.error().notes.front(), Catch::Contains("all-reduce"));
