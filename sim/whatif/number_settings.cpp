@@ -24,6 +24,7 @@ constexpr double kInfiniteRate = 1e18;
 constexpr double kInfiniteComputeRate = 1e24;
 constexpr double kLongestTime = 1e3;
 constexpr double kLargestSize = 1e15;
+constexpr std::int64_t kMostCounted = 1'000'000'000'000'000;
 
 template <Dimension D>
 double si_of(const Quantity<D>& value) {
@@ -321,8 +322,10 @@ double rounded_number(NumberKind kind, double value, int digits) {
 
 Expected<double> parse_number_of(NumberKind kind, std::string_view text) {
   switch (kind) {
-    case Kind::kCount:
-      return parse_count(text, {0, 1'000'000'000'000'000}).map([](std::int64_t n) { return static_cast<double>(n); });
+    case Kind::kCount: {
+      if (const auto exact = parse_count(text, {0, kMostCounted})) return static_cast<double>(*exact);
+      return parse_large_count(text).map([](std::int64_t n) { return static_cast<double>(n); });  // "300e9"
+    }
     case Kind::kFactor: return parse_number(text);
     case Kind::kShare: return parse_fraction(text);
     case Kind::kTime: return parsed<dimension::kTime>(text);
