@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "ddlsim/cost/nccl_terms.h"
+
 namespace ddlsim::cost {
 namespace {
 
@@ -207,24 +209,32 @@ Bandwidth protocol_rate(const Context& x, Protocol protocol, Bandwidth rate) {
   return protocol == Protocol::kLl128 ? rate * kLl128Share : rate;
 }
 
-CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p) {
-  const Protocol protocol = kProtocols[p];
+/// Base and hops of a ring.
+NcclTerms ring_hops(const Context& x, primitives::CollectiveOp op, std::size_t p) {
   const Latencies& hop = x.latencies[p];
   const bool twice = op == primitives::CollectiveOp::kAllReduce;
   const double steps = twice ? 2.0 * (x.n - 1.0) : x.n - 1.0;
-  const double across = twice ? 2.0 * (x.nodes - 1.0) : x.nodes - 1.0;
-  const Time intra = x.c.nodes == 1 ? hop.intra_ring : max(hop.intra_ring, hop.overhead);
-  Time latency = intra * (steps - across) + hop.inter_ring * across;
-  if (twice && x.c.nodes > 1 && protocol == Protocol::kSimple) {
+  NcclTerms terms;
+  terms.base = microseconds(kBaseRing[p]);
+  terms.hops_across = twice ? 2.0 * (x.nodes - 1.0) : x.nodes - 1.0;
+  terms.hop_across = hop.inter_ring;
+  terms.hops_inside = steps - terms.hops_across;
+  terms.hop_inside = x.c.nodes == 1 ? hop.intra_ring : max(hop.intra_ring, hop.overhead);
+  if (twice && x.c.nodes > 1 && kProtocols[p] == Protocol::kSimple) {
     // What the wire itself takes longer than the tuner's hop is no matter of NCCL's.
-    const Time far = max(x.c.inter_latency - microseconds(kUsualNetworkHop), Time::zero()) * across;
-    latency = (latency - far) * (x.c.generation >= GpuGeneration::kAmpere ? kRingPlateauNew : kRingPlateauOld) + far;
+    terms.far = max(x.c.inter_latency - microseconds(kUsualNetworkHop), Time::zero()) * terms.hops_across;
+    terms.rounds = x.c.generation >= GpuGeneration::kAmpere ? kRingPlateauNew : kRingPlateauOld;
   }
+  return terms;
+}
+
+CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p) {
+  const Protocol protocol = kProtocols[p];
   const double volume = ring_volume(op, x.n);
   const Wires wires = on(x, {volume, volume});
   const Time sent =
       together(wires, protocol_rate(x, protocol, x.rates.intra), protocol_rate(x, protocol, x.rates.inter));
-  return line(x, Algorithm::kRing, protocol, microseconds(kBaseRing[p]) + latency, wires, sent);
+  return line(x, Algorithm::kRing, protocol, ring_hops(x, op, p).latency(), wires, sent);
 }
 
 /// Of a tree's wire: NCCL counts rates at two bytes sent for one of size.
@@ -234,15 +244,24 @@ Bandwidth tree_rate(const Context& x, Protocol protocol, Bandwidth rate, double 
   return rate;
 }
 
+/// Base and hops of a tree.
+NcclTerms tree_hops(const Context& x, std::size_t p) {
+  NcclTerms terms;
+  terms.base = microseconds(kBaseTree[p]);
+  terms.hops_inside = x.per_node - 1.0;
+  terms.hop_inside = x.latencies[p].intra_tree;
+  terms.hops_across = x.tree_levels;
+  terms.hop_across = x.latencies[p].inter_tree;
+  terms.rounds = 2;
+  return terms;
+}
+
 CollectiveLine double_tree(const Context& x, std::size_t p) {
   const Protocol protocol = kProtocols[p];
-  const Latencies& hop = x.latencies[p];
-  const Time latency =
-      microseconds(kBaseTree[p]) + (hop.intra_tree * (x.per_node - 1.0) + hop.inter_tree * x.tree_levels) * 2.0;
   const Wires wires = on(x, {2.0, x.c.nodes == 2 ? 1.0 : 2.0});
   const Time sent = together(wires, tree_rate(x, protocol, x.rates.intra * kTreeShare, wires.intra),
                              tree_rate(x, protocol, x.rates.inter, wires.inter));
-  CollectiveLine l = line(x, Algorithm::kDoubleTree, protocol, latency, wires, sent);
+  CollectiveLine l = line(x, Algorithm::kDoubleTree, protocol, tree_hops(x, p).latency(), wires, sent);
   l.tree_corrected = true;
   return l;
 }
@@ -390,20 +409,107 @@ double tree_correction(CollectiveProtocol protocol, DataSize size) {
   return table[k] + (table[k + 1] - table[k]) * (2.0 * mantissa - 1.0);
 }
 
+namespace {
+
+Context context_of(const Communicator& c, const CollectiveLibrary& library, primitives::CollectiveOp op) {
+  const auto n = static_cast<double>(c.gpus);
+  return {.c = c,
+          .library = library,
+          .rates = effective_rates(c, library),
+          .n = n,
+          .nodes = static_cast<double>(c.nodes),
+          .per_node = static_cast<double>(c.gpus_per_node()),
+          .growth_per_doubling = growth_of(c),
+          .local_pass = c.memory > Bandwidth{} ? per_byte(c.memory) * (kLocalPassBytes / n) : Time::zero(),
+          .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1),
+          .latencies = {latencies_of(c, 0), latencies_of(c, 1), latencies_of(c, 2)},
+          .wall_clock = wall_clock_of(c, op)};
+}
+
+/// Inside a server or between them, before a protocol's share.
+WireTerms wire_inside(const Context& x) {
+  const bool staged = x.c.fabric == GpuFabric::kHostMemory && !x.library.intra_efficiency;
+  WireTerms wire{.wire = x.c.intra, .share = x.library.intra_efficiency.value_or(intra_share(x.c))};
+  if (staged) wire.cap = kHostMemoryLimit;
+  return wire;
+}
+
+WireTerms wire_across(const Context& x) {
+  const Communicator& c = x.c;
+  const auto ports = static_cast<double>(c.network_ports);
+  const double feeding = std::min(ports, static_cast<double>(c.gpus_per_node()));
+  WireTerms wire{.wire = c.inter, .cap = c.pcie * (kPcieShare * feeding)};
+  if (x.library.inter_efficiency) {
+    wire.share = *x.library.inter_efficiency;
+  } else {
+    Communicator uncapped = c;
+    uncapped.transport_speed = HUGE_VAL;
+    wire.share = transport_rate(uncapped) / c.inter;
+    if (c.transport == NetworkTransport::kTcp) wire.cap = min(wire.cap, kTcpPortLimit * (ports * c.transport_speed));
+  }
+  return wire;
+}
+
+/// What a protocol makes of a wire's rate.
+WireTerms by_protocol(WireTerms wire, double share, Bandwidth limit) {
+  wire.share *= share;
+  wire.cap = min(wire.cap * share, limit);
+  return wire;
+}
+
+void add_rates(const Context& x, const CollectiveLine& line, NcclTerms& terms) {
+  terms.inside = wire_inside(x);
+  terms.across = wire_across(x);
+  const bool tree = line.algorithm == Algorithm::kDoubleTree;
+  if (tree) terms.inside = by_protocol(terms.inside, kTreeShare, Bandwidth::infinity());
+  for (auto [wire, bytes_on] : {std::pair{&terms.inside, line.wire_intra}, {&terms.across, line.wire_inter}}) {
+    double share = 1;
+    Bandwidth limit = Bandwidth::infinity();
+    if (line.protocol == Protocol::kLl) {
+      share = tree ? 1.0 / kTreeLlDivisor : kLlShare;
+      limit = tree ? x.ll_limit() * (bytes_on / 2.0) : x.ll_limit();
+    } else if (line.protocol == Protocol::kLl128) {
+      share = !tree ? kLl128Share : x.c.nodes == 1 ? kTreeLl128OneNode : kTreeLl128;
+    }
+    *wire = by_protocol(*wire, share, limit);
+  }
+}
+
+}  // namespace
+
+std::optional<NcclTerms> nccl_terms(const Communicator& c, const CollectiveLibrary& library,
+                                    primitives::CollectiveOp op, const CollectiveLine& line) {
+  if (library.kind != CollectiveLibraryKind::kNccl) return std::nullopt;
+  const Context x = context_of(c, library, op);
+  const auto p =
+      static_cast<std::size_t>(std::find(kProtocols.begin(), kProtocols.end(), line.protocol) - kProtocols.begin());
+  if (p == kProtocols.size()) return std::nullopt;
+  NcclTerms terms;
+  if (line.algorithm == Algorithm::kRing) {
+    terms = ring_hops(x, op, p);
+  } else if (line.algorithm == Algorithm::kDoubleTree) {
+    terms = tree_hops(x, p);
+  } else if (line.algorithm == Algorithm::kNvls || line.algorithm == Algorithm::kNvlsTree) {
+    terms.base = microseconds(kNvlsLatency);
+    if (line.algorithm == Algorithm::kNvlsTree) {
+      terms.hops_across = 2.0 * x.tree_levels;
+      terms.hop_across =
+          shifted(kNvlsTreeNetwork, c.inter_latency - microseconds(kUsualNetworkHop) + transport_latency(c));
+    }
+  } else {
+    return std::nullopt;
+  }
+  terms.wall = x.wall_clock;
+  terms.local = x.local_pass;
+  add_rates(x, line, terms);
+  const bool nvls = line.algorithm == Algorithm::kNvls || line.algorithm == Algorithm::kNvlsTree;
+  if (nvls) terms.inside = by_protocol(terms.inside, nvls_share(c.generation), Bandwidth::infinity());
+  return terms;
+}
+
 std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLibrary& library,
                                        primitives::CollectiveOp op) {
-  const auto n = static_cast<double>(c.gpus);
-  Context x{.c = c,
-            .library = library,
-            .rates = effective_rates(c, library),
-            .n = n,
-            .nodes = static_cast<double>(c.nodes),
-            .per_node = static_cast<double>(c.gpus_per_node()),
-            .growth_per_doubling = growth_of(c),
-            .local_pass = c.memory > Bandwidth{} ? per_byte(c.memory) * (kLocalPassBytes / n) : Time::zero(),
-            .tree_levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(c.nodes)) - 1),
-            .latencies = {latencies_of(c, 0), latencies_of(c, 1), latencies_of(c, 2)},
-            .wall_clock = wall_clock_of(c, op)};
+  const Context x = context_of(c, library, op);
   std::vector<CollectiveLine> lines;
   lines.reserve(2 * kProtocols.size() + 1);
   for (std::size_t p = 0; p < kProtocols.size(); ++p) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "ddlsim/report/questions.h"
 #include "ddlsim/report/trace.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/curve.h"
+#include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/predict.h"
 #include "output.h"
@@ -19,13 +21,14 @@ using whatif::Change;
 using whatif::Override;
 
 constexpr std::string_view kWhatIfExamples = R"(
-Every --vs starts an alternative; its --set and flags change the baseline. A --set before the first --vs makes an
-alternative of its own. Without any change, every upgradable part is tried, one at a time.
+What stands before the first --vs is the job. Every --vs starts an alternative; its --set and flags change the job.
+Without one, every upgradable part is tried, one at a time.
 
 Examples:
   ddlsim what-if --model resnet50 --node dgx1-v100 --nodes 4 --network "25 Gb/s" --strategy ps \
          --vs --set network="100 Gb/s" --vs --set strategy=allreduce
   ddlsim what-if --model bert_large --node p3.16xlarge --nodes 2
+  ddlsim what-if --model bert_large --node p3.16xlarge --nodes 2 --elasticities
   ddlsim what-if -f job.yaml --vs --node dgx-a100 --name "buy A100" --json)";
 
 constexpr std::string_view kPredictExamples = R"(
@@ -89,10 +92,8 @@ Expected<Change> read_change(const std::vector<std::string>& arguments) {
   return change;
 }
 
-Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::string>>& pieces,
-                                           const std::vector<Override>& first_sets) {
+Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::string>>& pieces) {
   std::vector<Change> changes;
-  if (!first_sets.empty()) changes.push_back({{}, first_sets});
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     auto change = read_change(pieces[i]);
     if (!change) return tl::unexpected<Error>(change.error());
@@ -219,22 +220,22 @@ int run_what_if(const std::vector<std::string>& arguments) {
   FormatFlags format;
   ColumnsFlag columns;
   std::string data;
-  std::vector<std::string> base_sets;
+  bool sensitive = false;
   TrainingFlags training;
   flags.add_to(app);
   training.add_to(app);
   format.add_to(app, true);
   columns.add_to(app);
-  app.add_option("--base", base_sets, "PATH=VALUE: a setting of the baseline")
-      ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  app.add_flag("--elasticities", sensitive, "what the step answers to: every rate, latency and size, and a tornado");
   parse(app, pieces.front());
+  if (sensitive && pieces.size() > 1) throw UsageError{"--elasticities and --vs", "elasticities are of one job"};
+  if (sensitive && app.count("--columns") > 0) throw UsageError{"--elasticities and --columns", "give one of them"};
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
   std::vector<Override> base_settings = training.settings();
-  for (Override& setting : parse_settings("--base", base_sets)) base_settings.push_back(std::move(setting));
-  const auto changes = read_changes(pieces, flags.sets());
+  for (Override& setting : flags.sets()) base_settings.push_back(std::move(setting));
+  const auto changes = read_changes(pieces);
   if (!changes) return print(changes.error());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
@@ -242,6 +243,10 @@ int run_what_if(const std::vector<std::string>& arguments) {
   if (!base) return print(base.error());
   base->insert(base->end(), base_settings.begin(), base_settings.end());
   require_model_and_node(*base, *catalog);
+  if (sensitive) {
+    const auto answer = whatif::elasticities(*catalog, *base);
+    return answer ? print(report::render(*answer, shape)) : print(answer.error());
+  }
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
   if (!comparison) return print(comparison.error());

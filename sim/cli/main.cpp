@@ -19,6 +19,8 @@ struct Command {
 constexpr auto kCommands = std::to_array<Command>({
     {"predict", "the step time of a job, and where it goes", run_predict},
     {"what-if", "a job beside what it could be; or what would help most", run_what_if},
+    {"find", "which value of a setting makes a condition hold: the inverse question", run_find},
+    {"explain", "where every number of a prediction comes from: equations, values, sources", run_explain},
     {"plan", "the best way to split a job over GPUs: every legal plan, compared", run_plan},
     {"stalls", "where the GPUs of a job wait: interconnect, network, prep, fetch", run_stalls},
     {"recommend", "which servers to rent for a run: time, cost and energy of every choice", run_recommend},

@@ -103,6 +103,8 @@ int print(const Error& error);
 void parse(CLI::App& app, std::vector<std::string> arguments);
 
 int run_predict(const std::vector<std::string>& arguments);
+int run_find(const std::vector<std::string>& arguments);
+int run_explain(const std::vector<std::string>& arguments);
 int run_plan(const std::vector<std::string>& arguments);
 int run_stalls(const std::vector<std::string>& arguments);
 int run_recommend(const std::vector<std::string>& arguments);

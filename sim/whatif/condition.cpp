@@ -5,374 +5,178 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
-#include "ddlsim/support/units.h"
 
 namespace ddlsim::whatif {
 namespace {
 
-constexpr int kMostDepth = 64;
-constexpr std::size_t kMostTerms = 4096;
+constexpr auto kRelations = std::to_array<std::pair<std::string_view, Relation>>({
+    {">=", Relation::kAtLeast},
+    {"<=", Relation::kAtMost},
+    {"≥", Relation::kAtLeast},
+    {"≤", Relation::kAtMost},
+    {"==", Relation::kEqual},
+    {"=", Relation::kEqual},
+});
 
-template <Dimension D>
-bool in_unit(std::string_view text, Unit<D> unit, int kind, Operand& operand) {
-  const auto parsed = parse_quantity<D>(text, Range::kNonNegative);
-  if (!parsed) return false;
-  operand.kind = kind;
-  operand.number = parsed->in(unit);
-  return true;
+constexpr std::string_view kHowToWrite =
+    "as \"scaling_efficiency >= 90 %\", \"step_time <= 200 ms\", \"cost <= 500 $\"";
+
+std::string_view without_blanks(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-tl::unexpected<Error> wrong(std::string what, std::string note = "") {
-  std::vector<std::string> notes;
-  if (!note.empty()) notes.push_back(std::move(note));
-  return fail(ErrorCode::kParse, std::move(what), {}, std::move(notes));
+tl::unexpected<Error> no_condition(std::string what) {
+  std::vector<std::string> metrics;
+  for (const auto& [name, metric] : kMetrics) metrics.emplace_back(name);
+  metrics.pop_back();  // the other word for exposed communication
+  return fail(ErrorCode::kParse, std::move(what), {},
+              {"write METRIC >= VALUE, <= or =, " + std::string(kHowToWrite), "metrics: " + join(metrics)});
 }
 
-std::string_view word_for(int kind) {
-  if (kind == Operand::kTruth) return "a condition";
-  if (kind == Operand::kText) return "text";
-  return kind == Operand::kPlain ? "a plain number" : "a number with a unit";
+/// "600 images/s", "2e6 tokens/s", "40 /s": what is counted is of the job, and said for the reader.
+Expected<double> parse_throughput(std::string_view text, bool& tokens) {
+  const std::size_t end = std::min(text.find_first_of(" /abcdfghijklmnopqrstuvwxyz"), text.size());
+  const auto number = parse_number(text.substr(0, end));
+  const std::string_view unit = without_blanks(text.substr(end));
+  constexpr auto kUnits =
+      std::to_array<std::string_view>({"samples/s", "images/s", "sequences/s", "tokens/s", "examples/s", "/s"});
+  const bool known = std::find(kUnits.begin(), kUnits.end(), unit) != kUnits.end();
+  if (!number || !known) {
+    return fail(ErrorCode::kParse, fmt::format("'{}' is not a throughput", text.substr(0, 60)), {},
+                {"write a number of samples, images, sequences or tokens per second, as '4000 images/s'"});
+  }
+  if (*number <= 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' is not a throughput: it must be above zero", text.substr(0, 60)));
+  }
+  tokens = unit == "tokens/s";
+  return *number;
+}
+
+Expected<double> parse_exposed(std::string_view text, bool& of_step) {
+  of_step = text.ends_with('%');
+  if (of_step) {
+    if (without_blanks(text.substr(0, text.size() - 1)) == "0") return 0.0;
+    return parse_fraction(text);
+  }
+  return parse_time(text, Range::kNonNegative).map([](Time t) { return t.in(seconds); });
+}
+
+Expected<double> parse_target(std::string_view text, Condition& condition) {
+  switch (condition.metric) {
+    case Metric::kStepTime:
+    case Metric::kTimeToTrain: return parse_time(text).map([](Time t) { return t.in(seconds); });
+    case Metric::kThroughput: return parse_throughput(text, condition.tokens);
+    case Metric::kScalingEfficiency:
+    case Metric::kMfu: return parse_fraction(text);
+    case Metric::kMemory: return parse_data_size(text).map([](DataSize s) { return s.in(bytes); });
+    case Metric::kCost: {
+      constexpr std::string_view kSign = "$";
+      const bool first = text.starts_with(kSign);  // "$500"
+      const std::string after = first ? std::string(text.substr(kSign.size())) + " $" : std::string(text);
+      return parse_quantity<dimension::kMoney>(after).map([](Money m) { return m.in(dollars); });
+    }
+    case Metric::kExposedCommunication: return parse_exposed(text, condition.of_step);
+  }
+  return 0.0;
+}
+
+std::string_view relation_word(Relation relation) {
+  switch (relation) {
+    case Relation::kAtLeast: return ">=";
+    case Relation::kAtMost: return "<=";
+    case Relation::kEqual: return "=";
+  }
+  return "=";
 }
 
 }  // namespace
 
-Operand operand_of(std::string_view text) {
-  Operand operand;
-  if (const auto number = parse_number(text)) {
-    operand.kind = Operand::kPlain;
-    operand.number = *number;
-    return operand;
+Expected<Condition> parse_condition(std::string_view text) {
+  const std::string shown(text.substr(0, 60));
+  const std::size_t at = text.find_first_of("<>=\xE2");
+  if (at == std::string_view::npos) return no_condition(fmt::format("'{}' is not a condition: no >=, <= or =", shown));
+  const std::string_view rest = text.substr(at);
+  const auto relation =
+      std::find_if(kRelations.begin(), kRelations.end(), [&](const auto& r) { return rest.starts_with(r.first); });
+  if (relation == kRelations.end()) {
+    return no_condition(fmt::format("'{}' is not a condition: write >= or <= for > or <", shown));
   }
-  const bool quantity = in_unit(text, seconds, 1, operand) || in_unit(text, bytes, 2, operand) ||
-                        in_unit(text, bytes_per_second, 3, operand) || in_unit(text, flops_per_second, 4, operand) ||
-                        in_unit(text, dollars_per_hour, 5, operand) || in_unit(text, flops, 6, operand);
-  if (quantity) return operand;
-  if (const auto share = parse_fraction(text)) {
-    operand.kind = Operand::kPlain;
-    operand.number = *share;
-    return operand;
+  const std::string_view name = without_blanks(text.substr(0, at));
+  const std::string_view value = without_blanks(rest.substr(relation->first.size()));
+  if (name.empty()) return no_condition(fmt::format("'{}' is not a condition: the metric is missing", shown));
+  if (value.empty()) return no_condition(fmt::format("'{}' is not a condition: the value is missing", shown));
+  const auto metric = parse_choice(kMetrics, name, "metric");
+  if (!metric) return tl::unexpected<Error>(metric.error());
+  Condition condition{.metric = *metric, .relation = relation->second};
+  const auto target = parse_target(value, condition);
+  if (!target) {
+    Error error = target.error();
+    error.message = fmt::format("{}: {}", name_of(kMetrics, *metric), error.message);
+    return tl::unexpected<Error>(std::move(error));
   }
-  operand.text = fold_name(text);
-  return operand;
+  condition.target = *target;
+  if (condition.relation == Relation::kAtLeast && condition.target == 0) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is always true", shown));
+  }
+  return condition;
 }
 
-/// Recursive descent; every method leaves `at_` behind what it read.
-class ConditionParser {
- public:
-  using What = Condition::What;
-  using Term = Condition::Term;
-  using Place = Expected<std::size_t>;  // of a term
-
-  ConditionParser(const std::string& text, const std::vector<NamedValues>& names) : text_(text), names_(names) {}
-
-  Expected<Condition> parse() {
-    const auto root = disjunction();
-    if (!root) return tl::unexpected<Error>(root.error());
-    skip();
-    if (at_ < text_.size()) return wrong(fmt::format("'{}' is left over", rest()));
-    if (made_.terms_[*root].kind != Operand::kTruth) {
-      return wrong("it is no condition: nothing is compared", "as nodes * batch <= 4096");
-    }
-    made_.root_ = *root;
-    return std::move(made_);
-  }
-
- private:
-  [[nodiscard]] std::string rest() const { return text_.substr(std::min(at_, text_.size()), 40); }
-  void skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
-  }
-  bool take(std::string_view token) {
-    skip();
-    if (!text_.substr(at_).starts_with(token)) return false;
-    const std::size_t end = at_ + token.size();
-    const bool word = is_letter(token.front());
-    if (word && end < text_.size() && in_name(text_[end])) return false;
-    at_ = end;
-    return true;
-  }
-  static bool in_name(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-'; }
-
-  Place add(Term term) {
-    if (made_.terms_.size() == kMostTerms) return wrong("it is too long");
-    made_.terms_.push_back(std::move(term));
-    return made_.terms_.size() - 1;
-  }
-  [[nodiscard]] int kind(std::size_t term) const { return made_.terms_[term].kind; }
-
-  Place joined(What what, std::size_t left, Place right) {
-    if (!right) return right;
-    for (const std::size_t side : {left, *right}) {
-      if (kind(side) != Operand::kTruth) return wrong("'and', 'or' and 'not' join conditions", "as a > 1 and b == c");
-    }
-    return add({.what = what, .left = left, .right = *right, .kind = Operand::kTruth, .literal = {}, .name = {}});
-  }
-
-  Place disjunction() {
-    if (++depth_ > kMostDepth) return wrong("it is nested too deeply");
-    Place left = conjunction();
-    while (left && take("or")) left = joined(What::kOr, *left, conjunction());
-    --depth_;
-    return left;
-  }
-  Place conjunction() {
-    Place left = negation();
-    while (left && take("and")) left = joined(What::kAnd, *left, negation());
-    return left;
-  }
-  Place negation() {
-    if (!take("not")) return comparison();
-    if (++depth_ > kMostDepth) return wrong("it is nested too deeply");
-    Place of = negation();
-    --depth_;
-    if (!of) return of;
-    return joined(What::kNot, *of, *of);
-  }
-
-  Place comparison() {
-    Place left = sum(false);
-    if (!left) return left;
-    if (take("in")) return member(*left);
-    struct Sign {
-      std::string_view token;
-      What what;
-      bool swapped;
-    };
-    constexpr std::array<Sign, 6> kSigns{{{"==", What::kEqual, false},
-                                          {"!=", What::kUnequal, false},
-                                          {"<=", What::kLessEqual, false},
-                                          {">=", What::kLessEqual, true},
-                                          {"<", What::kLess, false},
-                                          {">", What::kLess, true}}};
-    for (const Sign& sign : kSigns) {
-      if (!take(sign.token)) continue;
-      const bool alike = sign.what == What::kEqual || sign.what == What::kUnequal;
-      Place right = sum(alike);
-      if (!right) return right;
-      return sign.swapped ? compared(sign.what, *right, *left) : compared(sign.what, *left, *right);
-    }
-    return left;
-  }
-
-  Place compared(What what, std::size_t left, std::size_t right) {
-    const bool order = what == What::kLess || what == What::kLessEqual;
-    for (const std::size_t side : {left, right}) {
-      if (kind(side) == Operand::kTruth) return wrong("a condition is no value to compare");
-      if (order && kind(side) == Operand::kText) return wrong(fmt::format("{} is not a number", said(side)));
-    }
-    if (kind(left) != kind(right)) {
-      return wrong(
-          fmt::format("{} is {}, {} is {}", said(left), word_for(kind(left)), said(right), word_for(kind(right))),
-          "compare what has the same unit");
-    }
-    return add({.what = what, .left = left, .right = right, .kind = Operand::kTruth, .literal = {}, .name = {}});
-  }
-
-  Place member(std::size_t left) {
-    if (!take("[")) {
-      return wrong(fmt::format("'in' without a list before '{}'", rest()), "as model in [resnet50, vgg16]");
-    }
-    std::optional<std::size_t> any;
-    do {
-      Place one = sum(true);
-      if (!one) return one;
-      Place alike = compared(What::kEqual, left, *one);
-      if (!alike) return alike;
-      Place so_far = any ? joined(What::kOr, *any, *alike) : alike;
-      if (!so_far) return so_far;
-      any = *so_far;
-    } while (take(","));
-    if (!take("]")) return wrong(fmt::format("a ']' is missing before '{}'", rest()));
-    return *any;
-  }
-
-  Place sum(bool words) {
-    Place left = product(words);
-    while (left) {
-      const bool plus = take("+");
-      if (!plus && !take("-")) break;
-      left = reckoned(plus ? What::kAdd : What::kSubtract, *left, product(false));
-    }
-    return left;
-  }
-  Place product(bool words) {
-    Place left = value(words);
-    while (left) {
-      const bool times = take("*");
-      if (!times && !take("/")) break;
-      left = reckoned(times ? What::kMultiply : What::kDivide, *left, value(false));
-    }
-    return left;
-  }
-  Place reckoned(What what, std::size_t left, Place right) {
-    if (!right) return right;
-    const int a = kind(left);
-    const int b = kind(*right);
-    for (const std::size_t side : {left, *right}) {
-      if (kind(side) < 0) return wrong(fmt::format("{} is not a number", said(side)));
-    }
-    const bool plain_second = b == Operand::kPlain;
-    int result = a;
-    bool sound = a == b;
-    if (what == What::kMultiply) {
-      sound = plain_second || a == Operand::kPlain;
-      result = plain_second ? a : b;
-    } else if (what == What::kDivide) {
-      sound = plain_second || a == b;
-      result = a == b ? Operand::kPlain : a;
-    }
-    if (!sound) return wrong(fmt::format("{} and {} have units that do not go together", said(left), said(*right)));
-    return add({.what = what, .left = left, .right = *right, .kind = result, .literal = {}, .name = {}});
-  }
-
-  Place literal(std::string_view written) {
-    Term term;
-    term.literal = operand_of(written);
-    term.kind = term.literal.kind;
-    term.name.path = written;
-    return add(std::move(term));
-  }
-
-  Place value(bool words) {
-    skip();
-    if (at_ == text_.size()) return wrong("a value is missing at its end");
-    const char c = text_[at_];
-    if (take("(")) {
-      Place inner = disjunction();
-      if (inner && !take(")")) return wrong(fmt::format("a ')' is missing before '{}'", rest()));
-      return inner;
-    }
-    if (c == '"' || c == '\'') return quoted(c);
-    if (is_digit(c)) return number();
-    if (is_letter(c)) return name(words);
-    return wrong(fmt::format("'{}' is no value", rest()));
-  }
-  Place quoted(char quote) {
-    const std::size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string::npos) return wrong(fmt::format("a quote is open: {}", rest()));
-    const std::string inside = text_.substr(at_ + 1, end - at_ - 1);
-    at_ = end + 1;
-    return literal(inside);
-  }
-  /// "64", "1e6", "25 Gb/s", "70 %".
-  Place number() {
-    const std::size_t start = at_;
-    while (at_ < text_.size() && (is_digit(text_[at_]) || text_[at_] == '.')) ++at_;
-    if (at_ + 1 < text_.size() && text_[at_] == 'e' && (is_digit(text_[at_ + 1]) || text_[at_ + 1] == '-')) {
-      at_ += 2;
-      while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-    }
-    const std::size_t digits = at_;
-    skip();
-    const std::size_t unit = at_;
-    while (at_ < text_.size() &&
-           (is_letter(text_[at_]) || text_[at_] == '%' || text_[at_] == '$' ||
-            (text_[at_] == '/' && at_ > unit && at_ + 1 < text_.size() && is_letter(text_[at_ + 1])))) {
-      ++at_;
-    }
-    const std::string word = text_.substr(unit, at_ - unit);
-    if (word.empty() || word == "and" || word == "or" || word == "in" || word == "not") {
-      at_ = digits;
-      return literal(text_.substr(start, digits - start));
-    }
-    const std::string whole = text_.substr(start, digits - start) + " " + word;
-    if (operand_of(whole).kind == Operand::kText) {
-      return wrong(fmt::format("'{}' is no unit here", word), "as 25 Gb/s, 16 GiB, 5 us, 70 %, 12 $/h");
-    }
-    return literal(whole);
-  }
-  Place name(bool words) {
-    const std::size_t start = at_;
-    while (at_ < text_.size() && in_name(text_[at_])) ++at_;
-    const std::string word = text_.substr(start, at_ - start);
-    for (const NamedValues& known : names_) {
-      if (known.path != word) continue;
-      Term term;
-      term.what = What::kName;
-      term.kind = known.values.front().kind;
-      term.name = known;
-      return add(std::move(term));
-    }
-    if (words) return literal(word);
-    std::vector<std::string> paths;
-    for (const NamedValues& known : names_) paths.push_back(known.path);
-    return fail(ErrorCode::kNotFound, fmt::format("the grid states no '{}'", word.substr(0, 60)), {},
-                {suggestion(word, paths)});
-  }
-
-  [[nodiscard]] std::string said(std::size_t term) const {
-    const Term& one = made_.terms_[term];
-    return one.name.path.empty() ? "what is reckoned" : fmt::format("'{}'", one.name.path.substr(0, 60));
-  }
-
-  const std::string& text_;
-  const std::vector<NamedValues>& names_;
-  std::size_t at_ = 0;
-  int depth_ = 0;
-  Condition made_;
-};
-
-Expected<Condition> Condition::parse(const std::string& text, const std::vector<NamedValues>& names) {
-  return ConditionParser(text, names).parse();
+std::string to_text(const Condition& condition) {
+  std::string name(name_of(kMetrics, condition.metric));
+  std::replace(name.begin(), name.end(), '_', ' ');
+  if (condition.metric == Metric::kMfu) name = "MFU";
+  return fmt::format("{} {} {}", name, relation_word(condition.relation),
+                     measured_text(condition, condition.target, "sample"));
 }
 
-bool Condition::holds(std::span<const std::size_t> digits) const { return truth(root_, digits); }
-
-const Operand& Condition::value(const Term& term, std::span<const std::size_t> digits) const {
-  if (term.what == What::kLiteral) return term.literal;
-  const std::size_t digit = term.name.values.size() == 1 ? 0 : digits[term.name.axis];
-  return term.name.values[digit];
-}
-
-double Condition::number(std::size_t place, std::span<const std::size_t> digits) const {
-  const Term& term = terms_[place];
-  switch (term.what) {
-    case What::kAdd: return number(term.left, digits) + number(term.right, digits);
-    case What::kSubtract: return number(term.left, digits) - number(term.right, digits);
-    case What::kMultiply: return number(term.left, digits) * number(term.right, digits);
-    case What::kDivide: return number(term.left, digits) / number(term.right, digits);
-    case What::kLiteral:
-    case What::kName: return value(term, digits).number;
-    case What::kNot:
-    case What::kAnd:
-    case What::kOr:
-    case What::kEqual:
-    case What::kUnequal:
-    case What::kLess:
-    case What::kLessEqual: return truth(place, digits) ? 1 : 0;
-  }
-  return 0;
-}
-
-bool Condition::truth(std::size_t place, std::span<const std::size_t> digits) const {
-  const Term& term = terms_[place];
-  const auto alike = [&] {
-    const Term& left = terms_[term.left];
-    if (left.kind != Operand::kText) return number(term.left, digits) == number(term.right, digits);
-    return value(left, digits).text == value(terms_[term.right], digits).text;
+Expected<double> measure(const Condition& condition, const answer::Prediction& p) {
+  const auto lacking = [&](std::string what, std::string note) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", name_of(kMetrics, condition.metric), what), {},
+                {std::move(note)});
   };
-  switch (term.what) {
-    case What::kNot: return !truth(term.left, digits);
-    case What::kAnd: return truth(term.left, digits) && truth(term.right, digits);
-    case What::kOr: return truth(term.left, digits) || truth(term.right, digits);
-    case What::kEqual: return alike();
-    case What::kUnequal: return !alike();
-    case What::kLess: return number(term.left, digits) < number(term.right, digits);
-    case What::kLessEqual: return number(term.left, digits) <= number(term.right, digits);
-    case What::kLiteral:
-    case What::kName:
-    case What::kAdd:
-    case What::kSubtract:
-    case What::kMultiply:
-    case What::kDivide: return false;
+  switch (condition.metric) {
+    case Metric::kStepTime: return p.step_time.in(seconds);
+    case Metric::kThroughput:
+      if (!condition.tokens) return p.throughput_samples_per_second;
+      if (const auto tokens = p.tokens_per_second()) return *tokens;
+      return lacking(fmt::format("{} counts {}s, not tokens", p.model, p.sample), "write samples/s");
+    case Metric::kScalingEfficiency: return p.scaling_efficiency;
+    case Metric::kMfu: return p.mfu;
+    case Metric::kMemory: return p.memory_per_gpu.in(bytes);
+    case Metric::kExposedCommunication: {
+      const Time exposed = p.breakdown.communication_exposed;
+      return condition.of_step ? exposed / p.step_time : exposed.in(seconds);
+    }
+    case Metric::kCost:
+    case Metric::kTimeToTrain: break;
   }
-  return false;
+  if (!p.training) return lacking("nobody says how long the run is", "add --samples and --epochs, or --steps");
+  if (condition.metric == Metric::kTimeToTrain) return p.training->time().in(seconds);
+  if (!p.training->cost) return lacking("nobody says what a server costs", "add --price '12 $/h'");
+  return p.training->cost->in(dollars);
+}
+
+std::string measured_text(const Condition& condition, double value, const std::string& sample) {
+  switch (condition.metric) {
+    case Metric::kStepTime:
+    case Metric::kTimeToTrain: return to_text(seconds(value));
+    case Metric::kThroughput:
+      return fmt::format("{} {}s/s", significant(value), condition.tokens ? "token" : sample.c_str());
+    case Metric::kScalingEfficiency:
+    case Metric::kMfu: return fmt::format("{} %", significant(100 * value));
+    case Metric::kMemory: return to_text(bytes(value));
+    case Metric::kCost: return to_text(dollars(value));
+    case Metric::kExposedCommunication:
+      return condition.of_step ? fmt::format("{} % of the step", significant(100 * value)) : to_text(seconds(value));
+  }
+  return "";
 }
 
 }  // namespace ddlsim::whatif

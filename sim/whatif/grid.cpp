@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "condition.h"
+#include "where_clause.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 
@@ -115,14 +115,14 @@ Expected<void> Grid::read_conditions() {
     }
   }
   for (const WhereText& where : parts_.where) {
-    auto condition = Condition::parse(where.text, names);
+    auto condition = WhereClause::parse(where.text, names);
     if (!condition) {
       Error error = condition.error();
       error.message = fmt::format("where '{}': {}", where.text.substr(0, 80), error.message);
       error.where = where.where;
       return tl::unexpected<Error>(std::move(error));
     }
-    conditions_.push_back(std::make_shared<const Condition>(std::move(*condition)));
+    conditions_.push_back(std::make_shared<const WhereClause>(std::move(*condition)));
   }
   return {};
 }

@@ -185,10 +185,16 @@ TEST_CASE("contract: several alternatives, each with its own name and changes", 
   CHECK(compared["alternatives"][1]["changes"] == json{{"node", "dgx-a100"}});
 }
 
-TEST_CASE("contract: a --set before the first --vs is an alternative of its own", "[hostile]") {
-  const json compared = answer_json(plus(plus({"what-if"}, kJob), {"--set", "network=100 Gb/s", "--json"}));
-  REQUIRE(compared["alternatives"].size() == 1);
-  CHECK(compared["baseline"] == answer_json(plus(plus({"predict"}, kJob), {"--json"}))["prediction"]);
+TEST_CASE("contract: a --set before the first --vs sets the job", "[hostile]") {
+  const Words faster{"--set", "network=100 Gb/s", "--json"};
+  const json alone = answer_json(plus(plus({"predict"}, kJob), faster))["prediction"];
+  const json set_first = answer_json(plus(plus({"what-if"}, kJob), plus(faster, {"--vs", "--set", "strategy=ps"})));
+  CHECK(set_first["baseline"] == alone);
+  REQUIRE(set_first["alternatives"].size() == 1);
+  CHECK(set_first["alternatives"][0]["changes"] == json{{"strategy", "ps"}});
+  const json ranked = answer_json(plus(plus({"what-if"}, kJob), faster));
+  CHECK(ranked["baseline"] == alone);
+  CHECK(ranked["alternatives"].size() > 3);
 }
 
 TEST_CASE("contract: without a change, what would help most comes first", "[hostile]") {

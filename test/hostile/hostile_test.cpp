@@ -130,7 +130,8 @@ TEST_CASE("hostile: wrong usage", "[hostile]") {
   refuses(kWrongUsage, plus(kJob, {"--nodes"}), {"--nodes"});
   refuses(kWrongUsage, plus(kJob, {"--set", "nodes"}), {"'nodes'", "PATH=VALUE"});
   refuses(kWrongUsage, plus(kJob, {"--set", "=4"}), {"'=4'", "PATH=VALUE"});
-  refuses(kWrongUsage, {"what-if", "--model", "resnet50", "--node", "dgx1-v100", "--base", "=4"}, {"PATH=VALUE"});
+  refuses(kWrongUsage, {"what-if", "--model", "resnet50", "--node", "dgx1-v100", "--base", "nodes=4"},
+          {"unknown option '--base'"});
   refuses(kWrongUsage, {"what-if", "--model", "resnet50", "--node", "dgx1-v100", "--vs"}, {"--vs without a change"});
   refuses(kWrongUsage, {"list", "gpsu"}, {"unknown kind 'gpsu'", "'gpus'"});
   refuses(kWrongUsage, {"fleet", "--jbos", "3"}, {"unknown option '--jbos'", "'--jobs'"});

@@ -79,7 +79,7 @@ struct GridParts {
 /// maps of lists that are as long), `where` (a condition, or a list of them) and `sample` (points, by, seed).
 [[nodiscard]] Expected<GridParts> load_grid(const std::filesystem::path& path);
 
-class Condition;
+class WhereClause;
 
 /// A point, settled: what it says of every setting.
 struct GridPoint {
@@ -126,7 +126,7 @@ class Grid {
 
   GridParts parts_;
   std::vector<std::string> paths_;
-  std::vector<std::shared_ptr<const Condition>> conditions_;
+  std::vector<std::shared_ptr<const WhereClause>> conditions_;
   std::vector<std::int64_t> drawn_;  // of a sample, ascending
   std::int64_t product_ = 1;
 };

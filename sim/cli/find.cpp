@@ -1,0 +1,73 @@
+#include "ddlsim/whatif/find.h"
+#include "ddlsim/report/questions.h"
+#include "program.h"
+
+namespace ddlsim::cli {
+namespace {
+
+constexpr std::string_view kFindExamples = R"(
+VARIABLE is any setting that is a number (`ddlsim list settings`), nodes, gpus_per_node, batch or micro_batch.
+A condition is METRIC >= VALUE, <= or =; = asks which value explains a measurement. METRIC is step_time, throughput,
+scaling_efficiency, mfu, memory, cost, time_to_train or exposed_communication (a time, or a share of the step in %).
+
+Examples:
+  ddlsim find network --model gpt2 --node pcie-8x3090 --nodes 4 --such-that "scaling_efficiency >= 90 %"
+  ddlsim find batch --model resnet50 --node dgx1-v100 --such-that "memory <= 12 GB"
+  ddlsim find nodes --model resnet50 --node p3.16xlarge --epochs 90 --samples 1281167 --such-that "time_to_train <= 6 h"
+  ddlsim find efficiency.compute --model vgg16 --node pcie-8xp100 --such-that "step_time = 250 ms")";
+
+/// The variable stands first, or anywhere among the flags.
+std::string variable_of(const CLI::App& app, const std::string& word) {
+  if (app.count("variable") == 0 || word.empty()) {
+    throw UsageError{"the variable is missing",
+                     "as `ddlsim find network --such-that \"scaling_efficiency >= 90 %\" ...`"};
+  }
+  return word;
+}
+
+}  // namespace
+
+int run_find(const std::vector<std::string>& arguments) {
+  CLI::App app("Which value of a setting makes a condition hold.", "ddlsim find");
+  app.footer(std::string(kFindExamples));
+  ScenarioFlags flags;
+  TrainingFlags training;
+  FormatFlags format;
+  std::string variable;
+  std::string condition;
+  std::string from;
+  std::string to;
+  std::string data;
+  app.add_option("variable", variable, "what is looked for: any setting that is a number");
+  app.add_option("--such-that", condition, "METRIC >= VALUE, <= or =")->type_name("CONDITION");
+  app.add_option("--from", from, "the least value to try, with its unit")->type_name("X");
+  app.add_option("--to", to, "the largest value to try, with its unit")->type_name("X");
+  flags.add_to(app);
+  training.add_to(app);
+  format.add_to(app);
+  app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  parse(app, arguments);
+  const report::Format shape = format.get();
+  const std::string word = variable_of(app, variable);
+  if (condition.empty()) {
+    throw UsageError{"--such-that is missing", "as --such-that \"scaling_efficiency >= 90 %\""};
+  }
+  whatif::FindOptions options;
+  if (app.count("--from") > 0) options.from = from;
+  if (app.count("--to") > 0) options.to = to;
+  std::vector<whatif::Override> sets = training.settings();
+  const std::vector<whatif::Override> typed = flags.sets();
+  sets.insert(sets.end(), typed.begin(), typed.end());
+  const auto asked = whatif::parse_condition(condition);
+  if (!asked) return print(asked.error());
+  const auto catalog = open_catalog(data);
+  if (!catalog) return print(catalog.error());
+  auto settings = flags.base();
+  if (!settings) return print(settings.error());
+  settings->insert(settings->end(), sets.begin(), sets.end());
+  require_model_and_node(*settings, *catalog);
+  const auto answer = whatif::find(*catalog, *settings, word, *asked, options);
+  return answer ? print(report::render(*answer, shape)) : print(answer.error());
+}
+
+}  // namespace ddlsim::cli

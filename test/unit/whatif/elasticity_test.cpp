@@ -1,0 +1,108 @@
+#include "ddlsim/whatif/elasticity.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/plan/software.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::learnt_catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+answer::Sensitivity of(const std::vector<Override>& settings) {
+  return elasticities(learnt_catalog(), settings).value();
+}
+
+double elasticity_of(const answer::Sensitivity& all, std::string_view setting) {
+  for (const answer::Elasticity& one : all.elasticities) {
+    if (one.setting == setting) return one.elasticity;
+  }
+  return 0;
+}
+
+double sum_of(const answer::Sensitivity& all, std::string_view role) {
+  double sum = 0;
+  for (const answer::Elasticity& one : all.elasticities) sum += one.role == role ? one.elasticity : 0;
+  return sum;
+}
+
+/// Whole-step totals: every part of the step is a size over a rate.
+const std::vector<Override> kTotals{
+    {"model", "pai_resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"strategy", "ps", {}}};
+
+}  // namespace
+
+TEST_CASE("elasticity: of totals each rate has its share of the step", "[unit][elasticity]") {
+  const auto all = of(kTotals);
+  const auto& p = all.baseline;
+  // T = input / pcie + FLOPs / peak + bytes / memory + weights / network, no two at once (cost/pai.h).
+  const Time step = p.step_time;
+  CHECK(elasticity_of(all, "gpu.peak.fp32") == Approx(-(p.breakdown.compute / step)).margin(1e-4));
+  CHECK(elasticity_of(all, "gpu.memory_bandwidth") == Approx(-(p.breakdown.memory / step)).margin(1e-4));
+  for (const answer::Elasticity& one : all.elasticities) {
+    if (one.setting != "gpu.peak.fp32") continue;
+    CHECK(one.doubled.in(seconds) == Approx((step - p.breakdown.compute * 0.5).in(seconds)));
+    CHECK(one.halved.in(seconds) == Approx((step + p.breakdown.compute).in(seconds)));
+  }
+  CHECK(sum_of(all, "rate") == Approx(-1).margin(1e-4));
+  CHECK(all.own_constants == Approx(0).margin(1e-4));
+}
+
+TEST_CASE("elasticity: a job that the network alone bounds answers to it one to one", "[unit][elasticity]") {
+  auto bound = kTotals;
+  for (const char* path : {"model.memory_access", "model.input"}) bound.push_back({path, "1 B", {}});
+  bound.push_back({"model.flops", "1 FLOP", {}});
+  bound.push_back({"model.weight_traffic", "50 GB", {}});
+  bound.push_back({"network", "1 Gb/s", {}});
+  const auto all = of(bound);
+  // 50 GB at 70 % of 125 MB/s are 571 s, and about 1 % of that over PCIe.
+  CHECK(elasticity_of(all, "network") == Approx(-1).margin(0.02));
+  CHECK(elasticity_of(all, "model.weight_traffic") == Approx(1).margin(1e-4));
+  CHECK(all.elasticities.front().elasticity == Approx(1).margin(0.01));
+}
+
+TEST_CASE("elasticity: the doubling law, layer by layer", "[unit][elasticity]") {
+  // Servers, no profile: no constant of a library or a curve is in the step.
+  const auto all = of({{"model", "vgg16", {}},
+                       {"node", "dgx1-v100", {}},
+                       {"nodes", "2", {}},
+                       {"strategy", "ps", {}},
+                       {"gpu.calibration", "none", {}},
+                       {"network", "10 Gb/s", {}}});
+  CHECK(sum_of(all, "rate") - sum_of(all, "fixed time") == Approx(-1).margin(2e-3));
+  CHECK(all.own_constants == Approx(0).margin(2e-3));
+  CHECK(sum_of(all, "fixed time") > 0);
+}
+
+TEST_CASE("elasticity: what NCCL's constants take is left over", "[unit][elasticity]") {
+  const auto all = of({{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}});
+  CHECK(all.own_constants == Approx(-1 - sum_of(all, "rate") + sum_of(all, "fixed time")).margin(1e-12));
+  CHECK(std::abs(all.own_constants) > 1e-6);
+  CHECK(std::abs(all.own_constants) < 0.02);
+}
+
+TEST_CASE("elasticity: the tornado's ends are predictions", "[unit][elasticity]") {
+  const std::vector<Override> base{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", "1", {}}};
+  const auto all = of(base);
+  REQUIRE(all.swings.size() > 2);
+  for (std::size_t i = 1; i < all.swings.size(); ++i) CHECK(all.swings[i - 1].width() >= all.swings[i].width());
+  // One GPU, all GPU time: the step goes with exp of the effect of Volta, whose value is 1.
+  const auto scenario = resolve(learnt_catalog(), base).value();
+  for (const answer::Swing& one : all.swings) {
+    if (one.name != "software, volta") continue;
+    for (const hardware::SoftwareEffect& effect : scenario.software->effects) {
+      if (effect.feature != hardware::SoftwareFeature::kVolta) continue;
+      CHECK(one.step_low / all.baseline.step_time == Approx(std::exp(effect.low - effect.effect)).epsilon(1e-6));
+      CHECK(one.step_high / all.baseline.step_time == Approx(std::exp(effect.high - effect.effect)).epsilon(1e-6));
+      CHECK(one.measured);
+    }
+    return;
+  }
+  FAIL("no effect of Volta in the tornado");
+}

@@ -1,0 +1,160 @@
+#include "ddlsim/whatif/explain.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/cost/nccl.h"
+#include "ddlsim/cost/nccl_terms.h"
+#include "ddlsim/report/questions.h"
+#include "ddlsim/support/formula.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::learnt_catalog;
+using namespace ddlsim::whatif;
+using Json = nlohmann::json;
+
+namespace {
+
+Scenario job(const std::string& model, const std::string& node, const std::vector<Override>& more = {}) {
+  std::vector<Override> settings{{"model", model, {}}, {"node", node, {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return resolve(learnt_catalog(), settings).value();
+}
+
+/// Works every equation of the JSON out again, from what is printed alone.
+void recompute(const Scenario& scenario) {
+  const auto explanation = explain(scenario);
+  if (!explanation) FAIL(explanation.error().message);
+  const Json json = Json::parse(report::render(*explanation, report::Format::kJson));
+  for (const Json& part : json["parts"]) {
+    INFO(part["title"].get<std::string>() << ": " << part["equation"].get<std::string>());
+    std::vector<FormulaValue> values;
+    for (const Json& value : part["values"]) values.emplace_back(value["symbol"], value["value"].get<double>());
+    const double result = part["result"];
+    const double nothing = part["unit"] == "s" ? 1e-15 : 0;
+    CHECK(std::abs(evaluate(part["equation"].get<std::string>(), values).value() - result) <=
+          1e-6 * std::abs(result) + nothing);
+  }
+}
+
+const answer::ExplainedPart& part_with(const answer::Explanation& all, const std::string& symbol) {
+  for (const answer::ExplainedPart& part : all.parts) {
+    if (part.symbol == symbol) return part;
+  }
+  throw std::runtime_error("no part " + symbol);
+}
+
+double value_of(const answer::ExplainedPart& part, const std::string& symbol) {
+  for (const answer::ExplainedValue& value : part.values) {
+    if (value.symbol == symbol) return value.value;
+  }
+  throw std::runtime_error("no value " + symbol);
+}
+
+}  // namespace
+
+TEST_CASE("explain: every equation gives what the model computed, from the printed numbers", "[unit][explain]") {
+  const std::string two = "2";
+  recompute(job("resnet50", "dgx1-v100", {{"nodes", "4", {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"nodes", "4", {}}, {"network", "25 Gb/s", {}}}));
+  recompute(job("gpt2", "pcie-8x3090", {{"nodes", "4", {}}}));
+  recompute(job("vgg16", "dgx1-p100", {{"nodes", "2", {}}, {"strategy", "horovod", {}}}));
+  recompute(job("bert_large", "dgx-a100", {{"nodes", "3", {}}, {"precision", "fp16", {}}}));
+  recompute(job("bert_large", "dgx-h100", {{"nodes", "8", {}}, {"precision", "bf16", {}}}));
+  recompute(job("vgg16", "dgx1-v100", {{"gpus_per_node", "1", {}}, {"gpu.calibration", "none", {}}}));
+  recompute(job("vgg16", "dgx1-v100", {{"nodes", "2", {}}, {"strategy", "ps", {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"nodes", two, {}}, {"overlap", "none", {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"nodes", two, {}}, {"overlap", "ideal", {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"strategy.accumulation", "4", {}}, {"jitter", "2 %", {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"strategy.grouping", "per-tensor", {}}, {"nodes", two, {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"strategy.priority", "yes", {}}, {"nodes", two, {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"collective.library", "mpi", {}}, {"nodes", two, {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"collective.algorithm", "tree", {}}, {"nodes", two, {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"strategy.sync_every", "4", {}}, {"nodes", two, {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"straggler", "1.3", {}}, {"nodes", two, {}}}));
+  recompute(job("bert_large", "dgx-a100", {{"parallel.tensor", "4", {}}, {"precision", "bf16", {}}}));
+  recompute(job("bert_large", "dgx-a100", {{"parallel.zero", "3", {}}, {"precision", "bf16", {}}}));
+  recompute(job("pai_resnet50", "dgx1-v100", {{"nodes", "4", {}}}));
+  recompute(job("resnet50", "dgx1-v100", {{"input.dataset", "imagenet", {}}, {"nodes", two, {}}}));
+  recompute(job("dlrm", "dgx1-v100", {{"batch", "128", {}}}));
+}
+
+TEST_CASE("explain: parts are the prediction's, and each other's", "[unit][explain]") {
+  const Scenario scenario = job("resnet50", "dgx1-v100", {{"nodes", "4", {}}, {"network", "25 Gb/s", {}}});
+  const auto p = predict(scenario).value();
+  const auto all = explain(scenario).value();
+  CHECK(part_with(all, "T").result == p.step_time.in(seconds));
+  CHECK(part_with(all, "T_exposed").result == p.breakdown.communication_exposed.in(seconds));
+  CHECK(value_of(part_with(all, "T"), "T_exposed") == part_with(all, "T_exposed").result);
+  CHECK(value_of(part_with(all, "T"), "T_compute") == part_with(all, "T_compute").result);
+  CHECK(value_of(part_with(all, "T_compute"), "f") == part_with(all, "f").result);
+  CHECK(value_of(part_with(all, "T_communication"), "t_1") == part_with(all, "t_1").result);
+  CHECK(value_of(part_with(all, "t_1"), "b_1") == part_with(all, "b_1").result);
+  CHECK(part_with(all, "T_communication").result == p.breakdown.communication.in(seconds));
+  // Every value from above is the result of a part, or of the schedule's own.
+  for (const answer::ExplainedPart& part : all.parts) {
+    for (const answer::ExplainedValue& value : part.values) {
+      if (value.provenance != "above") continue;
+      INFO(part.symbol << " " << value.symbol);
+      CHECK(part_with(all, value.symbol).result == Approx(value.value).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("explain: a ring by hand", "[unit][explain]") {
+  // 32 V100 on four servers: v = 2 * 31 / 32; 25 Gb/s by TCP, 94 % of it; 3.125 * 0.94 = 2.9375 GB/s.
+  const auto all = explain(job("resnet50", "dgx1-v100", {{"nodes", "4", {}}, {"network", "25 Gb/s", {}}})).value();
+  CHECK(part_with(all, "v_1").result == Approx(1.9375));
+  CHECK(part_with(all, "r_out_1").result == Approx(2.9375e9));
+  CHECK(part_with(all, "b_1").result >= 1.9375 / 2.9375e9);
+  const auto& t = part_with(all, "t_1");
+  CHECK(t.result == Approx(value_of(t, "L_1") + value_of(t, "S") * value_of(t, "b_1")));
+}
+
+TEST_CASE("explain: an equation that the code left behind is no explanation", "[unit][explain]") {
+  auto parts = explain(job("resnet50", "dgx1-v100", {{"nodes", "4", {}}})).value().parts;
+  REQUIRE(check_equations(parts));
+  for (answer::ExplainedPart& part : parts) {
+    if (part.symbol == "f") part.result *= 1 + 3e-6;
+  }
+  CHECK_THAT(check_equations(parts).error().message, Catch::Contains("a fault of ddlsim itself"));
+}
+
+TEST_CASE("explain: one part, and parts that are not there", "[unit][explain]") {
+  const Scenario scenario = job("resnet50", "dgx1-v100", {{"nodes", "2", {}}});
+  const auto one = explain(scenario, "all-reduce").value();
+  CHECK(one.parts.size() > 3);
+  for (const answer::ExplainedPart& part : one.parts) CHECK(part.name == "all-reduce");
+  const auto none = explain(scenario, "all-redcue");
+  CHECK_THAT(none.error().message, Catch::Contains("no part 'all-redcue'"));
+  CHECK_THAT(none.error().notes.front(), Catch::Contains("all-reduce"));
+  const auto runs = explain(job("resnet50", "dgx1-v100", {{"measured.step", "180 ms", {}}}));
+  CHECK_THAT(runs.error().message, Catch::Contains("measured runs"));
+}
+
+TEST_CASE("nccl terms: are the lines", "[unit][explain]") {
+  for (const std::string node :
+       {"dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100", "dgx-b200", "pcie-8x3090", "pcie-8xl40s"}) {
+    for (const char* nodes : {"1", "2", "5"}) {
+      const cost::Communicator c = cost::communicator_of(job("resnet50", node, {{"nodes", nodes, {}}}).cluster);
+      for (const auto op : {primitives::CollectiveOp::kAllReduce, primitives::CollectiveOp::kAllGather}) {
+        for (const cost::CollectiveLine& line : cost::nccl_lines(c, {}, op)) {
+          INFO(node << " " << nodes << " " << name_of(cost::kCollectiveAlgorithms, line.algorithm));
+          const auto terms = cost::nccl_terms(c, {}, op, line);
+          REQUIRE(terms);
+          const Time latency = max(terms->latency() + terms->wall, Time::zero());
+          CHECK(latency.in(seconds) == Approx(line.latency.in(seconds)).epsilon(1e-12));
+          Time per_byte;
+          if (line.wire_intra > 0) per_byte = bytes(line.wire_intra) / terms->inside.reached();
+          if (line.wire_inter > 0) per_byte = max(per_byte, bytes(line.wire_inter) / terms->across.reached());
+          CHECK((per_byte + terms->local).in(seconds) == Approx(line.per_byte.in(seconds)).epsilon(1e-12));
+        }
+      }
+    }
+  }
+}

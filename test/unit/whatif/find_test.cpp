@@ -1,0 +1,185 @@
+#include "ddlsim/whatif/find.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+#include "number_settings.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+std::vector<Override> job(std::vector<Override> more = {}) {
+  more.insert(more.begin(), {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}});
+  return more;
+}
+
+answer::Inverse found(const std::vector<Override>& base, const char* variable, const char* condition) {
+  return find(catalog(), base, variable, parse_condition(condition).value()).value();
+}
+
+answer::Prediction with(std::vector<Override> base, const std::vector<std::pair<std::string, std::string>>& more) {
+  for (const auto& [path, value] : more) base.push_back({path, value, {}});
+  return predict(resolve(catalog(), base).value()).value();
+}
+
+std::string why_not(const std::vector<Override>& base, const char* variable, const char* condition) {
+  const auto answer = find(catalog(), base, variable, parse_condition(condition).value());
+  return answer ? "" : answer.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("find: conditions", "[unit][find]") {
+  const Condition c = parse_condition("scaling_efficiency >= 90 %").value();
+  CHECK(c.metric == Metric::kScalingEfficiency);
+  CHECK(c.relation == Relation::kAtLeast);
+  CHECK(c.target == Approx(0.9));
+  CHECK(to_text(c) == "scaling efficiency >= 90 %");
+  CHECK(parse_condition("step time<=200 ms")->target == Approx(0.2));
+  CHECK(parse_condition("throughput = 2e6 tokens/s")->tokens);
+  CHECK(parse_condition("throughput >= 4000 images/s")->target == Approx(4000));
+  CHECK(parse_condition("cost <= $500")->target == Approx(500));
+  CHECK(parse_condition("exposed communication <= 5 %")->of_step);
+  CHECK(parse_condition("memory ≤ 12 GB")->relation == Relation::kAtMost);
+}
+
+TEST_CASE("find: what is no condition", "[unit][find]") {
+  const auto why = [](const char* text) { return parse_condition(text).error().message; };
+  CHECK_THAT(why("fast"), Catch::Contains("is not a condition: no >=, <= or ="));
+  CHECK_THAT(why("step_time < 5 ms"), Catch::Contains("write >= or <= for > or <"));
+  CHECK_THAT(why(">= 5 ms"), Catch::Contains("the metric is missing"));
+  CHECK_THAT(why("step_time >="), Catch::Contains("the value is missing"));
+  CHECK_THAT(why("stp_time >= 5 ms"), Catch::Contains("unknown metric 'stp_time'"));
+  CHECK_THAT(why("step_time >= 5 GB"), Catch::Contains("is not a time but a data size"));
+  CHECK_THAT(why("step_time >= 5"), Catch::Contains("the unit is missing"));
+  CHECK_THAT(why("memory <= 5 s"), Catch::Contains("is not a data size but a time"));
+  CHECK_THAT(why("throughput >= 5 GB/s"), Catch::Contains("is not a throughput"));
+  CHECK_THAT(why("scaling_efficiency >= 120 %"), Catch::Contains("out of range"));
+  CHECK_THAT(why("mfu <= 0 %"), Catch::Contains("out of range"));
+  CHECK_THAT(why("exposed_communication >= 0 s"), Catch::Contains("is always true"));
+  CHECK_THAT(why("cost <= 5 h"), Catch::Contains("is not an amount of money but a time"));
+}
+
+TEST_CASE("find: every setting whose example is a number can be looked for, or is known not to be", "[unit][find]") {
+  // Measured things are no property of a job, data's degree is what comes out, carbon changes no metric.
+  // A schedule is called 1f1b.
+  const std::vector<std::string> others{"parallel.data",     "parallel.layers_per_stage",
+                                        "parallel.schedule", "measured.step",
+                                        "measured.steps",    "energy.carbon"};
+  for (const SettingInfo& setting : settings()) {
+    const bool digit = setting.example.front() >= '0' && setting.example.front() <= '9';
+    if (!digit || std::find(others.begin(), others.end(), setting.path) != others.end()) continue;
+    INFO(setting.path);
+    const auto number = number_setting(setting.path);
+    REQUIRE(number);
+    CHECK(parse_number_of(number->kind, setting.example));
+  }
+  CHECK(number_setting("micro-batch")->path == "batch");
+  CHECK(number_setting("model.sequence")->kind == NumberKind::kCount);
+  CHECK_THAT(number_setting("strategy").error().message, Catch::Contains("is no number"));
+  CHECK_THAT(number_setting("ntwork").error().notes.front(), Catch::Contains("network"));
+}
+
+TEST_CASE("find: a factor on all GPU time is the ratio of steps", "[unit][find]") {
+  // One GPU communicates nothing: twice the step is twice the factor.
+  const auto base = job({{"gpus_per_node", "1", {}}});
+  const double step = with(base, {}).step_time.in(milliseconds);
+  const auto answer = found(base, "gpu.time_factor", ("step_time = " + std::to_string(2 * step) + " ms").c_str());
+  REQUIRE(answer.reached);
+  CHECK(*answer.value == Approx(2).epsilon(1e-5));
+  CHECK(answer.prediction.step_time.in(milliseconds) == Approx(2 * step).epsilon(1e-5));
+}
+
+TEST_CASE("find: the least network, which --set then gives", "[unit][find]") {
+  const auto base = job({{"nodes", "4", {}}});
+  const auto answer = found(base, "network", "scaling_efficiency >= 90 %");
+  REQUIRE(answer.reached);
+  CHECK(answer.up);
+  CHECK(answer.monotone);
+  CHECK(answer.predictions <= 40);
+  const auto there = with(base, answer.settings);
+  CHECK(there.step_time == answer.prediction.step_time);
+  CHECK(there.scaling_efficiency >= 0.9);
+  // The answer has four digits; the next less is not enough.
+  auto less = answer.settings;
+  const double rate = *answer.value / gigabits_per_second(4).in(bytes_per_second);
+  less.front().second = "4 x " + std::to_string(rate * (1 - 4e-4)) + " Gb/s";
+  CHECK(with(base, less).scaling_efficiency < 0.9);
+  CHECK(answer.limit_setting == "infinite");
+}
+
+TEST_CASE("find: counts agree with trying every one", "[unit][find]") {
+  const auto base = job();
+  const auto batch = found(base, "batch", "memory <= 12 GB");
+  REQUIRE(batch.reached);
+  CHECK_FALSE(batch.up);
+  CHECK(batch.predictions <= 40);
+  std::int64_t most = 0;
+  for (std::int64_t b = 100; b < 200; ++b) {
+    if (with(base, {{"batch", std::to_string(b)}}).memory_per_gpu <= gigabytes(12)) most = b;
+  }
+  CHECK(*batch.value == static_cast<double>(most));
+
+  const auto run = job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto nodes = found(run, "nodes", "time_to_train <= 2 h");
+  REQUIRE(nodes.reached);
+  std::int64_t least = 1;
+  while (with(run, {{"nodes", std::to_string(least)}}).training->time() > hours(2)) ++least;
+  CHECK(*nodes.value == static_cast<double>(least));
+  CHECK(nodes.predictions <= 40);
+}
+
+TEST_CASE("find: values that are no job have every value tried", "[unit][find]") {
+  // Of 96 samples a step, eight replicas: batches 1, 2, 3, 4, 6, 12 alone; MFU grows with them.
+  const auto base = job({{"global_batch", "96", {}}, {"batch", "12", {}}});
+  const auto answer =
+      find(catalog(), base, "batch", parse_condition("memory <= 700 MB").value(), {.from = "1", .to = "64"});
+  REQUIRE(answer);
+  REQUIRE(answer->reached);
+  double most = 0;
+  for (const std::int64_t b : {1, 2, 3, 4, 6, 12}) {
+    const auto p = with(base, {{"batch", std::to_string(b)}});
+    if (p.memory_per_gpu <= megabytes(700)) most = static_cast<double>(b);
+  }
+  CHECK(*answer->value == most);
+  CHECK(answer->tried.size() == 6);
+}
+
+TEST_CASE("find: a job that does not fit does not hold", "[unit][find]") {
+  const auto answer = found(job(), "batch", "throughput >= 2500 images/s");
+  REQUIRE(answer.reached);
+  CHECK(answer.prediction.fits != false);
+  const auto never = found(job(), "batch", "throughput >= 3120 images/s");
+  CHECK_FALSE(never.reached);
+  CHECK_FALSE(never.value);
+  CHECK(never.limit.fits != false);
+  bool larger_is_faster = false;
+  for (const answer::Tried& one : never.tried) larger_is_faster = larger_is_faster || (!one.fits && one.metric >= 3120);
+  CHECK(larger_is_faster);
+}
+
+TEST_CASE("find: what is not reachable says how far the variable goes", "[unit][find]") {
+  const auto answer = found(job({{"nodes", "4", {}}}), "network", "scaling_efficiency >= 99.9 %");
+  CHECK_FALSE(answer.reached);
+  CHECK(answer.limit_setting == "infinite");
+  CHECK(answer.limit.scaling_efficiency < 0.999);
+  CHECK(answer.limit.scaling_efficiency >= answer.baseline->scaling_efficiency);
+}
+
+TEST_CASE("find: questions without an answer", "[unit][find]") {
+  CHECK_THAT(why_not(job(), "network", "step_time <= 1 s"), Catch::Contains("makes no difference"));
+  CHECK_THAT(why_not(job(), "nodes", "step_time <= 10 s"), Catch::Contains("always true"));
+  CHECK_THAT(why_not(job(), "nodes", "cost <= 10 $"), Catch::Contains("nobody says how long the run is"));
+  CHECK_THAT(why_not(job(), "batch", "throughput >= 10 tokens/s"), Catch::Contains("counts images, not tokens"));
+  CHECK_THAT(why_not(job(), "strategy", "step_time <= 10 s"), Catch::Contains("is no number"));
+  const auto between =
+      find(catalog(), job(), "batch", parse_condition("step_time <= 1 s").value(), {.from = "9", .to = "3"});
+  CHECK_THAT(between.error().message, Catch::Contains("nothing between"));
+}
