@@ -1,0 +1,237 @@
+#include "ddlsim/cost/loader_shares.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "loader_shares.h"
+
+namespace ddlsim::cost {
+namespace {
+
+constexpr int kBisections = 40;
+
+/// The best option with no more than this.
+const LoaderOption* best_within(const LoaderDemand& demand, std::int64_t cores, DataSize memory) {
+  const LoaderOption* best = nullptr;
+  for (const LoaderOption& option : demand.options) {
+    if (option.cores > cores) break;
+    if (option.memory > memory * kShareSlack) continue;
+    if (best == nullptr || best->rate < option.rate) best = &option;
+  }
+  return best;
+}
+
+LoaderGrant granted(const LoaderDemand& demand, std::int64_t cores, DataSize memory, Bandwidth storage) {
+  LoaderGrant grant{.cores = cores, .memory = memory};
+  if (const LoaderOption* option = best_within(demand, cores, memory)) grant.rate = option->rate;
+  if (demand.read > DataSize::zero()) grant.rate = min(grant.rate, storage / demand.read);
+  grant.storage = demand.read * grant.rate;
+  return grant;
+}
+
+std::vector<LoaderGrant> even_shares(const LoaderSupply& supply, std::span<const LoaderDemand> demands) {
+  const auto jobs = static_cast<std::int64_t>(demands.size());
+  const auto count = static_cast<double>(jobs);
+  std::vector<LoaderGrant> grants;
+  for (std::int64_t i = 0; i < jobs; ++i) {
+    const std::int64_t cores = supply.cores / jobs + (i < supply.cores % jobs ? 1 : 0);
+    grants.push_back(
+        granted(demands[static_cast<std::size_t>(i)], cores, supply.memory / count, supply.storage / count));
+  }
+  return grants;
+}
+
+/// A-Dloader's climb: every job's curve over cores alone, and where it stands on it.
+class Climb {
+ public:
+  Climb(const LoaderSupply& supply, std::span<const LoaderDemand> demands) : supply_(supply), demands_(demands) {
+    for (const LoaderDemand& demand : demands) {
+      const DataSize memory = supply.memory * (static_cast<double>(demand.gpus) / static_cast<double>(supply.gpus));
+      std::vector<LoaderOption>& curve = curves_.emplace_back();
+      for (LoaderOption option : demand.options) {
+        if (option.memory > memory * kShareSlack) continue;
+        option.memory = memory;
+        if (curve.empty() || curve.back().rate < option.rate) curve.push_back(option);
+      }
+    }
+  }
+
+  /// Where bytes from storage cost `price` each.
+  std::vector<LoaderGrant> at(double price) {
+    const std::size_t jobs = demands_.size();
+    std::vector<std::size_t> place(jobs, 0);
+    std::vector<Jump> jumps(jobs);
+    std::int64_t left = supply_.cores;
+    for (std::size_t j = 0; j < jobs; ++j) {
+      while (place[j] + 1 < curves_[j].size() && curves_[j][place[j]].rate < demands_[j].least) ++place[j];
+      left -= curves_[j][place[j]].cores;
+    }
+    for (std::size_t j = 0; j < jobs; ++j) jumps[j] = best_jump(j, place[j], left, price);
+    for (;;) {
+      std::size_t best = jobs;
+      for (std::size_t j = 0; j < jobs; ++j) {
+        if (jumps[j].cores > left) jumps[j] = best_jump(j, place[j], left, price);
+        if (jumps[j].slope > 0 && (best == jobs || jumps[j].slope > jumps[best].slope)) best = j;
+      }
+      if (best == jobs) return filled(place);
+      left -= jumps[best].cores;
+      place[best] = jumps[best].to;
+      jumps[best] = best_jump(best, place[best], left, price);
+    }
+  }
+
+  /// The dearest that a byte can be to anybody.
+  [[nodiscard]] double highest_price() const {
+    double highest = 0;
+    for (const LoaderDemand& demand : demands_) {
+      if (demand.read > DataSize::zero()) highest = std::max(highest, worth_of_byte(demand));
+    }
+    return highest;
+  }
+
+  static double worth_of_byte(const LoaderDemand& demand) {
+    return 1 / (demand.unit.in(per_second) * demand.read.in(bytes));
+  }
+
+ private:
+  struct Jump {
+    double slope = 0;
+    std::size_t to = 0;
+    std::int64_t cores = 0;
+  };
+
+  [[nodiscard]] Jump best_jump(std::size_t job, std::size_t from, std::int64_t left, double price) const {
+    const LoaderDemand& demand = demands_[job];
+    const double worth = 1 / demand.unit.in(per_second) - price * demand.read.in(bytes);
+    const std::vector<LoaderOption>& curve = curves_[job];
+    Jump best;
+    for (std::size_t to = from + 1; to < curve.size(); ++to) {
+      const std::int64_t cores = curve[to].cores - curve[from].cores;
+      if (cores > left) break;
+      const double slope = worth * (curve[to].rate - curve[from].rate).in(per_second) / static_cast<double>(cores);
+      if (slope > best.slope) best = {slope, to, cores};
+    }
+    return best;
+  }
+
+  /// The fractional knapsack of the storage.
+  [[nodiscard]] std::vector<LoaderGrant> filled(const std::vector<std::size_t>& place) const {
+    std::vector<LoaderGrant> grants;
+    Bandwidth left = supply_.storage;
+    for (std::size_t j = 0; j < demands_.size(); ++j) {
+      const LoaderOption& option = curves_[j][place[j]];
+      const Rate least = min(demands_[j].least, option.rate);
+      grants.push_back({option.cores, option.memory, demands_[j].read * least, least});
+      left -= grants.back().storage;
+    }
+    for (const std::size_t j : by_worth_of_bytes(demands_)) {
+      const Rate reached = curves_[j][place[j]].rate;
+      const DataSize read = demands_[j].read;
+      LoaderGrant& grant = grants[j];
+      const Rate before = grant.rate;
+      grant.rate = reached;
+      if (read > DataSize::zero() && supply_.storage < Bandwidth::infinity()) {
+        grant.rate = min(reached, before + max(left, Bandwidth{}) / read);
+        left -= read * (grant.rate - before);
+      }
+      grant.storage = read * grant.rate;
+    }
+    return grants;
+  }
+
+  const LoaderSupply& supply_;
+  std::span<const LoaderDemand> demands_;
+  std::vector<std::vector<LoaderOption>> curves_;
+};
+
+/// At which rate the storage would be full, were nobody throttled: below it bytes are too cheap.
+std::vector<LoaderGrant> marginal_shares(const LoaderSupply& supply, std::span<const LoaderDemand> demands) {
+  Climb climb(supply, demands);
+  std::vector<LoaderGrant> best = climb.at(0);
+  if (!storage_binds(supply, demands)) return best;
+  double low = 0;
+  double high = climb.highest_price();
+  double most = worth_of(demands, best);
+  for (int i = 0; i < kBisections; ++i) {
+    const double price = (low + high) / 2;
+    std::vector<LoaderGrant> grants = climb.at(price);
+    Bandwidth read;
+    for (const LoaderGrant& grant : grants) read += grant.storage;
+    (read * kShareSlack < supply.storage ? high : low) = price;
+    const double worth = worth_of(demands, grants);
+    if (worth > most) {
+      most = worth;
+      best = std::move(grants);
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<LoaderOption> useful_options(std::vector<LoaderOption> options) {
+  std::sort(options.begin(), options.end(), [](const LoaderOption& a, const LoaderOption& b) {
+    if (a.cores != b.cores) return a.cores < b.cores;
+    return a.memory != b.memory ? a.memory < b.memory : a.rate > b.rate;
+  });
+  std::vector<LoaderOption> useful;
+  for (const LoaderOption& option : options) {
+    const bool beaten = std::any_of(useful.begin(), useful.end(), [&](const LoaderOption& other) {
+      return other.cores <= option.cores && other.memory <= option.memory && other.rate >= option.rate;
+    });
+    if (!beaten) useful.push_back(option);
+  }
+  return useful;
+}
+
+std::vector<std::size_t> by_worth_of_bytes(std::span<const LoaderDemand> demands) {
+  std::vector<std::size_t> order(demands.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto worth = [&](std::size_t j) {
+    const LoaderDemand& demand = demands[j];
+    return demand.read > DataSize::zero() ? Climb::worth_of_byte(demand) : std::numeric_limits<double>::infinity();
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
+  return order;
+}
+
+bool storage_binds(const LoaderSupply& supply, std::span<const LoaderDemand> demands) {
+  Bandwidth wanted;
+  for (const LoaderDemand& demand : demands) {
+    Rate most;
+    for (const LoaderOption& option : demand.options) most = max(most, option.rate);
+    wanted += demand.read * most;
+  }
+  return wanted > supply.storage * kShareSlack;
+}
+
+LoaderGrant fair_share(const LoaderSupply& supply, const LoaderDemand& demand) {
+  const double share = static_cast<double>(demand.gpus) / static_cast<double>(supply.gpus);
+  const std::int64_t cores = std::max<std::int64_t>(supply.cores * demand.gpus / supply.gpus, 1);
+  return granted(demand, cores, supply.memory * share, supply.storage * share);
+}
+
+double worth_of(std::span<const LoaderDemand> demands, std::span<const LoaderGrant> grants) {
+  double worth = 0;
+  for (std::size_t j = 0; j < demands.size(); ++j) worth += grants[j].rate / demands[j].unit;
+  return worth;
+}
+
+Expected<std::vector<LoaderGrant>> share_loaders(SharePolicy policy, const LoaderSupply& supply,
+                                                 std::span<const LoaderDemand> demands) {
+  switch (policy) {
+    case SharePolicy::kEven: return even_shares(supply, demands);
+    case SharePolicy::kGpuProportional: {
+      std::vector<LoaderGrant> grants;
+      for (const LoaderDemand& demand : demands) grants.push_back(fair_share(supply, demand));
+      return grants;
+    }
+    case SharePolicy::kADloader: return marginal_shares(supply, demands);
+    case SharePolicy::kOptimal: return exact_shares(supply, demands);
+  }
+  return std::vector<LoaderGrant>(demands.size());
+}
+
+}  // namespace ddlsim::cost
