@@ -24,7 +24,7 @@ constexpr double kSlack = 1e-9;  // of sums of shares
 /// A job on its server.
 struct Running {
   std::size_t job = 0;
-  LoaderGrant grant;
+  LoaderGrant grant{};
   bool fresh = true;    // not granted anything yet
   Time since{};         // of this grant
   Time from{};          // works from here on; later than now: its loader restarts
