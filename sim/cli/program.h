@@ -103,6 +103,7 @@ void parse(CLI::App& app, std::vector<std::string> arguments);
 int run_predict(const std::vector<std::string>& arguments);
 int run_plan(const std::vector<std::string>& arguments);
 int run_stalls(const std::vector<std::string>& arguments);
+int run_loader(const std::vector<std::string>& arguments);
 int run_recommend(const std::vector<std::string>& arguments);
 int run_what_if(const std::vector<std::string>& arguments);
 int run_topology(const std::vector<std::string>& arguments);

@@ -44,7 +44,7 @@ double cores_per_worker(const hardware::Host& host, std::int64_t gpus) {
 DataSize read_of(const cost::LoaderWork& work, const cost::LoaderShare& share, const hardware::Host& host) {
   if (!host.storage || share.from.storage <= 0) return {};
   DataSize read = work.stored;
-  if (host.storage->iops) read = max(read, host.storage->bandwidth * (work.requests / *host.storage->iops));
+  if (host.storage->iops) read = max(read, host.storage->bandwidth / *host.storage->iops * work.requests);
   return read * share.from.storage;
 }
 
@@ -150,7 +150,8 @@ Expected<void> JobProfiler::predict(const JobEntry& job, JobProfile& profile) {
   auto scenario = resolve(*catalog_, settings);
   if (!scenario) return at(scenario.error(), job.where);
   const double part = static_cast<double>(demand.gpus) / static_cast<double>(supply_.gpus);
-  if (!scenario->input.cache_size.stated()) scenario->input.cache_size = std::optional(supply_.memory * part);
+  const bool known_cache = scenario->input.cache_size.stated() || supply_.memory == DataSize::zero();
+  if (!known_cache) scenario->input.cache_size = std::optional(supply_.memory * part);
   const double processes = plan::server_input(*scenario).processes;
   const std::int64_t most = job.most_workers.value_or(supply_.cores * profile.servers);
   if (job.most_workers) {

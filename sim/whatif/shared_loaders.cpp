@@ -121,7 +121,8 @@ Rate throughput_of(const SharedJob& job, const answer::LoaderJobTimes& times) {
 }
 
 LoaderPolicy summary(std::string_view name, answer::LoaderTimes times, const std::vector<SharedJob>& jobs) {
-  LoaderPolicy policy{.name = std::string(name)};
+  LoaderPolicy policy;
+  policy.name = name;
   Time first = Time::infinity();
   Time held;
   Time busy;
@@ -193,7 +194,8 @@ Expected<SharedLoaders> share_loaders(const io::Catalog& catalog, const io::Jobs
   if (!profiler) return tl::unexpected<Error>(profiler.error());
   auto jobs = asked(*profiler, file.draw ? drawn_jobs(*file.draw) : file.jobs);
   if (!jobs) return tl::unexpected<Error>(jobs.error());
-  SharedLoaders answer{.title = fmt::format("{} jobs on {}", to_text(std::ssize(jobs->jobs)), profiler->title())};
+  SharedLoaders answer;
+  answer.title = fmt::format("{} jobs on {}", to_text(std::ssize(jobs->jobs)), profiler->title());
   for (const SharePolicy policy : *policies) {
     const events::SharingRules rules{policy, file.restart.value_or(kDefaultRestart),
                                      file.hysteresis.value_or(kDefaultHysteresis)};
