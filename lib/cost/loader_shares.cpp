@@ -92,7 +92,7 @@ class Climb {
   }
 
   static double worth_of_byte(const LoaderDemand& demand) {
-    return 1 / (demand.unit.in(per_second) * demand.read.in(bytes));
+    return 1 / (demand.unit.in(per_second)*demand.read.in(bytes));
   }
 
  private:
@@ -104,7 +104,7 @@ class Climb {
 
   [[nodiscard]] Jump best_jump(std::size_t job, std::size_t from, std::int64_t left, double price) const {
     const LoaderDemand& demand = demands_[job];
-    const double worth = 1 / demand.unit.in(per_second) - price * demand.read.in(bytes);
+    const double worth = 1 / demand.unit.in(per_second)-price * demand.read.in(bytes);
     const std::vector<LoaderOption>& curve = curves_[job];
     Jump best;
     for (std::size_t to = from + 1; to < curve.size(); ++to) {

@@ -9,11 +9,11 @@
 namespace ddlsim::io {
 namespace {
 
-constexpr Dimension kBytesPerTime = dimension::kData - dimension::kTime;
-constexpr std::int64_t kMostGpus = 1 << 16;
-constexpr std::int64_t kMostBatch = std::int64_t{1} << 40;
-constexpr std::int64_t kMostCores = 1 << 16;
-constexpr Choices<bool, 4> kYesNo{{{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
+constexpr Dimension kReadRate = dimension::kData - dimension::kTime;
+constexpr std::int64_t kMostJobGpus = 1 << 16;
+constexpr std::int64_t kMostJobSamples = std::int64_t{1} << 40;
+constexpr std::int64_t kMostSharedCores = 1 << 16;
+constexpr Choices<bool, 4> kFairOrNot{{{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
 
 std::optional<TextAt> text_at(MapReader& reader, std::string_view key) {
   const Node* value = reader.find(key);
@@ -22,36 +22,37 @@ std::optional<TextAt> text_at(MapReader& reader, std::string_view key) {
 }
 
 /// A plain number above `least` (or at it), up to `most`.
-std::optional<double> number(MapReader& reader, const Node& node, std::string_view key, double most) {
+std::optional<double> job_number(MapReader& reader, const Node& node, std::string_view key, double most) {
   if (!reader.is_scalar(node)) return std::nullopt;
   const auto value = reader.accept(parse_number(node.text), node);
   if (!value) return std::nullopt;
   if (*value > 0 && *value <= most) return value;
-  reader.report(node, ErrorCode::kInvalidArgument, fmt::format("{} is {}, not above 0 and up to {}", key, *value, most));
+  reader.report(node, ErrorCode::kInvalidArgument,
+                fmt::format("{} is {}, not above 0 and up to {}", key, *value, most));
   return std::nullopt;
 }
 
 /// A key, where a value is expected.
-Node key_of(const Entry& entry) {
+Node node_of_key(const Entry& entry) {
   Node node;
   node.where = entry.where;
   return node;
 }
 
-RatesByWorkers read_points(MapReader& reader, const Node& node) {
+RatesByWorkers read_rate_points(MapReader& reader, const Node& node) {
   RatesByWorkers rates;
   if (node.kind != NodeKind::kMap || node.entries.empty()) {
     reader.report(node, ErrorCode::kParse, "rates by workers are a map", {"as {1: 256, 2: 563}"});
     return rates;
   }
   for (const Entry& entry : node.entries) {
-    const auto workers = parse_count(entry.key, {1, kMostCores});
+    const auto workers = parse_count(entry.key, {1, kMostSharedCores});
     if (!workers) {
-      reader.report(key_of(entry), ErrorCode::kInvalidArgument,
+      reader.report(node_of_key(entry), ErrorCode::kInvalidArgument,
                     fmt::format("'{}' is no count of workers", entry.key.substr(0, 60)), {"from 1 to 65,536"});
       continue;
     }
-    if (const auto rate = number(reader, entry.value, "samples_per_s", 1e15)) {
+    if (const auto rate = job_number(reader, entry.value, "samples_per_s", 1e15)) {
       rates.points.emplace_back(*workers, per_second(*rate));
     }
   }
@@ -63,7 +64,7 @@ RatesByWorkers read_points(MapReader& reader, const Node& node) {
   return rates;
 }
 
-void read_rates(MapReader& reader, JobEntry& job, std::vector<Error>& errors) {
+void read_job_rates(MapReader& reader, JobEntry& job, std::vector<Error>& errors) {
   const Node* node = reader.find("samples_per_s");
   if (node == nullptr) return;
   job.rates_where = node->where;
@@ -72,7 +73,7 @@ void read_rates(MapReader& reader, JobEntry& job, std::vector<Error>& errors) {
       MapReader one(item, "rates at a size of memory", errors);
       const DataSize memory = one.quantity<dimension::kData>("memory");
       if (const Node* workers = one.require("workers")) {
-        job.rates.push_back(read_points(one, *workers));
+        job.rates.push_back(read_rate_points(one, *workers));
         job.rates.back().memory = memory;
       }
       one.finish();
@@ -80,10 +81,10 @@ void read_rates(MapReader& reader, JobEntry& job, std::vector<Error>& errors) {
     if (job.rates.empty()) reader.report(*node, ErrorCode::kParse, "no rates in the list");
     return;
   }
-  job.rates.push_back(read_points(reader, *node));
+  job.rates.push_back(read_rate_points(reader, *node));
 }
 
-void read_settings(MapReader& reader, JobEntry& job) {
+void read_job_settings(MapReader& reader, JobEntry& job) {
   const Node* node = reader.find("set");
   if (node == nullptr) return;
   if (node->kind != NodeKind::kMap) {
@@ -105,10 +106,10 @@ void read_settings(MapReader& reader, JobEntry& job) {
   }
 }
 
-void read_length(MapReader& reader, const Node& node, JobEntry& job) {
+void read_job_length(MapReader& reader, const Node& node, JobEntry& job) {
   int lengths = 0;
   if (const Node* value = reader.find("epochs")) {
-    job.epochs = number(reader, *value, "epochs", 1e6);
+    job.epochs = job_number(reader, *value, "epochs", 1e6);
     ++lengths;
   }
   if (const Node* value = reader.find("samples"); value != nullptr && reader.is_scalar(*value)) {
@@ -116,7 +117,7 @@ void read_length(MapReader& reader, const Node& node, JobEntry& job) {
     ++lengths;
   }
   if (const Node* value = reader.find("steps"); value != nullptr && reader.is_scalar(*value)) {
-    job.steps = reader.accept(parse_count(value->text, {1, kMostBatch}), *value);
+    job.steps = reader.accept(parse_count(value->text, {1, kMostJobSamples}), *value);
     ++lengths;
   }
   if (reader.find("time") != nullptr) {
@@ -149,22 +150,22 @@ JobEntry read_job(const Node& node, bool drawn, std::vector<Error>& errors) {
   job.name = reader.text("name");
   job.model = text_at(reader, "model");
   job.dataset = text_at(reader, "dataset");
-  read_rates(reader, job, errors);
+  read_job_rates(reader, job, errors);
   if (const auto stored = reader.optional_quantity<dimension::kData>("stored")) job.stored = *stored;
-  read_settings(reader, job);
-  if (reader.find("batch") != nullptr) job.batch = reader.count("batch", {1, kMostBatch});
+  read_job_settings(reader, job);
+  if (reader.find("batch") != nullptr) job.batch = reader.count("batch", {1, kMostJobSamples});
   job.workers_where = job.gpus_where = node.where;
   if (const Node* value = reader.find("most_workers")) {
     job.workers_where = value->where;
-    job.most_workers = reader.count("most_workers", {1, kMostCores});
+    job.most_workers = reader.count("most_workers", {1, kMostSharedCores});
   }
   if (drawn) {
-    if (const Node* value = reader.find("weight")) job.weight = number(reader, *value, "weight", 1e6).value_or(1);
+    if (const Node* value = reader.find("weight")) job.weight = job_number(reader, *value, "weight", 1e6).value_or(1);
   } else {
     if (const Node* value = reader.find("gpus")) job.gpus_where = value->where;
-    job.gpus = reader.count_or("gpus", 1, {1, kMostGpus});
+    job.gpus = reader.count_or("gpus", 1, {1, kMostJobGpus});
     job.arrival = read_arrival(reader);
-    read_length(reader, node, job);
+    read_job_length(reader, node, job);
   }
   reader.finish();
   if (job.model.has_value() == !job.rates.empty()) {
@@ -207,7 +208,7 @@ std::vector<JobEntry> read_jobs_of(MapReader& reader, const Node& list, bool dra
   return jobs;
 }
 
-JobsServer read_server(const Node& node, std::vector<Error>& errors) {
+JobsServer read_jobs_server(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "server", errors);
   JobsServer server;
   server.where = node.where;
@@ -215,17 +216,17 @@ JobsServer read_server(const Node& node, std::vector<Error>& errors) {
     server.node = {name->text, name->where};
   }
   server.nodes = reader.count_or("nodes", 1, {1, kMostServers});
-  if (reader.find("cores") != nullptr) server.cores = reader.count("cores", {1, kMostCores});
+  if (reader.find("cores") != nullptr) server.cores = reader.count("cores", {1, kMostSharedCores});
   server.memory = reader.optional_quantity<dimension::kData>("memory");
   server.storage = text_at(reader, "storage");
-  if (reader.optional_quantity<kBytesPerTime>("storage_bandwidth")) {
+  if (reader.optional_quantity<kReadRate>("storage_bandwidth")) {
     server.storage_bandwidth = text_at(reader, "storage_bandwidth");
   }
   reader.finish();
   return server;
 }
 
-void read_times(MapReader& reader, JobsDraw& draw) {
+void read_draw_times(MapReader& reader, JobsDraw& draw) {
   const Node* node = reader.require("time");
   if (node == nullptr) return;
   if (node->kind != NodeKind::kList || node->items.size() != 2) {
@@ -248,19 +249,20 @@ JobsDraw read_draw(const Node& node, std::vector<Error>& errors) {
   JobsDraw draw;
   draw.jobs = reader.count("jobs", {1, kMostJobs});
   draw.seed = static_cast<std::uint64_t>(reader.count_or("seed", 1, {0, std::int64_t{1} << 62}));
-  if (const Node* value = reader.require("per_hour")) draw.per_hour = number(reader, *value, "per_hour", 1e9).value_or(1);
+  if (const Node* value = reader.require("per_hour"))
+    draw.per_hour = job_number(reader, *value, "per_hour", 1e9).value_or(1);
   if (const Node* gpus = reader.find("gpus"); gpus == nullptr) {
     draw.gpus = {{1, 1.0}};
   } else if (gpus->kind != NodeKind::kMap || gpus->entries.empty()) {
     reader.report(*gpus, ErrorCode::kParse, "gpus are weights by number", {"as gpus: {1: 70, 2: 10, 4: 15, 8: 5}"});
   } else {
     for (const Entry& entry : gpus->entries) {
-      const auto count = reader.accept(parse_count(entry.key, {1, kMostGpus}), key_of(entry));
-      const auto weight = number(reader, entry.value, "a weight", 1e6);
+      const auto count = reader.accept(parse_count(entry.key, {1, kMostJobGpus}), node_of_key(entry));
+      const auto weight = job_number(reader, entry.value, "a weight", 1e6);
       if (count && weight) draw.gpus.emplace_back(*count, *weight);
     }
   }
-  read_times(reader, draw);
+  read_draw_times(reader, draw);
   if (const Node* kinds = reader.require("kinds")) draw.kinds = read_jobs_of(reader, *kinds, true, errors);
   reader.finish();
   return draw;
@@ -273,7 +275,7 @@ Expected<JobsFile> read_jobs(const Node& document, const std::string& file) {
   MapReader reader(document, "a file of jobs", errors);
   JobsFile jobs;
   jobs.file = file;
-  if (const Node* server = reader.require("server")) jobs.server = read_server(*server, errors);
+  if (const Node* server = reader.require("server")) jobs.server = read_jobs_server(*server, errors);
   if (const Node* policies = reader.find("policies")) {
     if (policies->kind != NodeKind::kList || policies->items.empty()) {
       reader.report(*policies, ErrorCode::kParse, "policies are a list", {"as policies: [even, a-dloader]"});
@@ -283,7 +285,7 @@ Expected<JobsFile> read_jobs(const Node& document, const std::string& file) {
     }
   }
   jobs.objective = reader.optional_choice("objective", kShareObjectives).value_or(jobs.objective);
-  jobs.fair = reader.optional_choice("fair", kYesNo).value_or(true);
+  jobs.fair = reader.optional_choice("fair", kFairOrNot).value_or(true);
   jobs.restart = reader.optional_quantity<dimension::kTime>("restart", Range::kNonNegative);
   if (const Node* value = reader.find("hysteresis"); value != nullptr && reader.is_scalar(*value)) {
     const bool none = value->text == "0" || value->text == "0 %";

@@ -25,10 +25,10 @@ constexpr double kSlack = 1e-9;  // of sums of shares
 struct Running {
   std::size_t job = 0;
   LoaderGrant grant{};
-  bool fresh = true;    // not granted anything yet
-  Time since{};         // of this grant
-  Time from{};          // works from here on; later than now: its loader restarts
-  double left = 0;      // samples, at `from`
+  bool fresh = true;  // not granted anything yet
+  Time since{};       // of this grant
+  Time from{};        // works from here on; later than now: its loader restarts
+  double left = 0;    // samples, at `from`
   Time end = Time::infinity();
 };
 
@@ -146,8 +146,8 @@ class Cluster {
     const auto write = [&](Time start, Time end, bool restart) {
       if (end <= start) return;
       const Rate rate = restart ? Rate{} : one.grant.rate * static_cast<double>(jobs_[one.job].servers);
-      times_.stretches.push_back({one.job, server, start, end, restart, one.grant.cores,
-                                  restart ? Bandwidth{} : one.grant.storage, rate});
+      times_.stretches.push_back(
+          {one.job, server, start, end, restart, one.grant.cores, restart ? Bandwidth{} : one.grant.storage, rate});
     };
     write(one.since, min(one.from, now), true);
     write(max(one.since, one.from), now, false);
@@ -265,17 +265,16 @@ class Cluster {
       one.fresh = false;
       one.since = now;
       one.grant = grants[i];
-      one.end = one.grant.rate > Rate{} ? one.from + seconds(one.left / one.grant.rate.in(per_second))
-                                        : Time::infinity();
+      one.end =
+          one.grant.rate > Rate{} ? one.from + seconds(one.left / one.grant.rate.in(per_second)) : Time::infinity();
     }
   }
 
   [[nodiscard]] tl::unexpected<Error> stuck() const {
     if (started_ < order_.size()) {
       const ArrivingJob& one = jobs_[order_[started_]];
-      return fail(ErrorCode::kInfeasible,
-                  fmt::format("job {} would never start: {} GPUs on each of {} servers", order_[started_] + 1,
-                              one.demand.gpus, one.servers));
+      return fail(ErrorCode::kInfeasible, fmt::format("job {} would never start: {} GPUs on each of {} servers",
+                                                      order_[started_] + 1, one.demand.gpus, one.servers));
     }
     std::size_t job = 0;
     while (times_.jobs[job].end > Time::zero()) ++job;
@@ -286,9 +285,9 @@ class Cluster {
   std::span<const ArrivingJob> jobs_;
   const SharingRules& rules_;
   std::vector<Server> servers_;
-  std::vector<std::size_t> order_;                  // of arrival
+  std::vector<std::size_t> order_;                       // of arrival
   std::set<std::pair<std::int64_t, std::size_t>> free_;  // GPUs, server
-  std::vector<std::vector<std::size_t>> others_;    // servers of a job beside its first
+  std::vector<std::vector<std::size_t>> others_;         // servers of a job beside its first
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::size_t> touched_;
   std::size_t arrived_ = 0;

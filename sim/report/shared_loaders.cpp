@@ -177,7 +177,7 @@ std::string render(const SharedLoaders& loaders, Format format) {
 Expected<Trace> trace_of(const SharedLoaders& loaders) {
   constexpr double kMost = 9.2e6;  // seconds
   Trace trace;
-  const auto at = [](Time time) { return events::Picoseconds(std::llround(time.in(seconds) * 1e12)); };
+  const auto at = [](Time time) { return events::Picoseconds(std::llround(time.in(seconds)*1e12)); };
   for (const LoaderPolicy& policy : loaders.policies) {
     const std::size_t before = trace.tracks.size();
     const auto add = [&](std::size_t job, std::string name, Time start, Time end) -> TraceSlice& {
@@ -188,10 +188,10 @@ Expected<Trace> trace_of(const SharedLoaders& loaders) {
     for (std::size_t i = 0; i < loaders.jobs.size(); ++i) {
       const answer::LoaderJobTimes& times = policy.times.jobs[i];
       if (times.end.in(seconds) > kMost) {
-        return fail(ErrorCode::kUnsupported,
-                    fmt::format("{} lasts {}: a trace counts picoseconds up to 106 days", policy.name,
-                                to_text(times.end)),
-                    {}, {"leave --trace out, or fewer or shorter jobs"});
+        return fail(
+            ErrorCode::kUnsupported,
+            fmt::format("{} lasts {}: a trace counts picoseconds up to 106 days", policy.name, to_text(times.end)), {},
+            {"leave --trace out, or fewer or shorter jobs"});
       }
       trace.tracks.push_back({fmt::format("{}, server {}", policy.name, times.server + 1), loaders.jobs[i].name});
       if (loaders.jobs[i].arrival < times.start) add(i, "in line", loaders.jobs[i].arrival, times.start);
@@ -202,10 +202,10 @@ Expected<Trace> trace_of(const SharedLoaders& loaders) {
         add(stretch.job, "loader restarts", stretch.start, stretch.end);
         continue;
       }
-      TraceSlice& slice = add(stretch.job,
-                              fmt::format("{} cores, {} {}s/s", stretch.cores,
-                                          significant(stretch.rate.in(per_second)), job.sample),
-                              stretch.start, stretch.end);
+      TraceSlice& slice =
+          add(stretch.job,
+              fmt::format("{} cores, {} {}s/s", stretch.cores, significant(stretch.rate.in(per_second)), job.sample),
+              stretch.start, stretch.end);
       slice.args = {{"of_full_speed", percent(stretch.rate / job.full)},
                     {"storage_bytes_per_s", fmt::format("{}", stretch.storage.in(bytes_per_second))}};
     }

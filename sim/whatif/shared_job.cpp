@@ -83,8 +83,7 @@ Expected<void> JobProfiler::set_supply() {
   const auto whole = resolve_cluster(*catalog_, of_server(1, supply_.gpus));
   if (!whole) {
     if (!plain->cluster.node.host.storage && server.storage_bandwidth && !server.storage) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("nobody says what storage {} has", plain->cluster.node.name),
+      return fail(ErrorCode::kInvalidArgument, fmt::format("nobody says what storage {} has", plain->cluster.node.name),
                   server.storage_bandwidth->where, {"storage: nvme (`ddlsim list storage`) beside its bandwidth"});
     }
     return at(whole.error(), server.where);

@@ -86,13 +86,13 @@ Expected<void> check_batches(const io::JobEntry& job, const JobProfile& profile,
               job.workers_where, {"choose fewer workers, or a smaller batch"});
 }
 
-struct Asked {
+struct AskedJobs {
   std::vector<SharedJob> shown;
   std::vector<events::ArrivingJob> jobs;
 };
 
-Expected<Asked> asked(JobProfiler& profiler, const std::vector<io::JobEntry>& entries) {
-  Asked all;
+Expected<AskedJobs> asked_jobs(JobProfiler& profiler, const std::vector<io::JobEntry>& entries) {
+  AskedJobs all;
   for (const io::JobEntry& job : entries) {
     const auto profile = profiler.profile(job);
     if (!profile) return tl::unexpected<Error>(profile.error());
@@ -160,7 +160,8 @@ void add_gains(SharedLoaders& answer) {
     policy.makespan_gain = 1 - policy.makespan / even->makespan;
   }
   answer.notes.emplace_back(
-      "A-Dloader's paper (IEEE CLOUD 2022) has 23.5 % more throughput and 10 % less makespan than even shares; its jobs "
+      "A-Dloader's paper (IEEE CLOUD 2022) has 23.5 % more throughput and 10 % less makespan than even shares; its "
+      "jobs "
       "are not public, so that nothing here repeats them");
 }
 
@@ -192,7 +193,7 @@ Expected<SharedLoaders> share_loaders(const io::Catalog& catalog, const io::Jobs
   if (!policies) return tl::unexpected<Error>(policies.error());
   auto profiler = JobProfiler::open(catalog, file);
   if (!profiler) return tl::unexpected<Error>(profiler.error());
-  auto jobs = asked(*profiler, file.draw ? drawn_jobs(*file.draw) : file.jobs);
+  auto jobs = asked_jobs(*profiler, file.draw ? drawn_jobs(*file.draw) : file.jobs);
   if (!jobs) return tl::unexpected<Error>(jobs.error());
   SharedLoaders answer;
   answer.title = fmt::format("{} jobs on {}", to_text(std::ssize(jobs->jobs)), profiler->title());
@@ -209,11 +210,13 @@ Expected<SharedLoaders> share_loaders(const io::Catalog& catalog, const io::Jobs
   }
   answer.jobs = std::move(jobs->shown);
   answer.notes = file.notes;
-  if (!file.restart) answer.notes.push_back("assumed: a loader whose workers change starts anew in " +
-                                            to_text(kDefaultRestart) + " (restart:)");
-  if (!file.hysteresis) answer.notes.push_back(fmt::format(
-      "assumed: a-dloader and optimal leave things as they are for less than {:.0f} % (hysteresis:)",
-      kDefaultHysteresis * 100));
+  if (!file.restart)
+    answer.notes.push_back("assumed: a loader whose workers change starts anew in " + to_text(kDefaultRestart) +
+                           " (restart:)");
+  if (!file.hysteresis)
+    answer.notes.push_back(
+        fmt::format("assumed: a-dloader and optimal leave things as they are for less than {:.0f} % (hysteresis:)",
+                    kDefaultHysteresis * 100));
   add_gains(answer);
   return answer;
 }

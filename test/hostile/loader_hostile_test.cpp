@@ -46,13 +46,14 @@ TEST_CASE("loader: files that are no jobs", "[hostile]") {
   refused(kNoAnswer, with(kServer + "jobs:\n  - {name: a, samples_per_s: {1: 5}}\n"),
           {"jobs.yaml:3:", "would never end", "epochs"});
   refused(kNoAnswer, with(kServer + "policies: [adloder]\n" + kJob), {"jobs.yaml:2:", "a-dloader"});
-  refused(kNoAnswer,
-          with("server: {node: dgx1-v100, storage: " +
-               folder.file("small.yaml",
-                           "storage: small\nname: Small\nbandwidth: 1 GB/s\nrequest: 1 MB\nlatency: 1 ms\ncapacity: 1 "
-                           "GB\nshared: no\nsources: {bandwidth: x, request: x, latency: x, capacity: x, shared: x}\n") +
-               "}\njobs:\n  - {name: a, model: resnet18, dataset: imagenet, epochs: 1}\n"),
-          {"jobs.yaml:3:", "holds 1 GB"});
+  refused(
+      kNoAnswer,
+      with("server: {node: dgx1-v100, storage: " +
+           folder.file("small.yaml",
+                       "storage: small\nname: Small\nbandwidth: 1 GB/s\nrequest: 1 MB\nlatency: 1 ms\ncapacity: 1 "
+                       "GB\nshared: no\nsources: {bandwidth: x, request: x, latency: x, capacity: x, shared: x}\n") +
+           "}\njobs:\n  - {name: a, model: resnet18, dataset: imagenet, epochs: 1}\n"),
+      {"jobs.yaml:3:", "holds 1 GB"});
   refused(kNoAnswer,
           with(kServer + "jobs:\n  - {name: a, model: resnet18, dataset: kits19, batch: 100, most_workers: 20, epochs: "
                          "1}\n"),

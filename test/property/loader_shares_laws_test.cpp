@@ -62,7 +62,7 @@ double tried(const Case& one, std::size_t job, std::int64_t cores, std::vector<R
   if (job == one.demands.size()) {
     std::vector<std::size_t> order(most.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    const auto dear = [&](std::size_t i) { return one.demands[i].unit.in(per_second) * one.demands[i].read.in(bytes); };
+    const auto dear = [&](std::size_t i) { return one.demands[i].unit.in(per_second)*one.demands[i].read.in(bytes); };
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return dear(a) < dear(b); });
     Bandwidth left = one.supply.storage;
     for (std::size_t i = 0; i < most.size(); ++i) {

@@ -32,8 +32,8 @@
 //
 // Between two measured counts of workers the lower one's rate stands; below the first the rate falls in proportion;
 // above the last nothing is gained. Rates at several sizes of a cache are a list: `samples_per_s: [{memory: 62.5 GB,
-// workers: {...}}, ...]`; memory is then granted too. Drawn kinds are measured on one GPU: on g GPUs g times the workers
-// and memory give g times the rate. Every fault is reported with its place.
+// workers: {...}}, ...]`; memory is then granted too. Drawn kinds are measured on one GPU: on g GPUs g times the
+// workers and memory give g times the rate. Every fault is reported with its place.
 #pragma once
 
 #include <cstdint>

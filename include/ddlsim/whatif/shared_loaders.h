@@ -9,15 +9,16 @@
 // What counts (io::ShareObjective): the rate over that with a fair share, over full speed times GPUs, or samples/s.
 // What is shown, by policy: makespan; mean completion, from arrival to end; throughput, of a job samples over the time
 // from its start to its end; full_speed, that over G; GPU idle share, 1 - sum g_j samples_j / G_j over sum g_j (end_j -
-// start_j). Gains over `even`: of throughput the mean over jobs of their ratios, of the makespan how much shorter it is.
+// start_j). Gains over `even`: of throughput the mean over jobs of their ratios, of the makespan how much shorter it
+// is.
 //
-// Arrivals and times: events/shared_loaders.h; grants: cost/loader_shares.h. Drawn jobs: arrivals Poisson, kind and GPUs
-// by their weights, time at full speed evenly over its logarithm; draws are by splitmix64 from the seed, the same for
-// the same seed on every machine, and job i's do not depend on how many there are.
-// Sources: A-Dloader (Jia et al., IEEE CLOUD 2022) for the question and its headline, 23.5 % more throughput and 10 %
-// less makespan than even shares; Synergy (Mohan et al., OSDI 2022) for the mix, models/jobs/synergy.yaml.
-// Limits: jobs on different servers do not meet on the network; a job's GPUs run at the same rate all along (no first
-// epoch); workers that wait for storage hold their cores.
+// Arrivals and times: events/shared_loaders.h; grants: cost/loader_shares.h. Drawn jobs: arrivals Poisson, kind and
+// GPUs by their weights, time at full speed evenly over its logarithm; draws are by splitmix64 from the seed, the same
+// for the same seed on every machine, and job i's do not depend on how many there are. Sources: A-Dloader (Jia et al.,
+// IEEE CLOUD 2022) for the question and its headline, 23.5 % more throughput and 10 % less makespan than even shares;
+// Synergy (Mohan et al., OSDI 2022) for the mix, models/jobs/synergy.yaml. Limits: jobs on different servers do not
+// meet on the network; a job's GPUs run at the same rate all along (no first epoch); workers that wait for storage hold
+// their cores.
 #pragma once
 
 #include "ddlsim/answer/shared_loaders.h"

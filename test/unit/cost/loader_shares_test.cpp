@@ -129,9 +129,8 @@ TEST_CASE("loader shares: options that others beat", "[unit][loader_shares]") {
                                       {3, gigabytes(1), per_second(5)},
                                       {1, gigabytes(1), per_second(3)},
                                       {2, gigabytes(3), per_second(5)}});
-  const std::vector<LoaderOption> expected{{1, gigabytes(1), per_second(3)},
-                                           {1, gigabytes(2), per_second(4)},
-                                           {2, gigabytes(1), per_second(5)}};
+  const std::vector<LoaderOption> expected{
+      {1, gigabytes(1), per_second(3)}, {1, gigabytes(2), per_second(4)}, {2, gigabytes(1), per_second(5)}};
   CHECK(useful == expected);
 }
 

@@ -107,8 +107,9 @@ TEST_CASE("jobs file: jobs that are none", "[unit][jobs_file]") {
   CHECK_THAT(fault(with_job("name: a, samples: 5, model: m, dataset: d, set: fast")), Contains("a map of settings"));
   CHECK_THAT(fault(with_job("name: a, samples: 5, samples_per_s: {1: 5}, gpu: 2")), Contains("gpus"));
   CHECK_THAT(fault(with_job("name: a, samples: 5, samples_per_s: {1: 5}, weight: 2")), Contains("weight"));
-  CHECK_THAT(fault(with_job("name: a, samples: 5, samples_per_s: {1: 5}}\n  - {name: a, samples: 5, samples_per_s: {1: 5}")),
-             Contains("the name 'a' stands twice"));
+  CHECK_THAT(
+      fault(with_job("name: a, samples: 5, samples_per_s: {1: 5}}\n  - {name: a, samples: 5, samples_per_s: {1: 5}")),
+      Contains("the name 'a' stands twice"));
 }
 
 TEST_CASE("jobs file: files that are none", "[unit][jobs_file]") {

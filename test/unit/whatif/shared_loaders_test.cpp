@@ -80,10 +80,10 @@ jobs:
   - {name: a, model: resnet18, dataset: imagenet, batch: 256, gpus: 8, epochs: 1, set: {precision: fp16, input.cache: none}}
 )");
   REQUIRE(answer);
-  const std::vector<whatif::Override> settings{{"model", "resnet18", {}},     {"node", "dgx1-v100", {}},
-                                               {"batch", "256", {}},          {"precision", "fp16", {}},
-                                               {"input.dataset", "imagenet", {}}, {"input.threads", "24", {}},
-                                               {"input.cache", "none", {}},   {"input.storage", "sata-ssd", {}}};
+  const std::vector<whatif::Override> settings{
+      {"model", "resnet18", {}},   {"node", "dgx1-v100", {}},         {"batch", "256", {}},
+      {"precision", "fp16", {}},   {"input.dataset", "imagenet", {}}, {"input.threads", "24", {}},
+      {"input.cache", "none", {}}, {"input.storage", "sata-ssd", {}}};
   const auto prediction = whatif::predict(*whatif::resolve(catalog(), settings));
   REQUIRE(prediction);
   CHECK(answer->jobs[0].full.in(per_second) == Approx(prediction->input.needed_samples_per_second));
@@ -167,9 +167,9 @@ TEST_CASE("shared loaders: servers and jobs that do not go together", "[unit][sh
              Contains("jobs.yaml:3:") && Contains("resnet18"));
   CHECK_THAT(fault(with("node: dgx1-v100", model + ", set: {precison: fp16}")),
              Contains("jobs.yaml:3:") && Contains("precision"));
-  CHECK_THAT(fault(with("node: dgx1-v100, memory: 80 GB",
-                        "samples: 5, samples_per_s: [{memory: 62.5 GB, workers: {1: 5}}]")),
-             Contains("a GPU's share of a server is 10 GB"));
+  CHECK_THAT(
+      fault(with("node: dgx1-v100, memory: 80 GB", "samples: 5, samples_per_s: [{memory: 62.5 GB, workers: {1: 5}}]")),
+      Contains("a GPU's share of a server is 10 GB"));
   CHECK_THAT(fault("server: {node: dgx1-v100}\npolicies: [evn]\njobs: [{name: a, " + rates + "}]\n"),
              Contains("jobs.yaml:2:") && Contains("unknown policy 'evn'") && Contains("even"));
 }
