@@ -58,14 +58,17 @@ class Climb {
     }
   }
 
+  /// By job, where on its curve.
+  using Place = std::vector<std::size_t>;
+
   /// Where bytes from storage cost `price` each.
-  std::vector<LoaderGrant> at(double price) {
+  Place at(double price) {
     const std::size_t jobs = demands_.size();
-    std::vector<std::size_t> place(jobs, 0);
+    Place place(jobs, 0);
     std::vector<Jump> jumps(jobs);
     std::int64_t left = supply_.cores;
     for (std::size_t j = 0; j < jobs; ++j) {
-      while (place[j] + 1 < curves_[j].size() && curves_[j][place[j]].rate < demands_[j].least) ++place[j];
+      place[j] = lowest(j);
       left -= curves_[j][place[j]].cores;
     }
     for (std::size_t j = 0; j < jobs; ++j) jumps[j] = best_jump(j, place[j], left, price);
@@ -75,11 +78,58 @@ class Climb {
         if (jumps[j].cores > left) jumps[j] = best_jump(j, place[j], left, price);
         if (jumps[j].slope > 0 && (best == jobs || jumps[j].slope > jumps[best].slope)) best = j;
       }
-      if (best == jobs) return filled(place);
+      if (best == jobs) return place;
       left -= jumps[best].cores;
       place[best] = jumps[best].to;
       jumps[best] = best_jump(best, place[best], left, price);
     }
+  }
+
+  /// Hands single steps from one job to another, or to one from what is left, as long as that gains.
+  void trade(Place& place) const {
+    double worth = worth_at(place);
+    for (bool gained = true; gained;) {
+      gained = false;
+      for (std::size_t to = 0; to < place.size(); ++to) {
+        for (std::size_t from = 0; from < place.size(); ++from) {
+          Place other = place;
+          if (from != to && other[from]-- == lowest(from)) continue;
+          if (++other[to] == curves_[to].size() || cores_of(other) > supply_.cores) continue;
+          const double there = worth_at(other);
+          if (there <= worth * kShareSlack) continue;
+          worth = there;
+          place = std::move(other);
+          gained = true;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] double worth_at(const Place& place) const { return worth_of(demands_, filled(place)); }
+
+  /// The fractional knapsack of the storage.
+  [[nodiscard]] std::vector<LoaderGrant> filled(const Place& place) const {
+    std::vector<LoaderGrant> grants;
+    Bandwidth left = supply_.storage;
+    for (std::size_t j = 0; j < demands_.size(); ++j) {
+      const LoaderOption& option = curves_[j][place[j]];
+      const Rate least = min(demands_[j].least, option.rate);
+      grants.push_back({option.cores, option.memory, demands_[j].read * least, least});
+      left -= grants.back().storage;
+    }
+    for (const std::size_t j : by_worth_of_bytes(demands_)) {
+      const Rate reached = curves_[j][place[j]].rate;
+      const DataSize read = demands_[j].read;
+      LoaderGrant& grant = grants[j];
+      const Rate before = grant.rate;
+      grant.rate = reached;
+      if (read > DataSize::zero() && supply_.storage < Bandwidth::infinity()) {
+        grant.rate = min(reached, before + max(left, Bandwidth{}) / read);
+        left -= read * (grant.rate - before);
+      }
+      grant.storage = read * grant.rate;
+    }
+    return grants;
   }
 
   /// The dearest that a byte can be to anybody.
@@ -116,29 +166,18 @@ class Climb {
     return best;
   }
 
-  /// The fractional knapsack of the storage.
-  [[nodiscard]] std::vector<LoaderGrant> filled(const std::vector<std::size_t>& place) const {
-    std::vector<LoaderGrant> grants;
-    Bandwidth left = supply_.storage;
-    for (std::size_t j = 0; j < demands_.size(); ++j) {
-      const LoaderOption& option = curves_[j][place[j]];
-      const Rate least = min(demands_[j].least, option.rate);
-      grants.push_back({option.cores, option.memory, demands_[j].read * least, least});
-      left -= grants.back().storage;
-    }
-    for (const std::size_t j : by_worth_of_bytes(demands_)) {
-      const Rate reached = curves_[j][place[j]].rate;
-      const DataSize read = demands_[j].read;
-      LoaderGrant& grant = grants[j];
-      const Rate before = grant.rate;
-      grant.rate = reached;
-      if (read > DataSize::zero() && supply_.storage < Bandwidth::infinity()) {
-        grant.rate = min(reached, before + max(left, Bandwidth{}) / read);
-        left -= read * (grant.rate - before);
-      }
-      grant.storage = read * grant.rate;
-    }
-    return grants;
+  /// The fewest cores with which a job has its least.
+  [[nodiscard]] std::size_t lowest(std::size_t job) const {
+    const std::vector<LoaderOption>& curve = curves_[job];
+    std::size_t at = 0;
+    while (at + 1 < curve.size() && curve[at].rate < demands_[job].least) ++at;
+    return at;
+  }
+
+  [[nodiscard]] std::int64_t cores_of(const Place& place) const {
+    std::int64_t cores = 0;
+    for (std::size_t j = 0; j < place.size(); ++j) cores += curves_[j][place[j]].cores;
+    return cores;
   }
 
   const LoaderSupply& supply_;
@@ -146,27 +185,26 @@ class Climb {
   std::vector<std::vector<LoaderOption>> curves_;
 };
 
-/// At which rate the storage would be full, were nobody throttled: below it bytes are too cheap.
 std::vector<LoaderGrant> marginal_shares(const LoaderSupply& supply, std::span<const LoaderDemand> demands) {
   Climb climb(supply, demands);
-  std::vector<LoaderGrant> best = climb.at(0);
-  if (!storage_binds(supply, demands)) return best;
+  Climb::Place best = climb.at(0);
+  if (!storage_binds(supply, demands)) return climb.filled(best);
   double low = 0;
   double high = climb.highest_price();
-  double most = worth_of(demands, best);
+  double most = climb.worth_at(best);
   for (int i = 0; i < kBisections; ++i) {
     const double price = (low + high) / 2;
-    std::vector<LoaderGrant> grants = climb.at(price);
+    Climb::Place place = climb.at(price);
     Bandwidth read;
-    for (const LoaderGrant& grant : grants) read += grant.storage;
+    for (const LoaderGrant& grant : climb.filled(place)) read += grant.storage;
     (read * kShareSlack < supply.storage ? high : low) = price;
-    const double worth = worth_of(demands, grants);
-    if (worth > most) {
-      most = worth;
-      best = std::move(grants);
-    }
+    const double worth = climb.worth_at(place);
+    if (worth <= most) continue;
+    most = worth;
+    best = std::move(place);
   }
-  return best;
+  climb.trade(best);
+  return climb.filled(best);
 }
 
 }  // namespace

@@ -23,17 +23,20 @@ inline cost::LoaderDemand synergy_job(const std::string& model, bool fair = true
       {"m5", {.3, .66, 1, 1.2, 1.4, 2.5, 2.5, 2.5, 2.5}},
       {"gnmt", {1, 1, 1, 1, 1, 1, 1, 1, 1}},
   };
-  // What a size of memory, in GB, lets a model reach at most; others reach all with 62.5.
+  // What a size of memory, in GB, lets a model reach at most; others reach all with 62.5. The smallest size is a 24th
+  // of the server's; vision and speech have 0.1 there.
+  static constexpr double kSmallest = 500.0 / 24;
   static const std::map<std::string, std::vector<std::pair<double, double>>> kMost{
-      {"alexnet", {{62.5, 2}, {125, 9}}},
-      {"shufflenet", {{62.5, 2}, {125, 9}}},
-      {"m5", {{62.5, 1.5}, {125, 2}, {187.5, 9}}},
+      {"alexnet", {{kSmallest, .1}, {62.5, 2}, {125, 9}}},
+      {"shufflenet", {{kSmallest, .1}, {62.5, 2}, {125, 9}}},
+      {"m5", {{kSmallest, .1}, {62.5, 1.5}, {125, 2}, {187.5, 9}}},
   };
   const bool language = model == "gnmt" || model == "lstm" || model == "transformer";
   const auto& rates = kRates.at(language ? "gnmt" : model);
   const auto most = kMost.find(model);
-  const std::vector<std::pair<double, double>> levels =
-      most != kMost.end() ? most->second : std::vector<std::pair<double, double>>{{language ? 20.83 : 62.5, 9}};
+  std::vector<std::pair<double, double>> levels{{kSmallest, language ? 9 : .1}};
+  if (!language) levels.emplace_back(62.5, 9);
+  if (most != kMost.end()) levels = most->second;
   cost::LoaderDemand demand;
   for (const auto& [memory, limit] : levels) {
     for (std::size_t i = 0; i < kCores.size(); ++i) {

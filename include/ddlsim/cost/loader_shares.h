@@ -9,8 +9,8 @@
 //   gpu-proportional  W g_j/G cores, M g_j/G, B g_j/G, whoever else is there (Synergy's fair share)
 //   a-dloader         maximise sum_j X_j / unit_j by marginal gain: from the fewest cores that reach `least_j`, the job
 //                     whose next cores gain most for each takes them, until nobody gains. Memory as gpu-proportional.
-//                     Where the storage binds, a sample costs p s_j besides; p is bisected, and of what it gives the
-//                     best after filling the bandwidth (below) stands.
+//                     Where the storage binds, a sample costs p s_j besides; p is bisected, and the best of what it
+//                     gives, the bandwidth filled (below), is bettered by trades of single steps between two jobs.
 //   optimal           the same maximum exactly, over cores, memory and bandwidth, by dynamic programming
 //
 // Marginal gain is optimal where curves are concave and cores alone bind. Where they are not, a job may take several
@@ -21,7 +21,7 @@
 // order, and keeps of every number of cores the combinations of memory, bandwidth and worth that no other beats.
 //
 // Units: cores, bytes, samples/s. Sources: marginal gain at arrivals and departures: Jia et al., A-Dloader, IEEE CLOUD
-// 2022, as its abstract has it (its text was not at hand: rates, hull and bisection are ours); shares by GPUs and the
+// 2022, as its abstract has it (its text was not at hand: hull, price and trades are ours); shares by GPUs and the
 // exact optimum: Mohan et al., Synergy, OSDI 2022; the knapsack: Dantzig, Operations Research 5(2), 1957.
 // Limits: cores are whole; a worker is worth the same whoever else runs (caches and memory bandwidth of the CPU are not
 // shared); memory is granted as options have it, never in between.

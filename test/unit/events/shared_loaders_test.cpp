@@ -12,7 +12,9 @@ namespace {
 
 /// `per_core` samples/s of each core, up to `most`.
 ArrivingJob job(double per_core, double most, double samples, double arrival, std::int64_t gpus = 1) {
-  ArrivingJob one{.samples = samples, .arrival = seconds(arrival)};
+  ArrivingJob one;
+  one.samples = samples;
+  one.arrival = seconds(arrival);
   for (std::int64_t i = 1; i <= 16; ++i) {
     one.demand.options.push_back({i, {}, per_second(std::min(per_core * static_cast<double>(i), most))});
   }
