@@ -93,7 +93,11 @@ jobs:
 }
 
 TEST_CASE("shared loaders: draws", "[unit][shared_loaders]") {
-  io::JobsDraw draw{.jobs = 20000, .seed = 5, .per_hour = 9, .gpus = {{1, 70}, {8, 30}}};
+  io::JobsDraw draw;
+  draw.jobs = 20000;
+  draw.seed = 5;
+  draw.per_hour = 9;
+  draw.gpus = {{1, 70}, {8, 30}};
   draw.shortest = seconds(600);
   draw.longest = hours(10);
   draw.kinds.resize(2);
