@@ -12,6 +12,10 @@ namespace {
 
 constexpr int kBisections = 40;
 
+DataSize memory_of_gpus(const LoaderSupply& supply, const LoaderDemand& demand) {
+  return supply.memory * (static_cast<double>(demand.gpus) / static_cast<double>(supply.gpus));
+}
+
 /// The best option with no more than this.
 const LoaderOption* best_within(const LoaderDemand& demand, std::int64_t cores, DataSize memory) {
   const LoaderOption* best = nullptr;
@@ -36,9 +40,9 @@ std::vector<LoaderGrant> even_shares(const LoaderSupply& supply, std::span<const
   const auto count = static_cast<double>(jobs);
   std::vector<LoaderGrant> grants;
   for (std::int64_t i = 0; i < jobs; ++i) {
+    const LoaderDemand& demand = demands[static_cast<std::size_t>(i)];
     const std::int64_t cores = supply.cores / jobs + (i < supply.cores % jobs ? 1 : 0);
-    grants.push_back(
-        granted(demands[static_cast<std::size_t>(i)], cores, supply.memory / count, supply.storage / count));
+    grants.push_back(granted(demand, cores, memory_of_gpus(supply, demand), supply.storage / count));
   }
   return grants;
 }
@@ -48,7 +52,7 @@ class Climb {
  public:
   Climb(const LoaderSupply& supply, std::span<const LoaderDemand> demands) : supply_(supply), demands_(demands) {
     for (const LoaderDemand& demand : demands) {
-      const DataSize memory = supply.memory * (static_cast<double>(demand.gpus) / static_cast<double>(supply.gpus));
+      const DataSize memory = memory_of_gpus(supply, demand);
       std::vector<LoaderOption>& curve = curves_.emplace_back();
       for (LoaderOption option : demand.options) {
         if (option.memory > memory * kShareSlack) continue;
@@ -248,7 +252,7 @@ bool storage_binds(const LoaderSupply& supply, std::span<const LoaderDemand> dem
 LoaderGrant fair_share(const LoaderSupply& supply, const LoaderDemand& demand) {
   const double share = static_cast<double>(demand.gpus) / static_cast<double>(supply.gpus);
   const std::int64_t cores = std::max<std::int64_t>(supply.cores * demand.gpus / supply.gpus, 1);
-  return granted(demand, cores, supply.memory * share, supply.storage * share);
+  return granted(demand, cores, memory_of_gpus(supply, demand), supply.storage * share);
 }
 
 double worth_of(std::span<const LoaderDemand> demands, std::span<const LoaderGrant> grants) {

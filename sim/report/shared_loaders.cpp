@@ -86,7 +86,7 @@ std::string signed_percent(const std::optional<double>& share) {
 }
 
 Table policy_table(const SharedLoaders& loaders) {
-  Table table({"policy", "throughput", "makespan", "by", "mean completion", "mean job", "of full speed", "GPUs idle",
+  Table table({"policy", "throughput", "makespan", "change", "mean completion", "mean job", "of full speed", "GPUs idle",
                "restarts"});
   for (const LoaderPolicy& policy : loaders.policies) {
     std::optional<double> longer;

@@ -195,13 +195,13 @@ Expected<void> JobProfiler::measure(const JobEntry& job, JobProfile& profile) co
   const DataSize least = std::min_element(job.rates.begin(), job.rates.end(), [](const auto& a, const auto& b) {
                            return a.memory < b.memory;
                          })->memory;
-  const DataSize own = supply_.memory / static_cast<double>(supply_.gpus);
-  // Even shares of a job of several GPUs may be as small as that of one.
-  if (least * (copies / servers) > own * (1 + 1e-9)) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("job '{}' was measured with {} of memory and more; a GPU's share of a server is {}",
-                            job.name.substr(0, 60), to_text(least), to_text(own)),
-                job.rates_where, {"server: {memory: ...}, or rates at less"});
+  const double part = static_cast<double>(demand.gpus) / static_cast<double>(supply_.gpus);
+  if (least * (copies / servers) > supply_.memory * part * (1 + 1e-9)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("job '{}' was measured with {} of memory and more; its share of a server is {}",
+                    job.name.substr(0, 60), to_text(least * (copies / servers)), to_text(supply_.memory * part)),
+        job.rates_where, {"server: {memory: ...}, or rates at less"});
   }
   const std::int64_t most = job.most_workers.value_or(supply_.cores * profile.servers);
   for (const io::RatesByWorkers& curve : job.rates) {

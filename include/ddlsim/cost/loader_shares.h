@@ -5,7 +5,7 @@
 // and a share b_j of the storage's bandwidth; the job then runs at min(X_j, b_j / s_j). There are W cores, memory M,
 // bandwidth B and G GPUs, of which the job holds g_j; J jobs are there.
 //
-//   even              W/J cores (what is left over one by one to the first), M/J, B/J
+//   even              W/J cores (what is left over one by one to the first), M g_j/G, B/J
 //   gpu-proportional  W g_j/G cores, M g_j/G, B g_j/G, whoever else is there (Synergy's fair share)
 //   a-dloader         maximise sum_j X_j / unit_j by marginal gain: from the fewest cores that reach `least_j`, the job
 //                     whose next cores gain most for each takes them, until nobody gains. Memory as gpu-proportional.

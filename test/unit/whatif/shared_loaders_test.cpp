@@ -173,7 +173,7 @@ TEST_CASE("shared loaders: servers and jobs that do not go together", "[unit][sh
              Contains("jobs.yaml:3:") && Contains("precision"));
   CHECK_THAT(
       fault(with("node: dgx1-v100, memory: 80 GB", "samples: 5, samples_per_s: [{memory: 62.5 GB, workers: {1: 5}}]")),
-      Contains("a GPU's share of a server is 10 GB"));
+      Contains("its share of a server is 10 GB"));
   CHECK_THAT(fault("server: {node: dgx1-v100}\npolicies: [evn]\njobs: [{name: a, " + rates + "}]\n"),
              Contains("jobs.yaml:2:") && Contains("unknown policy 'evn'") && Contains("even"));
 }
