@@ -288,7 +288,9 @@ Expected<JobsFile> read_jobs(const Node& document, const std::string& file) {
   jobs.fair = reader.optional_choice("fair", kFairOrNot).value_or(true);
   jobs.restart = reader.optional_quantity<dimension::kTime>("restart", Range::kNonNegative);
   if (const Node* value = reader.find("hysteresis"); value != nullptr && reader.is_scalar(*value)) {
-    const bool none = value->text == "0" || value->text == "0 %";
+    const std::string number = value->text.substr(0, value->text.find_first_of(" %"));
+    const auto plain = parse_number(number);
+    const bool none = plain && *plain == 0;
     jobs.hysteresis = none ? std::optional<double>(0.0) : reader.accept(parse_fraction(value->text), *value);
   }
   const Node* list = reader.find("jobs");

@@ -86,8 +86,8 @@ std::string signed_percent(const std::optional<double>& share) {
 }
 
 Table policy_table(const SharedLoaders& loaders) {
-  Table table({"policy", "throughput", "makespan", "change", "mean completion", "mean job", "of full speed", "GPUs idle",
-               "restarts"});
+  Table table({"policy", "throughput", "makespan", "change", "mean completion", "mean job", "of full speed",
+               "GPUs idle", "restarts"});
   for (const LoaderPolicy& policy : loaders.policies) {
     std::optional<double> longer;
     if (policy.makespan_gain) longer = *policy.makespan_gain == 0 ? 0 : -*policy.makespan_gain;
@@ -202,10 +202,10 @@ Expected<Trace> trace_of(const SharedLoaders& loaders) {
         add(stretch.job, "loader restarts", stretch.start, stretch.end);
         continue;
       }
-      TraceSlice& slice =
-          add(stretch.job,
-              fmt::format("{} cores, {} {}s/s", stretch.cores, significant(stretch.rate.in(per_second)), job.sample),
-              stretch.start, stretch.end);
+      TraceSlice& slice = add(stretch.job,
+                              fmt::format("{} core{}, {} {}s/s", stretch.cores, stretch.cores == 1 ? "" : "s",
+                                          significant(stretch.rate.in(per_second)), job.sample),
+                              stretch.start, stretch.end);
       slice.args = {{"of_full_speed", percent(stretch.rate / job.full)},
                     {"storage_bytes_per_s", fmt::format("{}", stretch.storage.in(bytes_per_second))}};
     }

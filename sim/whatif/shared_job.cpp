@@ -48,6 +48,12 @@ DataSize read_of(const cost::LoaderWork& work, const cost::LoaderShare& share, c
   return read * share.from.storage;
 }
 
+/// Workers of a job beyond its batches have none to make.
+std::int64_t most_useful(const JobProfile& profile, double loaders) {
+  const std::int64_t batches = std::max<std::int64_t>(profile.samples_per_epoch / profile.samples_per_step, 1);
+  return static_cast<std::int64_t>(static_cast<double>(batches) * loaders);
+}
+
 /// Measured on one GPU, of so many: each has a part of the workers.
 Rate measured_at(const io::RatesByWorkers& curve, double workers) {
   const auto& [first, rate] = curve.points.front();
@@ -152,13 +158,9 @@ Expected<void> JobProfiler::predict(const JobEntry& job, JobProfile& profile) {
   const bool known_cache = scenario->input.cache_size.stated() || supply_.memory == DataSize::zero();
   if (!known_cache) scenario->input.cache_size = std::optional(supply_.memory * part);
   const double processes = plan::server_input(*scenario).processes;
-  const std::int64_t most = job.most_workers.value_or(supply_.cores * profile.servers);
-  if (job.most_workers) {
-    scenario->input.workers = std::optional(static_cast<std::int64_t>(
-        std::ceil(static_cast<double>(most) / (processes * static_cast<double>(profile.servers)))));
-  } else {
-    scenario->input.workers = std::optional(std::int64_t{1});
-  }
+  const double loaders = processes * static_cast<double>(profile.servers);
+  const double wanted = static_cast<double>(job.most_workers.value_or(0)) / loaders;
+  scenario->input.workers = std::optional(std::max(static_cast<std::int64_t>(std::ceil(wanted)), std::int64_t{1}));
   if (auto sound = plan::check_input(*scenario); !sound) return at(sound.error(), job.workers_where);
   const auto prediction = predictor_.predict(*scenario);
   if (!prediction) return at(prediction.error(), job.where);
@@ -176,7 +178,8 @@ Expected<void> JobProfiler::predict(const JobEntry& job, JobProfile& profile) {
   share.storage = supply_.storage / processes;
   demand.read = read_of(work, share, host);
   const double each = cores_per_worker(host, supply_.gpus);
-  for (std::int64_t workers = 1; workers <= std::min(supply_.cores, most); ++workers) {
+  const std::int64_t most = job.most_workers.value_or(most_useful(profile, loaders));
+  for (std::int64_t workers = 1; workers <= supply_.cores && workers * profile.servers <= most; ++workers) {
     share.workers = std::max(static_cast<double>(workers) / processes, 1.0);
     share.cores = static_cast<double>(workers) * each / processes;
     const Rate loader = cost::loader_rates(work, share).all() * processes;

@@ -17,8 +17,9 @@
 // cores at once, the most gain for each: the upper concave hull of its curve.
 // Filling the bandwidth. For given options, sum X_j / unit_j under sum s_j X_j <= B and least_j <= X_j is a fractional
 // knapsack: everybody has least_j, then by 1 / (unit_j s_j), the largest first, up to what an option reaches. At most
-// one job is left between; those before it are full, those after it have their least. So `optimal` takes jobs in that
-// order, and keeps of every number of cores the combinations of memory, bandwidth and worth that no other beats.
+// one job is left between; those before it are full, those after it have their least; of jobs whose bytes are worth alike
+// the first is filled first. So `optimal` takes jobs in that order, and keeps of every number of cores the combinations
+// of memory, bandwidth and worth that no other beats.
 //
 // Units: cores, bytes, samples/s. Sources: marginal gain at arrivals and departures: Jia et al., A-Dloader, IEEE CLOUD
 // 2022, as its abstract has it (its text was not at hand: hull, price and trades are ours); shares by GPUs and the
