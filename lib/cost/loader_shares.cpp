@@ -68,24 +68,23 @@ class Climb {
   /// Where bytes from storage cost `price` each.
   Place at(double price) {
     const std::size_t jobs = demands_.size();
-    Place place(jobs, 0);
+    Ascent ascent{Place(jobs), supply_.cores, price};
     std::vector<Jump> jumps(jobs);
-    std::int64_t left = supply_.cores;
     for (std::size_t j = 0; j < jobs; ++j) {
-      place[j] = lowest(j);
-      left -= curves_[j][place[j]].cores;
+      ascent.place[j] = lowest(j);
+      ascent.left -= curves_[j][ascent.place[j]].cores;
     }
-    for (std::size_t j = 0; j < jobs; ++j) jumps[j] = best_jump(j, place[j], left, price);
+    for (std::size_t j = 0; j < jobs; ++j) jumps[j] = best_jump(ascent, j);
     for (;;) {
       std::size_t best = jobs;
       for (std::size_t j = 0; j < jobs; ++j) {
-        if (jumps[j].cores > left) jumps[j] = best_jump(j, place[j], left, price);
+        if (jumps[j].cores > ascent.left) jumps[j] = best_jump(ascent, j);
         if (jumps[j].slope > 0 && (best == jobs || jumps[j].slope > jumps[best].slope)) best = j;
       }
-      if (best == jobs) return place;
-      left -= jumps[best].cores;
-      place[best] = jumps[best].to;
-      jumps[best] = best_jump(best, place[best], left, price);
+      if (best == jobs) return ascent.place;
+      ascent.left -= jumps[best].cores;
+      ascent.place[best] = jumps[best].to;
+      jumps[best] = best_jump(ascent, best);
     }
   }
 
@@ -156,14 +155,21 @@ class Climb {
     std::int64_t cores = 0;
   };
 
-  [[nodiscard]] Jump best_jump(std::size_t job, std::size_t from, std::int64_t left, double price) const {
+  struct Ascent {
+    Place place;
+    std::int64_t left = 0;  // cores
+    double price = 0;
+  };
+
+  [[nodiscard]] Jump best_jump(const Ascent& ascent, std::size_t job) const {
     const LoaderDemand& demand = demands_[job];
-    const double worth = 1 / demand.unit.in(per_second)-price * demand.read.in(bytes);
+    const double worth = 1 / demand.unit.in(per_second)-ascent.price * demand.read.in(bytes);
     const std::vector<LoaderOption>& curve = curves_[job];
+    const std::size_t from = ascent.place[job];
     Jump best;
     for (std::size_t to = from + 1; to < curve.size(); ++to) {
       const std::int64_t cores = curve[to].cores - curve[from].cores;
-      if (cores > left) break;
+      if (cores > ascent.left) break;
       const double slope = worth * (curve[to].rate - curve[from].rate).in(per_second) / static_cast<double>(cores);
       if (slope > best.slope) best = {slope, to, cores};
     }
