@@ -249,8 +249,9 @@ JobsDraw read_draw(const Node& node, std::vector<Error>& errors) {
   JobsDraw draw;
   draw.jobs = reader.count("jobs", {1, kMostJobs});
   draw.seed = static_cast<std::uint64_t>(reader.count_or("seed", 1, {0, std::int64_t{1} << 62}));
-  if (const Node* value = reader.require("per_hour"))
+  if (const Node* value = reader.require("per_hour")) {
     draw.per_hour = job_number(reader, *value, "per_hour", 1e9).value_or(1);
+  }
   if (const Node* gpus = reader.find("gpus"); gpus == nullptr) {
     draw.gpus = {{1, 1.0}};
   } else if (gpus->kind != NodeKind::kMap || gpus->entries.empty()) {

@@ -13,7 +13,6 @@
 namespace ddlsim::events {
 namespace {
 
-using answer::LoaderStretch;
 using answer::LoaderTimes;
 using cost::LoaderDemand;
 using cost::LoaderGrant;
