@@ -18,6 +18,7 @@ using answer::SharedJob;
 using answer::SharedLoaders;
 using cost::SharePolicy;
 
+constexpr Time kLongest = hours(100 * 8766);
 constexpr double kLogOf2 = 0.693147180559945309417232;
 
 /// splitmix64 (Steele, Lea and Flood, OOPSLA 2014), in [0, 1).
@@ -86,6 +87,19 @@ Expected<void> check_batches(const io::JobEntry& job, const JobProfile& profile,
               job.workers_where, {"choose fewer workers, or a smaller batch"});
 }
 
+/// What lasts longer than anybody waits is a slip of the pen, and doubles would no longer tell its moments apart.
+Expected<void> check_times(const io::JobEntry& job, const JobProfile& profile, double samples) {
+  const std::string name = job.name.substr(0, 60);
+  if (job.arrival > kLongest) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("job '{}' arrives in over 100 years", name), job.where);
+  }
+  if (samples / profile.full.in(per_second) <= kLongest.in(seconds)) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("job '{}' would never end: over 100 years at full speed, {} samples/s", name,
+                          significant(profile.full.in(per_second))),
+              job.where, {"fewer samples, or what its rates are measured in"});
+}
+
 struct AskedJobs {
   std::vector<SharedJob> shown;
   std::vector<events::ArrivingJob> jobs;
@@ -100,6 +114,7 @@ Expected<AskedJobs> asked_jobs(JobProfiler& profiler, const std::vector<io::JobE
     const auto samples = length_of(job, known);
     if (!samples) return tl::unexpected<Error>(samples.error());
     if (auto sound = check_batches(job, known, *samples); !sound) return tl::unexpected<Error>(sound.error());
+    if (auto sound = check_times(job, known, *samples); !sound) return tl::unexpected<Error>(sound.error());
     all.shown.push_back({.name = job.name,
                          .model = known.model,
                          .sample = known.sample,
@@ -117,7 +132,8 @@ Expected<AskedJobs> asked_jobs(JobProfiler& profiler, const std::vector<io::JobE
 }
 
 Rate throughput_of(const SharedJob& job, const answer::LoaderJobTimes& times) {
-  return per_second(job.samples / (times.end - times.start).in(seconds));
+  const Time took = times.end - times.start;
+  return took > Time::zero() ? per_second(job.samples / took.in(seconds)) : job.full;
 }
 
 LoaderPolicy summary(std::string_view name, answer::LoaderTimes times, const std::vector<SharedJob>& jobs) {
@@ -141,7 +157,7 @@ LoaderPolicy summary(std::string_view name, answer::LoaderTimes times, const std
     busy += seconds(gpus * jobs[i].samples / jobs[i].full.in(per_second));
   }
   policy.makespan -= first;
-  policy.gpu_idle = std::max(1 - busy / held, 0.0);
+  policy.gpu_idle = held > Time::zero() ? std::max(1 - busy / held, 0.0) : 0.0;
   policy.times = std::move(times);
   return policy;
 }

@@ -36,7 +36,8 @@ inline constexpr double kDefaultHysteresis = 0.05;
 [[nodiscard]] std::vector<io::JobEntry> drawn_jobs(const io::JobsDraw& draw);
 
 /// Errors, with their places: names nobody knows, a server without cores, memory or storage that a job needs, fewer
-/// cores than GPUs, a data set larger than the storage, more workers than batches, a job of more GPUs than there are.
+/// cores than GPUs, a data set larger than the storage, more workers than batches, a job of more GPUs than there are,
+/// or over 100 years away or long.
 [[nodiscard]] Expected<answer::SharedLoaders> share_loaders(const io::Catalog& catalog, const io::JobsFile& file);
 
 /// A file, or by its name one of models/jobs. Errors: kNotFound with the nearest names; as io::load_jobs.

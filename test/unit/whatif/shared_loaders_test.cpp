@@ -92,6 +92,25 @@ jobs:
   CHECK(answer->jobs[0].samples == 1281167);
 }
 
+// Five cores; a second one doubles a's 10 samples/s, each further one gives b half of its first 1,000. By fair shares
+// (one core each) a core is worth 1 to a and 0.5 to b, by full speed 0.5 and 0.2, by samples 10 and 500.
+TEST_CASE("shared loaders: what a sample is worth", "[unit][shared_loaders]") {
+  const auto cores_of_a = [](const std::string& objective) {
+    const auto answer =
+        shared("server: {node: c4140-4xv100, cores: 5}\npolicies: [optimal]\nobjective: " + objective + R"(
+jobs:
+  - {name: a, samples_per_s: {1: 10, 2: 20}, time: 10 s}
+  - {name: b, samples_per_s: {1: 1000, 2: 1500, 3: 2000, 4: 2500}, time: 1000 s}
+)");
+    REQUIRE(answer);
+    CHECK_FALSE(answer->policies[0].throughput_gain);
+    return answer->policies[0].times.stretches.front().cores;
+  };
+  CHECK(cores_of_a("fair-share") == 2);
+  CHECK(cores_of_a("full-speed") == 2);
+  CHECK(cores_of_a("samples") == 1);
+}
+
 TEST_CASE("shared loaders: draws", "[unit][shared_loaders]") {
   io::JobsDraw draw;
   draw.jobs = 20000;
@@ -159,6 +178,10 @@ TEST_CASE("shared loaders: servers and jobs that do not go together", "[unit][sh
   CHECK_THAT(fault(with("node: dgx1-v100", rates + ", gpus: 9")),
              Contains("jobs.yaml:3:") && Contains("would never start"));
   CHECK_THAT(fault(with("node: dgx1-v100", rates + ", gpus: 16")), Contains("16 GPUs of 8"));
+  CHECK_THAT(fault(with("node: dgx1-v100", "samples_per_s: {1: 5}, samples: 1e15")), Contains("over 100 years"));
+  CHECK_THAT(fault(with("node: dgx1-v100", rates + ", arrival: 1e300 s")), Contains("arrives in over 100 years"));
+  CHECK_THAT(fault(with("node: dgx1-v100", "samples_per_s: {1: 1e15}, samples: 1, arrival: 1e9 s")),
+             Contains("no fault"));
   CHECK_THAT(fault(with("node: dgx1-v100", "samples_per_s: {1: 5}, epochs: 1")), Contains("how many samples an epoch"));
   CHECK_THAT(fault(with("node: dgx1-v100", "samples_per_s: {1: 5}, steps: 1")), Contains("what a step's batch is"));
   CHECK_THAT(fault(with("node: dgx1-v100", rates + ", batch: 1, most_workers: 11")),
