@@ -74,8 +74,8 @@ std::string csv(const SharedLoaders& loaders) {
       table.add({policy.name, job.name, fmt::format("{}", job.gpus), fmt::format("{}", times.server),
                  fmt::format("{}", job.samples), fmt::format("{}", job.arrival.in(seconds)),
                  fmt::format("{}", times.start.in(seconds)), fmt::format("{}", times.end.in(seconds)),
-                 fmt::format("{}", job.samples / took.in(seconds)), fmt::format("{}", job.full.in(per_second)),
-                 fmt::format("{}", times.restarts)});
+                 took > Time::zero() ? fmt::format("{}", job.samples / took.in(seconds)) : std::string(),
+                 fmt::format("{}", job.full.in(per_second)), fmt::format("{}", times.restarts)});
     }
   }
   return table.render(Format::kCsv);

@@ -226,13 +226,15 @@ Expected<SharedLoaders> share_loaders(const io::Catalog& catalog, const io::Jobs
   }
   answer.jobs = std::move(jobs->shown);
   answer.notes = file.notes;
-  if (!file.restart)
+  if (!file.restart) {
     answer.notes.push_back("assumed: a loader whose workers change starts anew in " + to_text(kDefaultRestart) +
                            " (restart:)");
-  if (!file.hysteresis)
+  }
+  if (!file.hysteresis) {
     answer.notes.push_back(
         fmt::format("assumed: a-dloader and optimal leave things as they are for less than {:.0f} % (hysteresis:)",
                     kDefaultHysteresis * 100));
+  }
   add_gains(answer);
   return answer;
 }
