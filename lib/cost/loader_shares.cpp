@@ -195,29 +195,42 @@ class Climb {
   std::vector<std::vector<LoaderOption>> curves_;
 };
 
+}  // namespace
+
 std::vector<LoaderGrant> marginal_shares(const LoaderSupply& supply, std::span<const LoaderDemand> demands) {
   Climb climb(supply, demands);
   Climb::Place best = climb.at(0);
   if (!storage_binds(supply, demands)) return climb.filled(best);
   double low = 0;
   double high = climb.highest_price();
-  double most = climb.worth_at(best);
+  Climb::Place cheap = best;
+  Climb::Place dear = climb.at(high);
+  auto better = [&, most = climb.worth_at(best)](const Climb::Place& place) mutable {
+    const double worth = climb.worth_at(place);
+    if (worth <= most) return;
+    most = worth;
+    best = place;
+  };
   for (int i = 0; i < kBisections; ++i) {
     const double price = (low + high) / 2;
     Climb::Place place = climb.at(price);
     Bandwidth read;
     for (const LoaderGrant& grant : climb.filled(place)) read += grant.storage;
-    (read * kShareSlack < supply.storage ? high : low) = price;
-    const double worth = climb.worth_at(place);
-    if (worth <= most) continue;
-    most = worth;
-    best = std::move(place);
+    better(place);
+    if (read * kShareSlack < supply.storage) {
+      high = price;
+      dear = std::move(place);
+    } else {
+      low = price;
+      cheap = std::move(place);
+    }
   }
-  climb.trade(best);
+  for (Climb::Place place : {best, cheap, dear}) {
+    climb.trade(place);
+    better(place);
+  }
   return climb.filled(best);
 }
-
-}  // namespace
 
 std::vector<LoaderOption> useful_options(std::vector<LoaderOption> options) {
   std::sort(options.begin(), options.end(), [](const LoaderOption& a, const LoaderOption& b) {

@@ -17,6 +17,11 @@ inline constexpr double kShareSlack = 1 + 1e-12;
 /// Whether all jobs at their best read more than there is.
 [[nodiscard]] bool storage_binds(const LoaderSupply& supply, std::span<const LoaderDemand> demands);
 
+/// `a-dloader`.
+[[nodiscard]] std::vector<LoaderGrant> marginal_shares(const LoaderSupply& supply,
+                                                       std::span<const LoaderDemand> demands);
+
+/// `optimal`.
 [[nodiscard]] Expected<std::vector<LoaderGrant>> exact_shares(const LoaderSupply& supply,
                                                               std::span<const LoaderDemand> demands);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "loader_shares.h"
@@ -7,7 +8,8 @@
 namespace ddlsim::cost {
 namespace {
 
-constexpr std::size_t kMostStates = 1'000'000;
+constexpr double kBoundSlack = 1e-9;
+constexpr std::size_t kMostComparisons = 300'000'000;  // about a second
 
 /// What the jobs so far hold together, and how that came about.
 struct State {
@@ -24,6 +26,99 @@ bool beats(const State& a, const State& b) {
   return a.cut == b.cut && a.memory <= b.memory && a.storage <= b.storage && a.worth >= b.worth;
 }
 
+/// What jobs can be worth at most together, by Lagrange's multipliers: whoever uses all of a resource pays its price.
+/// Any prices give a bound; these come near the lowest by Polyak's steps towards a worth that is known to be reached.
+class Bound {
+ public:
+  Bound(const LoaderSupply& supply, std::span<const LoaderDemand> demands, bool reads, double reached)
+      : supply_(supply), reads_(reads) {
+    constexpr int kSteps = 100;
+    Prices prices;
+    for (int step = 0; step < kSteps; ++step) {
+      double bound = prices.core + prices.memory + prices.storage;
+      Prices spare{1, 1, 1};
+      for (const LoaderDemand& demand : demands) {
+        const Choice choice = best(demand, prices);
+        bound += choice.worth;
+        spare.core -= choice.used.core;
+        spare.memory -= choice.used.memory;
+        spare.storage -= choice.used.storage;
+      }
+      if (bound < lowest_) {
+        lowest_ = bound;
+        prices_ = prices;
+      }
+      const double length = spare.core * spare.core + spare.memory * spare.memory + spare.storage * spare.storage;
+      if (length == 0 || bound <= reached) break;
+      const double size = (bound - reached) / length;
+      prices.core = std::max(prices.core - size * spare.core, 0.0);
+      prices.memory = std::max(prices.memory - size * spare.memory, 0.0);
+      prices.storage = std::max(prices.storage - size * spare.storage, 0.0);
+    }
+  }
+
+  [[nodiscard]] double lowest() const { return lowest_; }
+
+  /// A job's worth after what it pays.
+  [[nodiscard]] double of(const LoaderDemand& demand) const { return best(demand, prices_).worth; }
+
+  /// What is left is worth at most.
+  [[nodiscard]] double of_rest(std::int64_t cores, DataSize memory, Bandwidth storage) const {
+    const Prices used = share(cores, memory, storage);
+    return prices_.core * (1 - used.core) + prices_.memory * (1 - used.memory) + prices_.storage * (1 - used.storage);
+  }
+
+ private:
+  /// Of each resource's whole.
+  struct Prices {
+    double core = 0;
+    double memory = 0;
+    double storage = 0;
+  };
+  struct Choice {
+    double worth = -std::numeric_limits<double>::infinity();
+    Prices used;
+  };
+
+  [[nodiscard]] Prices share(std::int64_t cores, DataSize memory, Bandwidth storage) const {
+    return {static_cast<double>(cores) / static_cast<double>(supply_.cores),
+            supply_.memory > DataSize::zero() ? memory / supply_.memory : 0.0,
+            reads_ ? storage / supply_.storage : 0.0};
+  }
+
+  [[nodiscard]] Choice best(const LoaderDemand& demand, const Prices& prices) const {
+    Choice best;
+    for (const LoaderOption& option : demand.options) {
+      if (option.rate < demand.least) continue;
+      for (const Rate rate : {option.rate, demand.least}) {
+        const Prices used = share(option.cores, option.memory, demand.read * rate);
+        const double worth =
+            rate / demand.unit - prices.core * used.core - prices.memory * used.memory - prices.storage * used.storage;
+        if (worth > best.worth) best = {worth, used};
+      }
+    }
+    return best;
+  }
+
+  const LoaderSupply& supply_;
+  bool reads_;
+  double lowest_ = std::numeric_limits<double>::infinity();
+  Prices prices_;
+};
+
+/// What marginal gain reaches, where that is within what there is; else nothing.
+double surely_reached(const LoaderSupply& supply, std::span<const LoaderDemand> demands) {
+  const std::vector<LoaderGrant> grants = marginal_shares(supply, demands);
+  std::int64_t cores = 0;
+  Bandwidth storage;
+  for (std::size_t j = 0; j < grants.size(); ++j) {
+    if (grants[j].rate < demands[j].least) return 0;
+    cores += grants[j].cores;
+    storage += grants[j].storage;
+  }
+  return cores <= supply.cores && storage <= supply.storage * kShareSlack ? worth_of(demands, grants) : 0;
+}
+
 /// One stage for each job, jobs in the order in which the storage is filled.
 class ExactShares {
  public:
@@ -32,15 +127,20 @@ class ExactShares {
         demands_(demands),
         order_(by_worth_of_bytes(demands)),
         reads_(storage_binds(supply, demands)),
+        reached_(surely_reached(supply, demands)),
+        bound_(supply, demands, reads_, reached_),
         cores_kept_(demands.size()),
-        read_kept_(demands.size()) {
+        read_kept_(demands.size()),
+        worth_kept_(demands.size()) {
     for (std::size_t i = order_.size(); i-- > 1;) {
       cores_kept_[i - 1] = cores_kept_[i] + 1;
+      worth_kept_[i - 1] = worth_kept_[i] + bound_.of(demands_[order_[i]]);
       read_kept_[i - 1] = read_kept_[i] + read_of(order_[i]) * demands_[order_[i]].least;
     }
   }
 
   Expected<std::vector<LoaderGrant>> solve() {
+    if (bound_.lowest() <= reached_ * (1 + kBoundSlack)) return marginal_shares(supply_, demands_);
     stages_.push_back({State{}});
     for (std::size_t i = 0; i < order_.size(); ++i) {
       if (!extend(i)) {
@@ -60,13 +160,12 @@ class ExactShares {
 
   bool extend(std::size_t at) {
     buckets_.assign(static_cast<std::size_t>(supply_.cores) + 1, {});
-    kept_ = 0;
     const std::vector<State>& before = stages_.back();
     for (std::size_t s = 0; s < before.size(); ++s) {
       for (const LoaderOption& option : demands_[order_[at]].options) {
         if (before[s].cores + option.cores + cores_kept_[at] > supply_.cores) break;
         take(before[s], s, at, option);
-        if (kept_ > kMostStates) return false;
+        if (compared_ > kMostComparisons) return false;
       }
     }
     std::vector<State> stage;
@@ -101,18 +200,18 @@ class ExactShares {
     }
     state.grant.storage = demand.read * state.grant.rate;
     state.worth = from.worth + state.grant.rate / demand.unit;
-    keep(state);
+    const double most = state.worth + bound_.of_rest(state.cores, state.memory, state.storage) + worth_kept_[at];
+    if (most >= reached_ * (1 - kBoundSlack)) keep(state);
   }
 
   void keep(const State& state) {
     std::vector<State>& bucket = buckets_[static_cast<std::size_t>(state.cores)];
+    compared_ += bucket.size() + 1;
     if (std::any_of(bucket.begin(), bucket.end(), [&](const State& other) { return beats(other, state); })) return;
     const auto beaten =
         std::remove_if(bucket.begin(), bucket.end(), [&](const State& other) { return beats(state, other); });
-    kept_ -= static_cast<std::size_t>(bucket.end() - beaten);
     bucket.erase(beaten, bucket.end());
     bucket.push_back(state);
-    ++kept_;
   }
 
   /// The best of the last stage, of those the one with the fewest cores.
@@ -135,11 +234,14 @@ class ExactShares {
   std::span<const LoaderDemand> demands_;
   std::vector<std::size_t> order_;
   bool reads_;
+  double reached_;
+  Bound bound_;
   std::vector<std::int64_t> cores_kept_;  // for the jobs after one
   std::vector<Bandwidth> read_kept_;      // likewise, at their least
+  std::vector<double> worth_kept_;        // likewise, what they can be worth after what they pay
   std::vector<std::vector<State>> stages_;
   std::vector<std::vector<State>> buckets_;  // of the stage that is made, by cores
-  std::size_t kept_ = 0;
+  std::size_t compared_ = 0;
 };
 
 }  // namespace

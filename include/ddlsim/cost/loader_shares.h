@@ -17,9 +17,10 @@
 // cores at once, the most gain for each: the upper concave hull of its curve.
 // Filling the bandwidth. For given options, sum X_j / unit_j under sum s_j X_j <= B and least_j <= X_j is a fractional
 // knapsack: everybody has least_j, then by 1 / (unit_j s_j), the largest first, up to what an option reaches. At most
-// one job is left between; those before it are full, those after it have their least; of jobs whose bytes are worth alike
-// the first is filled first. So `optimal` takes jobs in that order, and keeps of every number of cores the combinations
-// of memory, bandwidth and worth that no other beats.
+// one job is left between; those before it are full, those after it have their least; of jobs whose bytes are worth
+// alike the first is filled first. So `optimal` takes jobs in that order, and keeps of every number of cores the
+// combinations of memory, bandwidth and worth that no other beats, and that with prices for what they leave (Lagrange's
+// multipliers) could still reach what marginal gain does.
 //
 // Units: cores, bytes, samples/s. Sources: marginal gain at arrivals and departures: Jia et al., A-Dloader, IEEE CLOUD
 // 2022, as its abstract has it (its text was not at hand: hull, price and trades are ours); shares by GPUs and the
@@ -93,7 +94,7 @@ struct LoaderGrant {
 [[nodiscard]] LoaderGrant fair_share(const LoaderSupply& supply, const LoaderDemand& demand);
 
 /// One grant a job, in their order. Requires a core for each job, and an option of one core and of no more memory than
-/// its GPUs' share. Errors: kUnsupported where `optimal` would keep over 1,000,000 combinations.
+/// its GPUs' share. Errors: kUnsupported where `optimal` would compare over 300 million combinations.
 [[nodiscard]] Expected<std::vector<LoaderGrant>> share_loaders(SharePolicy policy, const LoaderSupply& supply,
                                                                std::span<const LoaderDemand> demands);
 
