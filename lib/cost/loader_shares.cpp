@@ -88,21 +88,30 @@ class Climb {
     }
   }
 
-  /// Hands single steps from one job to another, or to one from what is left, as long as that gains.
+  /// Hands a few steps from one job to another, or to one from what is left, as long as that gains.
   void trade(Place& place) const {
+    constexpr std::size_t kSteps = 3;
     double worth = worth_at(place);
+    const auto gains = [&](const Place& other) {
+      if (cores_of(other) > supply_.cores) return false;
+      const double there = worth_at(other);
+      if (there <= worth * kShareSlack) return false;
+      worth = there;
+      place = other;
+      return true;
+    };
     for (bool gained = true; gained;) {
       gained = false;
       for (std::size_t to = 0; to < place.size(); ++to) {
         for (std::size_t from = 0; from < place.size(); ++from) {
-          Place other = place;
-          if (from != to && other[from]-- == lowest(from)) continue;
-          if (++other[to] == curves_[to].size() || cores_of(other) > supply_.cores) continue;
-          const double there = worth_at(other);
-          if (there <= worth * kShareSlack) continue;
-          worth = there;
-          place = std::move(other);
-          gained = true;
+          for (std::size_t steps = 0; steps < kSteps * kSteps; ++steps) {
+            const std::size_t down = from == to ? 0 : steps / kSteps + 1;
+            Place other = place;
+            other[to] += steps % kSteps + 1;
+            if (other[from] < lowest(from) + down || other[to] >= curves_[to].size()) continue;
+            other[from] -= down;
+            gained = gains(other) || gained;
+          }
         }
       }
     }

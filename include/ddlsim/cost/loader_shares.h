@@ -10,7 +10,7 @@
 //   a-dloader         maximise sum_j X_j / unit_j by marginal gain: from the fewest cores that reach `least_j`, the job
 //                     whose next cores gain most for each takes them, until nobody gains. Memory as gpu-proportional.
 //                     Where the storage binds, a sample costs p s_j besides; p is bisected, and the best of what it
-//                     gives, the bandwidth filled (below), is bettered by trades of single steps between two jobs.
+//                     gives, the bandwidth filled (below), is bettered by trades of up to three steps between two jobs.
 //   optimal           the same maximum exactly, over cores, memory and bandwidth, by dynamic programming
 //
 // Marginal gain is optimal where curves are concave and cores alone bind. Where they are not, a job may take several
