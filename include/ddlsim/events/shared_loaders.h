@@ -13,7 +13,7 @@
 //               `even` has to follow the number of jobs; `gpu-proportional` never changes
 //
 // Times are doubles, in a fixed order of operations: the same bits on every machine. Cost: O(log n) an event, and one
-// call of the policy; 10,000 jobs on 1,000 servers take under a second (bench/speed). Sources: arrivals and departures
+// call of the policy; 10,000 jobs on 1,000 servers take about a second (bench/speed). Sources: arrivals and departures
 // as the moments to decide: Jia et al., A-Dloader, IEEE CLOUD 2022; order and place as Synergy's FIFO (Mohan et al.,
 // OSDI 2022). Limits: no preemption, no moving between servers, no consolidation over partly free servers; storage that
 // all servers share is divided evenly between them beforehand.
