@@ -25,6 +25,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"stalls", "where the GPUs of a job wait: interconnect, network, prep, fetch", run_stalls},
     {"recommend", "which servers to rent for a run: time, cost and energy of every choice", run_recommend},
     {"sweep", "a grid of jobs, by all cores: CSV, JSON lines or SQLite, with resume", run_sweep},
+    {"loader", "several jobs share loader workers and storage: what each policy makes of it", run_loader},
     {"fleet", "where the time of many jobs goes, and what would speed them up", run_fleet},
     {"validate", "predictions beside published measurements", run_validate},
     {"topology", "what joins the GPUs of a cluster, and what their routes reach", run_topology},

@@ -107,6 +107,7 @@ int run_find(const std::vector<std::string>& arguments);
 int run_explain(const std::vector<std::string>& arguments);
 int run_plan(const std::vector<std::string>& arguments);
 int run_stalls(const std::vector<std::string>& arguments);
+int run_loader(const std::vector<std::string>& arguments);
 int run_recommend(const std::vector<std::string>& arguments);
 int run_sweep(const std::vector<std::string>& arguments);
 int run_what_if(const std::vector<std::string>& arguments);

@@ -1,5 +1,6 @@
-// Model, hardware, profile and population files: the same text goes to every reader of YAML.
+// Model, hardware, profile, population and jobs files: the same text goes to every reader of YAML.
 #include "ddlsim/io/hardware_files.h"
+#include "ddlsim/io/jobs_file.h"
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/io/population_file.h"
 #include "ddlsim/io/profile_file.h"
@@ -19,5 +20,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require_answer(io::read_setting(*document));
   fuzz::require_answer(io::read_population(*document));
   fuzz::require_answer(io::read_profile(*document));
+  fuzz::require_answer(io::read_jobs(*document, "fuzz.yaml"));
   return 0;
 }

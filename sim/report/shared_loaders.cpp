@@ -1,0 +1,216 @@
+#include "ddlsim/report/shared_loaders.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "ddlsim/support/quantity_io.h"
+#include "json.h"
+#include "table.h"
+
+namespace ddlsim::report {
+namespace {
+
+using answer::LoaderPolicy;
+using answer::LoaderStretch;
+using answer::SharedJob;
+using answer::SharedLoaders;
+
+constexpr std::size_t kDrawnJobs = 12;
+constexpr int kBarWidth = 60;
+constexpr std::size_t kLongestName = 24;
+
+Json gain_json(const LoaderPolicy& policy) {
+  if (!policy.throughput_gain) return nullptr;
+  return {{"throughput", *policy.throughput_gain}, {"makespan", *policy.makespan_gain}};
+}
+
+Json loaders_json(const SharedLoaders& loaders) {
+  Json json{{"schema", "ddlsim/loader/1"}, {"title", loaders.title}, {"jobs", Json::array()}};
+  for (const SharedJob& job : loaders.jobs) {
+    json["jobs"].push_back({{"name", job.name},
+                            {"model", job.model.empty() ? Json(nullptr) : Json(job.model)},
+                            {"gpus", job.gpus},
+                            {"arrival_s", job.arrival.in(seconds)},
+                            {"samples", job.samples},
+                            {"full_speed_samples_per_s", job.full.in(per_second)},
+                            {"fair_share_samples_per_s", job.fair.in(per_second)}});
+  }
+  json["policies"] = Json::array();
+  for (const LoaderPolicy& policy : loaders.policies) {
+    Json one{{"policy", policy.name},
+             {"throughput_samples_per_s", policy.throughput.in(per_second)},
+             {"full_speed_share", policy.full_speed},
+             {"makespan_s", policy.makespan.in(seconds)},
+             {"mean_completion_s", policy.mean_completion.in(seconds)},
+             {"gpu_idle_share", policy.gpu_idle},
+             {"restarts", policy.restarts},
+             {"gain_over_even", gain_json(policy)},
+             {"jobs", Json::array()}};
+    for (const answer::LoaderJobTimes& times : policy.times.jobs) {
+      one["jobs"].push_back({{"start_s", times.start.in(seconds)},
+                             {"end_s", times.end.in(seconds)},
+                             {"server", times.server},
+                             {"restarts", times.restarts}});
+    }
+    json["policies"].push_back(std::move(one));
+  }
+  json["notes"] = loaders.notes;
+  return json;
+}
+
+std::string csv(const SharedLoaders& loaders) {
+  Table table({"policy", "job", "gpus", "server", "samples", "arrival_s", "start_s", "end_s", "samples_per_s",
+               "full_speed_samples_per_s", "restarts"});
+  for (const LoaderPolicy& policy : loaders.policies) {
+    for (std::size_t i = 0; i < loaders.jobs.size(); ++i) {
+      const SharedJob& job = loaders.jobs[i];
+      const answer::LoaderJobTimes& times = policy.times.jobs[i];
+      const Time took = times.end - times.start;
+      table.add({policy.name, job.name, fmt::format("{}", job.gpus), fmt::format("{}", times.server),
+                 fmt::format("{}", job.samples), fmt::format("{}", job.arrival.in(seconds)),
+                 fmt::format("{}", times.start.in(seconds)), fmt::format("{}", times.end.in(seconds)),
+                 took > Time::zero() ? fmt::format("{}", job.samples / took.in(seconds)) : std::string(),
+                 fmt::format("{}", job.full.in(per_second)), fmt::format("{}", times.restarts)});
+    }
+  }
+  return table.render(Format::kCsv);
+}
+
+std::string signed_percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:+.1f} %", *share * 100) : std::string("-");
+}
+
+Table policy_table(const SharedLoaders& loaders) {
+  Table table({"policy", "throughput", "makespan", "change", "mean completion", "mean job", "of full speed",
+               "GPUs idle", "restarts"});
+  for (const LoaderPolicy& policy : loaders.policies) {
+    std::optional<double> longer;
+    if (policy.makespan_gain) longer = *policy.makespan_gain == 0 ? 0 : -*policy.makespan_gain;
+    table.add({policy.name, signed_percent(policy.throughput_gain), to_text(policy.makespan), signed_percent(longer),
+               to_text(policy.mean_completion), significant(policy.throughput.in(per_second)) + "/s",
+               percent(policy.full_speed), percent(policy.gpu_idle), to_text(policy.restarts)});
+  }
+  return table;
+}
+
+/// Of one character's time, what lasted longest.
+char mark(double share) { return share >= 0.95 ? '#' : share >= 0.75 ? '+' : share >= 0.5 ? '=' : '-'; }
+
+class Picture {
+ public:
+  Picture(const SharedLoaders& loaders, const LoaderPolicy& policy) : loaders_(loaders), policy_(policy) {
+    first_ = Time::infinity();
+    for (const SharedJob& job : loaders.jobs) first_ = min(first_, job.arrival);
+    shown_ = std::min(loaders.jobs.size(), kDrawnJobs);
+    for (std::size_t i = 0; i < shown_; ++i) widest_ = std::max(widest_, name(i).size());
+  }
+
+  [[nodiscard]] std::string text() const {
+    std::vector<std::string> bars(shown_, std::string(kBarWidth, ' '));
+    for (std::size_t i = 0; i < shown_; ++i) {
+      fill(bars[i], loaders_.jobs[i].arrival, policy_.times.jobs[i].start, '.');
+    }
+    for (const LoaderStretch& stretch : policy_.times.stretches) {
+      if (stretch.job >= shown_) continue;
+      fill(bars[stretch.job], stretch.start, stretch.end,
+           stretch.restart ? 'r' : mark(stretch.rate / loaders_.jobs[stretch.job].full));
+    }
+    std::string text = fmt::format("{}, {} from left to right\n", policy_.name, to_text(policy_.makespan));
+    for (std::size_t i = 0; i < shown_; ++i) text += fmt::format("{:<{}}  |{}|\n", name(i), widest_, bars[i]);
+    return text + "\n";
+  }
+
+ private:
+  [[nodiscard]] std::string name(std::size_t job) const { return loaders_.jobs[job].name.substr(0, kLongestName); }
+
+  /// Where its middle lies in a character's time; a short one shows nothing.
+  void fill(std::string& bar, Time start, Time end, char what) const {
+    const auto at = [&](Time time) {
+      return static_cast<int>(std::lround((time - first_) / policy_.makespan * kBarWidth));
+    };
+    for (int i = std::max(at(start), 0); i < std::min(at(end), kBarWidth); ++i) bar[static_cast<std::size_t>(i)] = what;
+  }
+
+  const SharedLoaders& loaders_;
+  const LoaderPolicy& policy_;
+  Time first_{};
+  std::size_t shown_ = 0;
+  std::size_t widest_ = 0;
+};
+
+/// The best of the policies first in words.
+std::string headline(const SharedLoaders& loaders) {
+  const LoaderPolicy* best = nullptr;
+  for (const LoaderPolicy& policy : loaders.policies) {
+    if (!policy.throughput_gain) return {};
+    if (best == nullptr || *policy.throughput_gain > *best->throughput_gain) best = &policy;
+  }
+  if (best == nullptr || *best->throughput_gain <= 0) return "even shares have the highest throughput\n\n";
+  const double shorter = *best->makespan_gain * 100;
+  return fmt::format("{}: {:.1f} % more throughput than even shares, makespan {:.1f} % {}\n\n", best->name,
+                     *best->throughput_gain * 100, std::abs(shorter), shorter < 0 ? "longer" : "shorter");
+}
+
+}  // namespace
+
+std::string render(const SharedLoaders& loaders, Format format) {
+  if (format == Format::kJson) return dump(loaders_json(loaders));
+  if (format == Format::kCsv) return csv(loaders);
+  std::string text = headline(loaders) + loaders.title + "\n\n" + policy_table(loaders).render(format) + "\n";
+  if (format == Format::kText) {
+    text += "# full speed, + over 75 %, = over 50 %, - less, r loader restarts, . in line\n";
+    for (const LoaderPolicy& policy : loaders.policies) text += Picture(loaders, policy).text();
+    if (loaders.jobs.size() > kDrawnJobs) {
+      text += fmt::format("and {} jobs more (--trace FILE shows all)\n\n",
+                          to_text(std::ssize(loaders.jobs) - std::int64_t{kDrawnJobs}));
+    }
+  }
+  for (const std::string& note : loaders.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+Expected<Trace> trace_of(const SharedLoaders& loaders) {
+  constexpr double kMost = 9.2e6;  // seconds
+  Trace trace;
+  const auto at = [](Time time) { return events::Picoseconds(std::llround(time.in(seconds)*1e12)); };
+  for (const LoaderPolicy& policy : loaders.policies) {
+    const std::size_t before = trace.tracks.size();
+    const auto add = [&](std::size_t job, std::string name, Time start, Time end) -> TraceSlice& {
+      const auto from = at(start);
+      trace.slices.push_back({before + job, std::move(name), from, at(end) - from, {}});
+      return trace.slices.back();
+    };
+    for (std::size_t i = 0; i < loaders.jobs.size(); ++i) {
+      const answer::LoaderJobTimes& times = policy.times.jobs[i];
+      if (times.end.in(seconds) > kMost) {
+        return fail(
+            ErrorCode::kUnsupported,
+            fmt::format("{} lasts {}: a trace counts picoseconds up to 106 days", policy.name, to_text(times.end)), {},
+            {"leave --trace out, or fewer or shorter jobs"});
+      }
+      trace.tracks.push_back({fmt::format("{}, server {}", policy.name, times.server + 1), loaders.jobs[i].name});
+      if (loaders.jobs[i].arrival < times.start) add(i, "in line", loaders.jobs[i].arrival, times.start);
+    }
+    for (const LoaderStretch& stretch : policy.times.stretches) {
+      const SharedJob& job = loaders.jobs[stretch.job];
+      if (stretch.restart) {
+        add(stretch.job, "loader restarts", stretch.start, stretch.end);
+        continue;
+      }
+      TraceSlice& slice = add(stretch.job,
+                              fmt::format("{} core{}, {} {}s/s", stretch.cores, stretch.cores == 1 ? "" : "s",
+                                          significant(stretch.rate.in(per_second)), job.sample),
+                              stretch.start, stretch.end);
+      slice.args = {{"of_full_speed", percent(stretch.rate / job.full)},
+                    {"storage_bytes_per_s", fmt::format("{}", stretch.storage.in(bytes_per_second))}};
+    }
+  }
+  return trace;
+}
+
+}  // namespace ddlsim::report
