@@ -242,7 +242,7 @@ Family whisper_family(ConfigReader& config, const Request& request) {
   decoder.on(width, "linear", wl::Linear{.out = vocabulary, .bias = false, .tied = tied}, "proj_out");
   stack.add("softmax", kSoftmaxed, "loss");
   family.task = "speech recognition";
-  family.sample = "clip of sound";
+  family.sample = "clip";
   family.rows_name.clear();
   family.input_per_sample = bytes(8.0 * static_cast<double>(bins * frames) + 16.0 * static_cast<double>(tokens));
   family.input_source = "fp32 log-mel spectrogram, two frames for each position, token ids and labels of 8 B each";
@@ -276,7 +276,7 @@ Family wav2vec2_family(ConfigReader& config, const Request& request) {
   if (request.head == "ForPreTraining") add_wav2vec_quantiser(rows, config, features);
   Family family;
   family.task = request.head == "ForPreTraining" ? "contrastive pre-training" : "speech recognition";
-  family.sample = "clip of sound";
+  family.sample = "clip";
   family.rows_name.clear();
   family.input_shape = {1, 1, values};
   family.input_per_sample = bytes(4.0 * static_cast<double>(values));

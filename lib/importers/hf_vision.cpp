@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "hf_towers.h"
 
@@ -34,6 +35,9 @@ Pyramid pyramid_of(ConfigReader& config, std::vector<std::int64_t> depths) {
                   .patch = config.size_or("patch_size", 4, kModest),
                   .channels = config.size_or("num_channels", 3, kModest),
                   .depths = stages(config, "depths", std::move(depths), kMostBlocks)};
+  if (std::accumulate(pyramid.depths.begin(), pyramid.depths.end(), std::int64_t{0}) > kMostBlocks) {
+    config.report("depths", fmt::format("has over {} blocks in all", kMostBlocks));
+  }
   if (pyramid.patch > pyramid.image) {
     config.report("patch_size", fmt::format("is {}, larger than 'image_size', {}", pyramid.patch, pyramid.image));
   }

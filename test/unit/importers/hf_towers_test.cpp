@@ -67,9 +67,7 @@ const std::string kSwin = R"("architectures": ["SwinForImageClassification"], "d
     "window_size": 7, )" + labels(1000);
 
 /// What the zoo's model of the same network computes, forward.
-double zoo_work(const std::string& id) {
-  return test::catalog().model(id).value()->totals.forward_work.in(gigaflops);
-}
+double zoo_work(const std::string& id) { return test::catalog().model(id).value()->totals.forward_work.in(gigaflops); }
 
 }  // namespace
 
@@ -125,12 +123,14 @@ TEST_CASE("hf: lengths of two stacks", "[unit][io]") {
 }
 
 TEST_CASE("hf: two stacks, sound and images survive the model file", "[unit][io]") {
-  for (const std::string& text :
-       {with_type("clip", ""), kT5Base, kWhisperSmall, wav2vec_base("ForPreTraining"), with_type("convnext", kConvNext),
-        with_type("swin", kSwin)}) {
-    HfImport import = towers(text);
-    import.description.id = "mine";
-    const auto back = io::read_model(io::write_model(import.description), "mine.yaml");
+  for (const std::string& text : {with_type("clip", ""), kT5Base, kWhisperSmall, wav2vec_base("ForPreTraining"),
+                                  with_type("convnext", kConvNext), with_type("swin", kSwin)}) {
+    const HfImport import = towers(text);
+    const auto written = io::write_model(import.description);
+    REQUIRE(written);
+    const auto document = io::parse_yaml(*written, "folder.yaml");
+    REQUIRE(document);
+    const auto back = io::read_model(*document);
     if (!back) FAIL(to_string(back.error()));
     CHECK(back->parameters() == import.model.parameters());
     CHECK(back->totals.forward_work == import.model.totals.forward_work);
@@ -161,4 +161,5 @@ TEST_CASE("hf: faults of two stacks, sound and images", "[unit][io]") {
   CHECK_THAT(towers_refused(with_type("swin", R"("use_absolute_embeddings": true)")),
              Contains("these positions have no rule"));
   CHECK_THAT(towers_refused(with_type("swin", R"("depths": [])")), Contains("'depths' has no sizes"));
+  CHECK_THAT(towers_refused(with_type("swin", R"("depths": [1000, 1, 1, 1])")), Contains("over 1000 blocks"));
 }

@@ -64,11 +64,11 @@ TEST_CASE("zoo: networks of many parts add up to the published counts", "[unit][
   const auto parameters = [](std::string_view id) { return catalog().model(id).value()->parameters(); };
   const std::int64_t body = 23'508'032 - 53'120;  // ResNet-50 without its head and with its norms frozen
   const std::int64_t conv = 256 * 256 * 9 + 256;
-  CHECK(parameters("retinanet_resnet50_fpn") == body + (512 + 1024 + 2048) * 256 + 3 * 256 + 5 * conv + 8 * conv +
-                                                    (256 * 9 + 1) * 819LL + (256 * 9 + 1) * 36);
-  CHECK(parameters("maskrcnn_resnet50_fpn") ==
-        body + (256 + 512 + 1024 + 2048) * 256 + 4 * 256 + 4 * conv + conv + 257 * 15 + 12'545 * 1024 + 1025 * 1024 +
-            1025 * (91 + 364) + 4 * conv + 256 * 1024 + 256 + 257 * 91);
+  CHECK(parameters("retinanet_resnet50_fpn") ==
+        body + (512 + 1024 + 2048) * 256 + 3 * 256 + 5 * conv + 8 * conv + (256 * 9 + 1) * 819LL + (256 * 9 + 1) * 36);
+  CHECK(parameters("maskrcnn_resnet50_fpn") == body + (256 + 512 + 1024 + 2048) * 256 + 4 * 256 + 4 * conv + conv +
+                                                   257 * 15 + 12'545 * 1024 + 1025 * 1024 + 1025 * (91 + 364) +
+                                                   4 * conv + 256 * 1024 + 256 + 257 * 91);
   CHECK(parameters("wav2vec2_base") == 94'371'712 + 769 * 32);
   CHECK(parameters("wav2vec2_large") == 315'438'720 + 1025 * 32);
   // The network's own layers beside it: a layer of width h by directions is 4h (in + h) + 8h.
