@@ -51,7 +51,7 @@ wl::Shape add_clip_images(Stack& stack, ConfigReader& config, std::int64_t proje
   if (patch > image) config.report("patch_size", fmt::format("is {}, larger than 'image_size', {}", patch, image));
   const std::int64_t side = std::max<std::int64_t>(1, image / patch);
   Tower rows(stack, side * side + 1, sizes.width);
-  const wl::Shape input{channels, image, image};
+  wl::Shape input{channels, image, image};
   stack.add_apart(input, "conv",
                   wl::Convolution{.out = sizes.width, .kernel = {patch, patch}, .stride = {patch, patch}},
                   "patch_embedding");

@@ -8,9 +8,16 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
+/// Of a convolution along time.
+struct Taps {
+  std::int64_t kernel;
+  std::int64_t stride = 1;
+  std::int64_t pad = 0;
+};
+
 /// A 1-D convolution, as a 2-D one of height one.
-wl::Convolution along_time(std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t pad, bool bias) {
-  return {.out = out, .kernel = {1, kernel}, .stride = {1, stride}, .pad = {0, pad}, .bias = bias};
+wl::Convolution along_time(std::int64_t out, const Taps& taps, bool bias) {
+  return {.out = out, .kernel = {1, taps.kernel}, .stride = {1, taps.stride}, .pad = {0, taps.pad}, .bias = bias};
 }
 
 /// One side of Whisper.
@@ -118,7 +125,8 @@ std::int64_t add_waves(Stack& stack, ConfigReader& config, const Waves& waves, s
       break;
     }
     const std::int64_t width = waves.widths[i];
-    stack.add_apart({channels, 1, frames}, "conv", along_time(width, waves.kernels[i], waves.strides[i], 0, waves.bias),
+    stack.add_apart({channels, 1, frames}, "conv",
+                    along_time(width, {.kernel = waves.kernels[i], .stride = waves.strides[i]}, waves.bias),
                     fmt::format("conv_{}", i));
     frames = (frames - waves.kernels[i]) / waves.strides[i] + 1;
     if (waves.every_norm) stack.add_apart({frames, width}, "layernorm", wl::LayerNorm{}, "conv_norm");
@@ -160,7 +168,7 @@ void add_wav2vec_positions(Tower& rows, ConfigReader& config, const Wav2VecSizes
   const std::int64_t taps = config.size_or("num_conv_pos_embeddings", 128, kModest);
   const std::int64_t groups = config.size_or("num_conv_pos_embedding_groups", 16, kModest);
   Stack& stack = rows.stack();
-  wl::Convolution op = along_time(sizes.width, taps, 1, taps / 2, true);
+  wl::Convolution op = along_time(sizes.width, {.kernel = taps, .pad = taps / 2}, true);
   op.groups = groups;
   stack.add_apart({sizes.width, 1, rows.rows()}, "conv", op, "pos_conv_embed");
   add_parameter(stack, 1, taps, "pos_conv_weight_g");
@@ -227,9 +235,9 @@ Family whisper_family(ConfigReader& config, const Request& request) {
   Tower decoder(stack, tokens, width);
   Family family;
   family.input_shape = {bins, 1, 2 * frames};
-  stack.add_apart(family.input_shape, "conv", along_time(width, 3, 1, 1, true), "conv1");
+  stack.add_apart(family.input_shape, "conv", along_time(width, {.kernel = 3, .pad = 1}, true), "conv1");
   stack.add("gelu", kActivated, "conv1_activation");
-  stack.add("conv", along_time(width, 3, 2, 1, true), "conv2");
+  stack.add("conv", along_time(width, {.kernel = 3, .stride = 2, .pad = 1}, true), "conv2");
   stack.add("gelu", kActivated, "conv2_activation");
   encoder.table(frames, "encoder_embed_positions");
   encoder.sum("encoder_positions");
