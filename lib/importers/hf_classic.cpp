@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include "hf_layers.h"
+#include "hf_towers.h"
 
 namespace ddlsim::importers::hf {
 namespace {
@@ -10,16 +10,6 @@ namespace wl = ddlsim::workload;
 constexpr wl::Pointwise kCopy{.inverts_output = false};
 constexpr wl::Pointwise kActivation{.inverts_output = true};
 constexpr wl::Pointwise kSoftmax{.inverts_output = true, .over_rows = true};
-
-/// The hidden size, which the heads must divide.
-std::int64_t divided(ConfigReader& config, const char* hidden_key, const char* heads_key) {
-  const std::int64_t hidden = config.size(hidden_key);
-  const std::int64_t heads = config.size(heads_key);
-  if (hidden % heads != 0) {
-    config.report(heads_key, fmt::format("is {}, which does not divide '{}', {}", heads, hidden_key, hidden));
-  }
-  return hidden;
-}
 
 /// A block's attention on `width`, after the projection before it, up to the residual sum.
 struct AttentionPart {
@@ -75,19 +65,6 @@ void add_head(Stack& stack, std::int64_t vocabulary, bool tied) {
   stack.add("softmax", kSoftmax, "loss");
 }
 
-/// relu, gelu or silu by the config's name of it; gelu for its many variants.
-const char* activation_of(ConfigReader& config, const char* key, const char* otherwise) {
-  const std::string name = config.text_or(key, otherwise);
-  if (name == "relu") return "relu";
-  if (name == "silu" || name == "swish") return "silu";
-  if (name == "tanh") return "tanh";
-  if (name.find("gelu") == std::string::npos) {
-    config.report(key, "is '" + name.substr(0, 60) + "'", {"known: relu, silu, swish, tanh, gelu and its variants"},
-                  ErrorCode::kUnsupported);
-  }
-  return "gelu";
-}
-
 void add_bert_head(Stack& stack, ConfigReader& config, const Request& request, std::int64_t hidden) {
   const std::int64_t vocabulary = config.size("vocab_size");
   const bool pretraining = request.head == "ForPreTraining";
@@ -114,6 +91,27 @@ void add_bert_head(Stack& stack, ConfigReader& config, const Request& request, s
 }
 
 }  // namespace
+
+std::int64_t divided(ConfigReader& config, const char* hidden_key, const char* heads_key) {
+  const std::int64_t hidden = config.size(hidden_key);
+  const std::int64_t heads = config.size(heads_key);
+  if (hidden % heads != 0) {
+    config.report(heads_key, fmt::format("is {}, which does not divide '{}', {}", heads, hidden_key, hidden));
+  }
+  return hidden;
+}
+
+const char* activation_of(ConfigReader& config, const char* key, const char* otherwise) {
+  const std::string name = config.text_or(key, otherwise);
+  if (name == "relu") return "relu";
+  if (name == "silu" || name == "swish") return "silu";
+  if (name == "tanh") return "tanh";
+  if (name.find("gelu") == std::string::npos) {
+    config.report(key, "is '" + name.substr(0, 60) + "'", {"known: relu, silu, swish, tanh, gelu and its variants"},
+                  ErrorCode::kUnsupported);
+  }
+  return "gelu";
+}
 
 std::int64_t sequence_of(ConfigReader& config, const Request& request, const char* positions_key, bool learned) {
   constexpr std::int64_t kUsual = 4096;

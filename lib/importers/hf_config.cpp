@@ -29,6 +29,8 @@ struct FamilyRow {
 constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::array kFamilies{
     FamilyRow{"bert", "Bert", hf::bert_family, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
+    FamilyRow{"clip", "CLIP", hf::clip_family, "Model"},
+    FamilyRow{"convnext", "ConvNext", hf::convnext_family, "ForImageClassification Model"},
     FamilyRow{"deepseek_v2", "DeepseekV2", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v3", "DeepseekV3", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v32", "DeepseekV32", hf::decoder_family, kCausal},
@@ -48,6 +50,7 @@ constexpr std::array kFamilies{
     FamilyRow{"minimax_m2", "MiniMaxM2", hf::decoder_family, kCausal},
     FamilyRow{"mistral", "Mistral", hf::decoder_family, kCausal},
     FamilyRow{"mixtral", "Mixtral", hf::decoder_family, kCausal},
+    FamilyRow{"mt5", "MT5", hf::t5_family, "ForConditionalGeneration"},
     FamilyRow{"nemotron-nas", "DeciLM", hf::decilm_family, kCausal},
     FamilyRow{"nemotron_h", "NemotronH", hf::nemotron_h_family, kCausal},
     FamilyRow{"opt", "OPT", hf::opt_family, kCausal},
@@ -61,7 +64,11 @@ constexpr std::array kFamilies{
     FamilyRow{"qwen3_next", "Qwen3Next", hf::qwen_hybrid_family, kCausal},
     FamilyRow{"qwen3_vl_moe_text", "Qwen3VLMoe", hf::decoder_family, kCausal},
     FamilyRow{"qwen3_vl_text", "Qwen3VL", hf::decoder_family, kCausal},
+    FamilyRow{"swin", "Swin", hf::swin_family, "ForImageClassification Model"},
+    FamilyRow{"t5", "T5", hf::t5_family, "ForConditionalGeneration WithLMHeadModel"},
     FamilyRow{"vit", "ViT", hf::vit_family, "ForImageClassification Model"},
+    FamilyRow{"wav2vec2", "Wav2Vec2", hf::wav2vec2_family, "ForCTC ForPreTraining Model"},
+    FamilyRow{"whisper", "Whisper", hf::whisper_family, "ForConditionalGeneration"},
 };
 
 std::vector<std::string> words_of(std::string_view text) {
@@ -187,6 +194,14 @@ io::ModelDescription describe(hf::Family family, const Found& found, const HfOpt
   return description;
 }
 
+/// A model whose towers are imported together, each from a configuration of its own.
+bool has_towers(const Json& document) {
+  const auto type = document.find("model_type");
+  if (type != document.end() && type->is_string()) return *type == "clip";
+  const auto classes = document.find("architectures");
+  return classes != document.end() && classes->is_array() && !classes->empty() && classes->front() == "CLIPModel";
+}
+
 /// The configuration to read: the document, or a wrapper's text model.
 struct Scope {
   const Json* object;
@@ -195,7 +210,7 @@ struct Scope {
 
 Expected<Scope> scope_of(const Json& document, const std::string& file) {
   const auto inner = document.find("text_config");
-  if (inner == document.end() || inner->is_null()) return Scope{&document, {}};
+  if (has_towers(document) || inner == document.end() || inner->is_null()) return Scope{&document, {}};
   if (inner->is_object()) return Scope{&*inner, "text_config"};
   return fail(ErrorCode::kParse, "'text_config' is no object", {file, 0, 0});
 }

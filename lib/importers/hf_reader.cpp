@@ -128,4 +128,28 @@ std::optional<std::int64_t> ConfigReader::members(const char* key) {
   return std::nullopt;
 }
 
+ConfigReader ConfigReader::inner(const char* key) {
+  static const Json kNone = Json::object();
+  const Json* value = find(key);
+  if (value != nullptr && !value->is_object()) report(key, "is " + shown(*value), {"it must be an object"});
+  const bool there = value != nullptr && value->is_object();
+  return {there ? *value : kNone, text_, file_, named(key)};
+}
+
+void ConfigReader::adopt(ConfigReader inner) {
+  for (Error& error : inner.take_errors()) {
+    if (errors_.size() < io::kMaxErrors) errors_.push_back(std::move(error));
+  }
+}
+
+double ConfigReader::ratio_or(const char* key, double otherwise) {
+  constexpr double kLargest = 1024;
+  const Json* value = find(key);
+  if (value == nullptr) return otherwise;
+  const double number = value->is_number() ? value->get<double>() : 0;
+  if (number > 0 && number <= kLargest) return number;
+  report(key, "is " + shown(*value), {"it must be a number above 0, at most 1024"});
+  return otherwise;
+}
+
 }  // namespace ddlsim::importers::hf

@@ -43,6 +43,12 @@ class ConfigReader {
   std::optional<std::int64_t> members(const char* key);
   /// The value itself; null when it is missing.
   [[nodiscard]] const nlohmann::json* value(const char* key) const { return find(key); }
+  /// The object under `key`, as a reader of its own; an empty one when it is missing, a fault when it is no object.
+  ConfigReader inner(const char* key);
+  /// Takes over the faults of an inner reader.
+  void adopt(ConfigReader inner);
+  /// A number above zero; a missing key is `otherwise`, anything else a fault.
+  double ratio_or(const char* key, double otherwise);
   [[nodiscard]] bool has(const char* key) const { return find(key) != nullptr; }
 
   /// Notes a fault of a key's value.

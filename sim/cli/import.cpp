@@ -25,8 +25,10 @@ Examples:
   ddlsim import onnx bert.onnx --dim sequence=128 --unknown assumed)";
 
 constexpr std::string_view kHfExamples = R"(
-Families of today's language models are known: llama, mixtral, qwen3, deepseek_v3, gpt2, bert, vit and more; a
-model_type without a rule lists them. Without -o the model goes to standard output. A model file is named after its id.
+Families of today's language models are known: llama, mixtral, qwen3, deepseek_v3, gpt2, bert and more; beside them t5,
+clip, whisper, wav2vec2, vit, swin and convnext. A model_type without a rule lists them. Of t5 --sequence are the source
+tokens, of clip and whisper the text's, of wav2vec2 the wave's values. Without -o the model goes to standard output. A
+model file is named after its id.
 
 Examples:
   ddlsim import hf config.json -o models/mine.yaml --sequence 8192

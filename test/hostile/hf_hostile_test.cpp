@@ -61,6 +61,14 @@ TEST_CASE("hostile: numbers of a config beyond all measure") {
                               "num_attention_heads": 1, "intermediate_size": 8, "num_local_experts": 4096,
                               "num_experts_per_tok": 2})")),
              Contains("gradient tensors"));
+  CHECK_THAT(refused(file(R"({"model_type": "swin", "image_size": 65536, "patch_size": 1, "embed_dim": 1048576,
+                              "num_heads": [1, 1, 1, 1], "window_size": 1024})")),
+             Contains("2^53"));
+  CHECK_THAT(refused(file(R"({"model_type": "t5", "d_model": 2147483648, "d_kv": 65536, "d_ff": 2147483648,
+                              "num_heads": 65536, "num_layers": 1000, "vocab_size": 2147483648})")),
+             Contains("2^53"));
+  CHECK_THAT(refused(file(R"({"model_type": "clip", "vision_config": {"hidden_size": 2147483649}})")),
+             Contains("'vision_config.hidden_size' is 2147483649"));
 }
 
 TEST_CASE("hostile: wrong usage of import hf") {

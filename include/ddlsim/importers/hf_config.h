@@ -14,10 +14,16 @@
 //                           nemotron-nas (DeciLM): each block as `block_configs` has it
 //   known, and refused      deepseek_v4, naming the parts without an operator; gemma4 with per-layer embeddings
 //   older ones              gpt2, opt, gpt_neox, bert, vit
+//   of two stacks           clip (both towers), t5 and mt5, whisper: encoder and decoder, cross-attention included
+//   sound, images           wav2vec2 (with its head for letters, for pre-training, or none), convnext, swin
 // Infinity and NaN, which Python writes, are read where nothing needs the number.
-// A multimodal wrapper's `text_config` is read for the language model; its other towers are left out, and noted.
-// One sample is a sequence of `sequence` tokens (a dimension of the model) or, for vit, an image.
-// Attention of the first list is one kernel (FlashAttention), causal; of the second, unfused as published at the time.
+// A multimodal wrapper's `text_config` is read for the language model; its other towers are left out, and noted. clip's
+// are both read.
+// One sample is a sequence of `sequence` tokens (a dimension of the model); for vit, convnext and swin an image; for
+// clip an image and `sequence` tokens; for t5 `sequence` source tokens and 114/512 of them as targets; for whisper 30 s
+// and `sequence` target tokens; for wav2vec2 a wave of `sequence` values (240,000: 15 s).
+// Attention of the first list is one kernel (FlashAttention), causal; of the older ones, clip and t5, unfused as
+// published at the time; of whisper and wav2vec2 one kernel, but for cross-attention; of swin products per window.
 // Sources: the modeling_*.py of github.com/huggingface/transformers, named in the model's sources.
 // Limits: a training step is assumed; dropless and evenly loaded experts; no multi-token-prediction module; quantised
 // weights count as what they stand for; dropout only where the older families have it; a config says neither batch nor

@@ -51,6 +51,43 @@ TEST_CASE("zoo: gradient tensors as the frameworks list them", "[unit][workload]
   // 61 blocks of 9, 3 MLPs of 3, 58 routers with bias, shared experts of 3 and 256 experts of 3
   CHECK(tensors("deepseek_v3") == 61 * 9 + 9 + 58 * (2 + 3 + 768) + 3);
   CHECK(tensors("nasnet_large") == 1018);  // as Keras counts its trainable weights
+  CHECK(tensors("clip_vit_b32") == 398);   // 24 blocks of 16, and 14
+  CHECK(tensors("t5_base") == 257);        // encoder blocks of 8, decoder blocks of 13, a bias and a norm each, a table
+  CHECK(tensors("whisper_small") == 12 * (15 + 24) + 11);
+  CHECK(tensors("convnext_tiny") == 182);           // 18 blocks of 9, 4 more for each change of width, stem and head
+  CHECK(tensors("swin_t") == 12 * 13 + 3 * 3 + 8);  // blocks with a bias table, merges, patches, norm and head
+  CHECK(tensors("sd15_unet") == 686);               // as diffusers lists them
+  CHECK(tensors("wav2vec2_base") == 213);           // 12 blocks of 16, 19 around them and the head of 2
+}
+
+TEST_CASE("zoo: networks of many parts add up to the published counts", "[unit][workload]") {
+  const auto parameters = [](std::string_view id) { return catalog().model(id).value()->parameters(); };
+  const std::int64_t body = 23'508'032 - 53'120;  // ResNet-50 without its head and with its norms frozen
+  const std::int64_t conv = 256 * 256 * 9 + 256;
+  CHECK(parameters("retinanet_resnet50_fpn") ==
+        body + (512 + 1024 + 2048) * 256 + 3 * 256 + 5 * conv + 8 * conv + (256 * 9 + 1) * 819LL + (256 * 9 + 1) * 36);
+  CHECK(parameters("maskrcnn_resnet50_fpn") == body + (256 + 512 + 1024 + 2048) * 256 + 4 * 256 + 4 * conv + conv +
+                                                   257 * 15 + 12'545 * 1024 + 1025 * 1024 + 1025 * (91 + 364) +
+                                                   4 * conv + 256 * 1024 + 256 + 257 * 91);
+  CHECK(parameters("wav2vec2_base") == 94'371'712 + 769 * 32);
+  CHECK(parameters("wav2vec2_large") == 315'438'720 + 1025 * 32);
+  // The network's own layers beside it: a layer of width h by directions is 4h (in + h) + 8h.
+  CHECK(parameters("deepspeech2") == 32 * (41 * 11 + 1) + 32 * (32 * 21 * 11 + 1) + 4 * 32 +
+                                         2 * 4 * 1024 * (1312 + 1024 + 2) + 4 * 2 * 4 * 1024 * (2048 + 2) +
+                                         5 * 2 * 1024 + 1024 * 29);
+}
+
+TEST_CASE("zoo: inference of Mask R-CNN as torchvision counts it", "[unit][workload]") {
+  // torchvision's 134.38 GMACs: 1000 proposals on 800 x 800 and no mask. Maps are 1.36 times as large here.
+  double maps = 0;
+  double boxes = 0;
+  bool after = false;
+  for (const workload::Layer& layer : catalog().model("maskrcnn_resnet50_fpn").value()->layers) {
+    if (layer.name == "mask_roi_align") break;
+    after = after || layer.name == "box_roi_align";
+    (after ? boxes : maps) += layer.forward_work.in(gigaflops);
+  }
+  CHECK(maps / 1.36 + boxes * 1000 / 512 == Approx(2 * 134.38).epsilon(0.001));
 }
 
 TEST_CASE("features: from layers they scale with the batch, weights do not", "[unit][workload]") {
