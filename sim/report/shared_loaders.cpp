@@ -101,9 +101,9 @@ Table policy_table(const SharedLoaders& loaders) {
 /// Of one character's time, what lasted longest.
 char mark(double share) { return share >= 0.95 ? '#' : share >= 0.75 ? '+' : share >= 0.5 ? '=' : '-'; }
 
-class Picture {
+class TextBars {
  public:
-  Picture(const SharedLoaders& loaders, const LoaderPolicy& policy) : loaders_(loaders), policy_(policy) {
+  TextBars(const SharedLoaders& loaders, const LoaderPolicy& policy) : loaders_(loaders), policy_(policy) {
     first_ = Time::infinity();
     for (const SharedJob& job : loaders.jobs) first_ = min(first_, job.arrival);
     shown_ = std::min(loaders.jobs.size(), kDrawnJobs);
@@ -164,7 +164,7 @@ std::string render(const SharedLoaders& loaders, Format format) {
   std::string text = headline(loaders) + loaders.title + "\n\n" + policy_table(loaders).render(format) + "\n";
   if (format == Format::kText) {
     text += "# full speed, + over 75 %, = over 50 %, - less, r loader restarts, . in line\n";
-    for (const LoaderPolicy& policy : loaders.policies) text += Picture(loaders, policy).text();
+    for (const LoaderPolicy& policy : loaders.policies) text += TextBars(loaders, policy).text();
     if (loaders.jobs.size() > kDrawnJobs) {
       text += fmt::format("and {} jobs more (--trace FILE shows all)\n\n",
                           to_text(std::ssize(loaders.jobs) - std::int64_t{kDrawnJobs}));

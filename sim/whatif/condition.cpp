@@ -128,7 +128,7 @@ Expected<Condition> parse_condition(std::string_view text) {
   return condition;
 }
 
-std::string to_text(const Condition& condition) {
+std::string words_of(const Condition& condition) {
   std::string name(name_of(kMetrics, condition.metric));
   std::replace(name.begin(), name.end(), '_', ' ');
   if (condition.metric == Metric::kMfu) name = "MFU";

@@ -419,7 +419,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   result.title = describe(*scenario_);
   result.variable = variable_.path;
   result.unit = si_unit(variable_.kind);
-  result.condition = to_text(condition_);
+  result.condition = words_of(condition_);
   result.metric = name_of(kMetrics, condition_.metric);
   const double limit = best();
   const auto crossings = brackets();

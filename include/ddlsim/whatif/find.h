@@ -73,7 +73,7 @@ struct Condition {
 [[nodiscard]] Expected<Condition> parse_condition(std::string_view text);
 
 /// As people write it: "scaling efficiency >= 90 %".
-[[nodiscard]] std::string to_text(const Condition& condition);
+[[nodiscard]] std::string words_of(const Condition& condition);
 
 inline constexpr std::int64_t kEveryValue = 1024;
 

@@ -41,7 +41,7 @@ TEST_CASE("find: conditions", "[unit][find]") {
   CHECK(c.metric == Metric::kScalingEfficiency);
   CHECK(c.relation == Relation::kAtLeast);
   CHECK(c.target == Approx(0.9));
-  CHECK(to_text(c) == "scaling efficiency >= 90 %");
+  CHECK(whatif::words_of(c) == "scaling efficiency >= 90 %");
   CHECK(parse_condition("step time<=200 ms")->target == Approx(0.2));
   CHECK(parse_condition("throughput = 2e6 tokens/s")->tokens);
   CHECK(parse_condition("throughput >= 4000 images/s")->target == Approx(4000));
