@@ -110,12 +110,12 @@ TEST_CASE("picture: on a terminal a rising line rises") {
   CHECK(text_of(chart, 24, 4) ==
         "rate\n"
         "30 |                   *\n"
-        "20 |         *\n"
+        "20 |          *\n"
         "10 |*\n"
         " 0 |\n"
         "   +--------------------\n"
         "    1         2        3\n"
-        "     nodes\n"
+        "    nodes\n"
         "* model  o ideal\n");
   // A narrow terminal still has a picture.
   CHECK(count(text_of(chart, 1, 1), "|") == 4);
