@@ -7,9 +7,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "where_clause.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "where_clause.h"
 
 namespace ddlsim::whatif {
 namespace {
