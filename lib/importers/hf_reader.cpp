@@ -129,11 +129,11 @@ std::optional<std::int64_t> ConfigReader::members(const char* key) {
 }
 
 ConfigReader ConfigReader::inner(const char* key) {
-  static const Json kNone = Json::object();
+  static const Json none = Json::object();
   const Json* value = find(key);
   if (value != nullptr && !value->is_object()) report(key, "is " + shown(*value), {"it must be an object"});
   const bool there = value != nullptr && value->is_object();
-  return {there ? *value : kNone, text_, file_, named(key)};
+  return {there ? *value : none, text_, file_, named(key)};
 }
 
 void ConfigReader::adopt(ConfigReader inner) {

@@ -293,35 +293,30 @@ class MegatronReader {
     } else {
       out_.assume("overlap", "none", "no --overlap-grad-reduce: Megatron reduces gradients after backward");
     }
+    const int zero = read_sharding();
+    // Elements, of 4 bytes in fp32 and 2 otherwise.
+    if (const auto bucket = in_.count("ddp-bucket-size")) {
+      const Argument& found = *in_.find("ddp-bucket-size");
+      out_.set("strategy.bucket", fmt::format("{} B", *bucket * 4), found.words() + ", of gradients in fp32",
+               found.where);
+    }
+    const auto switched = [&](std::string_view option, const char* path) {
+      if (in_.flag(option)) out_.set(path, "yes", fmt::format("--{}", option), in_.find(option)->where);
+    };
+    switched("optimizer-cpu-offload", "parallel.offload_optimizer");
+    switched("cpu-offloading", "parallel.offload_activations");
+    if (zero > 0 && zero < 3) switched("overlap-param-gather", "parallel.overlap_gather");
+  }
+
+  /// What replicas share out, as a stage of ZeRO.
+  int read_sharding() {
     int zero = 0;
     const Argument* said = nullptr;
     if (in_.flag("use-distributed-optimizer")) {
       zero = 1;
       said = in_.find("use-distributed-optimizer");
     }
-    const std::string strategy = in_.word("data-parallel-sharding-strategy");
-    // Without the switch Megatron looks at no strategy, though its list of arguments has one.
-    const bool fsdp = in_.flag("use-megatron-fsdp") || in_.flag("use-custom-fsdp");
-    if (!fsdp && !strategy.empty() && strategy != "no_shard") {
-      const Argument& found = *in_.find("data-parallel-sharding-strategy");
-      out_.leave_out(found.words(), "of no effect without --use-megatron-fsdp", found.where);
-    }
-    if (fsdp && !strategy.empty()) {
-      const Argument& found = *in_.find("data-parallel-sharding-strategy");
-      if (strategy == "no_shard") {
-        zero = 0;
-      } else if (strategy == "optim") {
-        zero = 1;
-      } else if (strategy == "optim_grads") {
-        zero = 2;
-      } else if (strategy == "optim_grads_params") {
-        zero = 3;
-      } else {
-        out_.fault(fmt::format("'{}'", shown(found.words())), found.where,
-                   {"valid: no_shard, optim, optim_grads, optim_grads_params"});
-      }
-      said = &found;
-    }
+    if (const Argument* found = read_strategy(zero); found != nullptr) said = found;
     if (in_.flag("use-torch-fsdp2")) {
       zero = 3;
       said = in_.find("use-torch-fsdp2");
@@ -336,22 +331,30 @@ class MegatronReader {
         out_.ask("parallel.shard_ranks", found.words() + ": the data-parallel degree divided by it", found.where);
       }
     }
-    // Elements, of 4 bytes in fp32 and 2 otherwise.
-    if (const auto bucket = in_.count("ddp-bucket-size")) {
-      const Argument& found = *in_.find("ddp-bucket-size");
-      out_.set("strategy.bucket", fmt::format("{} B", *bucket * 4), found.words() + ", of gradients in fp32",
-               found.where);
+    return zero;
+  }
+
+  /// Megatron-FSDP's word for it; null: it says none.
+  const Argument* read_strategy(int& zero) {
+    const std::string strategy = in_.word("data-parallel-sharding-strategy");
+    if (strategy.empty()) return nullptr;
+    const Argument& found = *in_.find("data-parallel-sharding-strategy");
+    // Without the switch Megatron looks at no strategy, though its list of arguments has one.
+    if (!in_.flag("use-megatron-fsdp") && !in_.flag("use-custom-fsdp")) {
+      if (strategy != "no_shard") {
+        out_.leave_out(found.words(), "of no effect without --use-megatron-fsdp", found.where);
+      }
+      return nullptr;
     }
-    if (in_.flag("optimizer-cpu-offload")) {
-      out_.set("parallel.offload_optimizer", "yes", "--optimizer-cpu-offload",
-               in_.find("optimizer-cpu-offload")->where);
+    static constexpr std::array<std::string_view, 4> kStages{"no_shard", "optim", "optim_grads", "optim_grads_params"};
+    const auto* stage = std::find(kStages.begin(), kStages.end(), strategy);
+    if (stage == kStages.end()) {
+      out_.fault(fmt::format("'{}'", shown(found.words())), found.where,
+                 {"valid: no_shard, optim, optim_grads, optim_grads_params"});
+    } else {
+      zero = static_cast<int>(stage - kStages.begin());
     }
-    if (in_.flag("cpu-offloading")) {
-      out_.set("parallel.offload_activations", "yes", "--cpu-offloading", in_.find("cpu-offloading")->where);
-    }
-    if (zero > 0 && zero < 3 && in_.flag("overlap-param-gather")) {
-      out_.set("parallel.overlap_gather", "yes", "--overlap-param-gather", in_.find("overlap-param-gather")->where);
-    }
+    return &found;
   }
 
   void read_pipeline() {

@@ -115,24 +115,15 @@ Expected<std::vector<Case>> read_cases(std::istream& stream, const std::string& 
   auto csv = CsvReader::open(stream, file, names);
   if (!csv) return tl::unexpected<Error>(csv.error());
   std::vector<Case> cases;
-  std::vector<Error> errors;
   std::set<std::string, std::less<>> ids;
-  while (errors.size() < kMaxErrors) {
-    const auto more = csv->next();
-    if (!more) {
-      errors.push_back(more.error());
-      break;
-    }
-    if (!*more) break;
-    RowReader row(*csv, names);
+  const auto sound = for_each_row(*csv, names, [&](RowReader& row) {
     Case one = read_row(row, *csv);
     if (row.errors().empty() && !ids.insert(one.id).second) {
       row.report(fail(ErrorCode::kParse, fmt::format("the id '{}' stands twice", one.id.substr(0, 60))), kId);
     }
-    std::move(row.errors().begin(), row.errors().end(), std::back_inserter(errors));
     cases.push_back(std::move(one));
-  }
-  if (!errors.empty()) return fail_with_all(std::move(errors));
+  });
+  if (!sound) return tl::unexpected<Error>(sound.error());
   if (cases.empty()) return fail(ErrorCode::kParse, "the table has no rows", {file, 2, 1});
   return cases;
 }

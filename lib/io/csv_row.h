@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,5 +53,24 @@ class RowReader {
   const std::vector<std::string>& names_;
   std::vector<Error> errors_;
 };
+
+/// `read(row)` for every row; what is wrong with any of them together, up to kMaxErrors.
+template <typename Read>
+Expected<void> for_each_row(CsvReader& csv, const std::vector<std::string>& names, Read&& read) {
+  std::vector<Error> errors;
+  while (errors.size() < kMaxErrors) {
+    const auto more = csv.next();
+    if (!more) {
+      errors.push_back(more.error());
+      break;
+    }
+    if (!*more) break;
+    RowReader row(csv, names);
+    read(row);
+    std::move(row.errors().begin(), row.errors().end(), std::back_inserter(errors));
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return {};
+}
 
 }  // namespace ddlsim::io

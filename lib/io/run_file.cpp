@@ -40,19 +40,8 @@ Expected<std::vector<RunRow>> read_runs(std::istream& stream, const std::string&
   auto csv = CsvReader::open(stream, file, wanted, optional);
   if (!csv) return tl::unexpected<Error>(csv.error());
   std::vector<RunRow> runs;
-  std::vector<Error> errors;
-  while (errors.size() < kMaxErrors) {
-    const auto more = csv->next();
-    if (!more) {
-      errors.push_back(more.error());
-      break;
-    }
-    if (!*more) break;
-    RowReader row(*csv, names);
-    runs.push_back(read_run(row, *csv));
-    std::move(row.errors().begin(), row.errors().end(), std::back_inserter(errors));
-  }
-  if (!errors.empty()) return fail_with_all(std::move(errors));
+  const auto sound = for_each_row(*csv, names, [&](RowReader& row) { runs.push_back(read_run(row, *csv)); });
+  if (!sound) return tl::unexpected<Error>(sound.error());
   if (runs.empty()) return fail(ErrorCode::kParse, "the table has no run", {file, 2, 1});
   return runs;
 }

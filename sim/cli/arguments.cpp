@@ -124,6 +124,15 @@ std::vector<whatif::Override> parse_settings(std::string_view flag, const std::v
   return settings;
 }
 
+Expected<std::vector<whatif::Override>> ScenarioFlags::settings(const std::vector<whatif::Override>& more) const {
+  const std::vector<whatif::Override> typed = sets();
+  auto all = base();
+  if (!all) return all;
+  all->insert(all->end(), more.begin(), more.end());
+  all->insert(all->end(), typed.begin(), typed.end());
+  return all;
+}
+
 Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
   std::vector<whatif::Override> overrides;
   for (const std::string& file : files_) {

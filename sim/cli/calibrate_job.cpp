@@ -54,12 +54,10 @@ int calibrate_job(const std::vector<std::string>& arguments) {
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   flags.add_to(app);
   parse(app, arguments);
-  const std::vector<whatif::Override> sets = flags.sets();
+  auto settings = flags.settings();
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
-  auto settings = flags.base();
   if (!settings) return print(settings.error());
-  settings->insert(settings->end(), sets.begin(), sets.end());
   std::erase_if(*settings, [](const whatif::Override& s) { return s.path.starts_with("measured."); });
   require_model_and_node(*settings, *catalog);
   const auto runs = io::load_runs(runs_file);

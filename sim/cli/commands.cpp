@@ -82,12 +82,9 @@ Expected<Change> read_change(const std::vector<std::string>& arguments) {
   training.add_to(app);
   app.add_option("--name", change.name, "what to call this alternative");
   parse(app, arguments);
-  auto overrides = flags.base();
+  auto overrides = flags.settings(training.settings());
   if (!overrides) return tl::unexpected<Error>(overrides.error());
   change.overrides = std::move(*overrides);
-  for (const std::vector<Override>& more : {training.settings(), flags.sets()}) {
-    change.overrides.insert(change.overrides.end(), more.begin(), more.end());
-  }
   if (change.overrides.empty()) throw UsageError{"--vs without a change", "write --vs --set PATH=VALUE"};
   return change;
 }
@@ -178,14 +175,10 @@ int run_predict(const std::vector<std::string>& arguments) {
   }
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
-  std::vector<Override> sets = training.settings();
-  const std::vector<Override> typed = flags.sets();
-  sets.insert(sets.end(), typed.begin(), typed.end());
+  auto overrides = flags.settings(training.settings());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
-  auto overrides = flags.base();
   if (!overrides) return print(overrides.error());
-  overrides->insert(overrides->end(), sets.begin(), sets.end());
   require_model_and_node(*overrides, *catalog);
   if (app.count("--curve") > 0) {
     if (!trace.empty() || !chakra.empty() || own_columns) {
@@ -233,15 +226,12 @@ int run_what_if(const std::vector<std::string>& arguments) {
   if (sensitive && app.count("--columns") > 0) throw UsageError{"--elasticities and --columns", "give one of them"};
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
-  std::vector<Override> base_settings = training.settings();
-  for (Override& setting : flags.sets()) base_settings.push_back(std::move(setting));
+  const auto base = flags.settings(training.settings());
   const auto changes = read_changes(pieces);
   if (!changes) return print(changes.error());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
-  auto base = flags.base();
   if (!base) return print(base.error());
-  base->insert(base->end(), base_settings.begin(), base_settings.end());
   require_model_and_node(*base, *catalog);
   if (sensitive) {
     const auto answer = whatif::elasticities(*catalog, *base);

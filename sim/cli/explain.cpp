@@ -33,12 +33,10 @@ int run_explain(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   const report::Format shape = format.get();
   if (app.count("--part") > 0 && part.empty()) throw UsageError{"--part has an empty value", "as --part all-reduce"};
-  const std::vector<whatif::Override> sets = flags.sets();
+  const auto settings = flags.settings();
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
-  auto settings = flags.base();
   if (!settings) return print(settings.error());
-  settings->insert(settings->end(), sets.begin(), sets.end());
   require_model_and_node(*settings, *catalog);
   const auto scenario = whatif::resolve(*catalog, *settings);
   if (!scenario) return print(scenario.error());

@@ -55,16 +55,12 @@ int run_find(const std::vector<std::string>& arguments) {
   whatif::FindOptions options;
   if (app.count("--from") > 0) options.from = from;
   if (app.count("--to") > 0) options.to = to;
-  std::vector<whatif::Override> sets = training.settings();
-  const std::vector<whatif::Override> typed = flags.sets();
-  sets.insert(sets.end(), typed.begin(), typed.end());
+  const auto settings = flags.settings(training.settings());
   const auto asked = whatif::parse_condition(condition);
   if (!asked) return print(asked.error());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
-  auto settings = flags.base();
   if (!settings) return print(settings.error());
-  settings->insert(settings->end(), sets.begin(), sets.end());
   require_model_and_node(*settings, *catalog);
   const auto answer = whatif::find(*catalog, *settings, word, *asked, options);
   return answer ? print(report::render(*answer, shape)) : print(answer.error());

@@ -38,7 +38,7 @@ constexpr auto kCommands = std::to_array<Command>({
 std::string usage() {
   std::string text = "ddlsim: how long a training step takes, what holds it back, and what would change it\n\n";
   for (const Command& command : kCommands) text += fmt::format("  ddlsim {:<10}  {}\n", command.name, command.what);
-  return text + "\nddlsim COMMAND --help explains one; ddlsim --version\n";
+  return text + "\nddlsim help COMMAND explains one; ddlsim version\n";
 }
 
 int wrong_usage(const UsageError& problem) {
@@ -51,12 +51,20 @@ int run(const std::vector<std::string>& arguments) {
     std::fputs(usage().c_str(), stderr);
     return kWrongUsage;
   }
-  const std::string& first = arguments.front();
-  if (first == "--help" || first == "-h" || first == "help") return print(usage());
-  if (first == "--version") return print("ddlsim " DDLSIM_VERSION "\n");
+  std::string first = arguments.front();
+  std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (first == "help" && !rest.empty()) {
+    // `ddlsim help import onnx` is `ddlsim import onnx --help`.
+    first = rest.front();
+    rest.erase(rest.begin());
+    rest.emplace_back("--help");
+  } else if (first == "--help" || first == "-h" || first == "help") {
+    return print(usage());
+  }
+  if (first == "--version" || first == "-V" || first == "version") return print("ddlsim " DDLSIM_VERSION "\n");
   std::vector<std::string> names;
   for (const Command& command : kCommands) {
-    if (command.name == first) return command.run({arguments.begin() + 1, arguments.end()});
+    if (command.name == first) return command.run(rest);
     names.emplace_back(command.name);
   }
   return wrong_usage({fmt::format("unknown command '{}'", first.substr(0, 60)), ddlsim::suggestion(first, names)});

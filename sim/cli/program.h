@@ -40,6 +40,8 @@ class ScenarioFlags {
   [[nodiscard]] Expected<std::vector<whatif::Override>> base() const;
   /// What `--set`s say. Throws UsageError.
   [[nodiscard]] std::vector<whatif::Override> sets() const { return parse_settings("--set", sets_); }
+  /// All of it: files, flags, `more` (of TrainingFlags), `--set`s. Throws UsageError.
+  [[nodiscard]] Expected<std::vector<whatif::Override>> settings(const std::vector<whatif::Override>& more = {}) const;
 
  private:
   std::vector<std::string> files_;

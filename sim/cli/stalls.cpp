@@ -55,12 +55,10 @@ int run_stalls(const std::vector<std::string>& arguments) {
   if (!study.empty() && !measured.empty()) {
     throw UsageError{"--measured-stalls and --study", "measured runs are of one model"};
   }
-  const std::vector<whatif::Override> sets = flags.sets();
+  const auto settings = flags.settings();
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
-  auto settings = flags.base();
   if (!settings) return print(settings.error());
-  settings->insert(settings->end(), sets.begin(), sets.end());
   if (!study.empty()) {
     require_node(*settings);
     const auto answer = whatif::study_layers(*catalog, *settings, options);

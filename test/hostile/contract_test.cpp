@@ -1,6 +1,8 @@
 // The command contract (DESIGN.md, section 6): what programs that read our answers may rely on.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -12,6 +14,8 @@ namespace {
 
 using namespace ddlsim::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 using nlohmann::json;
 
 std::string answer(const Words& arguments) {
@@ -289,7 +293,7 @@ TEST_CASE("contract: a name of any kind breaks no format", "[hostile]") {
 }
 
 TEST_CASE("contract: the same question has the same answer, byte by byte", "[hostile]") {
-  for (const char* format : {"text", "json", "csv", "md"}) {
+  for (const char* format : {"text", "json", "csv", "md", "html", "svg"}) {
     const Words command = plus(plus({"what-if"}, kJob), {"--format", format});
     CHECK(answer(command) == answer(command));
   }
@@ -301,5 +305,45 @@ TEST_CASE("contract: help and version go to stdout", "[hostile]") {
     CHECK_THAT(answer({command, "--help"}), Contains("Examples:") && Contains(std::string("ddlsim ") + command));
   }
   const std::string version = answer({"--version"});
+  CHECK(answer({"-V"}) == version);
+  CHECK(answer({"version"}) == version);
+  CHECK(answer({"help", "predict"}) == answer({"predict", "--help"}));
+  CHECK(answer({"help", "import", "kineto"}) == answer({"import", "kineto", "--help"}));
+  CHECK(answer({"help"}) == answer({"--help"}));
   CHECK_THAT(version, Catch::Matchers::Matches("ddlsim [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_CASE("contract: pages load nothing, and names in them are no markup", "[hostile]") {
+  const TempFolder folder;
+  std::ifstream alexnet(std::string(DDLSIM_SOURCE_DATA) + "/models/alexnet.yaml");
+  std::string text((std::istreambuf_iterator<char>(alexnet)), {});
+  const std::string name = "name: AlexNet";
+  text.replace(text.find(name), name.size(), R"(name: "<script>alert('1')</script>\"&")");
+  const std::string model = folder.file("m.yaml", text);
+  for (const Words& command :
+       {Words{"predict"}, Words{"what-if"}, Words{"predict", "--curve", "nodes=1,2"}, Words{"stalls"}}) {
+    CAPTURE(command);
+    const std::string page =
+        answer(plus(command, {"--model", model, "--node", "dgx1-v100", "--nodes", "2", "--format", "html"}));
+    CHECK_THAT(page, Contains("&lt;script&gt;alert(&#39;1&#39;)") && Contains("</html>") && Contains("<svg"));
+    for (const char* outside : {"<script", "http:", "https:", "src=", "url(", "@import", "href"}) {
+      CHECK_THAT(page, !Contains(outside));
+    }
+    CHECK(page.size() < 300'000);
+  }
+}
+
+TEST_CASE("contract: pictures where there are some", "[hostile]") {
+  const std::string svg = answer(plus(plus({"predict"}, kJob), {"--format", "svg"}));
+  CHECK_THAT(svg, StartsWith("<svg xmlns=") && EndsWith("</svg>\n"));
+  const Outcome list = run_program({"list", "gpus", "--format", "html"});
+  CHECK(list.status == 2);
+  CHECK_THAT(list.err, Contains("valid: text, json, csv, md"));
+  const Outcome beside = run_program(plus(plus({"predict"}, kJob), {"--curve", "nodes=1,2", "--columns", "nemo"}));
+  CHECK(beside.status == 2);
+  for (const char* curve : {"", "nodes", "nodes=", "nodes=1,1", "nodes=1..1e9:+1", "nodes=4..1:x2"}) {
+    CAPTURE(curve);
+    CHECK(run_program(plus(plus({"predict"}, kJob), {"--curve", curve})).status == 2);
+  }
+  CHECK(run_program(plus(plus({"predict"}, kJob), {"--curve", "no.such=1,2"})).status == 1);
 }
