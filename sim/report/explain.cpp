@@ -106,8 +106,9 @@ std::string part_text(const ExplainedPart& part, Format format) {
   const std::string lines = fmt::format("{} = {}\n{} = {}\n{} = {}\n", part.symbol, part.equation, blank,
                                         substituted(part), blank, explained_text(part.result, part.unit));
   const std::string table = value_table(part).render(format);
-  if (format == Format::kMd)
+  if (format == Format::kMd) {
     return fmt::format("\n### {}: {}\n\n```\n{}```\n\n{}", part.name, part.title, lines, table);
+  }
   return fmt::format("\n{}: {}\n{}{}", part.name, part.title, indented(lines), indented(table));
 }
 

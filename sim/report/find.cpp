@@ -84,7 +84,8 @@ std::string render(const Inverse& inverse, Format format) {
     text += "holds for " + inverse.variable;
     for (std::size_t i = 0; i < inverse.holding.size(); ++i) {
       const auto& [from, to] = inverse.holding[i];
-      text += (i == 0 ? " " : ", ") + (from == to ? from : from + " to " + to);
+      text += i == 0 ? " " : ", ";
+      text += from == to ? from : fmt::format("{} to {}", from, to);
     }
     text += "\n";
   }

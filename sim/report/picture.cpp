@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <vector>
+
+#include "ddlsim/support/names.h"
 
 namespace ddlsim::report {
 namespace {
@@ -214,15 +217,15 @@ std::string where(const Plotted& plot, const Frame& frame, double x, double y) {
 void add_series(const Plotted& plot, const Frame& frame, const Series& series, std::string& svg) {
   std::string path;
   std::string above;
-  std::string below;
+  std::vector<std::string> below;
   std::string dots;
   const double radius = series.points.size() > 200 ? 2 : 3.5;
   for (const Point& point : series.points) {
     if (!shows(plot.chart.x, point.x) || !shows(plot.chart.y, point.y)) continue;
     path += (path.empty() ? "M" : " L") + where(plot, frame, point.x, point.y);
     if (series.band) {
-      above += " " + where(plot, frame, point.x, point.high);
-      below = " " + where(plot, frame, point.x, point.low) + below;
+      above += where(plot, frame, point.x, point.high) + " ";
+      below.push_back(where(plot, frame, point.x, point.low));
     }
     if (series.mark == Mark::kDashes) continue;
     dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"{}><title>{}</title></circle>\n",
@@ -230,8 +233,8 @@ void add_series(const Plotted& plot, const Frame& frame, const Series& series, s
                         series.mark == Mark::kDots ? " fill-opacity=\"0.6\"" : "", escaped(point.text));
   }
   if (!above.empty()) {
-    svg +=
-        fmt::format("<polygon points=\"{}{}\" fill=\"{}\" fill-opacity=\"0.18\"/>\n", above, below, colour(series.ink));
+    svg += fmt::format("<polygon points=\"{}{}\" fill=\"{}\" fill-opacity=\"0.18\"/>\n", above, join(below, " "),
+                       colour(series.ink));
   }
   if (series.mark != Mark::kDots && !path.empty()) {
     svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n", path, colour(series.ink),

@@ -20,8 +20,8 @@
 
 namespace ddlsim::whatif {
 
-PartBuilder::PartBuilder(std::string name, std::string title, std::string symbol) {
-  part_.name = std::move(name);
+PartBuilder::PartBuilder(std::string_view name, std::string title, std::string symbol) {
+  part_.name = name;
   part_.title = std::move(title);
   part_.symbol = std::move(symbol);
 }

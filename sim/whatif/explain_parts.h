@@ -33,7 +33,7 @@ struct Explained {
 /// A part with its values added one after another.
 class PartBuilder {
  public:
-  PartBuilder(std::string name, std::string title, std::string symbol);
+  PartBuilder(std::string_view name, std::string title, std::string symbol);
 
   PartBuilder& with(std::string symbol, std::string meaning, Explained value, std::string_view provenance,
                     std::string source);

@@ -299,8 +299,9 @@ Expected<NumberSetting> number_setting(std::string_view word) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number that can be looked for", leaf.path), {},
                 {"numbers: " + join(paths)});
   }
-  if (word.starts_with("model."))
+  if (word.starts_with("model.")) {
     return NumberSetting{.path = word, .kind = Kind::kCount, .lowest = 1, .highest = 65536};
+  }
   return fail(ErrorCode::kNotFound, fmt::format("unknown setting '{}'", word.substr(0, 60)), {},
               {suggestion(path, paths), "a dimension of a model is written model.NAME, as model.sequence"});
 }

@@ -319,7 +319,7 @@ TEST_CASE("contract: pages load nothing, and names in them are no markup", "[hos
   std::string text((std::istreambuf_iterator<char>(alexnet)), {});
   const std::string name = "name: AlexNet";
   text.replace(text.find(name), name.size(), R"(name: "<script>alert('1')</script>\"&")");
-  const std::string model = folder.file("m.yaml", text);
+  const std::string model = folder.file("alexnet.yaml", text);
   for (const Words& command :
        {Words{"predict"}, Words{"what-if"}, Words{"predict", "--curve", "nodes=1,2"}, Words{"stalls"}}) {
     CAPTURE(command);

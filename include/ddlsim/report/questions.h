@@ -13,7 +13,7 @@ namespace ddlsim::report {
 /// The answer, then what the variable gives now, there, and at most. JSON: `ddlsim/find/1`; CSV: every value tried.
 [[nodiscard]] std::string render(const answer::Inverse& inverse, Format format);
 /// Elasticities, then the tornado. JSON: `ddlsim/elasticities/1`; CSV: both in one table.
-[[nodiscard]] std::string render(const answer::Sensitivity& sensitivity, Format format);
+[[nodiscard]] std::string render(const answer::Sensitivity& all, Format format);
 /// Equation by equation. JSON: `ddlsim/explain/1`; CSV: a row for every value.
 [[nodiscard]] std::string render(const answer::Explanation& explanation, Format format);
 
