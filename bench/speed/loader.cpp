@@ -1,6 +1,7 @@
 // Speed of `loader`, by Google Benchmark: 10,000 jobs of Synergy's mix on 1,000 servers of 8 GPUs, busy most of the
 // time; an item is a whole run of one policy, from the draw to its summary.
 #include <benchmark/benchmark.h>
+#include <string>
 
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/whatif/shared_loaders.h"
@@ -26,7 +27,7 @@ void shared(benchmark::State& state, const char* policy) {
     idle = answer->policies.front().gpu_idle;
   }
   state.SetItemsProcessed(state.iterations());
-  state.counters["GPUs idle"] = idle;
+  state.SetLabel("GPUs idle: " + std::to_string(idle));
 }
 BENCHMARK_CAPTURE(shared, even, "even")
     ->Name("loader, 10,000 jobs on 1,000 servers, even")
