@@ -139,7 +139,7 @@ TEST_CASE("loader shares: marginal gain is optimal where curves are concave", "[
   }));
 }
 
-// Of 160,000 cases two were over 1 % below, by 1.1 %.
+// Of 160,000 cases two were over 1 % below, the one that was printed by 1.1 %.
 TEST_CASE("loader shares: marginal gain is within 3 % where curves are concave and the storage binds", "[property]") {
   CHECK(rc::check([] {
     const Case one = random_case(true, true);
