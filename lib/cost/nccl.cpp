@@ -6,145 +6,12 @@
 #include <cmath>
 
 #include "ddlsim/cost/nccl_terms.h"
+#include "nccl_tuning.h"
 
 namespace ddlsim::cost {
 namespace {
 
 using Algorithm = CollectiveAlgorithm;
-using Protocol = CollectiveProtocol;
-
-constexpr std::array<Protocol, 3> kProtocols{Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
-
-/// In the order of kProtocols, microseconds. NCCL 2.30 src/graph/tuning.cc.
-using PerProtocol = std::array<double, 3>;
-constexpr PerProtocol kBaseTree{6.8, 14.0, 8.4};
-constexpr PerProtocol kBaseRing{6.6, 14.0, 8.4};
-struct Hop {
-  PerProtocol tree;
-  PerProtocol ring;
-};
-constexpr Hop kNvlinkHop{{0.6, 1.25, 4.0}, {0.6, 1.9, 3.4}};
-constexpr Hop kPcieHop{{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}};
-constexpr Hop kNetworkHop{{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}};
-constexpr double kNvlsLatency = 25.0;
-constexpr double kNvlsTreeNetwork = 20.9;
-constexpr double kNetworkOverhead = 1.0;  // of a step in a ring that has a network hop; three times for Simple
-constexpr double kRingPlateauNew = 1.4;   // Simple, several nodes, compute capability 8.0 on
-constexpr double kRingPlateauOld = 1.9;   // before
-constexpr double kTreeShare = 0.92;       // Simple and below
-constexpr double kLl128Share = 0.92;      // 120 of 128 bytes and the rest
-constexpr double kTreeLl128OneNode = 7.0 / 9.0;
-constexpr double kTreeLl128 = 120.0 / 128.0;
-constexpr double kTreeLlDivisor = 3.8;
-constexpr double kLlShare = 0.5;  // 4 of 8 bytes
-/// GB/s, of one node: by generation. Several nodes take the host's row, whatever the GPU (Intel).
-constexpr std::array<double, 5> kLlMaxOneNode{39.0, 39.0, 87.7, 141.0, 282.0};
-constexpr double kLlMaxTwoNodes = 39.0;
-constexpr double kLlMaxNodes = 20.4;
-constexpr double kPeersAtOnce = 8;  // NCCL 2.30 src/include/device.h, point-to-point work per kernel batch
-
-constexpr double kUsualNvlinkHop = 3.4;  // what a link's file says when it says what NCCL does
-constexpr double kUsualPcieHop = 5.7;
-constexpr double kUsualNetworkHop = 14.0;
-
-constexpr double kLocalPassBytes = 3.0;  // the header says from what these two are
-constexpr std::array<double, 5> kGrowthMicroseconds{0, 0, 18, 8, 8};
-
-/// What calls take above or below the tuner's latencies of LL on NVLink, microseconds: once, and for each local step.
-struct WallClock {
-  double base = 0;
-  double hop = 0;
-};
-constexpr std::array<WallClock, 5> kWallClock{{{}, {}, {1.1, 0.44}, {-1.8, 0.19}, {1.1, 0.63}}};
-/// Microseconds per doubling, that large messages take besides between nodes: by EFA; by RDMA from Hopper on.
-constexpr double kEfaGrowth = 45.0;
-constexpr double kRdmaGrowth = 12.0;
-
-constexpr std::array<double, 24> kCorrectionLl{1,  1,  1,  1,  .9, .8, .7, .7, .7, .7, .6, .5,
-                                               .4, .4, .5, .6, .7, .8, .9, 1,  1,  1,  1,  1};
-constexpr std::array<double, 24> kCorrectionLl128{1,  1,  1,  1,  1,  .9, .8, .8, .8, .7, .6, .6,
-                                                  .6, .6, .6, .6, .8, .9, .9, .9, .9, 1,  1,  1};
-constexpr std::array<double, 24> kCorrectionSimple{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
-                                                   .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9};
-
-double nvlink_share(GpuGeneration generation) {
-  switch (generation) {
-    case GpuGeneration::kPascal: return 18.0 / 20.0;
-    case GpuGeneration::kVolta: return 23.1 / 25.0;
-    case GpuGeneration::kAmpere: return 20.0 / 25.0;
-    case GpuGeneration::kHopper: return 20.6 / 25.0;
-    case GpuGeneration::kBlackwell: return 40.1 / 50.0;
-  }
-  return 0.8;
-}
-
-double nvls_share(GpuGeneration generation) {
-  if (generation == GpuGeneration::kHopper) return 0.85;
-  return generation == GpuGeneration::kBlackwell ? 0.74 : 0.0;
-}
-
-bool by_nvlink(GpuFabric fabric) {
-  return fabric == GpuFabric::kNvswitch || fabric == GpuFabric::kNvlinkMesh || fabric == GpuFabric::kNvlinkBridge;
-}
-
-constexpr double kPcieShare = 12.0 / 15.754;
-constexpr double kSocketShare = 10.0 / 15.754;         // between two sockets of PCIe 3.0's day; later ones keep pace
-constexpr double kHostMemoryShare = kPcieShare / 2.0;  // in and out again over the host's links (assumed)
-constexpr double kInfinibandShare = 12.0 / 12.5;
-constexpr double kRoceShare = kInfinibandShare * 0.92;
-constexpr double kTcpxShare = 0.71;
-constexpr double kTcpShare = 0.94;
-constexpr Bandwidth kHostMemoryLimit = gigabytes_per_second(5);
-constexpr Bandwidth kTcpPortLimit = gigabits_per_second(32);
-
-double intra_share(const Communicator& c) {
-  switch (c.fabric) {
-    case GpuFabric::kNvswitch:
-    case GpuFabric::kNvlinkMesh:
-    case GpuFabric::kNvlinkBridge: return nvlink_share(c.generation);
-    case GpuFabric::kPcie: return c.crosses_sockets ? kSocketShare : kPcieShare;
-    case GpuFabric::kHostMemory: return kHostMemoryShare;
-  }
-  return kPcieShare;
-}
-
-Bandwidth transport_rate(const Communicator& c) {
-  const auto ports = static_cast<double>(c.network_ports);
-  switch (c.transport) {
-    case NetworkTransport::kInfiniband: return c.inter * kInfinibandShare;
-    case NetworkTransport::kRoce:
-    case NetworkTransport::kEfa: return c.inter * kRoceShare;
-    case NetworkTransport::kTcpx: return c.inter * kTcpxShare;
-    case NetworkTransport::kTcp: return min(c.inter * kTcpShare, kTcpPortLimit * (ports * c.transport_speed));
-  }
-  return c.inter;
-}
-
-/// Latencies of one protocol on one communicator.
-struct Latencies {
-  Time intra_ring{};
-  Time intra_tree{};
-  Time inter_ring{};
-  Time inter_tree{};
-  Time overhead{};
-};
-
-Time shifted(double usual, Time by) { return max(microseconds(usual) + by, Time::zero()); }
-
-Latencies latencies_of(const Communicator& c, std::size_t p) {
-  const bool nvlink = by_nvlink(c.fabric);
-  const Hop& hop = nvlink ? kNvlinkHop : kPcieHop;
-  const Time intra = c.intra_latency - microseconds(nvlink ? kUsualNvlinkHop : kUsualPcieHop);
-  const Time inter = c.inter_latency - microseconds(kUsualNetworkHop) + transport_latency(c);
-  Latencies l;
-  l.intra_ring = shifted(hop.ring[p], intra);
-  l.intra_tree = shifted(hop.tree[p], intra);
-  // NCCL takes the tree's network latency for rings of one GPU per node.
-  l.inter_ring = shifted(c.gpus == c.nodes ? kNetworkHop.tree[p] : kNetworkHop.ring[p], inter);
-  l.inter_tree = shifted(kNetworkHop.tree[p], inter);
-  l.overhead = microseconds(kProtocols[p] == Protocol::kSimple ? 3 * kNetworkOverhead : kNetworkOverhead);
-  return l;
-}
 
 /// What all lines of one question share.
 struct Context {
@@ -280,22 +147,6 @@ CollectiveLine single_tree(const Context& x, std::size_t p) {
 /// Trees between two nodes send each byte once; before Ampere NCCL's caps on a tree's channels leave it the ring.
 bool has_trees(const Context& x) { return x.c.nodes != 2 || x.c.generation >= GpuGeneration::kAmpere; }
 
-/// Beside the tuner's latencies, which rank algorithms and are no wall clock: the same for every candidate.
-Time wall_clock_of(const Communicator& c, primitives::CollectiveOp op) {
-  if (!by_nvlink(c.fabric) || c.gpus_per_node() == 1) return Time::zero();
-  const WallClock& measured = kWallClock[static_cast<std::size_t>(c.generation)];
-  const double rounds = op == primitives::CollectiveOp::kAllReduce ? 2.0 : 1.0;
-  return microseconds(measured.base + measured.hop * rounds * static_cast<double>(c.gpus_per_node() - 1));
-}
-
-Time growth_of(const Communicator& c) {
-  double growth = by_nvlink(c.fabric) ? kGrowthMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0;
-  if (c.nodes > 1 && c.transport == NetworkTransport::kEfa) growth += kEfaGrowth;
-  const bool rdma = c.transport == NetworkTransport::kInfiniband || c.transport == NetworkTransport::kRoce;
-  if (c.nodes > 1 && rdma && c.generation >= GpuGeneration::kHopper) growth += kRdmaGrowth;
-  return microseconds(growth);
-}
-
 bool has_nvls(const Context& x) {
   return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && nvls_share(x.c.generation) > 0 && x.per_node > 2.0;
 }
@@ -372,17 +223,6 @@ EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& l
   return rates;
 }
 
-Time transport_latency(const Communicator& c) {
-  switch (c.transport) {
-    case NetworkTransport::kInfiniband:
-    case NetworkTransport::kRoce: return Time::zero();
-    case NetworkTransport::kEfa: return microseconds(c.generation >= GpuGeneration::kHopper ? 20 : 75);
-    case NetworkTransport::kTcpx:
-    case NetworkTransport::kTcp: return microseconds(30);
-  }
-  return Time::zero();
-}
-
 double ring_volume(primitives::CollectiveOp op, double n) {
   switch (op) {
     case primitives::CollectiveOp::kAllReduce: return 2.0 * (n - 1.0) / n;
@@ -394,19 +234,6 @@ double ring_volume(primitives::CollectiveOp op, double n) {
     case primitives::CollectiveOp::kSendRecv: return 1.0;
   }
   return 1.0;
-}
-
-double tree_correction(CollectiveProtocol protocol, DataSize size) {
-  const auto& table = protocol == Protocol::kLl      ? kCorrectionLl
-                      : protocol == Protocol::kLl128 ? kCorrectionLl128
-                                                     : kCorrectionSimple;
-  const double units = size.in(bytes) / 64.0;
-  if (units <= 1.0) return table.front();
-  int exponent = 0;
-  const double mantissa = std::frexp(units, &exponent);  // in [0.5, 1): units = 2 mantissa * 2^(exponent-1)
-  const auto k = static_cast<std::size_t>(exponent - 1);
-  if (k + 1 >= table.size()) return table.back();
-  return table[k] + (table[k + 1] - table[k]) * (2.0 * mantissa - 1.0);
 }
 
 namespace {

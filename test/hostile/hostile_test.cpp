@@ -122,7 +122,7 @@ TEST_CASE("hostile: an answer that is not finite is an error, not a null", "[hos
 }
 
 TEST_CASE("hostile: wrong usage", "[hostile]") {
-  refuses(kWrongUsage, {}, {"ddlsim predict", "--help"});
+  refuses(kWrongUsage, {}, {"ddlsim predict", "ddlsim help COMMAND"});
   refuses(kWrongUsage, {"pedict"}, {"unknown command 'pedict'", "'predict'"});
   refuses(kWrongUsage, plus(kJob, {"--ndoes", "4"}), {"unknown option '--ndoes'", "'--nodes'"});
   refuses(kWrongUsage, plus(kJob, {"--format", "jsn"}), {"unknown format 'jsn'", "'json'"});
