@@ -13,6 +13,7 @@ using hardware::GpuGeneration;
 
 constexpr double kLargeKernel = 4;  // GFLOP
 constexpr double kMostHalvings = 6;
+constexpr double kNobodySays = 0.5;  // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
 struct Parts {
@@ -41,6 +42,16 @@ double halvings(const Job& job, double kernels) {
   return std::clamp(portable_log2(kLargeKernel * kernels * shards / work.in(gigaflops)), 0.0, kMostHalvings);
 }
 
+bool has_software(const Job& job) { return job.software != nullptr && job.model->has_layers() && !job.model->measured; }
+
+double factor_of(const hardware::SoftwareProfile& software, const SoftwareFeatures& values) {
+  double sum = 0;
+  for (const hardware::SoftwareEffect& one : software.effects) {
+    sum += one.effect * values[static_cast<std::size_t>(one.feature)];
+  }
+  return portable_exp2(sum * kLog2OfE);
+}
+
 }  // namespace
 
 SoftwareFeatures software_features(const Job& job) {
@@ -53,7 +64,10 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kAlways, 1);
   set(Feature::kHalf, half ? 1 : 0);
   set(Feature::kTf32, job.precision == Precision::kTf32 ? 1 : 0);
-  set(Feature::kAttention, half && parts.attention ? 1 : 0);
+  const double attention = half && parts.attention ? 1 : 0;
+  set(Feature::kAttention, attention);
+  const auto& fused = job.software_fused.get();
+  set(Feature::kFused, !fused ? attention * kNobodySays : *fused ? attention : 0);
   set(Feature::kRecurrent, parts.recurrent ? 1 : 0);
   set(Feature::kSmallKernels, halvings(job, parts.kernels));
   set(Feature::kOlder, generation == GpuGeneration::kPascal ? 1 : 0);
@@ -68,13 +82,19 @@ SoftwareFeatures software_features(const Job& job) {
 }
 
 double software_factor(const Job& job) {
-  if (job.software == nullptr || !job.model->has_layers() || job.model->measured) return 1;
-  const SoftwareFeatures values = software_features(job);
-  double sum = 0;
-  for (const hardware::SoftwareEffect& one : job.software->effects) {
-    sum += one.effect * values[static_cast<std::size_t>(one.feature)];
-  }
-  return portable_exp2(sum * kLog2OfE);
+  if (!has_software(job)) return 1;
+  return factor_of(*job.software, software_features(job));
+}
+
+std::optional<std::pair<double, double>> software_factor_range(const Job& job) {
+  if (!has_software(job)) return std::nullopt;
+  SoftwareFeatures values = software_features(job);
+  const double attention = values[static_cast<std::size_t>(Feature::kAttention)];
+  if (attention == 0) return std::nullopt;
+  values[static_cast<std::size_t>(Feature::kFused)] = attention;
+  const double fused = factor_of(*job.software, values);
+  values[static_cast<std::size_t>(Feature::kFused)] = 0;
+  return std::pair(fused, factor_of(*job.software, values));
 }
 
 }  // namespace ddlsim::plan

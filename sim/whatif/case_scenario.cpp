@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "case_year.h"
+#include "case_software.h"
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -229,6 +229,15 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
   return "pytorch-ddp";
 }
 
+void add_software(const io::Case& one, std::vector<Override>& settings) {
+  if (const auto year = software_year_of(one)) {
+    settings.push_back({"software.year", fmt::format("{}", *year), one.where});
+  }
+  if (const auto fused = software_fused_of(one)) {
+    settings.push_back({"software.fused", *fused ? "yes" : "no", one.where});
+  }
+}
+
 /// Settings that a parameter-server case states beyond its framework.
 void add_servers(const io::Case& one, std::vector<Override>& settings) {
   if (const auto servers = one.said("num_ps"); servers && one.nodes > 1) {
@@ -430,9 +439,7 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   std::vector<Override> settings;
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_of(one.precision), one.where});
-  if (const auto year = software_year_of(one)) {
-    settings.push_back({"software.year", fmt::format("{}", *year), one.where});
-  }
+  add_software(one, settings);
   settings.push_back({"strategy", "pytorch-ddp", one.where});
   auto splits = splits_of(one);
   if (!splits) return splits;
@@ -461,9 +468,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_of(one.precision), one.where});
-  if (const auto year = software_year_of(one)) {
-    settings.push_back({"software.year", fmt::format("{}", *year), one.where});
-  }
+  add_software(one, settings);
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);

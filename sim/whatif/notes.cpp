@@ -48,6 +48,10 @@ template <plan::Compression kKind>
 bool by_compression(const Question& q) {
   return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
 }
+bool by_learnt_attention(const Question& q) {
+  const auto attention = static_cast<std::size_t>(hardware::SoftwareFeature::kAttention);
+  return q.scenario.software != nullptr && plan::software_features(q.scenario)[attention] > 0;
+}
 
 /// What is not listed always has one, in the analytic fidelity.
 constexpr auto kUses = std::to_array<Use>({
@@ -102,6 +106,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"jitter", by_several_gpus},
     {"launch_interval", [](const Question&) { return true; }},
     {"software.year", [](const Question& q) { return q.scenario.software != nullptr; }},
+    {"software.fused", by_learnt_attention},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},
     {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},
@@ -180,11 +185,19 @@ std::string calibration_note(const Question& question) {
 
 std::string software_note(const Scenario& scenario) {
   const hardware::SoftwareProfile& learnt = *scenario.software;
-  return fmt::format(
+  std::string note = fmt::format(
       "software: GPU time x {:.2f} on top of kernels, interpolated from {} published steps of {} sources (a source "
       "left "
       "out: {:.0f} % off in the median); --set software=none gives kernels alone",
       plan::software_factor(scenario), to_text(learnt.rows), to_text(learnt.sources), 100 * learnt.median_error);
+  if (!scenario.software_fused.get()) {
+    if (const auto range = plan::software_factor_range(scenario)) {
+      note += fmt::format(
+          "; whether kernels are fused nobody says: software.fused=yes (Megatron, NeMo) x {:.2f}, no x {:.2f}",
+          range->first, range->second);
+    }
+  }
+  return note;
 }
 
 void add_server_notes(const Question& question, std::vector<std::string>& notes) {

@@ -126,6 +126,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "software.year", [](auto& s) -> auto& { return s.software_year; }),
     stated(
+        "software.fused", [](auto& s) -> auto& { return s.software_fused; }),
+    stated(
         "jobs", [](auto& s) -> auto& { return s.jobs; }),
     stated(
         "jobs.offset", [](auto& s) -> auto& { return s.jobs_offset; }),

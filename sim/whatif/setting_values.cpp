@@ -255,6 +255,13 @@ Expected<void> set_software_year(Scenario& scenario, Value value, const io::Cata
   return {};
 }
 
+Expected<void> set_software_fused(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto fused = parse_yes(value);
+  if (!fused) return tl::unexpected<Error>(fused.error());
+  scenario.software_fused = std::optional<bool>(*fused);
+  return {};
+}
+
 /// "12 $/h", or of named servers, "dgx-a100=12 $/h, p3.16xlarge=10 $/h": those that are another server's say nothing.
 Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& catalog) {
   for (std::size_t start = 0; start <= value.size();) {

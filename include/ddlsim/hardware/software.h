@@ -25,6 +25,7 @@ enum class SoftwareFeature : std::uint8_t {
   kHalf,          // 1 for 16 bits or fewer
   kTf32,          // 1 for TF32
   kAttention,     // 1 for models with attention of 16 bits or fewer
+  kFused,         // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
   kRecurrent,     // 1 for models with LSTMs
   kSmallKernels,  // how many times 2 the FLOPs of a kernel are below 4 GFLOP; at most 6
   kOlder,         // 1 for GPUs older than Volta
@@ -36,11 +37,12 @@ enum class SoftwareFeature : std::uint8_t {
   kYears,         // years of age at `SoftwareProfile::newest`, over 3; never below 0
 };
 
-inline constexpr Choices<SoftwareFeature, 13> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 14> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"half", SoftwareFeature::kHalf},
     {"tf32", SoftwareFeature::kTf32},
     {"attention", SoftwareFeature::kAttention},
+    {"fused", SoftwareFeature::kFused},
     {"recurrent", SoftwareFeature::kRecurrent},
     {"small-kernels", SoftwareFeature::kSmallKernels},
     {"older", SoftwareFeature::kOlder},

@@ -5,11 +5,14 @@
 //   small-kernels  max(0, min(6, log2(4 GFLOP / FLOPs of a kernel))), of forward and backward together, pass and batch
 //                  as the job has them
 //   shared         log2 of the GPUs per server
+//   fused          half of the effect where nobody says: what is planned may run either way
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new
 // Worked example: effects always 0.10 and half 0.05, ResNet-50 in fp16 on one GPU: f = exp(0.15) = 1.162.
 #pragma once
 
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "ddlsim/hardware/software.h"
 #include "ddlsim/plan/job.h"
@@ -21,6 +24,9 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 [[nodiscard]] SoftwareFeatures software_features(const Job& job);
 
 [[nodiscard]] double software_factor(const Job& job);
+
+/// The factor with fused kernels and without. Nothing where that makes no difference.
+[[nodiscard]] std::optional<std::pair<double, double>> software_factor_range(const Job& job);
 
 /// On all GPU time: what somebody stated or fitted, and the software's.
 [[nodiscard]] inline double gpu_time_factor_of(const Job& job) { return job.gpu_time_factor * software_factor(job); }

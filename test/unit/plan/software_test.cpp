@@ -83,6 +83,28 @@ TEST_CASE("software: years count from the newest that was learnt from, and never
   CHECK(software_factor(job) == 1);
 }
 
+TEST_CASE("software: fused kernels count for attention in 16 bits, by half where nobody says", "[unit][plan]") {
+  Job job = job_of(1024);
+  job.software = learnt(
+      {{.feature = SoftwareFeature::kAttention, .effect = 0.5}, {.feature = SoftwareFeature::kFused, .effect = -0.4}});
+  job.precision = Precision::kFp16;
+  CHECK_FALSE(software_factor_range(job));  // no attention
+  auto model = std::make_shared<workload::Model>(*job.model);
+  model->layers.front().op = workload::Attention{};
+  job.model = model;
+  CHECK(software_factor(job) == Approx(std::exp(0.5 - 0.2)));
+  REQUIRE(software_factor_range(job));
+  CHECK(software_factor_range(job)->first == Approx(std::exp(0.1)));
+  CHECK(software_factor_range(job)->second == Approx(std::exp(0.5)));
+  job.software_fused = std::optional<bool>(true);
+  CHECK(software_factor(job) == Approx(std::exp(0.1)));
+  job.software_fused = std::optional<bool>(false);
+  CHECK(software_factor(job) == Approx(std::exp(0.5)));
+  job.precision = Precision::kFp32;
+  job.software_fused = std::optional<bool>(true);
+  CHECK(software_factor(job) == 1);
+}
+
 TEST_CASE("software: steps that were measured whole, and features without layers, have none", "[unit][plan]") {
   Job job = job_of(1024);
   job.software = learnt({{.feature = SoftwareFeature::kAlways, .effect = 0.5}});

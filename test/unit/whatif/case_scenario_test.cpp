@@ -121,6 +121,25 @@ TEST_CASE("case: a stated delay stands on top of the link's own", "[unit][whatif
   CHECK(said(one, "network") == "ethernet-1g");
 }
 
+TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
+  const auto fused = [](const char* framework, const char* source = "github:somebody/paper:table.md") {
+    io::Case one = row();
+    one.framework = framework;
+    one.source = source;
+    return said(one, "software.fused");
+  };
+  CHECK(fused("Megatron-LM (2022)") == "yes");
+  CHECK(fused("Megatron-Bridge, NeMo container 25.11") == "yes");
+  CHECK(fused("NVIDIA NeMo Framework Release 24.04") == "yes");
+  CHECK(fused("MXNet NVIDIA Release 21.09", "github:mlcommons/training_results_v1.1:x.json") == "yes");
+  CHECK(fused("PyTorch 1.6 DDP") == "no");
+  CHECK(fused("NeMo AutoModel (PyTorch FSDP2)") == "no");
+  CHECK(fused("HF+DeepSpeed ZeRO-3") == "no");
+  CHECK(fused("NGC TensorFlow 1.15 (20.03)+Horovod") == "no");
+  CHECK(fused("Megatron-DeepSpeed").empty());
+  CHECK(fused("PyTorch 2.6.0, ROCm 6.4", "github:mlcommons/training_results_v5.0:x.json").empty());
+}
+
 TEST_CASE("case: frameworks have ways of their own, and years", "[unit][whatif]") {
   io::Case one = row();
   one.framework = "PaddlePaddle 1.8.3";

@@ -64,4 +64,5 @@ TEST_CASE("software: what it cannot be is refused", "[unit][whatif]") {
   refused("software", "some", "valid: learnt, none");
   refused("software.year", "1999", "2010 to 2100");
   refused("software.year", "new", "new");
+  refused("software.fused", "perhaps", "perhaps");
 }

@@ -1,4 +1,4 @@
-#include "case_year.h"
+#include "case_software.h"
 
 #include <algorithm>
 #include <array>
@@ -132,6 +132,21 @@ std::optional<double> software_year_of(const io::Case& one) {
   const std::string source = in_lower_case(one.source);
   if (const auto year = release_in(source)) return year;
   return year_in(source);
+}
+
+std::optional<bool> software_fused_of(const io::Case& one) {
+  const std::string framework = in_lower_case(one.framework);
+  const auto names = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return framework.find(word) != std::string::npos; });
+  };
+  const bool hugging_face = framework.starts_with("hf");
+  if (hugging_face || names({"automodel"})) return false;
+  if (names({"deepspeed", "rocm", "llmboost"})) return std::nullopt;
+  const bool submitted = in_lower_case(one.source).find("training_results") != std::string::npos;
+  if (names({"megatron", "nemo"}) || (submitted && names({"nvidia", "ngc"}))) return true;
+  if (names({"pytorch", "tensorflow", "paddle", "mxnet", "oneflow"})) return false;
+  return std::nullopt;
 }
 
 }  // namespace ddlsim::whatif
