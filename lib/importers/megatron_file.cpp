@@ -297,7 +297,7 @@ class MegatronReader {
       out_.assume("overlap", "none", "no --overlap-grad-reduce: Megatron reduces gradients after backward");
     }
     const int zero = read_sharding();
-    // Elements, of 4 bytes in fp32 and 2 otherwise.
+    // Where none is stated plan/messages.h has Megatron's own size. Elements, of 4 bytes in fp32 and 2 otherwise.
     if (const auto bucket = in_.count("ddp-bucket-size")) {
       const Argument& found = *in_.find("ddp-bucket-size");
       out_.set("strategy.bucket", fmt::format("{} B", *bucket * 4), found.words() + ", of gradients in fp32",

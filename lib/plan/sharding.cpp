@@ -156,12 +156,28 @@ class Sharding {
   std::vector<Row> rows_;
 };
 
+/// Who splits a model or shards its states sends buckets of Megatron's size (plan/messages.h), unless told otherwise.
+void enlarge_buckets(Strategy& strategy, const Job& job) {
+  const bool sharded = job.parallel.zero > 0 || splits_model(job.parallel);
+  if (!sharded || strategy.bucket.origin() != Origin::kDefault) return;
+  constexpr double kFewest = 40e6;  // elements
+  constexpr double kPerRank = 1e6;
+  const auto model_ranks = static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
+  const double ranks = static_cast<double>(job.cluster.gpus()) / model_ranks;
+  const bool whole = job.overlap == Overlap::kNone;
+  const DataSize full =
+      whole ? DataSize::infinity() : gradient_size(strategy.gradients) * std::max(kFewest, kPerRank * ranks);
+  strategy.bucket.set(full);
+  if (strategy.first_bucket.origin() == Origin::kDefault) strategy.first_bucket.set(full);
+}
+
 }  // namespace
 
 Strategy as_sent(const Job& job) {
   Strategy strategy = job.strategy;
   const bool sixteen = job.parallel.states == States::kMixedSixteen || job.parallel.states == States::kAdam8bit;
   if (sixteen && !strategy.gradients.stated()) strategy.gradients = by_default(Precision::kBf16);
+  enlarge_buckets(strategy, job);
   return strategy;
 }
 

@@ -73,7 +73,7 @@ struct SplitModel {
 /// Servers and exchange of gradients that the strategy has, of a job of several data-parallel ranks.
 void exchange_by(const Job& job, StepPlan& plan);
 
-/// The strategy with the format in which gradients travel, where states say it.
+/// The strategy with the format in which gradients travel, where states say it, and with the buckets of who splits.
 [[nodiscard]] Strategy as_sent(const Job& job);
 
 // Of one part of a class, `chunk` of the model as it is cut; points count from the part's first layer.

@@ -440,7 +440,7 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_of(one.precision), one.where});
   add_software(one, settings);
-  settings.push_back({"strategy", "pytorch-ddp", one.where});
+  settings.push_back({"strategy", "allreduce", one.where});
   auto splits = splits_of(one);
   if (!splits) return splits;
   settings.insert(settings.end(), splits->begin(), splits->end());

@@ -3,7 +3,10 @@
 // Backward visits the layers from last to first; a layer's tensors are ready when its backward ends. Strategy::grouping
 // says how tensors become messages:
 //   buckets      consecutive tensors until a bucket is full; the first holds `first_bucket`, the others `bucket`. A
-//                tensor is never split, so a bucket may overshoot. (PyTorch DDP; Li et al., VLDB 2020)
+//                tensor is never split, so a bucket may overshoot. (PyTorch DDP; Li et al., VLDB 2020) Models that are
+//                split, or whose states are sharded, have buckets of max(40e6, 1e6 per rank that shares the gradients)
+//                elements unless told otherwise, or one where nothing overlaps: 25 MiB over 256 ranks is all latency
+//                (NVIDIA/Megatron-LM megatron/core/distributed/distributed_data_parallel.py)
 //   fusion       one message per tensor; they are fused when the schedule is known: FusionQueue
 //   per-tensor   one message per tensor
 //   flat         one message, ready after backward
