@@ -29,25 +29,25 @@ bool says(const io::Case& one, std::string_view key, std::string_view part) {
 
 /// The first row whose words all stand in the framework's name counts.
 constexpr auto kWays = std::to_array<TrainingWay>({
-    {"sailor", false, false, 0, "mixed-16", "fp16",
+    {"sailor", false, false, false, 0, "mixed-16", "fp16",
      "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
-    {"deepspeed zero-3", false, false, 3, "mixed-16", "fp16", "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
-    {"deepspeed", false, false, 1, "mixed-16", "fp16",
+    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16", "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
+    {"deepspeed", false, false, false, 1, "mixed-16", "fp16",
      "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
-    {"megatron-core", true, true, 1, "mixed", "fp32",
+    {"megatron-core", true, true, true, 1, "mixed", "fp32",
      "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention"},
-    {"megatron-bridge", true, true, 1, "mixed", "fp32",
+    {"megatron-bridge", true, true, true, 1, "mixed", "fp32",
      "NVIDIA-NeMo/Megatron-Bridge performance recipes: distributed optimizer, sequence parallel, TransformerEngine"},
-    {"megatron-lm v0.12", true, true, 1, "mixed", "fp32",
+    {"megatron-lm v0.12", true, true, true, 1, "mixed", "fp32",
      "MooreThreads/SimuMax A100 runs: --use-distributed-optimizer, --sequence-parallel, TransformerEngine 2.1"},
-    {"megatron-lm transformerengine", true, true, 1, "mixed", "fp32",
+    {"megatron-lm transformerengine", true, true, true, 1, "mixed", "fp32",
      "MooreThreads/SimuMax: --use-distributed-optimizer, --sequence-parallel, TransformerEngine 2.11"},
-    {"megatron-lm (2022)", false, false, 0, "mixed", "fp16",
+    {"megatron-lm (2022)", false, false, false, 0, "mixed", "fp16",
      "Korthikanti et al., MLSys 2023: no data parallelism; sequence parallelism where the row says so"},
-    {"megatron-lm", false, false, 0, "mixed", "fp16",
+    {"megatron-lm", false, false, false, 0, "mixed", "fp16",
      "Narayanan et al., SC 2021: fused softmax; fp32 main gradients (18 bytes a parameter); sent in fp16"},
-    {"automodel", true, true, 3, "mixed-16", "bf16", "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
-    {"", true, true, 1, "mixed", "fp32", "assumed: as Megatron-Core"},
+    {"automodel", true, true, true, 3, "mixed-16", "bf16", "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
+    {"", true, true, true, 1, "mixed", "fp32", "assumed: as Megatron-Core"},
 });
 
 bool all_words_in(std::string_view words, std::string_view text) {
@@ -392,7 +392,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));
     set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
   }
-  if (says(one, "overlap_grad_reduce", "false")) set("overlap", "none");
+  const auto overlapped = one.said("overlap_grad_reduce");
+  if (overlapped ? says(one, "overlap_grad_reduce", "false") : !way.overlaps) set("overlap", "none");
   if (says(one, "overlap", "tp-comm")) set("parallel.overlap_tensor", "yes");
   if (lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")).find("lora") !=
       std::string::npos) {

@@ -29,6 +29,7 @@ struct TrainingWay {
   std::string_view names;      // words of the framework's name, in lower case, all of which stand in it
   bool fused_attention;        // FlashAttention, or cuDNN's
   bool sequence;               // norms along the sequence in the tensor group, where there is one
+  bool overlaps;               // gradients travel beside backward; else after it
   int zero;                    // what its usual optimizer shares
   std::string_view states;     // of 16-bit training (plan::States)
   std::string_view gradients;  // the format they are summed in
