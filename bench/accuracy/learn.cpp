@@ -369,7 +369,7 @@ int main(int argc, char** argv) {
                                     .newest = learner.newest,
                                     .effects = {},
                                     .ends = {},
-                                    .made_by = "bench/accuracy/learn"};
+                                    .made_by = "bench/accuracy/learn.cpp, from the tables of steps in bench/accuracy/cases"};
   profile.effects = learner.effects();
   profile.ends = learner.ends();
   std::vector<double> errors;
