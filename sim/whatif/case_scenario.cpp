@@ -248,6 +248,21 @@ void add_servers(const io::Case& one, std::vector<Override>& settings) {
   }
 }
 
+/// How a row that read images from storage made its batches, where the server's processor is known. Workers and cores a
+/// source hardly ever states: they are the loader's defaults.
+void add_input(const io::Case& one, const Node& server, std::vector<Override>& settings) {
+  const std::string data = lower(one.said("data").value_or(""));
+  const bool dali = lower(one.said("dali").value_or("")) == "true";
+  if (!server.host.cpu || !(dali || has_any(data, {"real", "imagenet"}))) return;
+  const std::string framework = lower(one.framework);
+  const bool records = has_any(framework, {"tensorflow", "mxnet", "tensorpack"});
+  settings.push_back({"input.dataset", records ? "imagenet-records" : "imagenet", one.where});
+  settings.push_back({"input.loader", dali ? "dali" : has(framework, "tensorflow") ? "tf.data" : "workers", one.where});
+  if (dali) settings.push_back({"input.decode", "gpu", one.where});
+  // Nobody says what disk: the files are taken to stand in memory.
+  if (!server.host.storage) settings.push_back({"input.cache", "all", one.where});
+}
+
 /// What a row of collectives ran. Servers without a process of their own: all gradients to one rank and back
 /// (ps_central), or every rank's share to it and back (ps_sharded); in pieces of a rank's share where the row says so.
 Expected<std::vector<CollectiveCalls>> calls_of(const io::Case& one, DataSize size) {
@@ -469,6 +484,11 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_of(one.precision), one.where});
   add_software(one, settings);
+  const auto server =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
+  if (server != settings.end()) {
+    if (const auto node = catalog_.node(server->value)) add_input(one, *node, settings);
+  }
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);

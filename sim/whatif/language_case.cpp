@@ -31,7 +31,8 @@ bool says(const io::Case& one, std::string_view key, std::string_view part) {
 constexpr auto kWays = std::to_array<TrainingWay>({
     {"sailor", false, false, false, 0, "mixed-16", "fp16",
      "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
-    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16", "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
+    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16",
+     "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
     {"deepspeed", false, false, false, 1, "mixed-16", "fp16",
      "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
     {"megatron-core", true, true, true, 1, "mixed", "fp32",

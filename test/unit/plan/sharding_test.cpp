@@ -108,6 +108,45 @@ TEST_CASE("lower: buckets of gradients are scattered, and weights gathered befor
   CHECK_FALSE(plan.rows[1].every_pass);
 }
 
+TEST_CASE("lower: who shards or splits sends buckets of 40 million elements, and of a million per rank",
+          "[unit][plan]") {
+  const auto scattered = [](const Job& job) {
+    std::vector<double> elements;
+    for (const Row& row : lower(job).value().rows) {
+      const double ranks = static_cast<double>(job.cluster.gpus());
+      if (row.op == CollectiveOp::kReduceScatter) elements.push_back(row.size.in(bytes)*ranks / 4);
+    }
+    return elements;
+  };
+  // 40 blocks of 2,229,248 weights, table and head of 512,000, a norm: 90,194,432, head first. No tensor has more
+  // than 524,288, so a bucket overshoots by less.
+  Job job = job_on(decoder(40), 1, 4);
+  job.parallel.zero = 1;
+  const std::vector<double> sent = scattered(job);
+  REQUIRE(sent.size() == 3);
+  for (const std::size_t i : {0, 1}) {
+    CHECK(sent[i] >= 40e6);
+    CHECK(sent[i] < 40e6 + 524'288);
+  }
+  CHECK(sent[0] + sent[1] + sent[2] == Approx(40 * kBlockWeights + 2 * 512'000 + 512));
+  CHECK(scattered([] {
+          Job of64 = job_on(decoder(40), 8, 8);  // 64 million each
+          of64.parallel.zero = 1;
+          return of64;
+        }())
+            .size() == 2);
+  Job after = job;
+  after.overlap = Overlap::kNone;
+  CHECK(scattered(after).size() == 1);
+  job.strategy.bucket = mebibytes(25);  // stated: 6,553,600 elements
+  CHECK(scattered(job).size() > 10);
+  Job split = job_on(decoder(40), 1, 4);
+  split.parallel.tensor = 2;
+  Job whole = job_on(decoder(40), 1, 4);
+  CHECK(of(lower(split).value(), CollectiveOp::kAllReduce).size() <
+        of(lower(whole).value(), CollectiveOp::kAllReduce).size());
+}
+
 TEST_CASE("lower: what is kept for backward goes to the host and back, block by block", "[unit][plan]") {
   Job job = job_on(decoder(2), 1, 1);
   job.parallel.offload_activations = true;

@@ -121,6 +121,23 @@ TEST_CASE("case: a stated delay stands on top of the link's own", "[unit][whatif
   CHECK(said(one, "network") == "ethernet-1g");
 }
 
+TEST_CASE("case: who read images has a loader", "[unit][whatif]") {
+  io::Case one = row();
+  CHECK(said(one, "input.dataset").empty());
+  one.extra["data"] = "synthetic";
+  CHECK(said(one, "input.dataset").empty());
+  one.extra["data"] = "real ImageNet";
+  CHECK(said(one, "input.dataset") == "imagenet");
+  CHECK(said(one, "input.loader") == "workers");
+  CHECK(said(one, "input.decode").empty());
+  one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
+  CHECK(said(one, "input.dataset") == "imagenet-records");
+  CHECK(said(one, "input.loader") == "tf.data");
+  one.extra["dali"] = "true";
+  CHECK(said(one, "input.loader") == "dali");
+  CHECK(said(one, "input.decode") == "gpu");
+}
+
 TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
   const auto fused = [](const char* framework, const char* source = "github:somebody/paper:table.md") {
     io::Case one = row();
