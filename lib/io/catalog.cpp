@@ -71,7 +71,8 @@ const std::string& id_of(const T& thing) {
 /// A file must be named after what it holds, or look-up by name would lie.
 template <typename T>
 Expected<T> check_id(Expected<T> value, const fs::path& path) {
-  if (!value || id_of(*value) == path.stem().string()) return value;
+  const bool nameless = path.parent_path() == "/proc/self/fd";  // standard input, as the program passes it on
+  if (!value || nameless || id_of(*value) == path.stem().string()) return value;
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("the file is named '{}' but describes '{}'", path.stem().string(), id_of(*value)),
               {path.string(), 1, 1});
@@ -82,6 +83,40 @@ template <typename T>
 Expected<T> in_file(Expected<T> value, const fs::path& path) {
   if (!value && value.error().where.file.empty()) value.error().where.file = path.string();
   return value;
+}
+
+/// Names by which somebody may have meant a thing, and its id.
+using Known = std::vector<std::pair<std::string, std::string>>;
+
+void add_known(const Catalog& catalog, Kind kind, Known& known) {
+  for (const std::string& id : catalog.ids(kind)) known.emplace_back(id, id);
+  for (const std::string& id : catalog.ids(kind)) {
+    for (std::string& alias : catalog.aliases_of(kind, id)) known.emplace_back(std::move(alias), id);
+  }
+}
+
+/// "did you mean 'vit_base' (vit_b_16)?": ids, each once, with the name that was near; else the ids there are.
+std::string suggested(std::string_view name, const Known& known) {
+  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kNear = 24;  // several may be names of one thing
+  std::vector<std::string> names;
+  std::vector<std::string> ids;
+  for (const auto& [said, id] : known) {
+    names.push_back(said);
+    if (said == id) ids.push_back(id);
+  }
+  std::vector<std::string> seen;
+  std::vector<std::string> shown;
+  for (const std::string& near : nearest_names(name, names, kNear)) {
+    const std::string& id = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == near; })->second;
+    if (shown.size() == kMost || std::find(seen.begin(), seen.end(), id) != seen.end()) continue;
+    seen.push_back(id);
+    shown.push_back(near == id ? fmt::format("'{}'", id) : fmt::format("'{}' ({})", id, near));
+  }
+  if (shown.empty()) return suggestion(name, ids);
+  std::string text = "did you mean ";
+  for (std::size_t i = 0; i < shown.size(); ++i) text += (i == 0 ? "" : i + 1 == shown.size() ? " or " : ", ") + shown[i];
+  return text + "?";
 }
 
 }  // namespace
@@ -179,12 +214,10 @@ std::optional<fs::path> Catalog::look_up_exactly(Kind kind, std::string_view nam
 
 Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   if (auto known = look_up(kind, name)) return *known;
-  const Shelf& shelf = this->shelf(kind);
   if (is_path(name)) return fs::path(name);
-  std::vector<std::string> known = shelf.ids;
-  for (const Alias& alias : shelf.aliases) known.push_back(alias.name);
-  const bool near = !nearest_names(name, known).empty();
-  std::vector<std::string> notes{suggestion(name, near ? known : shelf.ids)};
+  Known known;
+  add_known(*this, kind, known);
+  std::vector<std::string> notes{suggested(name, known)};
   notes.push_back(
       fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too", name_of(kKinds, kind)));
   return fail(ErrorCode::kNotFound, fmt::format("unknown {} '{}'", singular(kind), name.substr(0, 60)), {},
@@ -355,10 +388,11 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
     if (auto rented = find(Kind::kInstances, name)) {
       path = rented;
     } else {
-      std::vector<std::string> all = ids(Kind::kNodes);
-      all.insert(all.end(), ids(Kind::kInstances).begin(), ids(Kind::kInstances).end());
+      Known all;
+      add_known(*this, Kind::kNodes, all);
+      add_known(*this, Kind::kInstances, all);
       Error error = path.error();
-      error.notes.front() = suggestion(name, all);
+      error.notes.front() = suggested(name, all);
       return tl::unexpected<Error>(std::move(error));
     }
   }
