@@ -40,6 +40,7 @@ struct TensorHead {
   std::int64_t data_type = 0;
   workload::Shape dims;
   std::optional<std::vector<std::int64_t>> values;  // of a small integer tensor stored in the file
+  std::optional<std::vector<float>> fractions;      // of a small one of single-precision numbers, as Resize's scales
 };
 
 struct Dimension {
