@@ -93,8 +93,10 @@ void read(ondemand::document& document, ChakraTrace& trace) {
   }
   if (!found && execution) {
     throw Refusal{
-        "is an execution trace of PyTorch (ExecutionTraceObserver): operators and their shapes, but no times. Link it with "
-        "the profiler's trace of the same run (chakra_trace_link, then chakra_converter), or import that trace: `ddlsim "
+        "is an execution trace of PyTorch (ExecutionTraceObserver): operators and their shapes, but no times. Link it "
+        "with "
+        "the profiler's trace of the same run (chakra_trace_link, then chakra_converter), or import that trace: "
+        "`ddlsim "
         "import kineto`"};
   }
   if (!found) {

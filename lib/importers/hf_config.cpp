@@ -122,9 +122,7 @@ Expected<Found> find_family(hf::ConfigReader& config, const std::string& wrapper
     std::vector<std::string> notes;
     if (!nearest_names(asked, known, 1).empty()) notes.push_back(suggestion(asked, known));
     notes.push_back("known: " + join(known));
-    return fail(ErrorCode::kUnsupported,
-                unknown_family(asked, wrapper),
-                config.where(key), std::move(notes));
+    return fail(ErrorCode::kUnsupported, unknown_family(asked, wrapper), config.where(key), std::move(notes));
   }
   const std::vector<std::string> heads = words_of(found.row->heads);
   if (found.head.empty()) found.head = heads.front();

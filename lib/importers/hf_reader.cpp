@@ -75,10 +75,12 @@ std::int64_t ConfigReader::size_or(const char* key, std::int64_t otherwise, Boun
 
 std::int64_t ConfigReader::size(const char* key, Bounds bounds) {
   if (find(key) == nullptr) {
-    std::vector<std::string> notes{fmt::format("it must be a whole number from {} to {}", bounds.lowest, bounds.highest)};
+    std::vector<std::string> notes{
+        fmt::format("it must be a whole number from {} to {}", bounds.lowest, bounds.highest)};
     if (path_ == "text_config") {
       notes.emplace_back(
-          "transformers leaves out what its class has by default: write text_config as text_config.to_dict() prints it");
+          "transformers leaves out what its class has by default: write text_config as text_config.to_dict() prints "
+          "it");
     }
     report(key, "is missing", std::move(notes));
     return bounds.lowest;

@@ -130,7 +130,8 @@ class Reader {
     }
     if (!found && execution) {
       throw Refusal{
-          "is an execution trace of PyTorch (ExecutionTraceObserver): operators and their shapes, but no times. Import the "
+          "is an execution trace of PyTorch (ExecutionTraceObserver): operators and their shapes, but no times. Import "
+          "the "
           "profiler's trace of the same run: `ddlsim import kineto`"};
     }
     if (!found) throw Refusal{"has no traceEvents: it is JSON, but no trace of torch.profiler"};

@@ -401,10 +401,11 @@ bool NodeContext::train(std::size_t index) {
   const Value& value = input(index);
   const std::size_t which = value.weight != kNone ? value.weight : value.vector_weight;
   if (which == kNone) {
-    refuse(fmt::format("'{}' is no stored tensor of floating-point numbers", printable(node_.inputs[index])),
-           {"a weight is an initializer or a Constant: export with the parameters (export_params=True), or fold what is "
-            "worked out from them (onnxsim)"},
-           ErrorCode::kUnsupported);
+    refuse(
+        fmt::format("'{}' is no stored tensor of floating-point numbers", printable(node_.inputs[index])),
+        {"a weight is an initializer or a Constant: export with the parameters (export_params=True), or fold what is "
+         "worked out from them (onnxsim)"},
+        ErrorCode::kUnsupported);
     return false;
   }
   Weight& weight = builder_.weights_[which];

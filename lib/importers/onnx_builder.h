@@ -33,7 +33,7 @@ struct Value {
   // A vector of a Constant node: trained where an operator's own weight stands (PaddleOCR's norms), but an operand of
   // arithmetic like any number.
   std::size_t vector_weight = kNone;
-  std::size_t bare_linear = kNone;                     // the layer it comes from, if that is a linear without bias
+  std::size_t bare_linear = kNone;  // the layer it comes from, if that is a linear without bias
 };
 
 struct Weight {

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "ddlsim/importers/protobuf.h"

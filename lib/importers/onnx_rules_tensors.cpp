@@ -20,13 +20,12 @@ std::string text_of(const Shape& shape) { return workload::to_string(shape); }
 void view(NodeContext& node, Shape shape) {
   const Value& from = node.input(0);
   if (node.failed()) return;
-  node.set(0,
-           Value{.shape = std::move(shape),
-                 .constant = from.constant,
-                 .weight = from.weight,
-                 .numbers = from.numbers,
-                 .fractions = from.fractions,
-                 .vector_weight = from.vector_weight});
+  node.set(0, Value{.shape = std::move(shape),
+                    .constant = from.constant,
+                    .weight = from.weight,
+                    .numbers = from.numbers,
+                    .fractions = from.fractions,
+                    .vector_weight = from.vector_weight});
 }
 
 /// A tensor whose elements are copied one by one.

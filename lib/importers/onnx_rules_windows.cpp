@@ -135,8 +135,8 @@ struct Slide {
   std::int64_t out = 1;
 };
 
-/// The spatial axes of a node's window, as Operators.md has them for any number of axes. `kernel` comes from the weights,
-/// or from kernel_shape.
+/// The spatial axes of a node's window, as Operators.md has them for any number of axes. `kernel` comes from the
+/// weights, or from kernel_shape.
 std::vector<Slide> slides_of(NodeContext& node, const Shape& sizes, const std::vector<std::int64_t>& kernel) {
   const std::size_t spatial = sizes.size();
   const auto listed = [&](std::string_view attribute, std::int64_t otherwise) {
@@ -155,7 +155,8 @@ std::vector<Slide> slides_of(NodeContext& node, const Shape& sizes, const std::v
   const auto dilations = listed("dilations", 1);
   std::vector<std::int64_t> pads = node.integers("pads");
   if (pads.empty()) pads.assign(2 * spatial, 0);
-  if (pads.size() != 2 * spatial || std::any_of(pads.begin(), pads.end(), [](auto p) { return p < 0 || p > kLargestStride; })) {
+  if (pads.size() != 2 * spatial ||
+      std::any_of(pads.begin(), pads.end(), [](auto p) { return p < 0 || p > kLargestStride; })) {
     node.refuse(fmt::format("pads {} for {} spatial dimensions", workload::to_string(pads), spatial));
     pads.assign(2 * spatial, 0);
   }
@@ -165,16 +166,19 @@ std::vector<Slide> slides_of(NodeContext& node, const Shape& sizes, const std::v
   for (std::size_t i = 0; i < spatial; ++i) {
     const std::int64_t span = dilations[i] * (kernel[i] - 1) + 1;
     const std::int64_t room = sizes[i] + pads[i] + pads[i + spatial] - span;
-    if (!same && room < 0) node.refuse(fmt::format("its window is larger than the padded input {}", workload::to_string(sizes)));
-    const std::int64_t out = same ? (sizes[i] + strides[i] - 1) / strides[i]
-                                  : (up ? std::max<std::int64_t>(room, 0) + strides[i] - 1 : std::max<std::int64_t>(room, 0)) / strides[i] + 1;
+    if (!same && room < 0)
+      node.refuse(fmt::format("its window is larger than the padded input {}", workload::to_string(sizes)));
+    const std::int64_t out =
+        same ? (sizes[i] + strides[i] - 1) / strides[i]
+             : (up ? std::max<std::int64_t>(room, 0) + strides[i] - 1 : std::max<std::int64_t>(room, 0)) / strides[i] +
+                   1;
     slides.push_back({kernel[i], strides[i], out});
   }
   return slides;
 }
 
-/// A window over depth, height and width as one over two sizes: depth and height become one. Kernel elements, outputs and
-/// so FLOPs and parameters are the same; the input is as large as such a window needs.
+/// A window over depth, height and width as one over two sizes: depth and height become one. Kernel elements, outputs
+/// and so FLOPs and parameters are the same; the input is as large as such a window needs.
 struct Folded {
   Pair kernel{1, 1};
   Pair stride{1, 1};
@@ -192,8 +196,9 @@ Folded folded(NodeContext& node, const Shape& whole, std::int64_t out_channels, 
   if (std::max(flat.kernel[0], flat.stride[0]) > kLargestStride) {
     node.refuse(fmt::format("a window of {} elements every {}", flat.kernel[0], flat.stride[0]));
   }
-  node.note("A window over three sizes is written as one over two, depth and height as one: FLOPs, parameters and outputs "
-            "are exact");
+  node.note(
+      "A window over three sizes is written as one over two, depth and height as one: FLOPs, parameters and outputs "
+      "are exact");
   return flat;
 }
 
@@ -228,7 +233,8 @@ void conv_over_three(NodeContext& node, const Shape& whole, const Shape& weights
 
 void pool_over_three(NodeContext& node, const Shape& whole, std::string_view word) {
   const auto kernel = node.integers("kernel_shape");
-  if (kernel.size() != 3 || std::any_of(kernel.begin(), kernel.end(), [](auto k) { return k < 1 || k > kLargestStride; })) {
+  if (kernel.size() != 3 ||
+      std::any_of(kernel.begin(), kernel.end(), [](auto k) { return k < 1 || k > kLargestStride; })) {
     node.refuse(fmt::format("kernel_shape {} for 3 spatial dimensions", workload::to_string(kernel)));
     return;
   }
@@ -256,7 +262,8 @@ void conv_transpose(NodeContext& node) {
   }
   Window window;
   window.kernel = spatial == 1 ? Pair{1, weights[2]} : Pair{weights[2], weights[3]};
-  if (std::min(window.kernel[0], window.kernel[1]) < 1 || std::max(window.kernel[0], window.kernel[1]) > kLargestStride) {
+  if (std::min(window.kernel[0], window.kernel[1]) < 1 ||
+      std::max(window.kernel[0], window.kernel[1]) > kLargestStride) {
     node.refuse(fmt::format("weights of shape {}", workload::to_string(weights)));
     return;
   }
@@ -276,17 +283,18 @@ void conv_transpose(NodeContext& node) {
     out[axis] = !stated.empty() ? stated[i]
                 : same          ? image[axis + 1] * window.stride[axis]
                                 : (image[axis + 1] - 1) * window.stride[axis] + window.span(axis) +
-                                 (more.empty() ? 0 : std::clamp<std::int64_t>(more[i], 0, kLargestStride)) -
-                                 window.before[axis] - window.after[axis];
+                             (more.empty() ? 0 : std::clamp<std::int64_t>(more[i], 0, kLargestStride)) -
+                             window.before[axis] - window.after[axis];
   }
   const std::int64_t channels = weights[1] * groups;
   // Without padding, of an input so much larger that every position of this one makes an output.
   const Shape grown{image[0], image[1] + window.kernel[0] - 1, image[2] + window.kernel[1] - 1};
   const bool fresh = node.train(1);
   const bool bias = node.has(2) && node.train(2);
-  node.layer("conv",
-             workload::Convolution{.out = channels, .kernel = window.kernel, .groups = groups, .bias = bias, .tied = !fresh},
-             grown);
+  node.layer(
+      "conv",
+      workload::Convolution{.out = channels, .kernel = window.kernel, .groups = groups, .bias = bias, .tied = !fresh},
+      grown);
   const Shape output = with_spatial(whole, channels, out);
   node.layer("concat", workload::Concat{node.sample(output)}, {}, "_placed");
   node.note("ConvTranspose is written as a convolution of as many products, and a copy of what it makes");

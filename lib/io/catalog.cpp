@@ -108,14 +108,16 @@ std::string suggested(std::string_view name, const Known& known) {
   std::vector<std::string> seen;
   std::vector<std::string> shown;
   for (const std::string& near : nearest_names(name, names, kNear)) {
-    const std::string& id = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == near; })->second;
+    const std::string& id =
+        std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == near; })->second;
     if (shown.size() == kMost || std::find(seen.begin(), seen.end(), id) != seen.end()) continue;
     seen.push_back(id);
     shown.push_back(near == id ? fmt::format("'{}'", id) : fmt::format("'{}' ({})", id, near));
   }
   if (shown.empty()) return suggestion(name, ids);
   std::string text = "did you mean ";
-  for (std::size_t i = 0; i < shown.size(); ++i) text += (i == 0 ? "" : i + 1 == shown.size() ? " or " : ", ") + shown[i];
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == shown.size() ? " or " : ", ") + shown[i];
   return text + "?";
 }
 

@@ -60,7 +60,8 @@ std::vector<std::string> gpus_like(const std::string& device, const std::vector<
     const std::size_t end = std::min(name.find('-', from), name.size());
     const std::string word = name.substr(from, end - from);
     from = end + 1;
-    const bool chip = word.size() >= 2 && word.front() >= 'a' && word.front() <= 'z' && word.back() >= '0' && word.back() <= '9';
+    const bool chip =
+        word.size() >= 2 && word.front() >= 'a' && word.front() <= 'z' && word.back() >= '0' && word.back() <= '9';
     if (!chip) continue;
     for (const std::string& id : ids) {
       if (id == word || id.starts_with(word + "-")) alike.push_back(id);
@@ -78,13 +79,14 @@ Expected<hardware::Gpu> gpu_of(const TraceFlags& flags, const importers::Measure
   if (!rank.gpu.empty() && catalog->knows(io::Kind::kGpus, rank.gpu)) return catalog->gpu(rank.gpu);
   const std::vector<std::string>& ids = catalog->ids(io::Kind::kGpus);
   const std::vector<std::string> near = gpus_like(rank.gpu, ids);
-  return fail(ErrorCode::kNotFound,
-              rank.gpu.empty() ? "the trace does not name its GPU" : fmt::format("no GPU '{}' is known", rank.gpu),
-              {rank.file, 0, 0},
-              {near.empty() ? "say which GPU it ran on: --gpu ID; valid: " + join(ids)
-                            : "say which of these is nearest: --gpu " + join(near, ", or --gpu "),
-               near.empty() ? "or describe it: --gpu mine.yaml (hardware/README.md)"
-                            : "or any other (`ddlsim list gpus`), or describe it: --gpu mine.yaml (hardware/README.md)"});
+  return fail(
+      ErrorCode::kNotFound,
+      rank.gpu.empty() ? "the trace does not name its GPU" : fmt::format("no GPU '{}' is known", rank.gpu),
+      {rank.file, 0, 0},
+      {near.empty() ? "say which GPU it ran on: --gpu ID; valid: " + join(ids)
+                    : "say which of these is nearest: --gpu " + join(near, ", or --gpu "),
+       near.empty() ? "or describe it: --gpu mine.yaml (hardware/README.md)"
+                    : "or any other (`ddlsim list gpus`), or describe it: --gpu mine.yaml (hardware/README.md)"});
 }
 
 TraceFlags read_flags(const std::vector<std::string>& arguments) {

@@ -27,8 +27,8 @@ constexpr auto kFileOptions = std::to_array<std::string_view>(
      "--nvidia-smi", "--epochs-by-batch", "--prices", "--measured-stalls"});
 constexpr auto kFileSettings = std::to_array<std::string_view>(
     {"model", "node", "gpu", "collective.table", "measured.runs", "input.dataset", "input.storage"});
-constexpr auto kFileCommands = std::to_array<std::string_view>(
-    {"ddlsim validate", "ddlsim loader", "ddlsim import", "ddlsim calibrate"});
+constexpr auto kFileCommands =
+    std::to_array<std::string_view>({"ddlsim validate", "ddlsim loader", "ddlsim import", "ddlsim calibrate"});
 
 template <std::size_t N>
 bool among(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -68,7 +68,8 @@ void write_all(int file, const char* data, std::size_t size) {
 
 /// All of it, once.
 std::string keep(std::size_t most) {
-  if (!kept_at().empty()) throw UsageError{"- stands twice, but standard input is read once", "name a file in one place"};
+  if (!kept_at().empty())
+    throw UsageError{"- stands twice, but standard input is read once", "name a file in one place"};
   const int file = nameless_file();
   std::vector<char> piece(std::size_t{1} << 16);
   for (std::size_t all = 0;;) {

@@ -251,7 +251,8 @@ std::string best_of(const answer::Comparison& comparison) {
   const Prediction& base = comparison.baseline;
   const answer::Alternative& best = comparison.alternatives.front();
   if (base.fits != false) return "what helps most: " + headline(best, base);
-  if (best.prediction.fits == false) return "nothing that was tried makes it fit; `ddlsim plan` looks for a split that does\n";
+  if (best.prediction.fits == false)
+    return "nothing that was tried makes it fit; `ddlsim plan` looks for a split that does\n";
   return "what makes it fit and helps most: " + headline(best, base);
 }
 

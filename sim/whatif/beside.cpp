@@ -9,11 +9,15 @@
 namespace ddlsim::whatif {
 namespace {
 
-enum class NamedAs { kNoName, kThingOrFile, kFileAlways };  // never a file, a thing of the catalogue or its file, always a file
+enum class NamedAs {
+  kNoName,
+  kThingOrFile,
+  kFileAlways
+};  // never a file, a thing of the catalogue or its file, always a file
 
 NamedAs what_is_named(std::string_view setting) {
-  constexpr auto kThings =
-      std::to_array<std::string_view>({"model", "node", "gpu", "network", "gpu.calibration", "input.dataset", "input.storage"});
+  constexpr auto kThings = std::to_array<std::string_view>(
+      {"model", "node", "gpu", "network", "gpu.calibration", "input.dataset", "input.storage"});
   constexpr auto kFiles = std::to_array<std::string_view>({"collective.table", "measured.runs"});
   if (setting.starts_with("other_jobs.")) {
     // other_jobs.0.model

@@ -213,8 +213,9 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
   std::vector<std::string> too_large;
   if (comparison.baseline.fits == false) {
     for (Change& remedy : that_fit(catalog, base, memory_remedies(catalog, *scenario), too_large)) {
-      const bool tried = std::any_of(changes.begin(), changes.end(),
-                                     [&](const Change& one) { return name_for(one.overrides) == name_for(remedy.overrides); });
+      const bool tried = std::any_of(changes.begin(), changes.end(), [&](const Change& one) {
+        return name_for(one.overrides) == name_for(remedy.overrides);
+      });
       if (!tried) changes.push_back(std::move(remedy));
     }
   }

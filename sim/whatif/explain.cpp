@@ -154,8 +154,10 @@ void Explainer::rates_of_work() {
   PartBuilder mfu("step", "MFU", "MFU");
   const hardware::Gpu& gpu = scenario_.cluster.node.gpu;
   mfu.with("W",
-           scenario_.parallel.lora_rank > 0 ? "FLOPs of the model, all GPUs, forward and backward; frozen weights without gradients"
-                                            : "FLOPs of the model, all GPUs, forward and backward", p.model_work, "analytic", "workload/op.h")
+           scenario_.parallel.lora_rank > 0
+               ? "FLOPs of the model, all GPUs, forward and backward; frozen weights without gradients"
+               : "FLOPs of the model, all GPUs, forward and backward",
+           p.model_work, "analytic", "workload/op.h")
       .with("n", "GPUs", p.gpus, "stated", "")
       .with("Q", fmt::format("peak rate of the GPU in {}", p.precision), *gpu.peak.at(scenario_.precision), "datasheet",
             fmt::format("hardware/gpus/{}.yaml", gpu.id))

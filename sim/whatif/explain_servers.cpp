@@ -21,7 +21,7 @@ using cost::kPsStations;
 using StationTimes = std::array<Time, kPsStations>;
 
 constexpr std::array<std::string_view, kPsStations> kStations{
-    "copied out of the GPU", "sent by the worker's node",  "received by the server",  "summed by the server",
+    "copied out of the GPU", "sent by the worker's node",     "received by the server", "summed by the server",
     "sent by the server",    "received by the worker's node", "copied into the GPU"};
 
 /// The longest way through messages and stations (cost/parameter_server.h): from when a message is ready until the last
@@ -82,8 +82,8 @@ class LongestPath {
   }
 
  private:
-  /// How a load came to leave a station: from `first` on without waiting, where it waited for the load `before` (counted
-  /// from 1), or from the start.
+  /// How a load came to leave a station: from `first` on without waiting, where it waited for the load `before`
+  /// (counted from 1), or from the start.
   struct Step {
     std::size_t first = 0;
     std::size_t before = 0;

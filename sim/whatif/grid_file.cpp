@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "ddlsim/io/yaml.h"
 #include "beside.h"
+#include "ddlsim/io/yaml.h"
 #include "ddlsim/whatif/grid.h"
 
 namespace ddlsim::whatif {

@@ -202,9 +202,10 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
                   : "TensorFlow (since 2.4) runs matrix products as TF32, PyTorch (1.7 to 1.11) did,"));
   }
   if (const double share = share_without_fp8(model); scenario.precision == Precision::kFp8 && share > 0.01) {
-    notes.push_back(fmt::format("fp8: {:.0f} % of the FLOPs are convolutions and recurrences, which have no fp8 kernels: "
-                                "they take longer than this",
-                                100 * share));
+    notes.push_back(
+        fmt::format("fp8: {:.0f} % of the FLOPs are convolutions and recurrences, which have no fp8 kernels: "
+                    "they take longer than this",
+                    100 * share));
   }
 }
 

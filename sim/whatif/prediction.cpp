@@ -204,15 +204,16 @@ void add_memory(const Question& question, const plan::MemoryFootprint& footprint
 Expected<void> check_run(const answer::Training& run) {
   constexpr double kLongest = 10'000 * 365 * 86400.0;  // seconds
   if (run.time().in(seconds) <= kLongest) return {};
-  return fail(ErrorCode::kInfeasible,
-              fmt::format("the run would take {}, over ten thousand years: {} steps", to_text(run.time()), to_text(run.steps)),
-              {}, {"--samples and --tokens are of one epoch, --steps are of the run"});
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("the run would take {}, over ten thousand years: {} steps", to_text(run.time()), to_text(run.steps)),
+      {}, {"--samples and --tokens are of one epoch, --steps are of the run"});
 }
 
 }  // namespace
 
 Expected<void> check_step(Time step) {
-  constexpr double kShortest = 1e-12;           // seconds: what event time counts in
+  constexpr double kShortest = 1e-12;  // seconds: what event time counts in
   constexpr double kLongest = 100 * 365 * 86400.0;
   const double count = step.in(seconds);
   if (!std::isfinite(count)) {
@@ -220,10 +221,11 @@ Expected<void> check_step(Time step) {
   }
   if (count >= kShortest && count <= kLongest) return {};
   return fail(ErrorCode::kInfeasible,
-              count < kShortest ? "the step would take under a picosecond: some rate is too large"
-                                : fmt::format("the step would take {}, over a hundred years: some rate is too small, or "
-                                              "some time too long",
-                                              to_text(step)));
+              count < kShortest
+                  ? "the step would take under a picosecond: some rate is too large"
+                  : fmt::format("the step would take {}, over a hundred years: some rate is too small, or "
+                                "some time too long",
+                                to_text(step)));
 }
 
 Expected<DataSize> memory_needed(const Scenario& scenario) {

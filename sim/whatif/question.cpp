@@ -95,10 +95,11 @@ Expected<void> check_fp8(const Scenario& scenario) {
   if (scenario.precision != Precision::kFp8 || !scenario.cluster.node.gpu.peak.fp8 || model.measured) return {};
   const double share = share_without_fp8(model);
   if (share <= 0.5) return {};
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("fp8: {:.0f} % of the FLOPs of {} are convolutions and recurrences, which have no fp8 kernels",
-                          100 * share, model.id),
-              {}, {"frameworks train linear layers in fp8 (Transformer Engine); use bf16 or fp16"});
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("fp8: {:.0f} % of the FLOPs of {} are convolutions and recurrences, which have no fp8 kernels",
+                  100 * share, model.id),
+      {}, {"frameworks train linear layers in fp8 (Transformer Engine); use bf16 or fp16"});
 }
 
 /// The plan as if all GPUs were nominal.

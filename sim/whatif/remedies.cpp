@@ -47,8 +47,10 @@ Change all_together(const std::vector<Change>& changes) {
 
 std::vector<Change> memory_remedies(const io::Catalog& catalog, const Scenario& scenario) {
   std::vector<Change> changes;
-  for (std::int64_t batch = scenario.batch / 2; batch >= 1; batch /= 2) add_remedy(changes, "batch", std::to_string(batch));
-  const bool layers = scenario.model->has_layers() && !scenario.model->measured && !plan::totals_only(scenario.strategy);
+  for (std::int64_t batch = scenario.batch / 2; batch >= 1; batch /= 2)
+    add_remedy(changes, "batch", std::to_string(batch));
+  const bool layers =
+      scenario.model->has_layers() && !scenario.model->measured && !plan::totals_only(scenario.strategy);
   const bool wide = scenario.precision == Precision::kFp32 || scenario.precision == Precision::kTf32;
   if (layers && wide) {
     const hardware::PeakRates& peak = scenario.cluster.node.gpu.peak;
@@ -80,7 +82,8 @@ std::vector<Change> that_fit(const io::Catalog& catalog, std::span<const Overrid
     std::vector<Override> settings(base.begin(), base.end());
     settings.insert(settings.end(), remedy.overrides.begin(), remedy.overrides.end());
     const auto scenario = resolve(catalog, settings);
-    const auto needed = scenario ? memory_needed(*scenario) : Expected<DataSize>(tl::unexpected<Error>(scenario.error()));
+    const auto needed =
+        scenario ? memory_needed(*scenario) : Expected<DataSize>(tl::unexpected<Error>(scenario.error()));
     if (!needed) continue;
     if (*needed <= scenario->cluster.node.gpu.memory_size) {
       if (alone) settled.insert(path);

@@ -7,12 +7,12 @@
 #include <map>
 #include <utility>
 
+#include "beside.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
-#include "beside.h"
 #include "settings.h"
 #include "stated_runs.h"
 

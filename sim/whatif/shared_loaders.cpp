@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "beside.h"
 #include "ddlsim/events/shared_loaders.h"
 #include "ddlsim/support/portable_math.h"
 #include "ddlsim/support/quantity_io.h"
-#include "beside.h"
 #include "shared_job.h"
 
 namespace ddlsim::whatif {
@@ -244,7 +244,9 @@ namespace {
 
 /// Files that a file of jobs names are found beside it.
 io::JobsFile beside_themselves(io::JobsFile file) {
-  const auto find = [&](std::string_view setting, std::string& value) { value = found_beside(file.file, setting, value); };
+  const auto find = [&](std::string_view setting, std::string& value) {
+    value = found_beside(file.file, setting, value);
+  };
   const auto find_of = [&](io::JobEntry& job) {
     if (job.model) find("model", job.model->text);
     if (job.dataset) find("input.dataset", job.dataset->text);

@@ -141,7 +141,8 @@ TEST_CASE("edges: files that a scenario names are found beside it", "[hostile][e
   const std::string mine = folder.file("mine.yaml", small_model("mine"));
   const std::string runs = folder.file("runs.csv", "gpus,nodes,step\n8,1,0.5\n");
   const std::string table = folder.file("table.csv", "op,gpus,nodes,size_bytes,time_us\nall_reduce,8,1,4000,1234\n");
-  const std::string job = folder.file("job.yaml", "model: mine.yaml\nnode: dgx1-v100\ncollective: {table: table.csv}\n");
+  const std::string job =
+      folder.file("job.yaml", "model: mine.yaml\nnode: dgx1-v100\ncollective: {table: table.csv}\n");
   const std::string grid = folder.file("grid.yaml", "model: [mine.yaml, resnet50]\nnode: dgx1-v100\n");
   // From another folder, as from this one.
   const Outcome elsewhere = run_shell("cd / && $DDLSIM predict -f '" + job + "' --json", folder.path());
@@ -187,8 +188,7 @@ TEST_CASE("edges: faults of standard input name it, and it is bounded", "[hostil
   CHECK_THAT(refused_input({"import", "onnx", "-"}, "no onnx"), Contains("<stdin>"));
   CHECK_THAT(refused_input({"import", "kineto", "-"}, "{}"), Contains("<stdin>") && Contains("traceEvents"));
   CHECK_THAT(refused_input({"loader", "-"}, "jobs: []\n"), Contains("<stdin>"));
-  CHECK_THAT(refused_input({"predict", "-f", "-", "--model", "-"}, kScenarioText, kUsage),
-             Contains("- stands twice"));
+  CHECK_THAT(refused_input({"predict", "-f", "-", "--model", "-"}, kScenarioText, kUsage), Contains("- stands twice"));
   const Feed endless = [](std::string& chunk) {
     chunk.assign(std::size_t{1} << 16, 'x');
     return true;
@@ -220,7 +220,9 @@ TEST_CASE("edges: fp32 on a GPU with TF32 says what frameworks do", "[hostile][e
 }
 
 TEST_CASE("edges: fp8 where no layer has a kernel for it is refused", "[hostile][edges]") {
-  const auto on = [](const char* model) { return Words{"predict", "--model", model, "--node", "dgx-h100", "--precision", "fp8"}; };
+  const auto on = [](const char* model) {
+    return Words{"predict", "--model", model, "--node", "dgx-h100", "--precision", "fp8"};
+  };
   refused(kBadData, on("resnet50"), {"fp8: 9", "convolutions and recurrences", "bf16"});
   refused(kBadData, on("gnmt"), {"fp8: ", "have no fp8 kernels"});
   CHECK_THAT(answered(on("bert_large")), !Contains("no fp8 kernels"));
@@ -233,7 +235,8 @@ TEST_CASE("edges: a trace without gradients answers for one GPU alone", "[hostil
   const std::string model = (folder.path() / "mine.yaml").string();
   REQUIRE(run_program({"import", "kineto", file, "--gpu", "v100-sxm2-16gb", "-o", model}).status == 0);
   const Words job{"predict", "--model", model, "--node", "dgx1-v100"};
-  refused(kBadData, job, {"mine is a trace without gradients", "8 replicas", "record_shapes=True", "--gpus-per-node 1"});
+  refused(kBadData, job,
+          {"mine is a trace without gradients", "8 replicas", "record_shapes=True", "--gpus-per-node 1"});
   refused(kBadData, plus(job, {"--nodes", "4"}), {"32 replicas"});
   CHECK_THAT(answered(plus(job, {"--gpus-per-node", "1"})), Contains("nothing is communicated"));
 }
@@ -253,8 +256,8 @@ TEST_CASE("edges: changes of the batch speak of throughput", "[hostile][edges]")
   const Words job{"what-if", "--model", "resnet50", "--node", "dgx1-v100", "--nodes", "4", "--network", "10 Gb/s"};
   for (const char* change : {"strategy.accumulation=8", "batch=128", "nodes=2"}) {
     const std::string text = answered(plus(job, {"--vs", "--set", change}));
-    CHECK_THAT(text.substr(0, text.find('\n')), Contains("x the throughput: ") && Contains("images/s, step ") &&
-                                                     !Contains("faster"));
+    CHECK_THAT(text.substr(0, text.find('\n')),
+               Contains("x the throughput: ") && Contains("images/s, step ") && !Contains("faster"));
   }
   const std::string same = answered(plus(job, {"--vs", "--set", "network=100 Gb/s"}));
   CHECK_THAT(same.substr(0, same.find('\n')), Contains("x faster: step ") && !Contains("throughput"));
@@ -278,8 +281,9 @@ TEST_CASE("edges: traces of GPUs nobody listed say which option helps", "[hostil
     return folder.file("trace.json", whole);
   };
   const auto kineto = [](const std::string& file) { return Words{"import", "kineto", file}; };
-  refused(kBadData, kineto(trace("NVIDIA A100-PG509-200", true)),
-          {"no GPU 'NVIDIA A100-PG509-200' is known", "--gpu a100-pcie-40gb, or --gpu a100-pcie-80gb, or --gpu a100-sxm4"});
+  refused(
+      kBadData, kineto(trace("NVIDIA A100-PG509-200", true)),
+      {"no GPU 'NVIDIA A100-PG509-200' is known", "--gpu a100-pcie-40gb, or --gpu a100-pcie-80gb, or --gpu a100-sxm4"});
   refused(kBadData, kineto(trace("Tesla V100-DGXS-32GB", true)), {"--gpu v100-", "mine.yaml"});
   refused(kBadData, kineto(trace("Frobnicator 9", true)), {"no GPU 'Frobnicator 9'", "--gpu ID; valid: a10"});
   refused(kBadData, kineto(trace("", true)), {"does not name its GPU", "--gpu ID"});

@@ -54,7 +54,8 @@ TEST_CASE("find: conditions that are always true or never, and variables that ar
   refused(kNoAnswer, find("nodes", "cost <= 1 $"), {"nobody says how long the run is", "--samples"});
   refused(kWrongUsage, find("network", "step_time <= 1 s", {"--from", "3 s"}),
           {"--from", "is not a bandwidth but a time"});
-  refused(kWrongUsage, find("network", "step_time <= 1 s", {"--from", "3 Gb/s", "--to", "1 Gb/s"}), {"nothing between"});
+  refused(kWrongUsage, find("network", "step_time <= 1 s", {"--from", "3 Gb/s", "--to", "1 Gb/s"}),
+          {"nothing between"});
 }
 
 TEST_CASE("find: what cannot be reached is an answer, with how far it goes", "[hostile][find]") {

@@ -61,7 +61,9 @@ inline std::string fractions(const std::string& name, const std::vector<float>& 
          field(8, name);
 }
 /// An attribute that is a tensor.
-inline std::string tensor(const std::string& name, const std::string& value) { return field(1, name) + field(5, value); }
+inline std::string tensor(const std::string& name, const std::string& value) {
+  return field(1, name) + field(5, value);
+}
 /// A NodeProto; its name is its operator's and its first output's, as "Conv_y".
 inline std::string node(const std::string& op, const Names& inputs, const Names& outputs,
                         const Names& attributes = {}) {

@@ -108,7 +108,8 @@ TEST_CASE("explain: parts are the prediction's, and each other's", "[unit][expla
 
 TEST_CASE("explain: parameter servers, station by station", "[unit][explain]") {
   // ResNet-50 pushed by 32 GPUs over 25 Gb/s: the ports hold it up, and what sticks out is what predict has.
-  const Scenario slow = job("resnet50", "dgx1-v100", {{"nodes", "4", {}}, {"network", "25 Gb/s", {}}, {"strategy", "ps", {}}});
+  const Scenario slow =
+      job("resnet50", "dgx1-v100", {{"nodes", "4", {}}, {"network", "25 Gb/s", {}}, {"strategy", "ps", {}}});
   const auto p = predict(slow).value();
   const auto all = explain(slow).value();
   const auto& exposed = part_with(all, "T_exposed");
@@ -123,10 +124,11 @@ TEST_CASE("explain: parameter servers, station by station", "[unit][explain]") {
     }
   }
   for (const char* placement : {"round-robin", "greedy"}) {
-    const auto placed = explain(job("vgg16", "dgx1-v100", {{"nodes", "4", {}},
-                                                           {"strategy", "ps", {}},
-                                                           {"strategy.placement", placement, {}},
-                                                           {"network", "10 Gb/s", {}}}))
+    const auto placed = explain(job("vgg16", "dgx1-v100",
+                                    {{"nodes", "4", {}},
+                                     {"strategy", "ps", {}},
+                                     {"strategy.placement", placement, {}},
+                                     {"network", "10 Gb/s", {}}}))
                             .value();
     CHECK_THAT(part_with(placed, "T_exposed").equation, Catch::Contains("P_3"));
   }
