@@ -175,7 +175,7 @@ std::string module_of(const FamilyRow& row) {
 
 io::ModelDescription describe(hf::Family family, const Found& found, const HfOptions& options,
                               const std::string& file) {
-  const std::string name = onnx::printable(std::filesystem::path(file).filename().string());
+  const std::string name = onnx::shown_file(file);
   io::ModelDescription description;
   description.id = options.id.empty() ? id_of(file) : options.id;
   description.name = fmt::format("{} ({}{})", description.id, found.row->class_stem, found.head);

@@ -331,6 +331,10 @@ std::string printable(std::string_view name) {
   return text;
 }
 
+std::string shown_file(const std::filesystem::path& path) {
+  return path.parent_path() == "/proc/self/fd" ? "standard input" : printable(path.filename().string());
+}
+
 std::string describe(const GraphNode& node) {
   const bool by_output = node.name.empty() && !node.outputs.empty();
   return fmt::format("node '{}' ({})", printable(by_output ? node.outputs.front() : node.name), printable(node.op));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -96,6 +97,9 @@ struct Graph {
 
 /// A name as a person can read it and YAML can hold it: printable ASCII, '_' for the rest, at most 100 characters.
 [[nodiscard]] std::string printable(std::string_view name);
+/// A file's name without its folder, printable; standard input, as the program passes it on, has none.
+[[nodiscard]] std::string shown_file(const std::filesystem::path& path);
+
 /// "node 'conv1' (Conv)", by its output where it has no name.
 [[nodiscard]] std::string describe(const GraphNode& node);
 

@@ -174,7 +174,7 @@ TEST_CASE("edges: - is standard input wherever a file is read", "[hostile][edges
         answered({"predict", "--model", own, "--node", "dgx1-v100"}));
   CHECK(answered_input({"predict", "--set", "model=-", "--node", "dgx1-v100"}, small_model("mine")) ==
         answered({"predict", "--model", own, "--node", "dgx1-v100"}));
-  CHECK_THAT(answered_input({"import", "hf", "-"}, R"({"model_type":"gpt2"})"), StartsWith("model: \"stdin\""));
+  CHECK_THAT(answered_input({"import", "hf", "-"}, R"({"model_type":"gpt2"})"), StartsWith("model: \"stdin\"") && Contains("Hugging Face standard input"));
   CHECK_THAT(answered_input({"collective", "--node", "dgx1-v100", "--table", "-", "--min", "4000", "--max", "4000"},
                             "op,gpus,nodes,size_bytes,time_us\nall_reduce,8,1,4000,1234\n"),
              Contains("1234"));
