@@ -196,10 +196,12 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
     const bool convolves = std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
       return layer.op && std::holds_alternative<workload::Convolution>(*layer.op);
     });
-    notes.push_back(fmt::format(
-        "fp32: {} on this GPU unless told otherwise: --precision tf32",
-        convolves ? "PyTorch (since 1.7) runs convolutions as TF32, TensorFlow (since 2.4) matrix products too"
-                  : "TensorFlow (since 2.4) runs matrix products as TF32, PyTorch (1.7 to 1.11) did,"));
+    notes.emplace_back(
+        convolves
+            ? "fp32: on this GPU PyTorch (since 1.7) runs convolutions as TF32 unless told otherwise, TensorFlow "
+              "(since 2.4) all products: --precision tf32"
+            : "fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run matrix products as TF32 unless "
+              "told otherwise: --precision tf32");
   }
   if (const double share = share_without_fp8(model); scenario.precision == Precision::kFp8 && share > 0.01) {
     notes.push_back(

@@ -174,7 +174,8 @@ TEST_CASE("edges: - is standard input wherever a file is read", "[hostile][edges
         answered({"predict", "--model", own, "--node", "dgx1-v100"}));
   CHECK(answered_input({"predict", "--set", "model=-", "--node", "dgx1-v100"}, small_model("mine")) ==
         answered({"predict", "--model", own, "--node", "dgx1-v100"}));
-  CHECK_THAT(answered_input({"import", "hf", "-"}, R"({"model_type":"gpt2"})"), StartsWith("model: \"stdin\"") && Contains("Hugging Face standard input"));
+  CHECK_THAT(answered_input({"import", "hf", "-"}, R"({"model_type":"gpt2"})"),
+             StartsWith("model: \"stdin\"") && Contains("Hugging Face standard input"));
   CHECK_THAT(answered_input({"collective", "--node", "dgx1-v100", "--table", "-", "--min", "4000", "--max", "4000"},
                             "op,gpus,nodes,size_bytes,time_us\nall_reduce,8,1,4000,1234\n"),
              Contains("1234"));
@@ -209,9 +210,10 @@ TEST_CASE("edges: a folder is no table", "[hostile][edges]") {
 
 TEST_CASE("edges: fp32 on a GPU with TF32 says what frameworks do", "[hostile][edges]") {
   CHECK_THAT(answered({"predict", "--model", "resnet50", "--node", "dgx-a100"}),
-             Contains("note: fp32: PyTorch (since 1.7) runs convolutions as TF32") && Contains("--precision tf32"));
+             Contains("note: fp32: on this GPU PyTorch (since 1.7) runs convolutions as TF32") &&
+                 Contains("--precision tf32"));
   CHECK_THAT(answered({"predict", "--model", "bert_base", "--node", "dgx-a100"}),
-             Contains("note: fp32: TensorFlow (since 2.4) runs matrix products as TF32"));
+             Contains("note: fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run"));
   for (const char* precision : {"tf32", "fp16"}) {
     CHECK_THAT(answered({"predict", "--model", "resnet50", "--node", "dgx-a100", "--precision", precision}),
                !Contains("note: fp32"));
