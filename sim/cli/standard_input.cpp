@@ -68,8 +68,9 @@ void write_all(int file, const char* data, std::size_t size) {
 
 /// All of it, once.
 std::string keep(std::size_t most) {
-  if (!kept_at().empty())
+  if (!kept_at().empty()) {
     throw UsageError{"- stands twice, but standard input is read once", "name a file in one place"};
+  }
   const int file = nameless_file();
   std::vector<char> piece(std::size_t{1} << 16);
   for (std::size_t all = 0;;) {
