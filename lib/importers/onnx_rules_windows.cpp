@@ -166,13 +166,12 @@ std::vector<Slide> slides_of(NodeContext& node, const Shape& sizes, const std::v
   for (std::size_t i = 0; i < spatial; ++i) {
     const std::int64_t span = dilations[i] * (kernel[i] - 1) + 1;
     const std::int64_t room = sizes[i] + pads[i] + pads[i + spatial] - span;
-    if (!same && room < 0)
+    if (!same && room < 0) {
       node.refuse(fmt::format("its window is larger than the padded input {}", workload::to_string(sizes)));
-    const std::int64_t out =
-        same ? (sizes[i] + strides[i] - 1) / strides[i]
-             : (up ? std::max<std::int64_t>(room, 0) + strides[i] - 1 : std::max<std::int64_t>(room, 0)) / strides[i] +
-                   1;
-    slides.push_back({kernel[i], strides[i], out});
+      return slides;
+    }
+    const std::int64_t steps = (up ? room + strides[i] - 1 : room) / strides[i];
+    slides.push_back({kernel[i], strides[i], same ? (sizes[i] + strides[i] - 1) / strides[i] : steps + 1});
   }
   return slides;
 }

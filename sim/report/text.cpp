@@ -151,7 +151,7 @@ bool same_work(const Prediction& a, const Prediction& b) {
 
 /// "step 6.49 s -> 4.1 s"; where a step is not the same work, first what can be compared.
 std::string change_of(const Prediction& base, const Prediction& p) {
-  const std::string steps = fmt::format("step {} -> {}", to_text(base.step_time), to_text(p.step_time));
+  std::string steps = fmt::format("step {} -> {}", to_text(base.step_time), to_text(p.step_time));
   if (same_work(p, base)) return steps;
   return fmt::format("{} -> {} {}s/s, {} of {} -> {} {}s", significant(base.throughput_samples_per_second, 4),
                      significant(p.throughput_samples_per_second, 4), p.sample, steps,
@@ -251,8 +251,9 @@ std::string best_of(const answer::Comparison& comparison) {
   const Prediction& base = comparison.baseline;
   const answer::Alternative& best = comparison.alternatives.front();
   if (base.fits != false) return "what helps most: " + headline(best, base);
-  if (best.prediction.fits == false)
+  if (best.prediction.fits == false) {
     return "nothing that was tried makes it fit; `ddlsim plan` looks for a split that does\n";
+  }
   return "what makes it fit and helps most: " + headline(best, base);
 }
 

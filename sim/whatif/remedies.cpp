@@ -47,8 +47,9 @@ Change all_together(const std::vector<Change>& changes) {
 
 std::vector<Change> memory_remedies(const io::Catalog& catalog, const Scenario& scenario) {
   std::vector<Change> changes;
-  for (std::int64_t batch = scenario.batch / 2; batch >= 1; batch /= 2)
+  for (std::int64_t batch = scenario.batch / 2; batch >= 1; batch /= 2) {
     add_remedy(changes, "batch", std::to_string(batch));
+  }
   const bool layers =
       scenario.model->has_layers() && !scenario.model->measured && !plan::totals_only(scenario.strategy);
   const bool wide = scenario.precision == Precision::kFp32 || scenario.precision == Precision::kTf32;
