@@ -30,9 +30,10 @@ std::vector<std::string> parts_of(Value value) {
 bool means_number(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   if (text.empty()) return false;
+  if (text.front() == '.') text.remove_prefix(1);  // ".5 Gb/s", but "./mine.yaml"
   const std::string word = fold_name(text.substr(0, text.find(' ')));
-  return (text.front() >= '0' && text.front() <= '9') || text.front() == '.' || word == "nan" || word == "inf" ||
-         word == "infinity";
+  const bool digit = !text.empty() && text.front() >= '0' && text.front() <= '9';
+  return digit || word == "nan" || word == "inf" || word == "infinity";
 }
 
 /// What "40 Gb/s RoCE" says of its rate; nothing for a rate alone, and for what is no rate.
