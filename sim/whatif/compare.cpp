@@ -228,7 +228,7 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
     }
   }
   comparison.skipped.insert(comparison.skipped.end(), upgrades.skipped().begin(), upgrades.skipped().end());
-  if (!too_large.empty()) comparison.skipped.push_back("too large still: " + join(too_large));
+  if (!too_large.empty()) comparison.skipped.push_back("what is too large alone: " + join(too_large));
   std::stable_sort(comparison.alternatives.begin(), comparison.alternatives.end(), [](const auto& a, const auto& b) {
     const bool a_fits = a.prediction.fits != false;
     const bool b_fits = b.prediction.fits != false;

@@ -90,6 +90,8 @@ std::vector<Change> that_fit(const io::Catalog& catalog, std::span<const Overrid
       if (alone) settled.insert(path);
       fitting.push_back(std::move(remedy));
     } else if (alone) {
+      // Of several values of one setting the last, which goes furthest.
+      if (!failed.empty() && failed.back().starts_with(path + " = ")) failed.pop_back();
       failed.push_back(fmt::format("{} = {}", path, remedy.overrides.front().value));
     }
   }

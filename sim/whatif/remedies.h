@@ -14,7 +14,7 @@ namespace ddlsim::whatif {
 [[nodiscard]] std::vector<Change> memory_remedies(const io::Catalog& catalog, const Scenario& scenario);
 
 /// Of `remedies` those that fit; of several batches the largest, of several GPUs and stages of ZeRO the first.
-/// `failed` gets the names of the others.
+/// `failed` gets the names of the others, of one setting the value that goes furthest.
 [[nodiscard]] std::vector<Change> that_fit(const io::Catalog& catalog, std::span<const Override> base,
                                            std::vector<Change> remedies, std::vector<std::string>& failed);
 
