@@ -77,8 +77,11 @@ ChakraNode node_of(ondemand::object object) {
 void read(ondemand::document& document, ChakraTrace& trace) {
   std::size_t dependencies = 0;
   bool found = false;
+  bool execution = false;
   for (ondemand::field field : document.get_object()) {
-    if (std::string_view(field.unescaped_key()) != "workload_graph") continue;
+    const std::string_view key = field.unescaped_key();
+    execution = execution || key == "schema";
+    if (key != "workload_graph") continue;
     found = true;
     for (ondemand::object object : field.value().get_array()) {
       trace.nodes.push_back(node_of(object));
@@ -87,6 +90,14 @@ void read(ondemand::document& document, ChakraTrace& trace) {
         throw Refusal{fmt::format("more than {} nodes or {} dependencies", kMaxNodes, kMaxDependencies)};
       }
     }
+  }
+  if (!found && execution) {
+    throw Refusal{
+        "is an execution trace of PyTorch (ExecutionTraceObserver): operators and their shapes, but no times. Link it "
+        "with "
+        "the profiler's trace of the same run (chakra_trace_link, then chakra_converter), or import that trace: "
+        "`ddlsim "
+        "import kineto`"};
   }
   if (!found) {
     throw Refusal{

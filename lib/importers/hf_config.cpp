@@ -92,7 +92,19 @@ std::optional<std::string> head_of(const FamilyRow& row, std::string_view class_
   return std::string(class_name.substr(row.class_stem.size()));
 }
 
-Expected<Found> find_family(hf::ConfigReader& config) {
+/// "no rule for the architecture 'x'", and where that stands.
+std::string unknown_family(const std::string& asked, const std::string& wrapper) {
+  const std::string around =
+      wrapper.empty() ? "" : fmt::format(" (the language model of a '{}')", onnx::printable(wrapper.substr(0, 60)));
+  if (!asked.empty()) {
+    return fmt::format("no rule for the architecture '{}'{}", onnx::printable(asked.substr(0, 60)), around);
+  }
+  return wrapper.empty() ? "names neither 'model_type' nor 'architectures'"
+                         : "'text_config' names neither 'model_type' nor 'architectures'" + around;
+}
+
+/// `wrapper`: the model_type around a text_config; empty for a configuration of its own.
+Expected<Found> find_family(hf::ConfigReader& config, const std::string& wrapper) {
   const std::string type = config.text_or("model_type", {});
   const std::vector<std::string> classes = config.texts("architectures");
   const std::string name = classes.empty() ? std::string() : classes.front();
@@ -110,10 +122,7 @@ Expected<Found> find_family(hf::ConfigReader& config) {
     std::vector<std::string> notes;
     if (!nearest_names(asked, known, 1).empty()) notes.push_back(suggestion(asked, known));
     notes.push_back("known: " + join(known));
-    return fail(ErrorCode::kUnsupported,
-                asked.empty() ? "names neither 'model_type' nor 'architectures'"
-                              : fmt::format("no rule for the architecture '{}'", onnx::printable(asked.substr(0, 60))),
-                config.where(key), std::move(notes));
+    return fail(ErrorCode::kUnsupported, unknown_family(asked, wrapper), config.where(key), std::move(notes));
   }
   const std::vector<std::string> heads = words_of(found.row->heads);
   if (found.head.empty()) found.head = heads.front();
@@ -166,7 +175,7 @@ std::string module_of(const FamilyRow& row) {
 
 io::ModelDescription describe(hf::Family family, const Found& found, const HfOptions& options,
                               const std::string& file) {
-  const std::string name = onnx::printable(std::filesystem::path(file).filename().string());
+  const std::string name = onnx::shown_file(file);
   io::ModelDescription description;
   description.id = options.id.empty() ? id_of(file) : options.id;
   description.name = fmt::format("{} ({}{})", description.id, found.row->class_stem, found.head);
@@ -215,6 +224,38 @@ Expected<Scope> scope_of(const Json& document, const std::string& file) {
   return fail(ErrorCode::kParse, "'text_config' is no object", {file, 0, 0});
 }
 
+/// What stands around a language model: its model_type, "?" where it has none; empty where nothing does.
+std::string wrapper_of(const Json& document, const std::string& path) {
+  if (path.empty()) return {};
+  const auto type = document.find("model_type");
+  return type != document.end() && type->is_string() ? type->get<std::string>() : "?";
+}
+
+/// transformers writes of an inner configuration only what differs from its class (PretrainedConfig.to_diff_dict):
+/// LLaVA's text_config is a vocabulary and "llama". Says whether something was put back.
+/// Source: configuration_llama.py and configuration_mistral.py of transformers.
+bool put_back_defaults(Json& document) {
+  const auto inner = document.find("text_config");
+  if (has_towers(document) || inner == document.end() || !inner->is_object()) return false;
+  const auto type = inner->find("model_type");
+  if (type == inner->end() || !type->is_string()) return false;
+  const bool llama = *type == "llama";
+  if (!llama && *type != "mistral") return false;
+  bool put = false;
+  const auto put_back = [&](const char* key, std::int64_t value) {
+    if (inner->contains(key)) return;
+    (*inner)[key] = value;
+    put = true;
+  };
+  put_back("vocab_size", 32000);
+  put_back("hidden_size", 4096);
+  put_back("intermediate_size", llama ? 11008 : 14336);
+  put_back("num_hidden_layers", 32);
+  put_back("num_attention_heads", 32);
+  if (!llama) put_back("num_key_value_heads", 8);
+  return put;
+}
+
 /// What a wrapper says of its language model.
 void hand_down(Json& document) {
   constexpr const char* kTied = "tie_word_embeddings";
@@ -238,15 +279,17 @@ Expected<HfImport> parse_hf_config(std::string_view text, const std::string& fil
   auto document = parse_json_object(text, file, JsonDialect::kPython);
   if (!document) return tl::unexpected<Error>(document.error());
   hand_down(*document);
+  const bool by_class = put_back_defaults(*document);
   const auto scope = scope_of(*document, file);
   if (!scope) return tl::unexpected<Error>(scope.error());
   hf::ConfigReader config(*scope->object, text, file, scope->path);
-  const auto found = find_family(config);
+  const auto found = find_family(config, wrapper_of(*document, scope->path));
   if (!found) return tl::unexpected<Error>(found.error());
   hf::Family family = found->row->build(config, {std::string(found->row->model_type), found->head, options.sequence});
   if (config.failed()) return fail_with_all(config.take_errors());
   if (!scope->path.empty()) {
     family.notes.emplace_back("Only the language model (text_config): vision and audio towers are left out.");
+    if (by_class) family.notes.emplace_back("What text_config leaves out is as its class in transformers has it.");
   }
   HfImport import{describe(std::move(family), *found, options, file), {}};
   if (import.description.id.empty()) {

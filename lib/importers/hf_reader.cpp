@@ -44,7 +44,12 @@ const Json* ConfigReader::find(const char* key) const {
 }
 
 SourceLocation ConfigReader::where(const char* key) const {
-  const std::size_t outer = path_.empty() ? 0 : std::min(text_.find("\"" + path_ + "\""), text_.size());
+  const std::string last = path_.substr(path_.rfind('.') + 1);
+  const std::size_t outer = path_.empty() ? 0 : std::min(text_.find("\"" + last + "\""), text_.size());
+  // What an inner object lacks may well stand in another one: its own place is what can be shown.
+  if (!path_.empty() && !object_->contains(key)) {
+    return outer == text_.size() ? SourceLocation{file_, 0, 0} : place_in(text_, file_, outer);
+  }
   const std::size_t place = text_.find("\"" + std::string(key) + "\"", outer);
   return place == std::string_view::npos ? SourceLocation{file_, 0, 0} : place_in(text_, file_, place);
 }
@@ -70,7 +75,14 @@ std::int64_t ConfigReader::size_or(const char* key, std::int64_t otherwise, Boun
 
 std::int64_t ConfigReader::size(const char* key, Bounds bounds) {
   if (find(key) == nullptr) {
-    report(key, "is missing", {fmt::format("it must be a whole number from {} to {}", bounds.lowest, bounds.highest)});
+    std::vector<std::string> notes{
+        fmt::format("it must be a whole number from {} to {}", bounds.lowest, bounds.highest)};
+    if (path_ == "text_config") {
+      notes.emplace_back(
+          "transformers leaves out what its class has by default: write text_config as text_config.to_dict() prints "
+          "it");
+    }
+    report(key, "is missing", std::move(notes));
     return bounds.lowest;
   }
   return size_or(key, bounds.lowest, bounds);

@@ -113,6 +113,7 @@ class Reader {
 
   void read(ondemand::document& document) {
     bool found = false;
+    bool execution = false;  // schema and nodes: of ExecutionTraceObserver
     ondemand::object top = document.get_object();
     for (ondemand::field field : top) {
       const std::string_view key = key_of(field);
@@ -123,7 +124,15 @@ class Reader {
         devices(field.value());
       } else if (key == "distributedInfo") {
         distributed(field.value());
+      } else if (key == "schema") {
+        execution = true;
       }
+    }
+    if (!found && execution) {
+      throw Refusal{
+          "is an execution trace of PyTorch (ExecutionTraceObserver): operators and their shapes, but no times. Import "
+          "the "
+          "profiler's trace of the same run: `ddlsim import kineto`"};
     }
     if (!found) throw Refusal{"has no traceEvents: it is JSON, but no trace of torch.profiler"};
   }

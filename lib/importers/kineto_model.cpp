@@ -201,7 +201,7 @@ Expected<io::ModelDescription> describe(const MeasuredStep& step, const hardware
   }
   const Precision wanted = precision_of(rank.typical.kernels);
   const Precision precision = gpu.peak.at(wanted) ? wanted : Precision::kFp32;
-  const std::string name = onnx::printable(std::filesystem::path(rank.file).filename().string());
+  const std::string name = onnx::shown_file(rank.file);
   io::ModelDescription description;
   description.id = options.id;
   description.name = fmt::format("{} (measured)", options.id);

@@ -362,7 +362,7 @@ Expected<TracedRank> steps_of(const Trace& trace, const KinetoOptions& options) 
   std::vector<StepSpan> spans = options.whole ? std::vector<StepSpan>{whole_trace(work)} : host.steps();
   if (spans.empty()) {
     return fail(ErrorCode::kInvalidArgument, "no step markers (ProfilerStep#N) in this trace", where,
-                {"call profiler.step() after every step, or take the whole trace as one step: --whole"});
+                {"take the whole trace as one step: --whole", "or trace again with profiler.step() after every step"});
   }
   TracedRank rank;
   rank.file = trace.file;

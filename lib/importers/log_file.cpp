@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
+#include <istream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
+
+#include "ddlsim/io/table_file.h"
 
 namespace ddlsim::importers {
 namespace {
@@ -242,11 +244,9 @@ std::pair<Time, Time> TrainingLog::spread() const { return {quantile(*this, 0.05
 Expected<TrainingLog> read_log(std::istream& stream, const std::string& file) { return LogReader(file).read(stream); }
 
 Expected<TrainingLog> load_log(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  if (!stream || std::filesystem::is_directory(path)) {
-    return fail(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
-  }
-  return read_log(stream, path.string());
+  auto stream = io::open_table(path);
+  if (!stream) return tl::unexpected<Error>(stream.error());
+  return read_log(*stream, path.string());
 }
 
 }  // namespace ddlsim::importers

@@ -82,7 +82,7 @@ void Builder::read_initializers() {
               {}});
       return;
     }
-    Value value{.shape = tensor.dims, .constant = true, .numbers = tensor.values};
+    Value value{.shape = tensor.dims, .constant = true, .numbers = tensor.values, .fractions = tensor.fractions};
     if (is_floating(tensor.data_type)) value.weight = new_weight(*count);
     values_.emplace(tensor.name, std::move(value));
   }
@@ -349,6 +349,10 @@ std::optional<std::vector<std::int64_t>> NodeContext::numbers(std::string_view a
   return value.numbers;
 }
 
+std::optional<std::vector<float>> NodeContext::fractions(std::size_t index) {
+  return has(index) ? input(index).fractions : std::nullopt;
+}
+
 std::size_t NodeContext::axis(std::int64_t value, std::size_t rank, bool past_end) {
   const auto size = static_cast<std::int64_t>(rank);
   const std::int64_t index = value < 0 ? value + size : value;
@@ -395,12 +399,16 @@ void NodeContext::add_bias(std::size_t index) {
 
 bool NodeContext::train(std::size_t index) {
   const Value& value = input(index);
-  if (value.weight == kNone) {
-    refuse(fmt::format("'{}' is no stored tensor of floating-point numbers", printable(node_.inputs[index])),
-           {"weights must be initializers: export with the parameters (export_params=True)"}, ErrorCode::kUnsupported);
+  const std::size_t which = value.weight != kNone ? value.weight : value.vector_weight;
+  if (which == kNone) {
+    refuse(
+        fmt::format("'{}' is no stored tensor of floating-point numbers", printable(node_.inputs[index])),
+        {"a weight is an initializer or a Constant: export with the parameters (export_params=True), or fold what is "
+         "worked out from them (onnxsim)"},
+        ErrorCode::kUnsupported);
     return false;
   }
-  Weight& weight = builder_.weights_[value.weight];
+  Weight& weight = builder_.weights_[which];
   if (weight.used) return false;
   weight.used = true;
   builder_.trained_ += weight.elements;

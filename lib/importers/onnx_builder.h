@@ -29,7 +29,11 @@ struct Value {
   bool constant = false;       // no activation
   std::size_t weight = kNone;  // of Builder::weights: the floating-point tensor it is, or is a view of
   std::optional<std::vector<std::int64_t>> numbers{};  // of a small integer tensor
-  std::size_t bare_linear = kNone;                     // the layer it comes from, if that is a linear without bias
+  std::optional<std::vector<float>> fractions{};       // of a small vector of single-precision numbers
+  // A vector of a Constant node: trained where an operator's own weight stands (PaddleOCR's norms), but an operand of
+  // arithmetic like any number.
+  std::size_t vector_weight = kNone;
+  std::size_t bare_linear = kNone;  // the layer it comes from, if that is a linear without bias
 };
 
 struct Weight {
@@ -122,6 +126,8 @@ class NodeContext {
   /// Gives the linear at `index` a bias.
   void add_bias(std::size_t index);
 
+  /// Single-precision numbers of a stored vector; nothing where the input is left out or not stored.
+  [[nodiscard]] std::optional<std::vector<float>> fractions(std::size_t index);
   /// Takes an input as trained: counts its elements the first time. False where it was counted before.
   bool train(std::size_t index);
   /// The layer of an input that is trained but not by this operator's own rule: an embedding of as many elements.

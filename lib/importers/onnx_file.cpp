@@ -66,7 +66,7 @@ Expected<OnnxImport> import_onnx(const std::filesystem::path& path, const OnnxOp
   auto description = builder.build();
   if (!description) return tl::unexpected<Error>(description.error());
 
-  const std::string name = onnx::printable(path.filename().string());
+  const std::string name = onnx::shown_file(path);
   const std::string origin = fmt::format("ONNX file {}, {}, graph '{}', operator set {}", name, producer_of(*graph),
                                          onnx::printable(graph->name), graph->opset);
   description->id = std::move(*id);

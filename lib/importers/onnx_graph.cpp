@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "ddlsim/importers/protobuf.h"
@@ -119,6 +120,7 @@ class GraphReader {
     TensorHead tensor;
     std::vector<std::int64_t> stored;
     std::string_view raw;
+    std::vector<float> floats;
     bool external = false;
     while (message.next()) {
       switch (message.field()) {
@@ -129,6 +131,9 @@ class GraphReader {
           }
           break;
         case 2: tensor.data_type = message.integer(); break;
+        case 4:  // float_data, packed or one by one
+          take_floats(message, floats);
+          break;
         case 5:  // int32_data
         case 7:  // int64_data
           // A long list is a weight or a table, and stays where it is.
@@ -143,6 +148,7 @@ class GraphReader {
       }
     }
     if (!external) tensor.values = integers(tensor, std::move(stored), raw);
+    if (!external) tensor.fractions = fractions(tensor, std::move(floats), raw);
     return tensor;
   }
 
@@ -165,6 +171,37 @@ class GraphReader {
         stored.push_back(width == 8 ? static_cast<std::int64_t>(value)
                                     : static_cast<std::int32_t>(static_cast<std::uint32_t>(value)));
       }
+    }
+    if (stored.size() != wanted) return std::nullopt;
+    return stored;
+  }
+
+  static float float_at(std::string_view bytes, std::size_t at) {
+    std::uint32_t bits = 0;
+    for (std::size_t k = 4; k-- > 0;) bits = bits << 8U | static_cast<unsigned char>(bytes[at + k]);
+    return std::bit_cast<float>(bits);
+  }
+
+  /// A long list is a weight, and stays where it is.
+  static void take_floats(WireReader& message, std::vector<float>& floats) {
+    if (message.size() > kMaxValues * 4 || floats.size() > kMaxValues) return;
+    if (message.type() == WireType::kFixed32) {
+      floats.push_back(message.fixed32());
+      return;
+    }
+    const std::string_view packed = message.bytes();
+    for (std::size_t at = 0; at + 4 <= packed.size(); at += 4) floats.push_back(float_at(packed, at));
+  }
+
+  /// The values of a small vector of single-precision numbers; nothing for any other tensor.
+  static std::optional<std::vector<float>> fractions(const TensorHead& tensor, std::vector<float> stored,
+                                                     std::string_view raw) {
+    if (tensor.data_type != kFloat || tensor.dims.size() != 1) return std::nullopt;
+    const std::int64_t count = tensor.dims.front();
+    if (count < 0 || count > static_cast<std::int64_t>(kMaxRank)) return std::nullopt;
+    const auto wanted = static_cast<std::size_t>(count);
+    if (stored.empty() && raw.size() == wanted * 4) {
+      for (std::size_t at = 0; at < raw.size(); at += 4) stored.push_back(float_at(raw, at));
     }
     if (stored.size() != wanted) return std::nullopt;
     return stored;
@@ -292,6 +329,10 @@ std::string printable(std::string_view name) {
     if (c < 0x20 || c > 0x7E) c = '_';
   }
   return text;
+}
+
+std::string shown_file(const std::filesystem::path& path) {
+  return path.parent_path() == "/proc/self/fd" ? "standard input" : printable(path.filename().string());
 }
 
 std::string describe(const GraphNode& node) {

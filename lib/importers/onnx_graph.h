@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ struct TensorHead {
   std::int64_t data_type = 0;
   workload::Shape dims;
   std::optional<std::vector<std::int64_t>> values;  // of a small integer tensor stored in the file
+  std::optional<std::vector<float>> fractions;      // of a small one of single-precision numbers, as Resize's scales
 };
 
 struct Dimension {
@@ -95,6 +97,9 @@ struct Graph {
 
 /// A name as a person can read it and YAML can hold it: printable ASCII, '_' for the rest, at most 100 characters.
 [[nodiscard]] std::string printable(std::string_view name);
+/// A file's name without its folder, printable; standard input, as the program passes it on, has none.
+[[nodiscard]] std::string shown_file(const std::filesystem::path& path);
+
 /// "node 'conv1' (Conv)", by its output where it has no name.
 [[nodiscard]] std::string describe(const GraphNode& node);
 

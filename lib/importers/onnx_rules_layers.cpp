@@ -201,6 +201,8 @@ void matmul(NodeContext& node) {
 void pointwise(NodeContext& node, std::string_view word, const workload::Pointwise& op) {
   Value value = node.input(0);
   value.bare_linear = kNone;
+  value.vector_weight = kNone;
+  value.fractions.reset();
   value.numbers.reset();
   if (!value.constant) node.layer_on(word, op, value.shape);
   if (value.constant) value.weight = kNone;
@@ -212,12 +214,31 @@ void prelu(NodeContext& node) {
   pointwise(node, "relu", {.inverts_output = true});
 }
 
+/// Operator sets before 7 say by `axis` where a second operand's first dimension goes: sizes of 1 follow its own.
+Shape aligned(NodeContext& node, std::size_t operand, std::size_t rank) {
+  Shape shape = node.input(operand).shape;
+  if (operand == 0 || node.integer("broadcast", 0) == 0 || node.node().find("axis") == nullptr) return shape;
+  const std::size_t first = node.axis(node.integer("axis", 0), rank);
+  if (node.failed()) return shape;
+  if (first + shape.size() > rank) {
+    node.refuse(fmt::format("{} does not fit {} dimensions from axis {} on", workload::to_string(shape), rank, first));
+    return shape;
+  }
+  shape.resize(rank - first, 1);
+  return shape;
+}
+
 /// A vector added to the product before it is that product's bias.
 bool is_bias(NodeContext& node, std::size_t product, std::size_t vector) {
   if (node.inputs() != 2 || !node.has(product) || !node.has(vector)) return false;
   const Value& left = node.input(product);
   const Value& right = node.input(vector);
-  if (left.bare_linear == kNone || right.weight == kNone || !node.only_reader_of(product)) return false;
+  const bool stored = right.weight != kNone || right.vector_weight != kNone;
+  if (left.bare_linear == kNone || !stored || !node.only_reader_of(product)) return false;
+  const std::int64_t last = static_cast<std::int64_t>(left.shape.size()) - 1;
+  if (node.integer("broadcast", 0) != 0 && node.integer("axis", last) != last && node.integer("axis", last) != -1) {
+    return false;
+  }
   if (right.shape.size() != 1 || left.shape.back() != right.shape[0]) return false;
   const std::size_t index = left.bare_linear;
   const Shape out = left.shape;
@@ -234,9 +255,10 @@ void combine(NodeContext& node, bool product) {
   if (node.inputs() == 0) node.refuse("it reads nothing");
   for (std::size_t i = 0; i < node.inputs() && !node.failed(); ++i) {
     const Value& value = node.input(i);
-    const auto both = broadcast(out, value.shape);
+    const Shape other = aligned(node, i, out.size());
+    const auto both = broadcast(out, other);
     if (!both) {
-      node.refuse(fmt::format("{} and {} do not fit", workload::to_string(out), workload::to_string(value.shape)));
+      node.refuse(fmt::format("{} and {} do not fit", workload::to_string(out), workload::to_string(other)));
       return;
     }
     out = *both;

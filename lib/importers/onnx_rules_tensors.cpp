@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "onnx_builder.h"
@@ -19,8 +20,12 @@ std::string text_of(const Shape& shape) { return workload::to_string(shape); }
 void view(NodeContext& node, Shape shape) {
   const Value& from = node.input(0);
   if (node.failed()) return;
-  node.set(0,
-           Value{.shape = std::move(shape), .constant = from.constant, .weight = from.weight, .numbers = from.numbers});
+  node.set(0, Value{.shape = std::move(shape),
+                    .constant = from.constant,
+                    .weight = from.weight,
+                    .numbers = from.numbers,
+                    .fractions = from.fractions,
+                    .vector_weight = from.vector_weight});
 }
 
 /// A tensor whose elements are copied one by one.
@@ -325,6 +330,84 @@ void expand(NodeContext& node) {
   node.set(0, Value{.shape = std::move(out), .constant = from.constant, .weight = from.weight});
 }
 
+/// Of every dimension of a Resize the size that its inputs say; nothing where they are worked out at run time.
+std::optional<Shape> resized(NodeContext& node, const Shape& before) {
+  const bool upsample = node.node().op == "Upsample" || node.inputs() == 2;
+  Shape after = before;
+  std::vector<std::size_t> axes;
+  for (const std::int64_t axis : node.integers("axes")) axes.push_back(node.axis(axis, before.size()));
+  if (axes.empty()) {
+    for (std::size_t i = 0; i < before.size(); ++i) axes.push_back(i);
+  }
+  if (!upsample && node.has(3)) {
+    const auto sizes = node.numbers("sizes", 3);
+    if (!sizes || sizes->size() != axes.size()) return std::nullopt;
+    for (std::size_t i = 0; i < axes.size(); ++i) after[axes[i]] = (*sizes)[i];
+    return after;
+  }
+  const auto scales = node.fractions(upsample ? 1 : 2);
+  if (!scales || scales->size() != axes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const double size = std::floor(static_cast<double>(before[axes[i]]) * static_cast<double>((*scales)[i]));
+    if (!(size >= 1 && size <= static_cast<double>(kLargestSize))) return std::nullopt;
+    after[axes[i]] = static_cast<std::int64_t>(size);
+  }
+  return after;
+}
+
+/// Interpolation: every element of the output is written once, and read again by backward.
+void resize(NodeContext& node) {
+  const Shape before = node.input(0).shape;
+  const auto after = resized(node, before);
+  if (node.failed()) return;
+  if (!after) {
+    node.refuse("its sizes or scales are not stored in the file",
+                {"export with fixed shapes, or simplify the file with onnxsim"}, ErrorCode::kUnsupported);
+    return;
+  }
+  if (*after == before) {
+    view(node, before);
+    return;
+  }
+  node.note("Resize is written as concat, a copy of what it makes");
+  copied(node, *after);
+}
+
+/// A copy with edges, or without them where the padding is negative.
+void pad(NodeContext& node) {
+  const Shape before = node.input(0).shape;
+  auto pads = node.numbers(node.node().find("paddings") != nullptr ? "paddings" : "pads", 1);
+  if (node.failed()) return;
+  std::vector<std::size_t> axes;
+  if (node.has(3)) {
+    const auto given = node.numbers("axes", 3);
+    if (node.failed()) return;
+    for (const std::int64_t axis : given.value_or(Numbers{})) axes.push_back(node.axis(axis, before.size()));
+  } else {
+    for (std::size_t i = 0; i < before.size(); ++i) axes.push_back(i);
+  }
+  if (!pads || pads->size() != 2 * axes.size()) {
+    node.refuse(fmt::format("pads has {} values for {} dimensions", pads ? pads->size() : 0, axes.size()));
+    return;
+  }
+  Shape after = before;
+  for (std::size_t i = 0; i < axes.size() && !node.failed(); ++i) {
+    for (const std::int64_t more : {(*pads)[i], (*pads)[i + axes.size()]}) {
+      if (more > kLargestSize || more < -kLargestSize) {
+        node.refuse(fmt::format("a padding of {}", more));
+        return;
+      }
+      after[axes[i]] += more;
+    }
+  }
+  if (after == before || node.input(0).constant) {
+    view(node, std::move(after));
+    return;
+  }
+  node.note("Pad is written as concat, a copy of what it makes");
+  copied(node, std::move(after));
+}
+
 void shape(NodeContext& node) {
   const Shape from = node.input(0).shape;
   const auto rank = static_cast<std::int64_t>(from.size());
@@ -341,12 +424,15 @@ void constant(NodeContext& node) {
   if (const Attribute* stored = node.node().find("value"); stored != nullptr && stored->tensor) {
     value.shape = stored->tensor->dims;
     value.numbers = stored->tensor->values;
+    value.fractions = stored->tensor->fractions;
     for (const std::int64_t size : value.shape) {
       if (size < 0) node.refuse(fmt::format("a negative size in {}", text_of(value.shape)));
     }
     // Some exporters keep weights in Constant nodes; it is trained if it stands in a weight's place.
     if (is_floating(stored->tensor->data_type) && value.shape.size() > 1) {
       value.weight = node.new_weight(node.elements(value.shape));
+    } else if (is_floating(stored->tensor->data_type) && value.shape.size() == 1) {
+      value.vector_weight = node.new_weight(node.elements(value.shape));
     }
   } else if (const Attribute* one = node.node().find("value_int"); one != nullptr) {
     value.numbers = Numbers{one->integer};
@@ -386,6 +472,9 @@ constexpr auto kRules = std::to_array<Rule>({
     {"Slice", slice},
     {"Split", split},
     {"Expand", expand},
+    {"Resize", resize},
+    {"Upsample", resize},
+    {"Pad", pad},
     {"Shape", shape},
     {"Constant", constant},
     {"ConstantOfShape", constant_of_shape},

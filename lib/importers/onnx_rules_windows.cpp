@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "onnx_builder.h"
 
@@ -75,7 +76,7 @@ Shape image_of(NodeContext& node, const Shape& whole) {
   if (sample.size() == 2) return {sample[0], 1, sample[1]};
   if (sample.size() == 3) return sample;
   node.refuse(fmt::format("an input of shape {}", workload::to_string(whole)),
-              {"one or two spatial dimensions are modelled"}, ErrorCode::kUnsupported);
+              {"one, two or three spatial dimensions are modelled"}, ErrorCode::kUnsupported);
   return {1, 1, 1};
 }
 
@@ -127,9 +128,182 @@ Shape with_spatial(const Shape& whole, std::int64_t channels, const Pair& out) {
   return {whole[0], channels, out[0], out[1]};
 }
 
+/// One axis of a window over any number of them.
+struct Slide {
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t out = 1;
+};
+
+/// The spatial axes of a node's window, as Operators.md has them for any number of axes. `kernel` comes from the
+/// weights, or from kernel_shape.
+std::vector<Slide> slides_of(NodeContext& node, const Shape& sizes, const std::vector<std::int64_t>& kernel) {
+  const std::size_t spatial = sizes.size();
+  const auto listed = [&](std::string_view attribute, std::int64_t otherwise) {
+    std::vector<std::int64_t> list = node.integers(attribute);
+    if (list.empty()) list.assign(spatial, otherwise);
+    const bool sound = list.size() == spatial && std::all_of(list.begin(), list.end(), [](std::int64_t value) {
+                         return value >= 1 && value <= kLargestStride;
+                       });
+    if (!sound) {
+      node.refuse(fmt::format("{} {} for {} spatial dimensions", attribute, workload::to_string(list), spatial));
+      list.assign(spatial, 1);
+    }
+    return list;
+  };
+  const auto strides = listed("strides", 1);
+  const auto dilations = listed("dilations", 1);
+  std::vector<std::int64_t> pads = node.integers("pads");
+  if (pads.empty()) pads.assign(2 * spatial, 0);
+  if (pads.size() != 2 * spatial ||
+      std::any_of(pads.begin(), pads.end(), [](auto p) { return p < 0 || p > kLargestStride; })) {
+    node.refuse(fmt::format("pads {} for {} spatial dimensions", workload::to_string(pads), spatial));
+    pads.assign(2 * spatial, 0);
+  }
+  const bool same = node.text("auto_pad").starts_with("SAME");
+  const bool up = node.integer("ceil_mode", 0) != 0;
+  std::vector<Slide> slides;
+  for (std::size_t i = 0; i < spatial; ++i) {
+    const std::int64_t span = dilations[i] * (kernel[i] - 1) + 1;
+    const std::int64_t room = sizes[i] + pads[i] + pads[i + spatial] - span;
+    if (!same && room < 0) {
+      node.refuse(fmt::format("its window is larger than the padded input {}", workload::to_string(sizes)));
+      return slides;
+    }
+    const std::int64_t steps = (up ? room + strides[i] - 1 : room) / strides[i];
+    slides.push_back({kernel[i], strides[i], same ? (sizes[i] + strides[i] - 1) / strides[i] : steps + 1});
+  }
+  return slides;
+}
+
+/// A window over depth, height and width as one over two sizes: depth and height become one. Kernel elements, outputs
+/// and so FLOPs and parameters are the same; the input is as large as such a window needs.
+struct Folded {
+  Pair kernel{1, 1};
+  Pair stride{1, 1};
+  Shape image{};
+  Shape out{};  // of the whole tensor
+};
+
+Folded folded(NodeContext& node, const Shape& whole, std::int64_t out_channels, const std::vector<Slide>& s) {
+  Folded flat;
+  flat.kernel = {s[0].kernel * s[1].kernel, s[2].kernel};
+  flat.stride = {s[0].stride * s[1].stride, s[2].stride};
+  flat.image = {whole[1], (s[0].out * s[1].out - 1) * flat.stride[0] + flat.kernel[0],
+                (s[2].out - 1) * flat.stride[1] + flat.kernel[1]};
+  flat.out = {whole[0], out_channels, s[0].out, s[1].out, s[2].out};
+  if (std::max(flat.kernel[0], flat.stride[0]) > kLargestStride) {
+    node.refuse(fmt::format("a window of {} elements every {}", flat.kernel[0], flat.stride[0]));
+  }
+  node.note(
+      "A window over three sizes is written as one over two, depth and height as one: FLOPs, parameters and outputs "
+      "are exact");
+  return flat;
+}
+
+bool over_three(NodeContext& node, const Shape& whole) {
+  return whole.size() == 5 && features_of(node, whole).size() == 4;
+}
+
+void conv_over_three(NodeContext& node, const Shape& whole, const Shape& weights) {
+  const std::int64_t groups = node.integer("group", 1);
+  if (weights.size() != 5 || groups < 1 || groups > kLargestStride || weights[0] < 1 || weights[0] % groups != 0 ||
+      whole[1] % groups != 0 || weights[1] != whole[1] / groups ||
+      std::any_of(weights.begin() + 2, weights.end(), [](auto k) { return k < 1 || k > kLargestStride; })) {
+    node.refuse(fmt::format("weights {} do not fit an input {} in {} groups", workload::to_string(weights),
+                            workload::to_string(whole), groups));
+    return;
+  }
+  const auto slides = slides_of(node, {whole.begin() + 2, whole.end()}, {weights.begin() + 2, weights.end()});
+  if (node.failed()) return;
+  const Folded flat = folded(node, whole, weights[0], slides);
+  const bool fresh = node.train(1);
+  const bool bias = node.has(2) && node.train(2);
+  node.layer("conv",
+             workload::Convolution{.out = weights[0],
+                                   .kernel = flat.kernel,
+                                   .stride = flat.stride,
+                                   .groups = groups,
+                                   .bias = bias,
+                                   .tied = !fresh},
+             flat.image);
+  node.set(flat.out);
+}
+
+void pool_over_three(NodeContext& node, const Shape& whole, std::string_view word) {
+  const auto kernel = node.integers("kernel_shape");
+  if (kernel.size() != 3 ||
+      std::any_of(kernel.begin(), kernel.end(), [](auto k) { return k < 1 || k > kLargestStride; })) {
+    node.refuse(fmt::format("kernel_shape {} for 3 spatial dimensions", workload::to_string(kernel)));
+    return;
+  }
+  const auto slides = slides_of(node, {whole.begin() + 2, whole.end()}, kernel);
+  if (node.failed()) return;
+  const Folded flat = folded(node, whole, whole[1], slides);
+  node.layer(word, workload::Pool{.kernel = flat.kernel, .stride = flat.stride}, flat.image);
+  node.set(flat.out);
+}
+
+/// Every element of the input is multiplied with the kernel and added to the output: the products of a convolution that
+/// makes as many outputs as this has inputs, then what it makes is put in its place.
+void conv_transpose(NodeContext& node) {
+  const Shape whole = node.input(0).shape;
+  const Shape weights = node.input(1).shape;
+  const Shape image = image_of(node, whole);
+  const std::size_t spatial = whole.size() - 2;
+  const std::int64_t groups = node.integer("group", 1);
+  if (node.failed()) return;
+  if (weights.size() != whole.size() || groups < 1 || groups > kLargestStride || image[0] % groups != 0 ||
+      weights[0] != image[0] || weights[1] < 1 || weights[1] > kLargestStride) {
+    node.refuse(fmt::format("weights {} do not fit an input {} in {} groups", workload::to_string(weights),
+                            workload::to_string(whole), groups));
+    return;
+  }
+  Window window;
+  window.kernel = spatial == 1 ? Pair{1, weights[2]} : Pair{weights[2], weights[3]};
+  if (std::min(window.kernel[0], window.kernel[1]) < 1 ||
+      std::max(window.kernel[0], window.kernel[1]) > kLargestStride) {
+    node.refuse(fmt::format("weights of shape {}", workload::to_string(weights)));
+    return;
+  }
+  window.stride = pair_of(node, "strides", spatial, 1);
+  window.dilation = pair_of(node, "dilations", spatial, 1);
+  Pair out{1, 1};
+  const auto stated = node.integers("output_shape");
+  const auto more = node.integers("output_padding");
+  const bool same = node.text("auto_pad").starts_with("SAME");
+  if (!same && stated.empty()) read_padding(node, window, image, spatial);
+  if ((!stated.empty() && stated.size() != spatial) || (!more.empty() && more.size() != spatial)) {
+    node.refuse(fmt::format("output_shape or output_padding for {} spatial dimensions", spatial));
+    return;
+  }
+  for (std::size_t i = 0; i < spatial; ++i) {
+    const std::size_t axis = i + 2 - spatial;
+    out[axis] = !stated.empty() ? stated[i]
+                : same          ? image[axis + 1] * window.stride[axis]
+                                : (image[axis + 1] - 1) * window.stride[axis] + window.span(axis) +
+                             (more.empty() ? 0 : std::clamp<std::int64_t>(more[i], 0, kLargestStride)) -
+                             window.before[axis] - window.after[axis];
+  }
+  const std::int64_t channels = weights[1] * groups;
+  // Without padding, of an input so much larger that every position of this one makes an output.
+  const Shape grown{image[0], image[1] + window.kernel[0] - 1, image[2] + window.kernel[1] - 1};
+  const bool fresh = node.train(1);
+  const bool bias = node.has(2) && node.train(2);
+  node.layer(
+      "conv",
+      workload::Convolution{.out = channels, .kernel = window.kernel, .groups = groups, .bias = bias, .tied = !fresh},
+      grown);
+  const Shape output = with_spatial(whole, channels, out);
+  node.layer("concat", workload::Concat{node.sample(output)}, {}, "_placed");
+  node.note("ConvTranspose is written as a convolution of as many products, and a copy of what it makes");
+  node.set(output);
+}
+
 void conv(NodeContext& node) {
   const Shape whole = node.input(0).shape;
   const Shape weights = node.input(1).shape;
+  if (over_three(node, whole)) return conv_over_three(node, whole, weights);
   Shape image = image_of(node, whole);
   const std::size_t spatial = whole.size() - 2;
   const std::int64_t groups = node.integer("group", 1);
@@ -170,6 +344,7 @@ void conv(NodeContext& node) {
 
 void pool(NodeContext& node, std::string_view word) {
   const Shape whole = node.input(0).shape;
+  if (over_three(node, whole)) return pool_over_three(node, whole, word);
   Shape image = image_of(node, whole);
   if (node.failed()) return;
   const std::size_t spatial = whole.size() - 2;
@@ -199,6 +374,7 @@ void pool(NodeContext& node, std::string_view word) {
 
 constexpr auto kRules = std::to_array<Rule>({
     {"Conv", conv},
+    {"ConvTranspose", conv_transpose},
     {"MaxPool", [](NodeContext& node) { pool(node, "maxpool"); }},
     {"AveragePool", [](NodeContext& node) { pool(node, "avgpool"); }},
 });

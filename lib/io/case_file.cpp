@@ -3,12 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
+#include <istream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "csv_row.h"
 #include "ddlsim/io/csv.h"
+#include "ddlsim/io/table_file.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/support/quantity_io.h"
 
@@ -129,11 +130,9 @@ Expected<std::vector<Case>> read_cases(std::istream& stream, const std::string& 
 }
 
 Expected<std::vector<Case>> load_cases(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  if (!stream || std::filesystem::is_directory(path)) {
-    return fail(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
-  }
-  return read_cases(stream, path.string());
+  auto stream = open_table(path);
+  if (!stream) return tl::unexpected<Error>(stream.error());
+  return read_cases(*stream, path.string());
 }
 
 }  // namespace ddlsim::io

@@ -13,6 +13,7 @@
 #include "ddlsim/io/software_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "known_names.h"
 #include "near_profiles.h"
 
 namespace ddlsim::io {
@@ -71,7 +72,8 @@ const std::string& id_of(const T& thing) {
 /// A file must be named after what it holds, or look-up by name would lie.
 template <typename T>
 Expected<T> check_id(Expected<T> value, const fs::path& path) {
-  if (!value || id_of(*value) == path.stem().string()) return value;
+  const bool nameless = path.parent_path() == "/proc/self/fd";  // standard input, as the program passes it on
+  if (!value || nameless || id_of(*value) == path.stem().string()) return value;
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("the file is named '{}' but describes '{}'", path.stem().string(), id_of(*value)),
               {path.string(), 1, 1});
@@ -179,12 +181,10 @@ std::optional<fs::path> Catalog::look_up_exactly(Kind kind, std::string_view nam
 
 Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   if (auto known = look_up(kind, name)) return *known;
-  const Shelf& shelf = this->shelf(kind);
   if (is_path(name)) return fs::path(name);
-  std::vector<std::string> known = shelf.ids;
-  for (const Alias& alias : shelf.aliases) known.push_back(alias.name);
-  const bool near = !nearest_names(name, known).empty();
-  std::vector<std::string> notes{suggestion(name, near ? known : shelf.ids)};
+  Known known;
+  add_known(*this, kind, known);
+  std::vector<std::string> notes{suggested(name, known)};
   notes.push_back(
       fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too", name_of(kKinds, kind)));
   return fail(ErrorCode::kNotFound, fmt::format("unknown {} '{}'", singular(kind), name.substr(0, 60)), {},
@@ -355,10 +355,11 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
     if (auto rented = find(Kind::kInstances, name)) {
       path = rented;
     } else {
-      std::vector<std::string> all = ids(Kind::kNodes);
-      all.insert(all.end(), ids(Kind::kInstances).begin(), ids(Kind::kInstances).end());
+      Known all;
+      add_known(*this, Kind::kNodes, all);
+      add_known(*this, Kind::kInstances, all);
       Error error = path.error();
-      error.notes.front() = suggestion(name, all);
+      error.notes.front() = suggested(name, all);
       return tl::unexpected<Error>(std::move(error));
     }
   }

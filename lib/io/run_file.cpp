@@ -2,10 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
+#include <istream>
 
 #include "csv_row.h"
 #include "ddlsim/io/csv.h"
+#include "ddlsim/io/table_file.h"
 
 namespace ddlsim::io {
 namespace {
@@ -47,11 +48,9 @@ Expected<std::vector<RunRow>> read_runs(std::istream& stream, const std::string&
 }
 
 Expected<std::vector<RunRow>> load_runs(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  if (!stream || std::filesystem::is_directory(path)) {
-    return fail(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
-  }
-  return read_runs(stream, path.string());
+  auto stream = open_table(path);
+  if (!stream) return tl::unexpected<Error>(stream.error());
+  return read_runs(*stream, path.string());
 }
 
 }  // namespace ddlsim::io

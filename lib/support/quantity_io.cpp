@@ -159,12 +159,23 @@ std::optional<std::pair<double, std::string_view>> leading_number(std::string_vi
   return std::pair{number, text.substr(static_cast<std::size_t>(end - text.data()))};
 }
 
+/// "nan", "-inf GB/s", "1e999 B": what arithmetic has, and no quantity.
+bool is_no_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  const std::string word = fold_name(text.substr(0, text.find(' ')));
+  if (word == "nan" || word == "inf" || word == "infinity" || word == "infinite") return true;
+  return !text.empty() && text.front() >= '0' && text.front() <= '9';
+}
+
 Expected<double> parse_in(std::string_view whole, Dimension wanted, Range range) {
   const std::string_view text = trim(whole);
   const std::string what = fmt::format("{} is not {}", quoted(text), dimension_name(wanted));
   const std::vector<std::string> symbols = symbols_of(wanted);
   const auto number = leading_number(text);
-  if (!number) return fail(ErrorCode::kParse, what, {}, {"write a number and a unit: " + join(symbols)});
+  if (!number) {
+    return fail(ErrorCode::kParse, what + (is_no_number(text) ? ": it must be a finite number" : ""), {},
+                {"write a number and a unit: " + join(symbols)});
+  }
   const std::string_view symbol = trim(number->second);
   if (symbol.empty()) return fail(ErrorCode::kParse, what + ": the unit is missing", {}, {"units: " + join(symbols)});
   if (symbol.front() == ',') {

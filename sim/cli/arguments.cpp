@@ -10,6 +10,7 @@
 
 #include "ddlsim/support/names.h"
 #include "program.h"
+#include "standard_input.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -160,7 +161,11 @@ void FormatFlags::add_to(CLI::App& app, bool pictures) {
 report::Format FormatFlags::get() const {
   if (json_) return report::Format::kJson;
   const auto format = parse_choice(report::kFormats, format_, "format");
-  if (!format) throw UsageError{"--format: " + format.error().message, format.error().notes.front()};
+  if (!format) {
+    const bool near = format.error().notes.front().starts_with("did you mean");
+    throw UsageError{"--format: " + format.error().message,
+                     near || pictures_ ? format.error().notes.front() : "valid: text, json, csv, md"};
+  }
   if (report::is_drawn(*format) && !pictures_) {
     throw UsageError{"--format " + format_ + ": this answer has no picture", "valid: text, json, csv, md"};
   }
@@ -205,7 +210,7 @@ std::string without_controls(std::string text) {
 }  // namespace
 
 int print(const std::string& text) {
-  const std::string clean = without_controls(text);
+  const std::string clean = without_controls(with_standard_input_named(text));
   const bool written = std::fwrite(clean.data(), 1, clean.size(), stdout) == clean.size() && std::fflush(stdout) == 0;
   if (written) return kDone;
   const std::string why = std::strerror(errno);
@@ -214,12 +219,13 @@ int print(const std::string& text) {
 }
 
 int print(const Error& error) {
-  std::fputs((without_controls(to_string(error)) + "\n").c_str(), stderr);
+  std::fputs((without_controls(with_standard_input_named(to_string(error))) + "\n").c_str(), stderr);
   return kNoAnswer;
 }
 
 void parse(CLI::App& app, std::vector<std::string> arguments) {
   app.allow_extras(true);
+  take_standard_input(app, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(std::move(arguments));
@@ -227,6 +233,11 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
     throw HelpRequest{app.help()};
   } catch (const CLI::ParseError& problem) {
     throw UsageError{problem.what(), fmt::format("see `{} --help`", app.get_name())};
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (option->get_items_expected_max() == 0 || std::find(values.begin(), values.end(), "") == values.end()) continue;
+    throw UsageError{fmt::format("{} has an empty value", option->get_name()), "leave it out, or give it a value"};
   }
   const std::vector<std::string> extras = app.remaining();
   if (extras.empty()) return;

@@ -155,8 +155,14 @@ int run_collective(const std::vector<std::string>& arguments) {
   const report::Format shape = format.get();
   const whatif::CollectiveQuestion question = read_question(flags);
   std::vector<whatif::Override> stated = scenario_flags.sets();
-  if (!flags.library.empty()) stated.push_back({"collective.library", flags.library, {}});
-  if (!flags.algorithm.empty()) stated.push_back({"collective.algorithm", flags.algorithm, {}});
+  if (!flags.library.empty()) {
+    or_usage_error(parse_choice(cost::kCollectiveLibraries, flags.library, "library"), "--library");
+    stated.push_back({"collective.library", flags.library, {}});
+  }
+  if (!flags.algorithm.empty()) {
+    or_usage_error(parse_choice(cost::kCollectiveAlgorithms, flags.algorithm, "algorithm"), "--algorithm");
+    stated.push_back({"collective.algorithm", flags.algorithm, {}});
+  }
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
   auto settings = scenario_flags.base();

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/find.h"
 #include "ddlsim/report/questions.h"
+#include "ddlsim/support/names.h"
 #include "program.h"
 
 namespace ddlsim::cli {
@@ -57,7 +58,10 @@ int run_find(const std::vector<std::string>& arguments) {
   if (app.count("--to") > 0) options.to = to;
   const auto settings = flags.settings(training.settings());
   const auto asked = whatif::parse_condition(condition);
-  if (!asked) return print(asked.error());
+  if (!asked) throw UsageError{asked.error().message, join(asked.error().notes, "\n  ")};
+  if (const auto sound = whatif::check_variable(word, options); !sound) {
+    throw UsageError{sound.error().message, join(sound.error().notes, "\n  ")};
+  }
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
   if (!settings) return print(settings.error());

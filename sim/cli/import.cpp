@@ -11,6 +11,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "output.h"
 #include "program.h"
+#include "standard_input.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -37,6 +38,13 @@ Examples:
 constexpr std::string_view kFormats =
     "formats: onnx, hf, kineto, chakra, megatron, deepspeed, torchtitan, accelerate, log";
 
+/// The nearest format, or all of them.
+std::string suggested(const std::string& word) {
+  const std::vector<std::string> names{"onnx",      "hf",         "kineto",     "chakra", "megatron",
+                                       "deepspeed", "torchtitan", "accelerate", "log"};
+  return nearest_names(word, names).empty() ? std::string(kFormats) : suggestion(word, names);
+}
+
 struct ImportFlags {
   std::string file;
   std::string out;
@@ -48,7 +56,7 @@ struct ImportFlags {
 
 /// The model's id: --name, or the name of the file that is written; empty: the importer's choice.
 std::string id_of(const ImportFlags& flags) {
-  if (flags.out.empty()) return flags.name;
+  if (flags.out.empty()) return flags.name.empty() && is_standard_input(flags.file) ? "stdin" : flags.name;
   // Look-up by path refuses a model whose file has another name.
   const std::filesystem::path out(flags.out);
   if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
@@ -165,7 +173,7 @@ int run_import(const std::vector<std::string>& arguments) {
         "  ddlsim import accelerate CONFIG.yaml [-o SCENARIO.yaml]\n"
         "  ddlsim import log TRAIN.log... --nodes N [-o RUNS.csv]\n\n`ddlsim import onnx --help` explains it\n"};
   }
-  throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), std::string(kFormats)};
+  throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), suggested(arguments.front())};
 }
 
 }  // namespace ddlsim::cli

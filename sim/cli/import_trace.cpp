@@ -12,6 +12,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "output.h"
 #include "program.h"
+#include "standard_input.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -41,11 +42,33 @@ struct TraceFlags {
 /// The model's id: --name, else -o's, else the trace's. Look-up by path refuses a model whose file has another name.
 std::string id_of(const TraceFlags& flags) {
   const std::filesystem::path out(flags.out);
-  if (flags.out.empty()) return flags.name.empty() ? importers::id_from_file(flags.files.front()) : flags.name;
+  if (flags.out.empty() && !flags.name.empty()) return flags.name;
+  if (flags.out.empty()) {
+    return is_standard_input(flags.files.front()) ? "stdin" : importers::id_from_file(flags.files.front());
+  }
   if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
   if (flags.name.empty() || flags.name == out.stem().string()) return out.stem().string();
   throw UsageError{fmt::format("--name {} and -o {}", flags.name, flags.out),
                    "a model file is named after its id: leave --name out, or make them the same"};
+}
+
+/// GPUs of the same chip by the names' words: of "NVIDIA A100-PG509-200" all a100-*.
+std::vector<std::string> gpus_like(const std::string& device, const std::vector<std::string>& ids) {
+  const std::string name = fold_name(device);
+  std::vector<std::string> alike;
+  for (std::size_t from = 0; from < name.size();) {
+    const std::size_t end = std::min(name.find('-', from), name.size());
+    const std::string word = name.substr(from, end - from);
+    from = end + 1;
+    const bool chip =
+        word.size() >= 2 && word.front() >= 'a' && word.front() <= 'z' && word.back() >= '0' && word.back() <= '9';
+    if (!chip) continue;
+    for (const std::string& id : ids) {
+      if (id == word || id.starts_with(word + "-")) alike.push_back(id);
+    }
+    if (!alike.empty()) break;
+  }
+  return alike;
 }
 
 Expected<hardware::Gpu> gpu_of(const TraceFlags& flags, const importers::MeasuredStep& step) {
@@ -54,9 +77,16 @@ Expected<hardware::Gpu> gpu_of(const TraceFlags& flags, const importers::Measure
   if (!flags.gpu.empty()) return catalog->gpu(flags.gpu);
   const importers::TracedRank& rank = step.rank();
   if (!rank.gpu.empty() && catalog->knows(io::Kind::kGpus, rank.gpu)) return catalog->gpu(rank.gpu);
-  return fail(ErrorCode::kNotFound,
-              rank.gpu.empty() ? "the trace does not name its GPU" : fmt::format("no GPU '{}' is known", rank.gpu),
-              {rank.file, 0, 0}, {"say which it is: --gpu ID; valid: " + join(catalog->ids(io::Kind::kGpus))});
+  const std::vector<std::string>& ids = catalog->ids(io::Kind::kGpus);
+  const std::vector<std::string> near = gpus_like(rank.gpu, ids);
+  return fail(
+      ErrorCode::kNotFound,
+      rank.gpu.empty() ? "the trace does not name its GPU" : fmt::format("no GPU '{}' is known", rank.gpu),
+      {rank.file, 0, 0},
+      {near.empty() ? "say which GPU it ran on: --gpu ID; valid: " + join(ids)
+                    : "say which of these is nearest: --gpu " + join(near, ", or --gpu "),
+       near.empty() ? "or describe it: --gpu mine.yaml (hardware/README.md)"
+                    : "or any other (`ddlsim list gpus`), or describe it: --gpu mine.yaml (hardware/README.md)"});
 }
 
 TraceFlags read_flags(const std::vector<std::string>& arguments) {

@@ -76,6 +76,8 @@ int answer(const std::vector<std::string>& arguments) {
     return run(arguments);
   } catch (const UsageError& problem) {
     return wrong_usage(problem);
+  } catch (const Error& problem) {
+    return print(problem);
   } catch (const HelpRequest& help) {
     return print(help.text);
   } catch (const std::exception& problem) {

@@ -383,7 +383,13 @@ int run_grid(const SweepFlags& flags, bool format_stated) {
   }
   const report::Format format = format_for(flags, format_stated);
   const auto grid = grid_of(flags);
-  if (!grid) return print(grid.error());
+  if (!grid) {
+    // A condition of a file is bad data, one that was typed wrong usage.
+    const Error& error = grid.error();
+    const bool typed = error.where.file.empty() && error.message.starts_with("where '");
+    if (typed) throw UsageError{"--where: " + error.message, join(error.notes, "\n  ")};
+    return print(error);
+  }
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
   if (auto named = check_names(*grid, *catalog); !named) return print(named.error());

@@ -144,11 +144,24 @@ Table traffic_table(const Prediction& p) {
   return table;
 }
 
+/// Whether a step of both does as much: steps of accumulated passes, other batches or more GPUs do not compare.
+bool same_work(const Prediction& a, const Prediction& b) {
+  return a.gpus == b.gpus && a.split.global_batch() == b.split.global_batch();
+}
+
+/// "step 6.49 s -> 4.1 s"; where a step is not the same work, first what can be compared.
+std::string change_of(const Prediction& base, const Prediction& p) {
+  std::string steps = fmt::format("step {} -> {}", to_text(base.step_time), to_text(p.step_time));
+  if (same_work(p, base)) return steps;
+  return fmt::format("{} -> {} {}s/s, {} of {} -> {} {}s", significant(base.throughput_samples_per_second, 4),
+                     significant(p.throughput_samples_per_second, 4), p.sample, steps,
+                     to_text(base.split.global_batch()), to_text(p.split.global_batch()), p.sample);
+}
+
 /// "1.62x faster"; of throughput where GPUs or batch differ, because step times then say little.
 std::string factor(const answer::Alternative& a, const Prediction& base) {
   if (std::abs(a.speedup - 1.0) < 0.005) return "no change";
-  const bool same_work = a.prediction.gpus == base.gpus && a.prediction.batch_per_gpu == base.batch_per_gpu;
-  if (!same_work) return fmt::format("{}x the throughput", significant(a.speedup, 3));
+  if (!same_work(a.prediction, base)) return fmt::format("{}x the throughput", significant(a.speedup, 3));
   if (a.speedup >= 1.0) return fmt::format("{}x faster", significant(a.speedup, 3));
   return fmt::format("{}x slower", significant(1.0 / a.speedup, 3));
 }
@@ -158,9 +171,8 @@ std::string_view warning(const Prediction& p) { return p.fits == false ? "; DOES
 
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
-  return fmt::format("{}: {}: step {} -> {}; {} bound by {}{}\n", a.name, factor(a, base), to_text(base.step_time),
-                     to_text(a.prediction.step_time), same ? "still" : "now", a.prediction.bottleneck,
-                     warning(a.prediction));
+  return fmt::format("{}: {}: {}; {} bound by {}{}\n", a.name, factor(a, base), change_of(base, a.prediction),
+                     same ? "still" : "now", a.prediction.bottleneck, warning(a.prediction));
 }
 
 /// Notes of all predictions, each once, in order of appearance.
@@ -197,7 +209,8 @@ Table side_by_side(const answer::Comparison& comparison) {
   return table;
 }
 
-Table ranking(const answer::Comparison& comparison) {
+/// The baseline and the alternatives that `shown` is true of.
+Table ranking(const answer::Comparison& comparison, const std::function<bool(const Prediction&)>& shown) {
   Table table({"change", "speedup", "step time", "compute", "memory", "launch", "input", "exposed comm.", "bound by"});
   const auto add = [&](const std::string& name, double speedup, const Prediction& p) {
     const answer::Breakdown& parts = p.breakdown;
@@ -207,8 +220,41 @@ Table ranking(const answer::Comparison& comparison) {
                part(parts.communication_exposed), p.bottleneck});
   };
   add("baseline", 1, comparison.baseline);
-  for (const answer::Alternative& a : comparison.alternatives) add(a.name, a.speedup, a.prediction);
+  for (const answer::Alternative& a : comparison.alternatives) {
+    if (shown(a.prediction)) add(a.name, a.speedup, a.prediction);
+  }
   return table;
+}
+
+/// One table; of a job that does not fit what makes it fit apart from what does not.
+std::string rankings(const answer::Comparison& comparison, Format format) {
+  const auto fits = [](const Prediction& p) { return p.fits != false; };
+  if (fits(comparison.baseline)) return ranking(comparison, [](const Prediction&) { return true; }).render(format);
+  const auto& all = comparison.alternatives;
+  const auto some = std::count_if(all.begin(), all.end(), [&](const auto& a) { return fits(a.prediction); });
+  std::string text;
+  if (some > 0) text += "what makes it fit:\n\n" + ranking(comparison, fits).render(format) + "\n";
+  if (some == static_cast<std::ptrdiff_t>(all.size())) return text;
+  return text + "what does not make it fit:\n\n" + ranking(comparison, std::not_fn(fits)).render(format);
+}
+
+/// A job that does not run is the first thing to say.
+std::string unfit(const Prediction& base) {
+  if (base.fits != false) return "";
+  return fmt::format("the job does not fit its GPUs: {} needed, {} there\n", to_text(base.memory.all()),
+                     to_text(base.memory.capacity));
+}
+
+/// The first line of a ranking: what helps most, of a job that does not fit what makes it fit.
+std::string best_of(const answer::Comparison& comparison) {
+  if (comparison.alternatives.empty()) return "";
+  const Prediction& base = comparison.baseline;
+  const answer::Alternative& best = comparison.alternatives.front();
+  if (base.fits != false) return "what helps most: " + headline(best, base);
+  if (best.prediction.fits == false) {
+    return "nothing that was tried makes it fit; `ddlsim plan` looks for a split that does\n";
+  }
+  return "what makes it fit and helps most: " + headline(best, base);
 }
 
 /// CSV for programs: SI units, one row per prediction.
@@ -272,14 +318,14 @@ void add_flat(Table& table, const std::string& name, double speedup, const Predi
 
 std::string comparison_text(const answer::Comparison& comparison, Format format) {
   const Prediction& base = comparison.baseline;
-  std::string text;
-  if (comparison.ranked && !comparison.alternatives.empty()) {
-    text += "what helps most: " + headline(comparison.alternatives.front(), base);
+  std::string text = unfit(base);
+  if (comparison.ranked) {
+    text += best_of(comparison);
   } else {
     for (const answer::Alternative& a : comparison.alternatives) text += headline(a, base);
   }
   text += fmt::format("\nbaseline: {}; bound by {}{}\n\n", comparison.title, base.bottleneck, warning(base));
-  text += (comparison.ranked ? ranking(comparison) : side_by_side(comparison)).render(format) + "\n";
+  text += (comparison.ranked ? rankings(comparison, format) : side_by_side(comparison).render(format)) + "\n";
   for (const std::string& reason : comparison.skipped) text += "not tried: " + reason + "\n";
   return text + notes_text(all_notes(comparison));
 }

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
+#include "remedies.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -207,7 +209,17 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
   comparison.baseline = std::move(*baseline);
   comparison.ranked = true;
   Upgrades upgrades(catalog, *scenario);
-  for (const Change& change : upgrades.collect()) {
+  std::vector<Change> changes = upgrades.collect();
+  std::vector<std::string> too_large;
+  if (comparison.baseline.fits == false) {
+    for (Change& remedy : that_fit(catalog, base, memory_remedies(catalog, *scenario), too_large)) {
+      const bool tried = std::any_of(changes.begin(), changes.end(), [&](const Change& one) {
+        return name_for(one.overrides) == name_for(remedy.overrides);
+      });
+      if (!tried) changes.push_back(std::move(remedy));
+    }
+  }
+  for (const Change& change : changes) {
     auto result = alternative({catalog, base, *scenario, comparison.baseline}, change);
     if (result) {
       comparison.alternatives.push_back(std::move(*result));
@@ -216,6 +228,7 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
     }
   }
   comparison.skipped.insert(comparison.skipped.end(), upgrades.skipped().begin(), upgrades.skipped().end());
+  if (!too_large.empty()) comparison.skipped.push_back("what is too large alone: " + join(too_large));
   std::stable_sort(comparison.alternatives.begin(), comparison.alternatives.end(), [](const auto& a, const auto& b) {
     const bool a_fits = a.prediction.fits != false;
     const bool b_fits = b.prediction.fits != false;

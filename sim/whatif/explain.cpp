@@ -68,6 +68,12 @@ bool is_plain(const Question& question) {
   return question.plan->folds && exchange.sync_every == 1 && exchange.consistency == plan::Consistency::kSync;
 }
 
+/// Local SGD by recurrence, of GPUs that are all alike.
+bool averages_weights(const Question& question) {
+  if (question.fidelity != answer::Fidelity::kAnalytic || !question.plan || question.kinds) return false;
+  return question.plan->folds && question.plan->exchange.sync_every > 1 && question.gpus() > 1;
+}
+
 class Explainer {
  public:
   Explainer(const Question& question, const Laid& laid, const answer::Prediction& prediction)
@@ -85,8 +91,10 @@ class Explainer {
       launches();
       rest();
       if (laid_.step->groups.front()) explain_messages(question_, laid_, parts_);
+      if (laid_.step->servers) explain_servers(question_, laid_, parts_);
     } else {
       collectives();
+      if (averages_weights(question_)) explain_local_sgd(question_, laid_, parts_);
     }
     input();
     memory();
@@ -145,7 +153,11 @@ void Explainer::rates_of_work() {
   parts_.push_back(throughput.is("d * B * P / T", Explained(p.throughput_samples_per_second, "1/s")));
   PartBuilder mfu("step", "MFU", "MFU");
   const hardware::Gpu& gpu = scenario_.cluster.node.gpu;
-  mfu.with("W", "FLOPs of the model, all GPUs, forward and backward", p.model_work, "analytic", "workload/op.h")
+  mfu.with("W",
+           scenario_.parallel.lora_rank > 0
+               ? "FLOPs of the model, all GPUs, forward and backward; frozen weights without gradients"
+               : "FLOPs of the model, all GPUs, forward and backward",
+           p.model_work, "analytic", "workload/op.h")
       .with("n", "GPUs", p.gpus, "stated", "")
       .with("Q", fmt::format("peak rate of the GPU in {}", p.precision), *gpu.peak.at(scenario_.precision), "datasheet",
             fmt::format("hardware/gpus/{}.yaml", gpu.id))
@@ -334,7 +346,8 @@ void Explainer::memory() {
     equation += (equation.empty() ? "" : " + ") + std::string(symbol);
   };
   add("weights", "of the model", m.weights);
-  add("gradients", "of all weights", m.gradients);
+  const bool adapters = scenario_.parallel.lora_rank > 0;
+  add("gradients", adapters ? "of the weights that are trained" : "of all weights", m.gradients);
   add("master", "fp32 copies of weights in fewer bits", m.master);
   add("optimizer", "its states", m.optimizer_state);
   add("activations", "kept for backward", m.activations);

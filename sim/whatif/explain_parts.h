@@ -63,4 +63,11 @@ void explain_collective(const cost::CollectiveModel& model, primitives::Collecti
 /// Messages of gradients, their sum, and what of it sticks out.
 void explain_messages(const Question& question, const Laid& laid, ExplainedParts& parts);
 
+/// Gradients pushed and weights pulled, in order of time: the longest way through the stations of
+/// cost/parameter_server.h.
+void explain_servers(const Question& question, const Laid& laid, ExplainedParts& parts);
+
+/// Weights averaged once in so many steps.
+void explain_local_sgd(const Question& question, const Laid& laid, ExplainedParts& parts);
+
 }  // namespace ddlsim::whatif

@@ -451,6 +451,26 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
 
 }  // namespace
 
+Expected<void> check_variable(std::string_view variable, const FindOptions& options) {
+  const auto number = number_setting(variable);
+  if (!number) return tl::unexpected<Error>(number.error());
+  std::array<std::optional<double>, 2> ends;
+  for (const auto& [said, end, word] :
+       {std::tuple{&options.from, ends.data(), "--from"}, {&options.to, ends.data() + 1, "--to"}}) {
+    if (!*said) continue;
+    const auto value = parse_number_of(number->kind, **said);
+    if (!value) {
+      Error error = value.error();
+      error.message = fmt::format("{}: {}", word, error.message);
+      return tl::unexpected<Error>(std::move(error));
+    }
+    *end = *value;
+  }
+  if (!ends[0] || !ends[1] || *ends[0] < *ends[1]) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("--from {} --to {}: there is nothing between them", *options.from, *options.to));
+}
+
 Expected<answer::Inverse> find(const io::Catalog& catalog, std::span<const Override> base, std::string_view variable,
                                const Condition& condition, const FindOptions& options) {
   const auto number = number_setting(variable);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
+#include "beside.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/whatif/grid.h"
 
@@ -38,6 +38,8 @@ std::vector<std::string> values_in(const Node& node, std::vector<Error>& errors)
       std::move(more.begin(), more.end(), std::back_inserter(values));
     }
     if (node.items.empty()) report(errors, node, "the list is empty", "leave the setting out, or give it values");
+  } else if (node.text.empty()) {
+    report(errors, node, "a value is missing", "leave the key out for its default, or give it a value");
   } else if (auto range = range_of(node.text)) {
     values = std::move(*range);
   } else {
@@ -157,15 +159,6 @@ class GridReader {
   std::vector<Error>& errors_;
 };
 
-/// A model's file as a grid names it: beside that, where there is one.
-void find_beside(const std::filesystem::path& grid, std::string& model) {
-  const bool named = model.find('/') == std::string::npos && !model.ends_with(".yaml");
-  if (named || std::filesystem::path(model).is_absolute()) return;
-  const std::filesystem::path near = grid.parent_path() / model;
-  std::error_code unreadable;
-  if (std::filesystem::exists(near, unreadable)) model = near.string();
-}
-
 }  // namespace
 
 Expected<GridParts> load_grid(const std::filesystem::path& path) {
@@ -175,13 +168,10 @@ Expected<GridParts> load_grid(const std::filesystem::path& path) {
   std::vector<Error> errors;
   GridReader(parts, errors).read(*document);
   if (!errors.empty()) return fail_with_all(std::move(errors));
-  for (Override& one : parts.base) {
-    if (one.path == "model") find_beside(path, one.value);
-  }
+  for (Override& one : parts.base) one.value = found_beside(path, one.path, one.value);
   for (Axis& axis : parts.axes) {
     for (std::size_t i = 0; i < axis.paths.size(); ++i) {
-      if (axis.paths[i] != "model") continue;
-      for (auto& step : axis.steps) find_beside(path, step[i]);
+      for (auto& step : axis.steps) step[i] = found_beside(path, axis.paths[i], step[i]);
     }
   }
   return parts;

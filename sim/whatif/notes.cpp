@@ -200,6 +200,30 @@ std::string software_note(const Scenario& scenario) {
   return note;
 }
 
+/// What frameworks make of fp32 where a GPU has TF32, and of fp8 where a layer has no kernel for it.
+void add_precision_notes(const Scenario& scenario, std::vector<std::string>& notes) {
+  const hardware::Gpu& gpu = scenario.cluster.node.gpu;
+  const workload::Model& model = *scenario.model;
+  const bool ampere = gpu.nccl_tuning && *gpu.nccl_tuning >= hardware::GpuGeneration::kAmpere && gpu.peak.tf32;
+  if (scenario.precision == Precision::kFp32 && ampere && model.has_layers() && !model.measured) {
+    const bool convolves = std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+      return layer.op && std::holds_alternative<workload::Convolution>(*layer.op);
+    });
+    notes.emplace_back(
+        convolves
+            ? "fp32: on this GPU PyTorch (since 1.7) runs convolutions as TF32 unless told otherwise, TensorFlow "
+              "(since 2.4) all products: --precision tf32"
+            : "fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run matrix products as TF32 unless "
+              "told otherwise: --precision tf32");
+  }
+  if (const double share = share_without_fp8(model); scenario.precision == Precision::kFp8 && share > 0.01) {
+    notes.push_back(
+        fmt::format("fp8: {:.0f} % of the FLOPs are convolutions and recurrences, which have no fp8 kernels: "
+                    "they take longer than this",
+                    100 * share));
+  }
+}
+
 void add_server_notes(const Question& question, std::vector<std::string>& notes) {
   const Scenario& scenario = question.scenario;
   const plan::Strategy& strategy = scenario.strategy;
@@ -264,6 +288,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   }
   if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
   if (scenario.software && question.plan && !model.measured) notes.push_back(software_note(scenario));
+  add_precision_notes(scenario, notes);
   if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
     notes.push_back(
         fmt::format("MFU counts the model's FLOPs; Winograd's kernels execute {:.0f} % of them: {:.0f} % of "

@@ -1,5 +1,7 @@
 #include "prediction.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +13,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/step/schedule.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/passes.h"
 #include "input_part.h"
@@ -197,7 +200,33 @@ void add_memory(const Question& question, const plan::MemoryFootprint& footprint
   if (!small || footprint.complete) prediction.fits = small;
 }
 
+/// A run that outlasts everybody is a slip of its length.
+Expected<void> check_run(const answer::Training& run) {
+  constexpr double kLongest = 10'000 * 365 * 86400.0;  // seconds
+  if (run.time().in(seconds) <= kLongest) return {};
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("the run would take {}, over ten thousand years: {} steps", to_text(run.time()), to_text(run.steps)),
+      {}, {"--samples and --tokens are of one epoch, --steps are of the run"});
+}
+
 }  // namespace
+
+Expected<void> check_step(Time step) {
+  constexpr double kShortest = 1e-12;  // seconds: what event time counts in
+  constexpr double kLongest = 100 * 365 * 86400.0;
+  const double count = step.in(seconds);
+  if (!std::isfinite(count)) {
+    return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
+  }
+  if (count >= kShortest && count <= kLongest) return {};
+  return fail(ErrorCode::kInfeasible,
+              count < kShortest
+                  ? "the step would take under a picosecond: some rate is too large"
+                  : fmt::format("the step would take {}, over a hundred years: some rate is too small, or "
+                                "some time too long",
+                                to_text(step)));
+}
 
 Expected<DataSize> memory_needed(const Scenario& scenario) {
   Question question{.scenario = scenario, .fidelity = Fidelity::kAggregate};
@@ -216,10 +245,8 @@ Expected<Prediction> prediction_of(const Question& question) {
   auto laid = lay_out(question, {}, answer::Detail::kParts);
   if (!laid) return tl::unexpected<Error>(std::move(laid.error()));
   answer::Timeline& line = laid->line;
+  if (auto sane = check_step(line.step); !sane) return tl::unexpected<Error>(sane.error());
   const double step_seconds = line.step.in(seconds);
-  if (!std::isfinite(step_seconds) || step_seconds <= 0) {
-    return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
-  }
   Prediction prediction;
   prediction.fidelity = question.fidelity;
   const hardware::Cluster& cluster = scenario.cluster;
@@ -263,6 +290,7 @@ Expected<Prediction> prediction_of(const Question& question) {
                                            .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
                                            .global_batch = prediction.split.global_batch(),
                                            .tokens_per_sample = prediction.tokens_per_sample});
+    if (auto sane = check_run(*prediction.training); !sane) return tl::unexpected<Error>(sane.error());
   }
   add_notes(question, footprint, prediction);
   return prediction;

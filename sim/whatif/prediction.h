@@ -9,6 +9,9 @@ namespace ddlsim::whatif {
 
 [[nodiscard]] Expected<answer::Prediction> prediction_of(const Question& question);
 
+/// Errors: kInfeasible for a step that no machine takes: not finite, under a picosecond, over a hundred years.
+[[nodiscard]] Expected<void> check_step(Time step);
+
 /// What the fullest GPU holds, context and allocator included. Errors: of plan/lower.h.
 [[nodiscard]] Expected<DataSize> memory_needed(const Scenario& scenario);
 

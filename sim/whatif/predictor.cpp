@@ -108,10 +108,7 @@ Expected<Outline> Predictor::outline(const Scenario& scenario) {
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kParts);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  const double step = laid->line.step.in(seconds);
-  if (!std::isfinite(step) || step <= 0) {
-    return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
-  }
+  if (auto sane = check_step(laid->line.step); !sane) return tl::unexpected<Error>(sane.error());
   return Outline{.step = laid->line.step, .kernels = laid->line.parts.compute + laid->line.parts.memory};
 }
 

@@ -77,6 +77,31 @@ Expected<Fidelity> fidelity_of(const Scenario& scenario) {
   return fidelity;
 }
 
+/// A trace that says nothing of gradients would scale perfectly: nobody knows what replicas send.
+Expected<void> check_gradients(const Scenario& scenario) {
+  const workload::Model& model = *scenario.model;
+  if (!model.measured || model.parameters() > 0 || plan::replicas_of(scenario) == 1) return {};
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("{} is a trace without gradients: what {} replicas send each other is unknown", model.id,
+                          to_text(plan::replicas_of(scenario))),
+              {},
+              {"trace one rank of a job of several GPUs, or with profile(record_shapes=True), and import it again",
+               "or ask about one GPU: --nodes 1 --gpus-per-node 1"});
+}
+
+/// No framework trains most of these layers in fp8, so that a rate of fp8 would be a promise nobody keeps.
+Expected<void> check_fp8(const Scenario& scenario) {
+  const workload::Model& model = *scenario.model;
+  if (scenario.precision != Precision::kFp8 || !scenario.cluster.node.gpu.peak.fp8 || model.measured) return {};
+  const double share = share_without_fp8(model);
+  if (share <= 0.5) return {};
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("fp8: {:.0f} % of the FLOPs of {} are convolutions and recurrences, which have no fp8 kernels",
+                  100 * share, model.id),
+      {}, {"frameworks train linear layers in fp8 (Transformer Engine); use bf16 or fp16"});
+}
+
 /// The plan as if all GPUs were nominal.
 std::shared_ptr<const plan::StepPlan> nominal(const plan::StepPlan& kinds) {
   auto plan = std::make_shared<plan::StepPlan>(kinds);
@@ -244,6 +269,19 @@ Expected<answer::Timeline> simulated_line(const Question& question, const cost::
 
 }  // namespace
 
+double share_without_fp8(const workload::Model& model) {
+  Work without;
+  Work all;
+  for (const workload::Layer& layer : model.layers) {
+    const Work work = layer.forward_work + layer.backward_work;
+    const bool has_none = layer.op && (std::holds_alternative<workload::Convolution>(*layer.op) ||
+                                       std::holds_alternative<workload::Lstm>(*layer.op));
+    all += work;
+    if (has_none) without += work;
+  }
+  return all > Work::zero() ? without / all : 0.0;
+}
+
 std::optional<std::int64_t> tokens_of(const workload::Model& model) {
   if (model.sample != "sequence") return std::nullopt;
   for (const auto& [name, size] : model.dimensions) {
@@ -255,6 +293,8 @@ std::optional<std::int64_t> tokens_of(const workload::Model& model) {
 Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
   const auto fidelity = fidelity_of(scenario);
   if (!fidelity) return tl::unexpected<Error>(fidelity.error());
+  if (auto known = check_gradients(scenario); !known) return tl::unexpected<Error>(known.error());
+  if (auto kernels = check_fp8(scenario); !kernels) return tl::unexpected<Error>(kernels.error());
   const bool fused = scenario.fusion.pointwise || scenario.fusion.attention;
   if (fused && !scenario.model->has_layers()) {
     return fail(ErrorCode::kUnsupported,

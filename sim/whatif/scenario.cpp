@@ -3,12 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <map>
-#include <system_error>
 #include <utility>
 
+#include "beside.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
@@ -401,7 +400,17 @@ namespace {
 void flatten(const io::Node& node, const std::string& path, std::vector<Override>& overrides,
              std::vector<Error>& errors) {
   switch (node.kind) {
-    case io::NodeKind::kScalar: overrides.push_back({path, node.text, node.where}); return;
+    case io::NodeKind::kScalar:
+      if (node.text.empty()) {
+        errors.push_back(Error{ErrorCode::kParse,
+                               fmt::format("'{}' has no value", path.substr(0, 60)),
+                               node.where,
+                               {"leave the key out for its default, or give it a value"},
+                               {}});
+        return;
+      }
+      overrides.push_back({path, node.text, node.where});
+      return;
     case io::NodeKind::kList:
       if (path == "other_jobs") {
         for (std::size_t i = 0; i < node.items.size(); ++i) {
@@ -421,16 +430,6 @@ void flatten(const io::Node& node, const std::string& path, std::vector<Override
   }
 }
 
-/// A model's file as a scenario's file names it: beside that, where there is one; else as a command line does.
-std::string beside(const std::filesystem::path& scenario, const std::string& model) {
-  const std::filesystem::path file(model);
-  const bool named = model.find('/') == std::string::npos && !model.ends_with(".yaml");
-  if (named || file.is_absolute()) return model;
-  const std::filesystem::path near = scenario.parent_path() / file;
-  std::error_code unreadable;
-  return std::filesystem::exists(near, unreadable) ? near.string() : model;
-}
-
 }  // namespace
 
 Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path) {
@@ -445,9 +444,7 @@ Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path)
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
   if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
-  for (Override& one : overrides) {
-    if (one.path == "model") one.value = beside(path, one.value);
-  }
+  for (Override& one : overrides) one.value = found_beside(path, one.path, one.value);
   return overrides;
 }
 

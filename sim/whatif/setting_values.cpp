@@ -26,6 +26,34 @@ std::vector<std::string> parts_of(Value value) {
   return parts;
 }
 
+/// Whether a text means to be a number, if only "-5 Gb/s" or "nan Gb/s".
+bool means_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty()) return false;
+  if (text.front() == '.') text.remove_prefix(1);  // ".5 Gb/s", but "./mine.yaml"
+  const std::string word = fold_name(text.substr(0, text.find(' ')));
+  const bool digit = !text.empty() && text.front() >= '0' && text.front() <= '9';
+  return digit || word == "nan" || word == "inf" || word == "infinity";
+}
+
+/// What "40 Gb/s RoCE" says of its rate; nothing for a rate alone, and for what is no rate.
+std::optional<hardware::NetworkTransport> driven_by(std::string_view text) {
+  const std::size_t blank = text.find_last_of(' ');
+  if (blank == std::string_view::npos || !means_number(text)) return std::nullopt;
+  const std::string word = fold_name(text.substr(blank + 1));
+  if (word == "ib") return hardware::NetworkTransport::kInfiniband;
+  for (const auto& [name, transport] : hardware::kNetworkTransports) {
+    if (name == word) return transport;
+  }
+  return std::nullopt;
+}
+
+/// "25 Gb/s Ethernet", which does not say what drives it.
+bool says_ethernet(std::string_view text) {
+  const std::size_t blank = text.find_last_of(' ');
+  return blank != std::string_view::npos && means_number(text) && fold_name(text.substr(blank + 1)) == "ethernet";
+}
+
 constexpr Choices<workload::Fusion, 4> kFusions{
     {{"none", {}}, {"pointwise", {true, false}}, {"attention", {false, true}}, {"all", {true, true}}}};
 
@@ -41,14 +69,16 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     ports = *count;
     name = value.substr(times + 3);
   }
+  const auto driven = driven_by(name);
+  if (driven || says_ethernet(name)) name.resize(name.find_last_of(' '));
   // "100GbE" is a link's name, "100 Gb/s" a rate. Sweeps state thousands of rates, and looking names up takes longer.
-  const bool digit = !name.empty() && name.front() >= '0' && name.front() <= '9';
   const auto bandwidth = parse_bandwidth(name);
-  const bool rate = digit && (bandwidth || !catalog.knows(io::Kind::kLinks, name));
+  const bool rate = means_number(name) && (bandwidth || !catalog.knows(io::Kind::kLinks, name));
   if (rate) {
     if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
     node.network.bandwidth = *bandwidth;
     node.network.transport = {};  // a rate does not say what drives it
+    if (driven) node.network.transport = driven;
     node.network.id.clear();
     node.network.name = to_text_in_bits(*bandwidth);
   } else {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "beside.h"
 #include "ddlsim/events/shared_loaders.h"
 #include "ddlsim/support/portable_math.h"
 #include "ddlsim/support/quantity_io.h"
@@ -239,13 +240,36 @@ Expected<SharedLoaders> share_loaders(const io::Catalog& catalog, const io::Jobs
   return answer;
 }
 
+namespace {
+
+/// Files that a file of jobs names are found beside it.
+io::JobsFile beside_themselves(io::JobsFile file) {
+  const auto find = [&](std::string_view setting, std::string& value) {
+    value = found_beside(file.file, setting, value);
+  };
+  const auto find_of = [&](io::JobEntry& job) {
+    if (job.model) find("model", job.model->text);
+    if (job.dataset) find("input.dataset", job.dataset->text);
+    for (auto& [path, value] : job.settings) find(path, value.text);
+  };
+  find("node", file.server.node.text);
+  if (file.server.storage) find("input.storage", file.server.storage->text);
+  for (io::JobEntry& job : file.jobs) find_of(job);
+  if (file.draw) {
+    for (io::JobEntry& kind : file.draw->kinds) find_of(kind);
+  }
+  return file;
+}
+
+}  // namespace
+
 Expected<io::JobsFile> load_jobs(const io::Catalog& catalog, const std::string& name) {
   namespace fs = std::filesystem;
   const fs::path folder = catalog.root() / "models" / "jobs";
   std::error_code status;
   if (name.find('/') != std::string::npos || name.ends_with(".yaml") || name.ends_with(".yml") ||
       fs::exists(name, status)) {
-    return io::load_jobs(name);
+    return io::load_jobs(name).map(beside_themselves);
   }
   std::vector<std::string> ids;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, status)) {

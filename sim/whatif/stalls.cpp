@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <istream>
 #include <utility>
 
 #include "ddlsim/io/csv.h"
+#include "ddlsim/io/table_file.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -293,11 +294,9 @@ Expected<answer::StallTimes> read_stall_runs(std::istream& stream, const std::st
 }
 
 Expected<answer::StallTimes> load_stall_runs(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  if (!stream || std::filesystem::is_directory(path)) {
-    return fail(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
-  }
-  return read_stall_runs(stream, path.string());
+  auto stream = io::open_table(path);
+  if (!stream) return tl::unexpected<Error>(stream.error());
+  return read_stall_runs(*stream, path.string());
 }
 
 }  // namespace ddlsim::whatif

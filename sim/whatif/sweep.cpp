@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/whatif/predictor.h"
 #include "ordered_work.h"
+#include "prediction.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -85,9 +85,7 @@ class Answerer {
     if (detail_ == SweepDetail::kFull) return predictor_.predict(*scenario).map(answer_of);
     const auto step = predictor_.step_time(*scenario);
     if (!step) return tl::unexpected<Error>(step.error());
-    if (!std::isfinite(step->in(seconds)) || *step <= Time::zero()) {
-      return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
-    }
+    if (auto sane = check_step(*step); !sane) return tl::unexpected<Error>(sane.error());
     return SweepAnswer{.gpus = scenario->cluster.gpus(),
                        .step = *step,
                        .throughput_samples_per_second = samples_of(*scenario) / step->in(seconds),

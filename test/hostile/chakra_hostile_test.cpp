@@ -133,7 +133,7 @@ TEST_CASE("predict --chakra: what cannot be written", "[hostile]") {
   const std::string prefix = (folder.path() / "job").string();
   refuses(1, {"--chakra", (folder.path() / "none" / "job").string()}, {"could not be written", "job.0.et"});
   refuses(1, {"--chakra", "/proc/job"}, {"could not be written", "/proc/job.0.et"});
-  refuses(2, {"--chakra", ""}, {"--chakra", "names no file"});
+  refuses(2, {"--chakra", ""}, {"--chakra has an empty value"});
   refuses(2, {"--chakra", folder.path().string() + "/"}, {"names no file"});
   refuses(1, {"--chakra", prefix, "--strategy", "ps"}, {"parameter servers", "use strategy allreduce"});
   refuses(1, {"--chakra", prefix, "--fidelity", "aggregate"}, {"aggregate", "use fidelity analytic"});

@@ -45,7 +45,9 @@ TEST_CASE("hostile: files that are no trace say what they are") {
   CHECK_THAT(refused(folder.file("tar.json", "worker0.json" + std::string(245, '\0') + "ustar")),
              Contains("tar archive"));
   CHECK_THAT(refused(folder.file("e.json", "[{\"ph\": \"X\"}]")), Contains("a bare list of events"));
-  CHECK_THAT(refused(folder.file("f.json", "{\"schema\": \"1.0.1\", \"nodes\": []}")), Contains("has no traceEvents"));
+  CHECK_THAT(refused(folder.file("f.json", "{\"schema\": \"1.0.1\", \"nodes\": []}")),
+             Contains("an execution trace of PyTorch") && Contains("ddlsim import kineto"));
+  CHECK_THAT(refused(folder.file("n.json", "{\"nodes\": []}")), Contains("has no traceEvents"));
   CHECK_THAT(refused(folder.file("g.json", "{\"traceEvents\": 7}")), Contains("not the JSON of a trace"));
   CHECK_THAT(refused(folder.file("h.json", "{\"traceEvents\": [7]}")), Contains("not the JSON of a trace"));
   CHECK_THAT(refused(folder.file("i.json", "{\"traceEvents\": []}")), Contains("no kernel ran on a GPU"));

@@ -82,7 +82,7 @@ TEST_CASE("sweep: grids that make no sense", "[hostile][sweep]") {
   refused(kNoAnswer, plus(kSmall, {"--batch", "64,64"}), {"'64' stands twice"});
   refused(kNoAnswer, plus(kSmall, {"--batch", "64,,32"}), {"empty value"});
   refused(kNoAnswer, plus(kSmall, {"--set", "bach=64"}), {"unknown setting 'bach'", "batch"});
-  refused(kNoAnswer, plus(kSmall, {"--where", "noes > 1"}), {"where 'noes > 1'", "did you mean 'nodes'"});
+  refused(kWrongUsage, plus(kSmall, {"--where", "noes > 1"}), {"where 'noes > 1'", "did you mean 'nodes'"});
   refused(kNoAnswer, plus(kSmall, {"--sample", "1000"}), {"the grid has 16"});
   refused(kNoAnswer, {"sweep", "--model", "resnet5,alexnet", "--node", "dgx1-v100"},
           {"model", "resnet5", "did you mean"});

@@ -14,12 +14,13 @@
 // One sample is a tensor without its batch, the first dimension of the graph's first input: a number, or open (then 1).
 // Any other open dimension needs a value in `dimensions`, by its name, or as INPUT:INDEX where it has none.
 // What the schema cannot say exactly is the nearest it can, and a line of the model's notes: odd padding of a
-// convolution is an input larger by the odd row; a dilated pool one smaller by what the window spans.
-// Source: onnx/docs/Operators.md, onnx/onnx.proto of github.com/onnx/onnx (operator sets 1 to 21).
-// Limits: a training step is assumed (backward by rule), optimizer and batch are not in an ONNX file; 1-D and 2-D
-// convolutions; no control flow, no recurrent operators, no quantised ones, 50,000 nodes.
-// Example: a graph data[N, 3, 8, 8] -> Conv(W[4, 3, 3, 3], pads 1) has one layer, conv {out: 4, kernel: 3, pad: 1}:
-// 108 parameters, 2 * 108 * 64 = 13,824 FLOPs per sample.
+// convolution is an input larger by the odd row; a dilated pool one smaller by what the window spans; a window over
+// three sizes one over two; ConvTranspose a convolution of as many products and a copy; Resize and Pad copies. Source:
+// onnx/docs/Operators.md, onnx/onnx.proto of github.com/onnx/onnx (operator sets 1 to 21). Limits: a training step is
+// assumed (backward by rule), optimizer and batch are not in an ONNX file; transposed convolutions over one or two
+// sizes; no control flow, no recurrent operators, no quantised ones, 50,000 nodes. Example: a graph data[N, 3, 8, 8] ->
+// Conv(W[4, 3, 3, 3], pads 1) has one layer, conv {out: 4, kernel: 3, pad: 1}: 108 parameters, 2 * 108 * 64 = 13,824
+// FLOPs per sample.
 #pragma once
 
 #include <cstdint>

@@ -11,14 +11,18 @@
 //   compute       kernels by layer, the largest; without a profile the largest layer's roofline
 //   memory-bound  likewise; weight update, copies
 //   launch, other, input
+//   push and pull stations of parameter servers
 //   all-reduce    every size of message: latency, rate, wire, time; their sum
 //   exposed       the last messages that follow each other without a gap, against the end of backward
 //   memory        what the fullest GPU holds
 //
 // Of everything: jobs whose passes are alike and whose gradients are summed by a collective (data parallelism, the
-// analytic fidelity). Of split models: step, software, collectives, memory. Of parameter servers, local SGD, priority
-// and other fidelities the communication is a number with the header that says how it comes about. A collective of
-// another algorithm than a ring, double tree or NVLS has its latency and its seconds per byte as numbers.
+// analytic fidelity). Of split models: step, software, collectives, memory. Of parameter servers: everything but
+// all-reduce; what sticks out is the longest way of messages through stations (`push and pull`,
+// cost/parameter_server.h: bytes and pieces at each of the seven, the wire), of local SGD a share of its average. Where
+// servers take messages by priority or weights are pulled at the next start, and of other fidelities, the communication
+// is a number with the header that says how it comes about. A collective of another algorithm than a ring, double tree
+// or NVLS has its latency and its seconds per byte as numbers.
 //
 // Worked example: eight V100 sum 25 MiB: v = 2 * (n - 1) / n = 1.75, t = L + S * b, as cost/collective.h.
 #pragma once

@@ -83,6 +83,10 @@ struct FindOptions {
   std::optional<std::string> to;
 };
 
+/// What a command line can have wrong before anything is asked. Errors: a variable that is no number, ends of its range
+/// that are none of its kind or have nothing between them. `find` refuses them too.
+[[nodiscard]] Expected<void> check_variable(std::string_view variable, const FindOptions& options);
+
 /// Errors: a variable that is no number; kInfeasible where it makes no difference, or the condition holds at every
 /// value; those of resolve and predict for the job itself.
 [[nodiscard]] Expected<answer::Inverse> find(const io::Catalog& catalog, std::span<const Override> base,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -47,6 +48,21 @@ inline std::string numbers(const std::string& name, const Sizes& values) {
   for (const std::int64_t value : values) packed += varint(static_cast<std::uint64_t>(value));
   return field(1, static_cast<std::int64_t>(values.size())) + field(2, std::int64_t{7}) + field(7, packed) +
          field(8, name);
+}
+/// A TensorProto of floats, packed into float_data.
+inline std::string fractions(const std::string& name, const std::vector<float>& values) {
+  std::string packed;
+  for (const float value : values) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    for (unsigned k = 0; k < 4; ++k) packed += static_cast<char>((bits >> (8U * k)) & 0xFFU);
+  }
+  return field(1, static_cast<std::int64_t>(values.size())) + field(2, std::int64_t{1}) + field(4, packed) +
+         field(8, name);
+}
+/// An attribute that is a tensor.
+inline std::string tensor(const std::string& name, const std::string& value) {
+  return field(1, name) + field(5, value);
 }
 /// A NodeProto; its name is its operator's and its first output's, as "Conv_y".
 inline std::string node(const std::string& op, const Names& inputs, const Names& outputs,

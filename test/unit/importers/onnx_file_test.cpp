@@ -98,6 +98,133 @@ TEST_CASE("batch norm has a scale and a shift; running statistics are no paramet
   CHECK(result.model.parameters() == 6);
 }
 
+TEST_CASE("a norm's vectors may be Constants, as PaddleOCR's exports have them") {
+  const auto constant = [](const std::string& name) {
+    return node("Constant", {}, {name}, {tensor("value", weight("", {3}))});
+  };
+  const auto result =
+      imported({{constant("s"), constant("b"), constant("m"), constant("v"),
+                 node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y"}),
+                 node("Constant", {}, {"k"}, {tensor("value", weight("", {8}))}), node("Mul", {"y", "k"}, {"z"})},
+                {},
+                {kImage}});
+  CHECK_THAT(layers_of(result), Contains("  - batchnorm: {name: \"BatchNormalization_y\"}\n"));
+  // Running statistics are no parameters, and a vector of numbers in arithmetic is none either.
+  CHECK(result.model.parameters() == 6);
+  // What is worked out at run time is named, with what helps.
+  CHECK_THAT(error_of({{node("Sqrt", {"s"}, {"t"}), node("BatchNormalization", {"x", "t", "s", "s", "s"}, {"y"})},
+                       {weight("s", {3})},
+                       {kImage}}),
+             Contains("'t' is no stored tensor") && Contains("an initializer or a Constant"));
+}
+
+TEST_CASE("Resize, Upsample and Pad copy what they make") {
+  // [3, 8, 8] to [3, 16, 16] by scales, then by sizes to [3, 12, 20]; padded to [3, 14, 21].
+  const auto scaled = imported({{node("Resize", {"x", "", "scales"}, {"y"}), node("Relu", {"y"}, {"z"})},
+                                {fractions("scales", {1, 1, 2, 2})},
+                                {kImage}});
+  CHECK(layers_of(scaled) == "  - concat: {name: \"Resize_y\", out: [3, 16, 16]}\n  - relu: {name: \"Relu_z\"}\n");
+  CHECK(scaled.model.layers[1].forward_elements == 2 * 3 * 16 * 16);
+  const auto sized =
+      imported({{node("Resize", {"x", "", "", "sizes"}, {"y"})}, {numbers("sizes", {1, 3, 12, 20})}, {kImage}});
+  CHECK_THAT(layers_of(sized), Contains("out: [3, 12, 20]"));
+  const auto older =
+      imported({{node("Upsample", {"x", "scales"}, {"y"})}, {fractions("scales", {1, 1, 1.5F, 2})}, {kImage}});
+  CHECK_THAT(layers_of(older), Contains("out: [3, 12, 16]"));
+  const auto padded =
+      imported({{node("Pad", {"x", "pads"}, {"y"})}, {numbers("pads", {0, 0, 1, 2, 0, 0, 1, -1})}, {kImage}});
+  CHECK_THAT(layers_of(padded), Contains("\"Pad_y\", out: [3, 10, 9]"));
+  const auto by_attribute =
+      imported({{node("Pad", {"x"}, {"y"}, {ints("pads", {0, 0, 1, 1, 0, 0, 1, 1})})}, {}, {kImage}});
+  CHECK_THAT(layers_of(by_attribute), Contains("out: [3, 10, 10]"));
+  // Nothing where nothing changes; a word where the sizes are not there.
+  CHECK_THAT(error_of({{node("Pad", {"x", "pads"}, {"y"})}, {numbers("pads", {0, 0, 0, 0, 0, 0, 0, 0})}, {kImage}}),
+             Contains("computes nothing"));
+  CHECK_THAT(error_of({{node("Relu", {"x"}, {"r"}), node("Resize", {"x", "", "r"}, {"y"})}, {}, {kImage}}),
+             Contains("its sizes or scales are not stored in the file"));
+  CHECK_THAT(error_of({{node("Pad", {"x", "pads"}, {"y"})}, {numbers("pads", {0, 0, -9, 0, 0, 0, 0, 0})}, {kImage}}),
+             Contains("it makes an empty tensor"));
+  CHECK_THAT(error_of({{node("Pad", {"x", "pads"}, {"y"})}, {numbers("pads", {1, 2})}, {kImage}}),
+             Contains("pads has 2 values for 4 dimensions"));
+}
+
+TEST_CASE("a transposed convolution has the products of its inputs") {
+  // [3, 8, 8], weights [3, 5, 4, 4], stride 2, pads 1: (8-1)*2 + 4 - 2 = 16. Each of 64 positions of 3 channels meets
+  // 5*4*4 weights: 2 * 64 * 3 * 80 = 30,720 FLOPs; 240 weights and 5 biases.
+  const auto result =
+      imported({{node("ConvTranspose", {"x", "w", "b"}, {"y"}, {ints("strides", {2, 2}), ints("pads", {1, 1, 1, 1})}),
+                 node("Relu", {"y"}, {"z"})},
+                {weight("w", {3, 5, 4, 4}), weight("b", {5})},
+                {kImage}});
+  CHECK(layers_of(result) ==
+        "  - conv: {name: \"ConvTranspose_y\", in: [3, 11, 11], out: 5, kernel: 4, bias: true}\n"
+        "  - concat: {name: \"ConvTranspose_y_placed\", out: [5, 16, 16]}\n"
+        "  - relu: {name: \"Relu_z\"}\n");
+  CHECK(result.model.totals.forward_work == flops(30720));
+  CHECK(result.model.parameters() == 245);
+  // Groups: 3 groups of one channel each make 2 outputs each.
+  const auto grouped =
+      imported({{node("ConvTranspose", {"x", "w"}, {"y"}, {integer("group", 3), ints("strides", {2, 2})})},
+                {weight("w", {3, 2, 2, 2})},
+                {kImage}});
+  CHECK_THAT(layers_of(grouped), Contains("out: 6, kernel: 2, groups: 3}") && Contains("out: [6, 16, 16]"));
+  CHECK(grouped.model.totals.forward_work == flops(2 * 64 * 3 * 2 * 4));
+  CHECK_THAT(error_of({{node("ConvTranspose", {"x", "w"}, {"y"})}, {weight("w", {4, 5, 2, 2})}, {kImage}}),
+             Contains("do not fit"));
+  CHECK_THAT(error_of({{node("ConvTranspose", {"x", "w"}, {"y"}, {ints("output_shape", {9})})},
+                       {weight("w", {3, 5, 2, 2})},
+                       {kImage}}),
+             Contains("output_shape"));
+}
+
+TEST_CASE("windows over three sizes: FLOPs, parameters and outputs are exact") {
+  // [2, 4, 8, 8] by kernel [3, 3, 3], stride [1, 2, 2], pads 1: out [4, 4, 4]; 6 * 2 * 27 = 324 weights,
+  // 2 * 324 * 64 = 41,472 FLOPs; pooled by 2 to [2, 2, 2], normed: 12; over all to 6.
+  const auto result =
+      imported({{node("Conv", {"x", "w"}, {"y"}, {ints("strides", {1, 2, 2}), ints("pads", {1, 1, 1, 1, 1, 1})}),
+                 node("BatchNormalization", {"y", "s", "b", "m", "v"}, {"n"}),
+                 node("MaxPool", {"n"}, {"p"}, {ints("kernel_shape", {2, 2, 2}), ints("strides", {2, 2, 2})}),
+                 node("Relu", {"p"}, {"r"}), node("GlobalAveragePool", {"r"}, {"g"})},
+                {weight("w", {6, 2, 3, 3, 3}), weight("s", {6}), weight("b", {6}), weight("m", {6}), weight("v", {6})},
+                {value_info("x", {-1, 2, 4, 8, 8})}});
+  CHECK(result.model.totals.forward_work == flops(41472));
+  CHECK(result.model.parameters() == 324 + 12);
+  CHECK(result.model.layers[0].output_elements == 6 * 4 * 4 * 4);
+  CHECK(result.model.layers[2].output_elements == 6 * 2 * 2 * 2);
+  CHECK(result.model.layers[3].forward_elements == 2 * 6 * 8);
+  CHECK_THAT(result.model.notes, Contains("three sizes"));
+  const std::string video = value_info("x", {-1, 2, 4, 8, 8});
+  CHECK_THAT(error_of({{node("Conv", {"x", "w"}, {"y"})}, {weight("w", {6, 3, 3, 3, 3})}, {video}}),
+             Contains("do not fit"));
+  CHECK_THAT(error_of({{node("Conv", {"x", "w"}, {"y"})}, {weight("w", {6, 2, 5, 3, 3})}, {video}}),
+             Contains("larger than the padded input"));
+  CHECK_THAT(error_of({{node("MaxPool", {"x"}, {"y"}, {ints("kernel_shape", {2, 2})})}, {}, {video}}),
+             Contains("3 spatial dimensions"));
+  CHECK_THAT(error_of({{node("MaxPool", {"x"}, {"y"}, {ints("kernel_shape", {1, 1, 1, 1})})},
+                       {},
+                       {value_info("x", {-1, 2, 4, 8, 8, 8})}}),
+             Contains("one, two or three spatial dimensions"));
+}
+
+TEST_CASE("operator sets before 7 say by axis where an operand goes") {
+  // [N, 3, 8, 8] * [3] from axis 1 on: a parameter of 3 values.
+  const auto result = imported(
+      {{node("Mul", {"x", "w"}, {"y"}, {integer("broadcast", 1), integer("axis", 1)})}, {weight("w", {3})}, {kImage}});
+  CHECK(result.model.parameters() == 3);
+  CHECK_THAT(layers_of(result), Contains("multiply"));
+  CHECK_THAT(error_of({{node("Mul", {"x", "w"}, {"y"}, {integer("broadcast", 1), integer("axis", 2)})},
+                       {weight("w", {3})},
+                       {kImage}}),
+             Contains("do not fit"));
+  CHECK_THAT(error_of({{node("Mul", {"x", "w"}, {"y"}, {integer("broadcast", 1), integer("axis", 3)})},
+                       {weight("w", {8, 8})},
+                       {kImage}}),
+             Contains("from axis 3 on"));
+  // Without axis a suffix is meant, as ever.
+  CHECK(imported({{node("Mul", {"x", "w"}, {"y"}, {integer("broadcast", 1)})}, {weight("w", {8})}, {kImage}})
+            .model.parameters() == 8);
+}
+
 TEST_CASE("a classifier: pool, reshape by a stored shape, and a linear with bias in both spellings") {
   // [N, 3, 8, 8] -> [N, 3, 1, 1] -> [N, 3] -> 5 -> 7. Weights 3*5 + 5 + 5*7 + 7 = 62.
   const auto result = imported(

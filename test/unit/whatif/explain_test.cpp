@@ -106,6 +106,54 @@ TEST_CASE("explain: parts are the prediction's, and each other's", "[unit][expla
   }
 }
 
+TEST_CASE("explain: parameter servers, station by station", "[unit][explain]") {
+  // ResNet-50 pushed by 32 GPUs over 25 Gb/s: the ports hold it up, and what sticks out is what predict has.
+  const Scenario slow =
+      job("resnet50", "dgx1-v100", {{"nodes", "4", {}}, {"network", "25 Gb/s", {}}, {"strategy", "ps", {}}});
+  const auto p = predict(slow).value();
+  const auto all = explain(slow).value();
+  const auto& exposed = part_with(all, "T_exposed");
+  CHECK(exposed.result == p.breakdown.communication_exposed.in(seconds));
+  CHECK_THAT(exposed.equation, Catch::Contains("max(r + P_1 + "));
+  // Nearly all 102 MB of gradients go through the node's port, one piece after another.
+  const double most = std::max(part_with(all, "P_2").result, part_with(all, "P_3").result);
+  CHECK(most > 0.5 * exposed.result);
+  for (const char* strategy : {"ps", "tf-distributed-replicated", "mxnet-kvstore", "tf-ps", "byteps"}) {
+    for (const char* network : {"10 Gb/s", "100 Gb/s"}) {
+      recompute(job("vgg16", "dgx1-p100", {{"nodes", "2", {}}, {"strategy", strategy, {}}, {"network", network, {}}}));
+    }
+  }
+  for (const char* placement : {"round-robin", "greedy"}) {
+    const auto placed = explain(job("vgg16", "dgx1-v100",
+                                    {{"nodes", "4", {}},
+                                     {"strategy", "ps", {}},
+                                     {"strategy.placement", placement, {}},
+                                     {"network", "10 Gb/s", {}}}))
+                            .value();
+    CHECK_THAT(part_with(placed, "T_exposed").equation, Catch::Contains("P_3"));
+  }
+}
+
+TEST_CASE("explain: local SGD is a share of its average", "[unit][explain]") {
+  const Scenario scenario = job("resnet50", "dgx1-v100", {{"nodes", "2", {}}, {"strategy.sync_every", "4", {}}});
+  const auto exposed = part_with(explain(scenario).value(), "T_exposed");
+  CHECK(exposed.equation == "A / n");
+  CHECK(value_of(exposed, "n") == 4);
+  CHECK(exposed.result == Approx(predict(scenario).value().breakdown.communication_exposed.in(seconds)));
+}
+
+TEST_CASE("explain: frozen weights are not trained", "[unit][explain]") {
+  // Adapters of rank 8: the memory's gradients and MFU's FLOPs are those of what is trained.
+  const std::vector<Override> adapters{{"precision", "bf16", {}}, {"parallel.lora_rank", "8", {}}};
+  const auto all = explain(job("llama3.1-8b", "dgx-h100", adapters)).value();
+  const auto full = explain(job("llama3.1-8b", "dgx-h100", {{"precision", "bf16", {}}})).value();
+  CHECK(value_of(part_with(all, "MFU"), "W") < 0.75 * value_of(part_with(full, "MFU"), "W"));
+  CHECK(value_of(part_with(all, "N"), "gradients") < 0.01 * value_of(part_with(full, "N"), "gradients"));
+  for (const answer::ExplainedValue& value : part_with(all, "N").values) {
+    if (value.symbol == "gradients") CHECK(value.meaning == "of the weights that are trained");
+  }
+}
+
 TEST_CASE("explain: a ring by hand", "[unit][explain]") {
   // 32 V100 on four servers: v = 2 * 31 / 32; 25 Gb/s by TCP, 94 % of it; 3.125 * 0.94 = 2.9375 GB/s.
   const auto all = explain(job("resnet50", "dgx1-v100", {{"nodes", "4", {}}, {"network", "25 Gb/s", {}}})).value();
