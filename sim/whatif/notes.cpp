@@ -11,6 +11,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "fitting.h"
+#include "goodput_notes.h"
 #include "input_part.h"
 #include "settings.h"
 
@@ -329,6 +330,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
       notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
     }
   }
+  add_goodput_notes(scenario, prediction, notes);
   if (const std::string unused = unused_settings(question); !unused.empty()) {
     notes.push_back("stated, but without effect here: " + unused);
   }
