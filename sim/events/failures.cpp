@@ -35,9 +35,9 @@ class Draws {
 };
 
 /// One run: where it stands, and what has happened to it.
-class Run {
+class FailingJob {
  public:
-  Run(const FailureOptions& options, std::uint64_t seed) : o_(options), draws_(seed) {
+  FailingJob(const FailureOptions& options, std::uint64_t seed) : o_(options), draws_(seed) {
     mean_ = 1 / o_.run.failures.in(per_second);
     next_ = draws_.exponential(mean_);
   }
@@ -143,11 +143,11 @@ answer::SimulatedGoodput simulate_failures(const FailureOptions& o) {
   double sum = 0;
   double squares = 0;
   for (std::int64_t i = 0; i < result.runs; ++i) {
-    Run run(o, o.seed + static_cast<std::uint64_t>(i) * 0xd1342543de82ef95ULL);
-    while (run.now() < kWarmRepairs * o.pool.repair.in(seconds)) run.work(round);
-    const std::int64_t before = run.failures();
-    const double wall = run.work(intervals);
-    result.failures += static_cast<double>(run.failures() - before);
+    FailingJob job(o, o.seed + static_cast<std::uint64_t>(i) * 0xd1342543de82ef95ULL);
+    while (job.now() < kWarmRepairs * o.pool.repair.in(seconds)) job.work(round);
+    const std::int64_t before = job.failures();
+    const double wall = job.work(intervals);
+    result.failures += static_cast<double>(job.failures() - before);
     sum += wall;
     squares += wall * wall;
   }
