@@ -10,6 +10,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/folding.h"
 #include "fitting.h"
 #include "goodput_notes.h"
 #include "input_part.h"
@@ -286,6 +287,9 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
         fmt::format("without congestion: the switches between {} servers are taken to pass all they send; "
                     "--set network.oversubscription=... says otherwise",
                     to_text(scenario.cluster.nodes)));
+  }
+  if (analytic && question.fidelity == Fidelity::kAnalytic && scenario.cluster.nodes > kServersOfOneLeaf) {
+    notes.push_back("folded: " + folding_text(*question.plan, scenario.cluster.oversubscription));
   }
   if (assumes_tuning(question)) {
     notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",

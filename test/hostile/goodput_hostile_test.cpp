@@ -86,3 +86,16 @@ TEST_CASE("goodput: JSON has what text has", "[hostile][goodput]") {
   CHECK(json["goodput"]["simulated"]["runs"] == 20);
   CHECK(json["training"]["failures_s"].get<double>() > 0);
 }
+
+TEST_CASE("a what-if of a million GPUs is small and soon", "[hostile][goodput]") {
+  const Words fabric{"--node", "dgx-h100", "--nodes", "125000", "--vs", "--set", "network.oversubscription=7"};
+  for (const Words& job :
+       {Words{"--model", "resnet50"}, Words{"--model", "resnet50", "--strategy", "ps"},
+        Words{"--model", "llama_3_1_70b", "--precision", "bf16", "--batch", "1", "--tp", "8", "--pp", "4"}}) {
+    const Outcome outcome = run_program(plus(plus({"what-if"}, job), fabric));
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+    CHECK_THAT(outcome.out, Catch::Contains("folded: 1,000,000 GPUs as"));
+    CHECK(outcome.peak_bytes < std::int64_t{100} << 20);
+  }
+}

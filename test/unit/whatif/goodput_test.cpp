@@ -87,7 +87,7 @@ TEST_CASE("goodput: a checkpoint is what one copy of the model keeps, however it
     return predicted(more).goodput.value();
   };
   const auto whole = size({{"model", "gpt2_xl", {}}, {"parallel.states", "mixed", {}}});
-  const double parameters = catalog().model("gpt2_xl").value()->totals.dense_parameters;
+  const auto parameters = static_cast<double>(catalog().model("gpt2_xl").value()->totals.dense_parameters);
   CHECK(whole.checkpoint.in(bytes) == Approx(14 * parameters));  // 2 + 4 + 8: weights, fp32 weights, Adam
   const auto split = size({{"model", "gpt2_xl", {}},
                            {"parallel.states", "mixed", {}},
