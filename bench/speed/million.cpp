@@ -35,10 +35,10 @@ void asked(benchmark::State& state, std::vector<Override> job, const char* nodes
 
 const std::vector<Override> kAllReduce{{"model", "resnet50", {}}, {"strategy", "allreduce", {}}};
 const std::vector<Override> kServers{{"model", "resnet50", {}}, {"strategy", "ps", {}}};
-const std::vector<Override> kThreeD{{"model", "llama_3_1_70b", {}},   {"precision", "bf16", {}},
-                                    {"batch", "1", {}},               {"parallel.tensor", "8", {}},
-                                    {"parallel.pipeline", "4", {}},   {"parallel.zero", "1", {}},
-                                    {"strategy.accumulation", "32", {}}};
+const std::vector<Override> kThreeD{
+    {"model", "llama_3_1_70b", {}},     {"precision", "bf16", {}},      {"batch", "1", {}},
+    {"parallel.tensor", "8", {}},       {"parallel.pipeline", "4", {}}, {"parallel.zero", "1", {}},
+    {"strategy.accumulation", "32", {}}};
 
 BENCHMARK_CAPTURE(asked, all_reduce_small, kAllReduce, "128")->Name("what-if of 1,024 GPUs, ResNet-50, all-reduce");
 BENCHMARK_CAPTURE(asked, all_reduce, kAllReduce, "125000")->Name("what-if of 1,000,000 GPUs, ResNet-50, all-reduce");

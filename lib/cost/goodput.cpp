@@ -91,8 +91,8 @@ GoodputShares shares_of(const FailingRun& run, double wall, double worked, doubl
     // Who reads storage goes on reading it, whatever fails meanwhile.
     const double broken = chance(lambda * run.recovery.in(seconds));
     const double by_storage = failures * run.beyond_memory / (1 - broken * (1 - run.beyond_memory));
-    recovery = by_storage * tries(run.recovery.in(seconds)) +
-               (failures - by_storage) * tries(run.memory_recovery.in(seconds));
+    recovery =
+        by_storage * tries(run.recovery.in(seconds)) + (failures - by_storage) * tries(run.memory_recovery.in(seconds));
   }
   GoodputShares shares;
   shares.useful = worked / wall;
@@ -106,9 +106,7 @@ GoodputShares shares_of(const FailingRun& run, double wall, double worked, doubl
 
 }  // namespace
 
-Time young_interval(Time blocked, Time mtbf) {
-  return seconds(std::sqrt(2 * blocked.in(seconds) * mtbf.in(seconds)));
-}
+Time young_interval(Time blocked, Time mtbf) { return seconds(std::sqrt(2 * blocked.in(seconds)*mtbf.in(seconds))); }
 
 Time daly_interval(Time blocked, Time mtbf) {
   if (blocked >= mtbf * 2.0) return mtbf;
@@ -144,8 +142,8 @@ GoodputShares goodput(const FailingRun& run, Time interval) {
 }
 
 SpareWait spare_wait(const SparePool& pool, Rate failures, Time down) {
-  const double busy = pool.lost.in(per_second) * pool.repair.in(seconds);
-  const double away = busy / (1 + failures.in(per_second) * down.in(seconds));
+  const double busy = pool.lost.in(per_second)*pool.repair.in(seconds);
+  const double away = busy / (1 + failures.in(per_second)*down.in(seconds));
   SpareWait wait;
   wait.short_of = 1;
   for (std::int64_t s = 1; s <= pool.spares; ++s) {

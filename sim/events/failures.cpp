@@ -11,7 +11,7 @@ namespace ddlsim::events {
 namespace {
 
 constexpr double kLn2 = 0.6931471805599453;
-constexpr double kWarmRepairs = 5;   // of the pool, before a run is timed
+constexpr double kWarmRepairs = 5;  // of the pool, before a run is timed
 constexpr double kNormal95 = 1.959964;
 
 /// splitmix64 (Steele, Lea and Flood, OOPSLA 2014).

@@ -57,8 +57,8 @@ std::string back_text(const Goodput& g) {
 
 std::string simulated_text(const Goodput& g) {
   if (!g.simulated) return "";
-  return fmt::format("{} ({} to {}, 95 %; {} runs)", goodput_text(g.simulated->goodput),
-                     goodput_text(g.simulated->low), goodput_text(g.simulated->high), to_text(g.simulated->runs));
+  return fmt::format("{} ({} to {}, 95 %; {} runs)", goodput_text(g.simulated->goodput), goodput_text(g.simulated->low),
+                     goodput_text(g.simulated->high), to_text(g.simulated->runs));
 }
 
 constexpr auto kLines = std::to_array<GoodputLine>({
@@ -74,8 +74,7 @@ constexpr auto kLines = std::to_array<GoodputLine>({
     {"  is taken every", interval_text},
     {"after a failure", back_text},
     {"spare servers", spares_text},
-    {"failures of the run",
-     [](const Goodput& g) { return g.of_run ? significant(*g.of_run, 4) : std::string(); }},
+    {"failures of the run", [](const Goodput& g) { return g.of_run ? significant(*g.of_run, 4) : std::string(); }},
 });
 
 Table values(const answer::Prediction& p) {
@@ -107,16 +106,31 @@ std::string headline(const answer::Prediction& p) {
 Table flat(const answer::Prediction& p, const std::string& title) {
   const Goodput& g = *p.goodput;
   const auto number = [](double value) { return fmt::format("{}", value); };
-  Table table({"name", "goodput", "checkpoints", "recomputed", "recovery", "down", "mtbf_s", "checkpoint_bytes",
-               "write_s", "blocked_s", "interval_s", "young_s", "daly_s", "spares", "short_of_spares", "simulated",
-               "simulated_low", "simulated_high", "failures", "step_time_s", "time_to_train_s", "cost_usd"});
-  table.add({title, number(g.share), number(g.checkpoints), number(g.recomputed), number(g.recovery), number(g.down),
-             number(g.mtbf.in(seconds)), number(g.checkpoint.in(bytes)), number(g.write.in(seconds)),
-             number(g.blocked.in(seconds)), number(g.interval.in(seconds)), number(g.young.in(seconds)),
-             number(g.daly.in(seconds)), std::to_string(g.spares), number(g.short_of),
-             g.simulated ? number(g.simulated->goodput) : "", g.simulated ? number(g.simulated->low) : "",
-             g.simulated ? number(g.simulated->high) : "", g.of_run ? number(*g.of_run) : "",
-             number(p.step_time.in(seconds)), p.training ? number(p.training->time().in(seconds)) : "",
+  Table table({"name",     "goodput",          "checkpoints",     "recomputed", "recovery",      "down",
+               "mtbf_s",   "checkpoint_bytes", "write_s",         "blocked_s",  "interval_s",    "young_s",
+               "daly_s",   "spares",           "short_of_spares", "simulated",  "simulated_low", "simulated_high",
+               "failures", "step_time_s",      "time_to_train_s", "cost_usd"});
+  table.add({title,
+             number(g.share),
+             number(g.checkpoints),
+             number(g.recomputed),
+             number(g.recovery),
+             number(g.down),
+             number(g.mtbf.in(seconds)),
+             number(g.checkpoint.in(bytes)),
+             number(g.write.in(seconds)),
+             number(g.blocked.in(seconds)),
+             number(g.interval.in(seconds)),
+             number(g.young.in(seconds)),
+             number(g.daly.in(seconds)),
+             std::to_string(g.spares),
+             number(g.short_of),
+             g.simulated ? number(g.simulated->goodput) : "",
+             g.simulated ? number(g.simulated->low) : "",
+             g.simulated ? number(g.simulated->high) : "",
+             g.of_run ? number(*g.of_run) : "",
+             number(p.step_time.in(seconds)),
+             p.training ? number(p.training->time().in(seconds)) : "",
              p.training && p.training->cost ? number(p.training->cost->in(dollars)) : ""});
   return table;
 }
@@ -128,16 +142,14 @@ std::span<const GoodputLine> goodput_lines() { return kLines; }
 std::string goodput_text(double share) { return significant(100 * share, share > 0.99 ? 5 : 4) + " %"; }
 
 Json to_json(const Goodput& g) {
-  Json json{{"goodput", g.share},
-            {"shares",
-             {{"checkpoints", g.checkpoints},
-              {"recomputed", g.recomputed},
-              {"recovery", g.recovery},
-              {"down", g.down}}},
-            {"mtbf_s", g.mtbf.in(seconds)},
-            {"failures_per_s", g.failures.in(per_second)},
-            {"failures_by", {{"gpus", g.by_gpus}, {"nodes", g.by_nodes}, {"switches", g.by_switches}}},
-            {"rates", g.rates}};
+  Json json{
+      {"goodput", g.share},
+      {"shares",
+       {{"checkpoints", g.checkpoints}, {"recomputed", g.recomputed}, {"recovery", g.recovery}, {"down", g.down}}},
+      {"mtbf_s", g.mtbf.in(seconds)},
+      {"failures_per_s", g.failures.in(per_second)},
+      {"failures_by", {{"gpus", g.by_gpus}, {"nodes", g.by_nodes}, {"switches", g.by_switches}}},
+      {"rates", g.rates}};
   json["checkpoint"] = {{"mode", g.mode},
                         {"bytes", g.checkpoint.in(bytes)},
                         {"writers", g.writers},

@@ -183,8 +183,8 @@ std::string_view warning(const Prediction& p) { return p.fits == false ? "; DOES
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
   return fmt::format("{}: {}: step {} -> {}{}; {} bound by {}{}\n", a.name, factor(a, base), to_text(base.step_time),
-                     to_text(a.prediction.step_time), goodput_change(base, a.prediction), same ? "still" : "now", a.prediction.bottleneck,
-                     warning(a.prediction));
+                     to_text(a.prediction.step_time), goodput_change(base, a.prediction), same ? "still" : "now",
+                     a.prediction.bottleneck, warning(a.prediction));
 }
 
 /// Notes of all predictions, each once, in order of appearance.
@@ -324,12 +324,11 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
     add_flat(table, title, 1.0, prediction);
     return table.render(format);
   }
-  std::string text =
-      fmt::format("step {} ({} {}s/s over {} GPU{}){}; bound by {}{}\n\n{}\n\n", to_text(prediction.step_time),
-                  significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
-                  prediction.gpus == 1 ? "" : "s",
-                  prediction.goodput ? ", goodput " + goodput_text(prediction.goodput->share) : "",
-                  prediction.bottleneck, warning(prediction), title);
+  std::string text = fmt::format(
+      "step {} ({} {}s/s over {} GPU{}){}; bound by {}{}\n\n{}\n\n", to_text(prediction.step_time),
+      significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
+      prediction.gpus == 1 ? "" : "s", prediction.goodput ? ", goodput " + goodput_text(prediction.goodput->share) : "",
+      prediction.bottleneck, warning(prediction), title);
   Table table({"", "value"});
   for (const Row& row : rows()) {
     std::vector<std::string> cells{std::string(row.name), row.value(prediction)};

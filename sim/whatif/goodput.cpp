@@ -81,9 +81,9 @@ struct Writers {
 Writers writers_of(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
   const hardware::Cluster& cluster = scenario.cluster;
-  const std::int64_t holders =
-      parallel.zero > 0 ? cluster.gpus()
-                        : std::min(cluster.gpus(), parallel.tensor * parallel.pipeline * parallel.expert);
+  const std::int64_t holders = parallel.zero > 0
+                                   ? cluster.gpus()
+                                   : std::min(cluster.gpus(), parallel.tensor * parallel.pipeline * parallel.expert);
   Writers writers;
   writers.servers = std::min(cluster.nodes, ceil_of(holders, cluster.gpus_per_node));
   if (scenario.checkpoints.writers) writers.servers = *scenario.checkpoints.writers;
@@ -192,10 +192,10 @@ Expected<Rhythm> rhythm_of(const Checkpoints& said, const cost::FailingRun& run)
     rhythm.interval = run.write - run.blocked;
     return rhythm;
   }
-  return fail(ErrorCode::kInfeasible,
-              fmt::format("a checkpoint takes {} to write: one cannot start every {}", to_text(run.write),
-                          to_text(between)),
-              {}, {"state a longer checkpoint.interval (or checkpoint.remote_every), or more checkpoint.bandwidth"});
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("a checkpoint takes {} to write: one cannot start every {}", to_text(run.write), to_text(between)),
+      {}, {"state a longer checkpoint.interval (or checkpoint.remote_every), or more checkpoint.bandwidth"});
 }
 
 answer::Goodput answer_of(const Scenario& scenario, const Rates& rates, const Checkpoint& one,
@@ -303,9 +303,9 @@ void add_goodput_notes(const Scenario& scenario, const answer::Prediction& predi
                        std::vector<std::string>& notes) {
   const Failures& said = scenario.failures;
   if (!prediction.goodput) {
-    const bool for_nothing =
-        scenario.checkpoints.stated() || said.spares > 0 || said.repair || said.simulated_runs > 0 ||
-        said.restart > Time::zero() || said.warmup > Time::zero() || said.nodes_per_switch;
+    const bool for_nothing = scenario.checkpoints.stated() || said.spares > 0 || said.repair ||
+                             said.simulated_runs > 0 || said.restart > Time::zero() || said.warmup > Time::zero() ||
+                             said.nodes_per_switch;
     if (for_nothing) {
       notes.emplace_back(
           "stated, but without effect here: checkpoint.* and failures.*, as nobody says how often something fails "
@@ -330,12 +330,13 @@ void add_goodput_notes(const Scenario& scenario, const answer::Prediction& predi
   }
   const hardware::Storage* storage = storage_of(scenario);
   if (storage != nullptr && !storage->shared && !scenario.checkpoints.write && !scenario.checkpoints.bandwidth) {
-    notes.push_back(fmt::format("checkpoints lie on each server's own {}: they are taken to outlive it", storage->name));
+    notes.push_back(
+        fmt::format("checkpoints lie on each server's own {}: they are taken to outlive it", storage->name));
   }
   if (scenario.checkpoints.bandwidth || scenario.checkpoints.write) return;
   if (storage != nullptr) {
-    notes.push_back(fmt::format("assumed: {} is written at its rate of reading, {}", storage->name,
-                                to_text(storage->bandwidth)));
+    notes.push_back(
+        fmt::format("assumed: {} is written at its rate of reading, {}", storage->name, to_text(storage->bandwidth)));
   }
 }
 

@@ -92,8 +92,7 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   // What is lost was worked as well.
   const double again = shape.goodput ? 1 + shape.goodput->recomputed / shape.goodput->share : 1;
   const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
-  training.energy = all * (training.stepping * training.utilisation + training.evaluation) *
-                    again;
+  training.energy = all * (training.stepping * training.utilisation + training.evaluation) * again;
   if (run.carbon) training.carbon = *run.carbon * training.energy;
   if (const auto price = price_of(scenario)) {
     const std::int64_t spares = shape.goodput ? shape.goodput->spares : 0;

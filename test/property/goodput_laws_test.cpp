@@ -89,7 +89,8 @@ TEST_CASE("law: no interval beats the best one", "[property]") {
 
 TEST_CASE("law: more spares never wait longer", "[property]") {
   CHECK(rc::check("and shorter repairs neither", [] {
-    SparePool pool{.lost = per_second(1.0 / *rc::gen::inRange(100, 1'000'000)), .repair = between(1, 1'000'000),
+    SparePool pool{.lost = per_second(1.0 / *rc::gen::inRange(100, 1'000'000)),
+                   .repair = between(1, 1'000'000),
                    .spares = *rc::gen::inRange(0, 50)};
     const SpareWait wait = spare_wait(pool, pool.lost, seconds(60));
     RC_ASSERT(wait.short_of >= 0 && wait.short_of <= 1);

@@ -24,28 +24,28 @@ struct Goodput {
   double recomputed = 0;
   double recovery = 0;
   double down = 0;
-  Time mtbf{};     // of the whole job, while it runs
-  Rate failures{};  // per wall time
+  Time mtbf{};         // of the whole job, while it runs
+  Rate failures{};     // per wall time
   double by_gpus = 0;  // shares of the failures
   double by_nodes = 0;
   double by_switches = 0;
-  std::string rates;     // whose, in words
-  std::string mode;      // blocking, async, memory
-  DataSize checkpoint{}; // its size
+  std::string rates;         // whose, in words
+  std::string mode;          // blocking, async, memory
+  DataSize checkpoint{};     // its size
   std::int64_t writers = 1;  // servers that write it
-  Time blocked{};        // training, by one
-  Time write{};          // until one is in storage
-  Time interval{};       // worked between two
+  Time blocked{};            // training, by one
+  Time write{};              // until one is in storage
+  Time interval{};           // worked between two
   bool interval_stated = false;
   std::int64_t remote_every = 1;  // in memory: each n-th goes to storage
   Time young{};
   Time daly{};
-  Time restart{};     // from a failure to the restart, spares aside
-  Time spare_wait{};  // of every failure, on average
+  Time restart{};       // from a failure to the restart, spares aside
+  Time spare_wait{};    // of every failure, on average
   double short_of = 0;  // probability that a failed server finds no spare
   std::int64_t spares = 0;
-  Time recovery_time{};         // reading and warming up
-  Time memory_recovery_time{};  // in memory: from there
+  Time recovery_time{};          // reading and warming up
+  Time memory_recovery_time{};   // in memory: from there
   std::optional<double> of_run;  // failures of a run whose length is stated
   std::optional<SimulatedGoodput> simulated;
 };

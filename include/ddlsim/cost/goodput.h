@@ -14,10 +14,10 @@
 //                 (e^(lambda R) - 1) the mean time to be back: A = (e^(lambda P) - 1)(1/lambda + Q) of an interval P =
 //                 tau + delta whose checkpoint is safe, B = (1 - e^(-lambda P))(1/lambda + Q + A) + (1 - e^(-lambda
 //                 W)) B of one whose is not; so B = e^(lambda W) A, the line above. One write at a time: P >= W
-//   in memory     delta = the snapshot; a copy lies in another server's memory, and each n-th goes to storage. A failure
-//                 of class a (GPUs, servers) reads the copy for R_a; of class b (a switch, which takes servers and their
-//                 partners) reads the storage for R_b and repeats up to n intervals. With p = e^(-lambda P), q_i =
-//                 lambda_i / lambda, y_b = D + (1/lambda + D)(e^(lambda R_b) - 1) + x_0 and x_n = 0:
+//   in memory     delta = the snapshot; a copy lies in another server's memory, each n-th goes to storage. A failure of
+//                 class a (GPUs, servers) reads the copy for R_a; of class b (a switch, which takes servers and their
+//                 partners) it reads the storage for R_b and repeats up to n intervals. With p = e^(-lambda P),
+//                 q_i = lambda_i / lambda, y_b = D + (1/lambda + D)(e^(lambda R_b) - 1) + x_0 and x_n = 0:
 //                   x_j = (1 - p)(1/lambda + q_a y_a,j + q_b y_b) + p x_j+1
 //                   y_a,j = D + (1 - r)/lambda + r x_j + (1 - r)(q_a y_a,j + q_b y_b),  r = e^(-lambda R_a)
 //                 linear in x_j and x_0, solved from j = n - 1 down; goodput = n tau / x_0
@@ -27,7 +27,7 @@
 // Intervals, of a mean time between failures M and a blocking time delta:
 //   Young 1974   tau = sqrt(2 delta M)
 //   Daly 2006    tau = sqrt(2 delta M) (1 + sqrt(delta / 2M) / 3 + (delta / 2M) / 9) - delta,   M where delta >= 2M
-//   exact        tau = M (1 + w), w e^w = -e^(-1 - delta/M), w >= -1: the zero of dE/dtau; D, R and W have no part in it
+//   exact        tau = M (1 + w), w e^w = -e^(-1 - delta/M), w >= -1: where d(E/tau)/dtau = 0, whatever D, R, W
 //
 // Spares: each failure of a GPU or a server takes that server to repair for T on average; one of S spares takes its
 // place, or the run waits until one is back. Failures come while at most S are away, so the number away is M/M/c/c

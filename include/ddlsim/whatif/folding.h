@@ -10,7 +10,7 @@
 //
 //   network         all ports of a server together, at the share that the collective library reaches
 //   siblings k      alike groups that send through the same server's ports at once: GPUs of a server over the group's
-//                   ranks there. Each has 1/k of them (max-min fair among equals; whole ports where there are k of them)
+//                   ranks there. Each has 1/k of them (max-min fair among equals; whole ports, where they suffice)
 //   oversubscription  what the servers of a leaf may send over what its links to the spine carry: s servers of b each,
 //                   with uplinks of s b / o, get b / o. All servers of a job send alike, so every uplink is as full as
 //                   every other and none is better off

@@ -9,8 +9,8 @@
 //   blocked    = the write, or the snapshot where it is asynchronous or in memory
 //   interval   = as stated, else the exact best of cost/goodput.h; no shorter than a write that goes on beside it
 //   in memory  : each n-th copy goes to storage, n as stated or as often as storage takes them
-//   recovery   = reading, at the rates of writing, and warming up; from memory: the snapshot's time, and a server's part
-//                from its partner over the network
+//   recovery   = reading, at the rates of writing, and warming up; from memory: the snapshot's time, and over the
+//                network a server's part from its partner
 //   time       = start-up + (steps + evaluations) / goodput          cost of servers and spares alike
 //
 // Storage that each server has for itself counts as often as there are writers. A server's own rate is its network's
@@ -44,11 +44,11 @@ struct Failures {
   std::optional<Time> node;
   std::optional<Time> network;
   std::optional<std::int64_t> nodes_per_switch;
-  Time restart{};                  // from a failure until reading begins
-  Time warmup{};                   // after reading, until steps are as long as ever
-  std::int64_t spares = 0;         // servers that stand by
-  std::optional<Time> repair;      // until a failed server is back; nothing: at once
-  std::int64_t simulated_runs = 0; // beside the formula
+  Time restart{};                   // from a failure until reading begins
+  Time warmup{};                    // after reading, until steps are as long as ever
+  std::int64_t spares = 0;          // servers that stand by
+  std::optional<Time> repair;       // until a failed server is back; nothing: at once
+  std::int64_t simulated_runs = 0;  // beside the formula
   std::uint64_t seed = 1;
 
   /// Whether anybody says how often something fails.
@@ -58,15 +58,15 @@ struct Failures {
 /// What is said of checkpoints: settings checkpoint.*.
 struct Checkpoints {
   cost::CheckpointMode mode = cost::CheckpointMode::kBlocking;
-  std::optional<Time> interval;                // worked between two; nothing: the best
-  std::optional<hardware::Storage> storage;    // nothing: the servers', where they share it
-  std::optional<Bandwidth> bandwidth;          // of all who write
-  std::optional<Bandwidth> node_bandwidth;     // of one server
-  std::optional<DataSize> size;                // nothing: the plan's
-  std::optional<std::int64_t> writers;         // servers; nothing: the plan's
-  std::optional<Time> write;                   // instead of size over bandwidth
-  std::optional<Time> snapshot;                // instead of size over PCIe
-  std::optional<std::int64_t> remote_every;    // in memory
+  std::optional<Time> interval;              // worked between two; nothing: the best
+  std::optional<hardware::Storage> storage;  // nothing: the servers', where they share it
+  std::optional<Bandwidth> bandwidth;        // of all who write
+  std::optional<Bandwidth> node_bandwidth;   // of one server
+  std::optional<DataSize> size;              // nothing: the plan's
+  std::optional<std::int64_t> writers;       // servers; nothing: the plan's
+  std::optional<Time> write;                 // instead of size over bandwidth
+  std::optional<Time> snapshot;              // instead of size over PCIe
+  std::optional<std::int64_t> remote_every;  // in memory
 
   [[nodiscard]] bool stated() const {
     return mode != cost::CheckpointMode::kBlocking || interval || storage || bandwidth || node_bandwidth || size ||

@@ -22,7 +22,8 @@ TEST_CASE("goodput: intervals as Daly's figures 3 to 5 print them", "[unit][cost
   CHECK(young_interval(minutes(5), hours(6)).in(seconds) == Approx(3600));
   CHECK(daly_interval(minutes(40), minutes(15)) == minutes(15));
   // The series is of the exact one: nearer the shorter a checkpoint is against M.
-  CHECK(best_interval(minutes(5), hours(24)).in(seconds) == Approx(daly_interval(minutes(5), hours(24)).in(seconds)).epsilon(1e-3));
+  CHECK(best_interval(minutes(5), hours(24)).in(seconds) ==
+        Approx(daly_interval(minutes(5), hours(24)).in(seconds)).epsilon(1e-3));
   CHECK(best_interval(minutes(5), minutes(15)).in(seconds) == Approx(9.1 * 60).epsilon(0.02));
   CHECK(best_interval(Time::zero(), hours(1)) == Time::zero());
   // A checkpoint of many M: tau tends to M.
@@ -54,8 +55,12 @@ TEST_CASE("goodput: standing still is paid once for each failure", "[unit][cost]
 }
 
 TEST_CASE("goodput: of a write beside training, the whole interval before it may be lost", "[unit][cost]") {
-  FailingRun run{.mode = CheckpointMode::kAsync, .failures = every(hours(6)), .blocked = seconds(30),
-                 .write = minutes(5), .down = minutes(3), .recovery = minutes(10)};
+  FailingRun run{.mode = CheckpointMode::kAsync,
+                 .failures = every(hours(6)),
+                 .blocked = seconds(30),
+                 .write = minutes(5),
+                 .down = minutes(3),
+                 .recovery = minutes(10)};
   // First steps: A of an interval whose checkpoint is safe, B of one whose is not, minutes.
   const double l = 1 / 360.0;
   const double p = 40.5;
@@ -71,8 +76,13 @@ TEST_CASE("goodput: of a write beside training, the whole interval before it may
 }
 
 TEST_CASE("goodput: copies in memory", "[unit][cost]") {
-  FailingRun run{.mode = CheckpointMode::kMemory, .failures = every(hours(6)), .blocked = seconds(30),
-                 .remote_every = 4, .down = minutes(3), .recovery = minutes(10), .memory_recovery = minutes(2)};
+  FailingRun run{.mode = CheckpointMode::kMemory,
+                 .failures = every(hours(6)),
+                 .blocked = seconds(30),
+                 .remote_every = 4,
+                 .down = minutes(3),
+                 .recovery = minutes(10),
+                 .memory_recovery = minutes(2)};
   // Nothing takes copies along: a run that recovers from each of them.
   FailingRun blocking = run;
   blocking.mode = CheckpointMode::kBlocking;
@@ -86,8 +96,10 @@ TEST_CASE("goodput: copies in memory", "[unit][cost]") {
   // Some do: between the two.
   run.beyond_memory = 0.3;
   const GoodputShares shares = goodput(run, minutes(20));
-  CHECK(shares.useful < goodput(FailingRun{.failures = run.failures, .blocked = run.blocked, .down = run.down,
-                                           .recovery = minutes(2)}, minutes(20)).useful);
+  CHECK(shares.useful <
+        goodput(FailingRun{.failures = run.failures, .blocked = run.blocked, .down = run.down, .recovery = minutes(2)},
+                minutes(20))
+            .useful);
   CHECK(shares.useful > goodput(blocking, minutes(80)).useful);
   CHECK(shares.useful + shares.checkpoints + shares.recomputed + shares.recovery + shares.down == Approx(1));
 }

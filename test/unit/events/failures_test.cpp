@@ -51,8 +51,8 @@ TEST_CASE("failures: simulations agree with the formulas", "[unit][events]") {
     CHECK(apart(simulated, formula) < 3);
     CHECK(simulated.high - simulated.low < 0.02);
   };
-  cost::FailingRun run{.failures = every(hours(6)), .blocked = seconds(300), .down = seconds(200),
-                       .recovery = seconds(600)};
+  cost::FailingRun run{
+      .failures = every(hours(6)), .blocked = seconds(300), .down = seconds(200), .recovery = seconds(600)};
   check(run, seconds(3420));
   run.failures = every(hours(0.5));  // more than one failure an interval
   check(run, seconds(3420));
@@ -69,11 +69,11 @@ TEST_CASE("failures: simulations agree with the formulas", "[unit][events]") {
 
 TEST_CASE("failures: simulated spares run out as Erlang says", "[unit][events]") {
   for (const std::int64_t spares : {0, 1, 3}) {
-    cost::FailingRun run{.failures = every(hours(6)), .blocked = seconds(60), .down = seconds(600),
-                         .recovery = seconds(300)};
+    cost::FailingRun run{
+        .failures = every(hours(6)), .blocked = seconds(60), .down = seconds(600), .recovery = seconds(300)};
     const cost::SparePool pool{.lost = every(hours(7)), .repair = hours(12), .spares = spares};
-    const auto simulated = simulate_failures(
-        {.run = run, .pool = pool, .interval = hours(1), .intervals = 2000, .runs = 100});
+    const auto simulated =
+        simulate_failures({.run = run, .pool = pool, .interval = hours(1), .intervals = 2000, .runs = 100});
     run.down += cost::spare_wait(pool, run.failures, run.down).mean * (pool.lost / run.failures);
     const double formula = cost::goodput(run, hours(1)).useful;
     INFO(spares << " spares: " << formula << " against " << simulated.goodput);

@@ -14,9 +14,14 @@ using ddlsim::test::catalog;
 namespace {
 
 std::vector<Override> three_d(const char* nodes) {
-  return {{"model", "llama_3_1_70b", {}}, {"node", "dgx-h100", {}},       {"nodes", nodes, {}},
-          {"precision", "bf16", {}},      {"batch", "1", {}},             {"parallel.tensor", "8", {}},
-          {"parallel.pipeline", "4", {}}, {"strategy.accumulation", "8", {}}};
+  return {{"model", "llama_3_1_70b", {}},
+          {"node", "dgx-h100", {}},
+          {"nodes", nodes, {}},
+          {"precision", "bf16", {}},
+          {"batch", "1", {}},
+          {"parallel.tensor", "8", {}},
+          {"parallel.pipeline", "4", {}},
+          {"strategy.accumulation", "8", {}}};
 }
 
 }  // namespace
@@ -37,10 +42,10 @@ TEST_CASE("folding: the worked example of the header", "[unit][whatif]") {
 TEST_CASE("folding: a plan of a million GPUs has as many parts as one of a thousand", "[unit][whatif]") {
   for (const char* strategy : {"allreduce", "ps"}) {
     const auto plan_of = [&](const char* nodes) {
-      const auto scenario = resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}},
-                                                                     {"node", "dgx-h100", {}},
-                                                                     {"nodes", nodes, {}},
-                                                                     {"strategy", strategy, {}}});
+      const auto scenario = resolve(
+          catalog(),
+          std::vector<Override>{
+              {"model", "resnet50", {}}, {"node", "dgx-h100", {}}, {"nodes", nodes, {}}, {"strategy", strategy, {}}});
       return plan::lower(scenario.value()).value();
     };
     const auto small = plan_of("128");
@@ -51,7 +56,8 @@ TEST_CASE("folding: a plan of a million GPUs has as many parts as one of a thous
   }
 }
 
-TEST_CASE("folding: the prediction says it, and an oversubscribed fabric slows what crosses servers", "[unit][whatif]") {
+TEST_CASE("folding: the prediction says it, and an oversubscribed fabric slows what crosses servers",
+          "[unit][whatif]") {
   const auto predicted = [](const char* ratio) {
     auto settings = three_d("125000");
     settings.push_back({"network.oversubscription", ratio, {}});

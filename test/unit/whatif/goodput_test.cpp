@@ -80,8 +80,11 @@ TEST_CASE("goodput: rates of parts add up, and what is stated wins", "[unit][wha
 }
 
 TEST_CASE("goodput: a checkpoint is what one copy of the model keeps, however it is split", "[unit][whatif]") {
-  const std::vector<Override> rate{{"node", "dgx-h100", {}}, {"nodes", "4", {}}, {"precision", "bf16", {}},
-                                   {"failures.mtbf_gpu", "51200 h", {}}, {"checkpoint.bandwidth", "10 GB/s", {}}};
+  const std::vector<Override> rate{{"node", "dgx-h100", {}},
+                                   {"nodes", "4", {}},
+                                   {"precision", "bf16", {}},
+                                   {"failures.mtbf_gpu", "51200 h", {}},
+                                   {"checkpoint.bandwidth", "10 GB/s", {}}};
   const auto size = [&](std::vector<Override> more) {
     more.insert(more.end(), rate.begin(), rate.end());
     return predicted(more).goodput.value();
@@ -107,7 +110,8 @@ TEST_CASE("goodput: storage of its own has each server, and bandwidth of a serve
   CHECK(predicted(own).goodput->write.in(seconds) == Approx(1e12 / (4 * 2896e6)));
 }
 
-TEST_CASE("goodput: asynchronous checkpoints stop for the snapshot, and one write goes on at a time", "[unit][whatif]") {
+TEST_CASE("goodput: asynchronous checkpoints stop for the snapshot, and one write goes on at a time",
+          "[unit][whatif]") {
   const answer::Goodput g = lasting({{"checkpoint.mode", "async", {}}, {"checkpoint.snapshot", "1 s", {}}});
   CHECK(g.blocked == seconds(1));
   CHECK(g.interval.in(seconds) == Approx(std::sqrt(2 * 360'000.0)).epsilon(0.01));
@@ -127,7 +131,7 @@ TEST_CASE("goodput: a run takes longer and costs its spares", "[unit][whatif]") 
   CHECK(run.stepping / run.time() == Approx(g.share));
   CHECK(run.checkpoints / run.time() == Approx(g.checkpoints));
   CHECK(run.cost->in(dollars) == Approx(10 * 70 * run.time().in(hours)));
-  CHECK(*g.of_run == Approx(run.time().in(seconds) * g.failures.in(per_second)));
+  CHECK(*g.of_run == Approx(run.time().in(seconds)*g.failures.in(per_second)));
   CHECK(g.short_of < 1e-3);
 }
 
