@@ -69,6 +69,7 @@ Expected<DataSize> states_of(const Scenario& scenario) {
   alone.cluster.gpus_per_node = 1;
   alone.parallel = {.states = scenario.parallel.states, .lora_rank = scenario.parallel.lora_rank};
   alone.strategy.sync_every = 1;
+  alone.straggler = by_default(1.0);
   return plan::lower(alone).map([&](const plan::StepPlan& plan) { return kept(plan.classes.front().memory); });
 }
 

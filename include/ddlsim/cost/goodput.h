@@ -4,7 +4,7 @@
 // A run works for an interval tau, then takes a checkpoint that blocks it for delta. Something of it fails at the rate
 // lambda = 1/M (exponential: no memory; the rates of GPUs, servers and switches add up). Then it stands for D (seen,
 // restarted; nothing can fail), reads the last checkpoint and warms up for R (failures strike, and D and R begin anew)
-// and repeats what it lost. Expected wall time of one interval, exactly (renewal; Daly 2006, eq. 13, where D = W = 0):
+// and repeats what it lost. Expected wall time of one interval, exactly (renewal; Daly 2006 where D = W = 0):
 //
 //   E = e^(lambda (R + W)) (e^(lambda (tau + delta)) - 1) (1/lambda + D),      goodput = tau / E
 //
