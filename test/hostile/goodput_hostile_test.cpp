@@ -38,13 +38,13 @@ TEST_CASE("goodput: values that make no sense", "[hostile][goodput]") {
   refused(kNoAnswer, goodput({"--mtbf-node", "3 GB"}), {"failures.mtbf_node", "not a time but a data size"});
   refused(kNoAnswer, goodput({"--mtbf-switch", "nan h"}), {"failures.mtbf_switch"});
   refused(kNoAnswer, goodput({"--failures", "llama4"}), {"unknown set of failure rates 'llama4'", "llama3-405b"});
-  refused(kNoAnswer, failing({"--checkpoint-bandwidth", "0 GB/s"}), {"checkpoint.bandwidth"});
+  refused(kNoAnswer, goodput({"--mtbf-gpu", "20000 h", "--checkpoint-bandwidth", "0 GB/s"}), {"checkpoint.bandwidth"});
   refused(kNoAnswer, failing({"--checkpoint-every", "0 s"}), {"checkpoint.interval"});
   refused(kNoAnswer, failing({"--checkpoint-mode", "lazy"}), {"checkpoint.mode", "async"});
   refused(kNoAnswer, failing({"--spares", "17"}), {"17 spares for a job of 16 servers"});
   refused(kNoAnswer, failing({"--spares", "-1"}), {"failures.spares"});
   refused(kNoAnswer, failing({"--set", "checkpoint.writers=17"}), {"17 of 16 servers"});
-  refused(kNoAnswer, failing({"--mtbf-gpu", "1 s"}), {"makes no headway"});
+  refused(kNoAnswer, goodput({"--mtbf-gpu", "1 s", "--checkpoint-bandwidth", "1 GB/s"}), {"makes no headway"});
   refused(kNoAnswer, goodput({"--mtbf-gpu", "20000 h"}), {"written to", "--checkpoint-bandwidth"});
   refused(kNoAnswer,
           goodput({"--mtbf-gpu", "20000 h", "--set", "checkpoint.storage=ebs-gp3", "--set", "checkpoint.size=1 PB"}),
