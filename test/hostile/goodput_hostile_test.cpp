@@ -65,7 +65,7 @@ TEST_CASE("goodput: files of rates that are none", "[hostile][goodput]") {
     return goodput({"--failures", path.string(), "--checkpoint-bandwidth", "1 GB/s"});
   };
   const std::string head = "failures: ddlsim_rates\nname: mine\n";
-  refused(kNoAnswer, with(head), {"without a rate", "mtbf_gpu"});
+  refused(kNoAnswer, with(head + "sources: {}\n"), {"without a rate", "mtbf_gpu"});
   refused(kNoAnswer, with(head + "mtbf_gpu: 0 h\n"), {"ddlsim_rates.yaml:3", "0 h"});
   refused(kNoAnswer, with(head + "mtbf_gpu: 80000\n"), {"unit"});
   refused(kNoAnswer, with(head + "mtbf_gpu: 80000 h\nmtbf_disk: 3 h\n"), {"mtbf_disk"});
