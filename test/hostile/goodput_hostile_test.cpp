@@ -69,7 +69,7 @@ TEST_CASE("goodput: files of rates that are none", "[hostile][goodput]") {
   refused(kNoAnswer, with(head + "mtbf_gpu: 0 h\n"), {"ddlsim_rates.yaml:3", "0 h"});
   refused(kNoAnswer, with(head + "mtbf_gpu: 80000\n"), {"unit"});
   refused(kNoAnswer, with(head + "mtbf_gpu: 80000 h\nmtbf_disk: 3 h\n"), {"mtbf_disk"});
-  refused(kNoAnswer, with(head + "mtbf_gpu: 80000 h\nnodes_per_switch: 0\n"), {"nodes_per_switch"});
+  refused(kNoAnswer, with(head + "mtbf_gpu: 80000 h\nnodes_per_switch: 0\n"), {"is out of range", "from 1 to"});
   const Outcome good = run_program(with(head + "mtbf_gpu: 80000 h\nsources:\n  mtbf_gpu: my logs\n"));
   INFO(good.err);
   CHECK(good.status == 0);
