@@ -182,8 +182,10 @@ std::string_view warning(const Prediction& p) { return p.fits == false ? "; DOES
 
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
-  return fmt::format("{}: {}: step {} -> {}{}; {} bound by {}{}\n", a.name, factor(a, base), to_text(base.step_time),
-                     to_text(a.prediction.step_time), goodput_change(base, a.prediction), same ? "still" : "now",
+  const std::string goodput = goodput_change(base, a.prediction);
+  const bool same_step = !goodput.empty() && std::abs(a.speedup - 1.0) < 0.005;
+  return fmt::format("{}: {}: step {} -> {}{}; {} bound by {}{}\n", a.name, same_step ? "same step" : factor(a, base),
+                     to_text(base.step_time), to_text(a.prediction.step_time), goodput, same ? "still" : "now",
                      a.prediction.bottleneck, warning(a.prediction));
 }
 
