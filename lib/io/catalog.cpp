@@ -33,6 +33,7 @@ constexpr auto kFolders = std::to_array<std::pair<Kind, std::string_view>>({
     {Kind::kStorage, "hardware/storage"},
     {Kind::kCpus, "hardware/cpus"},
     {Kind::kDatasets, "models/datasets"},
+    {Kind::kFailures, "hardware/failures"},
 });
 
 std::string_view singular(Kind kind) {
@@ -48,6 +49,7 @@ std::string_view singular(Kind kind) {
     case Kind::kStorage: return "storage";
     case Kind::kCpus: return "cpu";
     case Kind::kDatasets: return "dataset";
+    case Kind::kFailures: return "set of failure rates";
   }
   return "thing";
 }
@@ -275,6 +277,12 @@ Expected<hardware::Cpu> Catalog::cpu(std::string_view name) const {
   const auto path = find(Kind::kCpus, name);
   if (!path) return tl::unexpected<Error>(path.error());
   return check_id(load_yaml(*path).and_then(read_cpu), *path);
+}
+
+Expected<hardware::FailureRates> Catalog::failures(std::string_view name) const {
+  const auto path = find(Kind::kFailures, name);
+  if (!path) return tl::unexpected<Error>(path.error());
+  return check_id(load_yaml(*path).and_then(read_failures), *path);
 }
 
 Expected<std::shared_ptr<const workload::Dataset>> Catalog::dataset(std::string_view name) const {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/hardware/node.h"
+
 namespace ddlsim::io {
 namespace {
 
@@ -102,6 +104,26 @@ Expected<hardware::Cpu> read_cpu(const Node& document) {
   cpu.notes = reader.text_or("notes", {});
   reader.finish();
   return whole(std::move(cpu), errors);
+}
+
+Expected<hardware::FailureRates> read_failures(const Node& document) {
+  std::vector<Error> errors;
+  MapReader reader(document, "a file of failure rates", errors);
+  hardware::FailureRates rates;
+  rates.id = reader.text("failures");
+  rates.name = reader.text("name");
+  rates.gpu = reader.optional_quantity<dimension::kTime>("mtbf_gpu");
+  rates.node = reader.optional_quantity<dimension::kTime>("mtbf_node");
+  rates.network = reader.optional_quantity<dimension::kTime>("mtbf_switch");
+  rates.nodes_per_switch = reader.count_or("nodes_per_switch", 1, {1, hardware::kMaxNodes});
+  rates.sources = reader.sources({"mtbf_gpu", "mtbf_node", "mtbf_switch", "nodes_per_switch"});
+  rates.notes = reader.text_or("notes", {});
+  if (!rates.gpu && !rates.node && !rates.network && errors.empty()) {
+    reader.report(document, ErrorCode::kInvalidArgument, "a file of failure rates without a rate",
+                  {"state mtbf_gpu, mtbf_node or mtbf_switch: 80000 h"});
+  }
+  reader.finish();
+  return whole(std::move(rates), errors);
 }
 
 Expected<workload::Dataset> read_dataset(const Node& document) {

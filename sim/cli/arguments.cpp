@@ -56,6 +56,14 @@ constexpr auto kTrainingFlags = std::to_array<Flag>({
     {"--epochs", "training.epochs", "passes over them (1)"},
     {"--steps", "training.steps", "steps of the run, instead of samples and epochs"},
     {"--carbon", "energy.carbon", "CO2 of the electricity: '400 g/kWh'"},
+    {"--failures", "failures", "published rates of failures (`ddlsim list failures`), or a file"},
+    {"--mtbf-gpu", "failures.mtbf_gpu", "mean time between failures of one GPU: '80000 h'"},
+    {"--mtbf-node", "failures.mtbf_node", "of one server besides its GPUs"},
+    {"--mtbf-switch", "failures.mtbf_switch", "of one switch (failures.nodes_per_switch servers each)"},
+    {"--spares", "failures.spares", "servers that stand by (0)"},
+    {"--checkpoint-mode", "checkpoint.mode", "blocking, async, memory (blocking)"},
+    {"--checkpoint-every", "checkpoint.interval", "worked between two: '30 min' (best)"},
+    {"--checkpoint-bandwidth", "checkpoint.bandwidth", "of the storage, of all who write: '100 GB/s'"},
 });
 
 std::vector<std::string> option_names(const CLI::App& app) {

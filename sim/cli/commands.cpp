@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ddlsim/report/goodput.h"
 #include "ddlsim/report/questions.h"
 #include "ddlsim/report/trace.h"
 #include "ddlsim/report/views.h"
@@ -40,6 +41,8 @@ Examples:
   ddlsim predict --model bert_large --node dgx-a100 --curve "network=25 Gb/s,100 Gb/s" --nodes 4 --format html > job.html
   ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --set straggler=1.3 --trace trace.json
   ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --chakra traces/resnet50
+  ddlsim predict --model llama_3_1_70b --node dgx-h100 --nodes 256 --precision bf16 --tp 8 --pp 4 --goodput \
+         --failures llama3-405b --checkpoint-bandwidth "100 GB/s" --set failures.restart="10 min"
 
 --chakra writes what ASTRA-sim takes as --workload-configuration: traces/resnet50.0.et, traces/resnet50.1.et, ...)";
 
@@ -158,6 +161,7 @@ int run_predict(const std::vector<std::string>& arguments) {
   std::string trace;
   std::string chakra;
   std::string curve;
+  bool lasting = false;
   flags.add_to(app);
   training.add_to(app);
   format.add_to(app, true);
@@ -167,6 +171,7 @@ int run_predict(const std::vector<std::string>& arguments) {
       ->type_name("PREFIX");
   app.add_option("--curve", curve, "the job over the values of a setting: nodes=1,2,4 or nodes=1..64:x2")
       ->type_name("PATH=VALUES");
+  app.add_flag("--goodput", lasting, "the goodput by itself: needs how often something fails (--failures, --mtbf-gpu)");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (trace.empty() && app.count("--trace") > 0) throw UsageError{"--trace has an empty value", "name a file"};
@@ -175,6 +180,12 @@ int run_predict(const std::vector<std::string>& arguments) {
   }
   const report::Format shape = format.get();
   const auto own_columns = columns.get(shape);
+  if (lasting && (app.count("--curve") > 0 || own_columns)) {
+    throw UsageError{"--goodput beside --curve or --columns", "ask for one of them"};
+  }
+  if (lasting && report::is_drawn(shape)) {
+    throw UsageError{"--format: this answer has no picture", "valid: text, json, csv, md"};
+  }
   auto overrides = flags.settings(training.settings());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
@@ -189,6 +200,10 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!trace.empty()) ask_for_events(*overrides);
   const auto scenario = whatif::resolve(*catalog, *overrides);
   if (!scenario) return print(scenario.error());
+  if (lasting && !scenario->failures.stated()) {
+    throw UsageError{"--goodput: nobody says how often something fails",
+                     "--failures NAME (" + join(catalog->ids(io::Kind::kFailures)) + "), or --mtbf-gpu '80000 h'"};
+  }
   const auto prediction = whatif::predict(*scenario);
   if (!prediction) return print(prediction.error());
   if (!trace.empty()) {
@@ -201,7 +216,8 @@ int run_predict(const std::vector<std::string>& arguments) {
     const report::NamedPrediction row{{}, &*prediction};
     return print(report::render_columns({&row, 1}, *own_columns, shape));
   }
-  return print(report::render(*prediction, whatif::describe(*scenario), shape));
+  const std::string title = whatif::describe(*scenario);
+  return print(lasting ? report::render_goodput(*prediction, title, shape) : report::render(*prediction, title, shape));
 }
 
 int run_what_if(const std::vector<std::string>& arguments) {
@@ -273,7 +289,7 @@ int run_list(const std::vector<std::string>& arguments) {
   format.add_to(app);
   app.add_option("kind", kind,
                  "models, gpus, links, nodes, instances, clusters, populations, calibrations, storage, cpus, datasets, "
-                 "settings, frameworks");
+                 "failures, settings, frameworks");
   app.add_option("name", name, "one of them, with its sources");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);

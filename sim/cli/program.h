@@ -50,7 +50,7 @@ class ScenarioFlags {
   std::vector<std::string> sets_;
 };
 
-/// The flags that say how long a job runs and what a server costs; each is a setting.
+/// The flags that say how long a job runs, what a server costs and how often it fails; each is a setting.
 class TrainingFlags {
  public:
   void add_to(CLI::App& app);

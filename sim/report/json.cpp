@@ -1,5 +1,7 @@
 #include "json.h"
 
+#include "goodput_lines.h"
+
 namespace ddlsim::report {
 namespace {
 
@@ -89,6 +91,7 @@ Json to_json(const answer::Prediction& p) {
   }
   if (p.price) json["price_usd_per_h"] = p.price->in(dollars_per_hour);
   if (p.training) json["training"] = to_json(*p.training);
+  if (p.goodput) json["goodput"] = to_json(*p.goodput);
   json["notes"] = p.notes;
   return json;
 }
@@ -100,6 +103,7 @@ Json to_json(const answer::Training& run) {
   json["startup_s"] = run.startup.in(seconds);
   json["evaluation_s"] = run.evaluation.in(seconds);
   json["checkpoints_s"] = run.checkpoints.in(seconds);
+  if (run.failures > Time::zero()) json["failures_s"] = run.failures.in(seconds);
   json["cost_usd"] = run.cost ? Json(run.cost->in(dollars)) : Json(nullptr);
   json["energy_j"] = run.energy.in(joules);
   json["gpu_utilisation"] = run.utilisation;

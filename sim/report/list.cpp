@@ -159,6 +159,17 @@ void add_storage(Collector& rows, const hardware::Storage& storage) {
   if (!storage.notes.empty()) rows.add("notes", storage.notes);
 }
 
+void add_failures(Collector& rows, const hardware::FailureRates& rates) {
+  const auto add = [&](std::string key, const std::optional<Time>& mtbf) {
+    if (mtbf) rows.add(key, fmt::format("{} h", significant(mtbf->in(hours), 6)), key);
+  };
+  add("mtbf_gpu", rates.gpu);
+  add("mtbf_node", rates.node);
+  add("mtbf_switch", rates.network);
+  rows.add("nodes_per_switch", to_text(rates.nodes_per_switch), "nodes_per_switch");
+  if (!rates.notes.empty()) rows.add("notes", rates.notes);
+}
+
 void add_cpu(Collector& rows, const hardware::Cpu& cpu) {
   rows.add("cores", to_text(cpu.cores), "cores");
   rows.add("threads_per_core", to_text(cpu.threads_per_core), "threads_per_core");
@@ -236,6 +247,7 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
         return fmt::format("{}, {} {}s, {}", dataset->name, to_text(dataset->samples), dataset->sample,
                            to_text(dataset->size()));
       });
+    case io::Kind::kFailures: return catalog.failures(id).map([](const auto& rates) { return rates.name; });
   }
   return std::string();
 }
@@ -307,6 +319,8 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
     case io::Kind::kCpus: return catalog.cpu(name).map([&](const auto& cpu) { return collect(cpu, add_cpu); });
     case io::Kind::kDatasets:
       return catalog.dataset(name).map([&](const auto& dataset) { return collect(*dataset, add_dataset); });
+    case io::Kind::kFailures:
+      return catalog.failures(name).map([&](const auto& rates) { return collect(rates, add_failures); });
   }
   return std::vector<Detail>{};
 }

@@ -7,6 +7,7 @@
 
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
+#include "goodput_lines.h"
 #include "json.h"
 #include "pictures.h"
 #include "table.h"
@@ -84,7 +85,7 @@ struct Row {
   std::function<std::string(const Prediction&)> value;
 };
 
-const std::vector<Row>& rows() {
+const std::vector<Row>& own_rows() {
   static const std::vector<Row> table{
       {"step time", [](const Prediction& p) { return to_text(p.step_time); }},
       {"  90 % interval", interval_text},
@@ -121,6 +122,7 @@ const std::vector<Row>& rows() {
       {"  start-up", [](const Prediction& p) { return of_run(p, &answer::Training::startup); }},
       {"  evaluation", [](const Prediction& p) { return of_run(p, &answer::Training::evaluation); }},
       {"  checkpoints", [](const Prediction& p) { return of_run(p, &answer::Training::checkpoints); }},
+      {"  failures", [](const Prediction& p) { return of_run(p, &answer::Training::failures); }},
       {"cost", [](const Prediction& p) { return p.training && p.training->cost ? to_text(*p.training->cost) : ""; }},
       {"energy of the GPUs", [](const Prediction& p) { return p.training ? to_text(p.training->energy) : ""; }},
       {"CO2", [](const Prediction& p) { return p.training && p.training->carbon ? to_text(*p.training->carbon) : ""; }},
@@ -130,6 +132,28 @@ const std::vector<Row>& rows() {
       {"provenance", [](const Prediction& p) { return std::string(to_string(p.provenance)); }},
   };
   return table;
+}
+
+/// With the lines of a goodput before those of a run.
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = [] {
+    std::vector<Row> all = own_rows();
+    auto at = std::find_if(all.begin(), all.end(), [](const Row& row) { return row.name == "time to train"; });
+    for (const GoodputLine& line : goodput_lines()) {
+      at = all.insert(at, {line.name, [text = line.text](const Prediction& p) {
+                             return p.goodput ? text(*p.goodput) : std::string();
+                           }});
+      ++at;
+    }
+    return all;
+  }();
+  return table;
+}
+
+/// What a run makes of steps, where it fails: ", goodput 93.2 % -> 95.1 %".
+std::string goodput_change(const Prediction& before, const Prediction& after) {
+  if (!before.goodput || !after.goodput) return "";
+  return fmt::format(", goodput {} -> {}", goodput_text(before.goodput->share), goodput_text(after.goodput->share));
 }
 
 std::string notes_text(const std::vector<std::string>& notes) {
@@ -171,8 +195,11 @@ std::string_view warning(const Prediction& p) { return p.fits == false ? "; DOES
 
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
-  return fmt::format("{}: {}: {}; {} bound by {}{}\n", a.name, factor(a, base), change_of(base, a.prediction),
-                     same ? "still" : "now", a.prediction.bottleneck, warning(a.prediction));
+  const std::string goodput = goodput_change(base, a.prediction);
+  const bool same_step = !goodput.empty() && std::abs(a.speedup - 1.0) < 0.005;
+  return fmt::format("{}: {}: {}{}; {} bound by {}{}\n", a.name, same_step ? "same step" : factor(a, base),
+                     change_of(base, a.prediction), goodput, same ? "still" : "now", a.prediction.bottleneck,
+                     warning(a.prediction));
 }
 
 /// Notes of all predictions, each once, in order of appearance.
@@ -283,7 +310,8 @@ Table flat_table() {
                 "time_to_train_s",
                 "cost_usd",
                 "energy_j",
-                "co2_g"});
+                "co2_g",
+                "goodput"});
 }
 
 void add_flat(Table& table, const std::string& name, double speedup, const Prediction& p) {
@@ -313,7 +341,8 @@ void add_flat(Table& table, const std::string& name, double speedup, const Predi
              p.training ? number(p.training->time().in(seconds)) : "",
              p.training && p.training->cost ? number(p.training->cost->in(dollars)) : "",
              p.training ? number(p.training->energy.in(joules)) : "",
-             p.training && p.training->carbon ? number(p.training->carbon->in(grams)) : ""});
+             p.training && p.training->carbon ? number(p.training->carbon->in(grams)) : "",
+             p.goodput ? number(p.goodput->share) : ""});
 }
 
 std::string comparison_text(const answer::Comparison& comparison, Format format) {
@@ -344,10 +373,11 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
     add_flat(table, title, 1.0, prediction);
     return table.render(format);
   }
-  std::string text =
-      fmt::format("step {} ({} {}s/s over {} GPU{}); bound by {}{}\n\n{}\n\n", to_text(prediction.step_time),
-                  significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
-                  prediction.gpus == 1 ? "" : "s", prediction.bottleneck, warning(prediction), title);
+  std::string text = fmt::format(
+      "step {} ({} {}s/s over {} GPU{}){}; bound by {}{}\n\n{}\n\n", to_text(prediction.step_time),
+      significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
+      prediction.gpus == 1 ? "" : "s", prediction.goodput ? ", goodput " + goodput_text(prediction.goodput->share) : "",
+      prediction.bottleneck, warning(prediction), title);
   Table table({"", "value"});
   for (const Row& row : rows()) {
     std::vector<std::string> cells{std::string(row.name), row.value(prediction)};

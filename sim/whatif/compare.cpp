@@ -10,7 +10,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
-#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
 #include "remedies.h"
 
 namespace ddlsim::whatif {
@@ -50,12 +50,13 @@ struct Base {
   std::span<const Override> settings;
   const Scenario& scenario;
   const answer::Prediction& prediction;
+  Predictor& predictor;  // what alternatives do not change is priced once
 };
 
 Expected<answer::Alternative> alternative(const Base& base, const Change& change) {
   const answer::Prediction& baseline = base.prediction;
-  auto prediction = changed(base.catalog, base.settings, base.scenario, change).and_then([](const Scenario& scenario) {
-    return predict(scenario);
+  auto prediction = changed(base.catalog, base.settings, base.scenario, change).and_then([&](const Scenario& scenario) {
+    return base.predictor.predict(scenario);
   });
   const std::string name = change.name.empty() ? name_for(change.overrides) : change.name;
   if (!prediction) {
@@ -186,13 +187,14 @@ Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const
                                      std::span<const Change> changes) {
   const auto scenario = resolve(catalog, base);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
-  auto baseline = predict(*scenario);
+  Predictor predictor;
+  auto baseline = predictor.predict(*scenario);
   if (!baseline) return tl::unexpected<Error>(baseline.error());
   answer::Comparison comparison;
   comparison.title = describe(*scenario);
   comparison.baseline = std::move(*baseline);
   for (const Change& change : changes) {
-    auto result = alternative({catalog, base, *scenario, comparison.baseline}, change);
+    auto result = alternative({catalog, base, *scenario, comparison.baseline, predictor}, change);
     if (!result) return tl::unexpected<Error>(result.error());
     comparison.alternatives.push_back(std::move(*result));
   }
@@ -202,7 +204,8 @@ Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const
 Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::span<const Override> base) {
   const auto scenario = resolve(catalog, base);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
-  auto baseline = predict(*scenario);
+  Predictor predictor;
+  auto baseline = predictor.predict(*scenario);
   if (!baseline) return tl::unexpected<Error>(baseline.error());
   answer::Comparison comparison;
   comparison.title = describe(*scenario);
@@ -220,7 +223,7 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
     }
   }
   for (const Change& change : changes) {
-    auto result = alternative({catalog, base, *scenario, comparison.baseline}, change);
+    auto result = alternative({catalog, base, *scenario, comparison.baseline, predictor}, change);
     if (result) {
       comparison.alternatives.push_back(std::move(*result));
     } else {

@@ -74,6 +74,7 @@ Expected<double> parse_target(std::string_view text, Condition& condition) {
     case Metric::kTimeToTrain: return parse_time(text).map([](Time t) { return t.in(seconds); });
     case Metric::kThroughput: return parse_throughput(text, condition.tokens);
     case Metric::kScalingEfficiency:
+    case Metric::kGoodput:
     case Metric::kMfu: return parse_fraction(text);
     case Metric::kMemory: return parse_data_size(text).map([](DataSize s) { return s.in(bytes); });
     case Metric::kCost: {
@@ -149,6 +150,9 @@ Expected<double> measure(const Condition& condition, const answer::Prediction& p
       return lacking(fmt::format("{} counts {}s, not tokens", p.model, p.sample), "write samples/s");
     case Metric::kScalingEfficiency: return p.scaling_efficiency;
     case Metric::kMfu: return p.mfu;
+    case Metric::kGoodput:
+      if (p.goodput) return p.goodput->share;
+      return lacking("nobody says how often something fails", "add --failures llama3-405b, or --mtbf-gpu '80000 h'");
     case Metric::kMemory: return p.memory_per_gpu.in(bytes);
     case Metric::kExposedCommunication: {
       const Time exposed = p.breakdown.communication_exposed;
@@ -170,6 +174,7 @@ std::string measured_text(const Condition& condition, double value, const std::s
     case Metric::kThroughput:
       return fmt::format("{} {}s/s", significant(value), condition.tokens ? "token" : sample.c_str());
     case Metric::kScalingEfficiency:
+    case Metric::kGoodput:
     case Metric::kMfu: return fmt::format("{} %", significant(100 * value));
     case Metric::kMemory: return to_text(bytes(value));
     case Metric::kCost: return to_text(dollars(value));

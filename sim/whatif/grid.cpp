@@ -18,7 +18,8 @@ constexpr std::int64_t kMostPoints = std::int64_t{1} << 62;
 
 /// What no kernel's time depends on: a change of it leaves prices of layers as they were.
 bool costs_little(const Axis& axis) {
-  constexpr std::array<std::string_view, 5> kRooms{"network", "nvlink", "pcie", "jobs", "price"};
+  constexpr std::array<std::string_view, 8> kRooms{"network", "nvlink",   "pcie",       "jobs",
+                                                   "price",   "failures", "checkpoint", "training"};
   return std::all_of(axis.paths.begin(), axis.paths.end(), [&](const std::string& path) {
     if (path == "nodes" || path == "gpus_per_node") return true;
     return std::any_of(kRooms.begin(), kRooms.end(), [&](std::string_view room) {

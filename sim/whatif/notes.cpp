@@ -10,7 +10,9 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/folding.h"
 #include "fitting.h"
+#include "goodput_notes.h"
 #include "input_part.h"
 #include "settings.h"
 
@@ -324,6 +326,9 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
                     "--set network.oversubscription=... says otherwise",
                     to_text(scenario.cluster.nodes)));
   }
+  if (analytic && question.fidelity == Fidelity::kAnalytic && scenario.cluster.nodes > kServersOfOneLeaf) {
+    notes.push_back("folded: " + folding_text(*question.plan, scenario.cluster.oversubscription));
+  }
   if (assumes_tuning(question)) {
     notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",
                                 scenario.cluster.node.gpu.name));
@@ -367,6 +372,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
       notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
     }
   }
+  add_goodput_notes(scenario, prediction, notes);
   if (const std::string unused = unused_settings(question); !unused.empty()) {
     notes.push_back("stated, but without effect here: " + unused);
   }

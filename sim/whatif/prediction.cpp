@@ -285,12 +285,20 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.input = input_part(question, prediction);
   if (scenario.own_runs) correct(question, prediction);
   if (const auto price = price_of(scenario)) prediction.price = *price * static_cast<double>(cluster.nodes);
+  if (scenario.failures.stated()) {
+    auto lasting = goodput(scenario);
+    if (!lasting) return tl::unexpected<Error>(std::move(lasting.error()));
+    prediction.goodput = std::move(*lasting);
+  }
   if (asks_for_training(scenario)) {
     prediction.training = train(scenario, {.step = prediction.step_time,
                                            .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
                                            .global_batch = prediction.split.global_batch(),
-                                           .tokens_per_sample = prediction.tokens_per_sample});
+                                           .tokens_per_sample = prediction.tokens_per_sample,
+                                           .goodput = prediction.goodput});
     if (auto sane = check_run(*prediction.training); !sane) return tl::unexpected<Error>(sane.error());
+    const Time wall = prediction.training->time() - prediction.training->startup;
+    if (prediction.goodput) prediction.goodput->of_run = wall * prediction.goodput->failures;
   }
   add_notes(question, footprint, prediction);
   return prediction;

@@ -348,10 +348,18 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
     miss.why = outline.error().message;
     return false;
   }
-  const StepShape shape{.step = outline->step,
-                        .kernels = outline->kernels,
-                        .global_batch = global_batch,
-                        .tokens_per_sample = tokens_of(*scenario.model)};
+  StepShape shape{.step = outline->step,
+                  .kernels = outline->kernels,
+                  .global_batch = global_batch,
+                  .tokens_per_sample = tokens_of(*scenario.model)};
+  if (scenario.failures.stated()) {
+    auto lasting = check_goodput(scenario).and_then([&] { return goodput(scenario); });
+    if (!lasting) {
+      miss.why = lasting.error().message;
+      return false;
+    }
+    shape.goodput = std::move(*lasting);
+  }
   const hardware::Cluster& cluster = scenario.cluster;
   ServerChoice choice{.node = cluster.node.id,
                       .nodes = cluster.nodes,

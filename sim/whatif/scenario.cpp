@@ -366,7 +366,8 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
     return tl::unexpected<Error>(passes.error());
   }
   if (auto run = check_training(scenario); !run) return tl::unexpected<Error>(run.error());
-  if (asks_for_training(scenario)) sustain(scenario.cluster.node);
+  if (auto sound = check_goodput(scenario); !sound) return tl::unexpected<Error>(sound.error());
+  if (asks_for_training(scenario) || scenario.failures.stated()) sustain(scenario.cluster.node);
   if (auto added = add_others(scenario, catalog, taken); !added) return tl::unexpected<Error>(added.error());
   return scenario;
 }

@@ -5,6 +5,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "failure_settings.h"
 #include "input_settings.h"
 #include "setting_values.h"
 
@@ -342,6 +343,37 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"training.checkpoint_every", "of training", "1 h",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_time(v), s.training.checkpoint_every); }},
+    {"failures", "how often GPUs, servers and switches fail: published rates (`ddlsim list failures`) or a file",
+     "llama3-405b", failing::set_rates},
+    {"failures.mtbf_gpu", "mean time between failures of one GPU", "80000 h", failing::set_mtbf_gpu},
+    {"failures.mtbf_node", "of one server besides its GPUs", "20000 h", failing::set_mtbf_node},
+    {"failures.mtbf_switch", "of one switch and its cables", "75000 h", failing::set_mtbf_switch},
+    {"failures.nodes_per_switch", "servers that one of these switches joins (1)", "32", failing::set_nodes_per_switch},
+    {"failures.restart", "from a failure until reading the checkpoint begins (default: no time)", "5 min",
+     failing::set_restart},
+    {"failures.warmup", "after reading it, until steps are as long as ever (default: no time)", "2 min",
+     failing::set_warmup},
+    {"failures.spares", "servers that stand by; they are paid for (0)", "16", failing::set_spares},
+    {"failures.repair", "until a failed server is back; without a spare the run waits (default: no time)", "24 h",
+     failing::set_repair},
+    {"failures.runs", "simulated beside the formula, event by event (0)", "100", failing::set_runs},
+    {"failures.seed", "of their random numbers (1)", "7", failing::set_seed},
+    {"checkpoint.mode", "blocking, async (training waits for a snapshot alone), memory (most failures go back to that)",
+     "async", failing::set_mode},
+    {"checkpoint.interval", "worked between two (default: best, the shortest run)", "30 min", failing::set_interval},
+    {"checkpoint.storage", "what they are written to: a name (`ddlsim list storage`) or a file", "lustre",
+     failing::set_storage},
+    {"checkpoint.bandwidth", "of all who write (default: the storage's)", "100 GB/s", failing::set_bandwidth},
+    {"checkpoint.node_bandwidth", "of one server that writes (default: its network's)", "5 GB/s",
+     failing::set_node_bandwidth},
+    {"checkpoint.size", "of all servers together (default: weights and optimizer states)", "2 TB", failing::set_size},
+    {"checkpoint.writers", "servers that write (default: those of one replica; with zero all)", "16",
+     failing::set_writers},
+    {"checkpoint.write", "the time it takes, instead of size over bandwidth", "2 min", failing::set_write},
+    {"checkpoint.snapshot", "async, memory: training waits so long (default: copying it over PCIe)", "5 s",
+     failing::set_snapshot},
+    {"checkpoint.remote_every", "memory: so many copies to one in storage (default: as often as it takes them)", "8",
+     failing::set_remote_every},
     {"energy.carbon", "CO2 of the electricity", "400 g/kWh",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_quantity<dimension::kMass - dimension::kEnergy>(v), s.training.carbon);

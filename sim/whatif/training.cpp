@@ -82,12 +82,21 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   if (run.checkpoint) {
     training.checkpoints = *run.checkpoint * std::floor(training.stepping / run.checkpoint_every);
   }
+  if (shape.goodput) {
+    const Time worked = training.stepping + training.evaluation;
+    const Time wall = worked / shape.goodput->share;
+    training.checkpoints = wall * shape.goodput->checkpoints;
+    training.failures = max(wall - worked - training.checkpoints, Time::zero());
+  }
   training.utilisation = std::min(shape.kernels / shape.step, 1.0);
+  // What is lost was worked as well.
+  const double again = shape.goodput ? 1 + shape.goodput->recomputed / shape.goodput->share : 1;
   const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
-  training.energy = all * (training.stepping * training.utilisation + training.evaluation);
+  training.energy = all * (training.stepping * training.utilisation + training.evaluation) * again;
   if (run.carbon) training.carbon = *run.carbon * training.energy;
   if (const auto price = price_of(scenario)) {
-    training.cost = *price * static_cast<double>(cluster.nodes) * training.time();
+    const std::int64_t spares = shape.goodput ? shape.goodput->spares : 0;
+    training.cost = *price * static_cast<double>(cluster.nodes + spares) * training.time();
   }
   return training;
 }

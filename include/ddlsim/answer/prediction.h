@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/answer/goodput.h"
 #include "ddlsim/answer/timeline.h"
 #include "ddlsim/answer/training.h"
 #include "ddlsim/support/choices.h"
@@ -111,6 +112,7 @@ struct Prediction {
   std::vector<Segment> critical_path;
   std::optional<PriceRate> price;    // of the whole cluster
   std::optional<Training> training;  // where a run's length is stated
+  std::optional<Goodput> goodput;    // where somebody says how often something fails
   std::vector<std::string> notes;
 
   [[nodiscard]] std::optional<double> tokens_per_second() const {

@@ -15,12 +15,13 @@ struct Training {
   Time startup{};
   Time evaluation{};
   Time checkpoints{};
+  Time failures{};         // stood, recovered and worked again, where somebody says how often something fails
   double utilisation = 0;  // share of the step in which kernels run
   Energy energy{};         // of the GPUs
   std::optional<Mass> carbon;
   std::optional<Money> cost;  // nothing: nobody says what a server costs
 
-  [[nodiscard]] Time time() const { return stepping + startup + evaluation + checkpoints; }
+  [[nodiscard]] Time time() const { return stepping + startup + evaluation + checkpoints + failures; }
 };
 
 }  // namespace ddlsim::answer

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ddlsim/hardware/failures.h"
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/hardware/node.h"
@@ -41,10 +42,11 @@ enum class Kind {
   kCalibrations,
   kStorage,
   kCpus,
-  kDatasets
+  kDatasets,
+  kFailures
 };
 
-inline constexpr Choices<Kind, 11> kKinds{{
+inline constexpr Choices<Kind, 12> kKinds{{
     {"models", Kind::kModels},
     {"gpus", Kind::kGpus},
     {"links", Kind::kLinks},
@@ -56,6 +58,7 @@ inline constexpr Choices<Kind, 11> kKinds{{
     {"storage", Kind::kStorage},
     {"cpus", Kind::kCpus},
     {"datasets", Kind::kDatasets},
+    {"failures", Kind::kFailures},
 }};
 
 class Catalog {
@@ -82,6 +85,7 @@ class Catalog {
   [[nodiscard]] Expected<hardware::Link> link(std::string_view name) const;
   [[nodiscard]] Expected<hardware::Storage> storage(std::string_view name) const;
   [[nodiscard]] Expected<hardware::Cpu> cpu(std::string_view name) const;
+  [[nodiscard]] Expected<hardware::FailureRates> failures(std::string_view name) const;
   [[nodiscard]] Expected<std::shared_ptr<const workload::Dataset>> dataset(std::string_view name) const;
   /// A node or a cloud instance, with its GPU, links and host read as well.
   [[nodiscard]] Expected<hardware::Node> node(std::string_view name) const;

@@ -1,5 +1,5 @@
-// Reads and writes hardware/storage, hardware/cpus and models/datasets (schemas: hardware/README.md,
-// models/README.md). What is written reads back as it was.
+// Reads and writes hardware/storage, hardware/cpus and models/datasets, and reads hardware/failures (schemas:
+// hardware/README.md, models/README.md). What is written reads back as it was.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ddlsim/hardware/failures.h"
 #include "ddlsim/hardware/host.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/support/error.h"
@@ -16,6 +17,7 @@ namespace ddlsim::io {
 
 [[nodiscard]] Expected<hardware::Storage> read_storage(const Node& document);
 [[nodiscard]] Expected<hardware::Cpu> read_cpu(const Node& document);
+[[nodiscard]] Expected<hardware::FailureRates> read_failures(const Node& document);
 [[nodiscard]] Expected<workload::Dataset> read_dataset(const Node& document);
 
 /// The `host:` of a node file before its parts are looked up.

@@ -43,10 +43,11 @@ enum class Metric {
   kMemory,
   kCost,
   kTimeToTrain,
-  kExposedCommunication
+  kExposedCommunication,
+  kGoodput
 };
 
-inline constexpr Choices<Metric, 9> kMetrics{{
+inline constexpr Choices<Metric, 10> kMetrics{{
     {"step_time", Metric::kStepTime},
     {"throughput", Metric::kThroughput},
     {"scaling_efficiency", Metric::kScalingEfficiency},
@@ -54,6 +55,7 @@ inline constexpr Choices<Metric, 9> kMetrics{{
     {"memory", Metric::kMemory},
     {"cost", Metric::kCost},
     {"time_to_train", Metric::kTimeToTrain},
+    {"goodput", Metric::kGoodput},
     {"exposed_communication", Metric::kExposedCommunication},
     {"communication_exposed", Metric::kExposedCommunication},
 }};

@@ -19,6 +19,7 @@
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
+#include "ddlsim/whatif/goodput.h"
 #include "ddlsim/whatif/training.h"
 
 namespace ddlsim::whatif {
@@ -52,6 +53,8 @@ struct Scenario : plan::Job {
   std::vector<OtherJob> other_jobs;                         // unlike this one, beside it
   Stated<std::optional<Bandwidth>> leaf_uplink;             // that all jobs' traffic crosses; nothing: it never fills
   TrainingRun training;                                     // how long the job runs, and what that is asked for
+  Failures failures;                                        // how often its parts fail, and what follows
+  Checkpoints checkpoints;                                  // of a run that fails
   bool price_stated = false;                                // of a server: cluster.node.price is not the catalogue's
   std::string framework;                                    // whose way the strategy is, for a title; may be empty
 };

@@ -14,8 +14,11 @@
 // Sources: cost as Stash does it (Sharma et al., ICDCS 2023: TRAIN x price per hour / 3600); energy as TDP x
 // utilisation, the estimate of Strubell et al. (ACL 2019) without hosts and cooling.
 //
+// Where somebody says how often something fails, time = start-up + (steps and evaluations) / goodput instead, of which
+// checkpoints and failures have their shares, and spares are paid for too (whatif/goodput.h).
+//
 // Limits: a GPU that waits draws power too, and hosts, switches and cooling are not counted: the energy is a lower
-// bound of the bill's. Kernels bound by memory draw less than the TDP. Failures and queues are not counted.
+// bound of the bill's. Kernels bound by memory draw less than the TDP. Queues are not counted.
 //
 // Worked example: 1,281,167 images, 90 epochs, a global batch of 256 on one server of 8 GPUs of 300 W at 24.48 $/h, a
 // step of 100 ms of which kernels run 80: 90 x 5005 = 450,450 steps, 45,045 s = 12.51 h, 306.31 $; 8 x 300 W x 36,036 s
@@ -64,6 +67,7 @@ struct StepShape {
   Time kernels{};
   std::int64_t global_batch = 1;
   std::optional<std::int64_t> tokens_per_sample;
+  std::optional<answer::Goodput> goodput{};  // nothing: nothing fails
 };
 
 /// The run of a scenario whose steps are known. Requires asks_for_training(scenario).

@@ -1,0 +1,190 @@
+#include "ddlsim/whatif/goodput.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/whatif/find.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using Catch::Matchers::Contains;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+std::vector<Override> job(const std::vector<Override>& more) {
+  std::vector<Override> settings{{"model", "gpt2_xl", {}},
+                                 {"node", "dgx-h100", {}},
+                                 {"nodes", "64", {}},
+                                 {"precision", "bf16", {}},
+                                 {"failures.mtbf_gpu", "51200 h", {}},
+                                 {"checkpoint.size", "1 TB", {}},
+                                 {"checkpoint.bandwidth", "10 GB/s", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+answer::Prediction predicted(const std::vector<Override>& settings) {
+  const auto scenario = resolve(catalog(), settings);
+  if (!scenario) FAIL(to_string(scenario.error()));
+  const auto prediction = predict(*scenario);
+  if (!prediction) FAIL(to_string(prediction.error()));
+  return *prediction;
+}
+
+answer::Goodput lasting(const std::vector<Override>& more) { return predicted(job(more)).goodput.value(); }
+
+std::string refused(const std::vector<Override>& settings) {
+  const auto prediction = resolve(catalog(), settings).and_then([](const Scenario& s) { return predict(s); });
+  REQUIRE_FALSE(prediction);
+  return to_string(prediction.error());
+}
+
+}  // namespace
+
+TEST_CASE("goodput: 512 GPUs that fail every 100 h, by hand", "[unit][whatif]") {
+  // 51200 h / 512 = 100 h; 1 TB at 10 GB/s: 100 s; one replica of an unsplit model is on one server, 400 GB/s.
+  const answer::Goodput g = lasting({{"failures.restart", "10 min", {}}, {"failures.warmup", "2 min", {}}});
+  CHECK(g.mtbf.in(hours) == Approx(100));
+  CHECK(g.by_gpus == 1);
+  CHECK(g.writers == 1);
+  CHECK(g.write.in(seconds) == Approx(100));
+  CHECK(g.blocked == g.write);
+  CHECK(g.young.in(seconds) == Approx(std::sqrt(2 * 100 * 360'000.0)));
+  CHECK(g.recovery_time.in(seconds) == Approx(100 + 120));
+  const double tau = g.interval.in(seconds);
+  CHECK(tau == Approx(8418.7).margin(1));  // Daly: 8485.3 (1 + 0.00393 + 0.00002) - 100
+  const double l = 1 / 360'000.0;
+  CHECK(g.share == Approx(tau / (std::exp(220 * l) * std::expm1((tau + 100) * l) * (1 / l + 600))));
+}
+
+TEST_CASE("goodput: rates of parts add up, and what is stated wins", "[unit][whatif]") {
+  const answer::Goodput g = lasting({{"failures.mtbf_node", "6400 h", {}},
+                                     {"failures.mtbf_switch", "200 h", {}},
+                                     {"failures.nodes_per_switch", "32", {}}});
+  // 1/100 + 64/6400 + 2/200 a hour.
+  CHECK(g.mtbf.in(hours) == Approx(100 / 3.0));
+  CHECK(g.by_nodes == Approx(1 / 3.0));
+  CHECK(g.by_switches == Approx(1 / 3.0));
+  // Llama 3: 419 failures in 54 days on 16,384 GPUs.
+  std::vector<Override> meta = job({{"nodes", "2048", {}}, {"failures", "llama3-405b", {}}});
+  std::erase_if(meta, [](const Override& s) { return s.path == "failures.mtbf_gpu"; });
+  CHECK(predicted(meta).goodput->mtbf.in(hours) == Approx(54 * 24.0 / 419).epsilon(1e-5));
+  // OPT-175B: two machines of 124 a day.
+  std::vector<Override> opt = job({{"nodes", "124", {}}, {"failures", "opt-175b", {}}});
+  std::erase_if(opt, [](const Override& s) { return s.path == "failures.mtbf_gpu"; });
+  CHECK(predicted(opt).goodput->mtbf.in(hours) == Approx(12));
+}
+
+TEST_CASE("goodput: a checkpoint is what one copy of the model keeps, however it is split", "[unit][whatif]") {
+  const std::vector<Override> rate{{"node", "dgx-h100", {}},
+                                   {"nodes", "4", {}},
+                                   {"precision", "bf16", {}},
+                                   {"failures.mtbf_gpu", "51200 h", {}},
+                                   {"checkpoint.bandwidth", "10 GB/s", {}}};
+  const auto size = [&](std::vector<Override> more) {
+    more.insert(more.end(), rate.begin(), rate.end());
+    return predicted(more).goodput.value();
+  };
+  const auto whole = size({{"model", "gpt2_xl", {}}, {"parallel.states", "mixed", {}}});
+  const auto parameters = static_cast<double>(catalog().model("gpt2_xl").value()->totals.dense_parameters);
+  CHECK(whole.checkpoint.in(bytes) == Approx(14 * parameters));  // 2 + 4 + 8: weights, fp32 weights, Adam
+  const auto split = size({{"model", "gpt2_xl", {}},
+                           {"parallel.states", "mixed", {}},
+                           {"parallel.pipeline", "4", {}},
+                           {"parallel.zero", "1", {}}});
+  CHECK(split.checkpoint == whole.checkpoint);
+  CHECK(whole.writers == 1);
+  // Whoever holds them while the run goes on.
+  CHECK(size({{"model", "gpt2_xl", {}}, {"strategy", "ps", {}}}).checkpoint ==
+        size({{"model", "gpt2_xl", {}}}).checkpoint);
+  CHECK(split.writers == 4);
+}
+
+TEST_CASE("goodput: storage of its own has each server, and bandwidth of a server bounds", "[unit][whatif]") {
+  CHECK(lasting({{"checkpoint.node_bandwidth", "5 GB/s", {}}}).write.in(seconds) == Approx(200));
+  CHECK(lasting({{"checkpoint.node_bandwidth", "5 GB/s", {}}, {"checkpoint.writers", "4", {}}}).write.in(seconds) ==
+        Approx(100));
+  std::vector<Override> own = job({{"checkpoint.storage", "nvme", {}}, {"checkpoint.writers", "4", {}}});
+  std::erase_if(own, [](const Override& s) { return s.path == "checkpoint.bandwidth"; });
+  CHECK(predicted(own).goodput->write.in(seconds) == Approx(1e12 / (4 * 2896e6)));
+}
+
+TEST_CASE("goodput: asynchronous checkpoints stop for the snapshot, and one write goes on at a time",
+          "[unit][whatif]") {
+  const answer::Goodput g = lasting({{"checkpoint.mode", "async", {}}, {"checkpoint.snapshot", "1 s", {}}});
+  CHECK(g.blocked == seconds(1));
+  CHECK(g.interval.in(seconds) == Approx(std::sqrt(2 * 360'000.0)).epsilon(0.01));
+  const answer::Goodput often = lasting({{"checkpoint.mode", "async", {}}, {"checkpoint.snapshot", "1 ms", {}}});
+  CHECK(often.interval.in(seconds) == Approx(100 - 1e-3));  // the best, 27 s, would overtake the write
+  CHECK_THAT(refused(job({{"checkpoint.mode", "async", {}}, {"checkpoint.interval", "10 s", {}}})),
+             Contains("one cannot start every"));
+}
+
+TEST_CASE("goodput: a run takes longer and costs its spares", "[unit][whatif]") {
+  const auto p = predicted(job({{"training.steps", "1000000", {}},
+                                {"price", "10 $/h", {}},
+                                {"failures.spares", "6", {}},
+                                {"failures.repair", "24 h", {}}}));
+  const answer::Training& run = p.training.value();
+  const answer::Goodput& g = p.goodput.value();
+  CHECK(run.stepping / run.time() == Approx(g.share));
+  CHECK(run.checkpoints / run.time() == Approx(g.checkpoints));
+  CHECK(run.cost->in(dollars) == Approx(10 * 70 * run.time().in(hours)));
+  CHECK(*g.of_run == Approx(run.time().in(seconds)*g.failures.in(per_second)));
+  CHECK(g.short_of < 1e-3);
+}
+
+TEST_CASE("goodput: simulated beside the formula", "[unit][whatif]") {
+  const answer::Goodput g = lasting({{"failures.runs", "50", {}}, {"failures.restart", "1 h", {}}});
+  REQUIRE(g.simulated);
+  CHECK(g.simulated->runs == 50);
+  CHECK(g.simulated->goodput == Approx(g.share).epsilon(0.01));
+  CHECK(g.simulated->low <= g.simulated->goodput);
+}
+
+TEST_CASE("goodput: the restart that a goodput allows", "[unit][whatif]") {
+  const auto base = job({{"failures.mtbf_gpu", "1024 h", {}}});  // every 2 h
+  const auto found = find(catalog(), base, "failures.restart", parse_condition("goodput >= 80 %").value());
+  REQUIRE(found);
+  REQUIRE(found->reached);
+  CHECK_FALSE(found->up);
+  CHECK(found->prediction.goodput->share >= 0.8);
+  CHECK_THAT(to_string(find(catalog(), job({{"failures.mtbf_gpu", "51200 h", {}}}), "failures.restart",
+                            parse_condition("goodput >= 1 %").value())
+                           .error()),
+             Contains("always true"));
+}
+
+TEST_CASE("goodput: what makes no sense is refused", "[unit][whatif]") {
+  CHECK_THAT(refused(job({{"failures.spares", "65", {}}})), Contains("65 spares for a job of 64 servers"));
+  CHECK_THAT(refused(job({{"checkpoint.writers", "65", {}}})), Contains("65 of 64 servers"));
+  CHECK_THAT(refused(job({{"checkpoint.remote_every", "4", {}}})), Contains("copies in memory"));
+  CHECK_THAT(refused(job({{"checkpoint.snapshot", "4 s", {}}})), Contains("blocking"));
+  CHECK_THAT(refused(job({{"training.checkpoint", "4 s", {}}})), Contains("checkpoint.write"));
+  CHECK_THAT(refused(job({{"failures.runs", "1", {}}})), Contains("one run has no interval"));
+  CHECK_THAT(refused(job({{"failures.mtbf_gpu", "1 h", {}}, {"checkpoint.interval", "10 h", {}}})),
+             Contains("makes no headway"));
+  std::vector<Override> none = job({});
+  std::erase_if(none, [](const Override& s) { return s.path == "checkpoint.bandwidth"; });
+  CHECK_THAT(refused(none), Contains("nobody says what checkpoints are written to"));
+  none.push_back({"checkpoint.storage", "ebs-gp3", {}});
+  none.push_back({"checkpoint.size", "17 TiB", {}});
+  CHECK_THAT(refused(none), Contains("does not fit"));
+}
+
+TEST_CASE("goodput: what is assumed, and what had no effect, is said", "[unit][whatif]") {
+  const auto notes = [](const std::vector<Override>& settings) {
+    std::string all;
+    for (const std::string& note : predicted(settings).notes) all += note + "\n";
+    return all;
+  };
+  CHECK_THAT(notes(job({})), Contains("nobody states failures.restart, failures.warmup, failures.repair"));
+  CHECK_THAT(notes(job({{"checkpoint.interval", "200 h", {}}})), Contains("most of the work is lost"));
+  std::vector<Override> idle = job({});
+  std::erase_if(idle, [](const Override& s) { return s.path == "failures.mtbf_gpu"; });
+  CHECK_THAT(notes(idle), Contains("without effect here: checkpoint.*"));
+}
