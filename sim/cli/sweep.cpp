@@ -18,6 +18,7 @@
 #include "program.h"
 #include "sweep_files.h"
 #include "sweep_progress.h"
+#include "sweep_run.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -68,6 +69,7 @@ struct SweepFlags {
   std::vector<std::string> merge;
   std::string data;
   int threads = 0;
+  std::string mpi = "auto";
   bool time_only = false;
   bool yes = false;
 
@@ -83,7 +85,9 @@ struct SweepFlags {
     app.add_option("--sample-by", sample_by, "random, latin-hypercube (random)")->type_name("X");
     app.add_option("--seed", seed, "of the sample (1)")->type_name("N");
     app.add_flag("--time-only", time_only, "step time and throughput alone, which takes a fraction of the time");
-    app.add_option("--threads", threads, "how many work (all of the machine's)")
+    app.add_option("--mpi", mpi, "ranks of mpirun share the work: auto (when there are some), always, never")
+        ->type_name("X");
+    app.add_option("--threads", threads, "how many work (all of the machine's; under mpirun 1 in each rank)")
         ->type_name("N")
         ->check(CLI::Range(1, kMostThreads));
     app.add_option("--shard", shard, "part K of N of the grid, for another machine")->type_name("K/N");
@@ -263,10 +267,12 @@ struct Tally {
   std::int64_t answered = 0;
   std::string first_reason;
 
-  void add(const SweepRow& row) {
+  /// The last cell is the reason.
+  void add(std::span<const io::Cell> row) {
     ++rows;
-    if (row.answer) ++answered;
-    if (!row.answer && first_reason.empty()) first_reason = row.why;
+    const auto* why = std::get_if<std::string>(&row.back());
+    if (why == nullptr) ++answered;
+    if (why != nullptr && first_reason.empty()) first_reason = *why;
   }
   /// The exit status; says why where nothing has an answer.
   [[nodiscard]] int status() const {
@@ -279,70 +285,135 @@ struct Tally {
   }
 };
 
-int into_database(const Grid& grid, const io::Catalog& catalog, whatif::SweepOptions options, const std::string& path) {
-  const auto run = run_of(grid, catalog, options);
-  if (!run) return print(run.error());
+/// What a sweep asks, on every rank alike.
+struct Question {
+  const Grid& grid;
+  const io::Catalog& catalog;
+  whatif::SweepOptions options;
+  io::ResultRun run;
+  report::Format format = report::Format::kText;
+  std::string out;
+};
+
+/// Rows come from here and from other ranks; those know what rank 0 had already (nothing but `after`, or that it stops).
+class Answers {
+ public:
+  Answers(const Question& question, Ranks* ranks) : question_(question), ranks_(ranks) {}
+  /// Whatever happened on rank 0 before there were answers, the others must not wait for them.
+  ~Answers() {
+    if (ranks_ != nullptr && ranks_->number() == 0 && !begun_) (void)ranks_->share("");
+  }
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+
+  Expected<void> to(const TakeCellRows& take, std::optional<std::int64_t> after) {
+    whatif::SweepOptions options = question_.options;
+    options.after = after;
+    begun_ = true;
+    if (ranks_ != nullptr) (void)ranks_->share(after ? std::to_string(*after) : "all");
+    return run_sweep_over(ranks_, question_.catalog, question_.grid, options, take, lost_);
+  }
+  /// On a rank that writes nothing. Returns the exit status.
+  int help() {
+    const std::string after = ranks_->share("");
+    if (after.empty()) return kDone;  // rank 0 has said why
+    whatif::SweepOptions options = question_.options;
+    if (after != "all") options.after = std::stoll(after);
+    const auto done = run_sweep_over(ranks_, question_.catalog, question_.grid, options, {}, lost_);
+    return done ? kDone : print(done.error());
+  }
+  [[nodiscard]] bool lost() const { return lost_; }
+
+ private:
+  const Question& question_;
+  Ranks* ranks_;
+  bool begun_ = false;
+  bool lost_ = false;
+};
+
+int into_database(const Question& question, Answers& answers) {
+  const std::string& path = question.out;
   // A file at its limit is an error to report, not a signal to die of.
   std::signal(SIGXFSZ, SIG_IGN);
-  auto store = io::ResultStore::open(path, *run);
+  auto store = io::ResultStore::open(path, question.run);
   if (!store) return print(store.error());
   const std::int64_t before = store->run().rows;
   if (store->run().finished) {
     std::fputs(fmt::format("note: {} has all its {} rows\n", path, to_text(before)).c_str(), stderr);
     return kDone;
   }
+  std::optional<std::int64_t> after;
   if (before > 0) {
-    options.after = store->last_point();
-    std::fputs(fmt::format("note: {} has {} rows; going on after point {}\n", path, to_text(before),
-                           options.after.value_or(-1))
+    after = store->last_point();
+    std::fputs(fmt::format("note: {} has {} rows; going on after point {}\n", path, to_text(before), after.value_or(-1))
                    .c_str(),
                stderr);
   }
   SweepLine line;
   Tally tally;
-  const auto take = [&](std::span<const SweepRow> rows, const whatif::SweepProgress& progress) -> Expected<void> {
-    for (const SweepRow& row : rows) {
+  const auto take = [&](const CellRows& rows, const whatif::SweepProgress& progress) -> Expected<void> {
+    for (const auto& row : rows) {
       tally.add(row);
-      if (auto added = store->add(report::sweep_cells(row, options.detail)); !added) return added;
+      if (auto added = store->add(row); !added) return added;
     }
     line(progress.done, progress.left);
     return store->commit_when_due();
   };
-  auto done = whatif::sweep(catalog, grid, options, take);
+  auto done = answers.to(take, after);
   if (done) done = store->finish();
   if (!done) return print(done.error());
   return before > 0 ? kDone : tally.status();
 }
 
-int into_lines(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options,
-               const std::string& path, report::Format format) {
-  const auto columns = report::sweep_columns(grid.paths(), options.detail);
+int into_lines(const Question& question, Answers& answers) {
+  const report::Format format = question.format;
+  const auto& columns = question.run.columns;
   const bool table = format == report::Format::kText || format == report::Format::kMd;
-  auto sink = LineSink::open(path);
+  auto sink = LineSink::open(question.out);
   if (!sink) return print(sink.error());
   SweepLine line;
   Tally tally;
-  std::vector<std::vector<io::Cell>> kept;
+  CellRows kept;
   Expected<void> done = sink->write(report::sweep_head(columns, format));
-  const auto take = [&](std::span<const SweepRow> rows, const whatif::SweepProgress& progress) -> Expected<void> {
+  const auto take = [&](CellRows&& rows, const whatif::SweepProgress& progress) -> Expected<void> {
     std::string text;
-    for (const SweepRow& row : rows) {
+    for (auto& row : rows) {
       tally.add(row);
-      auto cells = report::sweep_cells(row, options.detail);
       if (table) {
-        kept.push_back(std::move(cells));
+        kept.push_back(std::move(row));
       } else {
-        text += report::sweep_line(columns, cells, format);
+        text += report::sweep_line(columns, row, format);
       }
     }
     line(progress.done, progress.left);
     return text.empty() ? Expected<void>() : sink->write(text);
   };
-  if (done) done = whatif::sweep(catalog, grid, options, take);
+  if (done) done = answers.to(take, {});
   if (done && table) done = sink->write(report::sweep_table(columns, kept, format));
   if (done) done = sink->close();
   if (!done) return sink->failed() ? kNoAnswer : print(done.error());
   return tally.status();
+}
+
+/// By this process, or by the ranks that were started together.
+int answer(const Question& question, UseMpi use) {
+  const auto ranks = Ranks::join(use);
+  if (ranks != nullptr) {
+    const io::ResultRun& run = question.run;
+    const auto alike = agree(*ranks, {{"program", run.program},
+                                      {"data", "data " + run.data_hash},
+                                      {"grid", "grid " + run.grid_hash},
+                                      {"detail", run.detail},
+                                      {"part", fmt::format("part {}/{}", run.shard, run.shards)}});
+    if (!alike) return ranks->number() == 0 ? print(alike.error()) : kNoAnswer;
+  }
+  Answers answers(question, ranks.get());
+  const bool helps = ranks != nullptr && ranks->number() > 0;
+  const int status = helps                        ? answers.help()
+                     : is_database(question.out) ? into_database(question, answers)
+                                                 : into_lines(question, answers);
+  if (answers.lost()) ranks->leave_without_the_lost(status);
+  return status;
 }
 
 report::Format format_for(const SweepFlags& flags, bool stated) {
@@ -374,7 +445,10 @@ void ask_first(const Grid& grid, const io::Catalog& catalog, const whatif::Sweep
 int run_grid(const SweepFlags& flags, bool format_stated) {
   whatif::SweepOptions options;
   options.detail = flags.time_only ? SweepDetail::kTime : SweepDetail::kFull;
-  const auto machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto mpi = parse_choice(kUseMpi, flags.mpi, "use of MPI");
+  if (!mpi) throw UsageError{"--mpi: " + mpi.error().message, mpi.error().notes.front()};
+  const bool alone = *mpi == UseMpi::kNever || Ranks::started() == 0;
+  const auto machine = alone ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : 1;
   options.threads = flags.threads > 0 ? flags.threads : std::min(machine, kMostThreads);
   if (!flags.shard.empty()) {
     const auto shard = whatif::parse_shard(flags.shard);
@@ -388,17 +462,18 @@ int run_grid(const SweepFlags& flags, bool format_stated) {
   if (!catalog) return print(catalog.error());
   if (auto named = check_names(*grid, *catalog); !named) return print(named.error());
   if (!flags.yes) ask_first(*grid, *catalog, options);
-  if (is_database(flags.out)) {
-    if (format_stated) throw UsageError{"--format and an SQLite file", "--report FILE --format csv shows its rows"};
-    return into_database(*grid, *catalog, options, flags.out);
+  if (is_database(flags.out) && format_stated) {
+    throw UsageError{"--format and an SQLite file", "--report FILE --format csv shows its rows"};
   }
   const bool table = format == report::Format::kText || format == report::Format::kMd;
   const std::int64_t points = whatif::positions_of(*grid, options.shard, {});
-  if (table && points > kMostShown) {
+  if (table && points > kMostShown && !is_database(flags.out)) {
     throw UsageError{fmt::format("a table of {} rows is for nobody to read", to_text(points)),
                      "use --format csv or json, or -o results.db"};
   }
-  return into_lines(*grid, *catalog, options, flags.out, format);
+  auto run = run_of(*grid, *catalog, options);
+  if (!run) return print(run.error());
+  return answer({*grid, *catalog, options, std::move(*run), format, flags.out}, *mpi);
 }
 
 }  // namespace
