@@ -88,8 +88,8 @@ int generate(const FleetFlags& flags, const io::PopulationFile& population) {
   std::int64_t first = 0;
   // The rows of the next jobs; empty after the last.
   const auto rows = [&] {
-    const auto some = std::span(jobs).first(
-        static_cast<std::size_t>(std::min<std::int64_t>(flags.jobs - first, std::ssize(jobs))));
+    const auto some =
+        std::span(jobs).first(static_cast<std::size_t>(std::min<std::int64_t>(flags.jobs - first, std::ssize(jobs))));
     drawer.draw(static_cast<std::uint64_t>(first), some);
     std::string text;
     for (const cost::PaiJob& job : some) text += whatif::job_row(static_cast<std::uint64_t>(first++), job) + "\n";
@@ -134,7 +134,8 @@ void check(const FleetFlags& flags, bool draws, bool setting, bool workers) {
   if (!flags.merge.empty()) {
     if (draws || setting || workers || flags.what_if || !flags.table.empty() || !flags.shard.empty() ||
         !flags.out.empty()) {
-      throw UsageError{"--merge and what the parts say themselves", "give --merge FILE..., --cdf, --headlines, --format"};
+      throw UsageError{"--merge and what the parts say themselves",
+                       "give --merge FILE..., --cdf, --headlines, --format"};
     }
     return;
   }
@@ -150,7 +151,8 @@ void check(const FleetFlags& flags, bool draws, bool setting, bool workers) {
     throw UsageError{"--shard without -o", "name the file of its sums: -o part.fleet; --merge makes the report"};
   }
   if (part && (flags.table == "-" || !flags.generate.empty() || !flags.cdf.empty() || flags.headlines)) {
-    throw UsageError{"-o writes sums of jobs that others can have too", "leave out '-', --generate, --cdf, --headlines"};
+    throw UsageError{"-o writes sums of jobs that others can have too",
+                     "leave out '-', --generate, --cdf, --headlines"};
   }
 }
 
@@ -214,8 +216,11 @@ int merge(const FleetFlags& flags, report::Format shape, const io::Catalog& cata
   if (!data) return print(data.error());
   here.data = *data;
   if (const std::string differs = asked.difference(here); !differs.empty()) {
-    return print(Error{ErrorCode::kInvalidArgument, differs + " (this one)", {parts->front().file, 0, 0},
-                       {"use the program and the data that wrote it"}, {}});
+    return print(Error{ErrorCode::kInvalidArgument,
+                       differs + " (this one)",
+                       {parts->front().file, 0, 0},
+                       {"use the program and the data that wrote it"},
+                       {}});
   }
   if (!flags.cdf.empty() && !asked.changes) throw UsageError{"--cdf of parts without --what-if", "leave it out"};
   const auto setting = catalog.setting(asked.setting);
@@ -237,7 +242,8 @@ int merge(const FleetFlags& flags, report::Format shape, const io::Catalog& cata
 Expected<void> fill(const FleetFlags& flags, const FleetDraw* draw, Ranks* ranks, whatif::Fleet& fleet, bool& lost) {
   if (draw == nullptr) return read_jobs(flags.table, part_of(flags), fleet);
   Progress progress;
-  return draw_fleet(*draw, ranks, fleet, [&](std::int64_t jobs) { progress(jobs); }, lost);
+  return draw_fleet(
+      *draw, ranks, fleet, [&](std::int64_t jobs) { progress(jobs); }, lost);
 }
 
 int answer(const FleetFlags& flags, report::Format shape, const io::Catalog& catalog, FleetQuestion question,

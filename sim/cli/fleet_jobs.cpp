@@ -49,7 +49,8 @@ class Pieces {
 
 constexpr std::int64_t kAtOnce = 1024;
 
-void draw_into(whatif::Fleet& fleet, const whatif::JobDrawer& drawer, Stretch stretch, std::atomic<std::int64_t>& drawn) {
+void draw_into(whatif::Fleet& fleet, const whatif::JobDrawer& drawer, Stretch stretch,
+               std::atomic<std::int64_t>& drawn) {
   std::array<cost::PaiJob, kAtOnce> jobs{};
   for (std::int64_t at = stretch.first; at < stretch.last; at += kAtOnce) {
     const auto some = std::span(jobs).first(static_cast<std::size_t>(std::min(kAtOnce, stretch.last - at)));

@@ -24,8 +24,8 @@ struct FleetDraw {
   int threads = 1;
 };
 
-/// Draws a part's jobs into `fleet`, which is of the same setting. Over ranks, all of them must call it, and rank 0 gets
-/// the sum. `progress` is told how many were drawn, on this thread.
+/// Draws a part's jobs into `fleet`, which is of the same setting. Over ranks, all of them must call it, and rank 0
+/// gets the sum. `progress` is told how many were drawn, on this thread.
 [[nodiscard]] Expected<void> draw_fleet(const FleetDraw& draw, Ranks* ranks, whatif::Fleet& fleet,
                                         const std::function<void(std::int64_t)>& progress, bool& lost);
 

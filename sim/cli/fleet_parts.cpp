@@ -45,17 +45,18 @@ std::string FleetQuestion::difference(const FleetQuestion& other) const {
     return fmt::format("its jobs are '{}', and the other's '{}'", jobs, other.jobs);
   }
   if (changes != other.changes) return fmt::format("it was made {} --what-if", changes ? "with" : "without");
-  if (part.of != other.part.of) return fmt::format("it is one part of {}, and the other one of {}", part.of, other.part.of);
+  if (part.of != other.part.of)
+    return fmt::format("it is one part of {}, and the other one of {}", part.of, other.part.of);
   return "";
 }
 
 std::string fleet_part_text(const FleetQuestion& question, const std::string& sums) {
-  std::string text = std::string(kHead) + fmt::format("program {}\ndata {}\nsetting {}\npopulation {}\njobs {}\nchanges {}\npart {}/{}\n",
-                                                      question.program, question.data, question.setting,
-                                                      question.population.empty() ? "-" : question.population,
-                                                      question.jobs, question.changes ? "yes" : "no",
-                                                      question.part.number, question.part.of) +
-                     sums;
+  std::string text =
+      std::string(kHead) +
+      fmt::format("program {}\ndata {}\nsetting {}\npopulation {}\njobs {}\nchanges {}\npart {}/{}\n", question.program,
+                  question.data, question.setting, question.population.empty() ? "-" : question.population,
+                  question.jobs, question.changes ? "yes" : "no", question.part.number, question.part.of) +
+      sums;
   return text + "end " + hash_of(text) + "\n";
 }
 
@@ -65,7 +66,8 @@ Expected<FleetPart> read_fleet_part(const std::string& file) {
   const std::string all{std::istreambuf_iterator<char>(stream), {}};
   if (stream.bad()) return fail(ErrorCode::kIo, "could not be read", {file, 0, 0});
   if (!std::string_view(all).starts_with("ddlsim-fleet ")) {
-    return fail(ErrorCode::kParse, "it is no part of a fleet", {file, 1, 1}, {"ddlsim fleet --shard K/N -o FILE writes one"});
+    return fail(ErrorCode::kParse, "it is no part of a fleet", {file, 1, 1},
+                {"ddlsim fleet --shard K/N -o FILE writes one"});
   }
   if (!std::string_view(all).starts_with(kHead)) return fault(file, 1, "it has another format than this program's, 1");
   constexpr std::size_t kEnd = 4 + 16 + 1;  // "end ", the hash, the line's end
@@ -79,9 +81,10 @@ Expected<FleetPart> read_fleet_part(const std::string& file) {
   std::string shard;
   FleetQuestion& asked = part.question;
   int line = 1;
-  for (const auto& [key, into] : {std::pair("program", &asked.program), std::pair("data", &asked.data),
-                                  std::pair("setting", &asked.setting), std::pair("population", &asked.population),
-                                  std::pair("jobs", &asked.jobs), std::pair("changes", &changes), std::pair("part", &shard)}) {
+  for (const auto& [key, into] :
+       {std::pair("program", &asked.program), std::pair("data", &asked.data), std::pair("setting", &asked.setting),
+        std::pair("population", &asked.population), std::pair("jobs", &asked.jobs), std::pair("changes", &changes),
+        std::pair("part", &shard)}) {
     auto value = value_of(left, key, file, ++line);
     if (!value) return tl::unexpected<Error>(value.error());
     *into = std::move(*value);
@@ -114,7 +117,8 @@ Expected<std::vector<FleetPart>> read_fleet_parts(const std::vector<std::string>
     if (twice == parts.end()) {
       parts.push_back(std::move(*part));
     } else if (twice->sums != part->sums) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("part {} is another one in {}", number, twice->file), {file, 0, 0});
+      return fail(ErrorCode::kInvalidArgument, fmt::format("part {} is another one in {}", number, twice->file),
+                  {file, 0, 0});
     }
   }
   constexpr std::size_t kMostNamed = 10;

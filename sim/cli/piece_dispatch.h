@@ -22,7 +22,10 @@ class PieceDispatch {
   static constexpr std::int64_t kAhead = 32;  // pieces past the last one taken, for each thread of all ranks
 
   PieceDispatch(std::int64_t pieces, int ranks, int threads)
-      : pieces_(pieces), each_(kEach * threads), ahead_(kAhead * threads * ranks), doing_(static_cast<std::size_t>(ranks)) {
+      : pieces_(pieces),
+        each_(kEach * threads),
+        ahead_(kAhead * threads * ranks),
+        doing_(static_cast<std::size_t>(ranks)) {
     alive_.assign(doing_.size(), true);
   }
 

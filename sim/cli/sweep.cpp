@@ -295,7 +295,8 @@ struct Question {
   std::string out;
 };
 
-/// Rows come from here and from other ranks; those know what rank 0 had already (nothing but `after`, or that it stops).
+/// Rows come from here and from other ranks; those know what rank 0 had already (nothing but `after`, or that it
+/// stops).
 class Answers {
  public:
   Answers(const Question& question, Ranks* ranks) : question_(question), ranks_(ranks) {}
@@ -409,7 +410,7 @@ int answer(const Question& question, UseMpi use) {
   }
   Answers answers(question, ranks.get());
   const bool helps = ranks != nullptr && ranks->number() > 0;
-  const int status = helps                        ? answers.help()
+  const int status = helps                       ? answers.help()
                      : is_database(question.out) ? into_database(question, answers)
                                                  : into_lines(question, answers);
   if (answers.lost()) ranks->leave_without_the_lost(status);

@@ -16,18 +16,18 @@ namespace ddlsim::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kTurn{1};     // between looks at the messages, while no result comes
-constexpr std::chrono::milliseconds kBeat{500};   // between signs of life
+constexpr std::chrono::milliseconds kTurn{1};        // between looks at the messages, while no result comes
+constexpr std::chrono::milliseconds kBeat{500};      // between signs of life
 constexpr std::chrono::milliseconds kPatience{200};  // between calls of `wait`
-constexpr std::chrono::seconds kSilence{10};      // of a rank that is lost
+constexpr std::chrono::seconds kSilence{10};         // of a rank that is lost
 
 // What a message is, its first byte.
-constexpr char kPiece = 'P';    // a number: do it
-constexpr char kResult = 'R';   // a number and what came of it
-constexpr char kAlive = 'A';    // nothing but that
-constexpr char kStop = 'S';     // no more work
-constexpr char kStopLost = 'L'; // the same, and some rank is gone
-constexpr char kEnded = 'E';    // the last of a rank's messages
+constexpr char kPiece = 'P';     // a number: do it
+constexpr char kResult = 'R';    // a number and what came of it
+constexpr char kAlive = 'A';     // nothing but that
+constexpr char kStop = 'S';      // no more work
+constexpr char kStopLost = 'L';  // the same, and some rank is gone
+constexpr char kEnded = 'E';     // the last of a rank's messages
 
 std::string with_number(char kind, std::int64_t number) {
   std::string bytes(1 + sizeof number, kind);

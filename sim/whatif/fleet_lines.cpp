@@ -110,8 +110,8 @@ bool read_change(Words& words, std::vector<FleetVariant>& variants) {
 }
 
 void write_change(std::string& text, std::size_t variant, std::size_t group, const SpeedupSums& sums) {
-  text += fmt::format("change {} {} {} {} {} {} {:x} {} {}", variant, workload::kArchitectures.at(group).first, sums.jobs,
-                      sums.cnodes, sums.faster, sums.too_large, std::bit_cast<std::uint64_t>(sums.largest),
+  text += fmt::format("change {} {} {} {} {} {} {:x} {} {}", variant, workload::kArchitectures.at(group).first,
+                      sums.jobs, sums.cnodes, sums.faster, sums.too_large, std::bit_cast<std::uint64_t>(sums.largest),
                       sums.sum.text(), sums.weighted_sum.text());
   const auto& counts = sums.histogram.counts();
   for (std::size_t bin = 0; bin < counts.size(); ++bin) {

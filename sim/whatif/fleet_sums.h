@@ -1,8 +1,8 @@
 // What a fleet keeps of its jobs: sums without rounding, counts and histograms. Private to the room.
 //
 // All of it can be merged, and what comes out is the same bits however the jobs were shared out: counts and histograms
-// are whole numbers, the greatest of several is the greatest of all, and sums of doubles are exact (ExactSum), each term
-// being a pure function of its job. Nothing is kept for all jobs together: that is what the groups add up to.
+// are whole numbers, the greatest of several is the greatest of all, and sums of doubles are exact (ExactSum), each
+// term being a pure function of its job. Nothing is kept for all jobs together: that is what the groups add up to.
 #pragma once
 
 #include <algorithm>
@@ -172,7 +172,8 @@ struct Fleet::State {
     return total;
   }
   [[nodiscard]] const SpeedupSums* find(std::string_view change, workload::Architecture architecture) const {
-    const auto variant = std::find_if(variants.begin(), variants.end(), [&](const auto& v) { return v.name == change; });
+    const auto variant =
+        std::find_if(variants.begin(), variants.end(), [&](const auto& v) { return v.name == change; });
     return variant == variants.end() ? nullptr : &variant->sums[static_cast<std::size_t>(architecture)];
   }
   [[nodiscard]] std::optional<double> metric(std::string_view name) const;

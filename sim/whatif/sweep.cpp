@@ -158,7 +158,8 @@ struct SweepPieces::State {
 };
 
 SweepPieces::SweepPieces(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options)
-    : state_(new State{catalog, grid, options.detail, Pieces(grid, options.shard, options.after), piece_length(grid)}) {}
+    : state_(new State{catalog, grid, options.detail, Pieces(grid, options.shard, options.after), piece_length(grid)}) {
+}
 SweepPieces::~SweepPieces() = default;
 
 std::int64_t SweepPieces::positions() const { return state_->all.positions(); }

@@ -94,8 +94,10 @@ TEST_CASE("fleet: parts that do not make a fleet", "[hostile][fleet]") {
   std::string flipped = good;
   flipped[good.size() / 2] ^= 1;
   refused(kNoAnswer, {"fleet", "--merge", folder.file("flipped", flipped)}, {"it is damaged"});
-  refused(kNoAnswer, {"fleet", "--merge", folder.file("none", "job,architecture\n")}, {"no part of a fleet", "-o FILE"});
-  refused(kNoAnswer, {"fleet", "--merge", folder.file("new", "ddlsim-fleet 2\n" + good.substr(15))}, {"another format"});
+  refused(kNoAnswer, {"fleet", "--merge", folder.file("none", "job,architecture\n")},
+          {"no part of a fleet", "-o FILE"});
+  refused(kNoAnswer, {"fleet", "--merge", folder.file("new", "ddlsim-fleet 2\n" + good.substr(15))},
+          {"another format"});
   refused(kNoAnswer, {"fleet", "--merge", folder.file("empty", "")}, {"no part of a fleet"});
   refused(kNoAnswer, {"fleet", "--merge", (folder.path() / "absent").string()}, {"absent", "could not be opened"});
   refused(kNoAnswer, plus(kDrawn, {"--shard", "1/3", "-o", "/no/such/folder/part"}), {"/no/such/folder/part"});

@@ -1,11 +1,11 @@
 // The cluster study of Wang et al. (IISWC 2019) on a table of jobs: where the time goes, and what changes would bring.
 //
-// A Fleet takes jobs and keeps sums and histograms, so memory does not grow with their number. Fleets of the same setting
-// can be added, and the sums are exact (support/exact_sum.h): however jobs are shared out over threads, processes and
-// machines, the report is the same to the bit. `sums` and `add_sums` carry a fleet from one process to another. Step
-// times are those of cost/pai.h without overlap. Speedup of a changed resource is the ratio of step times; speedup of a
-// port to AllReduce is the ratio of throughputs (cNodes / step time), because AllReduce-Local may use fewer cNodes.
-// A port needs all weights in one GPU's memory: jobs that are too large are counted, not sped up.
+// A Fleet takes jobs and keeps sums and histograms, so memory does not grow with their number. Fleets of the same
+// setting can be added, and the sums are exact (support/exact_sum.h): however jobs are shared out over threads,
+// processes and machines, the report is the same to the bit. `sums` and `add_sums` carry a fleet from one process to
+// another. Step times are those of cost/pai.h without overlap. Speedup of a changed resource is the ratio of step
+// times; speedup of a port to AllReduce is the ratio of throughputs (cNodes / step time), because AllReduce-Local may
+// use fewer cNodes. A port needs all weights in one GPU's memory: jobs that are too large are counted, not sped up.
 // Quantiles come from a histogram with 512 bins per octave (0.2 %); means and shares are exact.
 #pragma once
 
@@ -54,8 +54,8 @@ class Fleet {
 
   /// What was learnt so far, a line each: the same text for the same jobs.
   [[nodiscard]] std::string sums() const;
-  /// Adds what `sums` of a fleet of the same setting and changes wrote. Errors: kParse, with the line; the fleet is of no
-  /// use then. `first_line` is the number of the text's first line in its file.
+  /// Adds what `sums` of a fleet of the same setting and changes wrote. Errors: kParse, with the line; the fleet is of
+  /// no use then. `first_line` is the number of the text's first line in its file.
   [[nodiscard]] Expected<void> add_sums(std::string_view text, const std::string& file, int first_line = 1);
 
   /// What was learnt so far. Headlines are compared when a population is given.

@@ -40,8 +40,8 @@ using TakeRows = std::function<Expected<void>(std::span<const answer::SweepRow>,
 [[nodiscard]] Expected<void> sweep(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options,
                                    const TakeRows& take);
 
-/// A sweep's pieces, for whoever shares them out himself, over processes: the rows of pieces 0, 1, ... one after another
-/// are the sweep's. The catalogue and the grid must outlive it.
+/// A sweep's pieces, for whoever shares them out himself, over processes: the rows of pieces 0, 1, ... one after
+/// another are the sweep's. The catalogue and the grid must outlive it.
 class SweepPieces {
  public:
   SweepPieces(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options);

@@ -87,7 +87,8 @@ TEST_CASE("portable_math: values worked by hand", "[unit][support]") {
 
 TEST_CASE("portable_math: exp2 of many is exp2 of each, to the bit", "[unit][support]") {
   std::mt19937_64 random(1);
-  std::vector<double> values{0.0, -0.0, 0.5, -0.5, 0.5 - 0x1p-54, -0.5 - 0x1p-53, -0.5 + 0x1p-54, 1.5, -1.5, 998.7, -998.7};
+  std::vector<double> values{0.0, -0.0, 0.5,   -0.5,  0.5 - 0x1p-54, -0.5 - 0x1p-53, -0.5 + 0x1p-54,
+                             1.5, -1.5, 998.7, -998.7};
   for (int i = 0; i < 20'000; ++i) {
     values.push_back(std::ldexp(static_cast<double>(random() >> 11), -53 + static_cast<int>(random() % 10)) *
                      (random() % 2 == 0 ? 1 : -1));
