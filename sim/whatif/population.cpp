@@ -77,7 +77,7 @@ double JobDrawer::uniform(std::uint64_t hashed, int feature) {
 
 void JobDrawer::Draws::look_up(std::size_t job, const Table& table, double share) {
   std::size_t at = 0;
-  for (std::size_t i = 0; i + 1 < table.size(); ++i) at += share >= table[i].to ? 1 : 0;
+  for (std::size_t i = 0; i + 1 < table.size(); ++i) at += share >= table[i].to ? 1U : 0U;
   const Knot& knot = table[at];
   set(job, knot.curve, (share - knot.from) / (knot.to - knot.from));
 }
@@ -94,7 +94,7 @@ void JobDrawer::draw_block(std::uint64_t first, std::span<cost::PaiJob> jobs) co
     double share = uniform(hashed, kArchitecture);
     std::size_t drawn = 0;
     for (const auto& [architecture, part] : architectures_) {  // below 0 once it was found
-      drawn += share >= part ? 1 : 0;
+      drawn += share >= part ? 1U : 0U;
       share -= part;
     }
     jobs[i].architecture = architectures_[std::min(drawn, architectures_.size() - 1)].first;
