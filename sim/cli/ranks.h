@@ -2,8 +2,10 @@
 //
 // MPI is started only in a process that mpirun (or srun with PMIx) started, or that was asked to: a program with MPI in
 // it works like one without everywhere else. One thread talks; nothing here waits but the two collective steps before
-// work begins. Of Open MPI 4.1: a rank that dies ends all of them, unless mpirun was told `--enable-recovery`; then the
-// others go on, which notice by its silence (piece_dispatch.h).
+// work begins. What Open MPI 4.1 does when a rank dies: mpirun ends all of them (status 137 after SIGKILL), and the
+// same command goes on with its file. Told `--enable-recovery`, it lets the others live: they notice by silence
+// (work_over.h), do the lost rank's work, and mpirun's status is 0. Where rank 0 is the one, the others end ten seconds
+// later, and mpirun's status is 0 all the same: with that option, look whether the file is finished.
 #pragma once
 
 #include <cstdint>
