@@ -223,6 +223,9 @@ int merge(const FleetFlags& flags, report::Format shape, const io::Catalog& cata
                        {}});
   }
   if (!flags.cdf.empty() && !asked.changes) throw UsageError{"--cdf of parts without --what-if", "leave it out"};
+  if (flags.headlines && (asked.population.empty() || !asked.changes)) {
+    throw UsageError{"--headlines needs a population and --what-if", "these parts have not both; leave it out"};
+  }
   const auto setting = catalog.setting(asked.setting);
   if (!setting) return print(setting.error());
   std::optional<io::PopulationFile> population;

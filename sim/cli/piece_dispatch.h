@@ -19,7 +19,7 @@ namespace ddlsim::cli {
 class PieceDispatch {
  public:
   static constexpr std::int64_t kEach = 8;    // pieces a rank has to do, for each of its threads
-  static constexpr std::int64_t kAhead = 32;  // pieces past the last one taken, for each thread of all ranks
+  static constexpr std::int64_t kAhead = 16;  // pieces past the last one taken, for each thread of all ranks
 
   PieceDispatch(std::int64_t pieces, int ranks, int threads)
       : pieces_(pieces),
