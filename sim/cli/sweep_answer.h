@@ -14,7 +14,7 @@ namespace ddlsim::cli {
 
 /// What a sweep asks, on every rank alike.
 struct SweepQuestion {
-  const Grid& grid;
+  const whatif::Grid& grid;
   const io::Catalog& catalog;
   whatif::SweepOptions options;
   io::ResultRun run;
