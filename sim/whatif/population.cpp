@@ -107,7 +107,8 @@ void JobDrawer::draw_block(std::uint64_t first, std::span<cost::PaiJob> jobs) co
   }
   for (Draws* draws : {&cnodes, &work, &memory, &input, &traffic, &weights}) draws->finish(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    jobs[i].cnodes = static_cast<std::int64_t>(cnodes.value[i] + 0.5);
+    // Positive and far below 2^53: this is std::floor without the call.
+    jobs[i].cnodes = static_cast<std::int64_t>(cnodes.value[i] + 0.5);  // NOLINT(bugprone-incorrect-roundings)
     const DataSize size = bytes(weights.value[i]);
     const bool shared = jobs[i].architecture != workload::Architecture::k1w1g;
     const bool embedded = size > bytes(kEmbeddingFrom);
