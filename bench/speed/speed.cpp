@@ -130,17 +130,33 @@ void resolve_scenario(benchmark::State& state) {
 }
 BENCHMARK(resolve_scenario)->Name("resolving a scenario, files read before");
 
-void fleet_study(benchmark::State& state) {
+/// A million jobs, so that what a fleet begins with does not count.
+void fleet_study(benchmark::State& state, bool draw, bool what_if) {
+  constexpr std::int64_t kJobs = 1'000'000;
+  std::vector<cost::PaiJob> jobs(1000);
   const auto population = catalog().population("pai_2019").value();
   const auto setting = catalog().setting(population.setting).value();
+  const whatif::JobDrawer drawer(population, 1);
+  drawer.draw(0, jobs);
   for (auto _ : state) {
-    whatif::Fleet fleet(setting, true);
-    for (std::uint64_t i = 0; i < 10'000; ++i) fleet.add(whatif::draw_job(population, 1, i));
+    whatif::Fleet fleet(setting, what_if);
+    for (std::int64_t i = 0; i < kJobs; i += std::ssize(jobs)) {
+      if (draw) drawer.draw(static_cast<std::uint64_t>(i), jobs);
+      fleet.add(jobs);
+    }
     benchmark::DoNotOptimize(fleet.report(&population));
   }
-  state.SetItemsProcessed(state.iterations() * 10'000);
+  state.SetItemsProcessed(state.iterations() * kJobs);
 }
-BENCHMARK(fleet_study)->Name("fleet jobs drawn and put through every change")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fleet_study, base, false, false)
+    ->Name("fleet jobs, aggregate model without changes, exact sums")
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fleet_study, drawn, true, false)
+    ->Name("fleet jobs drawn, and the same")
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fleet_study, changes, true, true)
+    ->Name("fleet jobs drawn and put through every change")
+    ->Unit(benchmark::kMillisecond);
 
 #ifdef DDLSIM_LAUNCHER
 void whole_process(benchmark::State& state) {

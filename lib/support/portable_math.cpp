@@ -1,5 +1,6 @@
 #include "ddlsim/support/portable_math.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -51,6 +52,46 @@ double nearest(double x) {
   return towards_zero > half_up ? towards_zero - 1 : towards_zero;
 }
 
+/// y^N / N! + y^(N+1) / (N+1)! + ..., divided by y^N; without a loop, so that loops around it become vectors.
+template <std::size_t N>
+double powers_from(double y) {
+  if constexpr (N + 1 == kInverseFactorials.size()) {
+    return kInverseFactorials[N];
+  } else {
+    return powers_from<N + 1>(y) * y + kInverseFactorials[N];
+  }
+}
+
+std::uint64_t bits_of(double x) { return std::bit_cast<std::uint64_t>(x); }
+
+/// portable_exp2 of values whose powers are normal, without a branch, which compilers turn into vectors.
+[[gnu::always_inline]] inline void exp2_in_vectors(double* values, std::size_t size) {
+  // The lowest bits of whole + kShifted are those of `whole` as a number; 1023 more is an exponent.
+  constexpr double kShifted = 0x1.8p52 + 1023;
+  for (std::size_t i = 0; i < size; ++i) {
+    const double half_up = values[i] + 0.5;
+    const auto towards_zero = static_cast<double>(static_cast<std::int32_t>(half_up));
+    const std::uint64_t below = bits_of(half_up - towards_zero) >> 63;  // 1: the whole number is one less
+    const double whole = towards_zero - std::bit_cast<double>((0 - below) & bits_of(1.0));
+    const double y = (values[i] - whole) * kLn2;
+    values[i] = powers_from<0>(y) * std::bit_cast<double>(bits_of(whole + kShifted) << kMantissaBits);
+  }
+}
+
+#if defined(__x86_64__)
+/// Four at a time; nothing is fused, so the bits are those of two at a time.
+[[gnu::target("avx2")]] void exp2_by_avx2(double* values, std::size_t size) { exp2_in_vectors(values, size); }
+void exp2_of_normal(double* values, std::size_t size) {
+  if (__builtin_cpu_supports("avx2") != 0) {
+    exp2_by_avx2(values, size);
+  } else {
+    exp2_in_vectors(values, size);
+  }
+}
+#else
+void exp2_of_normal(double* values, std::size_t size) { exp2_in_vectors(values, size); }
+#endif
+
 struct Parts {
   double mantissa;  // in [0.5, 1)
   int exponent;
@@ -73,9 +114,22 @@ Parts parts_of(double x) {
 double portable_exp2(double x) {
   const double whole = nearest(x);
   const double y = (x - whole) * kLn2;  // |y| <= ln(2)/2, so terms up to y^14 leave 1e-19
-  double sum = 0.0;
-  for (std::size_t n = kInverseFactorials.size(); n-- > 0;) sum = sum * y + kInverseFactorials[n];
-  return scaled(sum, whole);
+  return scaled(powers_from<0>(y), whole);
+}
+
+void portable_exp2(std::span<double> values) {
+  constexpr std::size_t kBlock = 64;
+  constexpr std::uint64_t kMost = std::bit_cast<std::uint64_t>(kNormalExponents - 1);
+  for (std::size_t from = 0; from < values.size(); from += kBlock) {
+    const auto block = values.subspan(from, std::min(kBlock, values.size() - from));
+    std::uint64_t beyond = 0;  // its highest bit: whether some |x| is greater than kMost, or no number
+    for (const double x : block) beyond |= kMost - (bits_of(x) << 1 >> 1);
+    if (beyond >> 63 == 0) {
+      exp2_of_normal(block.data(), block.size());
+    } else {
+      for (double& x : block) x = portable_exp2(x);
+    }
+  }
 }
 
 double portable_log2(double x) {

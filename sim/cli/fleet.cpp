@@ -1,31 +1,42 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <thread>
 
+#include "ddlsim/io/content_hash.h"
 #include "ddlsim/report/views.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/fleet.h"
 #include "ddlsim/whatif/population.h"
+#include "fleet_jobs.h"
+#include "fleet_parts.h"
 #include "output.h"
 #include "program.h"
+#include "work_over.h"
 
 namespace ddlsim::cli {
 namespace {
 
-constexpr std::int64_t kMaxJobs = 1'000'000'000;
+constexpr std::int64_t kMaxJobs = 1'000'000'000'000;
+constexpr int kMostThreads = 1024;
 
 constexpr std::string_view kExamples = R"(
 The columns of JOBS.csv are in models/README.md; '-' reads standard input. Without a table, jobs are drawn from a
-population's published marginals.
+population's published marginals, by all cores; sums are exact, so threads, parts and ranks of mpirun change no bit.
 
 Examples:
   ddlsim fleet jobs.csv --what-if --cdf cdf.csv
   ddlsim fleet --population pai_2019 --jobs 100000 --seed 1 --what-if
-  ddlsim fleet --population pai_2019 --jobs 1000 --generate jobs.csv)";
+  ddlsim fleet --population pai_2019 --jobs 1000 --generate jobs.csv
+  ddlsim fleet --population pai_2019 --jobs 1000000000 --shard 3/16 -o part3.fleet
+  ddlsim fleet --merge part*.fleet)";
 
 struct FleetFlags {
   std::string table;
@@ -34,8 +45,13 @@ struct FleetFlags {
   std::string generate;
   std::string cdf;
   std::string data;
+  std::string shard;
+  std::string out;
+  std::string mpi = "auto";
+  std::vector<std::string> merge;
   std::int64_t jobs = 100'000;
   std::uint64_t seed = 1;
+  int threads = 0;
   bool what_if = false;
   bool headlines = false;
 };
@@ -47,7 +63,7 @@ class Progress {
     const auto now = std::chrono::steady_clock::now();
     if (!terminal_ || now - last_ < std::chrono::seconds(1)) return;
     last_ = now;
-    std::fputs(fmt::format("\r{} jobs ", jobs).c_str(), stderr);
+    std::fputs(fmt::format("\r{} jobs ", to_text(jobs)).c_str(), stderr);
     shown_ = true;
   }
   ~Progress() {
@@ -67,35 +83,77 @@ class Progress {
 int generate(const FleetFlags& flags, const io::PopulationFile& population) {
   std::string header;
   for (const std::string& column : whatif::job_columns()) header += (header.empty() ? "" : ",") + column;
+  const whatif::JobDrawer drawer(population, flags.seed);
+  std::array<cost::PaiJob, 1024> jobs{};
+  std::int64_t first = 0;
+  // The rows of the next jobs; empty after the last.
+  const auto rows = [&] {
+    const auto some =
+        std::span(jobs).first(static_cast<std::size_t>(std::min<std::int64_t>(flags.jobs - first, std::ssize(jobs))));
+    drawer.draw(static_cast<std::uint64_t>(first), some);
+    std::string text;
+    for (const cost::PaiJob& job : some) text += whatif::job_row(static_cast<std::uint64_t>(first++), job) + "\n";
+    return text;
+  };
   if (flags.generate == "-") {
-    std::string text = header + "\n";
-    for (std::int64_t i = 0; i < flags.jobs; ++i) {
-      const auto index = static_cast<std::uint64_t>(i);
-      text += whatif::job_row(index, whatif::draw_job(population, flags.seed, index)) + "\n";
-      if (text.size() < (std::size_t{1} << 16) && i + 1 < flags.jobs) continue;
-      if (const int status = print(text); status != kDone) return status;
-      text.clear();
-    }
-    return kDone;
+    int status = print(header + "\n");
+    while (status == kDone && first < flags.jobs) status = print(rows());
+    return status;
   }
   auto file = OutputFile::open(flags.generate);
   if (!file) return print(file.error());
   auto written = file->write(header + "\n");
-  for (std::int64_t i = 0; i < flags.jobs && written; ++i) {
-    const auto index = static_cast<std::uint64_t>(i);
-    written = file->write(whatif::job_row(index, whatif::draw_job(population, flags.seed, index)) + "\n");
-  }
+  while (written && first < flags.jobs) written = file->write(rows());
   if (written) written = file->commit();
   return written ? kDone : print(written.error());
 }
 
-Expected<void> read_jobs(const std::string& table, whatif::Fleet& fleet) {
+Expected<void> read_jobs(const std::string& table, whatif::Shard part, whatif::Fleet& fleet) {
   Progress progress;
   const auto tell = [&progress](std::int64_t jobs) { progress(jobs); };
+  const auto takes = [part](std::int64_t row) { return row_is_of(row, part); };
   if (table == "-") return fleet.add_table(std::cin, "standard input", tell);
   std::ifstream stream(table);
   if (!stream) return fail(ErrorCode::kIo, "could not be opened", {table, 0, 0});
-  return fleet.add_table(stream, table, tell);
+  return fleet.add_table(stream, table, tell, takes);
+}
+
+/// Of a file's bytes.
+std::string hash_of_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string chunk(std::size_t{1} << 16, '\0');
+  io::ContentHash hash;
+  while (stream.read(chunk.data(), std::ssize(chunk)) || stream.gcount() > 0) {
+    hash.add(std::string_view(chunk).substr(0, static_cast<std::size_t>(stream.gcount())));
+  }
+  return hash.hex();
+}
+
+/// What contradicts what; throws UsageError.
+void check(const FleetFlags& flags, bool draws, bool setting, bool workers) {
+  if (!flags.merge.empty()) {
+    if (draws || setting || workers || flags.what_if || !flags.table.empty() || !flags.shard.empty() ||
+        !flags.out.empty()) {
+      throw UsageError{"--merge and what the parts say themselves",
+                       "give --merge FILE..., --cdf, --headlines, --format"};
+    }
+    return;
+  }
+  if (!flags.cdf.empty() && !flags.what_if) throw UsageError{"--cdf without --what-if", "add --what-if"};
+  if (draws && !flags.table.empty()) {
+    throw UsageError{"a table of jobs and a population to draw from", "give JOBS.csv, or --population and its kin"};
+  }
+  if (flags.headlines && !(flags.what_if && flags.table.empty())) {
+    throw UsageError{"--headlines needs a population and --what-if", "leave JOBS.csv out, add --what-if"};
+  }
+  const bool part = !flags.shard.empty() || !flags.out.empty();
+  if (!flags.shard.empty() && flags.out.empty()) {
+    throw UsageError{"--shard without -o", "name the file of its sums: -o part.fleet; --merge makes the report"};
+  }
+  if (part && (flags.table == "-" || !flags.generate.empty() || !flags.cdf.empty() || flags.headlines)) {
+    throw UsageError{"-o writes sums of jobs that others can have too",
+                     "leave out '-', --generate, --cdf, --headlines"};
+  }
 }
 
 FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std::string>& arguments) {
@@ -113,18 +171,121 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
   app.add_flag("--headlines", flags.headlines,
                "of the report, only the study's headlines beside ours (a population's)");
   app.add_option("--cdf", flags.cdf, "write the CDF of every speedup")->type_name("FILE");
+  app.add_option("--threads", flags.threads, "how many draw (all of the machine's; under mpirun 1 in each rank)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostThreads));
+  app.add_option("--mpi", flags.mpi, "ranks of mpirun share the work: auto (when there are some), always, never")
+      ->type_name("X");
+  app.add_option("--shard", flags.shard, "part K of N of the jobs, for another machine; with -o")->type_name("K/N");
+  app.add_option("-o,--output", flags.out, "write the sums, to be merged, instead of the report")->type_name("FILE");
+  app.add_option("--merge", flags.merge, "the report of parts that -o wrote")->type_name("FILE");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
-  if (!flags.cdf.empty() && !flags.what_if) throw UsageError{"--cdf without --what-if", "add --what-if"};
   const bool draws =
       app.count("--population") + app.count("--jobs") + app.count("--seed") + app.count("--generate") > 0;
-  if (draws && !flags.table.empty()) {
-    throw UsageError{"a table of jobs and a population to draw from", "give JOBS.csv, or --population and its kin"};
-  }
-  if (flags.headlines && !(flags.what_if && flags.table.empty())) {
-    throw UsageError{"--headlines needs a population and --what-if", "leave JOBS.csv out, add --what-if"};
-  }
+  check(flags, draws, app.count("--setting") > 0, app.count("--threads") + app.count("--mpi") > 0);
   return flags;
+}
+
+whatif::Shard part_of(const FleetFlags& flags) {
+  if (flags.shard.empty()) return {};
+  const auto part = whatif::parse_shard(flags.shard);
+  if (!part) throw UsageError{"--shard: " + part.error().message, part.error().notes.front()};
+  return *part;
+}
+
+int show(const FleetFlags& flags, report::Format shape, answer::FleetReport report) {
+  if (!flags.cdf.empty()) {
+    if (auto written = write_file(flags.cdf, report::speedup_cdf(report)); !written) return print(written.error());
+  }
+  if (flags.headlines) {
+    report.groups.clear();
+    report.speedups.clear();
+  }
+  return print(report::render(report, shape));
+}
+
+/// The report of parts, as one process would have made it.
+int merge(const FleetFlags& flags, report::Format shape, const io::Catalog& catalog) {
+  const auto parts = read_fleet_parts(flags.merge);
+  if (!parts) return print(parts.error());
+  const FleetQuestion& asked = parts->front().question;
+  FleetQuestion here = asked;
+  here.program = "ddlsim " DDLSIM_VERSION;
+  const auto data = io::fingerprint_of(catalog.root());
+  if (!data) return print(data.error());
+  here.data = *data;
+  if (const std::string differs = asked.difference(here); !differs.empty()) {
+    return print(Error{ErrorCode::kInvalidArgument,
+                       differs + " (this one)",
+                       {parts->front().file, 0, 0},
+                       {"use the program and the data that wrote it"},
+                       {}});
+  }
+  if (!flags.cdf.empty() && !asked.changes) throw UsageError{"--cdf of parts without --what-if", "leave it out"};
+  if (flags.headlines && (asked.population.empty() || !asked.changes)) {
+    throw UsageError{"--headlines needs a population and --what-if", "these parts have not both; leave it out"};
+  }
+  const auto setting = catalog.setting(asked.setting);
+  if (!setting) return print(setting.error());
+  std::optional<io::PopulationFile> population;
+  if (!asked.population.empty()) {
+    auto drawn = catalog.population(asked.population);
+    if (!drawn) return print(drawn.error());
+    population = std::move(*drawn);
+  }
+  whatif::Fleet fleet(*setting, asked.changes);
+  for (const FleetPart& part : *parts) {
+    if (auto added = fleet.add_sums(part.sums, part.file, part.first_line); !added) return print(added.error());
+  }
+  return show(flags, shape, fleet.report(population ? &*population : nullptr));
+}
+
+/// The jobs, from wherever they come, into the fleet; on rank 0 alone where there are ranks.
+Expected<void> fill(const FleetFlags& flags, const FleetDraw* draw, Ranks* ranks, whatif::Fleet& fleet, bool& lost) {
+  if (draw == nullptr) return read_jobs(flags.table, part_of(flags), fleet);
+  Progress progress;
+  return draw_fleet(
+      *draw, ranks, fleet, [&](std::int64_t jobs) { progress(jobs); }, lost);
+}
+
+int answer(const FleetFlags& flags, report::Format shape, const io::Catalog& catalog, FleetQuestion question,
+           const io::StudySetting& setting, std::optional<FleetDraw>& draw, UseMpi mpi) {
+  const auto ranks = Ranks::join(mpi);
+  if (ranks != nullptr || !flags.out.empty()) {
+    auto data = io::fingerprint_of(catalog.root());
+    if (!data) return print(data.error());
+    question.data = std::move(*data);
+  }
+  if (ranks != nullptr) {
+    if (!draw) throw UsageError{"a table of jobs is read by one process", "--shard K/N -o FILE is a part of it"};
+    const auto alike = agree(*ranks, {{"program", question.program},
+                                      {"data", "data " + question.data},
+                                      {"setting", question.setting},
+                                      {"jobs", question.jobs},
+                                      {"changes", question.changes ? "--what-if" : "no --what-if"},
+                                      {"part", fmt::format("part {}/{}", question.part.number, question.part.of)}});
+    if (!alike) return ranks->number() == 0 ? print(alike.error()) : kNoAnswer;
+  }
+  const auto machine = ranks == nullptr ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : 1;
+  if (draw) draw->threads = flags.threads > 0 ? flags.threads : std::min(machine, kMostThreads);
+  whatif::Fleet fleet(setting, flags.what_if);
+  bool lost = false;
+  const auto filled = fill(flags, draw ? &*draw : nullptr, ranks.get(), fleet, lost);
+  int status = kDone;
+  if (!filled) {
+    status = print(filled.error());
+  } else if (ranks == nullptr || ranks->number() == 0) {
+    if (flags.out.empty()) {
+      status = show(flags, shape, fleet.report(draw ? &draw->population : nullptr));
+    } else {
+      if (!draw) question.jobs = "table " + hash_of_file(flags.table);
+      const auto written = write_file(flags.out, fleet_part_text(question, fleet.sums()));
+      if (!written) status = print(written.error());
+    }
+  }
+  if (lost) ranks->leave_without_the_lost(status);
+  return status;
 }
 
 }  // namespace
@@ -134,8 +295,18 @@ int run_fleet(const std::vector<std::string>& arguments) {
   FormatFlags format;
   const FleetFlags flags = read_flags(app, format, arguments);
   const report::Format shape = format.get();
+  const auto mpi = parse_choice(kUseMpi, flags.mpi, "use of MPI");
+  if (!mpi) throw UsageError{"--mpi: " + mpi.error().message, mpi.error().notes.front()};
+  FleetQuestion question{.program = "ddlsim " DDLSIM_VERSION,
+                         .data = {},
+                         .setting = {},
+                         .population = {},
+                         .jobs = {},
+                         .changes = flags.what_if,
+                         .part = part_of(flags)};
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
+  if (!flags.merge.empty()) return merge(flags, shape, *catalog);
 
   std::optional<io::PopulationFile> population;
   if (flags.table.empty()) {
@@ -143,29 +314,16 @@ int run_fleet(const std::vector<std::string>& arguments) {
     if (!drawn) return print(drawn.error());
     population = std::move(*drawn);
     if (!flags.generate.empty()) return generate(flags, *population);
+    question.population = flags.population;
+    question.jobs = fmt::format("population {} seed {} jobs {}", flags.population, flags.seed, flags.jobs);
   }
   const std::string named = population ? population->setting : "pai-2019";
-  const auto setting = catalog->setting(flags.setting.empty() ? named : flags.setting);
+  question.setting = flags.setting.empty() ? named : flags.setting;
+  const auto setting = catalog->setting(question.setting);
   if (!setting) return print(setting.error());
-  whatif::Fleet fleet(*setting, flags.what_if);
-  if (population) {
-    Progress progress;
-    for (std::int64_t i = 0; i < flags.jobs; ++i) {
-      fleet.add(whatif::draw_job(*population, flags.seed, static_cast<std::uint64_t>(i)));
-      if (i % (1 << 16) == 0) progress(i);
-    }
-  } else if (auto read = read_jobs(flags.table, fleet); !read) {
-    return print(read.error());
-  }
-  answer::FleetReport report = fleet.report(population ? &*population : nullptr);
-  if (!flags.cdf.empty()) {
-    if (auto written = write_file(flags.cdf, report::speedup_cdf(report)); !written) return print(written.error());
-  }
-  if (flags.headlines) {
-    report.groups.clear();
-    report.speedups.clear();
-  }
-  return print(report::render(report, shape));
+  std::optional<FleetDraw> draw;
+  if (population) draw.emplace(FleetDraw{*population, *setting, flags.seed, flags.jobs, flags.what_if, question.part});
+  return answer(flags, shape, *catalog, std::move(question), *setting, draw, *mpi);
 }
 
 }  // namespace ddlsim::cli

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -16,14 +15,14 @@
 #include "ddlsim/whatif/grid.h"
 #include "output.h"
 #include "program.h"
+#include "ranks.h"
+#include "sweep_answer.h"
 #include "sweep_files.h"
-#include "sweep_progress.h"
 
 namespace ddlsim::cli {
 namespace {
 
 using answer::SweepDetail;
-using answer::SweepRow;
 using whatif::Axis;
 using whatif::Grid;
 using whatif::GridParts;
@@ -68,6 +67,7 @@ struct SweepFlags {
   std::vector<std::string> merge;
   std::string data;
   int threads = 0;
+  std::string mpi = "auto";
   bool time_only = false;
   bool yes = false;
 
@@ -83,7 +83,9 @@ struct SweepFlags {
     app.add_option("--sample-by", sample_by, "random, latin-hypercube (random)")->type_name("X");
     app.add_option("--seed", seed, "of the sample (1)")->type_name("N");
     app.add_flag("--time-only", time_only, "step time and throughput alone, which takes a fraction of the time");
-    app.add_option("--threads", threads, "how many work (all of the machine's)")
+    app.add_option("--mpi", mpi, "ranks of mpirun share the work: auto (when there are some), always, never")
+        ->type_name("X");
+    app.add_option("--threads", threads, "how many work (all of the machine's; under mpirun 1 in each rank)")
         ->type_name("N")
         ->check(CLI::Range(1, kMostThreads));
     app.add_option("--shard", shard, "part K of N of the grid, for another machine")->type_name("K/N");
@@ -236,8 +238,10 @@ Expected<std::string> data_hash(const Grid& grid, const io::Catalog& catalog) {
   return hash.hex();
 }
 
-Expected<io::ResultRun> run_of(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options) {
-  auto data = data_hash(grid, catalog);
+/// `fingerprint`: whether the data that answers come from are looked at, which takes some hundred files.
+Expected<io::ResultRun> run_of(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options,
+                               bool fingerprint) {
+  auto data = fingerprint ? data_hash(grid, catalog) : Expected<std::string>(std::string());
   if (!data) return tl::unexpected<Error>(data.error());
   io::ContentHash hash;
   hash.add(grid.text());
@@ -255,94 +259,6 @@ Expected<io::ResultRun> run_of(const Grid& grid, const io::Catalog& catalog, con
   for (const Override& one : grid.base()) run.settings.emplace_back(one.path, one.value);
   run.extras = report::sweep_views(run.columns);
   return run;
-}
-
-/// Rows and how many of them have an answer.
-struct Tally {
-  std::int64_t rows = 0;
-  std::int64_t answered = 0;
-  std::string first_reason;
-
-  void add(const SweepRow& row) {
-    ++rows;
-    if (row.answer) ++answered;
-    if (!row.answer && first_reason.empty()) first_reason = row.why;
-  }
-  /// The exit status; says why where nothing has an answer.
-  [[nodiscard]] int status() const {
-    if (rows == 0) {
-      std::fputs("note: the conditions leave no point\n", stderr);
-    } else if (answered == 0) {
-      return print(Error{ErrorCode::kInfeasible, "no point has an answer", {}, {"the first: " + first_reason}, {}});
-    }
-    return kDone;
-  }
-};
-
-int into_database(const Grid& grid, const io::Catalog& catalog, whatif::SweepOptions options, const std::string& path) {
-  const auto run = run_of(grid, catalog, options);
-  if (!run) return print(run.error());
-  // A file at its limit is an error to report, not a signal to die of.
-  std::signal(SIGXFSZ, SIG_IGN);
-  auto store = io::ResultStore::open(path, *run);
-  if (!store) return print(store.error());
-  const std::int64_t before = store->run().rows;
-  if (store->run().finished) {
-    std::fputs(fmt::format("note: {} has all its {} rows\n", path, to_text(before)).c_str(), stderr);
-    return kDone;
-  }
-  if (before > 0) {
-    options.after = store->last_point();
-    std::fputs(fmt::format("note: {} has {} rows; going on after point {}\n", path, to_text(before),
-                           options.after.value_or(-1))
-                   .c_str(),
-               stderr);
-  }
-  SweepLine line;
-  Tally tally;
-  const auto take = [&](std::span<const SweepRow> rows, const whatif::SweepProgress& progress) -> Expected<void> {
-    for (const SweepRow& row : rows) {
-      tally.add(row);
-      if (auto added = store->add(report::sweep_cells(row, options.detail)); !added) return added;
-    }
-    line(progress.done, progress.left);
-    return store->commit_when_due();
-  };
-  auto done = whatif::sweep(catalog, grid, options, take);
-  if (done) done = store->finish();
-  if (!done) return print(done.error());
-  return before > 0 ? kDone : tally.status();
-}
-
-int into_lines(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options,
-               const std::string& path, report::Format format) {
-  const auto columns = report::sweep_columns(grid.paths(), options.detail);
-  const bool table = format == report::Format::kText || format == report::Format::kMd;
-  auto sink = LineSink::open(path);
-  if (!sink) return print(sink.error());
-  SweepLine line;
-  Tally tally;
-  std::vector<std::vector<io::Cell>> kept;
-  Expected<void> done = sink->write(report::sweep_head(columns, format));
-  const auto take = [&](std::span<const SweepRow> rows, const whatif::SweepProgress& progress) -> Expected<void> {
-    std::string text;
-    for (const SweepRow& row : rows) {
-      tally.add(row);
-      auto cells = report::sweep_cells(row, options.detail);
-      if (table) {
-        kept.push_back(std::move(cells));
-      } else {
-        text += report::sweep_line(columns, cells, format);
-      }
-    }
-    line(progress.done, progress.left);
-    return text.empty() ? Expected<void>() : sink->write(text);
-  };
-  if (done) done = whatif::sweep(catalog, grid, options, take);
-  if (done && table) done = sink->write(report::sweep_table(columns, kept, format));
-  if (done) done = sink->close();
-  if (!done) return sink->failed() ? kNoAnswer : print(done.error());
-  return tally.status();
 }
 
 report::Format format_for(const SweepFlags& flags, bool stated) {
@@ -374,7 +290,10 @@ void ask_first(const Grid& grid, const io::Catalog& catalog, const whatif::Sweep
 int run_grid(const SweepFlags& flags, bool format_stated) {
   whatif::SweepOptions options;
   options.detail = flags.time_only ? SweepDetail::kTime : SweepDetail::kFull;
-  const auto machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto mpi = parse_choice(kUseMpi, flags.mpi, "use of MPI");
+  if (!mpi) throw UsageError{"--mpi: " + mpi.error().message, mpi.error().notes.front()};
+  const bool alone = *mpi == UseMpi::kNever || (*mpi == UseMpi::kAuto && Ranks::started() == 0);
+  const auto machine = alone ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : 1;
   options.threads = flags.threads > 0 ? flags.threads : std::min(machine, kMostThreads);
   if (!flags.shard.empty()) {
     const auto shard = whatif::parse_shard(flags.shard);
@@ -394,17 +313,18 @@ int run_grid(const SweepFlags& flags, bool format_stated) {
   if (!catalog) return print(catalog.error());
   if (auto named = check_names(*grid, *catalog); !named) return print(named.error());
   if (!flags.yes) ask_first(*grid, *catalog, options);
-  if (is_database(flags.out)) {
-    if (format_stated) throw UsageError{"--format and an SQLite file", "--report FILE --format csv shows its rows"};
-    return into_database(*grid, *catalog, options, flags.out);
+  if (is_database(flags.out) && format_stated) {
+    throw UsageError{"--format and an SQLite file", "--report FILE --format csv shows its rows"};
   }
   const bool table = format == report::Format::kText || format == report::Format::kMd;
   const std::int64_t points = whatif::positions_of(*grid, options.shard, {});
-  if (table && points > kMostShown) {
+  if (table && points > kMostShown && !is_database(flags.out)) {
     throw UsageError{fmt::format("a table of {} rows is for nobody to read", to_text(points)),
                      "use --format csv or json, or -o results.db"};
   }
-  return into_lines(*grid, *catalog, options, flags.out, format);
+  auto run = run_of(*grid, *catalog, options, !alone || is_database(flags.out));
+  if (!run) return print(run.error());
+  return answer_sweep({*grid, *catalog, options, std::move(*run), format, flags.out}, *mpi);
 }
 
 }  // namespace

@@ -4,124 +4,25 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "ddlsim/io/csv.h"
 #include "ddlsim/support/quantity_io.h"
+#include "fleet_sums.h"
 
 namespace ddlsim::whatif {
 namespace {
 
 using workload::Architecture;
 
-constexpr std::size_t kArchitectureCount = workload::kArchitectures.size();
-constexpr std::size_t kGroupCount = kArchitectureCount + 1;  // and "all", the last
-constexpr std::size_t kAll = kArchitectureCount;
 constexpr std::size_t kMostErrors = 20;
 constexpr std::int64_t kMaxCnodes = 1'000'000'000;
 
 std::size_t group_of(Architecture architecture) { return static_cast<std::size_t>(architecture); }
 
-std::string group_name(std::size_t group) {
-  return group == kAll ? "all" : std::string(workload::kArchitectures.at(group).first);
-}
-
-/// Counts of positive numbers in bins of 1/512 octave: the leading bits of a double.
-class Histogram {
- public:
-  void add(double value) {
-    if (counts_.empty()) counts_.resize(kBins);
-    ++counts_[bin(value)];
-    ++total_;
-  }
-  /// The value below which `share` of the numbers lie, at the middle of its bin.
-  [[nodiscard]] double quantile(double share) const {
-    if (total_ == 0) return 1;
-    const auto wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total_)));
-    std::int64_t seen = 0;
-    for (std::size_t i = 0; i < counts_.size(); ++i) {
-      seen += counts_[i];
-      if (seen >= std::max<std::int64_t>(wanted, 1)) return value_of(i);
-    }
-    return value_of(kBins - 1);
-  }
-
- private:
-  static constexpr int kShift = 52 - 9;
-  static constexpr std::uint64_t kLowest = std::uint64_t{1023 - 24} << 9;  // 2^-24
-  static constexpr std::size_t kBins = std::size_t{48} << 9;               // up to 2^24
-
-  static std::size_t bin(double value) {
-    const std::uint64_t leading = std::bit_cast<std::uint64_t>(value) >> kShift;
-    return static_cast<std::size_t>(std::clamp(leading, kLowest, kLowest + kBins - 1) - kLowest);
-  }
-  static double value_of(std::size_t index) {
-    // A speedup of exactly 1 is the common case and must read as 1.
-    const double low = std::bit_cast<double>((kLowest + index) << kShift);
-    if (low == 1.0) return 1.0;
-    return (low + std::bit_cast<double>((kLowest + index + 1) << kShift)) / 2;
-  }
-
-  std::vector<std::int64_t> counts_;
-  std::int64_t total_ = 0;
-};
-
-struct ShareSums {
-  answer::TimeShares by_job;
-  answer::TimeShares by_cnode;
-  std::int64_t jobs = 0;
-  std::int64_t cnodes = 0;
-  std::int64_t mostly_communicating = 0;  // over 80 % of the step
-
-  void add(const answer::TimeShares& shares, std::int64_t job_cnodes) {
-    const auto accumulate = [&](answer::TimeShares& sums, double weight) {
-      sums.input += shares.input * weight;
-      sums.compute += shares.compute * weight;
-      sums.memory += shares.memory * weight;
-      sums.communication += shares.communication * weight;
-    };
-    accumulate(by_job, 1.0);
-    accumulate(by_cnode, static_cast<double>(job_cnodes));
-    ++jobs;
-    cnodes += job_cnodes;
-    if (shares.communication > 0.8) ++mostly_communicating;
-  }
-};
-
-struct SpeedupSums {
-  Histogram histogram;
-  double sum = 0;
-  double weighted_sum = 0;
-  double largest = 0;
-  std::int64_t jobs = 0;
-  std::int64_t cnodes = 0;
-  std::int64_t faster = 0;
-  std::int64_t too_large = 0;
-
-  void add(double speedup, std::int64_t job_cnodes) {
-    histogram.add(speedup);
-    sum += speedup;
-    weighted_sum += speedup * static_cast<double>(job_cnodes);
-    largest = std::max(largest, speedup);
-    ++jobs;
-    cnodes += job_cnodes;
-    if (speedup > 1.0) ++faster;
-  }
-};
-
-enum class Port { kNone, kAllReduceLocal, kAllReduceLocalPerCnode, kAllReduceCluster };
-
-/// One change of the study, and what it did to each group.
-struct Variant {
-  std::string name;
-  cost::PaiSetting setting;
-  Port port = Port::kNone;
-  std::array<SpeedupSums, kGroupCount> sums;
-};
+std::string group_name(std::size_t group) { return std::string(workload::kArchitectures.at(group).first); }
 
 cost::PaiSetting base_setting(const io::StudySetting& setting) {
   return {.peak = setting.peak,
@@ -134,10 +35,10 @@ cost::PaiSetting base_setting(const io::StudySetting& setting) {
 }
 
 /// The sweeps of the paper: network 10/25/100 Gb/s, PCIe 10/50 GB/s, GPU 8/16/32/64 TFLOP/s, memory 1/2/4 TB/s, ports.
-std::vector<Variant> make_variants(const cost::PaiSetting& base) {
-  std::vector<Variant> variants;
+std::vector<FleetVariant> make_variants(const cost::PaiSetting& base) {
+  std::vector<FleetVariant> variants;
   const auto add = [&](std::string name, Port port, auto change) {
-    Variant variant;
+    FleetVariant variant;
     variant.name = std::move(name);
     variant.setting = base;
     variant.port = port;
@@ -168,7 +69,7 @@ std::vector<Variant> make_variants(const cost::PaiSetting& base) {
 }
 
 /// The speedup of a job under a variant; nothing when the job is not one it applies to.
-std::optional<double> speedup(const cost::PaiJob& job, Time base, const Variant& variant) {
+std::optional<double> speedup(const cost::PaiJob& job, Time base, const FleetVariant& variant) {
   if (variant.port == Port::kNone) return base / pai_step(job, variant.setting).no_overlap();
   if (job.architecture != Architecture::kPsWorker) return std::nullopt;
   const cost::PaiJob ported = variant.port == Port::kAllReduceCluster
@@ -179,49 +80,71 @@ std::optional<double> speedup(const cost::PaiJob& job, Time base, const Variant&
   return per_cnode * static_cast<double>(ported.cnodes) / static_cast<double>(job.cnodes);
 }
 
-answer::TimeShares normalized(answer::TimeShares sums, double weight) {
+answer::TimeShares normalized(const std::array<ExactSum, 4>& sums, std::int64_t weight) {
   if (weight <= 0) return {};
-  return {sums.input / weight, sums.compute / weight, sums.memory / weight, sums.communication / weight};
+  const auto all = static_cast<double>(weight);
+  return {sums[0].value() / all, sums[1].value() / all, sums[2].value() / all, sums[3].value() / all};
 }
 
-answer::SpeedupRow row_of(const Variant& variant, std::size_t group) {
-  const SpeedupSums& sums = variant.sums[group];
+answer::FleetGroup group_of(std::string name, const ShareSums& sums) {
+  return {std::move(name), sums.jobs, sums.cnodes, normalized(sums.by_job, sums.jobs),
+          normalized(sums.by_cnode, sums.cnodes)};
+}
+
+answer::SpeedupRow row_of(std::string change, std::string group, const SpeedupSums& sums) {
   answer::SpeedupRow row;
-  row.change = variant.name;
-  row.architecture = group_name(group);
+  row.change = std::move(change);
+  row.architecture = std::move(group);
   row.jobs = sums.jobs;
   row.too_large = sums.too_large;
   row.faster = static_cast<double>(sums.faster) / static_cast<double>(sums.jobs + sums.too_large);
   const double none = std::numeric_limits<double>::quiet_NaN();
   const auto jobs = static_cast<double>(sums.jobs);
-  row.mean = sums.jobs > 0 ? sums.sum / jobs : none;
-  row.mean_by_cnode = sums.jobs > 0 ? sums.weighted_sum / static_cast<double>(sums.cnodes) : none;
+  row.mean = sums.jobs > 0 ? sums.sum.value() / jobs : none;
+  row.mean_by_cnode = sums.jobs > 0 ? sums.weighted_sum.value() / static_cast<double>(sums.cnodes) : none;
   row.largest = sums.jobs > 0 ? sums.largest : none;
-  row.percentiles.reserve(100);
-  for (int percent = 1; percent <= 100; ++percent) {
-    row.percentiles.push_back(sums.jobs > 0 ? std::min(sums.histogram.quantile(percent / 100.0), sums.largest) : none);
-  }
+  row.percentiles = sums.histogram.percentiles();
+  for (double& value : row.percentiles) value = std::min(value, sums.largest);
+  if (row.percentiles.empty()) row.percentiles.assign(100, none);
   row.p10 = row.percentiles[9];
   row.median = row.percentiles[49];
   row.p90 = row.percentiles[89];
   return row;
 }
 
-}  // namespace
-
-struct Fleet::State {
-  io::StudySetting study;
-  cost::PaiSetting setting;
-  std::array<ShareSums, kGroupCount> shares;
-  std::vector<Variant> variants;
-
-  [[nodiscard]] const SpeedupSums* find(std::string_view change, Architecture architecture) const {
-    const auto variant =
-        std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return v.name == change; });
-    return variant == variants.end() ? nullptr : &variant->sums[group_of(architecture)];
+/// Jobs of one architecture, by their numbers in `jobs`: in a row of them no branch has to be guessed.
+void add_shares(cost::PaiSetting setting, Architecture architecture, std::span<const cost::PaiJob> jobs,
+                std::span<const std::uint16_t> numbers, ShareSums& sums) {
+  setting.pcie_uplinks = 1;  // as base_setting has it: known here, it divides nothing
+  setting.workers_per_server = 1;
+  for (const std::uint16_t number : numbers) {
+    cost::PaiJob job = jobs[number];
+    job.architecture = architecture;
+    const cost::PaiStep step = pai_step(job, setting);
+    const Time whole = step.no_overlap();
+    sums.add({step.input / whole, step.compute / whole, step.memory / whole, step.weights() / whole}, job.cnodes);
   }
-  [[nodiscard]] std::optional<double> metric(std::string_view name) const;
-};
+}
+
+/// At most kJobsAtOnce jobs, sorted by architecture: sums are exact, so their order does not matter.
+constexpr std::size_t kJobsAtOnce = 1024;
+void add_shares(const cost::PaiSetting& setting, std::span<const cost::PaiJob> jobs,
+                std::array<ShareSums, kFleetGroups>& shares) {
+  std::array<std::uint16_t, kJobsAtOnce> numbers{};
+  std::array<std::size_t, kFleetGroups + 1> first{};
+  for (const cost::PaiJob& job : jobs) ++first[group_of(job.architecture) + 1];
+  for (std::size_t group = 0; group < kFleetGroups; ++group) first[group + 1] += first[group];
+  auto next = first;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    numbers[next[group_of(jobs[i].architecture)]++] = static_cast<std::uint16_t>(i);
+  }
+  for (std::size_t group = 0; group < kFleetGroups; ++group) {
+    const std::span some(numbers.data() + first[group], first[group + 1] - first[group]);
+    add_shares(setting, workload::kArchitectures.at(group).second, jobs, some, shares[group]);
+  }
+}
+
+}  // namespace
 
 const std::vector<std::string>& job_columns() {
   static const std::vector<std::string> columns{"job",
@@ -254,29 +177,43 @@ Fleet::~Fleet() = default;
 Fleet::Fleet(Fleet&&) noexcept = default;
 Fleet& Fleet::operator=(Fleet&&) noexcept = default;
 
-void Fleet::add(const cost::PaiJob& job) {
-  const cost::PaiStep step = pai_step(job, state_->setting);
-  const Time whole = step.no_overlap();
-  const answer::TimeShares shares{step.input / whole, step.compute / whole, step.memory / whole,
-                                  step.weights() / whole};
-  const std::size_t group = group_of(job.architecture);
-  state_->shares[group].add(shares, job.cnodes);
-  state_->shares[kAll].add(shares, job.cnodes);
-  const bool too_large = job.features.dense_weights + job.features.embedding_weights > state_->study.memory_size;
-  for (Variant& variant : state_->variants) {
-    const auto gain = speedup(job, whole, variant);
-    if (!gain) continue;
-    if (variant.port != Port::kNone && too_large) {
-      ++variant.sums[group].too_large;
-      continue;
+void Fleet::add(std::span<const cost::PaiJob> jobs) {
+  for (std::size_t at = 0; at < jobs.size(); at += kJobsAtOnce) {
+    add_shares(state_->setting, jobs.subspan(at, std::min(kJobsAtOnce, jobs.size() - at)), state_->shares);
+  }
+  if (state_->variants.empty()) return;
+  for (const cost::PaiJob& job : jobs) {
+    const Time whole = pai_step(job, state_->setting).no_overlap();
+    const std::size_t group = group_of(job.architecture);
+    const bool too_large = job.features.dense_weights + job.features.embedding_weights > state_->study.memory_size;
+    for (FleetVariant& variant : state_->variants) {
+      const auto gain = speedup(job, whole, variant);
+      if (!gain) continue;
+      if (variant.port != Port::kNone && too_large) {
+        ++variant.sums[group].too_large;
+      } else {
+        variant.sums[group].add(*gain, job.cnodes);
+      }
     }
-    variant.sums[group].add(*gain, job.cnodes);
-    if (variant.port == Port::kNone) variant.sums[kAll].add(*gain, job.cnodes);
   }
 }
 
+void Fleet::add(const Fleet& other) {
+  for (std::size_t i = 0; i < kFleetGroups; ++i) state_->shares[i].add(other.state_->shares[i]);
+  for (std::size_t v = 0; v < state_->variants.size(); ++v) {
+    for (std::size_t i = 0; i < kFleetGroups; ++i) state_->variants[v].sums[i].add(other.state_->variants[v].sums[i]);
+  }
+}
+
+std::int64_t Fleet::jobs() const {
+  std::int64_t sum = 0;
+  for (const ShareSums& group : state_->shares) sum += group.jobs;
+  return sum;
+}
+
 Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
-                                const std::function<void(std::int64_t)>& progress) {
+                                const std::function<void(std::int64_t)>& progress,
+                                const std::function<bool(std::int64_t)>& takes) {
   auto reader = io::CsvReader::open(stream, file, job_columns());
   if (!reader) return tl::unexpected<Error>(reader.error());
   std::vector<Error> errors;
@@ -296,6 +233,7 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
     }
     return accept(std::move(number), column).value_or(0.0);
   };
+  std::int64_t row = 0;
   while (errors.size() < kMostErrors) {
     const auto more = reader->next();
     if (!more) {
@@ -317,21 +255,22 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
       errors.push_back(Error{
           ErrorCode::kInvalidArgument, "a job without FLOPs and without memory access", reader->where(3), {}, {}});
     }
-    if (errors.empty()) add(job);
-    if (progress && state_->shares[kAll].jobs % (1 << 16) == 0) progress(state_->shares[kAll].jobs);
+    if (errors.empty() && (!takes || takes(row))) add(job);
+    if (progress && row % (1 << 16) == 0) progress(row);
+    ++row;
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
-  if (state_->shares[kAll].jobs == 0) return fail(ErrorCode::kInvalidArgument, "no jobs in the table", {file, 0, 0});
+  if (row == 0) return fail(ErrorCode::kInvalidArgument, "no jobs in the table", {file, 0, 0});
   return {};
 }
 
 std::optional<double> Fleet::State::metric(std::string_view name) const {
-  const ShareSums& all = shares[kAll];
+  const ShareSums all = this->all();
   const ShareSums& ps = shares[group_of(Architecture::kPsWorker)];
   const auto ratio = [](double a, double b) { return b > 0 ? std::optional(a / b) : std::nullopt; };
   const auto count = [](std::int64_t n) { return static_cast<double>(n); };
-  if (name == "communication_share_cnode") return ratio(all.by_cnode.communication, count(all.cnodes));
-  if (name == "communication_share_job") return ratio(all.by_job.communication, count(all.jobs));
+  if (name == "communication_share_cnode") return ratio(all.by_cnode[3].value(), count(all.cnodes));
+  if (name == "communication_share_job") return ratio(all.by_job[3].value(), count(all.jobs));
   if (name == "ps_over_80_share") return ratio(count(ps.mostly_communicating), count(ps.jobs));
   const auto faster = [&](std::string_view change) -> std::optional<double> {
     const SpeedupSums* sums = find(change, Architecture::kPsWorker);
@@ -345,7 +284,7 @@ std::optional<double> Fleet::State::metric(std::string_view name) const {
   }
   if (name == "network_100g_mean_speedup") {
     const SpeedupSums* sums = find("network = 100 Gb/s", Architecture::kPsWorker);
-    return sums == nullptr ? std::nullopt : ratio(sums->sum, count(sums->jobs));
+    return sums == nullptr ? std::nullopt : ratio(sums->sum.value(), count(sums->jobs));
   }
   return std::nullopt;
 }
@@ -353,25 +292,21 @@ std::optional<double> Fleet::State::metric(std::string_view name) const {
 answer::FleetReport Fleet::report(const io::PopulationFile* population) const {
   const State& state = *state_;
   answer::FleetReport report;
-  report.jobs = state.shares[kAll].jobs;
+  report.jobs = jobs();
   report.setting = fmt::format(
       "{}: GPU {}, memory {}, PCIe {}, NVLink {}, network {}, {} of each", state.study.name, to_text(state.study.peak),
       to_text(state.study.memory_bandwidth), to_text(state.study.pcie), to_text(state.study.nvlink),
       to_text_in_bits(state.study.network), fmt::format("{:.0f} %", state.study.efficiency * 100));
-  const auto add_group = [&](std::size_t group) {
-    const ShareSums& sums = state.shares[group];
-    if (sums.jobs == 0) return;
-    report.groups.push_back({group_name(group), sums.jobs, sums.cnodes,
-                             normalized(sums.by_job, static_cast<double>(sums.jobs)),
-                             normalized(sums.by_cnode, static_cast<double>(sums.cnodes))});
-  };
-  add_group(kAll);
-  for (std::size_t group = 0; group < kArchitectureCount; ++group) add_group(group);
-  for (const Variant& variant : state.variants) {
-    for (std::size_t group = 0; group < kGroupCount; ++group) {
-      const SpeedupSums& sums = variant.sums[group];
-      if (sums.jobs + sums.too_large > 0) report.speedups.push_back(row_of(variant, group));
-    }
+  if (report.jobs > 0) report.groups.push_back(group_of("all", state.all()));
+  for (std::size_t group = 0; group < kFleetGroups; ++group) {
+    if (state.shares[group].jobs > 0) report.groups.push_back(group_of(group_name(group), state.shares[group]));
+  }
+  for (const FleetVariant& variant : state.variants) {
+    const auto add_row = [&](std::string group, const SpeedupSums& sums) {
+      if (sums.jobs + sums.too_large > 0) report.speedups.push_back(row_of(variant.name, std::move(group), sums));
+    };
+    for (std::size_t group = 0; group < kFleetGroups; ++group) add_row(group_name(group), variant.sums[group]);
+    add_row("all", variant.all());
   }
   if (population == nullptr) return report;
   report.title = population->name;

@@ -147,27 +147,49 @@ std::int64_t piece_length(const Grid& grid) {
 
 }  // namespace
 
+struct SweepPieces::State {
+  const io::Catalog& catalog;
+  const Grid& grid;
+  SweepDetail detail;
+  Pieces all;
+  std::int64_t length;
+};
+
+SweepPieces::SweepPieces(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options)
+    : state_(new State{catalog, grid, options.detail, Pieces(grid, options.shard, options.after), piece_length(grid)}) {
+}
+SweepPieces::~SweepPieces() = default;
+
+std::int64_t SweepPieces::positions() const { return state_->all.positions(); }
+std::int64_t SweepPieces::count() const { return (positions() + state_->length - 1) / state_->length; }
+std::int64_t SweepPieces::positions_in(std::int64_t piece) const {
+  return std::min(state_->length, positions() - piece * state_->length);
+}
+SweepPieces::Worker SweepPieces::worker() const {
+  const State& state = *state_;
+  const auto answerer = std::make_shared<Answerer>(state.catalog, state.grid, state.detail);
+  return [this, answerer](std::int64_t piece) {
+    std::vector<SweepRow> rows;
+    const std::int64_t first = piece * state_->length;
+    const std::int64_t last = first + positions_in(piece);
+    rows.reserve(static_cast<std::size_t>(last - first));
+    for (std::int64_t i = first; i < last; ++i) answerer->add(state_->grid.number_at(state_->all.position(i)), rows);
+    return rows;
+  };
+}
+
 std::int64_t positions_of(const Grid& grid, Shard shard, std::optional<std::int64_t> after) {
   return Pieces(grid, shard, after).positions();
 }
 
 Expected<void> sweep(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options, const TakeRows& take) {
-  const Pieces all(grid, options.shard, options.after);
-  const std::int64_t length = piece_length(grid);
-  const std::int64_t pieces = (all.positions() + length - 1) / length;
-  const int threads = static_cast<int>(std::min<std::int64_t>(std::max(options.threads, 1), pieces));
+  const SweepPieces pieces(catalog, grid, options);
+  const int threads = static_cast<int>(std::min<std::int64_t>(std::max(options.threads, 1), pieces.count()));
   Expected<void> outcome;
-  SweepProgress progress{.done = 0, .left = all.positions()};
+  SweepProgress progress{.done = 0, .left = pieces.positions()};
   const auto make_worker = [&] {
-    return [&, answerer = Answerer(catalog, grid, options.detail)](std::int64_t piece) mutable {
-      Piece made;
-      const std::int64_t first = piece * length;
-      made.positions = std::min(length, all.positions() - first);
-      made.rows.reserve(static_cast<std::size_t>(made.positions));
-      for (std::int64_t i = first; i < first + made.positions; ++i) {
-        answerer.add(grid.number_at(all.position(i)), made.rows);
-      }
-      return made;
+    return [&, worker = pieces.worker()](std::int64_t piece) {
+      return Piece{.rows = worker(piece), .positions = pieces.positions_in(piece)};
     };
   };
   const auto hand = [&](const Piece& piece) {
@@ -176,7 +198,7 @@ Expected<void> sweep(const io::Catalog& catalog, const Grid& grid, const SweepOp
     outcome = take(piece.rows, progress);
     return outcome.has_value();
   };
-  OrderedWork<Piece> work(pieces, threads);
+  OrderedWork<Piece> work(pieces.count(), threads);
   const auto wait = [&] { return (outcome = take({}, progress)).has_value(); };
   if (!work.run(make_worker, hand, wait)) return outcome;
   return {};

@@ -77,6 +77,11 @@ TEST_CASE("readme: a sweep in parts by GNU parallel", "[hostile][sweep]") {
 
 TEST_CASE("readme: a sweep as an array of Slurm", "[hostile][sweep]") { same_rows("slurm"); }
 
+TEST_CASE("readme: a fleet in parts", "[hostile][fleet]") {
+  const Machine machine;
+  machine.run("{\n" + block("fleet") + "} > merged\nddlsim fleet --jobs 1000000 > one\ncmp merged one");
+}
+
 TEST_CASE("readme: a sweep as an indexed job of Kubernetes", "[hostile][sweep]") {
   const Machine machine;
   machine.run(block("grid"));

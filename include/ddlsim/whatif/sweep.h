@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "ddlsim/answer/sweep.h"
 #include "ddlsim/io/catalog.h"
@@ -37,6 +39,27 @@ using TakeRows = std::function<Expected<void>(std::span<const answer::SweepRow>,
 /// Answers every point. Errors: those of `take` alone.
 [[nodiscard]] Expected<void> sweep(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options,
                                    const TakeRows& take);
+
+/// A sweep's pieces, for whoever shares them out himself, over processes: the rows of pieces 0, 1, ... one after
+/// another are the sweep's. The catalogue and the grid must outlive it.
+class SweepPieces {
+ public:
+  SweepPieces(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options);
+  ~SweepPieces();
+  SweepPieces(const SweepPieces&) = delete;
+  SweepPieces& operator=(const SweepPieces&) = delete;
+
+  [[nodiscard]] std::int64_t count() const;
+  [[nodiscard]] std::int64_t positions() const;  // of all
+  [[nodiscard]] std::int64_t positions_in(std::int64_t piece) const;
+  /// Answers pieces, in any order, on one thread.
+  using Worker = std::function<std::vector<answer::SweepRow>(std::int64_t piece)>;
+  [[nodiscard]] Worker worker() const;
+
+ private:
+  struct State;
+  std::unique_ptr<const State> state_;
+};
 
 /// Positions that a part of a grid has after a point.
 [[nodiscard]] std::int64_t positions_of(const Grid& grid, Shard shard, std::optional<std::int64_t> after);

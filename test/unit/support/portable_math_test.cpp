@@ -1,9 +1,13 @@
 // exp2 and log2 against the C library, which is right to an ulp on the machines this runs on.
 #include "ddlsim/support/portable_math.h"
 
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <random>
+#include <vector>
 
 namespace {
 
@@ -79,4 +83,25 @@ TEST_CASE("portable_math: values worked by hand", "[unit][support]") {
   CHECK(portable_exp2(-0.5) == Approx(0.7071067811865476).epsilon(1e-15));                  // 1 / sqrt(2)
   CHECK(portable_log2(10) == Approx(3.321928094887362).epsilon(1e-15));                     // ln 10 / ln 2
   CHECK(portable_log2(std::numeric_limits<double>::max()) == Approx(1024).epsilon(1e-15));  // 2^1024 (1 - 2^-53)
+}
+
+TEST_CASE("portable_math: exp2 of many is exp2 of each, to the bit", "[unit][support]") {
+  std::mt19937_64 random(1);
+  std::vector<double> values{0.0, -0.0, 0.5,   -0.5,  0.5 - 0x1p-54, -0.5 - 0x1p-53, -0.5 + 0x1p-54,
+                             1.5, -1.5, 998.7, -998.7};
+  for (int i = 0; i < 20'000; ++i) {
+    values.push_back(std::ldexp(static_cast<double>(random() >> 11), -53 + static_cast<int>(random() % 10)) *
+                     (random() % 2 == 0 ? 1 : -1));
+  }
+  // Blocks with what is far out, and with what is no number, among the others.
+  for (const double far : {999.5, -1074.0, 5000.0, -5000.0, std::numeric_limits<double>::infinity()}) {
+    values[random() % values.size()] = far;
+  }
+  std::vector<double> powers = values;
+  portable_exp2(powers);
+  std::int64_t unlike = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    unlike += std::bit_cast<std::uint64_t>(powers[i]) != std::bit_cast<std::uint64_t>(portable_exp2(values[i])) ? 1 : 0;
+  }
+  CHECK(unlike == 0);
 }
