@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "ddlsim/io/yaml.h"
 #include "ddlsim/whatif/grid_settings.h"
 #include "module.h"
 
@@ -101,22 +102,28 @@ std::optional<std::string> object_text(const std::string& path, py::handle value
   return std::nullopt;
 }
 
-void flatten(const std::string& path, py::handle value, Stated& stated);
+void flatten(const std::string& path, py::handle value, Stated& stated, int depth);
 
-void flatten_map(const std::string& path, py::handle map, Stated& stated) {
+/// A map within itself has no end.
+void check_depth(const std::string& path, int depth) {
+  if (depth > io::kMaxDepth) refuse(path.substr(0, 60), "is too deep");
+}
+
+void flatten_map(const std::string& path, py::handle map, Stated& stated, int depth) {
+  check_depth(path, depth);
   for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(map)) {
-    flatten(key_of(key, path), value, stated);
+    flatten(key_of(key, path), value, stated, depth + 1);
   }
 }
 
-void flatten(const std::string& path, py::handle value, Stated& stated) {
+void flatten(const std::string& path, py::handle value, Stated& stated, int depth) {
   if (value.is_none()) return;
-  if (is_map(value)) return flatten_map(path, value, stated);
+  if (is_map(value)) return flatten_map(path, value, stated, depth);
   if (path == kOtherJobs && is_sequence(value)) {
     std::size_t number = 0;
     for (const py::handle one : py::reinterpret_borrow<py::sequence>(value)) {
       if (!is_map(one)) refuse(path, fmt::format("takes maps of settings, not {}", type_name(one)));
-      flatten_map(fmt::format("{}.{}", kOtherJobs, number++), one, stated);
+      flatten_map(fmt::format("{}.{}", kOtherJobs, number++), one, stated, depth + 1);
     }
     return;
   }
@@ -155,11 +162,12 @@ std::optional<py::object> elements_of(const std::string& path, py::handle value)
   return value.attr("tolist")();
 }
 
-void grid_value(const std::string& path, py::handle value, whatif::GridParts& parts, py::list& kept) {
+void grid_value(const std::string& path, py::handle value, whatif::GridParts& parts, py::list& kept, int depth) {
+  check_depth(path, depth);
   if (value.is_none()) return;
   if (is_map(value)) {
     for (const auto& [key, inside] : py::reinterpret_borrow<py::dict>(value)) {
-      grid_value(key_of(key, path), inside, parts, kept);
+      grid_value(key_of(key, path), inside, parts, kept, depth + 1);
     }
     return;
   }
@@ -196,14 +204,14 @@ Stated stated_of(const py::tuple& jobs, const py::dict& settings) {
   stated.settings.reserve(settings.size() + 2);
   for (const py::handle job : jobs) {
     if (!is_map(job)) refuse("settings", fmt::format("are a map of paths and values, not {}", type_name(job)));
-    flatten_map("", job, stated);
+    flatten_map("", job, stated, 0);
   }
-  flatten_map("", settings, stated);
+  flatten_map("", settings, stated, 0);
   return stated;
 }
 
 void add_to_grid(const py::dict& settings, whatif::GridParts& parts, py::list& kept) {
-  for (const auto& [key, value] : settings) grid_value(key_of(key, ""), value, parts, kept);
+  for (const auto& [key, value] : settings) grid_value(key_of(key, ""), value, parts, kept, 0);
 }
 
 whatif::Axis zipped_axis(const py::dict& columns, py::list& kept) {

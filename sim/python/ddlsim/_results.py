@@ -141,19 +141,27 @@ class WhatIf(Result):
 
 
 class Found(Result):
-    """The value that makes the condition hold: value (SI), setting (as a setting takes it), reached."""
+    """The value that makes the condition hold: reached, value (SI, of `unit`), settings {path: value}, prediction
+    (there), limit_setting and limit (the best that the variable can do), tried, holding."""
 
     @property
     def prediction(self):
+        """There."""
         return self._answer.predictions[0]
+
+    @property
+    def limit(self):
+        """The best that the variable can do."""
+        return self._answer.predictions[1]
 
 
 class PlannedJob(_WithPrediction):
-    """plan {path: value}, prediction, and what a step costs where prices are known."""
+    """plan {path: value}, prediction, cost_usd of a step where prices are known; of the next ones: against_best."""
 
 
 class Plan(Result):
-    """best and next: plans with their predictions; pareto; why; sensitivity."""
+    """best and next: plans with their predictions; pareto (plan, gpus, step_time_s, memory_bytes_per_gpu, cost_usd);
+    sensitivity; searched, pruned, proved."""
 
     @property
     def best(self):
@@ -165,7 +173,7 @@ class Plan(Result):
 
 
 class Explanation(Result):
-    """parts: equations with their values, units, provenance and sources."""
+    """parts (part, title, symbol, equation, values, result, unit): every number with its provenance and source."""
 
     @property
     def prediction(self):
@@ -173,19 +181,43 @@ class Explanation(Result):
 
 
 class Stalls(Result):
-    """Where GPUs wait: interconnect, network, prep, fetch."""
+    """stalls.interconnect, .network, .prep, .fetch (time_s, percent; None: not known), runs, one_server."""
 
 
 class StallStudy(Result):
     """Interconnect and network stalls against depth and gradients."""
 
 
+class ServerChoice(_WithPrediction):
+    """node, nodes, gpus, batch, strategy, time_s, cost_usd, energy_j, step_time_s, prediction."""
+
+
 class Recommendation(Result):
-    """choices inside the limits, the cheapest first; cheapest, fastest, pareto."""
+    """choices inside the limits, the cheapest first; cheapest, fastest, pareto; infeasible, would_help."""
+
+    def _choice(self, fields):
+        return ServerChoice(fields, self._answer.predictions[self._all()["choices"].index(fields)])
+
+    @property
+    def cheapest(self):
+        return self._choice(self._all()["cheapest"])
+
+    @property
+    def fastest(self):
+        return self._choice(self._all()["fastest"])
+
+    @property
+    def pareto(self):
+        return [self._choice(one) for one in self._all()["pareto"]]
+
+    @property
+    def choices(self):
+        return [ServerChoice(one, p) for one, p in zip(self._all()["choices"], self._answer.predictions)]
 
 
 class Collective(Result):
-    """A collective over message sizes, with the columns of nccl-tests."""
+    """rows (size_bytes, time_s, algbw_bytes_per_s, busbw_bytes_per_s, algorithm, protocol); of several libraries:
+    compared, each with its library and rows."""
 
 
 class Validation(Result):
@@ -197,11 +229,11 @@ class Fleet(Result):
 
 
 class CurvePoint(_WithPrediction):
-    """value as stated, prediction."""
+    """value as stated, perfect_throughput_samples_per_s, prediction."""
 
 
 class Curve(Result):
-    """One job over the values of a setting."""
+    """One job over the values of a setting: points, and gaps (value, why)."""
 
     @property
     def points(self):
