@@ -162,6 +162,13 @@ std::optional<py::object> elements_of(const std::string& path, py::handle value)
   return value.attr("tolist")();
 }
 
+/// What was said of a path before: the later counts. Axes of several paths (zip) stay, and are an error of the grid.
+void forget(const std::string& path, whatif::GridParts& parts) {
+  std::erase_if(parts.base, [&](const Override& one) { return one.path == path; });
+  std::erase_if(parts.axes,
+                [&](const whatif::Axis& one) { return one.paths.size() == 1 && one.paths.front() == path; });
+}
+
 void grid_value(const std::string& path, py::handle value, whatif::GridParts& parts, py::list& kept, int depth) {
   check_depth(path, depth);
   if (value.is_none()) return;
@@ -172,6 +179,7 @@ void grid_value(const std::string& path, py::handle value, whatif::GridParts& pa
     return;
   }
   const auto elements = elements_of(path, value);
+  forget(path, parts);
   if (!elements) {
     value_or_raise(whatif::add_setting({path, text_of(path, value, kept).value_or(""), {}}, parts));
     return;

@@ -127,7 +127,7 @@ def test_every_question_refuses(ask):
         (lambda: ddlsim.sweep(JOB, threads=0), "threads"), (lambda: ddlsim.sweep(JOB, shards=0), "shards"),
         (lambda: ddlsim.sweep(JOB, shards=2, shard="1/2"), "shard and shards"), (lambda: ddlsim.sweep(JOB, nodes=[object()]), "nodes"),
         (lambda: ddlsim.sweep(node="dgx-a100"), "no model named"), (lambda: ddlsim.sweep(model="resnet50"), "no node named"),
-        (lambda: ddlsim.sweep(JOB, batch="1..50000000"), "points"), (lambda: ddlsim.concat([]), "no part"),
+        (lambda: ddlsim.sweep(JOB, nodes="1..5000:+1", batch="1..5000:+1"), "points"), (lambda: ddlsim.concat([]), "no part"),
         (lambda: ddlsim.sweep(JOB, nodes=["2\0"]), "NUL"),
     ],
 )  # fmt: skip
