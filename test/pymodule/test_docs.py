@@ -75,7 +75,16 @@ def test_types_hold(tmp_path):
         "rows = ddlsim.sweep(model='resnet50', node='dgx-a100', nodes=[1, 2])\n"
         "work: list[ddlsim.Shard] = ddlsim.sweep(model='resnet50', node='dgx-a100', shards=3)\n"
     )
-    check = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir", str(tmp_path), str(file)]
+    check = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--ignore-missing-imports",
+        "--cache-dir",
+        str(tmp_path),
+        str(file),
+    ]
     environment = {**os.environ, "MYPYPATH": str(BUILT)}
     done = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stdout

@@ -37,7 +37,12 @@ def test_an_error_names_choices_and_travels():
     error = caught.value
     assert error.code == "not_found" and "resnet50" in error.choices
     again = pickle.loads(pickle.dumps(error))
-    assert (again.message, again.code, again.notes, again.choices) == (error.message, error.code, error.notes, error.choices)
+    assert (again.message, again.code, again.notes, again.choices) == (
+        error.message,
+        error.code,
+        error.notes,
+        error.choices,
+    )
 
 
 def test_an_error_has_a_place(tmp_path):

@@ -48,7 +48,9 @@ def test_parts_travel():
 
 def test_dimensions_of_a_model():
     layers = [{"embedding": {"rows": 1000, "width": 64, "lookups": "sequence"}}, {"linear": {"out": 64}}]
-    net = ddlsim.Model("words", dimensions={"sequence": 128}, input={"shape": ["sequence"], "bytes": "512 B"}, batch=8, layers=layers)
+    net = ddlsim.Model(
+        "words", dimensions={"sequence": 128}, input={"shape": ["sequence"], "bytes": "512 B"}, batch=8, layers=layers
+    )
     short = ddlsim.predict({"model.sequence": 16}, model=net, node="dgx-a100")
     assert short.step_time_s < ddlsim.predict(model=net, node="dgx-a100").step_time_s
 

@@ -39,8 +39,14 @@ def test_a_prediction_shows_itself():
 
 def test_settings_in_every_form():
     direct = ddlsim.predict(**JOB, **{"gpu.memory_bandwidth": "2 TB/s", "gpu": "a100-sxm4-40gb"})
-    assert direct.step_time_s == ddlsim.predict(JOB, gpu={"name": "a100-sxm4-40gb", "memory_bandwidth": "2 TB/s"}).step_time_s
-    assert direct.step_time_s == ddlsim.predict({**JOB, "gpu": "a100-sxm4-40gb"}, {"gpu": {"memory_bandwidth": "2 TB/s"}}).step_time_s
+    assert (
+        direct.step_time_s
+        == ddlsim.predict(JOB, gpu={"name": "a100-sxm4-40gb", "memory_bandwidth": "2 TB/s"}).step_time_s
+    )
+    assert (
+        direct.step_time_s
+        == ddlsim.predict({**JOB, "gpu": "a100-sxm4-40gb"}, {"gpu": {"memory_bandwidth": "2 TB/s"}}).step_time_s
+    )
     later = ddlsim.predict({"nodes": 1}, JOB, {"nodes": 2}, nodes=8)
     assert later.gpus == 64
     assert ddlsim.predict(**JOB, gpu=None).to_dict() == ddlsim.predict(**JOB).to_dict()
@@ -89,7 +95,9 @@ def test_flags_of_the_command_are_keywords():
 
 def test_what_if():
     w = ddlsim.what_if(**JOB, vs=[{"network": "100 Gb/s"}, {"name": "rings", "strategy": "allreduce"}])
-    told = command_json("what-if", *FLAGS, "--vs", "--network", "100 Gb/s", "--vs", "--strategy", "allreduce", "--name", "rings")
+    told = command_json(
+        "what-if", *FLAGS, "--vs", "--network", "100 Gb/s", "--vs", "--strategy", "allreduce", "--name", "rings"
+    )
     assert w.to_dict() == told
     assert w.baseline.to_dict()["prediction"] == told["baseline"]
     assert [one.name for one in w.alternatives] == ["network = 100 Gb/s", "rings"]
@@ -105,7 +113,9 @@ def test_find():
     assert f.to_dict() == command_json("find", "network", "--such-that", "scaling_efficiency >= 90 %", *FLAGS)
     assert f.prediction.scaling_efficiency >= 0.9 and f._repr_html_().startswith("<pre>")
     f = ddlsim.find("nodes", "throughput >= 2000", JOB, start=1, stop=64)
-    assert f.to_dict() == command_json("find", "nodes", "--such-that", "throughput >= 2000", *FLAGS, "--from", 1, "--to", 64)
+    assert f.to_dict() == command_json(
+        "find", "nodes", "--such-that", "throughput >= 2000", *FLAGS, "--from", 1, "--to", 64
+    )
 
 
 def test_plan():
@@ -116,9 +126,14 @@ def test_plan():
     assert got.pop("seconds") >= 0 and told.pop("seconds") >= 0
     assert got == told
     assert plan.best.prediction.to_dict()["prediction"] == told["best"]["prediction"]
-    assert ddlsim.predict(model="bert_large", node="dgx1-v100", **plan.best.plan).step_time_s == plan.best.prediction.step_time_s
+    assert (
+        ddlsim.predict(model="bert_large", node="dgx1-v100", **plan.best.plan).step_time_s
+        == plan.best.prediction.step_time_s
+    )
     assert len(plan.next) == len(told["next"])
-    by_cost = ddlsim.plan(model="bert_large", node="dgx1-v100", global_batch=512, zero=0, objective="cost", price="98 $/h")
+    by_cost = ddlsim.plan(
+        model="bert_large", node="dgx1-v100", global_batch=512, zero=0, objective="cost", price="98 $/h"
+    )
     told = command_json("plan", *flags, "--objective", "cost", "--price", "dgx1-v100=98 $/h")
     assert by_cost.best.plan == told["best"]["plan"] and by_cost.best.cost_usd == told["best"]["cost_usd"]
 
@@ -145,7 +160,9 @@ def test_recommend():
 
 
 def test_collective():
-    c = ddlsim.collective(node="dgx-a100", nodes=2, smallest="1 KiB", largest="1 MiB", factor=4, compare=["mpi", "nccl:ring"])
+    c = ddlsim.collective(
+        node="dgx-a100", nodes=2, smallest="1 KiB", largest="1 MiB", factor=4, compare=["mpi", "nccl:ring"]
+    )
     told = command_json("collective", "--node", "dgx-a100", "--nodes", 2, "--min", "1K", "--max", "1M", "--factor", 4,
                         "--compare", "mpi,nccl:ring")  # fmt: skip
     assert c.to_dict() == told

@@ -187,7 +187,11 @@ def find(variable, such_that, *jobs, start=None, stop=None, data=None, **setting
     (True, True)
     """
     start, stop = _text("from", start), _text("to", stop)
-    return Found(_ddlsim.find(_catalog(data), jobs, settings, _word("variable", variable), _word("such_that", such_that), start, stop))
+    return Found(
+        _ddlsim.find(
+            _catalog(data), jobs, settings, _word("variable", variable), _word("such_that", such_that), start, stop
+        )
+    )
 
 
 def plan(*jobs, objective="time", limit=None, nodes_up_to=None, data=None, **settings):
@@ -206,7 +210,9 @@ def plan(*jobs, objective="time", limit=None, nodes_up_to=None, data=None, **set
     if nodes_up_to is not None and "nodes" in settings:
         raise Error("nodes and nodes_up_to", notes=("state one of them",))
     most = None if nodes_up_to is None else _count("nodes_up_to", nodes_up_to)
-    return Plan(_ddlsim.plan(_catalog(data), jobs, settings, _word("objective", objective), _text("limit", limit), most))
+    return Plan(
+        _ddlsim.plan(_catalog(data), jobs, settings, _word("objective", objective), _text("limit", limit), most)
+    )
 
 
 def explain(*jobs, part=None, data=None, **settings):
@@ -332,7 +338,11 @@ def fleet(table=None, *, population="pai_2019", jobs=100_000, seed=1, setting=No
     1000
     """
     if table is not None:
-        return Fleet(_ddlsim.listed_fleet(_catalog(data), _text("table", table), _text("setting", setting) or "pai-2019", bool(what_if)))
+        return Fleet(
+            _ddlsim.listed_fleet(
+                _catalog(data), _text("table", table), _text("setting", setting) or "pai-2019", bool(what_if)
+            )
+        )
     drawn = (_word("population", population), _count("jobs", jobs), _count("seed", seed), _text("setting", setting))
     return Fleet(_ddlsim.drawn_fleet(_catalog(data), *drawn, bool(what_if)))
 
@@ -433,7 +443,9 @@ def _list(name, value):
         return []
     if isinstance(value, (str, dict)):
         return [value]
-    if not isinstance(value, (list, tuple, range)) and not (hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1):
+    if not isinstance(value, (list, tuple, range)) and not (
+        hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1
+    ):
         raise Error(f"'{name}' takes a list, not {type(value).__name__}")
     return list(value)
 

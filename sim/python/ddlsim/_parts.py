@@ -43,14 +43,16 @@ class _Part:
     """A document of the catalogue's schema."""
 
     _key = ""
+    _sourced = ()  # what the reader wants a source of; nobody needs to write "stated in Python"
 
     def __init__(self, id, **keys):
         if not isinstance(id, str) or not id or "/" in id or "\0" in id:
             raise Error(f"{id!r} is no id of a {self._key}", notes=("a word, as 'my-cluster'",))
         sources = dict(keys.pop("sources", None) or {})
         keys = {name: value for name, value in keys.items() if value is not None}
-        for name in self._sourced(keys):
-            sources.setdefault(name, "stated in Python")
+        for name in self._sourced:
+            if name in keys:
+                sources.setdefault(name, "stated in Python")
         document = {self._key: id, "name": keys.pop("name", id), **keys, "sources": sources}
         self.id = id
         self._keys = (id, {**keys, "name": document["name"], "sources": sources})
@@ -58,9 +60,6 @@ class _Part:
         self.text = json.dumps(document, default=_plain, indent=1, ensure_ascii=False)
         self._file = None
         self._check(self.text, f"{type(self).__name__}({id!r})")
-
-    def _sourced(self, keys):
-        return [name for name in keys if name not in ("name", "notes", "sources")]
 
     def _ddlsim_file(self):
         """The document as a file of this process."""
@@ -102,14 +101,14 @@ class Model(_Part):
     """
 
     _key = "model"
+    _sourced = ("layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published", "measured_on")
 
-    def __init__(self, id, *, layers, input, batch, optimizer="sgd-momentum", sample="sample", task="not stated", **keys):
+    def __init__(
+        self, id, *, layers, input, batch, optimizer="sgd-momentum", sample="sample", task="not stated", **keys
+    ):
         super().__init__(
             id, task=task, sample=sample, batch=batch, optimizer=optimizer, input=input, **keys, layers=layers
         )
-
-    def _sourced(self, keys):
-        return [name for name in ("layers", "input", "batch", "global_batch", "optimizer", "published") if name in keys]
 
     def _check(self, text, name):
         self._ddlsim_model = _ddlsim.read_model(text, name)
@@ -128,15 +127,20 @@ class Gpu(_Part):
     """
 
     _key = "gpu"
+    _sourced = ("sm_count", "peak", "memory", "nvlink", "pcie", "nccl_tuning", "peer_to_peer", "tdp")
 
     def __init__(self, id, *, architecture, form, sm_count, peak, memory, pcie, tdp, **keys):
         super().__init__(
-            id, architecture=architecture, form=form, sm_count=sm_count, peak=peak, memory=memory, pcie=pcie, tdp=tdp,
+            id,
+            architecture=architecture,
+            form=form,
+            sm_count=sm_count,
+            peak=peak,
+            memory=memory,
+            pcie=pcie,
+            tdp=tdp,
             **keys,
         )
-
-    def _sourced(self, keys):
-        return [name for name in super()._sourced(keys) if name not in ("architecture", "form")]
 
     def _check(self, text, name):
         _ddlsim.check_gpu(text, name)
@@ -150,12 +154,10 @@ class Link(_Part):
     """
 
     _key = "link"
+    _sourced = ("transport", "bandwidth", "latency")
 
     def __init__(self, id, *, kind, bandwidth, latency, **keys):
         super().__init__(id, kind=kind, bandwidth=bandwidth, latency=latency, **keys)
-
-    def _sourced(self, keys):
-        return [name for name in super()._sourced(keys) if name != "kind"]
 
     def _check(self, text, name):
         _ddlsim.check_link(text, name)
@@ -169,12 +171,22 @@ class Node(_Part):
     """
 
     _key = "node"
+    _sourced = (
+        "gpu", "gpus", "gpu_interconnect", "nvlink", "nvlink_pairs", "pcie_uplinks", "host_link", "network", "host",
+        "vcpus", "processor", "host_memory", "disk",
+    )  # fmt: skip
 
     def __init__(self, id, *, gpu, gpus, gpu_interconnect, network, pcie_uplinks, **keys):
         if isinstance(network, (str, Link)):
             network = {"link": network, "count": 1}
         super().__init__(
-            id, gpu=gpu, gpus=gpus, gpu_interconnect=gpu_interconnect, pcie_uplinks=pcie_uplinks, network=network, **keys
+            id,
+            gpu=gpu,
+            gpus=gpus,
+            gpu_interconnect=gpu_interconnect,
+            pcie_uplinks=pcie_uplinks,
+            network=network,
+            **keys,
         )
 
     def _check(self, text, name):
