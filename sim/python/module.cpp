@@ -61,7 +61,8 @@ PYBIND11_MODULE(_ddlsim, module) {
     }
     return all;
   });
-  module.def("most_at_once", [] { return most_at_once.load(); });
+  // Since it was last asked.
+  module.def("most_at_once", [] { return most_at_once.exchange(0); });
   bind_prediction(module);
   bind_questions(module);
   bind_sweep(module);

@@ -19,20 +19,20 @@ Expected<whatif::Scenario> resolve(const Catalog& catalog, const Stated& stated)
   return whatif::resolve(catalog.data(), stated.settings, stated.model);
 }
 
-Expected<std::unique_ptr<Predicted>> ask(Catalog& catalog, const Stated& stated) {
+Expected<std::shared_ptr<Predicted>> ask(Catalog& catalog, const Stated& stated) {
   auto scenario = resolve(catalog, stated);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   auto predictor = catalog.take();
   auto prediction = predictor->predict(*scenario);
   catalog.give_back(std::move(predictor));
   if (!prediction) return tl::unexpected<Error>(prediction.error());
-  auto predicted = std::make_unique<Predicted>();
+  auto predicted = std::make_shared<Predicted>();
   predicted->prediction = std::move(*prediction);
   predicted->scenario = std::move(*scenario);
   return predicted;
 }
 
-std::unique_ptr<Predicted> predict(Catalog& catalog, const py::tuple& jobs, const py::dict& settings) {
+std::shared_ptr<Predicted> predict(Catalog& catalog, const py::tuple& jobs, const py::dict& settings) {
   const Stated stated = stated_of(jobs, settings);
   auto predicted = [&] {
     const Unlocked unlocked;

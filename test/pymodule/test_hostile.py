@@ -152,7 +152,7 @@ def test_sweeps_refuse(ask, words):
         lambda: ddlsim.Link("net", kind="network", bandwidth=float("nan"), latency="1 us"),
         lambda: ddlsim.Link("net", kind="network", bandwidth=object(), latency="1 us"),
         lambda: ddlsim.Gpu("g", architecture="A", form="sxm", sm_count=-1, peak={"fp32": "1 TFLOP/s"},
-                           memory={"size": "1 GB", "bandwidth": "1 GB/s"}, pcie="pcie4-x16", tdp="400 W"),
+                           memory={"size": "1 GB", "bandwidth": "1 GB/s"}, pcie="pcie4-x16", peer_to_peer=True, tdp="400 W"),
         lambda: ddlsim.Node("n", gpu="a100-sxm4-40gb", gpus=0, gpu_interconnect="nvlink", pcie_uplinks=1, network="infiniband-100g"),
         lambda: ddlsim.Model("m", layers=[{"conv": {"out": 1}}], input={"shape": [3, 2], "bytes": 5}, batch=1),
         lambda: ddlsim.Model("m", layers=[], input={"shape": [3], "bytes": "5 B"}, batch=1),

@@ -112,9 +112,9 @@ def test_find():
     f = ddlsim.find("network", "scaling_efficiency >= 90 %", **JOB)
     assert f.to_dict() == command_json("find", "network", "--such-that", "scaling_efficiency >= 90 %", *FLAGS)
     assert f.prediction.scaling_efficiency >= 0.9 and f._repr_html_().startswith("<pre>")
-    f = ddlsim.find("nodes", "throughput >= 2000", JOB, start=1, stop=64)
+    f = ddlsim.find("nodes", "throughput >= 30000 images/s", JOB, start=1, stop=64)
     assert f.to_dict() == command_json(
-        "find", "nodes", "--such-that", "throughput >= 2000", *FLAGS, "--from", 1, "--to", 64
+        "find", "nodes", "--such-that", "throughput >= 30000 images/s", *FLAGS, "--from", 1, "--to", 64
     )
 
 

@@ -84,7 +84,7 @@ def test_the_later_wins():
     job = {"model": "resnet50", "node": "dgx-a100", "nodes": 64, "batch": [1, 2]}
     rows = ddlsim.sweep(job, nodes=[1, 2], batch=32)
     assert rows.axes == ("nodes",) and rows["gpus"].tolist() == [8, 16]
-    assert rows["step_time_s"][0] == ddlsim.predict(job, nodes=1, batch=32).step_time_s
+    assert rows["step_time_s"][0] == ddlsim.predict({**job, "batch": 32}, nodes=1).step_time_s
 
 
 def test_a_row_is_a_prediction():

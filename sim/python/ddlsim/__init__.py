@@ -147,11 +147,11 @@ def predict(*jobs, data=None, **settings):
     (32, 'gpu compute')
     >>> 0.05 < p.step_time_s < 0.5
     True
-    >>> ddlsim.predict(model="resnet50", node="dgx-a100", network=100)
+    >>> ddlsim.predict(model="resnet50", node="dgx-a100", network=100)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ddlsim.Error: network: '100' has no unit
-      as '100 Gb/s'
+    ddlsim.Error: network: '100' is not a bandwidth: the unit is missing
+      units: B/s, kB/s, ...
     """
     return _ddlsim.predict(_catalog(data) if data is not None or _default is None else _default, jobs, settings)
 

@@ -31,7 +31,7 @@ class Error(Exception):
         for note in self.notes:
             if note.startswith("did you mean "):
                 return tuple(re.findall(r"'([^']*)'", note))
-            listed = re.match(r"(?:valid|models|nodes): (.*)", note)
+            listed = re.match(r"(?:valid|units|models|nodes): (.*)", note)
             if listed:
                 return tuple(name for name in listed.group(1).split(", ") if not name.startswith("..."))
         return ()

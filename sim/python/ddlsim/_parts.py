@@ -123,13 +123,16 @@ class Gpu(_Part):
     """A GPU of your own: the keys of hardware/gpus (hardware/README.md); quantities are texts with units.
 
     >>> gpu = Gpu("my-gpu", architecture="Ampere", form="sxm", sm_count=108, peak={"fp32": "20 TFLOP/s"},
-    ...           memory={"size": "40 GB", "bandwidth": "1555 GB/s"}, pcie="pcie4-x16", tdp="400 W")
+    ...           memory={"size": "40 GB", "bandwidth": "1555 GB/s"}, pcie="pcie4-x16",
+    ...           peer_to_peer=True, tdp="400 W")
     """
 
     _key = "gpu"
     _sourced = ("sm_count", "peak", "memory", "nvlink", "pcie", "nccl_tuning", "peer_to_peer", "tdp")
 
-    def __init__(self, id, *, architecture, form, sm_count, peak, memory, pcie, tdp, **keys):
+    def __init__(self, id, *, architecture, form, sm_count, peak, memory, pcie, peer_to_peer, tdp, **keys):
+        if isinstance(peer_to_peer, bool):
+            peer_to_peer = "yes" if peer_to_peer else "no"
         super().__init__(
             id,
             architecture=architecture,
@@ -138,6 +141,7 @@ class Gpu(_Part):
             peak=peak,
             memory=memory,
             pcie=pcie,
+            peer_to_peer=peer_to_peer,
             tdp=tdp,
             **keys,
         )
