@@ -38,10 +38,9 @@ report::Format format_of(const std::string& name) {
   return value_or_raise(parse_choice(report::kFormats, name, "format"));
 }
 
-}  // namespace ddlsim::python
+namespace {
 
-PYBIND11_MODULE(_ddlsim, module) {
-  using namespace ddlsim::python;
+void bind(py::module_& module) {
   module.doc() = "What the package ddlsim calls.";
   module.attr("version") = DDLSIM_VERSION;
   module.attr("source_data") = DDLSIM_SOURCE_DATA;
@@ -49,14 +48,14 @@ PYBIND11_MODULE(_ddlsim, module) {
       .def(py::init<const std::string&>(), py::arg("root"))
       .def_property_readonly("root", [](const Catalog& self) { return self.data().root().string(); })
       .def("ids", [](const Catalog& self, const std::string& kind) {
-        const auto which = value_or_raise(ddlsim::parse_choice(ddlsim::io::kKinds, kind, "kind"));
+        const auto which = value_or_raise(parse_choice(io::kKinds, kind, "kind"));
         py::list ids;
         for (const std::string& id : self.data().ids(which)) ids.append(id);
         return ids;
       });
   module.def("settings", [] {
     py::list all;
-    for (const auto& setting : ddlsim::whatif::settings()) {
+    for (const auto& setting : whatif::settings()) {
       all.append(py::make_tuple(setting.path, setting.meaning, setting.example));
     }
     return all;
@@ -68,3 +67,8 @@ PYBIND11_MODULE(_ddlsim, module) {
   bind_sweep(module);
   bind_parts(module);
 }
+
+}  // namespace
+}  // namespace ddlsim::python
+
+PYBIND11_MODULE(_ddlsim, module) { ddlsim::python::bind(module); }

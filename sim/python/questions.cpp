@@ -26,7 +26,6 @@
 namespace ddlsim::python {
 namespace {
 
-using whatif::Override;
 using Text = std::optional<std::string>;
 using Predictions = std::vector<std::shared_ptr<Predicted>>;
 
@@ -232,8 +231,9 @@ Answer recommend(const Catalog& catalog, const py::tuple& jobs, const py::dict& 
   if (wishes.deadline) options.deadline = option("deadline", parse_time(*wishes.deadline));
   if (wishes.budget) options.budget = option("budget", parse_quantity<dimension::kMoney>(*wishes.budget));
   if (wishes.max_nodes) options.max_nodes = *wishes.max_nodes;
-  if (wishes.epochs_by_batch)
+  if (wishes.epochs_by_batch) {
     options.epochs_by_batch = value_or_raise(io::load_epochs_by_batch(*wishes.epochs_by_batch));
+  }
   if (wishes.prices) options.prices = value_or_raise(importers::load_prices(*wishes.prices));
   if (wishes.region && !wishes.prices) {
     raise({ErrorCode::kInvalidArgument,

@@ -201,8 +201,8 @@ std::optional<std::string> text_of(const std::string& path, py::handle value, py
   if (PyUnicode_Check(value.ptr())) return plain(path, value);
   if (PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr())) return number_of(path, value);
   if (auto text = object_text(path, value, kept)) return text;
-  if (const auto shape = shape_of(value))
-    refuse(path, fmt::format("takes one value, not an array of shape {}", *shape));
+  const auto shape = shape_of(value);
+  if (shape) refuse(path, fmt::format("takes one value, not an array of shape {}", *shape));
   refuse(path, fmt::format("takes a text or a number, not {}", type_name(value)),
          {"quantities carry their unit: network=\"100 Gb/s\""});
 }
