@@ -13,6 +13,7 @@
 #include "ddlsim/report/sweep.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/grid.h"
+#include "ddlsim/whatif/grid_settings.h"
 #include "output.h"
 #include "program.h"
 #include "ranks.h"
@@ -100,28 +101,6 @@ struct SweepFlags {
   }
 };
 
-/// Adds a setting as a flag states it: several values are an axis. Of a price commas part servers.
-Expected<void> add_setting(const Override& setting, GridParts& parts) {
-  if (setting.path == "price") {
-    parts.base.push_back(setting);
-    return {};
-  }
-  const auto values = whatif::values_of(setting.value);
-  if (!values) {
-    Error error = values.error();
-    error.message = fmt::format("{}: {}", setting.path, error.message);
-    return tl::unexpected<Error>(std::move(error));
-  }
-  if (values->size() == 1) {
-    parts.base.push_back({setting.path, values->front(), {}});
-    return {};
-  }
-  Axis axis{.paths = {setting.path}, .steps = {}, .where = {}};
-  for (const std::string& value : *values) axis.steps.push_back({value});
-  parts.axes.push_back(std::move(axis));
-  return {};
-}
-
 std::optional<whatif::Sample> sample_of(const SweepFlags& flags) {
   const auto number = [](std::string_view flag, const std::string& text, CountRange range) {
     const auto parsed = parse_count(text, range);
@@ -147,16 +126,6 @@ std::optional<whatif::Sample> sample_of(const SweepFlags& flags) {
   return sample;
 }
 
-/// Of what is stated once and again, as in other commands, the later wins; what varies is not stated again (Grid).
-void keep_last(std::vector<Override>& base) {
-  std::vector<Override> kept;
-  for (Override& one : base) {
-    std::erase_if(kept, [&](const Override& before) { return before.path == one.path; });
-    kept.push_back(std::move(one));
-  }
-  base = std::move(kept);
-}
-
 Expected<Grid> grid_of(const SweepFlags& flags) {
   GridParts parts;
   for (const std::string& file : flags.grids) {
@@ -171,51 +140,13 @@ Expected<Grid> grid_of(const SweepFlags& flags) {
   if (!base) return tl::unexpected<Error>(base.error());
   for (const std::vector<Override>& some : {*base, flags.training.settings(), flags.scenario.sets()}) {
     for (const Override& setting : some) {
-      if (auto added = add_setting(setting, parts); !added) return tl::unexpected<Error>(added.error());
+      if (auto added = whatif::add_setting(setting, parts); !added) return tl::unexpected<Error>(added.error());
     }
   }
   for (const std::string& text : flags.where) parts.where.push_back({text, {}});
   if (const auto sample = sample_of(flags)) parts.sample = sample;
-  keep_last(parts.base);
+  whatif::keep_last(parts.base);
   return Grid::create(std::move(parts));
-}
-
-/// Every value of a path.
-std::vector<std::string> all_values(const Grid& grid, std::string_view path) {
-  std::vector<std::string> values;
-  for (const Override& one : grid.base()) {
-    if (one.path == path) values.push_back(one.value);
-  }
-  for (const Axis& axis : grid.axes()) {
-    for (std::size_t i = 0; i < axis.paths.size(); ++i) {
-      if (axis.paths[i] != path) continue;
-      for (const auto& step : axis.steps) values.push_back(step[i]);
-    }
-  }
-  return values;
-}
-
-/// A slip in a name is one error, not a million rows without an answer.
-Expected<void> check_names(const Grid& grid, const io::Catalog& catalog) {
-  std::vector<Override> stated;
-  for (const char* path : {"model", "node"}) {
-    for (const std::string& value : all_values(grid, path)) stated.push_back({path, value, {}});
-  }
-  require_model_and_node(stated, catalog);
-  const auto named = [](std::string_view path, Error error) {
-    if (error.where.file.empty()) error.message = fmt::format("{}: {}", path, error.message);
-    return tl::unexpected<Error>(std::move(error));
-  };
-  for (const std::string& name : all_values(grid, "model")) {
-    if (auto known = catalog.find(io::Kind::kModels, name); !known) return named("model", known.error());
-  }
-  for (const std::string& name : all_values(grid, "node")) {
-    if (auto known = catalog.node(name); !known) return named("node", known.error());
-  }
-  for (const std::string& name : all_values(grid, "gpu")) {
-    if (auto known = catalog.find(io::Kind::kGpus, name); !known) return named("gpu", known.error());
-  }
-  return {};
 }
 
 /// Of the program's data, and of files that settings name.
@@ -311,7 +242,12 @@ int run_grid(const SweepFlags& flags, bool format_stated) {
   }
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
-  if (auto named = check_names(*grid, *catalog); !named) return print(named.error());
+  std::vector<Override> stated;
+  for (const char* path : {"model", "node"}) {
+    for (const std::string& value : whatif::all_values(*grid, path)) stated.push_back({path, value, {}});
+  }
+  require_model_and_node(stated, *catalog);
+  if (auto named = whatif::check_names(*grid, *catalog); !named) return print(named.error());
   if (!flags.yes) ask_first(*grid, *catalog, options);
   if (is_database(flags.out) && format_stated) {
     throw UsageError{"--format and an SQLite file", "--report FILE --format csv shows its rows"};

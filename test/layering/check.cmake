@@ -16,6 +16,7 @@ set(floor_calib 5)
 set(floor_whatif 6)
 set(floor_report 6)
 set(floor_cli 7)
+set(floor_python 7)
 
 # Third-party headers that may stand in a public header.
 set(public_third_party "tl/expected.hpp")
