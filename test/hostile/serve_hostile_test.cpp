@@ -1,4 +1,6 @@
 // `ddlsim serve` under people who mean no good, and those who mean well: the command's bytes, or its words.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
@@ -287,4 +289,23 @@ TEST_CASE("serve: SIGTERM and SIGINT end it when what had begun is answered", "[
     ending.join();
     CHECK(status == 0);
   }
+}
+
+TEST_CASE("readme: a server asked by curl", "[hostile][serve]") {
+  if (run_shell("curl --version >/dev/null", ".").status != 0) {
+    WARN("curl is not installed: README's block was not run");
+    return;
+  }
+  const TempFolder folder;
+  const std::string port = std::to_string(20000 + static_cast<int>(::getpid()) % 20000);
+  const Outcome outcome = run_shell(R"(set -e
+sed -n '/<!-- run serve -->/,/^```$/p' ')" DDLSIM_SOURCE_DATA R"(/README.md' | sed '1,2d;$d' | sed 's/8080/)" + port + R"(/' >block.sh
+mkdir bin && ln -s "$DDLSIM" bin/ddlsim && ln -s "$(dirname "$DDLSIM")/ddlsim-serve" bin/ddlsim-serve
+PATH="$PWD/bin:$PATH"
+. ./block.sh
+ddlsim predict --model resnet50 --node dgx-a100 --nodes 4 --network "100 Gb/s" --json | cmp - answer.json
+echo as README says)", folder.path(), 60);
+  CAPTURE(outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out == "as README says\n");
 }

@@ -40,7 +40,7 @@
   };
   const timeText = (s) => (s === 0 ? "0 s" : scaled(s, [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]]));
   const bytesText = (b) => scaled(b, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
-  const percent = (x) => `${Number((100 * x).toPrecision(3))} %`;
+  const percent = (x) => (x > 0 && x < 0.0005 ? "< 0.1 %" : `${(100 * x).toFixed(1)} %`);
   const money = (x) => `${x < 0.01 ? x.toPrecision(2) : x.toFixed(2)} $`;
 
   const say = (text) => { by("said").textContent = text; };
