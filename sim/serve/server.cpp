@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -63,7 +64,7 @@ class Http final : public httplib::Server {
   void read_only(const httplib::Request& request, httplib::Response& response);
   HandlerResponse before(const httplib::Request& request, httplib::Response& response);
   HandlerResponse explain_error(httplib::Response& response);
-  void after(const httplib::Request& request, httplib::Response& response);
+  void after(httplib::Response& response);
 
   Site site_;
   int wake_;
@@ -92,7 +93,7 @@ Http::Http(Site site, int socket, int wake)
   new_task_queue = [this] { return new ConnectionThreads(site_.options.connections); };
   set_pre_routing_handler([this](const auto& request, auto& response) { return before(request, response); });
   set_error_handler(HandlerWithResponse([this](const auto&, auto& response) { return explain_error(response); }));
-  set_post_routing_handler([this](const auto& request, auto& response) { after(request, response); });
+  set_post_routing_handler([this](const auto&, auto& response) { after(response); });
   set_exception_handler([](const auto&, auto& response, const std::exception_ptr&) {
     refuse(response, {500, "a fault of ddlsim itself", "", ""});
   });
@@ -186,7 +187,7 @@ Http::HandlerResponse Http::explain_error(httplib::Response& response) {
   return HandlerResponse::Handled;
 }
 
-void Http::after(const httplib::Request& request, httplib::Response& response) {
+void Http::after(httplib::Response& response) {
   connection->status = response.status;
   if (stopping_) connection->close_after();
   if (connection->closes()) {
@@ -195,12 +196,14 @@ void Http::after(const httplib::Request& request, httplib::Response& response) {
     response.set_header("Connection", "close");
   }
   response.headers.erase("Accept-Ranges");
+  if (!response.has_header("Content-Length")) {  // what was refused before its body was asked for
+    response.set_header("Content-Length", std::to_string(response.body.size()));
+  }
   for (const auto& [name, value] :
        {std::pair{"Cache-Control", "no-store"}, std::pair{"X-Content-Type-Options", "nosniff"},
         std::pair{"Cross-Origin-Resource-Policy", "same-origin"}, std::pair{"Referrer-Policy", "no-referrer"}}) {
     response.set_header(name, value);
   }
-  (void)request;
 }
 
 void Http::refuse_connection(int socket) {

