@@ -65,7 +65,7 @@ static void check_refusals(ddlsim_handle catalog) {
   refused(catalog, "predict", "", DDLSIM_PARSE, "ddlsim/error/1");
   refused(catalog, "predcit", "{}", DDLSIM_NOT_FOUND, "predict");
   refused(catalog, "predict", "{\"model\": \"resnet5O\", \"node\": \"dgx1-v100\"}", DDLSIM_NOT_FOUND, "resnet50");
-  refused(catalog, "predict", "{\"model\": \"resnet50\", \"node\": \"dgx1-v100\", \"network\": 25}", DDLSIM_INVALID_ARGUMENT, "network");
+  refused(catalog, "predict", "{\"model\": \"resnet50\", \"node\": \"dgx1-v100\", \"network\": 25}", DDLSIM_PARSE, "network");
   refused(catalog, NULL, kJob, DDLSIM_INVALID_ARGUMENT, "command is NULL");
   refused(catalog, "predict", NULL, DDLSIM_INVALID_ARGUMENT, "request is NULL");
   CHECK(ddlsim_ask(catalog, "predict", kJob, NULL) == DDLSIM_INVALID_ARGUMENT);
@@ -95,7 +95,7 @@ static void check_sweep(ddlsim_handle catalog) {
     CHECK(codes[p] == DDLSIM_OK);
     CHECK(times[p] == predicted(catalog, one)); /* the same bits */
   }
-  CHECK(ddlsim_step_times(catalog, job, 2, paths, units, 6, values, times, codes, &error) == DDLSIM_INVALID_ARGUMENT);
+  CHECK(ddlsim_step_times(catalog, job, 2, paths, units, 6, values, times, codes, &error) == DDLSIM_PARSE);
   CHECK(error != NULL && number_of(error, "\"point\": ") == 4);
   ddlsim_free(error);
   CHECK(isnan(times[4]) && isnan(times[5]) && !isnan(times[3]));
