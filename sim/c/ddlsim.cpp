@@ -98,12 +98,20 @@ std::filesystem::path own_data() {
   return DDLSIM_SOURCE_DATA;
 }
 
+/// The columns of a sweep; a point is a row.
 struct Points {
   std::span<const char* const> paths;
   std::span<const char* const> units;
   std::size_t count = 0;
   const double* values = nullptr;
 
+  /// The setting of a value that is no number; nothing where all are.
+  [[nodiscard]] const char* not_a_number(std::size_t point) const {
+    for (std::size_t s = 0; s < paths.size(); ++s) {
+      if (!std::isfinite(values[point * paths.size() + s])) return paths[s];
+    }
+    return nullptr;
+  }
   [[nodiscard]] std::vector<whatif::Override> at(std::size_t point) const {
     std::vector<whatif::Override> row;
     row.reserve(paths.size());
@@ -135,7 +143,10 @@ ddlsim_code step_times(const service::Service& service, std::string_view job, co
     const auto answers = service.step_times(job, rows);
     if (!answers) return refuse(answers.error(), error);
     for (std::size_t i = 0; i < answers->size(); ++i) {
-      const Expected<Time>& step = (*answers)[i];
+      Expected<Time> step = (*answers)[i];
+      if (const char* path = points.not_a_number(start + i)) {
+        step = fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a finite number", path));
+      }
       times[start + i] = step ? step->in(seconds) : std::numeric_limits<double>::quiet_NaN();
       const ddlsim_code code = step ? DDLSIM_OK : code_of(step.error().code);
       if (codes != nullptr) codes[start + i] = code;

@@ -95,7 +95,7 @@ static void check_sweep(ddlsim_handle catalog) {
     CHECK(codes[p] == DDLSIM_OK);
     CHECK(times[p] == predicted(catalog, one)); /* the same bits */
   }
-  CHECK(ddlsim_step_times(catalog, job, 2, paths, units, 6, values, times, codes, &error) == DDLSIM_PARSE);
+  CHECK(ddlsim_step_times(catalog, job, 2, paths, units, 6, values, times, codes, &error) == DDLSIM_INVALID_ARGUMENT);
   CHECK(error != NULL && number_of(error, "\"point\": ") == 4);
   ddlsim_free(error);
   CHECK(isnan(times[4]) && isnan(times[5]) && !isnan(times[3]));
