@@ -18,10 +18,11 @@ class RandomJobs {
   explicit RandomJobs(unsigned seed) : random_(seed) {}
 
   JobSettings next() {
-    static const std::vector<std::string> kModels{"resnet50", "vgg16",  "bert_base", "bert_large", "gpt2",
-                                                  "alexnet",  "gnmt",   "dlrm",      "ncf",        "vit_large",
-                                                  "resnet18", "pai_bert"};
-    static const std::vector<std::string> kNodes{"dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "p3.16xlarge", "pcie-8xp100"};
+    static const std::vector<std::string> kModels{"resnet50", "vgg16",     "bert_base", "bert_large",
+                                                  "gpt2",     "alexnet",   "gnmt",      "dlrm",
+                                                  "ncf",      "vit_large", "resnet18",  "pai_bert"};
+    static const std::vector<std::string> kNodes{"dgx1-v100", "dgx1-p100",   "dgx-a100",
+                                                 "dgx-h100",  "p3.16xlarge", "pcie-8xp100"};
     JobSettings job{{"model", one_of(kModels)}, {"node", one_of(kNodes)}};
     maybe(job, "nodes", {"1", "2", "3", "4", "16", "128"});
     maybe(job, "network", {"10 Gb/s", "25 Gb/s", "100 Gb/s", "37.5 Gb/s", "4 x infiniband-100g"});
@@ -36,7 +37,8 @@ class RandomJobs {
     maybe(job, "software", {"none"});
     maybe(job, "training.epochs", {"3"});
     maybe(job, "price", {"12.5 $/h"});
-    if (chance(20)) job.emplace_back(one_of({"netwrok", "nodes", "batch", "network"}), one_of({"-1", "many", "25", "1e99"}));
+    if (chance(20))
+      job.emplace_back(one_of({"netwrok", "nodes", "batch", "network"}), one_of({"-1", "many", "25", "1e99"}));
     // Of two settings with one path the later wins on a command line; a map has each once.
     std::map<std::string, std::string> once;
     for (const auto& [path, value] : job) once[path] = value;

@@ -1,6 +1,6 @@
-// Loads a server that runs: serve_load PORT CONNECTIONS RATE SECONDS [PID]. RATE questions a second over all connections,
-// each due at its own moment, whatever happened to those before it: what waits in a queue counts. RATE 0: every connection
-// asks again as soon as it has its answer. Prints answers, their times, and how the process PID grew.
+// Loads a server that runs: serve_load PORT CONNECTIONS RATE SECONDS [PID]. RATE questions a second over all
+// connections, each due at its own moment, whatever happened to those before it: what waits in a queue counts. RATE 0:
+// every connection asks again as soon as it has its answer. Prints answers, their times, and how the process PID grew.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,9 +33,9 @@ constexpr std::array<const char*, 4> kNetworks{"10 Gb/s", "25 Gb/s", "40 Gb/s", 
 
 /// Another job each time: the networks, servers and batches that somebody drags through.
 std::string question(std::uint64_t n, int port) {
-  const std::string body = std::string(R"({"model": "resnet50", "node": "dgx1-v100", "nodes": )") + std::to_string(1 + n % 64) +
-                           R"(, "network": ")" + kNetworks[n / 64 % kNetworks.size()] + R"(", "batch": )" +
-                           std::to_string(16 << (n / 256 % 3)) + "}";
+  const std::string body = std::string(R"({"model": "resnet50", "node": "dgx1-v100", "nodes": )") +
+                           std::to_string(1 + n % 64) + R"(, "network": ")" + kNetworks[n / 64 % kNetworks.size()] +
+                           R"(", "batch": )" + std::to_string(16 << (n / 256 % 3)) + "}";
   return "POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) +
          "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
@@ -78,7 +78,8 @@ double megabytes_of(const char* pid) {
 
 class Load {
  public:
-  Load(int port, std::size_t connections, double rate) : port_(port), rate_(rate), askers_(connections), polled_(connections) {
+  Load(int port, std::size_t connections, double rate)
+      : port_(port), rate_(rate), askers_(connections), polled_(connections) {
     const auto start = Clock::now();
     for (std::size_t i = 0; i < connections; ++i) {
       askers_[i].socket = connect_to(port);
@@ -99,7 +100,8 @@ class Load {
         if (!one.waiting) next = std::min(next, one.due);
         polled_[i] = {one.socket, POLLIN, 0};
       }
-      const auto wait = std::max(std::chrono::duration_cast<std::chrono::nanoseconds>(next - Clock::now()), std::chrono::nanoseconds(0));
+      const auto wait = std::max(std::chrono::duration_cast<std::chrono::nanoseconds>(next - Clock::now()),
+                                 std::chrono::nanoseconds(0));
       const timespec time{wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
       if (::ppoll(polled_.data(), polled_.size(), &time, nullptr) <= 0) continue;
       for (std::size_t i = 0; i < askers_.size(); ++i) {
@@ -149,7 +151,9 @@ int main(int argc, char** argv) {
   std::vector<double>& times = load.times;
   std::sort(times.begin(), times.end());
   if (times.empty()) return 1;
-  const auto at = [&](double share) { return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))]; };
+  const auto at = [&](double share) {
+    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
+  };
   std::printf("%zu answers, %.0f a second: p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, worst %.1f ms", times.size(),
               static_cast<double>(times.size()) / seconds, at(0.5), at(0.9), at(0.99), times.back());
   if (argc > 5) std::printf("; memory %.1f MB, then %.1f MB", before, megabytes_of(argv[5]));

@@ -13,15 +13,16 @@
  * Ownership: what a function puts into a `char**` is the caller's; ddlsim_free gives it back. It is NULL where there is
  * nothing to say. Pointers that are passed in are read during the call alone.
  *
- * Errors are values: a code, and a text {"schema": "ddlsim/error/1", "code", "error", "line", "column", "notes", "also"}.
- * No C++ exception leaves a function, none ends the process, none prints.
+ * Errors are values: a code, and a text {"schema": "ddlsim/error/1", "code", "error", "line", "column", "notes",
+ * "also"}. No C++ exception leaves a function, none ends the process, none prints.
  *
- * Threads may call everything at once, with one handle too. A handle that is closed while others ask with it lives until
- * they have their answers; a closed handle, or one that was never open, is DDLSIM_CLOSED, never another catalogue: handles
- * are not used again. After fork(), the child may call what it likes if no other thread was inside a call.
+ * Threads may call everything at once, with one handle too. A handle that is closed while others ask with it lives
+ * until they have their answers; a closed handle, or one that was never open, is DDLSIM_CLOSED, never another
+ * catalogue: handles are not used again. After fork(), the child may call what it likes if no other thread was inside a
+ * call.
  *
- * The ABI has the version DDLSIM_ABI (the library's SOVERSION). Functions and codes may be added; what stands here keeps
- * its meaning. */
+ * The ABI has the version DDLSIM_ABI (the library's SOVERSION). Functions and codes may be added; what stands here
+ * keeps its meaning. */
 #ifndef DDLSIM_DDLSIM_H
 #define DDLSIM_DDLSIM_H
 
@@ -69,19 +70,19 @@ DDLSIM_API ddlsim_code ddlsim_open(const char* folder, ddlsim_handle* catalog, c
 /* Closes a catalogue. DDLSIM_CLOSED: it was not open; nothing happened. */
 DDLSIM_API ddlsim_code ddlsim_close(ddlsim_handle catalog);
 
-/* Asks `command`: "predict", "what-if", "find", "plan", "explain", "stalls" or "recommend". `request` ends at its first NUL.
- * `answer` gets the answer with DDLSIM_OK, else the error. */
+/* Asks `command`: "predict", "what-if", "find", "plan", "explain", "stalls" or "recommend". `request` ends at its first
+ * NUL. `answer` gets the answer with DDLSIM_OK, else the error. */
 DDLSIM_API ddlsim_code ddlsim_ask(ddlsim_handle catalog, const char* command, const char* request, char** answer);
 
 /* The step time of `points` jobs: `job` (a map of settings) with `settings` of them changed, point by point. Value
- * values[p * settings + s] is setting paths[s] in the unit units[s] ("Gb/s", "us", "" for counts) at point p; it is read
- * as the decimal number that gives these very bits, so a count must be a whole number. times[p] gets the step in seconds,
- * or NaN; codes[p], where `codes` is not NULL, why. The code is DDLSIM_OK when all points have an answer, else that of
- * the first that has none; `error` (may be NULL) then gets its text, which has the number of the point as "point". When
- * the question itself is wrong, no time and no code is written. */
-DDLSIM_API ddlsim_code ddlsim_step_times(ddlsim_handle catalog, const char* job, size_t settings, const char* const* paths,
-                                         const char* const* units, size_t points, const double* values, double* times,
-                                         ddlsim_code* codes, char** error);
+ * values[p * settings + s] is setting paths[s] in the unit units[s] ("Gb/s", "us", "" for counts) at point p; it is
+ * read as the decimal number that gives these very bits, so a count must be a whole number. times[p] gets the step in
+ * seconds, or NaN; codes[p], where `codes` is not NULL, why. The code is DDLSIM_OK when all points have an answer, else
+ * that of the first that has none; `error` (may be NULL) then gets its text, which has the number of the point as
+ * "point". When the question itself is wrong, no time and no code is written. */
+DDLSIM_API ddlsim_code ddlsim_step_times(ddlsim_handle catalog, const char* job, size_t settings,
+                                         const char* const* paths, const char* const* units, size_t points,
+                                         const double* values, double* times, ddlsim_code* codes, char** error);
 
 /* Gives back a text of these functions. NULL does nothing. */
 DDLSIM_API void ddlsim_free(char* text);

@@ -57,7 +57,8 @@ ddlsim_code refuse(ddlsim_code code, const Error& error, char** text) {
 ddlsim_code refuse(const Error& error, char** text) { return refuse(code_of(error.code), error, text); }
 
 ddlsim_code closed(char** text) {
-  return refuse(DDLSIM_CLOSED, {ErrorCode::kInvalidArgument, "the catalogue is closed, or was never open", {}, {}, {}}, text);
+  return refuse(DDLSIM_CLOSED, {ErrorCode::kInvalidArgument, "the catalogue is closed, or was never open", {}, {}, {}},
+                text);
 }
 
 ddlsim_code missing(const char* what, char** text) {
@@ -74,7 +75,8 @@ ddlsim_code guarded(char** text, Function function) {
     return DDLSIM_NO_MEMORY;
   } catch (const std::exception& fault) {
     try {
-      return refuse(DDLSIM_FAULT, {ErrorCode::kUnsupported, fmt::format("{} (a fault of ddlsim itself)", fault.what()), {}, {}, {}},
+      return refuse(DDLSIM_FAULT,
+                    {ErrorCode::kUnsupported, fmt::format("{} (a fault of ddlsim itself)", fault.what()), {}, {}, {}},
                     text);
     } catch (...) {
       return DDLSIM_FAULT;
@@ -201,7 +203,8 @@ ddlsim_code ddlsim_step_times(ddlsim_handle catalog, const char* job, size_t set
   return guarded(error, [&]() -> ddlsim_code {
     if (job == nullptr) return missing("job", error);
     if (settings > 0 && (paths == nullptr || units == nullptr)) return missing("paths or units", error);
-    if (points > 0 && (times == nullptr || (settings > 0 && values == nullptr))) return missing("values or times", error);
+    if (points > 0 && (times == nullptr || (settings > 0 && values == nullptr)))
+      return missing("values or times", error);
     for (size_t s = 0; s < settings; ++s) {
       if (paths[s] == nullptr || units[s] == nullptr) return missing("a path or a unit", error);
     }

@@ -1,5 +1,5 @@
-// Numbers that stand for services: a slot and how often it was used, so that a number is never used again. Private to the
-// room.
+// Numbers that stand for services: a slot and how often it was used, so that a number is never used again. Private to
+// the room.
 #pragma once
 
 #include <cstdint>

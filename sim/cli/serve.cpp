@@ -1,5 +1,5 @@
-// `ddlsim serve` is a program of its own, ddlsim-serve: what it is linked with (cpp-httplib and, under it, OpenSSL) takes
-// longer to load than most answers of the others take.
+// `ddlsim serve` is a program of its own, ddlsim-serve: what it is linked with (cpp-httplib and, under it, OpenSSL)
+// takes longer to load than most answers of the others take.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -23,8 +23,11 @@ int run_serve(const std::vector<std::string>& arguments) {
   pointers.push_back(nullptr);
   if (!status) ::execv(program.c_str(), pointers.data());
   const std::string why = status ? status.message() : std::strerror(errno);
-  return print(Error{ErrorCode::kIo, fmt::format("{}: {}", program, why), {},
-                     {"it is built where cpp-httplib is installed (Debian: libcpp-httplib-dev)"}, {}});
+  return print(Error{ErrorCode::kIo,
+                     fmt::format("{}: {}", program, why),
+                     {},
+                     {"it is built where cpp-httplib is installed (Debian: libcpp-httplib-dev)"},
+                     {}});
 }
 
 }  // namespace ddlsim::cli

@@ -34,8 +34,8 @@ class Connection final : public httplib::Stream {
   /// Ends the other side's reading and takes what is still on its way, for a while, so that it sees the last answer.
   void linger();
 
-  [[nodiscard]] bool late() const { return late_; }       // the request took too long
-  [[nodiscard]] bool too_long() const { return over_; }   // or its head was too long
+  [[nodiscard]] bool late() const { return late_; }      // the request took too long
+  [[nodiscard]] bool too_long() const { return over_; }  // or its head was too long
   void close_after() { close_after_ = true; }
   [[nodiscard]] bool closes() const { return close_after_ || late_ || over_; }
 
@@ -63,8 +63,8 @@ class Connection final : public httplib::Stream {
   std::size_t at_ = 0;
   std::size_t end_ = 0;
   std::string out_;
-  std::size_t left_ = 0;         // bytes that this request may still take
-  Clock::time_point deadline_;   // of its last byte
+  std::size_t left_ = 0;        // bytes that this request may still take
+  Clock::time_point deadline_;  // of its last byte
   bool late_ = false;
   bool over_ = false;
   bool close_after_ = false;

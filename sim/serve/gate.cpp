@@ -15,7 +15,8 @@ namespace {
 using Checked = std::optional<Refusal>;
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   return text;
 }
 
@@ -56,7 +57,8 @@ Checked check_token(const httplib::Request& request, const ServerOptions& option
 }
 
 Checked check_path(const httplib::Request& request) {
-  constexpr auto kReadable = std::to_array<std::string_view>({"/", "/v1/catalog", "/openapi.json", "/healthz", "/metrics"});
+  constexpr auto kReadable =
+      std::to_array<std::string_view>({"/", "/v1/catalog", "/openapi.json", "/healthz", "/metrics"});
   const bool readable = std::find(kReadable.begin(), kReadable.end(), request.path) != kReadable.end();
   const bool askable = !command_of(request.path).empty();
   if (!readable && !askable) {

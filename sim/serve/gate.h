@@ -19,7 +19,8 @@ struct Refusal {
 };
 
 /// Nothing: the request may go on. `port`: the server's own.
-[[nodiscard]] std::optional<Refusal> refusal_of(const httplib::Request& request, const ServerOptions& options, int port);
+[[nodiscard]] std::optional<Refusal> refusal_of(const httplib::Request& request, const ServerOptions& options,
+                                                int port);
 
 /// The command of a path, "predict" of "/v1/predict"; empty where there is none.
 [[nodiscard]] std::string_view command_of(std::string_view path);

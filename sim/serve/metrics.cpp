@@ -8,7 +8,8 @@ namespace ddlsim::serve {
 
 void Metrics::count(std::string_view what, int status, Time took) {
   const double time = took.in(seconds);
-  const auto bucket = static_cast<std::size_t>(std::lower_bound(kBounds.begin(), kBounds.end(), time) - kBounds.begin());
+  const auto bucket =
+      static_cast<std::size_t>(std::lower_bound(kBounds.begin(), kBounds.end(), time) - kBounds.begin());
   const std::lock_guard lock(mutex_);
   ++requests_[{std::string(what), status}];
   Histogram& histogram = times_[std::string(what)];
@@ -19,12 +20,14 @@ void Metrics::count(std::string_view what, int status, Time took) {
 
 std::string Metrics::text() const {
   const std::lock_guard lock(mutex_);
-  std::string text = "# HELP ddlsim_requests_total Requests by command and status.\n# TYPE ddlsim_requests_total counter\n";
+  std::string text =
+      "# HELP ddlsim_requests_total Requests by command and status.\n# TYPE ddlsim_requests_total counter\n";
   for (const auto& [key, count] : requests_) {
     text += fmt::format("ddlsim_requests_total{{command=\"{}\",status=\"{}\"}} {}\n", key.first, key.second, count);
   }
   text +=
-      "# HELP ddlsim_request_seconds From a request's last byte to its answer.\n# TYPE ddlsim_request_seconds histogram\n";
+      "# HELP ddlsim_request_seconds From a request's last byte to its answer.\n# TYPE ddlsim_request_seconds "
+      "histogram\n";
   for (const auto& [what, histogram] : times_) {
     std::uint64_t below = 0;
     for (std::size_t i = 0; i <= kBounds.size(); ++i) {

@@ -164,7 +164,8 @@ void Http::answer(const httplib::Request& request, httplib::Response& response, 
   connection->whole = Clock::now();
   if (!whole) {
     connection->close_after();
-    if (too_long) return refuse(response, {413, fmt::format("a request of more than {} bytes", site_.options.body), "", ""});
+    if (too_long)
+      return refuse(response, {413, fmt::format("a request of more than {} bytes", site_.options.body), "", ""});
     return refuse(response, {connection->late() ? 408 : 400, "the body ends early", "", ""});
   }
   Workers& workers = command == "predict" || command == "explain" ? quick_ : long_;
@@ -183,7 +184,8 @@ Http::HandlerResponse Http::explain_error(httplib::Response& response) {
   connection->close_after();
   if (connection->late()) response.status = 408;
   if (connection->too_long()) response.status = 431;
-  refuse(response, {response.status, response.status == 431 ? "the head of the request is too long" : "not a request", "", ""});
+  refuse(response,
+         {response.status, response.status == 431 ? "the head of the request is too long" : "not a request", "", ""});
   return HandlerResponse::Handled;
 }
 
@@ -291,10 +293,12 @@ Expected<void> check(const ServerOptions& options) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} is no port", options.port), {}, {"valid: 0 to 65535"});
   }
   if (!*loopback && options.token.empty()) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} can be reached from other machines: a token is missing", options.host),
-                {}, {"--token, or DDLSIM_TOKEN in the environment"});
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} can be reached from other machines: a token is missing", options.host), {},
+                {"--token, or DDLSIM_TOKEN in the environment"});
   }
-  const bool printable = std::all_of(options.token.begin(), options.token.end(), [](char c) { return c > ' ' && c < 127; });
+  const bool printable =
+      std::all_of(options.token.begin(), options.token.end(), [](char c) { return c > ' ' && c < 127; });
   if (!options.token.empty() && (options.token.size() < kLeastToken || !printable)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("a token has at least {} letters, digits or signs", kLeastToken), {},

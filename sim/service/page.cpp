@@ -31,8 +31,9 @@ std::string base64_of(std::string_view hex) {
 std::string_view page() { return kPage; }
 
 std::string page_policy() {
-  return "default-src 'none'; connect-src 'self'; style-src 'sha256-" + base64_of(kStyleHash) + "'; script-src 'sha256-" +
-         base64_of(kScriptHash) + "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  return "default-src 'none'; connect-src 'self'; style-src 'sha256-" + base64_of(kStyleHash) +
+         "'; script-src 'sha256-" + base64_of(kScriptHash) +
+         "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 }
 
 }  // namespace ddlsim::service

@@ -25,8 +25,8 @@ bool is_rate(std::string_view text) {
   per = per.substr(0, per.find_last_not_of(' ') + 1);
   const auto of_unit = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == ' ' ||
-           byte == '$' || byte == '.' || byte == '+' || byte == '-' || byte >= 0x80;
+    return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
+           byte == ' ' || byte == '$' || byte == '.' || byte == '+' || byte == '-' || byte >= 0x80;
   };
   constexpr auto kUnder = std::to_array<std::string_view>({"s", "h", "kWh", "B"});
   return unit.find("..") == std::string_view::npos && std::all_of(unit.begin(), unit.end(), of_unit) &&
@@ -77,7 +77,8 @@ Expected<Request> Request::read(std::string_view text, std::span<const std::stri
 
 Expected<void> Request::take(const io::Node& document, std::span<const std::string_view> keys) {
   if (document.kind != io::NodeKind::kMap) {
-    return fail(ErrorCode::kParse, "a request must be a map: a job's settings, or {\"job\": {...}, ...}", document.where);
+    return fail(ErrorCode::kParse, "a request must be a map: a job's settings, or {\"job\": {...}, ...}",
+                document.where);
   }
   const io::Node* job = find(kJob);
   auto settings = whatif::settings_in(job == nullptr ? document : *job, "a job");
@@ -170,8 +171,10 @@ Expected<bool> Request::flag(std::string_view key) const {
   const auto word = text(key);
   if (!word || *word == "false" || *word == "no") return false;
   if (*word == "true" || *word == "yes") return true;
-  return at(key, Error{ErrorCode::kInvalidArgument, fmt::format("'{}' is neither true nor false", word->substr(0, 60)),
-                       {}, {}, {}});
+  return at(
+      key,
+      Error{
+          ErrorCode::kInvalidArgument, fmt::format("'{}' is neither true nor false", word->substr(0, 60)), {}, {}, {}});
 }
 
 tl::unexpected<Error> Request::at(std::string_view key, Error error) const {

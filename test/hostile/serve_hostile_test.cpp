@@ -127,15 +127,16 @@ TEST_CASE("serve: other methods, paths and types", "[hostile][serve]") {
     CAPTURE(method);
     check_refused(server().ask(method, "/healthz", ""), 405, "GET");
   }
-  for (const char* path :
-       {"/v1/", "/v1/predict/", "/v1/predcit", "/v1/version", "/v1/../v1/catalog", "/../../etc/passwd", "//", "/%2e%2e/etc/passwd",
-        "/%00", "/v1/catalog%2f..", "/.env", "/index.html", "http://127.0.0.1/healthz", "/healthz/..", "/v1%2fcatalog/x"}) {
+  for (const char* path : {"/v1/", "/v1/predict/", "/v1/predcit", "/v1/version", "/v1/../v1/catalog",
+                           "/../../etc/passwd", "//", "/%2e%2e/etc/passwd", "/%00", "/v1/catalog%2f..", "/.env",
+                           "/index.html", "http://127.0.0.1/healthz", "/healthz/..", "/v1%2fcatalog/x"}) {
     CAPTURE(path);
     check_refused(server().ask("GET", path), 404, "there is nothing here");
   }
   check_refused(server().ask("POST", "/v1/predict", kJob), 415, "application/json");
   check_refused(server().ask("POST", "/v1/predict", kJob, {"Content-Type: text/plain"}), 415, "text/plain");
-  check_refused(server().ask("POST", "/v1/predict", kJob, {"Content-Type: multipart/form-data; boundary=x"}), 415, "type");
+  check_refused(server().ask("POST", "/v1/predict", kJob, {"Content-Type: multipart/form-data; boundary=x"}), 415,
+                "type");
   check_refused(server().ask("POST", "/v1/predict", kJob, {kJsonType, "Content-Encoding: gzip"}), 415, "compressed");
   check_alive(server());
 }
@@ -156,7 +157,8 @@ TEST_CASE("serve: other origins and other names of the host", "[hostile][serve]"
   CHECK(from("Origin: http://" + server().host()).status == 200);
   CHECK(from("Host: localhost:" + std::to_string(server().port())).status == 200);
   // A page elsewhere learns nothing from asking whether it may ask.
-  const Reply preflight = server().ask("OPTIONS", "/v1/predict", "", {"Origin: http://evil.example", "Access-Control-Request-Method: POST"});
+  const Reply preflight = server().ask("OPTIONS", "/v1/predict", "",
+                                       {"Origin: http://evil.example", "Access-Control-Request-Method: POST"});
   CHECK(preflight.status == 403);
   CHECK(preflight.headers.count("access-control-allow-origin") == 0);
 }
@@ -166,7 +168,8 @@ TEST_CASE("serve: bodies that are none, too long, or never end", "[hostile][serv
   check_refused(server().post("predict", "\xff\xfe"), 400, "UTF-8");
   check_refused(server().post("predict", std::string(200'000, '[')), 400, "error");
   check_refused(server().post("predict", ""), 400, "error");
-  check_refused(server().post("predict", R"({"model": "/etc/passwd", "node": "dgx1-v100"})"), 400, "files cannot be named");
+  check_refused(server().post("predict", R"({"model": "/etc/passwd", "node": "dgx1-v100"})"), 400,
+                "files cannot be named");
   check_refused(server().post("predict", std::string(1'000'001, ' ')), 413, "1000000 bytes");
   const std::string head = "POST /v1/predict HTTP/1.1\r\nHost: " + server().host() + "\r\n" + kJsonType + "\r\n";
   const auto refused_head = [&](const std::string& more, int status, const std::string& says) {
@@ -187,16 +190,18 @@ TEST_CASE("serve: bodies that are none, too long, or never end", "[hostile][serv
   Client chunks(server().port());
   chunks.send(head + "Transfer-Encoding: chunked\r\n\r\n");
   const std::string chunk = "10000\r\n" + std::string(65536, ' ') + "\r\n";
-  for (int i = 0; i < 16384 && chunks.send(chunk); ++i) {}  // 1 GB, if it were taken
+  for (int i = 0; i < 16384 && chunks.send(chunk); ++i) {
+  }  // 1 GB, if it were taken
   check_alive(server());
   CHECK(resident(server().pid()) < std::int64_t{kSanitized ? 2000 : 300} << 20);
 }
 
 TEST_CASE("serve: heads that are too long, and words that are no request", "[hostile][serve]") {
-  for (const std::string& text :
-       {std::string("\r\n\r\n"), std::string("GET\r\n\r\n"), std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
-        std::string("GET / HTTP/9.9\r\n\r\n"), std::string("FOO / HTTP/1.1\r\n\r\n"), std::string(100'000, 'A'),
-        "GET /" + std::string(60'000, 'a') + " HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n" + std::string(60'000, 'b') + ": c\r\n\r\n"}) {
+  for (const std::string& text : {std::string("\r\n\r\n"), std::string("GET\r\n\r\n"),
+                                  std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
+                                  std::string("GET / HTTP/9.9\r\n\r\n"), std::string("FOO / HTTP/1.1\r\n\r\n"),
+                                  std::string(100'000, 'A'), "GET /" + std::string(60'000, 'a') + " HTTP/1.1\r\n\r\n",
+                                  "GET / HTTP/1.1\r\n" + std::string(60'000, 'b') + ": c\r\n\r\n"}) {
     Client client(server().port());
     client.send(text);
     const Reply reply = client.receive(15);
@@ -205,7 +210,8 @@ TEST_CASE("serve: heads that are too long, and words that are no request", "[hos
   }
   Client endless(server().port());
   endless.send("GET /healthz HTTP/1.1\r\nHost: " + server().host() + "\r\n");
-  for (int i = 0; i < 5000 && endless.send("X-" + std::to_string(i) + ": y\r\n"); ++i) {}
+  for (int i = 0; i < 5000 && endless.send("X-" + std::to_string(i) + ": y\r\n"); ++i) {
+  }
   endless.send("\r\n");
   CHECK(endless.receive(15).status != 200);
   check_alive(server());
@@ -247,7 +253,9 @@ TEST_CASE("serve: a token, where there is one", "[hostile][serve]") {
   CHECK(one.ask("GET", "/").status == 200);
   CHECK(one.ask("GET", "/healthz").status == 200);
   for (const char* path : {"/metrics", "/v1/catalog", "/openapi.json"}) CHECK(one.ask("GET", path).status == 401);
-  const auto with = [&](const std::string& header) { return one.ask("POST", "/v1/predict", kJob, {kJsonType, header}); };
+  const auto with = [&](const std::string& header) {
+    return one.ask("POST", "/v1/predict", kJob, {kJsonType, header});
+  };
   check_refused(one.post("predict", kJob), 401, "Bearer");
   for (const std::string& wrong : {std::string("x"), std::string(kSecret).substr(1), std::string(kSecret) + "x",
                                    std::string(kSecret) + kSecret, std::string()}) {
@@ -299,12 +307,14 @@ TEST_CASE("readme: a server asked by curl", "[hostile][serve]") {
   const TempFolder folder;
   const std::string port = std::to_string(20000 + static_cast<int>(::getpid()) % 20000);
   const Outcome outcome = run_shell(R"(set -e
-sed -n '/<!-- run serve -->/,/^```$/p' ')" DDLSIM_SOURCE_DATA R"(/README.md' | sed '1,2d;$d' | sed 's/8080/)" + port + R"(/' >block.sh
+sed -n '/<!-- run serve -->/,/^```$/p' ')" DDLSIM_SOURCE_DATA R"(/README.md' | sed '1,2d;$d' | sed 's/8080/)" +
+                                        port + R"(/' >block.sh
 mkdir bin && ln -s "$DDLSIM" bin/ddlsim && ln -s "$(dirname "$DDLSIM")/ddlsim-serve" bin/ddlsim-serve
 PATH="$PWD/bin:$PATH"
 . ./block.sh
 ddlsim predict --model resnet50 --node dgx-a100 --nodes 4 --network "100 Gb/s" --json | cmp - answer.json
-echo as README says)", folder.path(), 60);
+echo as README says)",
+                                    folder.path(), 60);
   CAPTURE(outcome.err);
   CHECK(outcome.status == 0);
   CHECK(outcome.out == "as README says\n");

@@ -85,7 +85,8 @@ Reply Client::receive(double seconds, bool head) {
     start = stop + 2;
   }
   const std::size_t length = head ? 0 : std::strtoul(reply.headers["content-length"].c_str(), nullptr, 10);
-  while (read_.size() < end + 4 + length && more(until)) {}
+  while (read_.size() < end + 4 + length && more(until)) {
+  }
   reply.body = read_.substr(end + 4, length);
   read_.erase(0, end + 4 + length);
   return reply;
@@ -112,8 +113,10 @@ ServeProcess::ServeProcess(std::vector<std::string> more, const std::string& tok
   if (pid_ == 0) {
     ::dup2(err[1], STDERR_FILENO);
     ::setenv("DDLSIM_DATA", DDLSIM_SOURCE_DATA, 1);
-    if (token.empty()) ::unsetenv("DDLSIM_TOKEN");
-    else ::setenv("DDLSIM_TOKEN", token.c_str(), 1);
+    if (token.empty())
+      ::unsetenv("DDLSIM_TOKEN");
+    else
+      ::setenv("DDLSIM_TOKEN", token.c_str(), 1);
     ::execv(pointers.front(), pointers.data());
     ::_exit(126);
   }

@@ -8,8 +8,8 @@
 // ```
 //
 // What it does not do is answer anybody else's page: a request that names another host (DNS rebinding) or comes from
-// another origin is refused, nothing is shared across origins, and no value may name a file. With a token, everything but
-// the page and /healthz needs it (Authorization: Bearer).
+// another origin is refused, nothing is shared across origins, and no value may name a file. With a token, everything
+// but the page and /healthz needs it (Authorization: Bearer).
 //
 // Every resource has a bound: bytes of a request's head and body, the time to send them, the time an answer is waited
 // for, connections at once, questions that are computed at once. A question that takes longer than `answer_time` is

@@ -1,13 +1,14 @@
 // One question and its answer, both as text: what the C interface and `ddlsim serve` are made of.
 //
-// A request is one JSON object, or the same as YAML (JSON is read as the YAML it also is, so numbers, places in messages
-// and limits are those of scenario files). The job is a map of settings, as in a scenario file; other keys are the
-// command's flags:
+// A request is one JSON object, or the same as YAML (JSON is read as the YAML it also is, so numbers, places in
+// messages and limits are those of scenario files). The job is a map of settings, as in a scenario file; other keys are
+// the command's flags:
 //
 // ```
 // predict     {"model": "resnet50", "node": "dgx-a100", "nodes": 4, "network": "100 Gb/s"}
 //             {"job": {...}, "curve": "nodes=1..64:x2"}
-// what-if     {"job": {...}, "vs": [{"name": "buy A100", "node": "dgx-a100"}, {...}]}     no "vs": every upgrade is tried
+// what-if     {"job": {...}, "vs": [{"name": "buy A100", "node": "dgx-a100"}, {...}]}     no "vs": every upgrade is
+// tried
 //             {"job": {...}, "elasticities": true}
 // find        {"job": {...}, "variable": "network", "such_that": "scaling_efficiency >= 90 %", "from": X, "to": Y}
 // plan        {"job": {...}, "objective": "time", "limit": "10 s", "nodes_up_to": 8}
@@ -17,11 +18,11 @@
 // ```
 //
 // A job that stands alone needs no "job" around it; a job with other keys than settings does. The answer is what the
-// command prints with --json, byte for byte (what measures a clock, as the seconds of a plan's search, apart); an error is
-// that of the command: its message and its notes, with its place in the request.
+// command prints with --json, byte for byte (what measures a clock, as the seconds of a plan's search, apart); an error
+// is that of the command: its message and its notes, with its place in the request.
 //
-// Limits: flags that name files (--measured-stalls, --prices, --epochs-by-batch, --partition, --study) are the command's
-// alone. A search of plans takes at most `Limits::search`, nothing else can be stopped.
+// Limits: flags that name files (--measured-stalls, --prices, --epochs-by-batch, --partition, --study) are the
+// command's alone. A search of plans takes at most `Limits::search`, nothing else can be stopped.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +50,8 @@ struct Limits {
   std::size_t predictors = 16;      // kept between questions, each with its prices (whatif/predictor.h)
 };
 
-/// Answers from one catalogue. Threads may ask at once; prices of layers are kept between questions, so that a job whose
-/// network, servers or split changed costs microseconds.
+/// Answers from one catalogue. Threads may ask at once; prices of layers are kept between questions, so that a job
+/// whose network, servers or split changed costs microseconds.
 class Service {
  public:
   explicit Service(io::Catalog catalog, Limits limits = {});
@@ -68,8 +69,8 @@ class Service {
       std::string_view job, std::span<const std::vector<whatif::Override>> changes) const;
 
   /// What a page offers: {"schema": "ddlsim/catalog/1", "models": [{"name", "what"}], "nodes", "networks", "gpus",
-  /// "strategies", "commands", "settings": [{"path", "meaning", "example", "unit"}]}. "unit" is that of the example; any
-  /// of its dimension is read; null: a word or a count. Reads every file of the catalogue.
+  /// "strategies", "commands", "settings": [{"path", "meaning", "example", "unit"}]}. "unit" is that of the example;
+  /// any of its dimension is read; null: a word or a count. Reads every file of the catalogue.
   [[nodiscard]] Expected<std::string> catalog_json() const;
 
  private:

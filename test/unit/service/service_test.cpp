@@ -99,14 +99,17 @@ TEST_CASE("service: 200 random jobs have the answers and the refusals of the C++
 TEST_CASE("service: every command is its C++ call", "[service]") {
   const auto& catalog = test::learnt_catalog();
   const auto job = overrides_of(kJob);
-  CHECK(asked("what-if", with(kJob, R"("vs": [{"network": "100 Gb/s"}, {"name": "more", "nodes": 8, "batch": 32}])")) ==
-        report::render(*whatif::compare(catalog, job,
-                                        std::vector<whatif::Change>{{"", {{"network", "100 Gb/s", {}}}},
-                                                                    {"more", {{"nodes", "8", {}}, {"batch", "32", {}}}}}),
-                       kJson));
+  CHECK(
+      asked("what-if", with(kJob, R"("vs": [{"network": "100 Gb/s"}, {"name": "more", "nodes": 8, "batch": 32}])")) ==
+      report::render(*whatif::compare(catalog, job,
+                                      std::vector<whatif::Change>{{"", {{"network", "100 Gb/s", {}}}},
+                                                                  {"more", {{"nodes", "8", {}}, {"batch", "32", {}}}}}),
+                     kJson));
   CHECK(asked("what-if", test::request_of(kJob)) == report::render(*whatif::what_would_help(catalog, job), kJson));
-  CHECK(asked("what-if", with(kJob, "\"elasticities\": true")) == report::render(*whatif::elasticities(catalog, job), kJson));
-  CHECK(asked("find", with(kJob, R"("variable": "network", "such_that": "scaling_efficiency >= 90 %", "to": "1 Tb/s")")) ==
+  CHECK(asked("what-if", with(kJob, "\"elasticities\": true")) ==
+        report::render(*whatif::elasticities(catalog, job), kJson));
+  CHECK(asked("find",
+              with(kJob, R"("variable": "network", "such_that": "scaling_efficiency >= 90 %", "to": "1 Tb/s")")) ==
         report::render(*whatif::find(catalog, job, "network", *whatif::parse_condition("scaling_efficiency >= 90 %"),
                                      {std::nullopt, "1 Tb/s"}),
                        kJson));
@@ -141,11 +144,13 @@ TEST_CASE("service: a plan is the command's, but for what a clock measures", "[s
 
 TEST_CASE("service: a job is the same as JSON, as YAML, nested and with other white space", "[service]") {
   const std::string one = asked("predict", test::request_of(kJob));
-  for (const char* text :
-       {"model: resnet50\nnode: dgx1-v100\nnodes: 4\nnetwork: 25 Gb/s\n",
-        "{\"model\":\"resnet50\",\"node\":\"dgx1-v100\",\"nodes\":4,\"network\":\"25 Gb/s\"}",
-        "{\n\t\"model\": \"resnet50\",\n\t\"node\": \"dgx1-v100\",\r\n\t\"nodes\": 4,\n\t\"network\": \"25 Gb\\/s\"\n}\n",
-        R"({"job": {"network": {"name": "25 Gb/s"}, "model": {"name": "\u0072esnet50"}, "node": "dgx1-v100", "nodes": "4"}})"}) {
+  for (
+      const char* text :
+      {"model: resnet50\nnode: dgx1-v100\nnodes: 4\nnetwork: 25 Gb/s\n",
+       "{\"model\":\"resnet50\",\"node\":\"dgx1-v100\",\"nodes\":4,\"network\":\"25 Gb/s\"}",
+       "{\n\t\"model\": \"resnet50\",\n\t\"node\": \"dgx1-v100\",\r\n\t\"nodes\": 4,\n\t\"network\": \"25 "
+       "Gb\\/s\"\n}\n",
+       R"({"job": {"network": {"name": "25 Gb/s"}, "model": {"name": "\u0072esnet50"}, "node": "dgx1-v100", "nodes": "4"}})"}) {
     CHECK(asked("predict", text) == one);
   }
 }
@@ -163,8 +168,10 @@ TEST_CASE("service: what is no request is refused with its place", "[service]") 
   CHECK(error(std::string(100'000, '[')).code == ErrorCode::kParse);
   CHECK_THAT(error(R"({"model": "resnet50"})").message, Contains("no node named"));
   CHECK_THAT(error(R"({"job": {"model": "resnet50"}, "jbo": 1})").message, Contains("unknown key 'jbo'"));
-  CHECK_THAT(error(R"({"model": "resnet50", "curve": "nodes=1,2"})").message, Contains("'curve' beside the job's settings"));
-  CHECK_THAT(error(R"({"job": {"model": "resnet50"}, "curve": ["nodes"]})").message, Contains("'curve' takes one value"));
+  CHECK_THAT(error(R"({"model": "resnet50", "curve": "nodes=1,2"})").message,
+             Contains("'curve' beside the job's settings"));
+  CHECK_THAT(error(R"({"job": {"model": "resnet50"}, "curve": ["nodes"]})").message,
+             Contains("'curve' takes one value"));
   const Error network = error("{\"model\": \"resnet50\",\n \"node\": \"dgx1-v100\",\n \"network\": 25}");
   CHECK_THAT(network.message, Contains("network: "));
   CHECK(network.where == SourceLocation{"request", 3, 13});
@@ -201,20 +208,20 @@ TEST_CASE("service: flags that make no question are refused with their place", "
 
 TEST_CASE("service: from afar no value names a file", "[service]") {
   const service::Service far = make({.files = false});
-  for (const auto& [path, value] : std::vector<std::pair<std::string, std::string>>{
-           {"model", "/etc/passwd"},
-           {"model", "../../etc/passwd"},
-           {"model", "job.yaml"},
-           {"node", "./dgx1-v100"},
-           {"gpu", "a/b"},
-           {"network", "/dev/stdin"},
-           {"network", "4 x /etc/passwd"},
-           {"network", "25 Gb/s/../../x"},
-           {"collective.table", "sweep.txt"},
-           {"measured.runs", "runs.csv"},
-           {"other_jobs.0.measured.runs", "runs.csv"},
-           {"input.dataset", "/proc/self/environ"},
-           {"price", "etc/passwd=12 $/h"}}) {
+  for (const auto& [path, value] :
+       std::vector<std::pair<std::string, std::string>>{{"model", "/etc/passwd"},
+                                                        {"model", "../../etc/passwd"},
+                                                        {"model", "job.yaml"},
+                                                        {"node", "./dgx1-v100"},
+                                                        {"gpu", "a/b"},
+                                                        {"network", "/dev/stdin"},
+                                                        {"network", "4 x /etc/passwd"},
+                                                        {"network", "25 Gb/s/../../x"},
+                                                        {"collective.table", "sweep.txt"},
+                                                        {"measured.runs", "runs.csv"},
+                                                        {"other_jobs.0.measured.runs", "runs.csv"},
+                                                        {"input.dataset", "/proc/self/environ"},
+                                                        {"price", "etc/passwd=12 $/h"}}) {
     JobSettings job = kJob;
     std::erase_if(job, [&, p = path](const auto& one) { return one.first == p; });
     job.emplace_back(path, value);
@@ -225,10 +232,11 @@ TEST_CASE("service: from afar no value names a file", "[service]") {
   }
   CHECK_THAT(refused(far, "stalls", with(kJob, R"("one_server": "/etc/passwd")")).message, Contains("from afar"));
   // Rates, prices and names with a stroke stay what they are.
-  for (const auto& [path, value] : std::vector<std::pair<std::string, std::string>>{{"network", "2 x 12.5 GB/s"},
-                                                                                  {"gpu.peak.fp32", "20 TFLOP/s"},
-                                                                                  {"price", "dgx1-v100=12 $/h"},
-                                                                                  {"model", "google-bert/bert-base-uncased"}}) {
+  for (const auto& [path, value] :
+       std::vector<std::pair<std::string, std::string>>{{"network", "2 x 12.5 GB/s"},
+                                                        {"gpu.peak.fp32", "20 TFLOP/s"},
+                                                        {"price", "dgx1-v100=12 $/h"},
+                                                        {"model", "google-bert/bert-base-uncased"}}) {
     JobSettings job = kJob;
     std::erase_if(job, [&, p = path](const auto& one) { return one.first == p; });
     job.emplace_back(path, value);
