@@ -46,6 +46,7 @@ typedef uint64_t ddlsim_handle;
 
 /* An int32_t in every call, so that the size of an enumeration is nobody's business. */
 typedef int32_t ddlsim_code;
+/* NOLINTBEGIN(readability-identifier-naming): names as C has them */
 enum {
   DDLSIM_OK = 0,
   DDLSIM_PARSE = 1,            /* the text is not JSON or YAML, or not a request */
@@ -58,6 +59,7 @@ enum {
   DDLSIM_NO_MEMORY = 8,        /* the answer's text may be NULL then */
   DDLSIM_FAULT = 9             /* of ddlsim itself */
 };
+/* NOLINTEND(readability-identifier-naming) */
 
 /* The version of the program, as "0.1.0", and of the library that was loaded, as DDLSIM_ABI. The text stays. */
 DDLSIM_API const char* ddlsim_version(void);

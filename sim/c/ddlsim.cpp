@@ -93,7 +93,7 @@ std::filesystem::path own_data() {
     std::error_code status;
     const auto library = std::filesystem::weakly_canonical(self.dli_fname, status).parent_path();
     for (const auto& prefix : {library.parent_path(), library.parent_path().parent_path()}) {
-      const auto data = prefix / "share" / "ddlsim";
+      auto data = prefix / "share" / "ddlsim";
       if (std::filesystem::is_directory(data / "models", status)) return data;
     }
   }
@@ -163,7 +163,13 @@ ddlsim_code step_times(const service::Service& service, std::string_view job, co
 }  // namespace
 }  // namespace ddlsim::c
 
-using namespace ddlsim::c;
+using ddlsim::c::closed;
+using ddlsim::c::give;
+using ddlsim::c::guarded;
+using ddlsim::c::handles;
+using ddlsim::c::missing;
+using ddlsim::c::own_data;
+using ddlsim::c::refuse;
 
 const char* ddlsim_version(void) { return DDLSIM_VERSION; }
 
@@ -203,14 +209,16 @@ ddlsim_code ddlsim_step_times(ddlsim_handle catalog, const char* job, size_t set
   return guarded(error, [&]() -> ddlsim_code {
     if (job == nullptr) return missing("job", error);
     if (settings > 0 && (paths == nullptr || units == nullptr)) return missing("paths or units", error);
-    if (points > 0 && (times == nullptr || (settings > 0 && values == nullptr)))
+    if (points > 0 && (times == nullptr || (settings > 0 && values == nullptr))) {
       return missing("values or times", error);
+    }
     for (size_t s = 0; s < settings; ++s) {
       if (paths[s] == nullptr || units[s] == nullptr) return missing("a path or a unit", error);
     }
     const auto service = handles().find(catalog);
     if (!service) return closed(error);
-    return step_times(*service, job, {{paths, settings}, {units, settings}, points, values}, times, codes, error);
+    return ddlsim::c::step_times(*service, job, {{paths, settings}, {units, settings}, points, values}, times, codes,
+                                 error);
   });
 }
 
