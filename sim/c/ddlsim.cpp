@@ -89,7 +89,7 @@ ddlsim_code guarded(char** text, Function function) {
 /// The data beside the installed library (LIB/../share/ddlsim, LIB/../../share/ddlsim), else the source tree's.
 std::filesystem::path own_data() {
   Dl_info self{};
-  if (dladdr(reinterpret_cast<const void*>(&ddlsim_open), &self) != 0 && self.dli_fname != nullptr) {  // NOLINT
+  if (dladdr(reinterpret_cast<const void*>(&own_data), &self) != 0 && self.dli_fname != nullptr) {  // NOLINT
     std::error_code status;
     const auto library = std::filesystem::weakly_canonical(self.dli_fname, status).parent_path();
     for (const auto& prefix : {library.parent_path(), library.parent_path().parent_path()}) {

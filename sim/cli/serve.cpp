@@ -8,10 +8,14 @@
 #include <filesystem>
 
 #include "program.h"
+#include "serve_flags.h"
 
 namespace ddlsim::cli {
 
 int run_serve(const std::vector<std::string>& arguments) {
+  CLI::App app;
+  ServeFlags flags;
+  flags.read(app, arguments);
   std::error_code status;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", status);
   const std::string program = self.parent_path() / "ddlsim-serve";
