@@ -33,6 +33,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"import", "another program's file (ONNX) as a model", run_import},
     {"calibrate", "curves of a GPU from measured kernels, and how far they hold", run_calibrate},
     {"list", "the models, hardware and settings that are known", run_list},
+    {"serve", "the same over HTTP, with a page that answers while you drag", run_serve},
 });
 
 std::string usage() {

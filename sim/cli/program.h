@@ -116,6 +116,7 @@ int run_what_if(const std::vector<std::string>& arguments);
 int run_topology(const std::vector<std::string>& arguments);
 int run_collective(const std::vector<std::string>& arguments);
 int run_list(const std::vector<std::string>& arguments);
+int run_serve(const std::vector<std::string>& arguments);
 int run_validate(const std::vector<std::string>& arguments);
 int run_fleet(const std::vector<std::string>& arguments);
 int run_import(const std::vector<std::string>& arguments);

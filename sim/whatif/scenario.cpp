@@ -13,6 +13,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
+#include "ddlsim/whatif/scenario_map.h"
 #include "settings.h"
 #include "stated_runs.h"
 
@@ -433,19 +434,25 @@ void flatten(const io::Node& node, const std::string& path, std::vector<Override
 
 }  // namespace
 
-Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path) {
-  const auto document = io::load_yaml(path);
-  if (!document) return tl::unexpected<Error>(document.error());
+Expected<std::vector<Override>> settings_in(const io::Node& map, std::string_view what) {
   std::vector<Override> overrides;
   std::vector<Error> errors;
-  if (document->kind == io::NodeKind::kMap) {
-    flatten(*document, "", overrides, errors);
+  if (map.kind == io::NodeKind::kMap) {
+    flatten(map, "", overrides, errors);
   } else {
-    errors.push_back(Error{ErrorCode::kParse, "a scenario file must be a map of settings", document->where, {}, {}});
+    errors.push_back(Error{ErrorCode::kParse, fmt::format("{} must be a map of settings", what), map.where, {}, {}});
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
   if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
-  for (Override& one : overrides) one.value = found_beside(path, one.path, one.value);
+  return overrides;
+}
+
+Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path) {
+  const auto document = io::load_yaml(path);
+  if (!document) return tl::unexpected<Error>(document.error());
+  auto overrides = settings_in(*document, "a scenario file");
+  if (!overrides) return overrides;
+  for (Override& one : *overrides) one.value = found_beside(path, one.path, one.value);
   return overrides;
 }
 

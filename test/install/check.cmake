@@ -35,3 +35,26 @@ if(WAY STREQUAL "find_package")
     message(FATAL_ERROR "the installed program: ${status}\n${out}")
   endif()
 endif()
+
+# README's program in C, by pkg-config.
+find_program(PKG_CONFIG pkg-config)
+if(WAY STREQUAL "find_package" AND PKG_CONFIG AND EXISTS ${work}/prefix/include/ddlsim/ddlsim.h)
+  file(GLOB_RECURSE pc ${work}/prefix/ddlsim.pc)
+  if(NOT pc)
+    message(FATAL_ERROR "no ddlsim.pc was installed")
+  endif()
+  file(WRITE ${work}/c.sh "set -eu
+sed -n '/<!-- run c -->/,/^```$/p' ${SOURCE}/README.md | sed '1,2d;$d' >${work}/job.c
+export PKG_CONFIG_PATH=$(dirname ${pc})
+libraries=$(pkg-config --variable=libdir ddlsim)
+cc -std=c99 -Wall -Wextra -pedantic -Werror ${work}/job.c $(pkg-config --cflags --libs ddlsim) -o ${work}/job
+env -u DDLSIM_DATA LD_LIBRARY_PATH=$libraries ${work}/job
+")
+  run(sh ${work}/c.sh)
+  execute_process(COMMAND ${work}/prefix/bin/ddlsim predict --model resnet50 --node dgx-a100 --json OUTPUT_VARIABLE command)
+  string(STRIP "${out}" out)
+  string(STRIP "${command}" command)
+  if(NOT out STREQUAL command)
+    message(FATAL_ERROR "the program in C printed:\n${out}\nand the command:\n${command}")
+  endif()
+endif()

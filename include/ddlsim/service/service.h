@@ -1,39 +1,97 @@
 // One question and its answer, both as text: what the C interface and `ddlsim serve` are made of.
 //
-// A request is one JSON object, or the same as YAML (JSON is read as the YAML it also is, so numbers, places in messages
-// and limits are those of scenario files). The job is a map of settings, as in a scenario file:
+// A request is one JSON object, or the same as YAML (JSON is read as the YAML it also is, so numbers, places in
+// messages and limits are those of scenario files). The job is a map of settings, as in a scenario file; other keys are
+// the command's flags:
 //
 // ```
 // predict     {"model": "resnet50", "node": "dgx-a100", "nodes": 4, "network": "100 Gb/s"}
-// what-if     {"job": {...}, "vs": [{"name": "buy A100", "node": "dgx-a100"}, {...}]}     no "vs": every upgrade is tried
-// find        {"job": {...}, "variable": "network", "such_that": "scaling_efficiency >= 90 %"}
-// plan        {"job": {...}, "top": 5}
+//             {"job": {...}, "curve": "nodes=1..64:x2"}
+// what-if     {"job": {...}, "vs": [{"name": "buy A100", "node": "dgx-a100"}, {...}]}     no "vs": every upgrade is
+// tried
+//             {"job": {...}, "elasticities": true}
+// find        {"job": {...}, "variable": "network", "such_that": "scaling_efficiency >= 90 %", "from": X, "to": Y}
+// plan        {"job": {...}, "objective": "time", "limit": "10 s", "nodes_up_to": 8}
 // explain     {"job": {...}, "part": "all-reduce"}
-// stalls, recommend   {"job": {...}}
+// stalls      {"job": {...}, "one_server": "p3.16xlarge", "fetch": "paper"}
+// recommend   {"job": {...}, "deadline": "24 h", "budget": "500 $", "catalog": "aws,gcp", "max_nodes": 8}
 // ```
 //
-// A job that stands alone needs no "job" around it. The answer is what the command prints with --json, byte for byte; an
-// error is that of the command: its place, its message, its notes.
+// A job that stands alone needs no "job" around it; a job with other keys than settings does. The answer is what the
+// command prints with --json, byte for byte (what measures a clock, as the seconds of a plan's search, apart); an error
+// is that of the command: its message and its notes, with its place in the request.
+//
+// Limits: flags that name files (--measured-stalls, --prices, --epochs-by-batch, --partition, --study) are the
+// command's alone. A search of plans takes at most `Limits::search`, nothing else can be stopped.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
+#include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::service {
 
 /// The commands that can be asked: predict, what-if, find, plan, explain, stalls, recommend.
-[[nodiscard]] std::vector<std::string_view> commands();
+[[nodiscard]] std::span<const std::string_view> commands();
 
-/// The answer as the command's JSON. An unknown command or key is an error that lists the valid ones. Threads may ask
-/// one catalogue at once.
-[[nodiscard]] Expected<std::string> answer(const io::Catalog& catalog, std::string_view command,
-                                           std::string_view request);
+/// What an asker may do.
+struct Limits {
+  std::size_t request = 1'000'000;  // bytes
+  bool files = true;                // whether values may name files of this machine
+  Time search = seconds(60);        // of plans, at most
+  std::size_t predictors = 16;      // kept between questions, each with its prices (whatif/predictor.h)
+};
 
-/// An error as JSON: {"schema": "ddlsim/error/1", "error": MESSAGE, "file": F, "line": L, "column": C, "notes": [...]}.
+/// Answers from one catalogue. Threads may ask at once; prices of layers are kept between questions, so that a job
+/// whose network, servers or split changed costs microseconds.
+class Service {
+ public:
+  explicit Service(io::Catalog catalog, Limits limits = {});
+  ~Service();
+  Service(Service&&) noexcept;
+  Service& operator=(Service&&) noexcept;
+
+  [[nodiscard]] const io::Catalog& catalog() const;
+
+  /// The answer as the command's JSON. An unknown command or key is an error that lists the valid ones.
+  [[nodiscard]] Expected<std::string> answer(std::string_view command, std::string_view request) const;
+
+  /// The step of `job` with every row of `changes` put on top, in their order; an error is that of its row alone.
+  [[nodiscard]] Expected<std::vector<Expected<Time>>> step_times(
+      std::string_view job, std::span<const std::vector<whatif::Override>> changes) const;
+
+  /// What a page offers: {"schema": "ddlsim/catalog/1", "models": [{"name", "what"}], "nodes", "networks", "gpus",
+  /// "strategies", "commands", "settings": [{"path", "meaning", "example", "unit"}]}. "unit" is that of the example;
+  /// any of its dimension is read; null: a word or a count. Reads every file of the catalogue.
+  [[nodiscard]] Expected<std::string> catalog_json() const;
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
+
+/// An error as JSON: {"schema": "ddlsim/error/1", "code", "error": MESSAGE, "file", "line", "column", "notes": [...],
+/// "also": [the same of further faults]}. A place that is not known is null.
 [[nodiscard]] std::string error_json(const Error& error);
+
+/// "parse", "invalid-argument", "not-found", "unsupported", "infeasible", "io".
+[[nodiscard]] std::string_view word_of(ErrorCode code);
+
+/// How to ask, as OpenAPI 3.0 (JSON).
+[[nodiscard]] std::string openapi(std::string_view version);
+
+/// The page: one HTML document, which loads nothing.
+[[nodiscard]] std::string_view page();
+
+/// What a Content-Security-Policy says of it: its own style and script by their hashes, and nothing else.
+[[nodiscard]] std::string page_policy();
 
 }  // namespace ddlsim::service

@@ -1,0 +1,17 @@
+// Settings out of a map that was read already: what a scenario file holds, wherever it stands.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ddlsim/io/yaml.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+/// As load_scenario: nested keys join with dots, places stay with their settings. `what` names the map in errors ("a
+/// job"). Errors: no map, a list where one value belongs, an unknown setting.
+[[nodiscard]] Expected<std::vector<Override>> settings_in(const io::Node& map, std::string_view what);
+
+}  // namespace ddlsim::whatif
