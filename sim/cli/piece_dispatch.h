@@ -21,11 +21,16 @@ class PieceDispatch {
   static constexpr std::int64_t kEach = 8;    // pieces a rank has to do, for each of its threads
   static constexpr std::int64_t kAhead = 16;  // pieces past the last one taken, for each thread of all ranks
 
-  PieceDispatch(std::int64_t pieces, int ranks, int threads)
+  struct Team {
+    int ranks = 1;
+    int threads = 1;  // of each
+  };
+
+  PieceDispatch(std::int64_t pieces, Team team)
       : pieces_(pieces),
-        each_(kEach * threads),
-        ahead_(kAhead * threads * ranks),
-        doing_(static_cast<std::size_t>(ranks)) {
+        each_(kEach * team.threads),
+        ahead_(kAhead * team.threads * team.ranks),
+        doing_(static_cast<std::size_t>(team.ranks)) {
     alive_.assign(doing_.size(), true);
   }
 
@@ -44,7 +49,7 @@ class PieceDispatch {
     doing.insert(piece);
     return piece;
   }
-  void done(int rank, std::int64_t piece, std::string result) {
+  void done(int rank, std::int64_t piece, std::string&& result) {
     doing_[index(rank)].erase(piece);
     again_.erase(piece);  // of a rank that was thought lost
     if (piece >= taken_ && piece < next_) results_.try_emplace(piece, std::move(result));

@@ -2,6 +2,7 @@
 #include "program.h"
 #include "ranks.h"
 
+// NOLINTBEGIN(performance-unnecessary-value-param, readability-*): the functions are those of ranks_mpi.cpp.
 namespace ddlsim::cli {
 
 struct Ranks::Outbox {};
@@ -23,3 +24,4 @@ std::optional<Message> Ranks::next() { return std::nullopt; }
 void Ranks::leave_without_the_lost(int status) { std::_Exit(status); }
 
 }  // namespace ddlsim::cli
+// NOLINTEND(performance-unnecessary-value-param, readability-*)

@@ -106,7 +106,7 @@ class Leader {
   Leader(Ranks& ranks, const RankWork& work)
       : ranks_(ranks),
         work_(work),
-        dispatch_(work.pieces, ranks.count(), work.threads),
+        dispatch_(work.pieces, {.ranks = ranks.count(), .threads = work.threads}),
         crew_(work.threads, work.make_worker),
         heard_(static_cast<std::size_t>(ranks.count()), Clock::now()) {}
 

@@ -18,7 +18,7 @@ std::vector<std::int64_t> all_of(PieceDispatch& dispatch, int rank) {
 }  // namespace
 
 TEST_CASE("pieces: handed out in order, so many to each", "[unit][cli]") {
-  PieceDispatch dispatch(20, 2, 1);
+  PieceDispatch dispatch(20, {.ranks = 2, .threads = 1});
   CHECK(all_of(dispatch, 0) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(all_of(dispatch, 1) == std::vector<std::int64_t>{8, 9, 10, 11, 12, 13, 14, 15});
   dispatch.done(1, 8, "8");
@@ -30,7 +30,7 @@ TEST_CASE("pieces: handed out in order, so many to each", "[unit][cli]") {
 }
 
 TEST_CASE("pieces: none begins far ahead of the last one taken", "[unit][cli]") {
-  PieceDispatch dispatch(1000, 2, 1);
+  PieceDispatch dispatch(1000, {.ranks = 2, .threads = 1});
   REQUIRE(dispatch.next(0) == 0);  // rank 0 never finishes it
   std::int64_t given = 1;
   for (int round = 0; round < 200; ++round) {
@@ -44,7 +44,7 @@ TEST_CASE("pieces: none begins far ahead of the last one taken", "[unit][cli]") 
 }
 
 TEST_CASE("pieces: a lost rank's are done by others, once", "[unit][cli]") {
-  PieceDispatch dispatch(10, 2, 1);
+  PieceDispatch dispatch(10, {.ranks = 2, .threads = 1});
   CHECK(all_of(dispatch, 1).size() == 8);
   dispatch.done(1, 0, "0");
   dispatch.lose(1);
@@ -63,7 +63,7 @@ TEST_CASE("pieces: whatever ranks do, every piece comes once and in order", "[un
   for (int round = 0; round < 200; ++round) {
     constexpr std::int64_t kPieces = 300;
     constexpr int kRanks = 4;
-    PieceDispatch dispatch(kPieces, kRanks, 1 + static_cast<int>(random() % 3));
+    PieceDispatch dispatch(kPieces, {.ranks = kRanks, .threads = 1 + static_cast<int>(random() % 3)});
     std::vector<std::vector<std::int64_t>> doing(kRanks);
     std::int64_t taken = 0;
     for (int step = 0; step < 100'000 && !dispatch.finished(); ++step) {
