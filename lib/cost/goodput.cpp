@@ -22,7 +22,7 @@ double expm1_of(double x) {
 }
 
 /// 1 - e^-x.
-double chance(double x) { return -expm1_of(-x); }
+double chance_of(double x) { return -expm1_of(-x); }
 
 /// w of w e^w = -e^(-1 - a), w >= -1, by Newton on u = w + 1 of f(u) = ln(1 - u) + u + a = 0, 0 < u < 1.
 double lambert_above(double a) {
@@ -61,9 +61,9 @@ struct Round {
 /// x_0: the mean wall time from one copy in storage to the next.
 double round_time(const Round& o) {
   const double p = exp_of(-o.lambda * o.period);
-  const double miss = chance(o.lambda * o.period);
+  const double miss = chance_of(o.lambda * o.period);
   const double r = exp_of(-o.lambda * o.memory_recovery);
-  const double broken = chance(o.lambda * o.memory_recovery);
+  const double broken = chance_of(o.lambda * o.memory_recovery);
   const double back = o.down + (1 / o.lambda + o.down) * expm1_of(o.lambda * o.recovery);  // y_b less x_0
   // y_a = fixed + of_j x_j + of_0 x_0
   const double again = 1 - broken * o.by_memory;
@@ -80,16 +80,24 @@ double round_time(const Round& o) {
   return constant / (1 - slope);
 }
 
-/// What of `wall` seconds goes where; `failures` in it.
-GoodputShares shares_of(const FailingRun& run, double wall, double worked, double blocked) {
+/// Seconds of a stretch of the run.
+struct Stretch {
+  double wall = 0;
+  double worked = 0;
+  double blocked = 0;  // by checkpoints that count
+};
+
+/// What of a stretch goes where.
+GoodputShares shares_of(const FailingRun& run, const Stretch& stretch) {
+  const auto [wall, worked, blocked] = stretch;
   const double lambda = run.failures.in(per_second);
   const double down = run.down.in(seconds);
   const double failures = lambda * wall / (1 + lambda * down);
-  const auto tries = [&](double recovery) { return chance(lambda * recovery) / lambda; };  // mean time of one
+  const auto tries = [&](double recovery) { return chance_of(lambda * recovery) / lambda; };  // mean time of one
   double recovery = failures * tries(run.recovery.in(seconds));
   if (run.mode == CheckpointMode::kMemory) {
     // Who reads storage goes on reading it, whatever fails meanwhile.
-    const double broken = chance(lambda * run.recovery.in(seconds));
+    const double broken = chance_of(lambda * run.recovery.in(seconds));
     const double by_storage = failures * run.beyond_memory / (1 - broken * (1 - run.beyond_memory));
     recovery =
         by_storage * tries(run.recovery.in(seconds)) + (failures - by_storage) * tries(run.memory_recovery.in(seconds));
@@ -128,7 +136,7 @@ GoodputShares goodput(const FailingRun& run, Time interval) {
   if (!(lambda * longest < kNoHeadway)) return {};
   if (!in_memory) {
     const double wall = exp_of(lambda * back) * expm1_of(lambda * period) * (1 / lambda + down);
-    return shares_of(run, wall, interval.in(seconds), run.blocked.in(seconds));
+    return shares_of(run, {wall, interval.in(seconds), run.blocked.in(seconds)});
   }
   const double wall = round_time({.lambda = lambda,
                                   .by_memory = 1 - run.beyond_memory,
@@ -138,7 +146,7 @@ GoodputShares goodput(const FailingRun& run, Time interval) {
                                   .recovery = run.recovery.in(seconds),
                                   .period = period,
                                   .intervals = run.remote_every});
-  return shares_of(run, wall, rounds * interval.in(seconds), rounds * run.blocked.in(seconds));
+  return shares_of(run, {wall, rounds * interval.in(seconds), rounds * run.blocked.in(seconds)});
 }
 
 SpareWait spare_wait(const SparePool& pool, Rate failures, Time down) {

@@ -64,7 +64,7 @@ Expected<DataSize> states_of(const Scenario& scenario) {
   if (!scenario.model->has_layers() || plan::totals_only(scenario.strategy)) {
     return kept(plan::memory_footprint(*scenario.model, scenario.strategy, 1, scenario.batch, scenario.precision));
   }
-  plan::Job alone = scenario;
+  plan::Job alone = static_cast<const plan::Job&>(scenario);
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;
   alone.parallel = {.states = scenario.parallel.states, .lora_rank = scenario.parallel.lora_rank};
