@@ -1,8 +1,3 @@
-#include <fmt/core.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -12,6 +7,7 @@
 #include "ddlsim/whatif/population.h"
 #include "output.h"
 #include "program.h"
+#include "terminal.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -40,28 +36,7 @@ struct FleetFlags {
   bool headlines = false;
 };
 
-/// A line on stderr while work lasts, when stderr is a terminal.
-class Progress {
- public:
-  void operator()(std::int64_t jobs) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!terminal_ || now - last_ < std::chrono::seconds(1)) return;
-    last_ = now;
-    std::fputs(fmt::format("\r{} jobs ", jobs).c_str(), stderr);
-    shown_ = true;
-  }
-  ~Progress() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  Progress() = default;
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
- private:
-  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
-  bool shown_ = false;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
+constexpr std::int64_t kJobsBetweenLooks = 1 << 16;
 
 /// Writes a drawn population as a table of jobs, row by row.
 int generate(const FleetFlags& flags, const io::PopulationFile& population) {
@@ -81,7 +56,9 @@ int generate(const FleetFlags& flags, const io::PopulationFile& population) {
   auto file = OutputFile::open(flags.generate);
   if (!file) return print(file.error());
   auto written = file->write(header + "\n");
+  ProgressLine progress("jobs");
   for (std::int64_t i = 0; i < flags.jobs && written; ++i) {
+    if (i % kJobsBetweenLooks == 0) progress(i, flags.jobs - i);
     const auto index = static_cast<std::uint64_t>(i);
     written = file->write(whatif::job_row(index, whatif::draw_job(population, flags.seed, index)) + "\n");
   }
@@ -90,8 +67,9 @@ int generate(const FleetFlags& flags, const io::PopulationFile& population) {
 }
 
 Expected<void> read_jobs(const std::string& table, whatif::Fleet& fleet) {
-  Progress progress;
-  const auto tell = [&progress](std::int64_t jobs) { progress(jobs); };
+  // How many rows a table has nobody knows before its end.
+  ProgressLine progress("jobs");
+  const auto tell = [&progress](std::int64_t jobs) { progress(jobs, std::nullopt); };
   if (table == "-") return fleet.add_table(std::cin, "standard input", tell);
   std::ifstream stream(table);
   if (!stream) return fail(ErrorCode::kIo, "could not be opened", {table, 0, 0});
@@ -102,13 +80,19 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
   FleetFlags flags;
   app.footer(std::string(kExamples));
   format.add_to(app, true);
-  app.add_option("table", flags.table, "a table of jobs (CSV), or '-'")->type_name("JOBS.csv");
-  app.add_option("--population", flags.population, "marginals to draw jobs from (pai_2019)")->type_name("NAME");
-  app.add_option("--jobs", flags.jobs, "how many to draw (100000)")->check(CLI::Range(std::int64_t{1}, kMaxJobs));
-  app.add_option("--seed", flags.seed, "of the draw (1)");
+  app.add_option("table", flags.table, "a table of jobs, or '-'")->type_name("JOBS.csv");
+  app.add_option("--population", flags.population, "marginals to draw jobs from")
+      ->type_name("POPULATION")
+      ->default_str("pai_2019");
+  app.add_option("--jobs", flags.jobs, "how many to draw")
+      ->check(CLI::Range(std::int64_t{1}, kMaxJobs))
+      ->type_name("N")
+      ->default_str("100000");
+  app.add_option("--seed", flags.seed, "of the draw")->type_name("N")->default_str("1");
   app.add_option("--generate", flags.generate, "write the drawn jobs to a table and stop")->type_name("FILE");
-  app.add_option("--setting", flags.setting, "hardware/clusters: rates of the base setting (pai-2019)")
-      ->type_name("NAME");
+  app.add_option("--setting", flags.setting, "rates of the base setting")
+      ->type_name("CLUSTER")
+      ->default_str("the population's");
   app.add_flag("--what-if", flags.what_if, "also the sweeps: network, PCIe, GPU, memory, ports to AllReduce");
   app.add_flag("--headlines", flags.headlines,
                "of the report, only the study's headlines beside ours (a population's)");
@@ -149,10 +133,10 @@ int run_fleet(const std::vector<std::string>& arguments) {
   if (!setting) return print(setting.error());
   whatif::Fleet fleet(*setting, flags.what_if);
   if (population) {
-    Progress progress;
+    ProgressLine progress("jobs");
     for (std::int64_t i = 0; i < flags.jobs; ++i) {
       fleet.add(whatif::draw_job(*population, flags.seed, static_cast<std::uint64_t>(i)));
-      if (i % (1 << 16) == 0) progress(i);
+      if (i % kJobsBetweenLooks == 0) progress(i, flags.jobs - i);
     }
   } else if (auto read = read_jobs(flags.table, fleet); !read) {
     return print(read.error());
@@ -165,7 +149,7 @@ int run_fleet(const std::vector<std::string>& arguments) {
     report.groups.clear();
     report.speedups.clear();
   }
-  return print(report::render(report, shape));
+  return print_answer(report::render(report, shape), shape, &*catalog);
 }
 
 }  // namespace ddlsim::cli

@@ -14,10 +14,12 @@
 #include "ddlsim/report/sweep.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/grid.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 #include "sweep_files.h"
-#include "sweep_progress.h"
+#include "terminal.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -76,19 +78,25 @@ struct SweepFlags {
     app.remove_option(app.get_option("--scenario"));
     app.add_option("-f,--grid", grids, "a grid or a scenario (YAML); later files win")
         ->type_name("FILE")
+        ->group(kJobGroup)
         ->allow_extra_args(false);
     training.add_to(app);
     app.add_option("--where", where, "a condition that points must meet")->type_name("COND")->allow_extra_args(false);
     app.add_option("--sample", sample, "so many points of the grid instead of all")->type_name("N");
-    app.add_option("--sample-by", sample_by, "random, latin-hypercube (random)")->type_name("X");
-    app.add_option("--seed", seed, "of the sample (1)")->type_name("N");
+    app.add_option("--sample-by", sample_by, "how the points are drawn")
+        ->type_name(one_of(whatif::kSampleBy))
+        ->default_str("random");
+    app.add_option("--seed", seed, "of the sample")->type_name("N")->default_str("1");
     app.add_flag("--time-only", time_only, "step time and throughput alone, which takes a fraction of the time");
-    app.add_option("--threads", threads, "how many work (all of the machine's)")
+    app.add_option("--threads", threads, "how many work")
         ->type_name("N")
+        ->default_str("all of the machine's")
         ->check(CLI::Range(1, kMostThreads));
     app.add_option("--shard", shard, "part K of N of the grid, for another machine")->type_name("K/N");
     app.add_option("-o,--output", out, "a file: .db (SQLite), .csv, .jsonl, .md, or as --format says")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->group(kOutputGroup)
+        ->default_str("standard output");
     app.add_option("--report", report, "what a file of results comes to; with --format csv or json all its rows")
         ->type_name("DB");
     app.add_option("--merge", merge, "parts of one grid become one file (-o)")->type_name("DB");
@@ -298,7 +306,7 @@ int into_database(const Grid& grid, const io::Catalog& catalog, whatif::SweepOpt
                    .c_str(),
                stderr);
   }
-  SweepLine line;
+  ProgressLine line("points");
   Tally tally;
   const auto take = [&](std::span<const SweepRow> rows, const whatif::SweepProgress& progress) -> Expected<void> {
     for (const SweepRow& row : rows) {
@@ -318,9 +326,15 @@ int into_lines(const Grid& grid, const io::Catalog& catalog, const whatif::Sweep
                const std::string& path, report::Format format) {
   const auto columns = report::sweep_columns(grid.paths(), options.detail);
   const bool table = format == report::Format::kText || format == report::Format::kMd;
+  std::string data;
+  if (format == report::Format::kJson) {
+    auto hash = data_hash(grid, catalog);
+    if (!hash) return print(hash.error());
+    data = std::move(*hash);
+  }
   auto sink = LineSink::open(path);
   if (!sink) return print(sink.error());
-  SweepLine line;
+  ProgressLine line("points");
   Tally tally;
   std::vector<std::vector<io::Cell>> kept;
   Expected<void> done = sink->write(report::sweep_head(columns, format));
@@ -332,7 +346,7 @@ int into_lines(const Grid& grid, const io::Catalog& catalog, const whatif::Sweep
       if (table) {
         kept.push_back(std::move(cells));
       } else {
-        text += report::sweep_line(columns, cells, format);
+        text += with_program(report::sweep_line(columns, cells, format), DDLSIM_VERSION, data);
       }
     }
     line(progress.done, progress.left);

@@ -35,3 +35,13 @@ if(WAY STREQUAL "find_package")
     message(FATAL_ERROR "the installed program: ${status}\n${out}")
   endif()
 endif()
+
+if(WAY STREQUAL "find_package")
+  foreach(path share/bash-completion/completions/ddlsim share/zsh/site-functions/_ddlsim
+               share/zsh/vendor-completions/_ddlsim share/fish/vendor_completions.d/ddlsim.fish
+               share/man/man1/ddlsim.1 share/man/man1/ddlsim-what-if.1 share/ddlsim/schemas/predict.json)
+    if(NOT EXISTS ${work}/prefix/${path})
+      message(FATAL_ERROR "not installed: ${path}")
+    endif()
+  endforeach()
+endif()
