@@ -70,8 +70,15 @@ void jobs(const Catalog* catalog, Candidates& to) {
   }
 }
 
+/// Those that are numbers.
 void settings(const Catalog* /*catalog*/, Candidates& to) {
-  for (const whatif::SettingInfo& setting : whatif::settings()) to.words.push_back({setting.path, setting.meaning});
+  for (const whatif::SettingInfo& setting : whatif::settings()) {
+    const std::string type = type_of_setting(setting.path);
+    const bool named = type.find('|') != std::string::npos || type.find('.') != std::string::npos ||
+                       type == "MODEL" || type == "NODE" || type == "GPU" || type == "PROFILE" || type == "STRATEGY" ||
+                       type == "DATASET" || type == "STORAGE" || type == "CPU" || type == "FILE";
+    if (!named) to.words.push_back({setting.path, setting.meaning});
+  }
 }
 
 void conditions(const Catalog* /*catalog*/, Candidates& to) {
