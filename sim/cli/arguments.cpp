@@ -92,10 +92,7 @@ void ScenarioFlags::add_to(CLI::App& app) {
     values_[i].first = kFlags[i].setting;
     options_.push_back(add_flag(app, kFlags[i], values_[i].second));
   }
-  app.add_option("--set", sets_, "any setting")
-      ->type_name("PATH=VALUE")
-      ->group(kJobGroup)
-      ->allow_extra_args(false);
+  app.add_option("--set", sets_, "any setting")->type_name("PATH=VALUE")->group(kJobGroup)->allow_extra_args(false);
 }
 
 void TrainingFlags::add_to(CLI::App& app) {
@@ -242,8 +239,8 @@ std::string with_program(const std::string& json, const io::Catalog* catalog) {
   if (catalog != nullptr) {
     if (const auto hash = io::fingerprint_of(catalog->root())) data = "\"" + *hash + "\"";
   }
-  return fmt::format("{}  \"program\": {{\n    \"version\": \"{}\",\n    \"data\": {}\n  }},\n{}", json.substr(0, line + 1),
-                     DDLSIM_VERSION, data, json.substr(line + 1));
+  return fmt::format("{}  \"program\": {{\n    \"version\": \"{}\",\n    \"data\": {}\n  }},\n{}",
+                     json.substr(0, line + 1), DDLSIM_VERSION, data, json.substr(line + 1));
 }
 
 }  // namespace

@@ -124,9 +124,7 @@ int calibrate_check(const std::vector<std::string>& arguments) {
   CalibrateFlags flags;
   std::string profile_name;
   std::int64_t anchor = 0;
-  app.add_option("profile", profile_name, "what is checked")
-      ->required()
-      ->type_name("PROFILE");
+  app.add_option("profile", profile_name, "what is checked")->required()->type_name("PROFILE");
   app.add_option("rows", flags.files, "files of measured kernels")->required()->type_name("ROWS");
   app.add_option("--anchor", anchor, "the first N rows of a curve set one factor for the others")
       ->default_str("0")
@@ -149,7 +147,8 @@ int calibrate_check(const std::vector<std::string>& arguments) {
   }
   const std::string title = fmt::format("{} beside {} rows from {}", check.profile,
                                         to_text(static_cast<std::int64_t>(rows->rows.size())), rows->origin);
-  if (const int status = print_answer(report::render(check, title, format), format, &*catalog); status != kDone) return status;
+  if (const int status = print_answer(report::render(check, title, format), format, &*catalog); status != kDone)
+    return status;
   const bool off = std::any_of(check.curves.begin(), check.curves.end(),
                                [](const calib::CheckedCurve& curve) { return calib::too_often_outside(curve); });
   if (off) std::fputs("the profile's intervals do not hold for these rows\n", stderr);

@@ -59,8 +59,7 @@ CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& 
       ->type_name(one_of(cost::kCollectiveAlgorithms))
       ->default_str("its own choice");
   app.add_option("--table", flags.table, "measurements: nccl-tests' output or -J JSON, or CSV")->type_name("FILE");
-  app.add_option("--compare", flags.compare,
-                 "libraries side by side")->type_name("LIBRARIES");
+  app.add_option("--compare", flags.compare, "libraries side by side")->type_name("LIBRARIES");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (app.count("--step") > 0 && app.count("--factor") > 0) {

@@ -193,8 +193,7 @@ int run_predict(const std::vector<std::string>& arguments) {
   app.add_option("--chakra", chakra, "write the step as Chakra traces, PREFIX.RANK.et of every GPU")
       ->type_name("PREFIX")
       ->group(kOutputGroup);
-  app.add_option("--curve", curve, "the job over the values of a setting")
-      ->type_name("PATH=VALUES");
+  app.add_option("--curve", curve, "the job over the values of a setting")->type_name("PATH=VALUES");
   add_save_flag(app, saved);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);

@@ -11,7 +11,8 @@ namespace {
 
 const OptionDescription* option_named(const CommandDescription& command, std::string_view name) {
   for (const OptionDescription& option : command.options) {
-    const bool same = !option.positional && std::find(option.names.begin(), option.names.end(), name) != option.names.end();
+    const bool same =
+        !option.positional && std::find(option.names.begin(), option.names.end(), name) != option.names.end();
     if (same) return &option;
   }
   return nullptr;

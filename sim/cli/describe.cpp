@@ -116,8 +116,8 @@ std::string usage_of(const CommandDescription& command) {
   std::string text = command.name + " [OPTION]...";
   for (const OptionDescription& option : command.options) {
     if (!option.positional) continue;
-    const std::string word = option.type.empty() || option.type.find('|') != std::string::npos ? option.names.front()
-                                                                                               : option.type;
+    const std::string word =
+        option.type.empty() || option.type.find('|') != std::string::npos ? option.names.front() : option.type;
     text += " " + (option.required ? word : "[" + word + "]") + (option.repeatable ? "..." : "");
   }
   return text;
@@ -268,7 +268,8 @@ std::string help_text(const CommandDescription& command) {
   for (const std::string& type : types) text += row(type, how_written(type), kWordColumn + 4);
   if (!command.more.empty()) text += "\n" + command.more + "\n";
   if (!command.examples.empty()) text += "\nExamples:\n" + command.examples;
-  if (!command.parts.empty()) text += fmt::format("\n`{} {} --help` explains one\n", command.name, command.parts.front().first);
+  if (!command.parts.empty())
+    text += fmt::format("\n`{} {} --help` explains one\n", command.name, command.parts.front().first);
   return text;
 }
 

@@ -11,7 +11,8 @@ constexpr std::string_view kWhat = "how long a training step takes, what holds i
 constexpr std::string_view kMore =
     R"(An analytical performance model of distributed deep-learning training. What a command can be told, a scenario file
 (YAML, -f) can say as well, setting by setting. Results go to standard output, everything else to standard error.)";
-constexpr std::string_view kProgramExamples = R"(  ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
+constexpr std::string_view kProgramExamples =
+    R"(  ddlsim predict --model resnet50 --node dgx-a100 --nodes 2 --precision fp16
   ddlsim what-if --model resnet50 --node dgx1-v100 --nodes 4 --network "25 Gb/s" --vs --set network="100 Gb/s"
   ddlsim list models
 )";

@@ -133,7 +133,9 @@ int import_hf(const std::vector<std::string>& arguments) {
       ->type_name("OUT.yaml")
       ->group(kOutputGroup)
       ->default_str("standard output");
-  app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name, or its folder's");
+  app.add_option("--name", flags.name, "the model's id")
+      ->type_name("ID")
+      ->default_str("the file's name, or its folder's");
   app.add_option("--batch", options.batch, "samples per GPU and step")
       ->default_str("1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))

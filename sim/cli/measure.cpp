@@ -59,7 +59,8 @@ void explain_measure(const std::vector<std::string>& arguments) {
   value("--budget", "seconds, after about which it stops", "NUMBER", kProgram)->default_str("480; 60 with --quick");
   value("--device", "which GPU", "N", kProgram)->default_str("0");
   value("--seed", "of the points' order and choice", "N", kProgram)->default_str("1");
-  value("--libraries", "folders, joined by ':', where libcublas, libcudnn, libnccl are looked for first", "DIR", kProgram);
+  value("--libraries", "folders, joined by ':', where libcublas, libcudnn, libnccl are looked for first", "DIR",
+        kProgram);
   app.add_flag("--quick", set, "fewer points, about a minute")->group(kProgram);
   app.add_flag("--list", set, "print the plan; needs no GPU")->group(kProgram);
   app.add_flag("--force", set, "overwrite the file")->group(kProgram);

@@ -27,8 +27,8 @@ bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 std::size_t number_at(std::string_view text, std::size_t at) {
   if (!digit(text[at]) || (at > 0 && in_word(text[at - 1]))) return 0;
   std::size_t end = at;
-  while (end < text.size() &&
-         (digit(text[end]) || ((text[end] == '.' || text[end] == ',') && end + 1 < text.size() && digit(text[end + 1])))) {
+  while (end < text.size() && (digit(text[end]) || ((text[end] == '.' || text[end] == ',') && end + 1 < text.size() &&
+                                                    digit(text[end + 1])))) {
     ++end;
   }
   if (end < text.size() && text[end] == 'x') ++end;
@@ -84,7 +84,8 @@ std::string with_errors(std::string_view text) {
     if (word == std::string_view::npos) {
       out += line;
     } else {
-      out += std::string(line.substr(0, word)) + styled(kBoldRed, kWord) + std::string(line.substr(word + kWord.size()));
+      out +=
+          std::string(line.substr(0, word)) + styled(kBoldRed, kWord) + std::string(line.substr(word + kWord.size()));
     }
     if (end < text.size()) out += '\n';
     at = end + 1;

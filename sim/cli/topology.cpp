@@ -188,7 +188,9 @@ int run_topology(const std::vector<std::string>& arguments) {
   app.add_option("--nodes-per-leaf", flags.nodes_per_leaf, "servers of a leaf switch")
       ->type_name("N")
       ->default_str("all on one");
-  app.add_option("--oversubscription", flags.oversubscription, "of leaf switches")->type_name("NUMBER")->default_str("1");
+  app.add_option("--oversubscription", flags.oversubscription, "of leaf switches")
+      ->type_name("NUMBER")
+      ->default_str("1");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();

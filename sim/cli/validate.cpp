@@ -36,9 +36,10 @@ int run_validate(const std::vector<std::string>& arguments) {
   std::vector<std::string> files;
   format.add_to(app, true);
   app.add_option("cases", files, "published measurements")->type_name("CASES.csv");
-  app.add_option("--anchor", anchor,
-                 "what is given of each group: nothing, its smallest row (first), rows of one server (node), all but its "
-                 "largest (rest)")
+  app.add_option(
+         "--anchor", anchor,
+         "what is given of each group: nothing, its smallest row (first), rows of one server (node), all but its "
+         "largest (rest)")
       ->type_name(one_of(whatif::kAnchors))
       ->default_str("none");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");

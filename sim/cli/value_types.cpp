@@ -74,8 +74,8 @@ void jobs(const Catalog* catalog, Candidates& to) {
 void settings(const Catalog* /*catalog*/, Candidates& to) {
   for (const whatif::SettingInfo& setting : whatif::settings()) {
     const std::string type = type_of_setting(setting.path);
-    const bool named = type.find('|') != std::string::npos || type.find('.') != std::string::npos ||
-                       type == "MODEL" || type == "NODE" || type == "GPU" || type == "PROFILE" || type == "STRATEGY" ||
+    const bool named = type.find('|') != std::string::npos || type.find('.') != std::string::npos || type == "MODEL" ||
+                       type == "NODE" || type == "GPU" || type == "PROFILE" || type == "STRATEGY" ||
                        type == "DATASET" || type == "STORAGE" || type == "CPU" || type == "FILE";
     if (!named) to.words.push_back({setting.path, setting.meaning});
   }
@@ -95,8 +95,8 @@ void kinds(const Catalog* /*catalog*/, Candidates& to) {
 }
 
 void explained_parts(const Catalog* /*catalog*/, Candidates& to) {
-  for (const char* part : {"step", "software", "compute", "memory-bound", "launch", "other", "all-reduce", "exposed",
-                           "input", "memory"}) {
+  for (const char* part :
+       {"step", "software", "compute", "memory-bound", "launch", "other", "all-reduce", "exposed", "input", "memory"}) {
     to.words.push_back({part, {}});
   }
 }

@@ -40,7 +40,8 @@ constexpr auto kWords = std::to_array<WordSetting>({
     {"strategy.local_aggregation", [](const Scenario& s) { return yes_or_no(s.strategy.local_aggregation); }},
     {"strategy.consistency",
      [](const Scenario& s) { return named(plan::kConsistencies, s.strategy.consistency.get()); }},
-    {"collective.library", [](const Scenario& s) { return named(plan::kCollectiveLibraries, s.collective.kind.get()); }},
+    {"collective.library",
+     [](const Scenario& s) { return named(plan::kCollectiveLibraries, s.collective.kind.get()); }},
 });
 
 /// Text between double quotes, as YAML reads it back.
@@ -77,8 +78,18 @@ std::string provenance_of_setting(const Scenario& scenario, std::string_view pat
   if (path.starts_with("gpu.") && path != "gpu.time_factor") return "datasheet of " + scenario.cluster.node.gpu.id;
   if (path == "batch" || path.starts_with("model.")) return "the model's";
   if (path.starts_with("efficiency.")) return "assumed (Wang et al. 2019)";
-  const auto from_server = {"gpu", "gpus_per_node", "network", "nvlink", "pcie", "pcie.host", "pcie.uplinks", "price",
-                            "input.threads", "input.storage.bandwidth", "input.storage.iops", "input.storage.latency"};
+  const auto from_server = {"gpu",
+                            "gpus_per_node",
+                            "network",
+                            "nvlink",
+                            "pcie",
+                            "pcie.host",
+                            "pcie.uplinks",
+                            "price",
+                            "input.threads",
+                            "input.storage.bandwidth",
+                            "input.storage.iops",
+                            "input.storage.latency"};
   const bool server = std::any_of(from_server.begin(), from_server.end(), [&](const char* one) { return path == one; });
   return server ? scenario.cluster.node.id + "'s" : "default";
 }
@@ -91,8 +102,7 @@ bool says_something(const NumberSetting& number, const Scenario& scenario, doubl
 }
 
 /// "path: value" and where it came from, of what nobody stated and mattered.
-std::vector<std::pair<std::string, std::string>> resolved(const Question& question,
-                                                          std::span<const Override> stated) {
+std::vector<std::pair<std::string, std::string>> resolved(const Question& question, std::span<const Override> stated) {
   const Scenario& scenario = question.scenario;
   std::vector<std::pair<std::string, std::string>> rows;
   const auto add = [&](std::string_view path, const std::string& value) {

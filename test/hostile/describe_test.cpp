@@ -113,8 +113,7 @@ TEST_CASE("describe: the last word of a line is completed", "[hostile][describe]
   CHECK(completed({"predict", "--node", "p3.16"}) == std::set<std::string>{"p3.16xlarge", ":files"});
   CHECK(completed({"predict", "--set", "model=vgg11_"}) == std::set<std::string>{"model=vgg11_bn", ":files"});
   CHECK(completed({"predict", "--set", "parallel.zer"}) == std::set<std::string>{"parallel.zero=", ":open"});
-  CHECK(completed({"predict", "--set", "cuda_graphs="}) ==
-        std::set<std::string>{"cuda_graphs=yes", "cuda_graphs=no"});
+  CHECK(completed({"predict", "--set", "cuda_graphs="}) == std::set<std::string>{"cuda_graphs=yes", "cuda_graphs=no"});
   CHECK(completed({"predict", "--set", "network.latency="}) == std::set<std::string>{"network.latency=14 us"});
   CHECK(completed({"predict", "--precision=b"}) == std::set<std::string>{"--precision=bf16"});
   CHECK(completed({"recommend", "--catalog", "aws,g"}) == std::set<std::string>{"aws,gcp"});
@@ -183,7 +182,8 @@ TEST_CASE("describe: colour is for terminals, and NO_COLOR is respected", "[host
   // Colour adds, and changes nothing.
   std::string plain = on_terminal(predict);
   for (const std::string& code : {bold, std::string("\033[0m"), std::string("\r")}) {
-    for (std::size_t at = plain.find(code); at != std::string::npos; at = plain.find(code)) plain.erase(at, code.size());
+    for (std::size_t at = plain.find(code); at != std::string::npos; at = plain.find(code))
+      plain.erase(at, code.size());
   }
   CHECK(plain == run_shell(predict, folder.path()).out);
 }
@@ -227,7 +227,9 @@ TEST_CASE("save: nothing is harmed", "[hostile][describe]") {
   CHECK(text_of(kept) == "mine");
   // A model file of one's own is found from everywhere.
   std::filesystem::copy_file(std::string(DDLSIM_SOURCE_DATA) + "/models/alexnet.yaml", folder.path() / "alexnet.yaml");
-  const Outcome saved = run_shell("$DDLSIM predict --model ./alexnet.yaml --node dgx1-v100 --save job.yaml >here; cd /; "
-                                  "$DDLSIM predict -f \"$OLDPWD/job.yaml\"", folder.path());
+  const Outcome saved = run_shell(
+      "$DDLSIM predict --model ./alexnet.yaml --node dgx1-v100 --save job.yaml >here; cd /; "
+      "$DDLSIM predict -f \"$OLDPWD/job.yaml\"",
+      folder.path());
   CHECK(saved.out == text_of(folder.path() / "here"));
 }

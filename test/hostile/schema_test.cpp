@@ -61,10 +61,13 @@ class Validator {
     }
     if (key == "const") return value == rule ? "" : path + " is not " + rule.dump();
     if (key == "enum") {
-      return std::find(rule.begin(), rule.end(), value) != rule.end() ? "" : path + ": " + value.dump() + " is none of " + rule.dump();
+      return std::find(rule.begin(), rule.end(), value) != rule.end()
+                 ? ""
+                 : path + ": " + value.dump() + " is none of " + rule.dump();
     }
     if (key == "pattern") {
-      const bool fits = !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
+      const bool fits =
+          !value.is_string() || std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>()));
       return fits ? "" : path + ": " + value.dump() + " is not as " + rule.dump();
     }
     if (key == "anyOf") {
@@ -139,45 +142,65 @@ std::string seeds() { return std::string(DDLSIM_SOURCE_DATA) + "/test/fuzz/seeds
 
 /// Every answer there is, and its variants.
 std::vector<std::string> questions(const TempFolder& folder) {
-  const std::string rows = folder.file("runs.csv", "run,train_s,batches\none_gpu,100,1000\nsynthetic,110,1000\nwarm,150,1000\ncold,300,1000\n");
+  const std::string rows = folder.file(
+      "runs.csv", "run,train_s,batches\none_gpu,100,1000\nsynthetic,110,1000\nwarm,150,1000\ncold,300,1000\n");
   std::string kernels = "gpu,op,kind,bytes,row,time_us\n";
   for (int i = 1; i <= 60; ++i) {
-    kernels += "t4,memory_bound,elementwise," + std::to_string(i * 1'000'000) + ",," + std::to_string(5 + 1.05 * i / 0.32) + "\n";
+    kernels += "t4,memory_bound,elementwise," + std::to_string(i * 1'000'000) + ",," +
+               std::to_string(5 + 1.05 * i / 0.32) + "\n";
   }
   const std::string fit = folder.file("rows.csv", kernels);
   const std::string job = " --model resnet50 --node dgx1-v100";
-  return {"predict --nodes 4" + job, "predict --nodes 2 --strategy ps --steps 1000 --price '3 $/h' --carbon '400 g/kWh'" + job,
-        std::string("predict --model pai_bert --node dgx1-v100 --fidelity aggregate"),
-        std::string("predict --model gpt3_175b --node dgx-a100-80gb --nodes 128 --tp 8 --pp 8 --global-batch 1536"),
-        std::string("predict --model dlrm --node dgx1-v100"),
-        std::string("predict --model resnet50 --node p3.16xlarge --dataset imagenet --samples 1281167 --epochs 90"),
-        "predict --nodes 2 --fidelity event --set straggler=1.3" + job, "predict --curve nodes=1,2" + job,
-        "what-if --nodes 4" + job, "what-if --nodes 2 --vs --set strategy=ps" + job,
-        "what-if --nodes 2 --elasticities" + job, std::string("find batch --such-that 'memory <= 12 GB'") + job,
-        std::string("find network --nodes 4 --such-that 'scaling_efficiency >= 99.99 %'") + job,
-        std::string("find network --nodes 4 --such-that 'scaling_efficiency >= 80 %'") + job, "explain --nodes 4" + job,
-        std::string("explain --model bert_large --node dgx-h100 --set gpu.calibration=none"),
-        "plan --nodes 2 --global-batch 512 --precision fp32 --zero 0" + job,
-        std::string("plan --model bert_large --node dgx-a100 --global-batch 256 --zero 1 --recompute none --price '10 $/h'"),
-        std::string("plan --partition --model vgg16 --node dgx1-v100 --gpus-per-node 4 --batch 64"),
-        std::string("stalls --model resnet18 --node p3.8xlarge --nodes 2 --dataset imagenet --workers 4"),
-        std::string("stalls --model alexnet --node p3.16xlarge"),
-        "stalls --model vgg11 --node p3.16xlarge --dataset imagenet --measured-stalls " + rows,
-        std::string("stalls --node p3.16xlarge --study layers"),
-        std::string("recommend --model resnet50 --samples 1281167 --epochs 90 --deadline 24h --catalog aws --max-nodes 2"),
-        std::string("recommend --model alexnet --steps 1e5 --node p3.2xlarge --max-nodes 1"),
-        std::string("fleet --population pai_2019 --jobs 2000 --what-if"), std::string("fleet --population pai_2019 --jobs 200"),
-        std::string("validate bench/accuracy/cases/ddp_csc.csv"),
-        std::string("validate --anchor rest bench/accuracy/cases/ddp_csc.csv"), std::string("topology --node pcie-8xv100"),
-        std::string("topology --node dgx-a100 --nodes 16 --nodes-per-leaf 8 --oversubscription 2"),
-        std::string("topology --nccl-xml test/data/topology/nvswitch.xml"),
-        std::string("collective --node dgx-a100 --nodes 2 --max 1M"),
-        std::string("collective --node piz-daint-xc50 --nodes 16 --compare mpi,nccl:ring --max 1M"),
-        std::string("list"), std::string("list gpus"), std::string("list settings"), std::string("list frameworks"),
-        std::string("list models resnet50"), std::string("list instances p3.2xlarge"), std::string("loader one_server"),
-        std::string("loader synergy --jobs 20"), "sweep --nodes 1,2" + job, "sweep --nodes 1,2 --time-only" + job,
-        "calibrate fit " + fit + " --gpu t4", "import kineto " + seeds() + "kineto/step.json", std::string("help"),
-        std::string("help predict")};
+  return {"predict --nodes 4" + job,
+          "predict --nodes 2 --strategy ps --steps 1000 --price '3 $/h' --carbon '400 g/kWh'" + job,
+          std::string("predict --model pai_bert --node dgx1-v100 --fidelity aggregate"),
+          std::string("predict --model gpt3_175b --node dgx-a100-80gb --nodes 128 --tp 8 --pp 8 --global-batch 1536"),
+          std::string("predict --model dlrm --node dgx1-v100"),
+          std::string("predict --model resnet50 --node p3.16xlarge --dataset imagenet --samples 1281167 --epochs 90"),
+          "predict --nodes 2 --fidelity event --set straggler=1.3" + job,
+          "predict --curve nodes=1,2" + job,
+          "what-if --nodes 4" + job,
+          "what-if --nodes 2 --vs --set strategy=ps" + job,
+          "what-if --nodes 2 --elasticities" + job,
+          std::string("find batch --such-that 'memory <= 12 GB'") + job,
+          std::string("find network --nodes 4 --such-that 'scaling_efficiency >= 99.99 %'") + job,
+          std::string("find network --nodes 4 --such-that 'scaling_efficiency >= 80 %'") + job,
+          "explain --nodes 4" + job,
+          std::string("explain --model bert_large --node dgx-h100 --set gpu.calibration=none"),
+          "plan --nodes 2 --global-batch 512 --precision fp32 --zero 0" + job,
+          std::string(
+              "plan --model bert_large --node dgx-a100 --global-batch 256 --zero 1 --recompute none --price '10 $/h'"),
+          std::string("plan --partition --model vgg16 --node dgx1-v100 --gpus-per-node 4 --batch 64"),
+          std::string("stalls --model resnet18 --node p3.8xlarge --nodes 2 --dataset imagenet --workers 4"),
+          std::string("stalls --model alexnet --node p3.16xlarge"),
+          "stalls --model vgg11 --node p3.16xlarge --dataset imagenet --measured-stalls " + rows,
+          std::string("stalls --node p3.16xlarge --study layers"),
+          std::string(
+              "recommend --model resnet50 --samples 1281167 --epochs 90 --deadline 24h --catalog aws --max-nodes 2"),
+          std::string("recommend --model alexnet --steps 1e5 --node p3.2xlarge --max-nodes 1"),
+          std::string("fleet --population pai_2019 --jobs 2000 --what-if"),
+          std::string("fleet --population pai_2019 --jobs 200"),
+          std::string("validate bench/accuracy/cases/ddp_csc.csv"),
+          std::string("validate --anchor rest bench/accuracy/cases/ddp_csc.csv"),
+          std::string("topology --node pcie-8xv100"),
+          std::string("topology --node dgx-a100 --nodes 16 --nodes-per-leaf 8 --oversubscription 2"),
+          std::string("topology --nccl-xml test/data/topology/nvswitch.xml"),
+          std::string("collective --node dgx-a100 --nodes 2 --max 1M"),
+          std::string("collective --node piz-daint-xc50 --nodes 16 --compare mpi,nccl:ring --max 1M"),
+          std::string("list"),
+          std::string("list gpus"),
+          std::string("list settings"),
+          std::string("list frameworks"),
+          std::string("list models resnet50"),
+          std::string("list instances p3.2xlarge"),
+          std::string("loader one_server"),
+          std::string("loader synergy --jobs 20"),
+          "sweep --nodes 1,2" + job,
+          "sweep --nodes 1,2 --time-only" + job,
+          "calibrate fit " + fit + " --gpu t4",
+          "import kineto " + seeds() + "kineto/step.json",
+          std::string("help"),
+          std::string("help predict")};
 }
 
 }  // namespace

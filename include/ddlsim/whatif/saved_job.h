@@ -18,8 +18,8 @@
 
 namespace ddlsim::whatif {
 
-/// `scenario` is what `stated` resolves to. `head` is a line for a reader: which program, with which data. Errors: those
-/// of predict.
+/// `scenario` is what `stated` resolves to. `head` is a line for a reader: which program, with which data. Errors:
+/// those of predict.
 [[nodiscard]] Expected<std::string> saved_job(const Scenario& scenario, std::span<const Override> stated,
                                               std::string_view head);
 
