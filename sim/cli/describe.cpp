@@ -242,8 +242,16 @@ CommandDescription describe(const CLI::App& app) {
   CommandDescription command{app.get_name(), app.get_description(), {}, {}, {}, {}};
   split_footer(app.get_footer(), command);
   for (const CLI::Option* option : app.get_options()) command.options.push_back(describe_option(*option));
+  // A group stands where its first option does.
+  std::vector<std::string> groups;
+  for (const OptionDescription& option : command.options) {
+    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) groups.push_back(option.group);
+  }
+  const auto place = [&](const OptionDescription& option) {
+    return std::pair(rank_of(option.group), std::find(groups.begin(), groups.end(), option.group) - groups.begin());
+  };
   std::stable_sort(command.options.begin(), command.options.end(),
-                   [](const auto& a, const auto& b) { return rank_of(a.group) < rank_of(b.group); });
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
   return command;
 }
 
