@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,9 +9,13 @@
 #include <filesystem>
 #include <system_error>
 
+#include "ddlsim/io/content_hash.h"
 #include "ddlsim/support/names.h"
+#include "describe.h"
 #include "program.h"
 #include "standard_input.h"
+#include "terminal.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -19,52 +24,62 @@ namespace fs = std::filesystem;
 
 struct Flag {
   std::string_view name;
-  std::string_view setting;
+  std::string_view setting;  // whose type it has
+  const char* group;
   std::string_view help;
+  std::string_view fallback;
 };
 
 constexpr auto kFlags = std::to_array<Flag>({
-    {"--model", "model", "workload: a name (`ddlsim list models`) or a file"},
-    {"--node", "node", "server or cloud instance: a name (`ddlsim list nodes`) or a file"},
-    {"--gpu", "gpu", "another GPU in that server"},
-    {"--nodes", "nodes", "how many servers (1)"},
-    {"--gpus-per-node", "gpus_per_node", "GPUs of a server that the job uses (all)"},
-    {"--network", "network", "of a server: '25 Gb/s', a link's name, or '4 x infiniband-100g'"},
-    {"--strategy", "strategy", "ps, allreduce, pearl (allreduce)"},
-    {"--batch", "batch", "samples per GPU and step (the model's)"},
-    {"--precision", "precision", "fp32, tf32, fp16, bf16, fp8 (fp32)"},
-    {"--tp", "parallel.tensor", "tensor-parallel degree (1)"},
-    {"--pp", "parallel.pipeline", "pipeline stages (1)"},
-    {"--cp", "parallel.context", "context-parallel degree (1)"},
-    {"--ep", "parallel.expert", "expert-parallel degree (1)"},
-    {"--dp", "parallel.data", "replicas: what the others leave of the GPUs; checked"},
-    {"--schedule", "parallel.schedule", "of the pipeline: gpipe, 1f1b, interleaved, zb-h1, ... (1f1b)"},
-    {"--zero", "parallel.zero", "what replicas share: 0, 1, 2, 3 (0)"},
-    {"--recompute", "parallel.recompute", "none, selective, full (none)"},
-    {"--micro-batch", "batch", "the same as --batch"},
-    {"--global-batch", "global_batch", "samples of a step over all replicas"},
-    {"--measured-step", "measured.step", "a measured step of this very job: '180 ms'"},
-    {"--measured", "measured.runs", "measured runs of this job on some of its GPUs (CSV: gpus, nodes, step, ...)"},
-    {"--dataset", "input.dataset", "what is read (`ddlsim list datasets`); without it the loader keeps up"},
-    {"--workers", "input.workers", "of a GPU's loader (its share of the hardware threads)"},
-    {"--fidelity", "fidelity", "aggregate, analytic, event (analytic where the model has layers)"},
+    {"--model", "model", kJobGroup, "workload: a name or a file", ""},
+    {"--node", "node", kJobGroup, "server or cloud instance: a name or a file", ""},
+    {"--gpu", "gpu", kJobGroup, "another GPU in that server", ""},
+    {"--nodes", "nodes", kJobGroup, "how many servers", "1"},
+    {"--gpus-per-node", "gpus_per_node", kJobGroup, "GPUs of a server that the job uses", "all"},
+    {"--network", "network", kJobGroup, "of a server", "the server's"},
+    {"--strategy", "strategy", kJobGroup, "how gradients are exchanged", "allreduce"},
+    {"--batch", "batch", kJobGroup, "samples per GPU and step", "the model's"},
+    {"--precision", "precision", kJobGroup, "of the GPU's arithmetic", "fp32"},
+    {"--tp", "parallel.tensor", kSplitGroup, "tensor-parallel degree", "1"},
+    {"--pp", "parallel.pipeline", kSplitGroup, "pipeline stages", "1"},
+    {"--cp", "parallel.context", kSplitGroup, "context-parallel degree", "1"},
+    {"--ep", "parallel.expert", kSplitGroup, "expert-parallel degree", "1"},
+    {"--dp", "parallel.data", kSplitGroup, "replicas; checked", "what the others leave of the GPUs"},
+    {"--schedule", "parallel.schedule", kSplitGroup, "of the pipeline", "1f1b"},
+    {"--zero", "parallel.zero", kSplitGroup, "what replicas share: 1 optimizer states, 2 gradients too, 3 weights too",
+     "0"},
+    {"--recompute", "parallel.recompute", kSplitGroup, "what backward computes again", "none"},
+    {"--micro-batch", "batch", kSplitGroup, "the same as --batch", ""},
+    {"--global-batch", "global_batch", kJobGroup, "samples of a step over all replicas", ""},
+    {"--measured-step", "measured.step", kInputGroup, "a measured step of this very job", ""},
+    {"--measured", "measured.runs", kInputGroup,
+     "measured runs of this job on some of its GPUs (CSV: gpus, nodes, step, ...)", ""},
+    {"--dataset", "input.dataset", kInputGroup, "what is read", "the loader keeps up"},
+    {"--workers", "input.workers", kInputGroup, "of a GPU's loader", "its share of the hardware threads"},
+    {"--fidelity", "fidelity", kJobGroup, "of the model", "analytic where the model has layers"},
 });
 
 constexpr auto kTrainingFlags = std::to_array<Flag>({
-    {"--samples", "training.samples", "samples of an epoch: 1281167, 1.28e6"},
-    {"--tokens", "training.tokens", "tokens of an epoch, instead: 300e9"},
-    {"--epochs", "training.epochs", "passes over them (1)"},
-    {"--steps", "training.steps", "steps of the run, instead of samples and epochs"},
-    {"--carbon", "energy.carbon", "CO2 of the electricity: '400 g/kWh'"},
-    {"--failures", "failures", "published rates of failures (`ddlsim list failures`), or a file"},
-    {"--mtbf-gpu", "failures.mtbf_gpu", "mean time between failures of one GPU: '80000 h'"},
-    {"--mtbf-node", "failures.mtbf_node", "of one server besides its GPUs"},
-    {"--mtbf-switch", "failures.mtbf_switch", "of one switch (failures.nodes_per_switch servers each)"},
-    {"--spares", "failures.spares", "servers that stand by (0)"},
-    {"--checkpoint-mode", "checkpoint.mode", "blocking, async, memory (blocking)"},
-    {"--checkpoint-every", "checkpoint.interval", "worked between two: '30 min' (best)"},
-    {"--checkpoint-bandwidth", "checkpoint.bandwidth", "of the storage, of all who write: '100 GB/s'"},
+    {"--samples", "training.samples", kTrainingGroup, "samples of an epoch", ""},
+    {"--tokens", "training.tokens", kTrainingGroup, "tokens of an epoch, instead", ""},
+    {"--epochs", "training.epochs", kTrainingGroup, "passes over them", "1"},
+    {"--steps", "training.steps", kTrainingGroup, "steps of the run, instead of samples and epochs", ""},
+    {"--carbon", "energy.carbon", kTrainingGroup, "CO2 of the electricity", ""},
+    {"--failures", "failures", kTrainingGroup, "published rates of failures, or a file", ""},
+    {"--mtbf-gpu", "failures.mtbf_gpu", kTrainingGroup, "mean time between failures of one GPU", ""},
+    {"--mtbf-node", "failures.mtbf_node", kTrainingGroup, "of one server besides its GPUs", ""},
+    {"--mtbf-switch", "failures.mtbf_switch", kTrainingGroup, "of one switch (failures.nodes_per_switch servers each)", ""},
+    {"--spares", "failures.spares", kTrainingGroup, "servers that stand by", "0"},
+    {"--checkpoint-mode", "checkpoint.mode", kTrainingGroup, "how checkpoints are written", "blocking"},
+    {"--checkpoint-every", "checkpoint.interval", kTrainingGroup, "worked between two", "best"},
+    {"--checkpoint-bandwidth", "checkpoint.bandwidth", kTrainingGroup, "of the storage, of all who write", ""},
 });
+
+CLI::Option* add_flag(CLI::App& app, const Flag& flag, std::string& value) {
+  CLI::Option* option = app.add_option(std::string(flag.name), value, std::string(flag.help));
+  option->group(flag.group)->type_name(type_of_setting(flag.setting));
+  return option->default_str(std::string(flag.fallback));
+}
 
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -80,29 +95,26 @@ void ScenarioFlags::add_to(CLI::App& app) {
   values_.resize(kFlags.size());
   app.add_option("-f,--scenario", files_, "a scenario file (YAML); later files win")
       ->type_name("FILE")
+      ->group(kJobGroup)
       ->allow_extra_args(false);
   for (std::size_t i = 0; i < kFlags.size(); ++i) {
     values_[i].first = kFlags[i].setting;
-    options_.push_back(app.add_option(std::string(kFlags[i].name), values_[i].second, std::string(kFlags[i].help)));
-    options_.back()->type_name("X");
+    options_.push_back(add_flag(app, kFlags[i], values_[i].second));
   }
-  app.add_option("--set", sets_, "PATH=VALUE: any setting (`ddlsim list settings`)")
-      ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
+  app.add_option("--set", sets_, "any setting")->type_name("PATH=VALUE")->group(kJobGroup)->allow_extra_args(false);
 }
 
 void TrainingFlags::add_to(CLI::App& app) {
   values_.resize(kTrainingFlags.size());
   for (std::size_t i = 0; i < kTrainingFlags.size(); ++i) {
-    const Flag& flag = kTrainingFlags[i];
-    values_[i].first = flag.setting;
-    options_.push_back(app.add_option(std::string(flag.name), values_[i].second, std::string(flag.help)));
-    options_.back()->type_name("X");
+    values_[i].first = kTrainingFlags[i].setting;
+    options_.push_back(add_flag(app, kTrainingFlags[i], values_[i].second));
   }
-  app.add_option("--price", prices_, "of a server: '12 $/h', or 'NODE=12 $/h' for each of several")
-      ->type_name("X")
+  app.add_option("--price", prices_, "of a server; one for each of several")
+      ->type_name("PRICE")
+      ->group(kTrainingGroup)
       ->allow_extra_args(false);
-  app.add_flag("--spot", spot_, "servers at their spot price");
+  app.add_flag("--spot", spot_, "servers at their spot price")->group(kTrainingGroup);
 }
 
 std::vector<whatif::Override> TrainingFlags::settings() const {
@@ -161,9 +173,11 @@ Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
 
 void FormatFlags::add_to(CLI::App& app, bool pictures) {
   pictures_ = pictures;
-  app.add_option("--format", format_, pictures ? "text, json, csv, md, html, svg (text)" : "text, json, csv, md (text)")
-      ->type_name("X");
-  app.add_flag("--json", json_, "short for --format json");
+  app.add_option("--format", format_, "of the answer")
+      ->type_name(pictures ? one_of(report::kFormats) : "text|json|csv|md")
+      ->default_str("text")
+      ->group(kOutputGroup);
+  app.add_flag("--json", json_, "short for --format json")->group(kOutputGroup);
 }
 
 report::Format FormatFlags::get() const {
@@ -181,8 +195,9 @@ report::Format FormatFlags::get() const {
 }
 
 void ColumnsFlag::add_to(CLI::App& app) {
-  app.add_option("--columns", columns_, "nemo: a table with the columns of NVIDIA's performance summaries")
-      ->type_name("X");
+  app.add_option("--columns", columns_, "a table with columns that are known elsewhere")
+      ->type_name("COLUMNS")
+      ->group(kOutputGroup);
 }
 
 std::optional<report::Columns> ColumnsFlag::get(report::Format format) const {
@@ -217,8 +232,9 @@ std::string without_controls(std::string text) {
 
 }  // namespace
 
-int print(const std::string& text) {
-  const std::string clean = without_controls(with_standard_input_named(text));
+namespace {
+
+int print_as_it_is(const std::string& clean) {
   const bool written = std::fwrite(clean.data(), 1, clean.size(), stdout) == clean.size() && std::fflush(stdout) == 0;
   if (written) return kDone;
   const std::string why = std::strerror(errno);
@@ -226,19 +242,50 @@ int print(const std::string& text) {
   return kNoAnswer;
 }
 
+/// Which program answered, and a fingerprint of the data it comes with, after the schema.
+std::string with_program(const std::string& json, const io::Catalog* catalog) {
+  constexpr std::string_view kSchema = "{\n  \"schema\": ";
+  if (!json.starts_with(kSchema)) return json;
+  const std::size_t line = json.find('\n', kSchema.size());
+  if (line == std::string::npos) return json;
+  std::string data = "null";
+  if (catalog != nullptr) {
+    if (const auto hash = io::fingerprint_of(catalog->root())) data = "\"" + *hash + "\"";
+  }
+  return fmt::format("{}  \"program\": {{\n    \"version\": \"{}\",\n    \"data\": {}\n  }},\n{}",
+                     json.substr(0, line + 1), DDLSIM_VERSION, data, json.substr(line + 1));
+}
+
+}  // namespace
+
+int print(const std::string& text) { return print_as_it_is(without_controls(text)); }
+
+int print_answer(const std::string& text, report::Format shape, const io::Catalog* catalog) {
+  if (shape == report::Format::kJson) return print(with_program(text, catalog));
+  const bool styled = shape == report::Format::kText && has_colour(STDOUT_FILENO);
+  const std::string clean = without_controls(text);
+  return print_as_it_is(styled ? with_numbers(clean) : clean);
+}
+
+int print_help(const std::string& text) {
+  return print_as_it_is(has_colour(STDOUT_FILENO) ? with_headings(text) : text);
+}
+
 int print(const Error& error) {
-  std::fputs((without_controls(with_standard_input_named(to_string(error))) + "\n").c_str(), stderr);
+  const std::string text = without_controls(with_standard_input_named(to_string(error))) + "\n";
+  std::fputs((has_colour(STDERR_FILENO) ? with_errors(text) : text).c_str(), stderr);
   return kNoAnswer;
 }
 
 void parse(CLI::App& app, std::vector<std::string> arguments) {
+  if (arguments.size() == 1 && arguments.front() == kDescribe) throw DescribeRequest{describe(app)};
   app.allow_extras(true);
   take_standard_input(app, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    throw HelpRequest{app.help()};
+    throw HelpRequest{help_text(describe(app))};
   } catch (const CLI::ParseError& problem) {
     throw UsageError{problem.what(), fmt::format("see `{} --help`", app.get_name())};
   }

@@ -12,6 +12,7 @@
 #include "ddlsim/io/profile_file.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 
@@ -84,10 +85,12 @@ int calibrate_fit(const std::vector<std::string>& arguments) {
   std::string measured;
   std::string date;
   app.add_option("rows", flags.files, "files of measured kernels")->required()->type_name("ROWS");
-  app.add_option("--gpu", gpu_name, "the GPU they were measured on (`ddlsim list gpus`)")->required()->type_name("ID");
-  app.add_option("-o,--out", out, "write the profile here")->type_name("OUT.yaml");
-  app.add_option("--measured", measured, "where the rows come from (the files' names)")->type_name("TEXT");
-  app.add_option("--date", date, "of the fit (today)")->type_name("DATE");
+  app.add_option("--gpu", gpu_name, "the GPU they were measured on")->required()->type_name("GPU");
+  app.add_option("-o,--out", out, "write the profile here")->type_name("OUT.yaml")->group(kOutputGroup);
+  app.add_option("--measured", measured, "where the rows come from")
+      ->type_name("TEXT")
+      ->default_str("the files' names");
+  app.add_option("--date", date, "of the fit")->type_name("DATE")->default_str("today");
   add_common(app, flags);
   parse(app, arguments);
   const report::Format format = flags.format.get();
@@ -110,11 +113,9 @@ int calibrate_fit(const std::vector<std::string>& arguments) {
   }
   const auto left_out = std::count_if(rows->rows.begin(), rows->rows.end(),
                                       [](const primitives::KernelMeasurement& row) { return row.left_out; });
-  return print(
-      report::render(*profile,
-                     fmt::format("{}: {} rows, {} of them left out; from {}", gpu->name,
-                                 to_text(static_cast<std::int64_t>(rows->rows.size())), left_out, rows->origin),
-                     format));
+  const std::string title = fmt::format("{}: {} rows, {} of them left out; from {}", gpu->name,
+                                        to_text(static_cast<std::int64_t>(rows->rows.size())), left_out, rows->origin);
+  return print_answer(report::render(*profile, title, format), format, &*catalog);
 }
 
 int calibrate_check(const std::vector<std::string>& arguments) {
@@ -123,11 +124,10 @@ int calibrate_check(const std::vector<std::string>& arguments) {
   CalibrateFlags flags;
   std::string profile_name;
   std::int64_t anchor = 0;
-  app.add_option("profile", profile_name, "a profile (`ddlsim list calibrations`), or its file")
-      ->required()
-      ->type_name("PROFILE");
+  app.add_option("profile", profile_name, "what is checked")->required()->type_name("PROFILE");
   app.add_option("rows", flags.files, "files of measured kernels")->required()->type_name("ROWS");
-  app.add_option("--anchor", anchor, "the first N rows of a curve set one factor for the others (0)")
+  app.add_option("--anchor", anchor, "the first N rows of a curve set one factor for the others")
+      ->default_str("0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32))
       ->type_name("N");
   add_common(app, flags);
@@ -147,7 +147,8 @@ int calibrate_check(const std::vector<std::string>& arguments) {
   }
   const std::string title = fmt::format("{} beside {} rows from {}", check.profile,
                                         to_text(static_cast<std::int64_t>(rows->rows.size())), rows->origin);
-  if (const int status = print(report::render(check, title, format)); status != kDone) return status;
+  if (const int status = print_answer(report::render(check, title, format), format, &*catalog); status != kDone)
+    return status;
   const bool off = std::any_of(check.curves.begin(), check.curves.end(),
                                [](const calib::CheckedCurve& curve) { return calib::too_often_outside(curve); });
   if (off) std::fputs("the profile's intervals do not hold for these rows\n", stderr);
@@ -158,20 +159,20 @@ int calibrate_check(const std::vector<std::string>& arguments) {
 
 int run_calibrate(const std::vector<std::string>& arguments) {
   if (arguments.empty()) throw UsageError{"which step of calibration is missing", std::string(kSteps)};
+  describe_parts(arguments, {.name = "ddlsim calibrate",
+                             .what = "Curves of a GPU's kernels, from measurements; a job with its own runs.",
+                             .more = {},
+                             .examples = {},
+                             .options = {},
+                             .parts = {{"measure", "time this machine's GPU"},
+                                       {"fit", "a GPU's curves from measured kernels"},
+                                       {"check", "how far a profile is from measured kernels"},
+                                       {"job", "a job and its measured runs, as a scenario"}}});
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (arguments.front() == "fit") return calibrate_fit(rest);
   if (arguments.front() == "check") return calibrate_check(rest);
   if (arguments.front() == "measure") return run_measure(rest);
   if (arguments.front() == "job") return calibrate_job(rest);
-  if (arguments.front() == "--help" || arguments.front() == "-h") {
-    throw HelpRequest{
-        "Curves of a GPU's kernels, from measurements; a job with its own runs.\n\n  ddlsim calibrate measure [--out "
-        "FILE]\n"
-        "  ddlsim calibrate fit ROWS... --gpu ID [-o OUT.yaml]\n"
-        "  ddlsim calibrate check PROFILE ROWS...\n"
-        "  ddlsim calibrate job RUNS.csv --model X --node X ... [-o JOB.yaml]\n\n`ddlsim calibrate fit --help` "
-        "explains one\n"};
-  }
   throw UsageError{fmt::format("unknown step '{}'", arguments.front().substr(0, 60)), std::string(kSteps)};
 }
 

@@ -6,6 +6,7 @@
 #include "ddlsim/io/run_file.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 
@@ -50,7 +51,10 @@ int calibrate_job(const std::vector<std::string>& arguments) {
   std::string out;
   std::string data;
   app.add_option("runs", runs_file, "measured runs (CSV: gpus, nodes, step, ...)")->required()->type_name("RUNS.csv");
-  app.add_option("-o,--out", out, "write the scenario here (standard output)")->type_name("JOB.yaml");
+  app.add_option("-o,--out", out, "write the scenario here")
+      ->type_name("JOB.yaml")
+      ->group(kOutputGroup)
+      ->default_str("standard output");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   flags.add_to(app);
   parse(app, arguments);

@@ -8,6 +8,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "program.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -41,19 +42,24 @@ CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& 
   app.footer(std::string(kExamples));
   scenario.add_to(app);
   format.add_to(app, true);
-  app.add_option("--op", flags.op, "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, sendrecv")
-      ->type_name("X");
-  app.add_option("--min", flags.smallest, "smallest size (8)")->type_name("SIZE");
-  app.add_option("--max", flags.largest, "largest size (1G)")->type_name("SIZE");
-  app.add_option("--factor", flags.factor, "between sizes (2)")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30));
+  app.add_option("--op", flags.op, "the operation")
+      ->type_name(one_of(primitives::kCollectiveOps))
+      ->default_str("all_reduce");
+  app.add_option("--min", flags.smallest, "smallest size")->type_name("SIZE")->default_str("8");
+  app.add_option("--max", flags.largest, "largest size")->type_name("SIZE")->default_str("1G");
+  app.add_option("--factor", flags.factor, "between sizes")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30))
+      ->type_name("N")
+      ->default_str("2");
   app.add_option("--step", flags.step, "between sizes, instead of a factor")->type_name("SIZE");
-  app.add_option("--library", flags.library, "nccl, mpi, mpi-opt, baidu (nccl)")->type_name("X");
-  app.add_option("--algorithm", flags.algorithm, "forced upon the library (its own choice)")->type_name("X");
+  app.add_option("--library", flags.library, "whose collectives")
+      ->type_name(one_of(cost::kCollectiveLibraries))
+      ->default_str("nccl");
+  app.add_option("--algorithm", flags.algorithm, "forced upon the library")
+      ->type_name(one_of(cost::kCollectiveAlgorithms))
+      ->default_str("its own choice");
   app.add_option("--table", flags.table, "measurements: nccl-tests' output or -J JSON, or CSV")->type_name("FILE");
-  app.add_option("--compare", flags.compare,
-                 "libraries side by side, each with its own choice or held to an algorithm: mpi,mpi-opt,nccl:ring")
-      ->type_name("X,Y:ALGORITHM");
+  app.add_option("--compare", flags.compare, "libraries side by side")->type_name("LIBRARIES");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   if (app.count("--step") > 0 && app.count("--factor") > 0) {
@@ -180,7 +186,7 @@ int run_collective(const std::vector<std::string>& arguments) {
   }
   const auto report = whatif::sweep_collective(*scenario, question);
   if (!report) return print(report.error());
-  return print(report::render(*report, shape));
+  return print_answer(report::render(*report, shape), shape, &*catalog);
 }
 
 }  // namespace ddlsim::cli

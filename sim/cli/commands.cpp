@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ddlsim/io/content_hash.h"
 #include "ddlsim/report/goodput.h"
 #include "ddlsim/report/questions.h"
 #include "ddlsim/report/trace.h"
@@ -12,6 +13,8 @@
 #include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/saved_job.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 
@@ -43,6 +46,8 @@ Examples:
   ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --chakra traces/resnet50
   ddlsim predict --model llama_3_1_70b --node dgx-h100 --nodes 256 --precision bf16 --tp 8 --pp 4 --goodput \
          --failures llama3-405b --checkpoint-bandwidth "100 GB/s" --set failures.restart="10 min"
+  ddlsim predict --model resnet50 --node dgx1-v100 --nodes 4 --save job.yaml
+  ddlsim predict -f job.yaml
 
 --chakra writes what ASTRA-sim takes as --workload-configuration: traces/resnet50.0.et, traces/resnet50.1.et, ...)";
 
@@ -59,16 +64,18 @@ std::vector<std::vector<std::string>> split_at_vs(const std::vector<std::string>
   return pieces;
 }
 
-/// --json, --format, --columns and --data hold for the whole command, wherever they stand.
+/// --json, --format, --columns, --save and --data hold for the whole command, wherever they stand.
 void move_common_to_front(std::vector<std::vector<std::string>>& pieces) {
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     std::vector<std::string> kept;
     for (std::size_t k = 0; k < pieces[i].size(); ++k) {
       const std::string& argument = pieces[i][k];
-      const bool named = argument == "--format" || argument == "--data" || argument == "--columns";
+      const bool named =
+          argument == "--format" || argument == "--data" || argument == "--columns" || argument == "--save";
       const bool with_value = named && k + 1 < pieces[i].size();
       const bool common = argument == "--json" || with_value || argument.starts_with("--format=") ||
-                          argument.starts_with("--data=") || argument.starts_with("--columns=");
+                          argument.starts_with("--data=") || argument.starts_with("--columns=") ||
+                          argument.starts_with("--save=");
       (common ? pieces.front() : kept).push_back(argument);
       if (with_value) pieces.front().push_back(pieces[i][++k]);
     }
@@ -83,7 +90,7 @@ Expected<Change> read_change(const std::vector<std::string>& arguments) {
   Change change;
   flags.add_to(app);
   training.add_to(app);
-  app.add_option("--name", change.name, "what to call this alternative");
+  app.add_option("--name", change.name, "what to call this alternative")->type_name("TEXT");
   parse(app, arguments);
   auto overrides = flags.settings(training.settings());
   if (!overrides) return tl::unexpected<Error>(overrides.error());
@@ -100,6 +107,23 @@ Expected<std::vector<Change>> read_changes(const std::vector<std::vector<std::st
     changes.push_back(std::move(*change));
   }
   return changes;
+}
+
+/// Writes the job with all that was resolved, for -f. `path` may be empty: nobody asked.
+Expected<void> save_job(const whatif::Scenario& scenario, const std::vector<Override>& stated,
+                        const io::Catalog& catalog, const std::string& path) {
+  if (path.empty()) return {};
+  const auto data = io::fingerprint_of(catalog.root());
+  if (!data) return tl::unexpected<Error>(data.error());
+  const auto text = whatif::saved_job(scenario, stated, "saved by ddlsim " DDLSIM_VERSION ", data " + *data);
+  if (!text) return tl::unexpected<Error>(text.error());
+  return write_file(path, *text);
+}
+
+CLI::Option* add_save_flag(CLI::App& app, std::string& path) {
+  return app.add_option("--save", path, "write the job, every value with its provenance, as a scenario for -f")
+      ->type_name("JOB.yaml")
+      ->group(kOutputGroup);
 }
 
 /// A trace shows what the event fidelity simulated.
@@ -134,7 +158,7 @@ int print_curve(const io::Catalog& catalog, const std::vector<Override>& job, co
   if (!setting) throw UsageError{"--curve: " + setting.error().message, join(setting.error().notes)};
   const auto curve = whatif::curve(catalog, job, *setting);
   if (!curve) return print(curve.error());
-  return print(report::render(*curve, format));
+  return print_answer(report::render(*curve, format), format, &catalog);
 }
 
 }  // namespace
@@ -162,18 +186,23 @@ int run_predict(const std::vector<std::string>& arguments) {
   std::string chakra;
   std::string curve;
   bool lasting = false;
+  std::string saved;
   flags.add_to(app);
   training.add_to(app);
   format.add_to(app, true);
   columns.add_to(app);
-  app.add_option("--trace", trace, "write what is simulated as a Chrome trace (fidelity event)")->type_name("FILE");
+  app.add_option("--trace", trace, "write what is simulated as a Chrome trace (fidelity event)")
+      ->type_name("FILE")
+      ->group(kOutputGroup);
   app.add_option("--chakra", chakra, "write the step as Chakra traces, PREFIX.RANK.et of every GPU")
-      ->type_name("PREFIX");
-  app.add_option("--curve", curve, "the job over the values of a setting: nodes=1,2,4 or nodes=1..64:x2")
-      ->type_name("PATH=VALUES");
+      ->type_name("PREFIX")
+      ->group(kOutputGroup);
+  app.add_option("--curve", curve, "the job over the values of a setting")->type_name("PATH=VALUES");
   app.add_flag("--goodput", lasting, "the goodput by itself: needs how often something fails (--failures, --mtbf-gpu)");
+  add_save_flag(app, saved);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
+  if (saved.empty() && app.count("--save") > 0) throw UsageError{"--save has an empty value", "name a file"};
   if (trace.empty() && app.count("--trace") > 0) throw UsageError{"--trace has an empty value", "name a file"};
   if (app.count("--chakra") > 0 && (chakra.empty() || chakra.ends_with('/'))) {
     throw UsageError{"--chakra '" + chakra + "' names no file", "as --chakra traces/job, for traces/job.0.et and on"};
@@ -192,8 +221,8 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!overrides) return print(overrides.error());
   require_model_and_node(*overrides, *catalog);
   if (app.count("--curve") > 0) {
-    if (!trace.empty() || !chakra.empty() || own_columns) {
-      throw UsageError{"--curve beside --trace, --chakra or --columns", "ask for one of them"};
+    if (!trace.empty() || !chakra.empty() || own_columns || !saved.empty()) {
+      throw UsageError{"--curve beside --trace, --chakra, --save or --columns", "ask for one of them"};
     }
     return print_curve(*catalog, *overrides, curve, shape);
   }
@@ -209,15 +238,18 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!trace.empty()) {
     if (auto written = write_trace(*scenario, trace); !written) return print(written.error());
   }
+  if (auto written = save_job(*scenario, *overrides, *catalog, saved); !written) return print(written.error());
   if (!chakra.empty()) {
     if (auto written = write_chakra(*scenario, chakra); !written) return print(written.error());
   }
   if (own_columns) {
     const report::NamedPrediction row{{}, &*prediction};
-    return print(report::render_columns({&row, 1}, *own_columns, shape));
+    return print_answer(report::render_columns({&row, 1}, *own_columns, shape), shape, &*catalog);
   }
   const std::string title = whatif::describe(*scenario);
-  return print(lasting ? report::render_goodput(*prediction, title, shape) : report::render(*prediction, title, shape));
+  const std::string shown =
+      lasting ? report::render_goodput(*prediction, title, shape) : report::render(*prediction, title, shape);
+  return print_answer(shown, shape, &*catalog);
 }
 
 int run_what_if(const std::vector<std::string>& arguments) {
@@ -230,14 +262,27 @@ int run_what_if(const std::vector<std::string>& arguments) {
   ColumnsFlag columns;
   std::string data;
   bool sensitive = false;
+  std::string saved;
   TrainingFlags training;
   flags.add_to(app);
   training.add_to(app);
   format.add_to(app, true);
   columns.add_to(app);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
+  add_save_flag(app, saved);
+  // The pieces of the command line are parsed one by one; these two are here to be explained.
+  bool alternative = false;
+  std::string named;
+  app.add_flag("--vs", alternative, "an alternative starts; its flags and --set change the job")
+      ->group("Alternatives, after the job");
+  app.add_option("--name", named, "what to call it")
+      ->type_name("TEXT")
+      ->default_str("what it changes")
+      ->group("Alternatives, after the job");
   app.add_flag("--elasticities", sensitive, "what the step answers to: every rate, latency and size, and a tornado");
   parse(app, pieces.front());
+  if (saved.empty() && app.count("--save") > 0) throw UsageError{"--save has an empty value", "name a file"};
+  if (app.count("--name") > 0) throw UsageError{"--name before --vs", "it names an alternative: --vs --set ... --name"};
   if (sensitive && pieces.size() > 1) throw UsageError{"--elasticities and --vs", "elasticities are of one job"};
   if (sensitive && app.count("--columns") > 0) throw UsageError{"--elasticities and --columns", "give one of them"};
   const report::Format shape = format.get();
@@ -249,9 +294,14 @@ int run_what_if(const std::vector<std::string>& arguments) {
   if (!catalog) return print(catalog.error());
   if (!base) return print(base.error());
   require_model_and_node(*base, *catalog);
+  if (!saved.empty()) {
+    const auto job = whatif::resolve(*catalog, *base);
+    if (!job) return print(job.error());
+    if (auto written = save_job(*job, *base, *catalog, saved); !written) return print(written.error());
+  }
   if (sensitive) {
     const auto answer = whatif::elasticities(*catalog, *base);
-    return answer ? print(report::render(*answer, shape)) : print(answer.error());
+    return answer ? print_answer(report::render(*answer, shape), shape, &*catalog) : print(answer.error());
   }
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
@@ -259,9 +309,9 @@ int run_what_if(const std::vector<std::string>& arguments) {
   if (own_columns) {
     std::vector<report::NamedPrediction> rows{{"baseline", &comparison->baseline}};
     for (const answer::Alternative& a : comparison->alternatives) rows.push_back({a.name, &a.prediction});
-    return print(report::render_columns(rows, *own_columns, shape));
+    return print_answer(report::render_columns(rows, *own_columns, shape), shape, &*catalog);
   }
-  return print(report::render(*comparison, shape));
+  return print_answer(report::render(*comparison, shape), shape, &*catalog);
 }
 
 namespace {
@@ -289,8 +339,9 @@ int run_list(const std::vector<std::string>& arguments) {
   format.add_to(app);
   app.add_option("kind", kind,
                  "models, gpus, links, nodes, instances, clusters, populations, calibrations, storage, cpus, datasets, "
-                 "failures, settings, frameworks");
-  app.add_option("name", name, "one of them, with its sources");
+                 "failures, settings, frameworks")
+      ->type_name("KIND");
+  app.add_option("name", name, "one of them, with its sources")->type_name("NAME");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();
@@ -300,7 +351,7 @@ int run_list(const std::vector<std::string>& arguments) {
     for (const whatif::SettingInfo& setting : whatif::settings()) {
       rows.push_back({setting.path, setting.meaning, setting.example});
     }
-    return print(report::render_list(kind, rows, shape));
+    return print_answer(report::render_list(kind, rows, shape), shape);
   }
   if (kind == "frameworks") {
     std::vector<report::ListRow> rows;
@@ -310,7 +361,7 @@ int run_list(const std::vector<std::string>& arguments) {
       }
     }
     if (rows.empty()) throw UsageError{"unknown framework '" + name + "'", "`ddlsim list frameworks` shows them all"};
-    return print(report::render_list(kind, rows, shape));
+    return print_answer(report::render_list(kind, rows, shape), shape);
   }
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
@@ -322,16 +373,16 @@ int run_list(const std::vector<std::string>& arguments) {
     }
     rows.push_back({"settings", "what --set can change", ""});
     rows.push_back({"frameworks", "what --strategy can be beside ps and allreduce", ""});
-    return print(report::render_list("kind", rows, shape));
+    return print_answer(report::render_list("kind", rows, shape), shape, &*catalog);
   }
   const auto which = parse_choice(io::kKinds, kind, "kind");
   if (!which) throw UsageError{which.error().message, which.error().notes.front() + " or 'settings' or 'frameworks'"};
   if (name.empty()) {
     const auto rows = report::list(*catalog, *which);
-    return rows ? print(report::render_list(kind, *rows, shape)) : print(rows.error());
+    return rows ? print_answer(report::render_list(kind, *rows, shape), shape, &*catalog) : print(rows.error());
   }
   const auto details = report::details(*catalog, *which, name);
-  return details ? print(report::render_details(kind, details->front().value, *details, shape))
+  return details ? print_answer(report::render_details(kind, details->front().value, *details, shape), shape, &*catalog)
                  : print(details.error());
 }
 

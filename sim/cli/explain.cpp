@@ -27,8 +27,7 @@ int run_explain(const std::vector<std::string>& arguments) {
   std::string data;
   flags.add_to(app);
   format.add_to(app);
-  app.add_option("--part", part, "one part alone: step, software, compute, all-reduce, exposed, ...")
-      ->type_name("NAME");
+  app.add_option("--part", part, "one part alone")->type_name("PART")->default_str("all");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();
@@ -41,7 +40,7 @@ int run_explain(const std::vector<std::string>& arguments) {
   const auto scenario = whatif::resolve(*catalog, *settings);
   if (!scenario) return print(scenario.error());
   const auto answer = whatif::explain(*scenario, part);
-  return answer ? print(report::render(*answer, shape)) : print(answer.error());
+  return answer ? print_answer(report::render(*answer, shape), shape, &*catalog) : print(answer.error());
 }
 
 }  // namespace ddlsim::cli

@@ -39,10 +39,10 @@ int run_find(const std::vector<std::string>& arguments) {
   std::string from;
   std::string to;
   std::string data;
-  app.add_option("variable", variable, "what is looked for: any setting that is a number");
-  app.add_option("--such-that", condition, "METRIC >= VALUE, <= or =")->type_name("CONDITION");
-  app.add_option("--from", from, "the least value to try, with its unit")->type_name("X");
-  app.add_option("--to", to, "the largest value to try, with its unit")->type_name("X");
+  app.add_option("variable", variable, "what is looked for")->type_name("SETTING");
+  app.add_option("--such-that", condition, "what must hold")->type_name("CONDITION");
+  app.add_option("--from", from, "the least value to try")->type_name("QUANTITY");
+  app.add_option("--to", to, "the largest value to try")->type_name("QUANTITY");
   flags.add_to(app);
   training.add_to(app);
   format.add_to(app);
@@ -67,7 +67,7 @@ int run_find(const std::vector<std::string>& arguments) {
   if (!settings) return print(settings.error());
   require_model_and_node(*settings, *catalog);
   const auto answer = whatif::find(*catalog, *settings, word, *asked, options);
-  return answer ? print(report::render(*answer, shape)) : print(answer.error());
+  return answer ? print_answer(report::render(*answer, shape), shape, &*catalog) : print(answer.error());
 }
 
 }  // namespace ddlsim::cli

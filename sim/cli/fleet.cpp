@@ -1,10 +1,5 @@
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -19,6 +14,7 @@
 #include "fleet_parts.h"
 #include "output.h"
 #include "program.h"
+#include "terminal.h"
 #include "work_over.h"
 
 namespace ddlsim::cli {
@@ -56,28 +52,6 @@ struct FleetFlags {
   bool headlines = false;
 };
 
-/// A line on stderr while work lasts, when stderr is a terminal.
-class Progress {
- public:
-  void operator()(std::int64_t jobs) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!terminal_ || now - last_ < std::chrono::seconds(1)) return;
-    last_ = now;
-    std::fputs(fmt::format("\r{} jobs ", to_text(jobs)).c_str(), stderr);
-    shown_ = true;
-  }
-  ~Progress() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  Progress() = default;
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
- private:
-  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
-  bool shown_ = false;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 /// Writes a drawn population as a table of jobs, row by row.
 int generate(const FleetFlags& flags, const io::PopulationFile& population) {
@@ -103,14 +77,19 @@ int generate(const FleetFlags& flags, const io::PopulationFile& population) {
   auto file = OutputFile::open(flags.generate);
   if (!file) return print(file.error());
   auto written = file->write(header + "\n");
-  while (written && first < flags.jobs) written = file->write(rows());
+  ProgressLine progress("jobs");
+  while (written && first < flags.jobs) {
+    written = file->write(rows());
+    progress(first, flags.jobs - first);
+  }
   if (written) written = file->commit();
   return written ? kDone : print(written.error());
 }
 
 Expected<void> read_jobs(const std::string& table, whatif::Shard part, whatif::Fleet& fleet) {
-  Progress progress;
-  const auto tell = [&progress](std::int64_t jobs) { progress(jobs); };
+  // How many rows a table has nobody knows before its end.
+  ProgressLine progress("jobs");
+  const auto tell = [&progress](std::int64_t jobs) { progress(jobs, std::nullopt); };
   const auto takes = [part](std::int64_t row) { return row_is_of(row, part); };
   if (table == "-") return fleet.add_table(std::cin, "standard input", tell);
   std::ifstream stream(table);
@@ -160,13 +139,19 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
   FleetFlags flags;
   app.footer(std::string(kExamples));
   format.add_to(app, true);
-  app.add_option("table", flags.table, "a table of jobs (CSV), or '-'")->type_name("JOBS.csv");
-  app.add_option("--population", flags.population, "marginals to draw jobs from (pai_2019)")->type_name("NAME");
-  app.add_option("--jobs", flags.jobs, "how many to draw (100000)")->check(CLI::Range(std::int64_t{1}, kMaxJobs));
-  app.add_option("--seed", flags.seed, "of the draw (1)");
+  app.add_option("table", flags.table, "a table of jobs, or '-'")->type_name("JOBS.csv");
+  app.add_option("--population", flags.population, "marginals to draw jobs from")
+      ->type_name("POPULATION")
+      ->default_str("pai_2019");
+  app.add_option("--jobs", flags.jobs, "how many to draw")
+      ->check(CLI::Range(std::int64_t{1}, kMaxJobs))
+      ->type_name("N")
+      ->default_str("100000");
+  app.add_option("--seed", flags.seed, "of the draw")->type_name("N")->default_str("1");
   app.add_option("--generate", flags.generate, "write the drawn jobs to a table and stop")->type_name("FILE");
-  app.add_option("--setting", flags.setting, "hardware/clusters: rates of the base setting (pai-2019)")
-      ->type_name("NAME");
+  app.add_option("--setting", flags.setting, "rates of the base setting")
+      ->type_name("CLUSTER")
+      ->default_str("the population's");
   app.add_flag("--what-if", flags.what_if, "also the sweeps: network, PCIe, GPU, memory, ports to AllReduce");
   app.add_flag("--headlines", flags.headlines,
                "of the report, only the study's headlines beside ours (a population's)");
@@ -194,7 +179,7 @@ whatif::Shard part_of(const FleetFlags& flags) {
   return *part;
 }
 
-int show(const FleetFlags& flags, report::Format shape, answer::FleetReport report) {
+int show(const FleetFlags& flags, report::Format shape, answer::FleetReport report, const io::Catalog& catalog) {
   if (!flags.cdf.empty()) {
     if (auto written = write_file(flags.cdf, report::speedup_cdf(report)); !written) return print(written.error());
   }
@@ -202,7 +187,7 @@ int show(const FleetFlags& flags, report::Format shape, answer::FleetReport repo
     report.groups.clear();
     report.speedups.clear();
   }
-  return print(report::render(report, shape));
+  return print_answer(report::render(report, shape), shape, &catalog);
 }
 
 /// The report of parts, as one process would have made it.
@@ -238,15 +223,15 @@ int merge(const FleetFlags& flags, report::Format shape, const io::Catalog& cata
   for (const FleetPart& part : *parts) {
     if (auto added = fleet.add_sums(part.sums, part.file, part.first_line); !added) return print(added.error());
   }
-  return show(flags, shape, fleet.report(population ? &*population : nullptr));
+  return show(flags, shape, fleet.report(population ? &*population : nullptr), catalog);
 }
 
 /// The jobs, from wherever they come, into the fleet; on rank 0 alone where there are ranks.
 Expected<void> fill(const FleetFlags& flags, const FleetDraw* draw, Ranks* ranks, whatif::Fleet& fleet, bool& lost) {
   if (draw == nullptr) return read_jobs(flags.table, part_of(flags), fleet);
-  Progress progress;
+  ProgressLine progress("jobs");
   return draw_fleet(
-      *draw, ranks, fleet, [&](std::int64_t jobs) { progress(jobs); }, lost);
+      *draw, ranks, fleet, [&](std::int64_t jobs) { progress(jobs, flags.jobs - jobs); }, lost);
 }
 
 int answer(const FleetFlags& flags, report::Format shape, const io::Catalog& catalog, FleetQuestion question,
@@ -277,7 +262,7 @@ int answer(const FleetFlags& flags, report::Format shape, const io::Catalog& cat
     status = print(filled.error());
   } else if (ranks == nullptr || ranks->number() == 0) {
     if (flags.out.empty()) {
-      status = show(flags, shape, fleet.report(draw ? &draw->population : nullptr));
+      status = show(flags, shape, fleet.report(draw ? &draw->population : nullptr), catalog);
     } else {
       if (!draw) question.jobs = "table " + hash_of_file(flags.table);
       const auto written = write_file(flags.out, fleet_part_text(question, fleet.sums()));

@@ -9,9 +9,11 @@
 #include "ddlsim/importers/onnx_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 #include "standard_input.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -106,15 +108,21 @@ int import_onnx(const std::vector<std::string>& arguments) {
   app.footer(std::string(kExamples));
   ImportFlags flags;
   app.add_option("file", flags.file, "the ONNX file")->required()->type_name("FILE");
-  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
-  app.add_option("--name", flags.name, "the model's id (the file's name)")->type_name("ID");
-  app.add_option("--batch", flags.batch, "samples per GPU and step (the graph's own, or 1)")
+  app.add_option("-o,--out", flags.out, "write the model here")
+      ->type_name("OUT.yaml")
+      ->group(kOutputGroup)
+      ->default_str("standard output");
+  app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
+  app.add_option("--batch", flags.batch, "samples per GPU and step")
+      ->default_str("the graph's own, or 1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");
-  app.add_option("--dim", flags.dimensions, "NAME=VALUE: the size of an open dimension")
+  app.add_option("--dim", flags.dimensions, "the size of an open dimension")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--unknown", flags.unknown, "operators without a rule: error, assumed (error)")->type_name("X");
+  app.add_option("--unknown", flags.unknown, "operators without a rule")
+      ->type_name(one_of(importers::kUnknownOperators))
+      ->default_str("error");
   parse(app, arguments);
   const importers::OnnxOptions options = read_options(flags, app.count("--batch") > 0);
   const auto imported = importers::import_onnx(flags.file, options);
@@ -129,12 +137,19 @@ int import_hf(const std::vector<std::string>& arguments) {
   importers::HfOptions options;
   std::int64_t sequence = 0;
   app.add_option("file", flags.file, "the config.json")->required()->type_name("FILE");
-  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
-  app.add_option("--name", flags.name, "the model's id (the file's name, or its folder's)")->type_name("ID");
-  app.add_option("--batch", options.batch, "samples per GPU and step (1)")
+  app.add_option("-o,--out", flags.out, "write the model here")
+      ->type_name("OUT.yaml")
+      ->group(kOutputGroup)
+      ->default_str("standard output");
+  app.add_option("--name", flags.name, "the model's id")
+      ->type_name("ID")
+      ->default_str("the file's name, or its folder's");
+  app.add_option("--batch", options.batch, "samples per GPU and step")
+      ->default_str("1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");
-  app.add_option("--sequence", sequence, "tokens of a sample (the config's positions, at most 4096)")
+  app.add_option("--sequence", sequence, "tokens of a sample")
+      ->default_str("the config's positions, at most 4096")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");
   parse(app, arguments);
@@ -148,32 +163,30 @@ int import_hf(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int run_import(const std::vector<std::string>& arguments) {
-  if (!arguments.empty() && arguments.front() == "onnx") return import_onnx({arguments.begin() + 1, arguments.end()});
-  if (!arguments.empty() && arguments.front() == "hf") return import_hf({arguments.begin() + 1, arguments.end()});
-  if (!arguments.empty() && arguments.front() == "kineto") {
-    return import_kineto({arguments.begin() + 1, arguments.end()});
-  }
-  if (!arguments.empty() && arguments.front() == "chakra") {
-    return import_chakra({arguments.begin() + 1, arguments.end()});
-  }
-  if (!arguments.empty() && parse_choice(importers::kLaunchFormats, arguments.front(), "format")) {
-    return import_launch(arguments.front(), {arguments.begin() + 1, arguments.end()});
-  }
-  if (!arguments.empty() && arguments.front() == "log") return import_log({arguments.begin() + 1, arguments.end()});
   if (arguments.empty()) throw UsageError{"what is to be imported is missing", std::string(kFormats)};
-  if (arguments.front() == "--help" || arguments.front() == "-h") {
-    throw HelpRequest{
-        "Turn another program's file into a model, or into a scenario.\n\n  ddlsim import onnx FILE [-o OUT.yaml]\n"
-        "  ddlsim import hf CONFIG.json [-o OUT.yaml]\n"
-        "  ddlsim import kineto TRACE... [-o OUT.yaml]\n"
-        "  ddlsim import chakra TRACE.et [-o OUT.yaml]\n"
-        "  ddlsim import megatron TRAIN.sh [-o SCENARIO.yaml]\n"
-        "  ddlsim import deepspeed CONFIG.json [-o SCENARIO.yaml]\n"
-        "  ddlsim import torchtitan TRAIN.toml [-o SCENARIO.yaml]\n"
-        "  ddlsim import accelerate CONFIG.yaml [-o SCENARIO.yaml]\n"
-        "  ddlsim import log TRAIN.log... --nodes N [-o RUNS.csv]\n\n`ddlsim import onnx --help` explains it\n"};
-  }
-  throw UsageError{fmt::format("unknown format '{}'", arguments.front().substr(0, 60)), suggested(arguments.front())};
+  describe_parts(arguments, {.name = "ddlsim import",
+                             .what = "Turn another program's file into a model, a scenario or a table.",
+                             .more = {},
+                             .examples = {},
+                             .options = {},
+                             .parts = {{"onnx", "an ONNX file as a model"},
+                                       {"hf", "a Hugging Face config.json as a model"},
+                                       {"kineto", "traces of the PyTorch profiler as a model"},
+                                       {"chakra", "a Chakra execution trace as a model"},
+                                       {"megatron", "what Megatron-LM is started with, as a scenario"},
+                                       {"deepspeed", "a DeepSpeed configuration as a scenario"},
+                                       {"torchtitan", "a torchtitan configuration as a scenario"},
+                                       {"accelerate", "an Accelerate configuration as a scenario"},
+                                       {"log", "training logs as a table of runs"}}});
+  const std::string& format = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (format == "onnx") return import_onnx(rest);
+  if (format == "hf") return import_hf(rest);
+  if (format == "kineto") return import_kineto(rest);
+  if (format == "chakra") return import_chakra(rest);
+  if (format == "log") return import_log(rest);
+  if (parse_choice(importers::kLaunchFormats, format, "format")) return import_launch(format, rest);
+  throw UsageError{fmt::format("unknown format '{}'", format.substr(0, 60)), suggested(format)};
 }
 
 }  // namespace ddlsim::cli

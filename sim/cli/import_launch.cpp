@@ -9,6 +9,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 
@@ -105,15 +106,21 @@ LaunchFlags read_flags(const std::vector<std::string>& arguments, importers::Lau
   app.footer(megatron ? std::string(kMegatronExamples) : fmt::format(kOtherExamples, name, sample));
   LaunchFlags flags;
   app.add_option("file", flags.file, "what the framework is started with")->required()->type_name("FILE");
-  app.add_option("-o,--out", flags.out, "write the scenario here (standard output)")->type_name("OUT.yaml");
-  app.add_option("--set", flags.sets, "PATH=VALUE: a setting, instead of what the file says")
+  app.add_option("-o,--out", flags.out, "write the scenario here")
+      ->type_name("OUT.yaml")
+      ->group(kOutputGroup)
+      ->default_str("standard output");
+  app.add_option("--set", flags.sets, "a setting, instead of what the file says")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
   if (megatron) {
-    app.add_option("--define", flags.defines, "NAME=VALUE: a variable of the script")
+    app.add_option("--define", flags.defines, "a variable of the script")
         ->type_name("NAME=VALUE")
         ->allow_extra_args(false);
-    app.add_option("--model-file", flags.model_file, "write the model here (OUT_model.yaml)")->type_name("MODEL.yaml");
+    app.add_option("--model-file", flags.model_file, "write the model here")
+        ->type_name("MODEL.yaml")
+        ->group(kOutputGroup)
+        ->default_str("OUT_model.yaml");
     app.add_option("--vocab-size", flags.vocabulary, "tokens of the tokenizer that the arguments name")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
         ->type_name("N");

@@ -4,6 +4,7 @@
 
 #include "ddlsim/importers/log_file.h"
 #include "ddlsim/support/quantity_io.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 
@@ -69,10 +70,20 @@ int import_log(const std::vector<std::string>& arguments) {
   LogFlags flags;
   const auto count = CLI::Range(std::int64_t{1}, std::int64_t{1} << 32);
   app.add_option("files", flags.files, "logs, a row each")->required()->type_name("LOG");
-  app.add_option("-o,--out", flags.out, "write the table here (standard output)")->type_name("RUNS.csv");
-  app.add_option("--gpus", flags.gpus, "all GPUs of the run (the log's world size)")->check(count)->type_name("N");
-  app.add_option("--nodes", flags.nodes, "servers they were in (1 for one GPU)")->check(count)->type_name("N");
-  app.add_option("--batch", flags.batch, "samples per GPU and pass (the log's micro-batch)")
+  app.add_option("-o,--out", flags.out, "write the table here")
+      ->type_name("RUNS.csv")
+      ->group(kOutputGroup)
+      ->default_str("standard output");
+  app.add_option("--gpus", flags.gpus, "all GPUs of the run")
+      ->check(count)
+      ->type_name("N")
+      ->default_str("the log's world size");
+  app.add_option("--nodes", flags.nodes, "servers they were in")
+      ->check(count)
+      ->type_name("N")
+      ->default_str("1 for one GPU");
+  app.add_option("--batch", flags.batch, "samples per GPU and pass")
+      ->default_str("the log's micro-batch")
       ->check(count)
       ->type_name("N");
   parse(app, arguments);

@@ -10,6 +10,7 @@
 #include "ddlsim/report/measured.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 #include "standard_input.h"
@@ -94,14 +95,19 @@ TraceFlags read_flags(const std::vector<std::string>& arguments) {
   app.footer(std::string(kKinetoExamples));
   TraceFlags flags;
   app.add_option("files", flags.files, "the traces, .json or .json.gz, one per rank")->required()->type_name("TRACE");
-  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
-  app.add_option("--name", flags.name, "the model's id (the file's name)")->type_name("ID");
-  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say (1)")
+  app.add_option("-o,--out", flags.out, "write the model here")
+      ->type_name("OUT.yaml")
+      ->group(kOutputGroup)
+      ->default_str("standard output");
+  app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
+  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say")
+      ->default_str("1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");
-  app.add_option("--gpu", flags.gpu, "the GPU it ran on (what the trace names)")->type_name("ID");
+  app.add_option("--gpu", flags.gpu, "the GPU it ran on")->type_name("GPU")->default_str("what the trace names");
   app.add_flag("--whole", flags.whole, "take the whole trace as one step, whatever its markers say");
-  app.add_flag("--json", flags.json, "print the measured step as JSON; the model goes to -o alone");
+  app.add_flag("--json", flags.json, "print the measured step as JSON; the model goes to -o alone")
+      ->group(kOutputGroup);
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   return flags;
@@ -134,12 +140,16 @@ int import_chakra(const std::vector<std::string>& arguments) {
   app.footer(std::string(kChakraExamples));
   TraceFlags flags;
   app.add_option("file", flags.files, "the trace of one rank")->required()->expected(1)->type_name("TRACE.et");
-  app.add_option("-o,--out", flags.out, "write the model here (standard output)")->type_name("OUT.yaml");
-  app.add_option("--name", flags.name, "the model's id (the file's name)")->type_name("ID");
-  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say (1)")
+  app.add_option("-o,--out", flags.out, "write the model here")
+      ->type_name("OUT.yaml")
+      ->group(kOutputGroup)
+      ->default_str("standard output");
+  app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
+  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say")
+      ->default_str("1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");
-  app.add_option("--gpu", flags.gpu, "the GPU it ran on")->required()->type_name("ID");
+  app.add_option("--gpu", flags.gpu, "the GPU it ran on")->required()->type_name("GPU");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const std::string id = id_of(flags);
@@ -162,7 +172,7 @@ int import_kineto(const std::vector<std::string>& arguments) {
   const std::vector<std::filesystem::path> files(flags.files.begin(), flags.files.end());
   const auto step = importers::read_kineto(files, {.whole = flags.whole});
   if (!step) return print(step.error());
-  if (flags.json && flags.out.empty()) return print(report::json_of(*step));
+  if (flags.json && flags.out.empty()) return print_answer(report::json_of(*step), report::Format::kJson);
   const auto gpu = gpu_of(flags, *step);
   if (!gpu) return print(gpu.error());
   const auto description = importers::describe(*step, *gpu, {.id = id, .batch = flags.batch});
@@ -173,7 +183,8 @@ int import_kineto(const std::vector<std::string>& arguments) {
     if (auto written = write_file(flags.out, *text); !written) return print(written.error());
   }
   if (flags.json || flags.out.empty()) {
-    if (const int status = print(flags.json ? report::json_of(*step) : *text); status != kDone) return status;
+    const int status = flags.json ? print_answer(report::json_of(*step), report::Format::kJson) : print(*text);
+    if (status != kDone) return status;
   }
   std::fputs(report::text_of(*step).c_str(), stderr);
   std::fputs(fmt::format("{}: {} layers; {}\n", id, description->layers.size(), description->notes).c_str(), stderr);

@@ -6,8 +6,10 @@
 #include "ddlsim/report/shared_loaders.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/shared_loaders.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -31,13 +33,14 @@ struct JobsFlags {
   std::vector<std::string> policies;
 
   void add_to(CLI::App& app) {
-    app.add_option("--policy", policies, "even, gpu-proportional, a-dloader, optimal (all); may be repeated")
-        ->type_name("X")
+    app.add_option("--policy", policies, "who gets what")
+        ->type_name(one_of(cost::kSharePolicies))
+        ->default_str("all")
         ->allow_extra_args(false);
     app.add_option("--nodes", nodes, "how many servers")->type_name("N");
     app.add_option("--jobs", jobs, "how many jobs are drawn")->type_name("N");
-    app.add_option("--seed", seed, "of what is drawn")->type_name("S");
-    app.add_option("--per-hour", per_hour, "arrivals of drawn jobs")->type_name("R");
+    app.add_option("--seed", seed, "of what is drawn")->type_name("N");
+    app.add_option("--per-hour", per_hour, "arrivals of drawn jobs")->type_name("NUMBER");
   }
 
   /// Throws UsageError.
@@ -86,10 +89,12 @@ int run_loader(const std::vector<std::string>& arguments) {
   std::string name;
   std::string data;
   std::string trace;
-  app.add_option("JOBS", name, "a file of jobs, or one of models/jobs by name");
+  app.add_option("JOBS", name, "what arrives where")->type_name("JOBS");
   flags.add_to(app);
   format.add_to(app);
-  app.add_option("--trace", trace, "write what every job did as a Chrome trace")->type_name("FILE");
+  app.add_option("--trace", trace, "write what every job did as a Chrome trace")
+      ->type_name("FILE")
+      ->group(kOutputGroup);
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();
@@ -107,7 +112,7 @@ int run_loader(const std::vector<std::string>& arguments) {
     if (!timeline) return print(timeline.error());
     if (auto written = write_file(trace, report::chrome_trace(*timeline)); !written) return print(written.error());
   }
-  return print(report::render(*answer, shape));
+  return print_answer(report::render(*answer, shape), shape, &*catalog);
 }
 
 }  // namespace ddlsim::cli

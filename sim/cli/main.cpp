@@ -1,20 +1,18 @@
 #include <fmt/core.h>
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 
+#include "commands.h"
 #include "ddlsim/support/names.h"
 #include "output.h"
 #include "program.h"
+#include "terminal.h"
 
 namespace ddlsim::cli {
 namespace {
-
-struct Command {
-  std::string_view name;
-  std::string_view what;
-  int (*run)(const std::vector<std::string>&);
-};
 
 constexpr auto kCommands = std::to_array<Command>({
     {"predict", "the step time of a job, and where it goes", run_predict},
@@ -30,10 +28,12 @@ constexpr auto kCommands = std::to_array<Command>({
     {"validate", "predictions beside published measurements", run_validate},
     {"topology", "what joins the GPUs of a cluster, and what their routes reach", run_topology},
     {"collective", "a collective over message sizes: time, bandwidths, algorithm", run_collective},
-    {"import", "another program's file (ONNX) as a model", run_import},
+    {"import", "another program's file as a model, a scenario or a table", run_import},
     {"calibrate", "curves of a GPU from measured kernels, and how far they hold", run_calibrate},
     {"list", "the models, hardware and settings that are known", run_list},
     {"serve", "the same over HTTP, with a page that answers while you drag", run_serve},
+    {"schema", "the JSON Schema of an answer", run_schema},
+    {"help", "a command explained: every option, its values and its default", run_help},
 });
 
 std::string usage() {
@@ -42,8 +42,12 @@ std::string usage() {
   return text + "\nddlsim help COMMAND explains one; ddlsim version\n";
 }
 
+void print_error(const std::string& text) {
+  std::fputs((has_colour(STDERR_FILENO) ? with_errors(text) : text).c_str(), stderr);
+}
+
 int wrong_usage(const UsageError& problem) {
-  std::fputs(fmt::format("error: {}\n  {}\n", problem.message, problem.hint).c_str(), stderr);
+  print_error(fmt::format("error: {}\n  {}\n", problem.message, problem.hint));
   return kWrongUsage;
 }
 
@@ -52,17 +56,11 @@ int run(const std::vector<std::string>& arguments) {
     std::fputs(usage().c_str(), stderr);
     return kWrongUsage;
   }
-  std::string first = arguments.front();
-  std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
-  if (first == "help" && !rest.empty()) {
-    // `ddlsim help import onnx` is `ddlsim import onnx --help`.
-    first = rest.front();
-    rest.erase(rest.begin());
-    rest.emplace_back("--help");
-  } else if (first == "--help" || first == "-h" || first == "help") {
-    return print(usage());
-  }
+  const std::string& first = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (first == "--help" || first == "-h" || (first == "help" && rest.empty())) return print_help(usage());
   if (first == "--version" || first == "-V" || first == "version") return print("ddlsim " DDLSIM_VERSION "\n");
+  if (first == "complete") return run_complete(rest);
   std::vector<std::string> names;
   for (const Command& command : kCommands) {
     if (command.name == first) return command.run(rest);
@@ -80,14 +78,17 @@ int answer(const std::vector<std::string>& arguments) {
   } catch (const Error& problem) {
     return print(problem);
   } catch (const HelpRequest& help) {
-    return print(help.text);
+    return print_help(help.text);
   } catch (const std::exception& problem) {
-    std::fputs(fmt::format("error: {} (a fault of ddlsim itself)\n", problem.what()).c_str(), stderr);
+    print_error(fmt::format("error: {} (a fault of ddlsim itself)\n", problem.what()));
     return kNoAnswer;
   }
 }
 
 }  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
 }  // namespace ddlsim::cli
 
 int main(int argc, char** argv) {

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 
@@ -22,22 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kHelp = R"(Time this machine's GPU, for `ddlsim calibrate fit`.
-
-  ddlsim calibrate measure [--nvcc PATH] [--arch ARCH] [--data FOLDER] [FLAG...]
-
-  --nvcc PATH     the CUDA compiler ($CUDACXX, $CUDA_HOME, PATH, /usr/local/cuda)
-  --arch ARCH     the GPU's architecture, as sm_90 (this machine's GPU)
-  --data FOLDER   where bench/calibrate is
-
-The program is built once, into ~/.cache/ddlsim. The other flags are its own:
-  --out FILE, --resume FILE, --quick, --only BENCH,..., --budget SECONDS, --list, --device N, --seed N,
-  --libraries DIRS, --force
+constexpr std::string_view kMeasureExamples = R"(
+The program is built once, into ~/.cache/ddlsim.
 
 Examples:
   ddlsim calibrate measure --out h200.jsonl
-  ddlsim calibrate fit h200.jsonl --gpu h200-sxm5-141gb -o hardware/calibration/h200-sxm5-141gb.yaml
-)";
+  ddlsim calibrate fit h200.jsonl --gpu h200-sxm5-141gb -o hardware/calibration/h200-sxm5-141gb.yaml)";
 
 struct MeasureFlags {
   std::string nvcc;
@@ -46,6 +37,35 @@ struct MeasureFlags {
   bool list = false;
   std::vector<std::string> others;
 };
+
+/// Throws what asks for an explanation. The flags themselves are read by hand: most are the measuring program's.
+void explain_measure(const std::vector<std::string>& arguments) {
+  CLI::App app("Time this machine's GPU, for `ddlsim calibrate fit`.", "ddlsim calibrate measure");
+  app.footer(std::string(kMeasureExamples));
+  constexpr const char* kProgram = "Of the measuring program";
+  constexpr const char* kBenches = "launches|streams|rows|gemms|convolutions|copies|collectives|overlap|host,...";
+  std::string text;
+  bool set = false;
+  const auto value = [&](const char* name, const char* what, const char* type, const char* group) {
+    return app.add_option(name, text, what)->type_name(type)->group(group);
+  };
+  value("--nvcc", "the CUDA compiler", "FILE", "Options")->default_str("$CUDACXX, $CUDA_HOME, PATH, /usr/local/cuda");
+  value("--arch", "the GPU's architecture, as sm_90", "NAME", "Options")->default_str("this machine's GPU");
+  value("--data", "folder that holds bench/calibrate", "DIR", "Options");
+  value("--out", "rows, JSON lines; what the fit does not read goes to FILE.extra.jsonl", "FILE", kProgram)
+      ->default_str("measurement.jsonl");
+  value("--resume", "go on where this file ends (same GPU and driver)", "FILE", kProgram);
+  value("--only", "these benchmarks alone", kBenches, kProgram)->default_str("all");
+  value("--budget", "seconds, after about which it stops", "NUMBER", kProgram)->default_str("480; 60 with --quick");
+  value("--device", "which GPU", "N", kProgram)->default_str("0");
+  value("--seed", "of the points' order and choice", "N", kProgram)->default_str("1");
+  value("--libraries", "folders, joined by ':', where libcublas, libcudnn, libnccl are looked for first", "DIR",
+        kProgram);
+  app.add_flag("--quick", set, "fewer points, about a minute")->group(kProgram);
+  app.add_flag("--list", set, "print the plan; needs no GPU")->group(kProgram);
+  app.add_flag("--force", set, "overwrite the file")->group(kProgram);
+  parse(app, arguments);
+}
 
 MeasureFlags read_flags(const std::vector<std::string>& arguments) {
   MeasureFlags flags;
@@ -56,7 +76,7 @@ MeasureFlags read_flags(const std::vector<std::string>& arguments) {
     std::string* own = flag == "--nvcc" ? &flags.nvcc : nullptr;
     if (flag == "--arch") own = &flags.architecture;
     if (flag == "--data") own = &flags.data;
-    if (whole == "--help" || whole == "-h") throw HelpRequest{std::string(kHelp)};
+    if (whole == "--help" || whole == "-h" || whole == kDescribe) explain_measure({whole});
     if (own == nullptr) {
       flags.list = flags.list || whole == "--list";
       flags.others.push_back(whole);

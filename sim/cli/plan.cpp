@@ -10,6 +10,8 @@
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/stage_partition.h"
 #include "program.h"
+#include "terminal.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -74,6 +76,18 @@ Time now() {
   return seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
+/// The search looks at the clock all along, which is when it can be shown that it lasts.
+Expected<answer::PlanChoice> search(const io::Catalog& catalog, const std::vector<whatif::Override>& settings,
+                                    const whatif::PlanOptions& options) {
+  ProgressLine progress("plans");
+  const auto clock = [&, end = now() + options.limit] {
+    const Time time = now();
+    progress.at_most(end - time);
+    return time;
+  };
+  return whatif::search_plans(catalog, settings, options, clock);
+}
+
 /// What the flags of `plan` say.
 struct PlanFlags {
   ScenarioFlags scenario;
@@ -89,13 +103,16 @@ struct PlanFlags {
   void add_to(CLI::App& app) {
     scenario.add_to(app);
     format.add_to(app, true);
-    app.add_option("--objective", objective, "what is least: time, memory, cost (time)")->type_name("X");
-    app.add_option("--price", price, "NODE=RATE: of a server, as \"dgx-h100=98 $/h\" (the catalogue's)")
-        ->type_name("X");
-    app.add_option("--limit", limit, "answer after this long with the best so far (60 s)")->type_name("TIME");
+    app.add_option("--objective", objective, "what is least")
+        ->type_name(one_of(answer::kPlanObjectives))
+        ->default_str("time");
+    app.add_option("--price", price, "of a server")->type_name("PRICE")->default_str("the catalogue's");
+    app.add_option("--limit", limit, "answer after this long with the best so far")
+        ->type_name("TIME")
+        ->default_str("60 s");
     app.add_option("--nodes-up-to", nodes_up_to, "compare clusters of 1, 2, 4, ... servers too")->type_name("N");
     app.add_flag("--partition", partition, "stages with replicas of their own instead (PipeDream's partition)");
-    app.add_option("--on", on, "with --partition: GPUs of several kinds, \"4 x a100-80gb, 4 x v100\"")->type_name("X");
+    app.add_option("--on", on, "with --partition: what its stages run on")->type_name("GPUS");
     app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   }
   /// Throws UsageError.
@@ -144,7 +161,7 @@ int run_plan(const std::vector<std::string>& arguments) {
   require_model_and_node(*settings, *catalog);
   if (flags.partition) {
     const auto stages = whatif::partition_stages(*catalog, *settings, shares);
-    return stages ? print(report::render(*stages, shape)) : print(stages.error());
+    return stages ? print_answer(report::render(*stages, shape), shape, &*catalog) : print(stages.error());
   }
   if (options.nodes_up_to) settings->push_back({"nodes", flags.nodes_up_to, {}});
   if (app.count("--price") > 0) {
@@ -154,13 +171,13 @@ int run_plan(const std::vector<std::string>& arguments) {
     if (!rate) return print(rate.error());
     options.price = *rate;
   }
-  const auto choice = whatif::search_plans(*catalog, *settings, options, now);
+  const auto choice = search(*catalog, *settings, options);
   if (!choice) return print(choice.error());
   std::fputs(fmt::format("{} plans compared in {}, {} of them without a prediction\n", to_text(choice->searched),
                          to_text(choice->seconds), to_text(choice->pruned))
                  .c_str(),
              stderr);
-  return print(report::render(*choice, shape));
+  return print_answer(report::render(*choice, shape), shape, &*catalog);
 }
 
 }  // namespace ddlsim::cli

@@ -94,9 +94,12 @@ class ColumnsFlag {
 /// A scenario without a model or a node is wrong usage, not bad data: throws UsageError.
 void require_model_and_node(const std::vector<whatif::Override>& settings, const io::Catalog& catalog);
 
-/// Prints the answer, or the error. Returns the exit status.
+/// Prints text, or the error. Returns the exit status.
 int print(const std::string& text);
 int print(const Error& error);
+/// Prints an answer in its shape: JSON says which program and which data it is of, a terminal shows numbers in bold.
+int print_answer(const std::string& text, report::Format shape, const io::Catalog* catalog = nullptr);
+int print_help(const std::string& text);
 
 /// Writes the step as Chakra traces, PREFIX.RANK.et, and says on stderr what they hold.
 [[nodiscard]] Expected<void> write_chakra(const whatif::Scenario& scenario, const std::string& prefix);
@@ -117,6 +120,7 @@ int run_topology(const std::vector<std::string>& arguments);
 int run_collective(const std::vector<std::string>& arguments);
 int run_list(const std::vector<std::string>& arguments);
 int run_serve(const std::vector<std::string>& arguments);
+int run_schema(const std::vector<std::string>& arguments);
 int run_validate(const std::vector<std::string>& arguments);
 int run_fleet(const std::vector<std::string>& arguments);
 int run_import(const std::vector<std::string>& arguments);

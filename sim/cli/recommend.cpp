@@ -44,15 +44,16 @@ struct RecommendFlags {
     scenario.add_to(app);
     training.add_to(app);
     format.add_to(app, true);
-    app.add_option("--deadline", deadline, "the run must be done in this time: 24h")->type_name("TIME");
-    app.add_option("--budget", budget, "and cost no more: '500 $'")->type_name("MONEY");
-    app.add_option("--catalog", catalog, "clouds to choose from: aws, gcp, azure, alibaba, lambda, none, all (all)")
-        ->type_name("X");
-    app.add_option("--max-nodes", max_nodes, "most servers of a choice (16)")->type_name("N");
+    app.add_option("--deadline", deadline, "the run must be done in this time")->type_name("TIME");
+    app.add_option("--budget", budget, "and cost no more")->type_name("MONEY");
+    app.add_option("--catalog", catalog, "clouds to choose from")
+        ->type_name("aws|gcp|azure|alibaba|lambda|none|all,...")
+        ->default_str("all");
+    app.add_option("--max-nodes", max_nodes, "most servers of a choice")->type_name("N")->default_str("16");
     app.add_option("--epochs-by-batch", epochs_by_batch, "how many epochs a global batch needs (CSV)")
         ->type_name("FILE");
     app.add_option("--prices", prices, "prices instead of the catalogue's: SkyPilot's vms.csv")->type_name("FILE");
-    app.add_option("--region", region, "of those prices (the cheapest)")->type_name("X");
+    app.add_option("--region", region, "of those prices")->type_name("NAME")->default_str("the cheapest");
     app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   }
   /// Throws UsageError.
@@ -133,7 +134,7 @@ int run_recommend(const std::vector<std::string>& arguments) {
       std::any_of(settings->begin(), settings->end(), [](const auto& s) { return s.path == "model"; });
   if (!has_model) throw UsageError{"--model is missing", "models: " + join(catalog->ids(io::Kind::kModels))};
   const auto result = whatif::recommend(*catalog, *settings, *options);
-  return result ? print(report::render(*result, shape)) : print(result.error());
+  return result ? print_answer(report::render(*result, shape), shape, &*catalog) : print(result.error());
 }
 
 }  // namespace ddlsim::cli

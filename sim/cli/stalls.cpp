@@ -38,8 +38,7 @@ int run_stalls(const std::vector<std::string>& arguments) {
   bool as_repository = false;
   flags.add_to(app);
   format.add_to(app, true);
-  app.add_option("--study", study, "layers: ResNets and VGGs, with and without norms and residual sums")
-      ->type_name("layers");
+  app.add_option("--study", study, "many models instead of one")->type_name("STUDY");
   app.add_option("--measured-stalls", measured, "your own runs beside the predicted ones")->type_name("ROWS.csv");
   app.add_option("--one-server", options.one_server, "the server with as many GPUs that several are compared with")
       ->type_name("NODE");
@@ -62,7 +61,7 @@ int run_stalls(const std::vector<std::string>& arguments) {
   if (!study.empty()) {
     require_node(*settings);
     const auto answer = whatif::study_layers(*catalog, *settings, options);
-    return answer ? print(report::render(*answer, shape)) : print(answer.error());
+    return answer ? print_answer(report::render(*answer, shape), shape, &*catalog) : print(answer.error());
   }
   require_model_and_node(*settings, *catalog);
   auto answer = whatif::stalls(*catalog, *settings, options);
@@ -73,7 +72,7 @@ int run_stalls(const std::vector<std::string>& arguments) {
     answer->measured = *runs;
     answer->measured_stalls = whatif::stalls_of(*runs, options.fetch);
   }
-  return print(report::render(*answer, shape));
+  return print_answer(report::render(*answer, shape), shape, &*catalog);
 }
 
 }  // namespace ddlsim::cli

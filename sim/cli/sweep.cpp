@@ -14,11 +14,14 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/grid.h"
 #include "ddlsim/whatif/grid_settings.h"
+#include "describe.h"
 #include "output.h"
 #include "program.h"
 #include "ranks.h"
 #include "sweep_answer.h"
 #include "sweep_files.h"
+#include "terminal.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -77,21 +80,26 @@ struct SweepFlags {
     app.remove_option(app.get_option("--scenario"));
     app.add_option("-f,--grid", grids, "a grid or a scenario (YAML); later files win")
         ->type_name("FILE")
+        ->group(kJobGroup)
         ->allow_extra_args(false);
     training.add_to(app);
     app.add_option("--where", where, "a condition that points must meet")->type_name("COND")->allow_extra_args(false);
     app.add_option("--sample", sample, "so many points of the grid instead of all")->type_name("N");
-    app.add_option("--sample-by", sample_by, "random, latin-hypercube (random)")->type_name("X");
-    app.add_option("--seed", seed, "of the sample (1)")->type_name("N");
+    app.add_option("--sample-by", sample_by, "how the points are drawn")
+        ->type_name(one_of(whatif::kSampleBy))
+        ->default_str("random");
+    app.add_option("--seed", seed, "of the sample")->type_name("N")->default_str("1");
     app.add_flag("--time-only", time_only, "step time and throughput alone, which takes a fraction of the time");
-    app.add_option("--mpi", mpi, "ranks of mpirun share the work: auto (when there are some), always, never")
-        ->type_name("X");
-    app.add_option("--threads", threads, "how many work (all of the machine's; under mpirun 1 in each rank)")
+    app.add_option("--mpi", mpi, "ranks of mpirun share the work")->type_name("auto|always|never")->default_str("auto");
+    app.add_option("--threads", threads, "how many work (under mpirun 1 in each rank)")
         ->type_name("N")
+        ->default_str("all of the machine's")
         ->check(CLI::Range(1, kMostThreads));
     app.add_option("--shard", shard, "part K of N of the grid, for another machine")->type_name("K/N");
     app.add_option("-o,--output", out, "a file: .db (SQLite), .csv, .jsonl, .md, or as --format says")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->group(kOutputGroup)
+        ->default_str("standard output");
     app.add_option("--report", report, "what a file of results comes to; with --format csv or json all its rows")
         ->type_name("DB");
     app.add_option("--merge", merge, "parts of one grid become one file (-o)")->type_name("DB");
@@ -192,6 +200,7 @@ Expected<io::ResultRun> run_of(const Grid& grid, const io::Catalog& catalog, con
   return run;
 }
 
+
 report::Format format_for(const SweepFlags& flags, bool stated) {
   if (stated || flags.out.empty()) return flags.format.get();
   const auto ending = std::filesystem::path(flags.out).extension();
@@ -258,7 +267,7 @@ int run_grid(const SweepFlags& flags, bool format_stated) {
     throw UsageError{fmt::format("a table of {} rows is for nobody to read", to_text(points)),
                      "use --format csv or json, or -o results.db"};
   }
-  auto run = run_of(*grid, *catalog, options, !alone || is_database(flags.out));
+  auto run = run_of(*grid, *catalog, options, !alone || is_database(flags.out) || format == report::Format::kJson);
   if (!run) return print(run.error());
   return answer_sweep({*grid, *catalog, options, std::move(*run), format, flags.out}, *mpi);
 }

@@ -13,8 +13,8 @@
 #include "ddlsim/support/quantity_io.h"
 #include "program.h"
 #include "sweep_files.h"
-#include "sweep_progress.h"
 #include "sweep_run.h"
+#include "terminal.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -98,7 +98,7 @@ int into_database(const SweepQuestion& question, Answers& answers) {
                    .c_str(),
                stderr);
   }
-  SweepLine line;
+  ProgressLine line("points");
   Tally tally;
   const auto take = [&](const CellRows& rows, const whatif::SweepProgress& progress) -> Expected<void> {
     for (const auto& row : rows) {
@@ -120,7 +120,7 @@ int into_lines(const SweepQuestion& question, Answers& answers) {
   const bool table = format == report::Format::kText || format == report::Format::kMd;
   auto sink = LineSink::open(question.out);
   if (!sink) return print(sink.error());
-  SweepLine line;
+  ProgressLine line("points");
   Tally tally;
   CellRows kept;
   Expected<void> done = sink->write(report::sweep_head(columns, format));
@@ -131,7 +131,7 @@ int into_lines(const SweepQuestion& question, Answers& answers) {
       if (table) {
         kept.push_back(std::move(row));
       } else {
-        text += report::sweep_line(columns, row, format);
+        text += with_program(report::sweep_line(columns, row, format), DDLSIM_VERSION, question.run.data_hash);
       }
     }
     line(progress.done, progress.left);

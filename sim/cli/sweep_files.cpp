@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,13 @@ bool is_database(const std::string& path) {
   return ending == ".db" || ending == ".sqlite" || ending == ".sqlite3";
 }
 
+std::string with_program(const std::string& line, std::string_view version, std::string_view data) {
+  constexpr std::string_view kSchema = R"({"schema":"ddlsim/sweep/1",)";
+  if (!line.starts_with(kSchema)) return line;
+  return fmt::format(R"({}"program":{{"version":"{}","data":"{}"}},{})", kSchema, version, data,
+                     line.substr(kSchema.size()));
+}
+
 int report_results(const std::string& database, const std::string& out, report::Format format) {
   if (is_database(out))
     throw UsageError{"--report into an SQLite file", "-o rows.csv; --merge makes one file of several"};
@@ -30,8 +38,10 @@ int report_results(const std::string& database, const std::string& out, report::
   } else {
     const auto& columns = store->run().columns;
     done = sink->write(report::sweep_head(columns, format));
+    std::string_view version = store->run().program;  // "ddlsim 0.1.0"
+    version.remove_prefix(std::min(version.find(' ') + 1, version.size()));
     const auto take = [&](std::span<const io::Cell> row) {
-      return sink->write(report::sweep_line(columns, row, format));
+      return sink->write(with_program(report::sweep_line(columns, row, format), version, store->run().data_hash));
     };
     if (done) done = store->each(take);
   }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,9 @@ class LineSink {
 
 /// Whether a name says that the file is SQLite's.
 [[nodiscard]] bool is_database(const std::string& path);
+
+/// A line of JSON says which program it is of, and which data; other lines stay as they are.
+[[nodiscard]] std::string with_program(const std::string& line, std::string_view version, std::string_view data);
 
 /// What a file of results comes to, or its rows; to `out`, else standard output. Returns the exit status.
 int report_results(const std::string& database, const std::string& out, report::Format format);

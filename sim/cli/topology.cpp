@@ -184,9 +184,13 @@ int run_topology(const std::vector<std::string>& arguments) {
   format.add_to(app);
   app.add_option("--nccl-xml", flags.nccl, "a topology file of NCCL")->type_name("FILE");
   app.add_option("--nvidia-smi", flags.nvidia_smi, "what `nvidia-smi topo -m` printed")->type_name("FILE");
-  app.add_option("--socket-link", flags.socket_link, "between two sockets, one direction ('10 GB/s')")->type_name("X");
-  app.add_option("--nodes-per-leaf", flags.nodes_per_leaf, "servers of a leaf switch (all on one)")->type_name("N");
-  app.add_option("--oversubscription", flags.oversubscription, "of leaf switches (1)")->type_name("X");
+  app.add_option("--socket-link", flags.socket_link, "between two sockets, one direction")->type_name("RATE");
+  app.add_option("--nodes-per-leaf", flags.nodes_per_leaf, "servers of a leaf switch")
+      ->type_name("N")
+      ->default_str("all on one");
+  app.add_option("--oversubscription", flags.oversubscription, "of leaf switches")
+      ->type_name("NUMBER")
+      ->default_str("1");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();
@@ -201,7 +205,7 @@ int run_topology(const std::vector<std::string>& arguments) {
                       : !flags.nvidia_smi.empty() ? from_nvidia_smi(*catalog, *settings, flags)
                                                   : from_scenario(*catalog, std::move(*settings), flags);
   if (!source) return print(source.error());
-  return print(report::render(source->topology, source->title, shape));
+  return print_answer(report::render(source->topology, source->title, shape), shape, &*catalog);
 }
 
 }  // namespace ddlsim::cli

@@ -3,6 +3,8 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/validate.h"
 #include "program.h"
+#include "terminal.h"
+#include "value_types.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -15,6 +17,14 @@ Examples:
   ddlsim validate bench/accuracy/cases/*.csv
   ddlsim validate --anchor first cases.csv --json)";
 
+answer::Validation validate_with_progress(const io::Catalog& catalog, const std::vector<whatif::CaseSet>& sets,
+                                          whatif::Anchor anchor) {
+  std::int64_t rows = 0;
+  for (const whatif::CaseSet& set : sets) rows += static_cast<std::int64_t>(set.cases.size());
+  ProgressLine progress("cases");
+  return whatif::validate(catalog, sets, anchor, [&](std::int64_t done) { progress(done, rows - done); });
+}
+
 }  // namespace
 
 int run_validate(const std::vector<std::string>& arguments) {
@@ -25,11 +35,13 @@ int run_validate(const std::vector<std::string>& arguments) {
   std::string anchor = "none";
   std::vector<std::string> files;
   format.add_to(app, true);
-  app.add_option("cases", files, "CASES.csv, one or more")->type_name("CASES.csv");
-  app.add_option("--anchor", anchor,
-                 "what is given of each group: none, first (its smallest row), node (rows of one "
-                 "server), rest (all but its largest)")
-      ->type_name("none|first|node|rest");
+  app.add_option("cases", files, "published measurements")->type_name("CASES.csv");
+  app.add_option(
+         "--anchor", anchor,
+         "what is given of each group: nothing, its smallest row (first), rows of one server (node), all but its "
+         "largest (rest)")
+      ->type_name(one_of(whatif::kAnchors))
+      ->default_str("none");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();
@@ -44,7 +56,7 @@ int run_validate(const std::vector<std::string>& arguments) {
     if (!cases) return print(cases.error());
     sets.push_back({std::filesystem::path(file).stem().string(), std::move(*cases)});
   }
-  return print(report::render(whatif::validate(*catalog, sets, *way), shape));
+  return print_answer(report::render(validate_with_progress(*catalog, sets, *way), shape), shape, &*catalog);
 }
 
 }  // namespace ddlsim::cli

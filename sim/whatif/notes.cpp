@@ -28,6 +28,14 @@ struct Use {
   bool (*used)(const Question&);
 };
 
+constexpr auto kPeakPaths = std::to_array<std::pair<Precision, std::string_view>>({
+    {Precision::kFp32, "gpu.peak.fp32"},
+    {Precision::kTf32, "gpu.peak.tf32"},
+    {Precision::kFp16, "gpu.peak.fp16"},
+    {Precision::kBf16, "gpu.peak.bf16"},
+    {Precision::kFp8, "gpu.peak.fp8"},
+});
+
 /// Servers under one leaf switch, between which nothing meets: 32 in NVIDIA's DGX SuperPOD (a scalable unit).
 constexpr std::int64_t kServersOfOneLeaf = 32;
 
@@ -161,6 +169,29 @@ std::vector<std::string> assumed_shares(const Question& question) {
   add(links, share.network, "network");
   return used;
 }
+
+}  // namespace
+
+bool has_use(const Question& question, std::string_view path) {
+  constexpr std::string_view kShare = "efficiency.";
+  if (path.starts_with(kShare)) {
+    const auto shares = assumed_shares(question);
+    return std::find(shares.begin(), shares.end(), path.substr(kShare.size())) != shares.end();
+  }
+  const auto* use = std::find_if(kUses.begin(), kUses.end(), [&](const Use& one) { return one.path == path; });
+  if (use != kUses.end()) return question.fidelity != Fidelity::kAggregate && use->used(question);
+  if (path.starts_with("network")) return by_several_nodes(question);
+  if (path.starts_with("nvlink")) return by_several_gpus(question) && question.scenario.cluster.node.nvlink.has_value();
+  if (path.starts_with("input.")) return by_loader(question);
+  if (path.starts_with("strategy") || path.starts_with("overlap")) return by_several_gpus(question);
+  if (path == "straggler") return question.scenario.straggler > 1;
+  for (const auto& [precision, rate] : kPeakPaths) {
+    if (path == rate) return question.scenario.precision == precision;
+  }
+  return true;
+}
+
+namespace {
 
 /// Whether the model's times were measured on another GPU, or at another batch or precision.
 bool measured_elsewhere(const Scenario& scenario) {

@@ -10,6 +10,9 @@ namespace ddlsim::whatif {
 /// Whether collectives cross a network of which nobody says what drives it, and no measurement answers for them.
 [[nodiscard]] bool assumes_transport(const Question& question);
 
+/// Whether a setting has an effect on the answer, as far as is known of it.
+[[nodiscard]] bool has_use(const Question& question, std::string_view path);
+
 /// The weakest of its parts.
 [[nodiscard]] Provenance provenance_of(const Question& question);
 

@@ -131,7 +131,8 @@ void summarise(ValidationSet& set) {
 
 class Validator {
  public:
-  Validator(const io::Catalog& catalog, Anchor anchor) : catalog_(catalog), anchor_(anchor), reader_(catalog) {}
+  Validator(const io::Catalog& catalog, Anchor anchor, const ValidateProgress& tell)
+      : catalog_(catalog), anchor_(anchor), reader_(catalog), tell_(tell) {}
 
   ValidationSet validate(const CaseSet& cases) {
     ValidationSet set;
@@ -139,6 +140,8 @@ class Validator {
     set.rows = static_cast<std::int64_t>(cases.cases.size());
     find_groups(cases.cases);
     for (const Case& one : cases.cases) {
+      if (tell_) tell_(done_);
+      ++done_;
       const Group& group = groups_.at(one.group);
       if (!group.asked) {
         ++set.not_asked;
@@ -334,13 +337,16 @@ class Validator {
   const io::Catalog& catalog_;
   Anchor anchor_;
   CaseReader reader_;
+  const ValidateProgress& tell_;
+  std::int64_t done_ = 0;
   std::map<std::string, Group> groups_;
 };
 
 }  // namespace
 
-answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor) {
-  Validator validator(catalog, anchor);
+answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor,
+                            const ValidateProgress& tell) {
+  Validator validator(catalog, anchor, tell);
   answer::Validation validation;
   validation.anchor = name_of(kAnchors, anchor);
   validation.all.name = "all";

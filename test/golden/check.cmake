@@ -21,6 +21,8 @@ foreach(golden IN LISTS GOLDEN)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${golden}: exit status ${status}\n${err}")
   endif()
+  # Which data it was would change with every number of every file.
+  string(REGEX REPLACE "\"data\":( ?)\"[0-9a-f]+\"" "\"data\":\\1\"0000000000000000\"" out "${out}")
   if(UPDATE)
     file(WRITE ${golden} "${head}${out}")
   elseif(NOT whole STREQUAL "${head}${out}")

@@ -36,6 +36,15 @@ if(WAY STREQUAL "find_package")
   endif()
 endif()
 
+if(WAY STREQUAL "find_package")
+  foreach(path share/bash-completion/completions/ddlsim share/zsh/site-functions/_ddlsim
+               share/zsh/vendor-completions/_ddlsim share/fish/vendor_completions.d/ddlsim.fish
+               share/man/man1/ddlsim.1 share/man/man1/ddlsim-what-if.1 share/ddlsim/schemas/predict.json)
+    if(NOT EXISTS ${work}/prefix/${path})
+      message(FATAL_ERROR "not installed: ${path}")
+    endif()
+  endforeach()
+endif()
 # README's program in C, by pkg-config.
 find_program(PKG_CONFIG pkg-config)
 if(WAY STREQUAL "find_package" AND PKG_CONFIG AND EXISTS ${work}/prefix/include/ddlsim/ddlsim.h)

@@ -14,6 +14,7 @@
 #include "catalog.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/saved_job.h"
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;
@@ -145,6 +146,19 @@ std::string as_file(const std::vector<Way>& chosen, const Override& model, const
   return said(resolve(catalog(), *overrides));
 }
 
+/// What the job says once it was saved and read back; nothing to save has its reason.
+std::string saved_and_read(const std::vector<Override>& flags) {
+  const auto scenario = resolve(catalog(), flags);
+  if (!scenario) return to_string(scenario.error());
+  const auto text = saved_job(*scenario, flags, "head");
+  if (!text) return to_string(text.error());
+  const auto path = std::filesystem::temp_directory_path() / "ddlsim_saved_job_law.yaml";
+  std::ofstream(path) << *text;
+  const auto overrides = load_scenario(path);
+  if (!overrides) return to_string(overrides.error());
+  return said(resolve(catalog(), *overrides));
+}
+
 }  // namespace
 
 TEST_CASE("law: the same values give the same answer however they were given", "[property]") {
@@ -171,6 +185,7 @@ TEST_CASE("law: the same values give the same answer however they were given", "
     std::reverse(flags.begin(), flags.end());
     RC_ASSERT(said(resolve(catalog(), flags)) == by_flags);
     RC_ASSERT(as_file(chosen, model, node) == by_flags);
+    RC_ASSERT(saved_and_read(flags) == by_flags);
     auto fields = resolve(catalog(), std::vector<Override>{model, node});
     for (const Way& way : chosen) way.set(*fields);
     RC_ASSERT(said(fields) == by_flags);

@@ -21,6 +21,8 @@
 // Limits: conditions that a source did not print are filled with the platform's usual ones.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +49,10 @@ struct CaseSet {
   std::vector<io::Case> cases;
 };
 
-[[nodiscard]] answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor);
+/// Told before every row how many are done.
+using ValidateProgress = std::function<void(std::int64_t done)>;
+
+[[nodiscard]] answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor,
+                                          const ValidateProgress& tell = {});
 
 }  // namespace ddlsim::whatif
