@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "ddlsim/io/content_hash.h"
+#include "ddlsim/report/program.h"
 #include "ddlsim/support/names.h"
 #include "describe.h"
 #include "program.h"
@@ -242,26 +243,18 @@ int print_as_it_is(const std::string& clean) {
   return kNoAnswer;
 }
 
-/// Which program answered, and a fingerprint of the data it comes with, after the schema.
-std::string with_program(const std::string& json, const io::Catalog* catalog) {
-  constexpr std::string_view kSchema = "{\n  \"schema\": ";
-  if (!json.starts_with(kSchema)) return json;
-  const std::size_t line = json.find('\n', kSchema.size());
-  if (line == std::string::npos) return json;
-  std::string data = "null";
-  if (catalog != nullptr) {
-    if (const auto hash = io::fingerprint_of(catalog->root())) data = "\"" + *hash + "\"";
-  }
-  return fmt::format("{}  \"program\": {{\n    \"version\": \"{}\",\n    \"data\": {}\n  }},\n{}",
-                     json.substr(0, line + 1), DDLSIM_VERSION, data, json.substr(line + 1));
-}
-
 }  // namespace
 
 int print(const std::string& text) { return print_as_it_is(without_controls(text)); }
 
 int print_answer(const std::string& text, report::Format shape, const io::Catalog* catalog) {
-  if (shape == report::Format::kJson) return print(with_program(text, catalog));
+  if (shape == report::Format::kJson) {
+    std::optional<std::string> data;
+    if (catalog != nullptr) {
+      if (auto hash = io::fingerprint_of(catalog->root())) data = std::move(*hash);
+    }
+    return print(report::with_program(text, DDLSIM_VERSION, data));
+  }
   const bool styled = shape == report::Format::kText && has_colour(STDOUT_FILENO);
   const std::string clean = without_controls(text);
   return print_as_it_is(styled ? with_numbers(clean) : clean);

@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "ddlsim/hardware/node.h"
+#include "ddlsim/io/content_hash.h"
+#include "ddlsim/report/program.h"
 #include "ddlsim/report/questions.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
@@ -31,7 +33,8 @@ namespace ddlsim::service {
 struct Service::Kept {
   io::Catalog catalog;
   Limits limits;
-  std::mutex mutex;
+  std::optional<std::string> data{};  // a fingerprint of the catalogue's files
+  std::mutex mutex{};
   std::vector<whatif::Predictor> idle;
 
   whatif::Predictor take() {
@@ -231,7 +234,9 @@ nlohmann::ordered_json json_of(const Error& error) {
 
 std::span<const std::string_view> commands() { return kNames; }
 
-Service::Service(io::Catalog catalog, Limits limits) : kept_(new Kept{std::move(catalog), limits, {}, {}}) {}
+Service::Service(io::Catalog catalog, Limits limits) : kept_(new Kept{std::move(catalog), limits}) {
+  if (auto data = io::fingerprint_of(kept_->catalog.root())) kept_->data = std::move(*data);
+}
 Service::~Service() = default;
 Service::Service(Service&&) noexcept = default;
 Service& Service::operator=(Service&&) noexcept = default;
@@ -248,7 +253,8 @@ Expected<std::string> Service::answer(std::string_view command, std::string_view
     whatif::Predictor predictor = kept_->take();
     auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor});
     kept_->give(std::move(predictor));
-    return answered;
+    if (!answered) return answered;
+    return report::with_program(*answered, DDLSIM_VERSION, kept_->data);
   }
   const std::vector<std::string> names(kNames.begin(), kNames.end());
   return fail(ErrorCode::kNotFound, fmt::format("unknown command '{}'", command.substr(0, 60)), {},

@@ -20,7 +20,9 @@ def command(*arguments, fails=False):
 
 
 def command_json(*arguments):
-    return json.loads(command(*arguments, "--json"))
+    told = json.loads(command(*arguments, "--json"))
+    assert told.pop("program")["data"]  # of the command alone
+    return told
 
 
 @pytest.fixture(scope="session")

@@ -45,11 +45,19 @@ std::vector<whatif::Override> overrides_of(const JobSettings& job) {
 
 const JobSettings kJob{{"model", "resnet50"}, {"node", "dgx1-v100"}, {"nodes", "4"}, {"network", "25 Gb/s"}};
 
+/// What says which program and data answered is there, and is left out.
+std::string without_program(std::string text) {
+  const std::size_t begin = text.find("  \"program\": {\n");
+  REQUIRE(begin != std::string::npos);
+  const std::size_t end = text.find("\n  },\n", begin);
+  return text.erase(begin, end + 6 - begin);
+}
+
 std::string asked(const std::string& command, const std::string& request) {
   const auto answered = all().answer(command, request);
   INFO(request << (answered ? "" : to_string(answered.error())));
   REQUIRE(answered);
-  return *answered;
+  return without_program(*answered);
 }
 
 /// {"job": {...}, more}
@@ -84,7 +92,7 @@ TEST_CASE("service: 200 random jobs have the answers and the refusals of the C++
     REQUIRE(mine.has_value() == theirs.has_value());
     if (mine) {
       ++answered;
-      REQUIRE(*mine == *theirs);
+      REQUIRE(without_program(*mine) == *theirs);
     } else {
       CHECK(mine.error().message == theirs.error().message);
       CHECK(mine.error().notes == theirs.error().notes);
@@ -257,7 +265,7 @@ TEST_CASE("service: threads ask one service and get one answer", "[service]") {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const std::string& answer : answers) CHECK(answer == expected);
+  for (const std::string& answer : answers) CHECK(without_program(answer) == expected);
 }
 
 TEST_CASE("service: steps of many jobs are those of each", "[service]") {
