@@ -35,7 +35,7 @@ struct Service::Kept {
   Limits limits;
   std::optional<std::string> data{};  // a fingerprint of the catalogue's files
   std::mutex mutex{};
-  std::vector<whatif::Predictor> idle;
+  std::vector<whatif::Predictor> idle{};
 
   whatif::Predictor take() {
     const std::lock_guard lock(mutex);

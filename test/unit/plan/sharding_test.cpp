@@ -124,7 +124,7 @@ TEST_CASE("lower: who shards or splits sends buckets of 40 million elements, and
   job.parallel.zero = 1;
   const std::vector<double> sent = scattered(job);
   REQUIRE(sent.size() == 3);
-  for (const std::size_t i : {0, 1}) {
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     CHECK(sent[i] >= 40e6);
     CHECK(sent[i] < 40e6 + 524'288);
   }
