@@ -112,9 +112,11 @@ TEST_CASE("lower: who shards or splits sends buckets of 40 million elements, and
           "[unit][plan]") {
   const auto scattered = [](const Job& job) {
     std::vector<double> elements;
-    for (const Row& row : lower(job).value().rows) {
+    const StepPlan plan = lower(job).value();
+    for (const Row& row : plan.rows) {
       const double ranks = static_cast<double>(job.cluster.gpus());
-      if (row.op == CollectiveOp::kReduceScatter) elements.push_back(row.size.in(bytes)*ranks / 4);
+      if (row.op != CollectiveOp::kReduceScatter) continue;
+      elements.insert(elements.end(), static_cast<std::size_t>(row.count), row.size.in(bytes)*ranks / 4);
     }
     return elements;
   };
