@@ -161,8 +161,9 @@ FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std:
   app.add_option("--threads", flags.threads, "how many draw (all of the machine's; under mpirun 1 in each rank)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostThreads));
-  app.add_option("--mpi", flags.mpi, "ranks of mpirun share the work: auto (when there are some), always, never")
-      ->type_name("X");
+  app.add_option("--mpi", flags.mpi, "ranks of mpirun share the work")
+      ->type_name("auto|always|never")
+      ->default_str("auto");
   app.add_option("--shard", flags.shard, "part K of N of the jobs, for another machine; with -o")->type_name("K/N");
   app.add_option("-o,--output", flags.out, "write the sums, to be merged, instead of the report")->type_name("FILE");
   app.add_option("--merge", flags.merge, "the report of parts that -o wrote")->type_name("FILE");

@@ -153,6 +153,8 @@ std::vector<std::string> questions(const TempFolder& folder) {
   const std::string job = " --model resnet50 --node dgx1-v100";
   return {"predict --nodes 4" + job,
           "predict --nodes 2 --strategy ps --steps 1000 --price '3 $/h' --carbon '400 g/kWh'" + job,
+          "predict --nodes 64 --goodput --mtbf-gpu '20000 h' --checkpoint-bandwidth '10 GB/s' --steps 1000" + job,
+          "predict --nodes 64 --mtbf-gpu '20000 h' --checkpoint-bandwidth '10 GB/s' --steps 1000" + job,
           std::string("predict --model pai_bert --node dgx1-v100 --fidelity aggregate"),
           std::string("predict --model gpt3_175b --node dgx-a100-80gb --nodes 128 --tp 8 --pp 8 --global-batch 1536"),
           std::string("predict --model dlrm --node dgx1-v100"),
@@ -160,7 +162,7 @@ std::vector<std::string> questions(const TempFolder& folder) {
           "predict --nodes 2 --fidelity event --set straggler=1.3" + job,
           "predict --curve nodes=1,2" + job,
           "what-if --nodes 4" + job,
-          "what-if --nodes 2 --vs --set strategy=ps" + job,
+          "what-if --nodes 2" + job + " --vs --set strategy=ps",
           "what-if --nodes 2 --elasticities" + job,
           std::string("find batch --such-that 'memory <= 12 GB'") + job,
           std::string("find network --nodes 4 --such-that 'scaling_efficiency >= 99.99 %'") + job,
