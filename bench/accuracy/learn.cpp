@@ -363,13 +363,14 @@ int main(int argc, char** argv) {
   Learner learner;
   learner.read(*catalog, {argv + 2, argv + argc});
   learner.leave_out();
-  hardware::SoftwareProfile profile{.id = "steps",
-                                    .rows = static_cast<std::int64_t>(learner.rows.size()),
-                                    .sources = static_cast<std::int64_t>(learner.sources.size()),
-                                    .newest = learner.newest,
-                                    .effects = {},
-                                    .ends = {},
-                                    .made_by = "bench/accuracy/learn.cpp, from the tables of steps in bench/accuracy/cases"};
+  hardware::SoftwareProfile profile{
+      .id = "steps",
+      .rows = static_cast<std::int64_t>(learner.rows.size()),
+      .sources = static_cast<std::int64_t>(learner.sources.size()),
+      .newest = learner.newest,
+      .effects = {},
+      .ends = {},
+      .made_by = "bench/accuracy/learn.cpp, from the tables of steps in bench/accuracy/cases"};
   profile.effects = learner.effects();
   profile.ends = learner.ends();
   std::vector<double> errors;

@@ -54,7 +54,6 @@ struct FleetFlags {
   bool headlines = false;
 };
 
-
 /// Writes a drawn population as a table of jobs, row by row.
 int generate(const FleetFlags& flags, const io::PopulationFile& population) {
   std::string header;

@@ -200,7 +200,6 @@ Expected<io::ResultRun> run_of(const Grid& grid, const io::Catalog& catalog, con
   return run;
 }
 
-
 report::Format format_for(const SweepFlags& flags, bool stated) {
   if (stated || flags.out.empty()) return flags.format.get();
   const auto ending = std::filesystem::path(flags.out).extension();

@@ -10,8 +10,8 @@ std::string with_program(const std::string& json, std::string_view version, cons
   const std::size_t line = json.find('\n', kSchema.size());
   if (line == std::string::npos) return json;
   const std::string of = data ? "\"" + *data + "\"" : "null";
-  return fmt::format("{}  \"program\": {{\n    \"version\": \"{}\",\n    \"data\": {}\n  }},\n{}", json.substr(0, line + 1),
-                     version, of, json.substr(line + 1));
+  return fmt::format("{}  \"program\": {{\n    \"version\": \"{}\",\n    \"data\": {}\n  }},\n{}",
+                     json.substr(0, line + 1), version, of, json.substr(line + 1));
 }
 
 }  // namespace ddlsim::report

@@ -108,7 +108,8 @@ TEST_CASE("hostile: a trace's steps, durations and device") {
   CHECK_THAT(refused(file(trace)), Contains("no step markers") && Contains("--whole"));
   trace = small_trace();
   trace.gpu = "NVIDIA A100-PG509-200";
-  CHECK_THAT(refused(file(trace)), Contains("no GPU 'NVIDIA A100-PG509-200' is known") && Contains("--gpu a100-sxm4-40gb"));
+  CHECK_THAT(refused(file(trace)),
+             Contains("no GPU 'NVIDIA A100-PG509-200' is known") && Contains("--gpu a100-sxm4-40gb"));
   CHECK_THAT(refused(file(trace), {"--gpu", "a1000"}), Contains("a100"));
   CHECK_THAT(refused(file(trace), {"--batch", "0"}, 2), Contains("--batch"));
   CHECK_THAT(refused(file(trace), {"-o", "mine.json"}, 2), Contains("does not end in .yaml"));
