@@ -35,8 +35,9 @@ std::string suggested(std::string_view name, const Known& known) {
   }
   if (shown.empty()) return suggestion(name, ids);
   std::string text = "did you mean ";
-  for (std::size_t i = 0; i < shown.size(); ++i)
+  for (std::size_t i = 0; i < shown.size(); ++i) {
     text += (i == 0 ? "" : i + 1 == shown.size() ? " or " : ", ") + shown[i];
+  }
   return text + "?";
 }
 
