@@ -160,7 +160,7 @@ void add_storage(Collector& rows, const hardware::Storage& storage) {
 }
 
 void add_failures(Collector& rows, const hardware::FailureRates& rates) {
-  const auto add = [&](std::string key, const std::optional<Time>& mtbf) {
+  const auto add = [&](const std::string& key, const std::optional<Time>& mtbf) {
     if (mtbf) rows.add(key, fmt::format("{} h", significant(mtbf->in(hours), 6)), key);
   };
   add("mtbf_gpu", rates.gpu);
