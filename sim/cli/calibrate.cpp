@@ -147,8 +147,9 @@ int calibrate_check(const std::vector<std::string>& arguments) {
   }
   const std::string title = fmt::format("{} beside {} rows from {}", check.profile,
                                         to_text(static_cast<std::int64_t>(rows->rows.size())), rows->origin);
-  if (const int status = print_answer(report::render(check, title, format), format, &*catalog); status != kDone)
+  if (const int status = print_answer(report::render(check, title, format), format, &*catalog); status != kDone) {
     return status;
+  }
   const bool off = std::any_of(check.curves.begin(), check.curves.end(),
                                [](const calib::CheckedCurve& curve) { return calib::too_often_outside(curve); });
   if (off) std::fputs("the profile's intervals do not hold for these rows\n", stderr);

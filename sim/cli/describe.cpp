@@ -276,8 +276,9 @@ std::string help_text(const CommandDescription& command) {
   for (const std::string& type : types) text += row(type, how_written(type), kWordColumn + 4);
   if (!command.more.empty()) text += "\n" + command.more + "\n";
   if (!command.examples.empty()) text += "\nExamples:\n" + command.examples;
-  if (!command.parts.empty())
+  if (!command.parts.empty()) {
     text += fmt::format("\n`{} {} --help` explains one\n", command.name, command.parts.front().first);
+  }
   return text;
 }
 

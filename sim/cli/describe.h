@@ -56,9 +56,9 @@ inline constexpr const char* kCommonGroup = "Of every command";
 void describe_parts(const std::vector<std::string>& arguments, const CommandDescription& description);
 
 /// For a terminal of 80 columns, or more where examples are longer.
-[[nodiscard]] std::string help_text(const CommandDescription& description);
-/// troff, for man(7). `all`: every command, of the program's own page.
-[[nodiscard]] std::string man_page(const CommandDescription& description);
+[[nodiscard]] std::string help_text(const CommandDescription& command);
+/// troff, for man(7).
+[[nodiscard]] std::string man_page(const CommandDescription& command);
 /// "ddlsim/help/1"
 [[nodiscard]] std::string help_json(std::span<const CommandDescription> descriptions);
 

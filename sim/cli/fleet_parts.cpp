@@ -45,8 +45,9 @@ std::string FleetQuestion::difference(const FleetQuestion& other) const {
     return fmt::format("its jobs are '{}', and the other's '{}'", jobs, other.jobs);
   }
   if (changes != other.changes) return fmt::format("it was made {} --what-if", changes ? "with" : "without");
-  if (part.of != other.part.of)
+  if (part.of != other.part.of) {
     return fmt::format("it is one part of {}, and the other one of {}", part.of, other.part.of);
+  }
   return "";
 }
 

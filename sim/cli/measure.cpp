@@ -46,21 +46,27 @@ void explain_measure(const std::vector<std::string>& arguments) {
   constexpr const char* kBenches = "launches|streams|rows|gemms|convolutions|copies|collectives|overlap|host,...";
   std::string text;
   bool set = false;
-  const auto value = [&](const char* name, const char* what, const char* type, const char* group) {
-    return app.add_option(name, text, what)->type_name(type)->group(group);
+  struct Value {
+    const char* name;
+    const char* what;
+    const char* type;
+    const char* group;
   };
-  value("--nvcc", "the CUDA compiler", "FILE", "Options")->default_str("$CUDACXX, $CUDA_HOME, PATH, /usr/local/cuda");
-  value("--arch", "the GPU's architecture, as sm_90", "NAME", "Options")->default_str("this machine's GPU");
-  value("--data", "folder that holds bench/calibrate", "DIR", "Options");
-  value("--out", "rows, JSON lines; what the fit does not read goes to FILE.extra.jsonl", "FILE", kProgram)
+  const auto value = [&](const Value& one) {
+    return app.add_option(one.name, text, one.what)->type_name(one.type)->group(one.group);
+  };
+  value({"--nvcc", "the CUDA compiler", "FILE", "Options"})->default_str("$CUDACXX, $CUDA_HOME, PATH, /usr/local/cuda");
+  value({"--arch", "the GPU's architecture, as sm_90", "NAME", "Options"})->default_str("this machine's GPU");
+  value({"--data", "folder that holds bench/calibrate", "DIR", "Options"});
+  value({"--out", "rows, JSON lines; what the fit does not read goes to FILE.extra.jsonl", "FILE", kProgram})
       ->default_str("measurement.jsonl");
-  value("--resume", "go on where this file ends (same GPU and driver)", "FILE", kProgram);
-  value("--only", "these benchmarks alone", kBenches, kProgram)->default_str("all");
-  value("--budget", "seconds, after about which it stops", "NUMBER", kProgram)->default_str("480; 60 with --quick");
-  value("--device", "which GPU", "N", kProgram)->default_str("0");
-  value("--seed", "of the points' order and choice", "N", kProgram)->default_str("1");
-  value("--libraries", "folders, joined by ':', where libcublas, libcudnn, libnccl are looked for first", "DIR",
-        kProgram);
+  value({"--resume", "go on where this file ends (same GPU and driver)", "FILE", kProgram});
+  value({"--only", "these benchmarks alone", kBenches, kProgram})->default_str("all");
+  value({"--budget", "seconds, after about which it stops", "NUMBER", kProgram})->default_str("480; 60 with --quick");
+  value({"--device", "which GPU", "N", kProgram})->default_str("0");
+  value({"--seed", "of the points' order and choice", "N", kProgram})->default_str("1");
+  value({"--libraries", "folders, joined by ':', where libcublas, libcudnn, libnccl are looked for first", "DIR",
+         kProgram});
   app.add_flag("--quick", set, "fewer points, about a minute")->group(kProgram);
   app.add_flag("--list", set, "print the plan; needs no GPU")->group(kProgram);
   app.add_flag("--force", set, "overwrite the file")->group(kProgram);

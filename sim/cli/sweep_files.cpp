@@ -26,8 +26,9 @@ std::string with_program(const std::string& line, std::string_view version, std:
 }
 
 int report_results(const std::string& database, const std::string& out, report::Format format) {
-  if (is_database(out))
+  if (is_database(out)) {
     throw UsageError{"--report into an SQLite file", "-o rows.csv; --merge makes one file of several"};
+  }
   const auto store = io::ResultStore::read(database);
   if (!store) return print(store.error());
   auto sink = LineSink::open(out);

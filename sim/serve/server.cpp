@@ -164,8 +164,9 @@ void Http::answer(const httplib::Request& request, httplib::Response& response, 
   connection->whole = Clock::now();
   if (!whole) {
     connection->close_after();
-    if (too_long)
+    if (too_long) {
       return refuse(response, {413, fmt::format("a request of more than {} bytes", site_.options.body), "", ""});
+    }
     return refuse(response, {connection->late() ? 408 : 400, "the body ends early", "", ""});
   }
   Workers& workers = command == "predict" || command == "explain" ? quick_ : long_;
