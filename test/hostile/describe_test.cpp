@@ -79,7 +79,8 @@ TEST_CASE("describe: every option of every command says what it is", "[hostile][
 }
 
 TEST_CASE("describe: --help has every option, in groups, with its default", "[hostile][describe]") {
-  for (const Json& command : all_help()["commands"]) {
+  const Json help = all_help();
+  for (const Json& command : help["commands"]) {
     const Words words = words_of(command);
     const std::string text = answer(plus(words, {"--help"}));
     INFO(command["name"]);

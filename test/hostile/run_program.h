@@ -15,7 +15,8 @@ inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
-#if defined(__OPTIMIZE__)
+/// Of the program; the tests themselves are never optimised.
+#if defined(DDLSIM_PROGRAM_OPTIMISED)
 inline constexpr bool kOptimised = !kSanitized;
 #else
 inline constexpr bool kOptimised = false;
@@ -42,7 +43,8 @@ using Words = std::vector<std::string>;
 /// Fills `chunk` with the next piece of standard input; false at its end.
 using Feed = std::function<bool(std::string& chunk)>;
 
-/// Runs the program with the data of the source tree. It is killed after `seconds`, and may take 4 GiB of memory.
+/// Runs the program with the data of the source tree. It is killed after `seconds`, five times as many in a build that
+/// watches itself, and may take 4 GiB of memory.
 [[nodiscard]] Outcome run_program(const Words& arguments, double seconds = 20, const Feed& feed = {});
 
 /// Runs `script` by sh in `folder`, with the program's path as $DDLSIM.
