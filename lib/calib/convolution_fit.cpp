@@ -21,9 +21,9 @@ using hardware::ConvolutionCurve;
 using hardware::DeviceSpec;
 using hardware::GemmSize;
 
-constexpr double kScale = 0.1;         // of residuals: the choice among algorithms is not the model's to know
-constexpr double kPriorWeight = 0.03;  // per unit of a logarithm, of kPriorRows rows
-constexpr double kPriorRows = 1200;
+constexpr double kScale = 0.1;              // of residuals: the choice among algorithms is not the model's to know
+constexpr double kConvolutionPrior = 0.03;  // per unit of a logarithm, of kConvolutionPriorRows rows
+constexpr double kConvolutionPriorRows = 1200;
 constexpr double kWorthAPart = 0.0025;  // of the cost
 constexpr std::size_t kFewestGradients = 12;
 constexpr int kRefitSteps = 15;
@@ -188,7 +188,7 @@ class ForwardFit {
     SearchOptions options;
     options.most_steps = steps;
     options.scale = kScale;
-    options.prior_weight = kPriorWeight * std::sqrt(static_cast<double>(rows_.size()) / kPriorRows);
+    options.prior_weight = kConvolutionPrior * std::sqrt(static_cast<double>(rows_.size()) / kConvolutionPriorRows);
     return search(residuals, parameters, std::move(from), options);
   }
 
@@ -291,7 +291,7 @@ void fit_weight_gradients(ConvolutionCurve& curve, const DeviceSpec& spec, const
   };
   SearchOptions options;
   options.scale = kScale;
-  options.prior_weight = kPriorWeight;
+  options.prior_weight = kConvolutionPrior;
   take(search(residuals, parameters, {parameters[0].prior, parameters[1].prior, parameters[2].prior}, options).x);
 }
 

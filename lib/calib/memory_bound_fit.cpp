@@ -28,7 +28,7 @@ bool reduces(primitives::MemoryBoundKind kind) {
   return kind == primitives::MemoryBoundKind::kSoftmax || kind == primitives::MemoryBoundKind::kNorm;
 }
 
-std::string name_of_curve(primitives::MemoryBoundKind kind, std::int64_t row_from) {
+std::string kind_and_rows(primitives::MemoryBoundKind kind, std::int64_t row_from) {
   std::string name(name_of(primitives::kMemoryBoundKinds, kind));
   if (row_from > 0) name += fmt::format(" of rows from {}", row_from);
   return name;
@@ -290,7 +290,7 @@ bool is_flat(const Group& group) {
 
 Expected<hardware::MemoryBoundCurve> fit_group(const Group& group, const hardware::DeviceSpec& spec,
                                                const MemoryBoundFitOptions& options) {
-  const std::string name = name_of_curve(group.kind, group.row_from);
+  const std::string name = kind_and_rows(group.kind, group.row_from);
   std::set<std::pair<double, double>> shapes;
   std::set<double> sizes;
   for (const MemoryBoundPoint& point : group.points) {

@@ -16,7 +16,7 @@ using hardware::MeasuredConvolution;
 
 constexpr double kDepthwise = 4;             // channels per group, at most
 constexpr double kDepthwiseBandwidth = 0.5;  // assumed: share of the memory's bandwidth that such kernels reach
-constexpr double kMostSplits = 256;          // of the long k of a weights' gradient
+constexpr double kMostSplitsOfK = 256;       // of the long k of a weights' gradient
 
 constexpr std::int64_t kTensorChannels = 8;  // tensor cores take channels by so many
 constexpr double kTensorBytes = 4;           // of elements narrower than this
@@ -146,7 +146,7 @@ Time implicit_time(const Request& request) {
     case primitives::ConvolutionPass::kWeightGradient:
       size.n *= padded;
       variant.prologue_steps = curve.implicit_gemm.prologue_steps + curve.weight_reduction_steps;
-      variant.most_splits = kMostSplits;
+      variant.most_splits = kMostSplitsOfK;
       variant.either_orientation = true;
       return gemm_time(curve.implicit_gemm, variant, request.spec, size, moved) * curve.weight_gradient;
   }

@@ -33,7 +33,7 @@ constexpr DataSize kLongScatter = kibibytes(512);
 constexpr DataSize kShortAllToAll = bytes(256);  // of one message
 constexpr DataSize kShortBroadcast = bytes(12288);
 
-Time per_byte(Bandwidth rate) { return bytes(1) / rate; }
+Time byte_time(Bandwidth rate) { return bytes(1) / rate; }
 
 /// What one byte of size puts on a rank's own link and on its node's network, one direction, and how long that takes.
 struct Sent {
@@ -111,7 +111,7 @@ Costs common_costs(const Communicator& c, const CollectiveLibrary& library) {
   costs.power_of_two = std::has_single_bit(static_cast<std::uint64_t>(c.gpus));
   const Time extra = max(c.inter_latency - kUsualNetworkHop + transport_latency(c), Time::zero());
   costs.inter_latency = kNetworkMessage + extra;
-  if (c.nodes > 1) costs.inter = per_byte(rates.inter);
+  if (c.nodes > 1) costs.inter = byte_time(rates.inter);
   return costs;
 }
 
@@ -123,10 +123,10 @@ Time query_cost(const CollectiveLibrary& library) {
 Costs host_costs(const Communicator& c, const CollectiveLibrary& library) {
   Costs costs = common_costs(c, library);
   costs.intra_latency = kHostMessage;
-  costs.intra = per_byte(kHostMemory);
-  costs.sum = per_byte(kCpuSum);
+  costs.intra = byte_time(kHostMemory);
+  costs.sum = byte_time(kCpuSum);
   costs.start = query_cost(library) * kPointersPerCall;
-  costs.staging = per_byte(c.pcie * kPciePayload);
+  costs.staging = byte_time(c.pcie * kPciePayload);
   return costs;
 }
 
@@ -134,8 +134,8 @@ Costs device_costs(const Communicator& c, const CollectiveLibrary& library) {
   Costs costs = common_costs(c, library);
   costs.inter_latency += kDeviceMessage - kNetworkMessage;
   costs.intra_latency = kDeviceMessage;
-  if (c.gpus_per_node() > 1) costs.intra = per_byte(effective_rates(c, library).intra);
-  costs.sum = per_byte(c.memory) * kBytesPerReducedByte;
+  if (c.gpus_per_node() > 1) costs.intra = byte_time(effective_rates(c, library).intra);
+  costs.sum = byte_time(c.memory) * kBytesPerReducedByte;
   costs.per_sum = kKernelLaunch;
   costs.start = query_cost(library) * kPointersPerCall;
   if (library.kind == Kind::kBaidu) {
@@ -150,8 +150,8 @@ Costs device_costs(const Communicator& c, const CollectiveLibrary& library) {
 Costs window_costs(const Communicator& c, const CollectiveLibrary& library) {
   Costs costs = device_costs(c, library);
   costs.per_sum = Time::zero();
-  costs.sum = per_byte(kCpuSum);
-  costs.staging = per_byte(kMappedWindow);
+  costs.sum = byte_time(kCpuSum);
+  costs.staging = byte_time(kMappedWindow);
   return costs;
 }
 

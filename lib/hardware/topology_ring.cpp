@@ -12,7 +12,7 @@ namespace {
 /// More GPUs than this in one server keep their own order.
 constexpr std::size_t kMostSearched = 64;
 /// Steps of the search for a ring of NVLinks; the boards that exist need a few hundred.
-constexpr int kSearchSteps = 20'000;
+constexpr int kRingSteps = 20'000;
 
 using Order = std::vector<std::size_t>;
 
@@ -112,7 +112,7 @@ class Rings {
     std::vector<bool> taken(n, false);
     taken[0] = true;
     std::size_t next = 1;
-    for (int step = 0; step < kSearchSteps; ++step) {
+    for (int step = 0; step < kRingSteps; ++step) {
       while (next < n && (taken[next] || classes[order.back()][next] > worst)) ++next;
       if (next < n) {
         taken[next] = true;

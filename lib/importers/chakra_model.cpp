@@ -17,9 +17,6 @@ namespace {
 
 using workload::Bound;
 
-/// Exact when written in microseconds.
-Time whole_nanoseconds(Time time) { return microseconds(std::round(time.in(nanoseconds)) / 1000.0); }
-
 /// Makes the layers of a trace's nodes, which are in order.
 class ChakraBuilder {
  public:
@@ -124,7 +121,7 @@ class ChakraBuilder {
                   {}, {"`ddlsim collective` predicts collectives by themselves"});
     }
     if (sends) fixed_ += time;
-    time = whole_nanoseconds(time);
+    time = kineto::whole_nanoseconds(time);
     if (time <= Time::zero()) return {};
     (back ? op.time.backward : op.time.forward) = time;
     (back ? back_ : forward_).push_back({"measured", std::move(op), kineto::short_name(node.name), {}});

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t kLargestBatch = std::int64_t{1} << 32;  // of a model file
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 32;  // of a model file
 
 struct FamilyRow {
   std::string_view model_type;
@@ -149,7 +149,7 @@ Expected<void> check_options(const HfOptions& options) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("a {} of {}", what, value), {},
                 {fmt::format("write a whole number from 1 to {}", most)});
   };
-  if (options.batch < 1 || options.batch > kLargestBatch) return outside("batch", options.batch, kLargestBatch);
+  if (options.batch < 1 || options.batch > kMostSamples) return outside("batch", options.batch, kMostSamples);
   if (!options.sequence || (*options.sequence >= 1 && *options.sequence <= hf::kLargestSize)) return {};
   return outside("sequence", *options.sequence, hf::kLargestSize);
 }

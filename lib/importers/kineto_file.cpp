@@ -13,7 +13,7 @@
 namespace ddlsim::importers {
 namespace {
 
-constexpr std::size_t kMaxRanks = 1024;
+constexpr std::size_t kMostTraces = 1024;
 
 /// Several traces are of one job where they say so: a rank each, of one world.
 Expected<void> check_job(const std::vector<TracedRank>& ranks) {
@@ -86,9 +86,9 @@ std::size_t median_rank(const std::vector<TracedRank>& ranks) {
 
 Expected<MeasuredStep> read_kineto(std::span<const std::filesystem::path> files, const KinetoOptions& options) {
   if (files.empty()) return fail(ErrorCode::kInvalidArgument, "no trace named");
-  if (files.size() > kMaxRanks) {
+  if (files.size() > kMostTraces) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} traces, but at most {} are read", files.size(), kMaxRanks));
+                fmt::format("{} traces, but at most {} are read", files.size(), kMostTraces));
   }
   MeasuredStep step;
   for (const std::filesystem::path& file : files) {

@@ -16,9 +16,6 @@ namespace {
 
 using workload::Bound;
 
-/// Exact when written in microseconds.
-Time whole_nanoseconds(Time time) { return microseconds(std::round(time.in(nanoseconds)) / 1000.0); }
-
 /// The precision of the matrix products, by the names of the kernels that take most of their time.
 Precision precision_of(const std::vector<TracedKernel>& kernels) {
   constexpr std::array<std::pair<std::string_view, Precision>, 9> kWords{{{"bf16", Precision::kBf16},
@@ -109,7 +106,7 @@ class Replay {
     } else if (kernel.work == GpuWork::kCopy && kernel.name.find("DtoH") != std::string::npos) {
       op.time.bound = Bound::kFixed;
     }
-    time = whole_nanoseconds(time);
+    time = kineto::whole_nanoseconds(time);
     if (time <= Time::zero()) return;
     const bool back = kernel.phase == StepPhase::kBackward;
     (back ? op.time.backward : op.time.forward) = time;
@@ -216,12 +213,13 @@ Expected<io::ModelDescription> describe(const MeasuredStep& step, const hardware
   if (description.layers.empty()) {
     return fail(ErrorCode::kUnsupported, "no kernel of the step takes any time", where);
   }
-  workload::MeasuredOn on{.gpu = gpu.id,
-                          .precision = precision,
-                          .peak = gpu.peak.at(precision).value_or(gpu.peak.fp32),
-                          .memory = gpu.memory_bandwidth,
-                          .launch_interval = whole_nanoseconds(launch_interval_of(rank.typical, replay.kernels())),
-                          .update = replay.updates()};
+  workload::MeasuredOn on{
+      .gpu = gpu.id,
+      .precision = precision,
+      .peak = gpu.peak.at(precision).value_or(gpu.peak.fp32),
+      .memory = gpu.memory_bandwidth,
+      .launch_interval = kineto::whole_nanoseconds(launch_interval_of(rank.typical, replay.kernels())),
+      .update = replay.updates()};
   description.measured = std::move(on);
   const std::string origin =
       fmt::format("PyTorch profiler trace {}, {}, {} of {} steps", name,

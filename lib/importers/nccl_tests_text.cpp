@@ -10,7 +10,7 @@
 namespace ddlsim::importers {
 namespace {
 
-struct Token {
+struct PlacedWord {
   std::string_view text;
   int column = 0;  // from 1
 };
@@ -18,8 +18,8 @@ struct Token {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-std::vector<Token> split(std::string_view line) {
-  std::vector<Token> tokens;
+std::vector<PlacedWord> split(std::string_view line) {
+  std::vector<PlacedWord> tokens;
   for (std::size_t i = 0; i < line.size();) {
     if (is_space(line[i])) {
       ++i;
@@ -97,7 +97,7 @@ class TextReader {
   [[nodiscard]] SourceLocation at(int column) const { return {file_, std::max(number_, 1), column}; }
 
   Expected<void> take(std::string_view line) {
-    const std::vector<Token> tokens = split(line);
+    const std::vector<PlacedWord> tokens = split(line);
     if (tokens.empty()) return {};
     if (tokens.front().text.starts_with('#')) return take_comment(line, tokens);
     if (line.find("NCCL ") != std::string_view::npos) return {};  // its own log
@@ -116,7 +116,7 @@ class TextReader {
     return {};
   }
 
-  Expected<void> take_comment(std::string_view line, const std::vector<Token>& tokens) {
+  Expected<void> take_comment(std::string_view line, const std::vector<PlacedWord>& tokens) {
     const auto has = [&](std::string_view text) { return line.find(text) != std::string_view::npos; };
     if (has("nThread") && has("nGpus")) return start();
     if (has("Collective test concluded")) return {};
@@ -136,7 +136,7 @@ class TextReader {
     return {};
   }
 
-  Expected<void> take_rank(const std::vector<Token>& tokens) {
+  Expected<void> take_rank(const std::vector<PlacedWord>& tokens) {
     std::string_view host;
     for (std::size_t i = 2; i + 1 < tokens.size(); ++i) {
       // Groups other than the first run beside it.
@@ -152,17 +152,17 @@ class TextReader {
     return {};
   }
 
-  Expected<void> take_errors(const std::vector<Token>& tokens) {
-    const auto colon = std::find_if(tokens.begin(), tokens.end(), [](const Token& t) { return t.text == ":"; });
+  Expected<void> take_errors(const std::vector<PlacedWord>& tokens) {
+    const auto colon = std::find_if(tokens.begin(), tokens.end(), [](const PlacedWord& t) { return t.text == ":"; });
     if (colon == tokens.end() || std::next(colon) == tokens.end()) return {};
-    const Token& count = *std::next(colon);
+    const PlacedWord& count = *std::next(colon);
     if (count.text == "0") return {};
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("nccl-tests found wrong values ('{}'): its times mean nothing", count.text.substr(0, 20)),
                 at(count.column));
   }
 
-  Expected<void> take_header(const std::vector<Token>& tokens) {
+  Expected<void> take_header(const std::vector<PlacedWord>& tokens) {
     std::vector<std::size_t> times;
     std::size_t end = tokens.size();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -182,14 +182,14 @@ class TextReader {
     return {};
   }
 
-  Expected<double> number(const Token& token, std::string_view what) const {
+  Expected<double> number(const PlacedWord& token, std::string_view what) const {
     auto value = parse_number(token.text);
     if (value) return value;
     return fail(ErrorCode::kParse, fmt::format("the {} '{}' is not a number", what, token.text.substr(0, 40)),
                 at(token.column));
   }
 
-  Expected<void> take_row(const std::vector<Token>& tokens) {
+  Expected<void> take_row(const std::vector<PlacedWord>& tokens) {
     const std::size_t after = run_.tail + (run_.timestamps ? 2 : 0);
     // size, count, type, and as the version has them redop and root
     if (tokens.size() < after + 3 || tokens.size() > after + 5) {

@@ -296,7 +296,7 @@ void scale(NodeContext& node) { pointwise(node, "scale", {}); }
 void sum(NodeContext& node) { combine(node, false); }
 void multiply(NodeContext& node) { combine(node, true); }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kLayersRules = std::to_array<Rule>({
     {"GlobalAveragePool", global_pool},
     {"GlobalMaxPool", global_pool},
     {"ReduceMean", reduce},
@@ -346,6 +346,6 @@ Shape features_of(NodeContext& node, const Shape& whole) {
   return {1, 1, 1};
 }
 
-std::span<const Rule> layer_rules() { return kRules; }
+std::span<const Rule> layer_rules() { return kLayersRules; }
 
 }  // namespace ddlsim::importers::onnx

@@ -459,7 +459,7 @@ void constant_of_shape(NodeContext& node) {
   node.set(0, std::move(value));
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kTensorsRules = std::to_array<Rule>({
     {"Identity", identity},
     {"Cast", cast},
     {"Flatten", flatten},
@@ -482,6 +482,6 @@ constexpr auto kRules = std::to_array<Rule>({
 
 }  // namespace
 
-std::span<const Rule> tensor_rules() { return kRules; }
+std::span<const Rule> tensor_rules() { return kTensorsRules; }
 
 }  // namespace ddlsim::importers::onnx

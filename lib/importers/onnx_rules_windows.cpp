@@ -372,7 +372,7 @@ void pool(NodeContext& node, std::string_view word) {
   node.set(output);
 }
 
-constexpr auto kRules = std::to_array<Rule>({
+constexpr auto kWindowsRules = std::to_array<Rule>({
     {"Conv", conv},
     {"ConvTranspose", conv_transpose},
     {"MaxPool", [](NodeContext& node) { pool(node, "maxpool"); }},
@@ -381,6 +381,6 @@ constexpr auto kRules = std::to_array<Rule>({
 
 }  // namespace
 
-std::span<const Rule> window_rules() { return kRules; }
+std::span<const Rule> window_rules() { return kWindowsRules; }
 
 }  // namespace ddlsim::importers::onnx

@@ -20,17 +20,17 @@ using hardware::PathClass;
 using hardware::VertexKind;
 
 constexpr std::string_view kTokens = "valid: X (itself), NV# (# NVLinks), PIX, PXB, PHB, NODE, SYS";
-constexpr std::int64_t kMaxNvlinks = 1024;
+constexpr std::int64_t kMostLinks = 1024;
 constexpr char kEscape = '\x1b';
 
-struct Token {
+struct SmiToken {
   std::string text;
   int column = 0;
 };
 
 struct Line {
   int number = 0;
-  std::vector<Token> tokens;
+  std::vector<SmiToken> tokens;
 };
 
 struct Cell {
@@ -123,7 +123,7 @@ class MatrixReader {
 
   Expected<void> read_header(const Line& line) {
     std::map<std::string_view, int> seen;
-    for (const Token& token : line.tokens) {
+    for (const SmiToken& token : line.tokens) {
       if (token.text == "CPU") break;  // CPU Affinity, and what follows it
       if (!seen.emplace(token.text, token.column).second) {
         return fail(ErrorCode::kParse, fmt::format("the column {} stands twice", token.text.substr(0, 60)),
@@ -140,7 +140,7 @@ class MatrixReader {
 
   Expected<void> read_row(const Line& line, Device& device) {
     const std::size_t columns = matrix_.devices.size();
-    const Token& first = line.tokens[0];
+    const SmiToken& first = line.tokens[0];
     device.line = line.number;
     if (first.text != device.name) {
       return fail(ErrorCode::kParse,
@@ -152,7 +152,7 @@ class MatrixReader {
         return fail(ErrorCode::kParse, fmt::format("{} entries, but the header names {} devices", i, columns),
                     {file_, line.number, line.tokens.back().column});
       }
-      const Token& token = line.tokens[i + 1];
+      const SmiToken& token = line.tokens[i + 1];
       const auto cell = read_cell(token);
       if (!cell) {
         return fail(ErrorCode::kParse, fmt::format("unknown entry '{}'", token.text.substr(0, 60)),
@@ -170,10 +170,10 @@ class MatrixReader {
     return {};
   }
 
-  static std::optional<Cell> read_cell(const Token& token) {
+  static std::optional<Cell> read_cell(const SmiToken& token) {
     Cell cell{.path = PathClass::kSelf, .nvlinks = 0, .column = token.column};
     if (token.text.starts_with("NV") && token.text.size() > 2) {
-      const auto links = parse_count(std::string_view(token.text).substr(2), {1, kMaxNvlinks});
+      const auto links = parse_count(std::string_view(token.text).substr(2), {1, kMostLinks});
       if (!links) return std::nullopt;
       cell.path = PathClass::kNvl;
       cell.nvlinks = *links;
@@ -190,7 +190,7 @@ class MatrixReader {
 
   Expected<void> check_rest(std::size_t row) const {
     if (row < lines_.size() && lines_[row].tokens[0].text != "Legend:") {
-      const Token& first = lines_[row].tokens[0];
+      const SmiToken& first = lines_[row].tokens[0];
       return fail(
           ErrorCode::kParse,
           fmt::format("'{}' after the rows of all {} devices", first.text.substr(0, 60), matrix_.devices.size()),

@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kSchema = "ddlsim/measurement/1";
-constexpr std::size_t kMaxLine = std::size_t{1} << 16;
+constexpr std::size_t kMaxJsonLine = std::size_t{1} << 16;
 constexpr std::size_t kMaxLevels = 8;
 
 /// What a row of JSON may say beside the fields of its op.
@@ -48,8 +48,8 @@ class Lines {
       line_.clear();
       for (int c = stream_.get(); c != std::char_traits<char>::eof() && c != '\n'; c = stream_.get()) {
         line_ += static_cast<char>(c);
-        if (line_.size() > kMaxLine) {
-          return fail(ErrorCode::kParse, fmt::format("a line of over {} characters", kMaxLine),
+        if (line_.size() > kMaxJsonLine) {
+          return fail(ErrorCode::kParse, fmt::format("a line of over {} characters", kMaxJsonLine),
                       {file_, number_ + 1, 1});
         }
       }
@@ -101,7 +101,7 @@ Expected<Json> parse_object(const Lines& lines) {
   }
 }
 
-std::string text_of(const Json& value) {
+std::string word_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.is_structured() || value.is_null() ? std::string() : value.dump();
 }
@@ -139,7 +139,7 @@ class JsonReader {
     if (!*more) return fail(ErrorCode::kParse, "the file is empty", lines_.at(0));
     const auto object = parse_object(lines_);
     if (!object) return tl::unexpected<Error>(object.error());
-    const std::string schema = object->contains("schema") ? text_of((*object)["schema"]) : std::string();
+    const std::string schema = object->contains("schema") ? word_of((*object)["schema"]) : std::string();
     if (schema != kSchema) {
       return fail(ErrorCode::kParse, fmt::format("the schema is '{}', not '{}'", schema.substr(0, 60), kSchema),
                   where("schema"),
@@ -147,7 +147,7 @@ class JsonReader {
     }
     const Json context = object->contains("context") ? (*object)["context"] : Json();
     if (!context.is_object()) return fail(ErrorCode::kParse, "'context' is missing, or no object", lines_.at(0));
-    const std::string gpu = context.contains("gpu") ? text_of(context["gpu"]) : std::string();
+    const std::string gpu = context.contains("gpu") ? word_of(context["gpu"]) : std::string();
     if (auto known = check_gpu(gpu, options_, where("gpu")); !known) return known;
     for (const char* key : {"gpu", "driver", "cuda", "clocks_mhz", "date"}) add_context(key, context);
     return {};
@@ -156,10 +156,10 @@ class JsonReader {
   void add_context(const char* key, const Json& context) {
     if (!context.contains(key)) return;
     const Json& value = context[key];
-    std::string text = text_of(value);
+    std::string text = word_of(value);
     if (value.is_object()) {
       for (const auto& [name, part] : value.items()) {
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, text_of(part));
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, word_of(part));
       }
     }
     text = text.substr(0, 200);
@@ -174,7 +174,7 @@ class JsonReader {
         if (value.is_structured()) {
           return fail(ErrorCode::kParse, fmt::format("'{}' is not a plain value", key.substr(0, 60)), where(key));
         }
-        texts[static_cast<std::size_t>(field - kKernelFields.begin())] = text_of(value);
+        texts[static_cast<std::size_t>(field - kKernelFields.begin())] = word_of(value);
       } else if (std::find(kRemarks.begin(), kRemarks.end(), key) == kRemarks.end()) {
         std::vector<std::string> known(kKernelFields.begin(), kKernelFields.end());
         known.insert(known.end(), kRemarks.begin(), kRemarks.end());
@@ -187,7 +187,7 @@ class JsonReader {
       if (auto known = check_gpu(gpu, options_, where("gpu")); !known) return tl::unexpected<Error>(known.error());
     }
     std::string& series = texts[index_of(KernelField::kSeries)];
-    if (series.empty() && object.contains("bench")) series = text_of(object["bench"]);
+    if (series.empty() && object.contains("bench")) series = word_of(object["bench"]);
     return read_kernel_row({[&](KernelField field) -> std::string_view { return texts[index_of(field)]; },
                             [&](KernelField field) { return where(kKernelFields[index_of(field)]); }});
   }

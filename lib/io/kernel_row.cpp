@@ -11,21 +11,21 @@ namespace {
 
 using Field = KernelField;
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+constexpr std::int64_t kMostOfRow = std::int64_t{1} << 40;
 
-enum class Op { kGemm, kConvolution, kMemoryBound, kLaunch, kCopy, kOverlap, kAttention, kExperts };
+enum class RowOp { kGemm, kConvolution, kMemoryBound, kLaunch, kCopy, kOverlap, kAttention, kExperts };
 
 /// "sweep" is what the tables of public measurements in ../shared/data/kernels call it.
-constexpr Choices<Op, 9> kOps{{
-    {"gemm", Op::kGemm},
-    {"convolution", Op::kConvolution},
-    {"memory_bound", Op::kMemoryBound},
-    {"launch", Op::kLaunch},
-    {"copy", Op::kCopy},
-    {"overlap", Op::kOverlap},
-    {"attention", Op::kAttention},
-    {"experts", Op::kExperts},
-    {"sweep", Op::kMemoryBound},
+constexpr Choices<RowOp, 9> kRowOps{{
+    {"gemm", RowOp::kGemm},
+    {"convolution", RowOp::kConvolution},
+    {"memory_bound", RowOp::kMemoryBound},
+    {"launch", RowOp::kLaunch},
+    {"copy", RowOp::kCopy},
+    {"overlap", RowOp::kOverlap},
+    {"attention", RowOp::kAttention},
+    {"experts", RowOp::kExperts},
+    {"sweep", RowOp::kMemoryBound},
 }};
 
 std::string_view name_of_field(Field field) { return kKernelFields[static_cast<std::size_t>(field)]; }
@@ -39,7 +39,7 @@ class Reader {
 
   std::int64_t size(Field field) { return has(field) ? size_or(field, 1) : missing(field); }
   std::int64_t size_or(Field field, std::int64_t otherwise, std::int64_t least = 1) {
-    return has(field) ? keep(parse_count(row_.text(field), {least, kMaxSize}), field).value_or(otherwise) : otherwise;
+    return has(field) ? keep(parse_count(row_.text(field), {least, kMostOfRow}), field).value_or(otherwise) : otherwise;
   }
   std::array<std::int64_t, 2> pair(Field first, Field second) { return {size(first), size(second)}; }
   std::array<std::int64_t, 2> pair_or_one(Field first, Field second) { return {size_or(first, 1), size_or(second, 1)}; }
@@ -201,25 +201,26 @@ primitives::TimedOverlap read_overlap(Reader& reader) {
 Expected<primitives::KernelMeasurement> read_kernel_row(const KernelRowText& row) {
   Reader reader(row);
   primitives::KernelMeasurement measured;
-  const Op op = reader.choice(Field::kOp, kOps);
+  const RowOp op = reader.choice(Field::kOp, kRowOps);
   if (reader.error()) return tl::unexpected<Error>(*reader.error());
   switch (op) {
-    case Op::kGemm:
+    case RowOp::kGemm:
       measured.what = primitives::Gemm{reader.size_or(Field::kBatchCount, 1), reader.size(Field::kM),
                                        reader.size(Field::kN), reader.size(Field::kK), primitives::BatchScales::kM};
       break;
-    case Op::kConvolution: measured.what = read_convolution(reader); break;
-    case Op::kMemoryBound: measured.what = read_memory_bound(reader); break;
-    case Op::kLaunch: measured.what = primitives::TimedLaunch{}; break;
-    case Op::kCopy:
+    case RowOp::kConvolution: measured.what = read_convolution(reader); break;
+    case RowOp::kMemoryBound: measured.what = read_memory_bound(reader); break;
+    case RowOp::kLaunch: measured.what = primitives::TimedLaunch{}; break;
+    case RowOp::kCopy:
       measured.what = primitives::TimedCopy{reader.choice(Field::kKind, primitives::kCopyKinds),
                                             bytes(reader.positive(Field::kBytes))};
       break;
-    case Op::kOverlap: measured.what = read_overlap(reader); break;
-    case Op::kAttention: measured.what = read_attention(reader); break;
-    case Op::kExperts: measured.what = read_experts(reader); break;
+    case RowOp::kOverlap: measured.what = read_overlap(reader); break;
+    case RowOp::kAttention: measured.what = read_attention(reader); break;
+    case RowOp::kExperts: measured.what = read_experts(reader); break;
   }
-  const bool multiplies = op == Op::kGemm || op == Op::kConvolution || op == Op::kAttention || op == Op::kExperts;
+  const bool multiplies =
+      op == RowOp::kGemm || op == RowOp::kConvolution || op == RowOp::kAttention || op == RowOp::kExperts;
   if (multiplies || reader.has(Field::kPrecision)) measured.precision = reader.choice(Field::kPrecision, kPrecisions);
   measured.series = row.text(Field::kSeries);
   measured.rows_before = reader.size_or(Field::kRowsBefore, 0, 0);

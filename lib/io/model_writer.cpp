@@ -11,6 +11,7 @@
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "in_quotes.h"
 
 namespace ddlsim::io {
 namespace {
@@ -18,22 +19,6 @@ namespace {
 using workload::Op;
 using workload::Pair;
 using workload::Shape;
-
-/// Text between double quotes, so that no character of it means anything to YAML.
-std::string in_quotes(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 /// Exact for times of whole nanoseconds.
 std::string in_microseconds(Time time) { return fmt::format("{:.12g} us", time.in(microseconds)); }

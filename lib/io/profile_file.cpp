@@ -18,12 +18,12 @@ using hardware::GemmCurve;
 using hardware::GpuProfile;
 using hardware::MemoryBoundCurve;
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
-constexpr double kMost = std::numeric_limits<double>::max();
+constexpr std::int64_t kMostOfCurve = std::int64_t{1} << 40;
+constexpr double kUnbounded = std::numeric_limits<double>::max();
 
 struct Bounds {
   double least = 0;
-  double most = kMost;
+  double most = kUnbounded;
 };
 
 double number_of(MapReader& reader, const Node& node, Bounds bounds) {
@@ -32,8 +32,8 @@ double number_of(MapReader& reader, const Node& node, Bounds bounds) {
   if (!value) return bounds.least;
   if (*value >= bounds.least && *value <= bounds.most) return *value;
   reader.report(node, ErrorCode::kInvalidArgument,
-                bounds.most < kMost ? fmt::format("{} is not between {} and {}", *value, bounds.least, bounds.most)
-                                    : fmt::format("{} is below {}", *value, bounds.least));
+                bounds.most < kUnbounded ? fmt::format("{} is not between {} and {}", *value, bounds.least, bounds.most)
+                                         : fmt::format("{} is below {}", *value, bounds.least));
   return bounds.least;
 }
 
@@ -71,7 +71,7 @@ std::pair<double, double> pair_of(MapReader& reader, const Node& node, Bounds bo
 std::array<std::int64_t, 2> sizes_of(MapReader& reader, std::string_view key, bool needed) {
   const Node* node = needed ? reader.require(key) : reader.find(key);
   if (node == nullptr) return {1, 1};
-  const auto [first, second] = pair_of(reader, *node, {1, static_cast<double>(kMaxSize)});
+  const auto [first, second] = pair_of(reader, *node, {1, static_cast<double>(kMostOfCurve)});
   return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(second)};
 }
 
@@ -79,14 +79,14 @@ CurveReport read_report(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "report", errors);
   CurveReport report;
   report.measured = reader.text("measured");
-  report.fitted = reader.count("fitted", {0, kMaxSize});
-  report.held_out = reader.count("held_out", {0, kMaxSize});
+  report.fitted = reader.count("fitted", {0, kMostOfCurve});
+  report.held_out = reader.count("held_out", {0, kMostOfCurve});
   report.mean = number(reader, "mean");
   report.median = number(reader, "median");
   report.p95 = number(reader, "p95");
   report.worst = number(reader, "worst");
-  report.bias = number(reader, "bias", {-1, kMost});
-  report.above_floor = reader.count_or("above_floor", 0, {0, kMaxSize});
+  report.bias = number(reader, "bias", {-1, kUnbounded});
+  report.above_floor = reader.count_or("above_floor", 0, {0, kMostOfCurve});
   report.above_floor_mean = number_or(reader, "above_floor_mean", 0);
   report.coverage = number(reader, "coverage", {0, 1});
   if (const Node* interval = reader.require("interval")) {
@@ -122,8 +122,8 @@ void read_tiles(MapReader& reader, std::vector<GemmCurve::Tile>& into, std::vect
   if (tiles == nullptr) return;
   for (const Node& item : items_of(reader, *tiles)) {
     MapReader tile(item, "a tile", errors);
-    into.push_back({number(tile, "m", {1, kMost}), number(tile, "n", {1, kMost}),
-                    number(tile, "efficiency", {1e-6, 10}), number(tile, "tiles_to_fill", {1e-6, kMost})});
+    into.push_back({number(tile, "m", {1, kUnbounded}), number(tile, "n", {1, kUnbounded}),
+                    number(tile, "efficiency", {1e-6, 10}), number(tile, "tiles_to_fill", {1e-6, kUnbounded})});
     tile.finish();
   }
   if (into.empty()) reader.report(*tiles, ErrorCode::kInvalidArgument, "no tile");
@@ -143,7 +143,7 @@ void read_shared(MapReader& reader, GemmCurve& curve, std::vector<Error>& errors
   read_tiles(reader, curve.tiles, errors);
 }
 
-GemmCurve read_gemm(const Node& node, std::vector<Error>& errors) {
+GemmCurve read_gemm_curve(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of GEMMs", errors);
   GemmCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
@@ -154,7 +154,7 @@ GemmCurve read_gemm(const Node& node, std::vector<Error>& errors) {
   curve.routing_passes = number_or(reader, "routing_passes", 1, {0, 100});
   curve.split_k_launch = time_or_zero(reader, "split_k_launch");
   curve.split_k_passes = number(reader, "split_k_passes");
-  curve.long_k = number(reader, "long_k", {1e-6, kMost});
+  curve.long_k = number(reader, "long_k", {1e-6, kUnbounded});
   curve.long_k_slowdown = number(reader, "long_k_slowdown");
   read_shared(reader, curve, errors);
   read_report_into(reader, curve.report, errors);
@@ -186,7 +186,7 @@ void read_gradients(MapReader& reader, ConvolutionCurve& curve, std::vector<Erro
   if (node == nullptr) return;
   constexpr Bounds kRatio{1e-6, 1000};
   MapReader parts(*node, "the gradients", errors);
-  curve.gradient_rows = parts.count("rows", {0, kMaxSize});
+  curve.gradient_rows = parts.count("rows", {0, kMostOfCurve});
   curve.input_gradient = number(parts, "input", kRatio);
   curve.strided_gradient = number(parts, "strided", kRatio);
   curve.weight_gradient = number(parts, "weight", kRatio);
@@ -195,7 +195,7 @@ void read_gradients(MapReader& reader, ConvolutionCurve& curve, std::vector<Erro
   parts.finish();
 }
 
-ConvolutionCurve read_convolution(const Node& node, std::vector<Error>& errors) {
+ConvolutionCurve read_convolution_curve(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of convolutions", errors);
   ConvolutionCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
@@ -215,10 +215,10 @@ hardware::MeasuredConvolution read_measured(const Node& node, std::vector<Error>
   primitives::ConvolutionShape& shape = measured.shape;
   measured.precision = reader.choice("precision", kPrecisions);
   shape.pass = reader.choice("pass", primitives::kConvolutionPasses);
-  measured.batch = reader.count("batch", {1, kMaxSize});
-  shape.in = reader.count("in", {1, kMaxSize});
-  shape.out = reader.count("out", {1, kMaxSize});
-  shape.groups = reader.count_or("groups", 1, {1, kMaxSize});
+  measured.batch = reader.count("batch", {1, kMostOfCurve});
+  shape.in = reader.count("in", {1, kMostOfCurve});
+  shape.out = reader.count("out", {1, kMostOfCurve});
+  shape.groups = reader.count_or("groups", 1, {1, kMostOfCurve});
   shape.input = sizes_of(reader, "input", true);
   shape.output = sizes_of(reader, "output", true);
   shape.kernel = sizes_of(reader, "kernel", true);
@@ -258,7 +258,7 @@ void read_row_length_factors(MapReader& reader, MemoryBoundCurve& curve, std::ve
   if (factors == nullptr) return;
   for (const Node& item : items_of(reader, *factors)) {
     MapReader length(item, "a row length", errors);
-    const std::int64_t from = length.count("from", {1, kMaxSize});
+    const std::int64_t from = length.count("from", {1, kMostOfCurve});
     const double factor = number(length, "factor", {0.01, 100});
     length.finish();
     if (!curve.row_length_factors.empty() && from <= curve.row_length_factors.back().first) {
@@ -276,11 +276,11 @@ hardware::MeasuringOverhead read_overhead(MapReader& parts) {
   return overhead;
 }
 
-MemoryBoundCurve read_memory_bound(const Node& node, std::vector<Error>& errors) {
+MemoryBoundCurve read_memory_bound_curve(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of kernels bound by memory", errors);
   MemoryBoundCurve curve;
   curve.kind = reader.choice("kind", primitives::kMemoryBoundKinds);
-  curve.row_from = reader.count_or("row_from", 0, {0, kMaxSize});
+  curve.row_from = reader.count_or("row_from", 0, {0, kMostOfCurve});
   read_slope_changes(reader, curve, errors);
   read_row_length_factors(reader, curve, errors);
   curve.time_per_row = time_or_zero(reader, "time_per_row");
@@ -302,9 +302,9 @@ void read_widths(MapReader& reader, AttentionCurve& curve, std::vector<Error>& e
   if (widths == nullptr) return;
   for (const Node& item : items_of(reader, *widths)) {
     MapReader width(item, "a width", errors);
-    const AttentionCurve::Width one{number(width, "width", {1, kMost}), number(width, "rows", {1, kMost}),
+    const AttentionCurve::Width one{number(width, "width", {1, kUnbounded}), number(width, "rows", {1, kUnbounded}),
                                     number(width, "efficiency", {1e-6, 10}),
-                                    number(width, "tiles_to_fill", {1e-6, kMost})};
+                                    number(width, "tiles_to_fill", {1e-6, kUnbounded})};
     width.finish();
     if (!curve.widths.empty() && one.width <= curve.widths.back().width) {
       reader.report(item, ErrorCode::kInvalidArgument, "widths rise");
@@ -314,7 +314,7 @@ void read_widths(MapReader& reader, AttentionCurve& curve, std::vector<Error>& e
   if (curve.widths.empty()) reader.report(*widths, ErrorCode::kInvalidArgument, "no width");
 }
 
-AttentionCurve read_attention(const Node& node, std::vector<Error>& errors) {
+AttentionCurve read_attention_curve(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "a curve of attention", errors);
   AttentionCurve curve;
   curve.precision = reader.choice("precision", kPrecisions);
@@ -370,22 +370,23 @@ Expected<GpuProfile> read_profile(const Node& document) {
   profile.date = reader.text_or("date", {});
   profile.launch_interval = reader.optional_quantity<dimension::kTime>("launch_interval");
   const auto precision_of = [](const auto& curve) { return curve.precision; };
-  profile.gemms = read_curves<GemmCurve>(reader, "gemms", errors, read_gemm, [](const GemmCurve& curve) {
+  profile.gemms = read_curves<GemmCurve>(reader, "gemms", errors, read_gemm_curve, [](const GemmCurve& curve) {
     return std::tuple{curve.precision, curve.batched, curve.grouped};
   });
-  profile.convolutions = read_curves<ConvolutionCurve>(reader, "convolutions", errors, read_convolution, precision_of);
+  profile.convolutions =
+      read_curves<ConvolutionCurve>(reader, "convolutions", errors, read_convolution_curve, precision_of);
   if (const Node* list = reader.find("measured_convolutions")) {
     for (const Node& item : items_of(reader, *list)) {
       profile.measured_convolutions.push_back(read_measured(item, errors));
     }
     std::stable_sort(profile.measured_convolutions.begin(), profile.measured_convolutions.end(), hardware::ByShape{});
   }
-  profile.memory_bound = read_curves<MemoryBoundCurve>(reader, "memory_bound", errors, read_memory_bound,
+  profile.memory_bound = read_curves<MemoryBoundCurve>(reader, "memory_bound", errors, read_memory_bound_curve,
                                                        [](const MemoryBoundCurve& curve) {
                                                          return std::pair{curve.kind, curve.row_from};
                                                        });
   profile.attention =
-      read_curves<AttentionCurve>(reader, "attention", errors, read_attention, [](const AttentionCurve& curve) {
+      read_curves<AttentionCurve>(reader, "attention", errors, read_attention_curve, [](const AttentionCurve& curve) {
         return std::pair{curve.precision, curve.pass};
       });
   profile.notes = reader.text_or("notes", {});

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ddlsim/io/profile_file.h"
+#include "in_quotes.h"
 
 namespace ddlsim::io {
 namespace {
@@ -14,20 +15,6 @@ using hardware::CurveReport;
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 std::string time(Time value) { return number(value.in(microseconds)) + " us"; }
 std::string pair(const std::array<std::int64_t, 2>& sizes) { return fmt::format("[{}, {}]", sizes[0], sizes[1]); }
-
-/// Text between double quotes, so that no character of it means anything to YAML.
-std::string in_quotes(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n' || c == '\r' || c == '\t') {
-      out += ' ';
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 std::string report_text(const CurveReport& report) {
   std::string text = "    report:\n";

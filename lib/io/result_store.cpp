@@ -58,10 +58,6 @@ CREATE TABLE setting (number INTEGER PRIMARY KEY, path TEXT NOT NULL, value TEXT
 CREATE TABLE axis (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE) STRICT;
 )";
 
-Error about(const std::string& path, std::string_view what, std::vector<std::string> notes) {
-  return {ErrorCode::kIo, std::string(what), {path, 0, 0}, std::move(notes), {}};
-}
-
 Expected<std::int64_t> number_of(sqlite3* database, const std::string& path, const std::string& sql) {
   const auto statement = prepare(database, path, sql);
   if (!statement) return tl::unexpected<Error>(statement.error());

@@ -13,10 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error about(const std::string& path, std::string_view what, std::vector<std::string> notes = {}) {
-  return {ErrorCode::kIo, std::string(what), {path, 0, 0}, std::move(notes), {}};
-}
-
 /// Whether a file begins as databases do; an empty one says nothing.
 Expected<void> check_head(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -28,6 +24,10 @@ Expected<void> check_head(const std::string& path) {
 }
 
 }  // namespace
+
+Error about(const std::string& path, std::string_view what, std::vector<std::string> notes) {
+  return {ErrorCode::kIo, std::string(what), {path, 0, 0}, std::move(notes), {}};
+}
 
 Error sqlite_error(sqlite3* database, const std::string& path) {
   const int code = sqlite3_errcode(database);

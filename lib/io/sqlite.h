@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ddlsim/io/result_store.h"
 #include "ddlsim/support/error.h"
@@ -20,6 +22,8 @@ struct FinalizeStatement {
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
+/// An error that names the file.
+[[nodiscard]] Error about(const std::string& path, std::string_view what, std::vector<std::string> notes = {});
 /// What SQLite says went wrong last, about the file of that name.
 [[nodiscard]] Error sqlite_error(sqlite3* database, const std::string& path);
 

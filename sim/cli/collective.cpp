@@ -13,7 +13,7 @@
 namespace ddlsim::cli {
 namespace {
 
-constexpr std::string_view kExamples = R"(
+constexpr std::string_view kCollectiveExamples = R"(
 Sizes are nccl-tests': 8, 1K, 128M, 1G are bytes and powers of 1024; '25 MB' and '25 MiB' say what they mean. A table
 of measurements (nccl-tests' output, its -J JSON, or CSV with the columns op,gpus,nodes,size_bytes,time_us) answers
 where it has the operation and the ranks; beyond its sizes the answer is extrapolated.
@@ -39,7 +39,7 @@ struct CollectiveFlags {
 CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& format,
                            const std::vector<std::string>& arguments) {
   CollectiveFlags flags;
-  app.footer(std::string(kExamples));
+  app.footer(std::string(kCollectiveExamples));
   scenario.add_to(app);
   format.add_to(app, true);
   app.add_option("--op", flags.op, "the operation")

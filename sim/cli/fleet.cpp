@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kMaxJobs = 1'000'000'000'000;
 constexpr int kMostThreads = 1024;
 
-constexpr std::string_view kExamples = R"(
+constexpr std::string_view kFleetExamples = R"(
 The columns of JOBS.csv are in models/README.md; '-' reads standard input. Without a table, jobs are drawn from a
 population's published marginals, by all cores; sums are exact, so threads, parts and ranks of mpirun change no bit.
 
@@ -138,7 +138,7 @@ void check(const FleetFlags& flags, bool draws, bool setting, bool workers) {
 
 FleetFlags read_flags(CLI::App& app, FormatFlags& format, const std::vector<std::string>& arguments) {
   FleetFlags flags;
-  app.footer(std::string(kExamples));
+  app.footer(std::string(kFleetExamples));
   format.add_to(app, true);
   app.add_option("table", flags.table, "a table of jobs, or '-'")->type_name("JOBS.csv");
   app.add_option("--population", flags.population, "marginals to draw jobs from")

@@ -12,7 +12,7 @@
 namespace ddlsim::cli {
 namespace {
 
-constexpr std::string_view kHead = "ddlsim-fleet 1\n";
+constexpr std::string_view kFirstLine = "ddlsim-fleet 1\n";
 
 std::string hash_of(std::string_view text) {
   io::ContentHash hash;
@@ -53,7 +53,7 @@ std::string FleetQuestion::difference(const FleetQuestion& other) const {
 
 std::string fleet_part_text(const FleetQuestion& question, const std::string& sums) {
   std::string text =
-      std::string(kHead) +
+      std::string(kFirstLine) +
       fmt::format("program {}\ndata {}\nsetting {}\npopulation {}\njobs {}\nchanges {}\npart {}/{}\n", question.program,
                   question.data, question.setting, question.population.empty() ? "-" : question.population,
                   question.jobs, question.changes ? "yes" : "no", question.part.number, question.part.of) +
@@ -70,14 +70,15 @@ Expected<FleetPart> read_fleet_part(const std::string& file) {
     return fail(ErrorCode::kParse, "it is no part of a fleet", {file, 1, 1},
                 {"ddlsim fleet --shard K/N -o FILE writes one"});
   }
-  if (!std::string_view(all).starts_with(kHead)) return fault(file, 1, "it has another format than this program's, 1");
+  if (!std::string_view(all).starts_with(kFirstLine))
+    return fault(file, 1, "it has another format than this program's, 1");
   constexpr std::size_t kEnd = 4 + 16 + 1;  // "end ", the hash, the line's end
   const std::string_view body = std::string_view(all).substr(0, all.size() - std::min(kEnd, all.size()));
   if (all.substr(body.size()) != "end " + hash_of(body) + "\n") {
     return fault(file, 0, "it is damaged: it was cut short or changed");
   }
   FleetPart part{.file = file, .question = {}, .sums = {}, .first_line = 9};
-  std::string_view left = body.substr(kHead.size());
+  std::string_view left = body.substr(kFirstLine.size());
   std::string changes;
   std::string shard;
   FleetQuestion& asked = part.question;

@@ -16,7 +16,7 @@ constexpr std::string_view kProgramExamples =
   ddlsim what-if --model resnet50 --node dgx1-v100 --nodes 4 --network "25 Gb/s" --vs --set network="100 Gb/s"
   ddlsim list models
 )";
-constexpr std::string_view kFormats = "text|json|man";
+constexpr std::string_view kHelpFormats = "text|json|man";
 
 const Command* find_command(std::string_view name) {
   for (const Command& command : commands()) {
@@ -80,7 +80,7 @@ int run_help(const std::vector<std::string>& arguments) {
   std::string format = "text";
   bool json = false;
   app.add_option("command", words, "the command, and its part")->type_name("COMMAND");
-  app.add_option("--format", format, "of the answer")->type_name(std::string(kFormats))->default_str("text");
+  app.add_option("--format", format, "of the answer")->type_name(std::string(kHelpFormats))->default_str("text");
   app.add_flag("--json", json, "short for --format json");
   parse(app, arguments);
   if (json) format = "json";

@@ -18,7 +18,7 @@
 namespace ddlsim::cli {
 namespace {
 
-constexpr std::string_view kExamples = R"(
+constexpr std::string_view kImportExamples = R"(
 The file's weights are not read, and data outside it is not opened. Without -o the model goes to standard output. A
 model file is named after its id: -o models/mine.yaml makes the model 'mine'.
 
@@ -105,7 +105,7 @@ int finish(const std::string& out, const io::ModelDescription& description, cons
 
 int import_onnx(const std::vector<std::string>& arguments) {
   CLI::App app("Turn an ONNX file into a model that predict and what-if take.", "ddlsim import onnx");
-  app.footer(std::string(kExamples));
+  app.footer(std::string(kImportExamples));
   ImportFlags flags;
   app.add_option("file", flags.file, "the ONNX file")->required()->type_name("FILE");
   app.add_option("-o,--out", flags.out, "write the model here")

@@ -95,7 +95,7 @@ void report(const importers::LaunchImport& launch) {
   std::fputs(text.c_str(), stderr);
 }
 
-LaunchFlags read_flags(const std::vector<std::string>& arguments, importers::LaunchFormat format) {
+LaunchFlags read_launch_flags(const std::vector<std::string>& arguments, importers::LaunchFormat format) {
   const std::string name(name_of(importers::kLaunchFormats, format));
   const bool megatron = format == importers::LaunchFormat::kMegatron;
   CLI::App app("Turn what a framework is started with into a scenario that predict and what-if take.",
@@ -133,7 +133,7 @@ LaunchFlags read_flags(const std::vector<std::string>& arguments, importers::Lau
 
 int import_launch(std::string_view name, const std::vector<std::string>& arguments) {
   const auto format = parse_choice(importers::kLaunchFormats, name, "format");
-  const LaunchFlags flags = read_flags(arguments, *format);
+  const LaunchFlags flags = read_launch_flags(arguments, *format);
   importers::LaunchOptions options;
   options.stated = pairs_of("--set", flags.sets);
   options.variables = pairs_of("--define", flags.defines);

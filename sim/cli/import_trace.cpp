@@ -90,7 +90,7 @@ Expected<hardware::Gpu> gpu_of(const TraceFlags& flags, const importers::Measure
                     : "or any other (`ddlsim list gpus`), or describe it: --gpu mine.yaml (hardware/README.md)"});
 }
 
-TraceFlags read_flags(const std::vector<std::string>& arguments) {
+TraceFlags read_trace_flags(const std::vector<std::string>& arguments) {
   CLI::App app("Turn traces of the PyTorch profiler into a model of measured kernels.", "ddlsim import kineto");
   app.footer(std::string(kKinetoExamples));
   TraceFlags flags;
@@ -167,7 +167,7 @@ int import_chakra(const std::vector<std::string>& arguments) {
 }
 
 int import_kineto(const std::vector<std::string>& arguments) {
-  const TraceFlags flags = read_flags(arguments);
+  const TraceFlags flags = read_trace_flags(arguments);
   const std::string id = id_of(flags);
   const std::vector<std::filesystem::path> files(flags.files.begin(), flags.files.end());
   const auto step = importers::read_kineto(files, {.whole = flags.whole});

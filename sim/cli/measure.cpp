@@ -73,7 +73,7 @@ void explain_measure(const std::vector<std::string>& arguments) {
   parse(app, arguments);
 }
 
-MeasureFlags read_flags(const std::vector<std::string>& arguments) {
+MeasureFlags read_measure_flags(const std::vector<std::string>& arguments) {
   MeasureFlags flags;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& whole = arguments[i];
@@ -256,7 +256,7 @@ Expected<std::string> build(const std::string& nvcc, const std::string& architec
 }  // namespace
 
 int run_measure(const std::vector<std::string>& arguments) {
-  const MeasureFlags flags = read_flags(arguments);
+  const MeasureFlags flags = read_measure_flags(arguments);
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
   const auto sources = find_sources(catalog->root());

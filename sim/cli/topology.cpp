@@ -13,7 +13,7 @@ namespace {
 
 using whatif::Override;
 
-constexpr std::string_view kExamples = R"(
+constexpr std::string_view kTopologyExamples = R"(
 Of one source: a server or cloud instance of the catalog, NCCL's topology XML (NCCL_TOPO_DUMP_FILE), or the text of
 `nvidia-smi topo -m`. The text holds no rates: --gpu and --network name the links. Paths are named as NCCL does: NVL
 (NVLink), NVB (NVLink through a GPU), PIX (one PCIe switch), PXB (several), PHB (a host bridge), NODE (several), SYS (the
@@ -175,7 +175,7 @@ void check_flags(const std::vector<Override>& settings, const TopologyFlags& fla
 
 int run_topology(const std::vector<std::string>& arguments) {
   CLI::App app("Show what joins the GPUs of a cluster, and what their routes reach.", "ddlsim topology");
-  app.footer(std::string(kExamples));
+  app.footer(std::string(kTopologyExamples));
   ScenarioFlags scenario;
   FormatFlags format;
   TopologyFlags flags;

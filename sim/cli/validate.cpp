@@ -9,7 +9,7 @@
 namespace ddlsim::cli {
 namespace {
 
-constexpr std::string_view kExamples = R"(
+constexpr std::string_view kValidateExamples = R"(
 CASES.csv has the columns of bench/accuracy/README.md; several files make one table with a row each. --format csv lists
 every case.
 
@@ -29,7 +29,7 @@ answer::Validation validate_with_progress(const io::Catalog& catalog, const std:
 
 int run_validate(const std::vector<std::string>& arguments) {
   CLI::App app("Compare predictions with published measurements.", "ddlsim validate");
-  app.footer(std::string(kExamples));
+  app.footer(std::string(kValidateExamples));
   FormatFlags format;
   std::string data;
   std::string anchor = "none";

@@ -16,10 +16,10 @@ namespace ddlsim::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kTurn{1};        // between looks at the messages, while no result comes
-constexpr std::chrono::milliseconds kBeat{500};      // between signs of life
-constexpr std::chrono::milliseconds kPatience{200};  // between calls of `wait`
-constexpr std::chrono::seconds kSilence{10};         // of a rank that is lost
+constexpr std::chrono::milliseconds kBetweenLooks{1};  // between looks at the messages, while no result comes
+constexpr std::chrono::milliseconds kBeat{500};        // between signs of life
+constexpr std::chrono::milliseconds kPatience{200};    // between calls of `wait`
+constexpr std::chrono::seconds kSilence{10};           // of a rank that is lost
 
 // What a message is, its first byte.
 constexpr char kPiece = 'P';     // a number: do it
@@ -71,7 +71,7 @@ class Crew {
   /// What was done; waits a turn for it.
   std::vector<Done> collect() {
     std::unique_lock lock(mutex_);
-    ready_.wait_for(lock, kTurn, [&] { return !done_.empty(); });
+    ready_.wait_for(lock, kBetweenLooks, [&] { return !done_.empty(); });
     return std::exchange(done_, {});
   }
 
@@ -146,7 +146,7 @@ class Leader {
     for (int rank = 1; rank < ranks_.count(); ++rank) left += dispatch_.lost(rank) ? 0 : 1;
     while (left > ended_ && Clock::now() < until) {
       listen();
-      std::this_thread::sleep_for(kTurn);
+      std::this_thread::sleep_for(kBetweenLooks);
     }
   }
   void listen() {

@@ -30,7 +30,7 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json to_json(const importers::TracedKernel& kernel) {
+Json json_of(const importers::TracedKernel& kernel) {
   Json json{{"name", kernel.name},
             {"work", name_of(importers::kGpuWorks, kernel.work)},
             {"phase", name_of(importers::kStepPhases, kernel.phase)},
@@ -54,7 +54,7 @@ Json to_json(const importers::TracedKernel& kernel) {
   return json;
 }
 
-Json to_json(const importers::TracedRank& rank) {
+Json json_of(const importers::TracedRank& rank) {
   Json json{{"file", rank.file},
             {"rank", or_null(rank.rank)},
             {"gpu", rank.gpu},
@@ -108,8 +108,8 @@ std::string json_of(const importers::MeasuredStep& measured) {
             {"kernels", Json::array()},
             {"gradients", Json::array()},
             {"notes", measured.notes}};
-  for (const importers::TracedRank& one : measured.ranks) json["ranks"].push_back(to_json(one));
-  for (const importers::TracedKernel& kernel : step.kernels) json["kernels"].push_back(to_json(kernel));
+  for (const importers::TracedRank& one : measured.ranks) json["ranks"].push_back(json_of(one));
+  for (const importers::TracedKernel& kernel : step.kernels) json["kernels"].push_back(json_of(kernel));
   for (const importers::TracedGradient& gradient : step.gradients) {
     json["gradients"].push_back({{"elements", gradient.elements}, {"after", gradient.after}});
   }

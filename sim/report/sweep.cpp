@@ -19,7 +19,7 @@ using answer::SweepRow;
 using io::Cell;
 using io::CellType;
 using io::ResultColumn;
-using Row = std::vector<Cell>;
+using Cells = std::vector<Cell>;
 
 constexpr std::string_view kWhy = "why";
 
@@ -141,14 +141,14 @@ Json json_of(std::span<const ResultColumn> columns, std::span<const Cell> row) {
   return json;
 }
 
-Table table_of(std::span<const ResultColumn> columns, std::span<const Row> rows) {
+Table table_of(std::span<const ResultColumn> columns, std::span<const Cells> rows) {
   std::vector<std::string> header{"point"};
   std::vector<std::string> axes;
   for (const ResultColumn& column : columns) {
     if (column.axis) axes.push_back(column.name);
   }
   const auto any = [&](std::string_view name) {
-    return std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+    return std::any_of(rows.begin(), rows.end(), [&](const Cells& row) {
       const Named named(columns, row);
       return named.number(name).has_value() || !named.text(name).empty();
     });
@@ -167,7 +167,7 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Row> rows)
   Table table(header);
   table.numbers_from(axes.size() + 1);
   const std::string none = "-";
-  for (const Row& row : rows) {
+  for (const Cells& row : rows) {
     const Named named(columns, row);
     const auto shown = [&](std::string_view name, const auto& as_text) {
       const auto number = named.number(name);
@@ -202,7 +202,7 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Row> rows)
 }
 
 /// "best of resnet50: nodes 64: 55.2 ms a step, 9273 samples/s"
-std::string best_line(std::span<const ResultColumn> columns, const Row& row) {
+std::string best_line(std::span<const ResultColumn> columns, const Cells& row) {
   const Named named(columns, row);
   const std::string model = named.text("model");
   return fmt::format("best{}: {}: {} a step, {} samples/s\n", model.empty() ? "" : " of " + model, named.key(false),
@@ -296,15 +296,15 @@ std::string sweep_line(std::span<const ResultColumn> columns, std::span<const Ce
   return line + "\n";
 }
 
-std::string sweep_table(std::span<const ResultColumn> columns, std::span<const Row> rows, Format format) {
-  std::map<std::string, const Row*> best;
+std::string sweep_table(std::span<const ResultColumn> columns, std::span<const Cells> rows, Format format) {
+  std::map<std::string, const Cells*> best;
   std::int64_t failed = 0;
-  for (const Row& row : rows) {
+  for (const Cells& row : rows) {
     const Named named(columns, row);
     if (!named.answered()) ++failed;
     if (!named.answered() || named.number("fits") == 0.0) continue;
-    const Row*& so_far = best[named.text("model")];
-    const auto rate = [&](const Row& of) { return Named(columns, of).number("throughput_samples_per_s"); };
+    const Cells*& so_far = best[named.text("model")];
+    const auto rate = [&](const Cells& of) { return Named(columns, of).number("throughput_samples_per_s"); };
     if (so_far == nullptr || rate(row) > rate(*so_far)) so_far = &row;
   }
   std::string text;
@@ -344,9 +344,9 @@ Expected<std::string> sweep_summary(const io::ResultStore& store, Format format)
   if (!reasons) return tl::unexpected<Error>(reasons.error());
   const std::string part = run.shards > 1 ? fmt::format(", part {} of {}", run.shard, run.shards) : "";
   std::int64_t failed = 0;
-  for (const Row& row : *reasons) failed += std::get<std::int64_t>(row[1]);
+  for (const Cells& row : *reasons) failed += std::get<std::int64_t>(row[1]);
   std::string text;
-  for (const Row& row : *best) text += best_line(run.columns, row);
+  for (const Cells& row : *best) text += best_line(run.columns, row);
   if (!text.empty()) text += "\n";
   text += fmt::format("{} rows of a grid of {} points{}{}; {} without an answer\n{}", to_text(run.rows),
                       to_text(run.points), part, run.finished ? "" : ", not finished", to_text(failed), run.grid);
@@ -359,7 +359,7 @@ Expected<std::string> sweep_summary(const io::ResultStore& store, Format format)
   if (!reasons->empty()) {
     Table table({"why no answer", "points", "first"});
     for (std::size_t i = 0; i < std::min(reasons->size(), kMostShown); ++i) {
-      const Row& row = (*reasons)[i];
+      const Cells& row = (*reasons)[i];
       table.add({std::get<std::string>(row[0]), to_text(std::get<std::int64_t>(row[1])),
                  fmt::format("{}", std::get<std::int64_t>(row[2]))});
     }

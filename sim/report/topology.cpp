@@ -111,7 +111,7 @@ Json ring_json(const Topology& topology, const Facts& facts) {
           {"order", std::move(order)}};
 }
 
-Json to_json(const Topology& topology, const Facts& facts, const TopologyTitle& title) {
+Json json_of(const Topology& topology, const Facts& facts, const TopologyTitle& title) {
   Json vertices = Json::object();
   for (const auto& [word, kind] : hardware::kVertexKinds) vertices[std::string(word)] = topology.count(kind);
   Json gpus = Json::array();
@@ -163,7 +163,7 @@ std::string answer_first(const Topology& topology, const Facts& facts) {
 
 std::string render(const Topology& topology, const TopologyTitle& title, Format format) {
   const Facts facts = facts_of(topology);
-  if (format == Format::kJson) return dump(to_json(topology, facts, title));
+  if (format == Format::kJson) return dump(json_of(topology, facts, title));
   if (format == Format::kCsv) return network_table(topology, facts).render(format);
   std::string text = answer_first(topology, facts) + "\n" + title.text + "\n";
   std::string counts;

@@ -10,11 +10,11 @@
 namespace ddlsim::whatif {
 namespace {
 
-constexpr DataSize kLargestSize = bytes(1e16);
+constexpr DataSize kLargestMessage = bytes(1e16);
 
 Expected<std::vector<DataSize>> sizes_of(const CollectiveQuestion& question) {
   const auto bad = [](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what)); };
-  const auto sound = [](DataSize size) { return size > DataSize::zero() && size <= kLargestSize; };
+  const auto sound = [](DataSize size) { return size > DataSize::zero() && size <= kLargestMessage; };
   if (!sound(question.smallest) || !sound(question.largest)) return bad("sizes must be above 0 and at most 1e16 bytes");
   if (question.largest < question.smallest) return bad("the largest size is below the smallest");
   if (question.step && !sound(*question.step)) return bad("the step must be above 0 and at most 1e16 bytes");

@@ -28,7 +28,7 @@ std::optional<DataSize> needed_by_job(const plan::Job& job) {
   return most;
 }
 
-struct Change {
+struct FittingChange {
   std::string words;
   std::function<void(plan::Job&)> apply;
 };
@@ -39,8 +39,8 @@ void divide_batch(plan::Job& job, std::int64_t by) {
   job.strategy.accumulation = job.strategy.accumulation.get() * by;
 }
 
-std::vector<Change> single_changes(const plan::Job& job) {
-  std::vector<Change> changes;
+std::vector<FittingChange> single_changes(const plan::Job& job) {
+  std::vector<FittingChange> changes;
   const plan::Parallel& now = job.parallel;
   const auto add = [&](std::string words, std::function<void(plan::Job&)> apply) {
     changes.push_back({std::move(words), std::move(apply)});
@@ -74,8 +74,8 @@ std::vector<Change> single_changes(const plan::Job& job) {
 }
 
 /// The strongest of each kind, one on top of the other.
-std::vector<Change> added_changes(const plan::Job& job) {
-  std::vector<Change> changes{
+std::vector<FittingChange> added_changes(const plan::Job& job) {
+  std::vector<FittingChange> changes{
       {"parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; }}};
   if (job.cluster.gpus() > 1) changes.push_back({"parallel.zero=3", [](plan::Job& j) { j.parallel.zero = 3; }});
   if (job.batch > 1) {
@@ -88,7 +88,7 @@ std::vector<Change> added_changes(const plan::Job& job) {
 }
 
 std::string first_change(const plan::Job& job, DataSize capacity) {
-  for (const Change& change : single_changes(job)) {
+  for (const FittingChange& change : single_changes(job)) {
     plan::Job changed = job;
     change.apply(changed);
     const auto needed = needed_by_job(changed);
@@ -96,7 +96,7 @@ std::string first_change(const plan::Job& job, DataSize capacity) {
   }
   plan::Job changed = job;
   std::string words;
-  for (const Change& change : added_changes(job)) {
+  for (const FittingChange& change : added_changes(job)) {
     plan::Job more = changed;
     change.apply(more);
     const auto needed = needed_by_job(more);

@@ -25,7 +25,7 @@ tl::unexpected<Error> bad(std::string what, std::string note) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
 }
 
-std::int64_t ceil_of(std::int64_t whole, std::int64_t part) { return whole / part + (whole % part == 0 ? 0 : 1); }
+std::int64_t ceil_div(std::int64_t whole, std::int64_t part) { return whole / part + (whole % part == 0 ? 0 : 1); }
 
 /// How often what fails, per running time.
 struct Rates {
@@ -47,7 +47,7 @@ Rates rates_of(const Scenario& scenario) {
   const std::int64_t joined = said.nodes_per_switch.value_or(published.nodes_per_switch);
   return {.gpus = rate(said.gpu, published.gpu, cluster.gpus()),
           .nodes = rate(said.node, published.node, cluster.nodes),
-          .switches = rate(said.network, published.network, ceil_of(cluster.nodes, joined))};
+          .switches = rate(said.network, published.network, ceil_div(cluster.nodes, joined))};
 }
 
 std::string rates_text(const Failures& failures) {
@@ -86,9 +86,9 @@ Writers writers_of(const Scenario& scenario) {
                                    ? cluster.gpus()
                                    : std::min(cluster.gpus(), parallel.tensor * parallel.pipeline * parallel.expert);
   Writers writers;
-  writers.servers = std::min(cluster.nodes, ceil_of(holders, cluster.gpus_per_node));
+  writers.servers = std::min(cluster.nodes, ceil_div(holders, cluster.gpus_per_node));
   if (scenario.checkpoints.writers) writers.servers = *scenario.checkpoints.writers;
-  writers.gpus = std::clamp<std::int64_t>(ceil_of(holders, writers.servers), 1, cluster.gpus_per_node);
+  writers.gpus = std::clamp<std::int64_t>(ceil_div(holders, writers.servers), 1, cluster.gpus_per_node);
   return writers;
 }
 

@@ -12,10 +12,9 @@
 namespace ddlsim::whatif {
 namespace {
 
-using io::Node;
 using io::NodeKind;
 
-void report(std::vector<Error>& errors, const Node& node, std::string what, std::string note = "") {
+void report(std::vector<Error>& errors, const io::Node& node, std::string what, std::string note = "") {
   std::vector<std::string> notes;
   if (!note.empty()) notes.push_back(std::move(note));
   if (errors.size() < io::kMaxErrors) {
@@ -24,12 +23,12 @@ void report(std::vector<Error>& errors, const Node& node, std::string what, std:
 }
 
 /// The values of a list or a scalar, ranges spelt out.
-std::vector<std::string> values_in(const Node& node, std::vector<Error>& errors) {
+std::vector<std::string> values_in(const io::Node& node, std::vector<Error>& errors) {
   std::vector<std::string> values;
   if (node.kind == NodeKind::kMap) {
     report(errors, node, "a value is expected here, not a map");
   } else if (node.kind == NodeKind::kList) {
-    for (const Node& item : node.items) {
+    for (const io::Node& item : node.items) {
       if (item.kind == NodeKind::kList) {
         report(errors, item, "a list within a list");
         continue;
@@ -53,7 +52,7 @@ class GridReader {
  public:
   GridReader(GridParts& parts, std::vector<Error>& errors) : parts_(parts), errors_(errors) {}
 
-  void read(const Node& document) {
+  void read(const io::Node& document) {
     if (document.kind != NodeKind::kMap) return report(errors_, document, "a grid file must be a map of settings");
     for (const io::Entry& entry : document.entries) {
       if (entry.key == "zip") {
@@ -69,7 +68,7 @@ class GridReader {
   }
 
  private:
-  void read_setting(const std::string& path, const Node& node) {
+  void read_setting(const std::string& path, const io::Node& node) {
     if (node.kind == NodeKind::kMap) {
       for (const io::Entry& entry : node.entries) {
         read_setting(entry.key == "name" ? path : path + "." + entry.key, entry.value);
@@ -88,16 +87,16 @@ class GridReader {
     parts_.axes.push_back(std::move(axis));
   }
 
-  void read_zips(const Node& node) {
+  void read_zips(const io::Node& node) {
     if (node.kind == NodeKind::kMap) return read_zip(node);
     if (node.kind != NodeKind::kList) {
       return report(errors_, node, "zip is a map of lists that are as long, or a list of such maps");
     }
-    for (const Node& item : node.items) read_zip(item);
+    for (const io::Node& item : node.items) read_zip(item);
   }
 
-  static void flatten(const Node& node, const std::string& path,
-                      std::vector<std::pair<std::string, const Node*>>& flat) {
+  static void flatten(const io::Node& node, const std::string& path,
+                      std::vector<std::pair<std::string, const io::Node*>>& flat) {
     if (node.kind != NodeKind::kMap) {
       flat.emplace_back(path, &node);
       return;
@@ -107,9 +106,9 @@ class GridReader {
     }
   }
 
-  void read_zip(const Node& node) {
+  void read_zip(const io::Node& node) {
     if (node.kind != NodeKind::kMap) return report(errors_, node, "zip is a map of lists that are as long");
-    std::vector<std::pair<std::string, const Node*>> flat;
+    std::vector<std::pair<std::string, const io::Node*>> flat;
     flatten(node, "", flat);
     Axis axis{.paths = {}, .steps = {}, .where = node.where};
     for (const auto& [path, value] : flat) {
@@ -129,11 +128,11 @@ class GridReader {
     parts_.axes.push_back(std::move(axis));
   }
 
-  void read_where(const Node& node) {
+  void read_where(const io::Node& node) {
     if (node.kind == NodeKind::kScalar) {
       parts_.where.push_back({node.text, node.where});
     } else if (node.kind == NodeKind::kList) {
-      for (const Node& item : node.items) {
+      for (const io::Node& item : node.items) {
         if (item.kind == NodeKind::kScalar) {
           parts_.where.push_back({item.text, item.where});
         } else {
@@ -145,7 +144,7 @@ class GridReader {
     }
   }
 
-  void read_sample(const Node& node) {
+  void read_sample(const io::Node& node) {
     io::MapReader map(node, "a sample", errors_);
     Sample sample;
     sample.points = map.count("points", {1, kMaxSample});

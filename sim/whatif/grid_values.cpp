@@ -12,10 +12,10 @@
 namespace ddlsim::whatif {
 namespace {
 
-constexpr std::size_t kMostValues = 1'000'000;
+constexpr std::size_t kMostOfAxis = 1'000'000;
 constexpr double kSlack = 1e-9;  // 0.1..0.3:+0.1 ends at 0.3
 
-std::string trimmed(std::string_view text) {
+std::string without_spaces(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return std::string(text);
@@ -87,7 +87,7 @@ Expected<std::vector<std::string>> range_of(std::string_view text) {
   const double end = range.high + kSlack * std::abs(range.high);
   double value = range.low;
   for (std::int64_t i = 1; value <= end; ++i) {
-    if (values.size() == kMostValues) return no_range(text, "it has over a million values");
+    if (values.size() == kMostOfAxis) return no_range(text, "it has over a million values");
     std::string one = number_text(value) + range.unit;
     if (!values.empty() && values.back() == one) return no_range(text, "its step is too small to tell values apart");
     values.push_back(std::move(one));
@@ -100,7 +100,7 @@ Expected<std::vector<std::string>> values_of(std::string_view text) {
   std::vector<std::string> values;
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t comma = std::min(text.find(',', start), text.size());
-    const std::string one = trimmed(text.substr(start, comma - start));
+    const std::string one = without_spaces(text.substr(start, comma - start));
     start = comma + 1;
     if (one.empty()) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' has an empty value", text.substr(0, 60)), {},

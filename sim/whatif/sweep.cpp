@@ -18,8 +18,6 @@ using answer::SweepAnswer;
 using answer::SweepDetail;
 using answer::SweepRow;
 
-using Clock = std::chrono::steady_clock;
-
 /// An error on one line, the choices too.
 std::string reason_of(const Error& error) {
   std::string text = error.message;
@@ -29,7 +27,7 @@ std::string reason_of(const Error& error) {
   return text;
 }
 
-SweepAnswer answer_of(answer::Prediction prediction) {
+SweepAnswer sweep_answer(answer::Prediction prediction) {
   return {.gpus = prediction.gpus,
           .step = prediction.step_time,
           .throughput_samples_per_second = prediction.throughput_samples_per_second,
@@ -82,7 +80,7 @@ class Answerer {
   Expected<SweepAnswer> ask() {
     const auto scenario = resolve(catalog_, point_.settings);
     if (!scenario) return tl::unexpected<Error>(scenario.error());
-    if (detail_ == SweepDetail::kFull) return predictor_.predict(*scenario).map(answer_of);
+    if (detail_ == SweepDetail::kFull) return predictor_.predict(*scenario).map(sweep_answer);
     const auto step = predictor_.step_time(*scenario);
     if (!step) return tl::unexpected<Error>(step.error());
     if (auto sane = check_step(*step); !sane) return tl::unexpected<Error>(sane.error());
@@ -214,9 +212,9 @@ std::optional<Time> estimated_time(const io::Catalog& catalog, const Grid& grid,
   std::vector<SweepRow> rows;
   answerer.add(grid.number_at(all.position(0)), rows);  // reads files
   rows.clear();
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   std::int64_t done = 0;
-  const auto since = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const std::int64_t stride = std::max<std::int64_t>(kRun, all.positions() / std::max<std::int64_t>(1, asked / kRun));
   for (std::int64_t first = 0; first < all.positions() && since() < 0.5; first += stride) {
     for (std::int64_t i = first; i < std::min(first + kRun, all.positions()); ++i, ++done) {

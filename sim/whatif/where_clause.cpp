@@ -26,7 +26,7 @@ bool in_unit(std::string_view text, Unit<D> unit, int kind, Operand& operand) {
 }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_figure(char c) { return c >= '0' && c <= '9'; }
 
 tl::unexpected<Error> wrong(std::string what, std::string note = "") {
   std::vector<std::string> notes;
@@ -97,7 +97,7 @@ class WhereParser {
     at_ = end;
     return true;
   }
-  static bool in_name(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-'; }
+  static bool in_name(char c) { return is_letter(c) || is_figure(c) || c == '.' || c == '-'; }
 
   Place add(Term term) {
     if (made_.terms_.size() == kMostTerms) return wrong("it is too long");
@@ -249,7 +249,7 @@ class WhereParser {
       return inner;
     }
     if (c == '"' || c == '\'') return quoted(c);
-    if (is_digit(c)) return number();
+    if (is_figure(c)) return number();
     if (is_letter(c)) return name(words);
     return wrong(fmt::format("'{}' is no value", rest()));
   }
@@ -263,10 +263,10 @@ class WhereParser {
   /// "64", "1e6", "25 Gb/s", "70 %".
   Place number() {
     const std::size_t start = at_;
-    while (at_ < text_.size() && (is_digit(text_[at_]) || text_[at_] == '.')) ++at_;
-    if (at_ + 1 < text_.size() && text_[at_] == 'e' && (is_digit(text_[at_ + 1]) || text_[at_ + 1] == '-')) {
+    while (at_ < text_.size() && (is_figure(text_[at_]) || text_[at_] == '.')) ++at_;
+    if (at_ + 1 < text_.size() && text_[at_] == 'e' && (is_figure(text_[at_ + 1]) || text_[at_ + 1] == '-')) {
       at_ += 2;
-      while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
+      while (at_ < text_.size() && is_figure(text_[at_])) ++at_;
     }
     const std::size_t digits = at_;
     skip();
