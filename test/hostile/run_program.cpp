@@ -141,8 +141,8 @@ Outcome run_words(Words words, double seconds, const Feed& feed) {
   if (!feed) close_end(in.write);
 
   Outcome outcome;
-  const auto limit = std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(kSanitized ? 5 * seconds : seconds));
+  const auto limit =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kSanitized ? 5 * seconds : seconds));
   converse(in, out, err, feed, outcome, child, start + limit);
   close_end(in.write);
   int status = 0;
