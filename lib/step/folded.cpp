@@ -62,7 +62,7 @@ class FoldedStep {
   void record_layers();
   void send_in_backward();
   Time send_by_priority(const std::vector<Time>& ready);
-  [[nodiscard]] Time forward_waiting(const std::vector<Time>& back, Time start) const;
+  Time forward_waiting(const std::vector<Time>& back, Time start);
   void pull_in_forward();
   [[nodiscard]] Time all_sent_at(Time start, std::vector<Timeline::Sent>* sent = nullptr) const;
   void finish(Time exposed);
@@ -213,19 +213,25 @@ Time FoldedStep::send_by_priority(const std::vector<Time>& ready) {
 }
 
 /// How long a forward pass takes that starts at `start` and whose layers wait for their weights.
-Time FoldedStep::forward_waiting(const std::vector<Time>& back, Time start) const {
+Time FoldedStep::forward_waiting(const std::vector<Time>& back, Time start) {
   Clocks clocks(step_.launch_interval, start);
+  Timeline::NextForward last;
   for (std::size_t i = 0; i < count_; ++i) {
+    if (back[i] > clocks.now()) last = {i, back[i] - start, Time::zero()};
     clocks.wait_until(back[i]);
     clocks.run(layers_->forward[i]);
   }
-  return clocks.now() - start;
+  const Time took = clocks.now() - start;
+  last.rest = took - last.back;
+  if (recorded()) line_.next_forward = last;
+  return took;
 }
 
 /// The servers have all gradients at `all_back_`; the next forward pass pulls in the model's order.
 void FoldedStep::pull_in_forward() {
   Channel channel(step_);
   std::vector<Time> back(count_);
+  line_.all_summed = all_back_;
   for (std::size_t i = plan_.rows.size(); i-- > 0;) {
     Time& layer = back[plan_.rows[i].ready.layer];
     layer = max(layer, channel.pull(Time::zero(), i));

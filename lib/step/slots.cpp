@@ -27,6 +27,7 @@ struct Clocks {
   Time launch;
   Time encoding;
   Time exposed;
+  Time waited;  // of it, for messages beside kernels
   Time bubble;
   Time update;
 };
@@ -107,7 +108,9 @@ void SlotStep::start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch) 
 void SlotStep::wait(std::size_t c, std::uint32_t r, Time until) {
   Clocks& clocks = clocks_[c];
   if (until <= clocks.done) return;
-  (plan_.rows[r].rank_class != c ? clocks.bubble : clocks.exposed) += until - clocks.done;
+  const bool theirs = plan_.rows[r].rank_class != c;
+  (theirs ? clocks.bubble : clocks.exposed) += until - clocks.done;
+  if (!theirs) clocks.waited += until - clocks.done;
   clocks.done = until;
 }
 
@@ -192,6 +195,8 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   const cost::PricedClass& layers = step_.classes[slowest];
   const auto passes = static_cast<double>(plan::passes_of(pipeline_));
   Timeline line;
+  line.rank_class = slowest;
+  line.kept_waiting = spent.waited;
   line.forward = spent.forward;
   line.backward = spent.backward;
   line.copying = spent.encoding;

@@ -34,7 +34,7 @@ class Pieces {
   Pieces(const FleetDraw& draw, int threads) : all_(part_of(draw.jobs, draw.part)) {
     constexpr std::int64_t kFewest = 1 << 14;
     constexpr std::int64_t kMost = 1 << 22;
-    length_ = std::clamp<std::int64_t>((all_.last - all_.first) / (8 * threads), kFewest, kMost);
+    length_ = std::clamp<std::int64_t>((all_.last - all_.first) / (std::int64_t{8} * threads), kFewest, kMost);
   }
   [[nodiscard]] std::int64_t count() const { return (all_.last - all_.first + length_ - 1) / length_; }
   [[nodiscard]] Stretch operator[](std::int64_t piece) const {

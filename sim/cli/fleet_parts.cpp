@@ -70,8 +70,9 @@ Expected<FleetPart> read_fleet_part(const std::string& file) {
     return fail(ErrorCode::kParse, "it is no part of a fleet", {file, 1, 1},
                 {"ddlsim fleet --shard K/N -o FILE writes one"});
   }
-  if (!std::string_view(all).starts_with(kFirstLine))
+  if (!std::string_view(all).starts_with(kFirstLine)) {
     return fault(file, 1, "it has another format than this program's, 1");
+  }
   constexpr std::size_t kEnd = 4 + 16 + 1;  // "end ", the hash, the line's end
   const std::string_view body = std::string_view(all).substr(0, all.size() - std::min(kEnd, all.size()));
   if (all.substr(body.size()) != "end " + hash_of(body) + "\n") {

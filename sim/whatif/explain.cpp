@@ -11,6 +11,7 @@
 #include "ddlsim/cost/straggler.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/formula.h"
 #include "ddlsim/support/names.h"
@@ -59,13 +60,20 @@ std::string_view origin_word(Origin origin) {
 namespace {
 
 constexpr std::size_t kMostLayers = 6;
-constexpr double kNoTime = 1e-15;  // seconds that rounding makes
+constexpr double kNoTime = 1e-15;       // seconds that rounding makes
+constexpr double kSumRounding = 1e-13;  // of what is added up, in differences
 
 /// Whether one pass stands for all, and its parts are what the header says.
 bool is_plain(const Question& question) {
   if (question.fidelity != answer::Fidelity::kAnalytic || !question.plan || question.kinds) return false;
   const plan::Exchange& exchange = question.plan->exchange;
   return question.plan->folds && exchange.sync_every == 1 && exchange.consistency == plan::Consistency::kSync;
+}
+
+/// Stages, tensor groups, shards: passes that wait for each other, every replica and step alike.
+bool is_split(const Question& question) {
+  if (question.fidelity != answer::Fidelity::kAnalytic || !question.plan || question.kinds) return false;
+  return !question.plan->folds && plan::ends_together(question.plan->schedule);
 }
 
 /// Local SGD by recurrence, of GPUs that are all alike.
@@ -93,6 +101,12 @@ class Explainer {
       if (laid_.step->groups.front()) explain_messages(question_, laid_, parts_);
       if (laid_.step->servers) explain_servers(question_, laid_, parts_);
     } else {
+      if (is_split(question_)) {
+        kernels("compute", "K_c", &cost::LayerTime::compute);
+        kernels("memory-bound", "K_m", &cost::LayerTime::memory);
+        gpu_time();
+        explain_split(question_, laid_, parts_);
+      }
       collectives();
       if (averages_weights(question_)) explain_local_sgd(question_, laid_, parts_);
     }
@@ -113,7 +127,16 @@ class Explainer {
   void collectives();
   void input();
   void memory();
-  [[nodiscard]] double passes() const { return static_cast<double>(question_.plan->micro_batches); }
+  /// An equation that does not hold for a split (kernels put off, passes done again) is left out.
+  void keep(answer::ExplainedPart part) {
+    if (!is_split(question_) || check_equations({part})) parts_.push_back(std::move(part));
+  }
+  /// Of the ranks whose time the step is.
+  [[nodiscard]] std::size_t rank_class() const { return laid_.line.rank_class; }
+  [[nodiscard]] double passes() const {
+    const plan::StepPlan& plan = *question_.plan;
+    return static_cast<double>(plan.folds ? plan.micro_batches : plan::passes_of(plan::pipeline_of(plan)));
+  }
   [[nodiscard]] double gpu_factor() const { return plan::gpu_time_factor_of(scenario_); }
   [[nodiscard]] std::string kernels_source() const;
 
@@ -199,14 +222,16 @@ std::string Explainer::kernels_source() const {
 /// The sum over layers: the largest of them by name, and the others.
 void Explainer::kernels(const std::string& name, const std::string& symbol, Time cost::LayerTime::*bound) {
   const cost::LayerPrices& prices = *question_.layers;
-  const plan::Chunk& chunk = question_.plan->classes.front().chunk;
+  const plan::RankClass& ranks = question_.plan->classes[rank_class()];
+  const plan::Chunk& chunk = ranks.chunk;
   std::vector<std::pair<Time, std::size_t>> layers;
   for (std::size_t i = 0; i < chunk.count; ++i) {
-    const cost::LayerTimes& times = prices.layers[prices.first.front() + i];
+    const cost::LayerTimes& times = prices.layers[prices.first[rank_class()] + i];
     layers.emplace_back(times.forward.*bound + times.backward.*bound, i);
   }
   std::stable_sort(layers.begin(), layers.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  PartBuilder part(name, "kernels of one pass, forward and backward, without software", symbol);
+  const std::string whose = question_.plan->classes.size() > 1 ? fmt::format(" of {}", ranks.role) : "";
+  PartBuilder part(name, fmt::format("kernels of one pass{}, forward and backward, without software", whose), symbol);
   const std::string_view from = to_string(prediction_.provenance);
   std::string equation;
   Time others;
@@ -223,8 +248,8 @@ void Explainer::kernels(const std::string& name, const std::string& symbol, Time
     part.with("k_rest", fmt::format("{} other layers", layers.size() - kMostLayers), others, from, kernels_source());
     equation += " + k_rest";
   }
-  const cost::PricedClass& all = prices.classes.front();
-  if (!equation.empty()) parts_.push_back(part.is(equation, symbol == "K_c" ? all.compute : all.memory));
+  const cost::PricedClass& all = prices.classes[rank_class()];
+  if (!equation.empty()) keep(part.is(equation, symbol == "K_c" ? all.compute : all.memory));
 }
 
 /// Of the layer that takes longest, forward: arithmetic or memory, whichever is slower (no profile, no measurement).
@@ -259,21 +284,21 @@ void Explainer::roofline() {
 }
 
 void Explainer::gpu_time() {
-  const cost::PricedClass& all = question_.layers->classes.front();
+  const cost::PricedClass& all = question_.layers->classes[rank_class()];
   const answer::Timeline& line = laid_.line;
   PartBuilder compute("compute", "kernels bound by arithmetic, all passes", "T_compute");
   compute.with("P", "passes of a step", passes(), "stated", "").above("f", "software", gpu_factor());
   compute.above("K_c", "kernels of one pass", all.compute);
   const bool decodes = line.decoding > Time::zero();
   if (decodes) compute.with("decode", "decoding on the GPU", line.decoding, "assumed", "input.gpu_decode");
-  parts_.push_back(compute.is(decodes ? "P * f * K_c + decode" : "P * f * K_c", line.parts.compute));
+  keep(compute.is(decodes ? "P * f * K_c + decode" : "P * f * K_c", line.parts.compute));
   PartBuilder memory("memory-bound", "kernels bound by memory, weight update, copying gradients", "T_memory");
   memory.with("P", "passes of a step", passes(), "stated", "")
       .above("f", "software", gpu_factor())
       .above("K_m", "kernels of one pass", all.memory)
       .with("U", "weight update, software included", line.update, to_string(prediction_.provenance), kernels_source())
       .with("C", "copying gradients into buckets and back", line.copying, "analytic", "plan/messages.h");
-  parts_.push_back(memory.is("P * f * K_m + U + C", line.parts.memory));
+  keep(memory.is("P * f * K_m + U + C", line.parts.memory));
 }
 
 void Explainer::launches() {
@@ -365,7 +390,11 @@ Expected<void> check_equations(const std::vector<answer::ExplainedPart>& parts) 
     for (const answer::ExplainedValue& one : part.values) values.emplace_back(one.symbol, one.value);
     const auto result = evaluate(part.equation, values);
     if (!result) return tl::unexpected<Error>(result.error());
-    const double nothing = part.unit == "s" ? kNoTime : 0.0;
+    double largest = 0;
+    for (const answer::ExplainedValue& one : part.values) {
+      if (one.unit == part.unit) largest = std::max(largest, std::abs(one.value));
+    }
+    const double nothing = part.unit == "s" ? std::max(kNoTime, kSumRounding * largest) : 0.0;
     if (std::abs(*result - part.result) <= kExplainedWithin * std::abs(part.result) + nothing) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("the equation of {} ({}) gives {}, the model {}: a fault of ddlsim itself", part.symbol,

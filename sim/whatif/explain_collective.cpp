@@ -234,6 +234,25 @@ void explain_exposed(const Question& question, const Laid& laid, ExplainedParts&
   PartBuilder part("exposed", "communication that kernels do not hide", "T_exposed");
   const bool replayed = exchange.overlap == plan::Overlap::kBackward && !exchange.priority && !line.sent.empty() &&
                         line.backward_kernels.size() == laid.step->classes.front().backward.size();
+  if (exchange.overlap == plan::Overlap::kIdeal) {
+    part.above("D", "all messages, one after another", line.parts.communication);
+    part.with("P", "passes of a step", static_cast<double>(question.plan->micro_batches), "stated", "")
+        .with("F", "forward pass", line.forward, "analytic", "step/schedule.h")
+        .with("G", "backward pass", line.backward, "analytic", "step/schedule.h")
+        .with("U", "weight update", line.update, "analytic", "step/schedule.h");
+    parts.push_back(part.is("max(D - (P * (F + G) + U), 0)", exposed));
+    return;
+  }
+  if (exchange.overlap == plan::Overlap::kBackward && exchange.priority && line.next_forward) {
+    part.note(std::string(kNearestFirst));
+    return explain_next_forward(question, line, std::move(part), "", parts);
+  }
+  const Time beyond = exposed - line.parts.communication;
+  if (exchange.overlap == plan::Overlap::kNone && std::abs(beyond.in(seconds)) <= 1e-9 * exposed.in(seconds)) {
+    part.above("D", "all messages, one after another, once backward is done", line.parts.communication);
+    parts.push_back(part.is("D", exposed));
+    return;
+  }
   if (!replayed) {
     part.with("exposed", "as the schedule has it", exposed, "analytic", "step/schedule.h");
     parts.push_back(part.is("exposed", exposed));

@@ -63,9 +63,19 @@ void explain_collective(const cost::CollectiveModel& model, primitives::Collecti
 /// Messages of gradients, their sum, and what of it sticks out.
 void explain_messages(const Question& question, const Laid& laid, ExplainedParts& parts);
 
+/// Of messages by priority.
+inline constexpr std::string_view kNearestFirst =
+    "the layer nearest to the input goes first: b counts from the end of backward";
+/// What of messages is waited for in the next forward pass; `sum` is what comes before it in the equation.
+void explain_next_forward(const Question& question, const answer::Timeline& line, PartBuilder part,
+                          const std::string& sum, ExplainedParts& parts);
+
 /// Gradients pushed and weights pulled, in order of time: the longest way through the stations of
 /// cost/parameter_server.h.
 void explain_servers(const Question& question, const Laid& laid, ExplainedParts& parts);
+
+/// Where the time of the slowest ranks of a split goes: launches, waiting for each other, collectives in the way.
+void explain_split(const Question& question, const Laid& laid, ExplainedParts& parts);
 
 /// Weights averaged once in so many steps.
 void explain_local_sgd(const Question& question, const Laid& laid, ExplainedParts& parts);

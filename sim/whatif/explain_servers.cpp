@@ -138,6 +138,30 @@ void plain_exposed(Time exposed, ExplainedParts& parts) {
   parts.push_back(part.is("exposed", exposed));
 }
 
+}  // namespace
+
+void explain_next_forward(const Question& question, const answer::Timeline& line, PartBuilder part,
+                          const std::string& sum, ExplainedParts& parts) {
+  const answer::Timeline::NextForward& next = *line.next_forward;
+  const std::string layer = question.plan->classes.front().chunk[next.layer].name;
+  part.with("b", fmt::format("from then until the weights of {} are back, the last layer that is waited for", layer),
+            next.back, "analytic", "step/schedule.h");
+  part.with("R", fmt::format("next forward pass from {} on", layer), next.rest, "analytic", "step/schedule.h");
+  part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
+  parts.push_back(part.is(sum + "max(b + R - F, 0)", line.parts.communication_exposed));
+}
+
+namespace {
+
+/// Backward and what it takes beside kernels end; exchanges that do not run beside it begin when it ends.
+constexpr std::string_view kEnd = "F + G + C + K";
+void with_end(const answer::Timeline& line, bool forward, PartBuilder& part) {
+  if (forward) part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
+  part.with("G", "backward pass", line.backward, "analytic", "step/schedule.h");
+  part.with("C", "copying gradients, in backward", line.copying, "analytic", "step/schedule.h");
+  part.with("K", "kernels slowed by messages, in backward", line.contention, "analytic", "step/schedule.h");
+}
+
 /// One station of the path: bytes and pieces by what each of them takes there.
 void explain_station(const cost::PsPath& rates, const PushedPath& path, std::size_t i, ExplainedParts& parts) {
   PartBuilder part("push and pull", fmt::format("on the longest way: {}", kStations[i]), fmt::format("P_{}", i + 1));
@@ -160,7 +184,19 @@ void explain_servers(const Question& question, const Laid& laid, ExplainedParts&
   const answer::Timeline& line = laid.line;
   const plan::Exchange& exchange = question.plan->exchange;
   const Time exposed = line.parts.communication_exposed;
-  const bool follows = exchange.overlap == plan::Overlap::kBackward && !exchange.priority && !exchange.pull_at_start;
+  const bool in_backward = exchange.overlap == plan::Overlap::kBackward;
+  if (in_backward && line.next_forward && exchange.priority != exchange.pull_at_start) {
+    PartBuilder part("exposed", "communication that kernels do not hide", "T_exposed");
+    if (exchange.priority) {
+      part.note(std::string(kNearestFirst));
+      return explain_next_forward(question, line, std::move(part), "", parts);
+    }
+    part.note("workers pull in the next forward pass: b counts from its begin");
+    part.with("p", "servers have every gradient", line.all_summed, "analytic", "step/schedule.h");
+    with_end(line, false, part);
+    return explain_next_forward(question, line, std::move(part), fmt::format("max(p - ({}), 0) + ", kEnd), parts);
+  }
+  const bool follows = in_backward && !exchange.priority && !exchange.pull_at_start;
   const bool placed = std::any_of(line.sent.begin(), line.sent.end(), [](const auto& one) { return one.server >= 0; });
   const bool spread = std::any_of(line.sent.begin(), line.sent.end(), [](const auto& one) { return one.server < 0; });
   if (!follows || line.sent.empty() || (placed && spread)) return plain_exposed(exposed, parts);
@@ -184,11 +220,8 @@ void explain_servers(const Question& question, const Laid& laid, ExplainedParts&
     part.with("L", "on the wire, both ways", path.travel, "analytic", "cost/parameter_server.h");
     way += " + L";
   }
-  part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
-  part.with("G", "backward pass", line.backward, "analytic", "step/schedule.h");
-  part.with("C", "copying gradients, in backward", line.copying, "analytic", "step/schedule.h");
-  part.with("K", "kernels slowed by messages, in backward", line.contention, "analytic", "step/schedule.h");
-  parts.push_back(part.is(fmt::format("max({} - (F + G + C + K), 0)", way), exposed));
+  with_end(line, true, part);
+  parts.push_back(part.is(fmt::format("max({} - ({}), 0)", way, kEnd), exposed));
 }
 
 void explain_local_sgd(const Question& question, const Laid& laid, ExplainedParts& parts) {

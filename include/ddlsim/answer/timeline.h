@@ -56,7 +56,10 @@ struct Timeline {
   std::optional<std::pair<Time, Time>> bounds;  // of totals: ideal overlap, no overlap
 
   // The sections of a step whose passes are alike (plan::StepPlan::folds); of others `forward` and `backward` are all
-  // passes of the slowest class.
+  // passes of `rank_class`, the slowest, and `kept_waiting` is what of the exposed communication was a wait for
+  // messages sent beside kernels.
+  std::size_t rank_class = 0;
+  Time kept_waiting{};
   Time forward{};         // of the last pass, waiting for weights apart
   Time backward{};        // of the last pass, copying and contention apart
   Time earlier_passes{};  // accumulation
@@ -96,6 +99,15 @@ struct Timeline {
   std::vector<Ready> ready;               // by row
   std::vector<Sent> sent;
   Time host_link{};  // copying input and pulled weights
+  /// Where layers of the next forward pass wait for their weights: the last that does may begin `back` after the pass
+  /// could have, and what it and those behind it take is `rest`. kWork.
+  struct NextForward {
+    std::size_t layer = 0;
+    Time back{};
+    Time rest{};
+  };
+  std::optional<NextForward> next_forward;
+  Time all_summed{};  // servers have every gradient, from the step's begin on; kWork, where weights are pulled at start
 
   // Of the whole step, whatever the detail.
   Time loading{};   // of its batches by the loader, beside everything else

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/explain.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -34,9 +35,13 @@ void recompute(const Scenario& scenario) {
   for (const Json& part : json["parts"]) {
     INFO(part["title"].get<std::string>() << ": " << part["equation"].get<std::string>());
     std::vector<FormulaValue> values;
-    for (const Json& value : part["values"]) values.emplace_back(value["symbol"], value["value"].get<double>());
+    double largest = 0;
+    for (const Json& value : part["values"]) {
+      values.emplace_back(value["symbol"], value["value"].get<double>());
+      if (value["unit"] == "s") largest = std::max(largest, std::abs(values.back().second));
+    }
     const double result = part["result"];
-    const double nothing = part["unit"] == "s" ? 1e-15 : 0;
+    const double nothing = part["unit"] == "s" ? std::max(1e-15, 1e-13 * largest) : 0;
     CHECK(std::abs(evaluate(part["equation"].get<std::string>(), values).value() - result) <=
           1e-6 * std::abs(result) + nothing);
   }
@@ -131,6 +136,60 @@ TEST_CASE("explain: parameter servers, station by station", "[unit][explain]") {
                                      {"network", "10 Gb/s", {}}}))
                             .value();
     CHECK_THAT(part_with(placed, "T_exposed").equation, Catch::Contains("P_3"));
+  }
+}
+
+TEST_CASE("explain: what the next forward pass waits for", "[unit][explain]") {
+  // ByteScheduler's order: the last layer that waits for its weights, and what runs from it on, against a pass that
+  // waits for nothing. A pull at start is that, after the servers have summed.
+  const std::vector<Override> slow{{"nodes", "4", {}}, {"network", "10 Gb/s", {}}};
+  for (const char* strategy : {"tf-ps", "byteps", "ps", "allreduce"}) {
+    std::vector<Override> settings = slow;
+    settings.push_back({"strategy", strategy, {}});
+    const bool pulls = std::string(strategy) == "tf-ps";
+    if (!pulls) settings.push_back({"strategy.priority", "yes", {}});
+    const Scenario scenario = job("vgg16", "dgx1-p100", settings);
+    INFO(strategy);
+    recompute(scenario);
+    const auto exposed = part_with(explain(scenario).value(), "T_exposed");
+    CHECK_THAT(exposed.equation, Catch::EndsWith("max(b + R - F, 0)"));
+    CHECK(value_of(exposed, "b") > 0);
+    CHECK(value_of(exposed, "R") <= value_of(exposed, "F") * (1 + 1e-12));
+    CHECK_THAT(exposed.equation, pulls ? Catch::StartsWith("max(p - (F") : Catch::StartsWith("max(b"));
+  }
+  // Nothing beside backward: all messages stick out; ideal overlap hides what a step's work is long.
+  const auto none = job("vgg16", "dgx1-p100", {{"nodes", "4", {}}, {"overlap", "none", {}}});
+  CHECK(part_with(explain(none).value(), "T_exposed").equation == "D");
+  const auto ideal =
+      job("vgg16", "dgx1-p100", {{"nodes", "4", {}}, {"overlap", "ideal", {}}, {"network", "1 Gb/s", {}}});
+  CHECK(part_with(explain(ideal).value(), "T_exposed").equation == "max(D - (P * (F + G) + U), 0)");
+}
+
+TEST_CASE("explain: splits, part by part", "[unit][explain]") {
+  const std::vector<std::vector<Override>> splits{
+      {{"parallel.tensor", "8", {}}, {"parallel.pipeline", "2", {}}, {"strategy.accumulation", "8", {}}},
+      {{"parallel.pipeline", "4", {}}, {"strategy.accumulation", "8", {}}, {"parallel.schedule", "gpipe", {}}},
+      {{"parallel.pipeline", "4", {}}, {"strategy.accumulation", "8", {}}, {"parallel.schedule", "zb-h1", {}}},
+      {{"parallel.pipeline", "4", {}}, {"strategy.accumulation", "8", {}}, {"parallel.recompute", "full", {}}},
+      {{"parallel.zero", "3", {}}},
+      {{"parallel.zero", "1", {}}, {"strategy.accumulation", "4", {}}},
+  };
+  for (const std::vector<Override>& split : splits) {
+    std::vector<Override> settings{{"nodes", "2", {}}, {"precision", "bf16", {}}, {"batch", "1", {}}};
+    settings.insert(settings.end(), split.begin(), split.end());
+    const Scenario scenario = job("llama3.1-8b", "dgx-a100", settings);
+    INFO(split.front().path << " " << split.back().path << "=" << split.back().value);
+    recompute(scenario);
+    const auto p = predict(scenario).value();
+    const auto all = explain(scenario).value();
+    CHECK(part_with(all, "T_compute").result == p.breakdown.compute.in(seconds));
+    CHECK(part_with(all, "T_memory").result == p.breakdown.memory.in(seconds));
+    CHECK(part_with(all, "T_launch").result == p.breakdown.launch.in(seconds));
+    CHECK(part_with(all, "T_exposed").result == p.breakdown.communication_exposed.in(seconds));
+    CHECK(part_with(all, "T_other").result == p.breakdown.other.in(seconds));
+    if (p.breakdown.bubble > Time::zero()) {
+      CHECK(part_with(all, "T_bubble").result == p.breakdown.bubble.in(seconds));
+    }
   }
 }
 
