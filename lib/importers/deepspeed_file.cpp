@@ -47,10 +47,6 @@ constexpr std::array<std::string_view, 33> kPassed{
 };
 
 /// Keys that change a step's time and have no setting.
-struct Unmodelled {
-  std::string_view path;
-  std::string_view why;
-};
 constexpr std::array kNoSetting{
     Unmodelled{"zero_optimization.zero_quantized_weights", "weights travel in 16 bits (ZeRO++ is not modelled)"},
     Unmodelled{"zero_optimization.zero_quantized_gradients",
@@ -257,7 +253,7 @@ class DeepSpeedReader {
       out_.set("parallel.context_by", "ulysses", sequence.words + ": DeepSpeed's is Ulysses", sequence.where());
     }
     for (const Unmodelled& row : kNoSetting) {
-      const auto found = in_.find(row.path);
+      const auto found = in_.find(row.name);
       if (found && !is_off(found)) out_.leave_out(found.words, std::string(row.why), found.where());
     }
     for (const std::string_view passed : kPassed) {

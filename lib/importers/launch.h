@@ -13,6 +13,12 @@
 
 namespace ddlsim::importers::launch {
 
+/// What changes a step's time and has no setting.
+struct Unmodelled {
+  std::string_view name;
+  std::string_view why;
+};
+
 inline constexpr std::string_view kAsked = "?";
 /// Largest degree, batch or size a launch file may state.
 inline constexpr std::int64_t kLargest = std::int64_t{1} << 32;

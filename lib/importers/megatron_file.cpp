@@ -96,29 +96,24 @@ constexpr std::array<std::string_view, 80> kPassedBy{
 };
 
 /// Options that change a step's time and have no setting.
-struct UnmodelledOption {
-  std::string_view name;
-  std::string_view why;
-};
 constexpr std::array kUnmodelled{
-    UnmodelledOption{"distribute-saved-activations",
-                     "what is kept is not cut over the tensor group; --sequence-parallel does that"},
-    UnmodelledOption{"expert-tensor-parallel-size", "experts are cut as the other layers are (parallel.tensor)"},
-    UnmodelledOption{"moe-shared-expert-overlap", "a shared expert runs after the exchange of tokens, not beside it"},
-    UnmodelledOption{"overlap-moe-expert-parallel-comm",
-                     "the exchange of tokens is not run beside another micro-batch"},
-    UnmodelledOption{"use-precision-aware-optimizer", "state formats are those of parallel.states"},
-    UnmodelledOption{"fp8-param-gather", "weights are gathered in 16 bits"},
-    UnmodelledOption{"defer-embedding-wgrad-compute", "gradients are made where backward stands"},
-    UnmodelledOption{"account-for-embedding-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
-    UnmodelledOption{"account-for-loss-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
-    UnmodelledOption{"pipeline-model-parallel-layout", "state the stages: parallel.layers_per_stage"},
-    UnmodelledOption{"pipeline-model-parallel-split-rank", "encoder and decoder are not told apart"},
-    UnmodelledOption{"rampup-batch-size", "the batch at the end of the ramp is taken"},
-    UnmodelledOption{"cpu-offloading-num-layers", "parallel.offload_activations is all or nothing"},
-    UnmodelledOption{"optimizer-offload-fraction", "parallel.offload_optimizer is all or nothing"},
-    UnmodelledOption{"mtp-num-layers", "the multi-token-prediction module is left out"},
-    UnmodelledOption{"lora", "state parallel.lora_rank"},
+    Unmodelled{"distribute-saved-activations",
+               "what is kept is not cut over the tensor group; --sequence-parallel does that"},
+    Unmodelled{"expert-tensor-parallel-size", "experts are cut as the other layers are (parallel.tensor)"},
+    Unmodelled{"moe-shared-expert-overlap", "a shared expert runs after the exchange of tokens, not beside it"},
+    Unmodelled{"overlap-moe-expert-parallel-comm", "the exchange of tokens is not run beside another micro-batch"},
+    Unmodelled{"use-precision-aware-optimizer", "state formats are those of parallel.states"},
+    Unmodelled{"fp8-param-gather", "weights are gathered in 16 bits"},
+    Unmodelled{"defer-embedding-wgrad-compute", "gradients are made where backward stands"},
+    Unmodelled{"account-for-embedding-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
+    Unmodelled{"account-for-loss-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
+    Unmodelled{"pipeline-model-parallel-layout", "state the stages: parallel.layers_per_stage"},
+    Unmodelled{"pipeline-model-parallel-split-rank", "encoder and decoder are not told apart"},
+    Unmodelled{"rampup-batch-size", "the batch at the end of the ramp is taken"},
+    Unmodelled{"cpu-offloading-num-layers", "parallel.offload_activations is all or nothing"},
+    Unmodelled{"optimizer-offload-fraction", "parallel.offload_optimizer is all or nothing"},
+    Unmodelled{"mtp-num-layers", "the multi-token-prediction module is left out"},
+    Unmodelled{"lora", "state parallel.lora_rank"},
 };
 
 class MegatronReader {
@@ -139,7 +134,7 @@ class MegatronReader {
 
   /// What nobody has looked at.
   void rest(const LaunchOptions&) {
-    for (const UnmodelledOption& row : kUnmodelled) {
+    for (const Unmodelled& row : kUnmodelled) {
       const Argument* found = in_.find(row.name);
       if (found == nullptr || (found->values.size() == 1 && !in_.is_unknown(row.name) && usual(*found))) continue;
       out_.leave_out(found->words(), std::string(row.why), found->where);

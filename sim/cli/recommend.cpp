@@ -60,19 +60,6 @@ struct RecommendFlags {
   [[nodiscard]] Expected<whatif::RecommendOptions> options(const CLI::App& app) const;
 };
 
-/// "aws,gcp"; nothing for "all".
-std::optional<std::vector<std::string>> clouds_in(const std::string& text) {
-  if (text.empty() || fold_name(text) == "all") return std::nullopt;
-  std::vector<std::string> names;
-  if (fold_name(text) == "none") return names;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', start), text.size());
-    names.push_back(text.substr(start, comma - start));
-    start = comma + 1;
-  }
-  return names;
-}
-
 Expected<whatif::RecommendOptions> RecommendFlags::options(const CLI::App& app) const {
   whatif::RecommendOptions options;
   const auto bad = [](std::string_view flag, const Error& error, std::string hint) {
@@ -96,7 +83,7 @@ Expected<whatif::RecommendOptions> RecommendFlags::options(const CLI::App& app) 
   if (app.count("--region") > 0 && prices.empty()) {
     throw UsageError{"--region without --prices", "the catalogue has one region of each server"};
   }
-  options.providers = clouds_in(catalog);
+  options.providers = whatif::providers_named(catalog);
   options.region = region;
   if (!epochs_by_batch.empty()) {
     auto table = io::load_epochs_by_batch(epochs_by_batch);

@@ -155,19 +155,6 @@ Answer stalls(const Asked& asked) {
   return shown(whatif::stalls(asked.catalog, asked.request.job(), options));
 }
 
-/// "aws,gcp"; nothing for "all".
-std::optional<std::vector<std::string>> clouds_in(const std::string& text) {
-  if (text.empty() || fold_name(text) == "all") return std::nullopt;
-  std::vector<std::string> names;
-  if (fold_name(text) == "none") return names;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', start), text.size());
-    names.push_back(text.substr(start, comma - start));
-    start = comma + 1;
-  }
-  return names;
-}
-
 Answer recommend(const Asked& asked) {
   whatif::RecommendOptions options;
   if (const auto text = asked.request.text("deadline")) {
@@ -185,7 +172,7 @@ Answer recommend(const Asked& asked) {
     if (!most) return asked.request.at("max_nodes", most.error());
     options.max_nodes = *most;
   }
-  options.providers = clouds_in(asked.request.text("catalog").value_or("all"));
+  options.providers = whatif::providers_named(asked.request.text("catalog").value_or("all"));
   options.predict_all = true;  // as the command does for JSON
   return shown(whatif::recommend(asked.catalog, asked.request.job(), options));
 }

@@ -12,6 +12,7 @@
 #include "ddlsim/whatif/predictor.h"
 #include "prediction.h"
 #include "recommend_reasons.h"
+#include "recommend_types.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -91,29 +92,6 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
   return asked;
 }
 
-/// Whether a cloud is among those asked for: "aws", "alibaba".
-bool is_among(const std::vector<std::string>& providers, const std::string& provider) {
-  return std::any_of(providers.begin(), providers.end(),
-                     [&](const std::string& name) { return fold_name(name) == fold_name(provider); });
-}
-
-/// The cheapest row of a price list for a server.
-const importers::ListedPrice* listed(const RecommendOptions& options, const io::Catalog& catalog,
-                                     const std::string& node, bool spot) {
-  const importers::ListedPrice* best = nullptr;
-  const std::vector<std::string> aliases = catalog.aliases_of(io::Kind::kInstances, node);
-  for (const importers::ListedPrice& row : *options.prices) {
-    const std::string name = fold_name(row.instance);
-    const bool same = name == fold_name(node) || std::any_of(aliases.begin(), aliases.end(), [&](const auto& alias) {
-                        return fold_name(alias) == name;
-                      });
-    if (!same || (!options.region.empty() && row.region != options.region)) continue;
-    const auto& price = spot ? row.spot : row.on_demand;
-    if (price && (best == nullptr || *price < *(spot ? best->spot : best->on_demand))) best = &row;
-  }
-  return best;
-}
-
 /// The cheapest, the fastest, and the front; the choices are sorted by cost, then time.
 void mark_best(answer::Recommendation& result) {
   const auto& choices = result.choices;
@@ -132,7 +110,6 @@ class Recommender {
   Expected<answer::Recommendation> answer();
 
  private:
-  Expected<void> check_providers() const;
   [[nodiscard]] std::vector<std::string> names() const;
   Expected<void> add_candidate(const std::string& name);
   void try_type(std::size_t number);
@@ -153,23 +130,6 @@ class Recommender {
   std::vector<std::size_t> inside_;  // of them, those inside the limits
   std::vector<NoChoice> infeasible_;
 };
-
-Expected<void> Recommender::check_providers() const {
-  if (!options_.providers) return {};
-  std::vector<std::string> known;
-  for (const std::string& id : catalog_.ids(io::Kind::kInstances)) {
-    const auto node = catalog_.node(id);
-    if (!node) return tl::unexpected<Error>(node.error());
-    if (!is_among(known, node->tariff.provider)) known.push_back(node->tariff.provider);
-  }
-  for (const std::string& name : *options_.providers) {
-    if (!is_among(known, name)) {
-      return fail(ErrorCode::kNotFound, fmt::format("unknown catalog '{}'", name.substr(0, 60)), {},
-                  {suggestion(name, known), "or several, as aws,gcp; or none, for servers with a stated price alone"});
-    }
-  }
-  return {};
-}
 
 /// The types to try: the one that is named, else those of the clouds and those whose price is stated by name.
 std::vector<std::string> Recommender::names() const {
@@ -244,7 +204,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
 }
 
 Expected<void> Recommender::gather() {
-  if (auto known = check_providers(); !known) return known;
+  if (auto known = check_providers(catalog_, options_); !known) return known;
   const auto all = names();
   if (all.empty()) {
     return fail(ErrorCode::kInvalidArgument, "no server to choose from", {},

@@ -50,6 +50,9 @@ struct RecommendOptions {
   bool predict_all = false;                                     // the whole prediction of every choice
 };
 
+/// RecommendOptions::providers as people write them: "aws,gcp"; "all" or nothing; "none".
+[[nodiscard]] std::optional<std::vector<std::string>> providers_named(const std::string& text);
+
 /// `stated` has a model and the length of a run; a `node` among it is the only type tried, `nodes` the only count.
 /// Errors: as resolve; kInvalidArgument for a run without a length; kInfeasible when no choice is inside the limits: by
 /// how much the nearest ones miss them.

@@ -1,0 +1,21 @@
+// Which types of server are asked for, and what a price list says of them. Private to the room.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddlsim/whatif/recommend.h"
+
+namespace ddlsim::whatif {
+
+/// Whether a cloud is among those asked for: "aws", "alibaba".
+[[nodiscard]] bool is_among(const std::vector<std::string>& providers, const std::string& provider);
+
+/// Errors: kNotFound for a cloud that no instance is of.
+[[nodiscard]] Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options);
+
+/// The cheapest row of the price list for a server; null without one. Requires a list.
+[[nodiscard]] const importers::ListedPrice* listed(const RecommendOptions& options, const io::Catalog& catalog,
+                                                   const std::string& node, bool spot);
+
+}  // namespace ddlsim::whatif
