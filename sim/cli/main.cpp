@@ -39,7 +39,7 @@ constexpr auto kCommands = std::to_array<Command>({
 std::string usage() {
   std::string text = "ddlsim: how long a training step takes, what holds it back, and what would change it\n\n";
   for (const Command& command : kCommands) text += fmt::format("  ddlsim {:<10}  {}\n", command.name, command.what);
-  return text + "\nddlsim help COMMAND explains one; ddlsim version\n";
+  return text + "\nddlsim help COMMAND explains one, as -h and --help after it do; ddlsim version (-V, --version)\n";
 }
 
 void print_error(const std::string& text) {

@@ -46,13 +46,19 @@ Expected<void> check_path(const std::string& path, const SourceLocation& where) 
 
 Expected<void> check_steps(const Axis& axis) {
   std::unordered_set<std::string> seen;
+  std::unordered_set<std::string_view> seen_alone;  // of an axis of one path, which may be long
+  if (axis.paths.size() == 1) seen_alone.reserve(axis.steps.size());
   for (const auto& step : axis.steps) {
     if (step.size() != axis.paths.size()) {
       return bad_axis(axis, "zipped lists are not as long", "as long as each other");
     }
-    std::string all;
-    for (const std::string& value : step) all += value + '\0';
-    if (seen.insert(all).second) continue;
+    if (step.size() == 1) {
+      if (seen_alone.insert(step.front()).second) continue;
+    } else {
+      std::string all;
+      for (const std::string& value : step) all += value + '\0';
+      if (seen.insert(all).second) continue;
+    }
     return bad_axis(axis, fmt::format("{}: '{}' stands twice", join(axis.paths), join(step)), "leave one out");
   }
   return {};
