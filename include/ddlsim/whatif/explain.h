@@ -16,13 +16,14 @@
 //   exposed       the last messages that follow each other without a gap, against the end of backward
 //   memory        what the fullest GPU holds
 //
-// Of everything: jobs whose passes are alike and whose gradients are summed by a collective (data parallelism, the
-// analytic fidelity). Of split models: step, software, collectives, memory. Of parameter servers: everything but
-// all-reduce; what sticks out is the longest way of messages through stations (`push and pull`,
-// cost/parameter_server.h: bytes and pieces at each of the seven, the wire), of local SGD a share of its average. Where
-// servers take messages by priority or weights are pulled at the next start, and of other fidelities, the communication
-// is a number with the header that says how it comes about. A collective of another algorithm than a ring, double tree
-// or NVLS has its latency and its seconds per byte as numbers.
+// Of everything: jobs whose passes are alike (data parallelism, the analytic fidelity). What sticks out is, of servers in
+// order of time, the longest way of messages through stations (`push and pull`, cost/parameter_server.h: bytes and
+// pieces at each of the seven, the wire); by priority, and where weights are pulled at the next start, the last layer
+// that the next forward pass waits for; of local SGD a share of its average. Of splits (stages, tensor groups, shards)
+// the parts of the slowest ranks, which `bubble` completes: waiting for other stages; its collectives one by one, what
+// of them is in the way as a sum. Of the event fidelity, of several kinds of GPU and of asynchronous exchanges: step,
+// software, collectives, memory. A collective of another algorithm than a ring, double tree or NVLS has its latency and
+// its seconds per byte as numbers.
 //
 // Worked example: eight V100 sum 25 MiB: v = 2 * (n - 1) / n = 1.75, t = L + S * b, as cost/collective.h.
 #pragma once
