@@ -16,8 +16,8 @@
 //   exposed       the last messages that follow each other without a gap, against the end of backward
 //   memory        what the fullest GPU holds
 //
-// Of everything: jobs whose passes are alike (data parallelism, the analytic fidelity). What sticks out is, of servers in
-// order of time, the longest way of messages through stations (`push and pull`, cost/parameter_server.h: bytes and
+// Of everything: jobs whose passes are alike (data parallelism, the analytic fidelity). What sticks out is, of servers
+// in order of time, the longest way of messages through stations (`push and pull`, cost/parameter_server.h: bytes and
 // pieces at each of the seven, the wire); by priority, and where weights are pulled at the next start, the last layer
 // that the next forward pass waits for; of local SGD a share of its average. Of splits (stages, tensor groups, shards)
 // the parts of the slowest ranks, which `bubble` completes: waiting for other stages; its collectives one by one, what
