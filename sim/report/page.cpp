@@ -22,6 +22,7 @@ div.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.8
 th, td { padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid var(--faint); text-align: left; }
 th { vertical-align: bottom; } td:first-child { white-space: nowrap; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 p { margin: 0.5rem 0; } ul { padding-left: 1.2rem; font-size: 0.875rem; }
+@media print { div.wide { overflow-x: visible; } table { font-size: 0.7rem; } }
 )";
 
 std::vector<std::string_view> lines_of(std::string_view text) {

@@ -69,23 +69,32 @@ std::string line(double x1, double y1, double x2, double y2, std::string_view st
 struct LegendEntry {
   std::string name;
   Ink ink;
+  bool dashed = false;
 };
 
-/// Squares with names, in as many lines as they need; one colour needs none. Returns their height.
+/// Squares, or a dash's two, with names, in as many lines as they need; one colour needs none. Returns their height.
 double add_legend(const std::vector<LegendEntry>& entries, double top, std::string& svg) {
   if (entries.size() < 2) return 8;
   double x = 8;
   double y = top + 12;
   for (const LegendEntry& one : entries) {
-    const double width = 22 + kLetter * static_cast<double>(one.name.size());
-    if (x > 8 && x + width > kWidth) {
+    const double wide = 22 + kLetter * static_cast<double>(one.name.size());
+    if (x > 8 && x + wide > kWidth) {
       x = 8;
       y += 18;
     }
-    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" fill=\"{}\"/>\n", x, y - 10,
-                       colour(one.ink));
+    const auto square = [&](double left, double up, double width, double height) {
+      svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", x + left, y - up,
+                         width, height, colour(one.ink));
+    };
+    if (one.dashed) {
+      square(0, 6, 5, 3);
+      square(8, 6, 5, 3);
+    } else {
+      square(0, 10, 11, 11);
+    }
     svg += label(x + 16, y, "start", one.name);
-    x += width + 10;
+    x += wide + 10;
   }
   return y - top + 8;
 }
@@ -233,6 +242,7 @@ void add_series(const Plotted& plot, const Frame& frame, const Series& series, s
                         series.mark == Mark::kDots ? " fill-opacity=\"0.6\"" : "", escaped(point.text));
   }
   if (!above.empty()) {
+    std::reverse(below.begin(), below.end());  // forth above, back below
     svg += fmt::format("<polygon points=\"{}{}\" fill=\"{}\" fill-opacity=\"0.18\"/>\n", above, join(below, " "),
                        colour(series.ink));
   }
@@ -350,7 +360,7 @@ std::string svg_of(const Chart& chart, bool alone) {
   std::vector<LegendEntry> legend;
   for (const Series& series : chart.series) {
     add_series(plot, frame, series, body);
-    if (!series.name.empty()) legend.push_back({series.name, series.ink});
+    if (!series.name.empty()) legend.push_back({series.name, series.ink, series.mark == Mark::kDashes});
   }
   const double height = frame.bottom + 46 + add_legend(legend, frame.bottom + 46, body);
   return head(chart.title, height, alone) + body + "</svg>\n";

@@ -93,11 +93,11 @@ std::optional<Picture> memory_of(const Prediction& p) {
 /// As many bars as a person reads.
 constexpr std::size_t kMostBars = 24;
 
-Ink ink_of(std::size_t series) {
-  static constexpr std::array kInks{Ink::kBlue, Ink::kVermilion, Ink::kGreen, Ink::kOrange,
-                                    Ink::kSky,  Ink::kPurple,    Ink::kGrey,  Ink::kYellow};
-  return kInks[series % kInks.size()];
-}
+constexpr std::array kInks{Ink::kBlue, Ink::kVermilion, Ink::kGreen, Ink::kOrange,
+                           Ink::kSky,  Ink::kPurple,    Ink::kGrey,  Ink::kYellow};
+Ink ink_of(std::size_t series) { return kInks[series % kInks.size()]; }
+/// Of lines: what has the colour of another is dashed.
+Mark mark_of(std::size_t series) { return series < kInks.size() ? Mark::kLine : Mark::kDashes; }
 
 Bar stall_bar(const std::string& name, Ink ink, const std::optional<answer::Stall>& stall, const std::string& what) {
   Bar bar{.name = name, .text = stall ? percent_of(stall->percent) : "not known"};
@@ -196,7 +196,7 @@ std::vector<Picture> pictures_of(const answer::CollectiveReport& report) {
               .x = {.name = "message", .logarithmic = true, .text = [](double v) { return to_text(bytes(v)); }},
               .y = {.name = "bus bandwidth", .text = [](double v) { return to_text(bytes_per_second(v)); }}};
   for (const answer::CollectiveSweep& sweep : report.sweeps) {
-    Series series{.name = sweep.library, .ink = ink_of(chart.series.size())};
+    Series series{.name = sweep.library, .ink = ink_of(chart.series.size()), .mark = mark_of(chart.series.size())};
     for (const answer::CollectiveRow& row : sweep.rows) {
       series.points.push_back({.x = row.size.in(bytes),
                                .y = row.bus_bandwidth.in(bytes_per_second),
@@ -261,7 +261,7 @@ std::vector<Picture> pictures_of(const answer::FleetReport& report) {
   for (const answer::SpeedupRow& row : report.speedups) {
     if (row.architecture != "all" || row.jobs == 0 || row.percentiles.empty()) continue;
     if (row.percentiles.front() == row.percentiles.back()) continue;  // a change that is none
-    Series series{.name = row.change, .ink = ink_of(cdf.series.size())};
+    Series series{.name = row.change, .ink = ink_of(cdf.series.size()), .mark = mark_of(cdf.series.size())};
     for (std::size_t i = 4; i < row.percentiles.size(); i += 5) {
       series.points.push_back(
           {.x = row.percentiles[i],

@@ -91,6 +91,33 @@ TEST_CASE("picture: points stand where their axes say, and what cannot be shown 
   CHECK(count(svg_of(chart, false), "<circle") == 2);
 }
 
+TEST_CASE("picture: a band goes forth above and back below") {
+  const auto text = [](double value) { return number(value); };
+  Chart chart{.title = "t", .x = {.name = "x", .text = text}, .y = {.name = "y", .text = text}};
+  chart.series.push_back({.name = "s", .points = {{0, 10, 5, 20}, {5, 50, 25, 100}, {10, 50, 25, 100}}, .band = true});
+  const std::string svg = svg_of(chart, false);
+  // x of its corners, in order: 90, 413, 736 above, then 736, 413, 90 below.
+  const std::size_t from = svg.find("<polygon points=\"") + 17;
+  const std::string corners = svg.substr(from, svg.find('"', from) - from);
+  std::vector<double> x;
+  for (std::size_t at = 0; at < corners.size(); at = corners.find(' ', at) + 1) {
+    x.push_back(std::stod(corners.substr(at)));
+    if (corners.find(' ', at) == std::string::npos) break;
+  }
+  CHECK(x == std::vector<double>{90, 413, 736, 736, 413, 90});
+}
+
+TEST_CASE("picture: lines of one colour differ") {
+  const auto text = [](double value) { return number(value); };
+  Chart chart{.title = "t", .x = {.name = "x", .text = text}, .y = {.name = "y", .text = text}};
+  chart.series.push_back({.name = "a", .points = {{0, 10}, {5, 50}}});
+  chart.series.push_back({.name = "b", .mark = Mark::kDashes, .points = {{0, 20}, {5, 60}}});
+  const std::string svg = svg_of(chart, false);
+  CHECK(count(svg, "stroke-dasharray") == 1);
+  CHECK(count(svg, "width=\"11\"") == 1);  // in the legend: a square, and two dashes
+  CHECK(count(svg, "height=\"3\"") == 2);
+}
+
 TEST_CASE("picture: a chart without points, of one point, of equal values") {
   const auto text = [](double value) { return number(value); };
   Chart chart{.title = "t", .x = {.name = "x", .logarithmic = true, .text = text}, .y = {.name = "y", .text = text}};
