@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kNoAnswer = 1;
 constexpr int kWrongUsage = 2;
-constexpr int kPoints = kSanitized ? 6'000 : 60'000;
+constexpr int kPoints = kSanitized ? 6'000 : 30'000;
 
 const Words kSmall{"sweep",   "--model", "resnet50,alexnet", "--node",           "dgx1-v100",
                    "--nodes", "1..8:x2", "--network",        "25 Gb/s, 100 Gb/s"};
