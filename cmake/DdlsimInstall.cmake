@@ -33,11 +33,12 @@ if(DDLSIM_BUILD_CLI)
   endif()
 endif()
 if(DDLSIM_BUILD_C)
-  install(TARGETS ddlsim_c EXPORT ddlsimTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ddlsim_c EXPORT ddlsimTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program
+                                                       NAMELINK_COMPONENT dev)
   # Relative, so that an installation may move.
   file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/ddlsim.pc.in ${PROJECT_BINARY_DIR}/ddlsim.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/ddlsim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${PROJECT_BINARY_DIR}/ddlsim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ddlsim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/models ${PROJECT_SOURCE_DIR}/hardware

@@ -1,4 +1,4 @@
-# `cpack -G DEB` in a build folder: ddlsim (program, data, man pages, completions, schemas) and libddlsim-dev.
+# `cpack -G DEB` in a build folder: ddlsim (programs, C library, data, man pages, completions, schemas) and libddlsim-dev.
 set(CPACK_PACKAGE_NAME ddlsim)
 set(CPACK_PACKAGE_VENDOR ddlsim)
 set(CPACK_PACKAGE_CONTACT "The ddlsim authors <ddlsim@localhost>")
