@@ -18,7 +18,7 @@ if(WAY STREQUAL "find_package")
   run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix)
   list(APPEND options -DCMAKE_PREFIX_PATH=${work}/prefix)
 else()
-  # Each room as one file: in half the time, and private names that two files of a room share show here.
+  # Each room as one file: private names that two files of a room share show here.
   list(APPEND options -DDDLSIM_SOURCE=${SOURCE} -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0
        -DCMAKE_CXX_FLAGS_DEBUG=)
 endif()
