@@ -83,15 +83,11 @@ double add_legend(const std::vector<LegendEntry>& entries, double top, std::stri
       x = 8;
       y += 18;
     }
-    const auto square = [&](double left, double up, double width, double height) {
-      svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", x + left, y - up,
-                         width, height, colour(one.ink));
-    };
+    constexpr std::string_view kMark = "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n";
     if (one.dashed) {
-      square(0, 6, 5, 3);
-      square(8, 6, 5, 3);
+      for (const double left : {0.0, 8.0}) svg += fmt::format(kMark, x + left, y - 6, 5, 3, colour(one.ink));
     } else {
-      square(0, 10, 11, 11);
+      svg += fmt::format(kMark, x, y - 10, 11, 11, colour(one.ink));
     }
     svg += label(x + 16, y, "start", one.name);
     x += wide + 10;
