@@ -1,6 +1,8 @@
 // Learns hardware/software/steps.yaml (hardware/software.h) from the tables of bench/accuracy/cases.
 //
-//   accuracy_learn OUT.yaml CASES.csv...
+//   accuracy_learn OUT.yaml CASES.csv... [--rows ROWS.csv]
+//
+// --rows writes what each row was learnt from: its features, log P on the grid, what is left of it with its source out.
 //
 // Every step that ddlsim can predict is a row: its features z (plan/software.h), its measured time m, and the time P(f)
 // that is predicted when all GPU time is f times as long, read off a grid of f. Sought are effects a that minimise
@@ -27,6 +29,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "case_metric.h"
@@ -61,6 +64,9 @@ struct Row {
   Eigen::Matrix<double, kFeatures, 1> features;
   double weight = 1;
   std::optional<double> year;  // of the software
+  // What a pair of rows may differ in.
+  std::string job;  // the model, the counts, its split, the framework and the conditions of the run
+  std::map<hardware::ChangeKind, std::string> has;
 };
 
 /// log P and its slope at a log f; straight lines between the grid's points and beyond.
@@ -181,6 +187,20 @@ std::string repository_of(const std::string& source) {
   return first == std::string::npos ? source : source.substr(0, source.find(':', first + 1));
 }
 
+void describe(const io::Case& one, const whatif::Scenario& scenario, Row& row) {
+  using hardware::ChangeKind;
+  const plan::Parallel& parallel = scenario.parallel;
+  row.job = fmt::format("{}, {} x {}, {}, {} {} {} {} {}", one.model, one.nodes, one.gpus_per_node, one.framework,
+                        parallel.tensor, parallel.context, parallel.expert, parallel.pipeline, parallel.zero);
+  for (const char* condition : {"data", "dali", "xla", "phase", "seq_len", "variant", "unit", "loss_scale", "optimizer",
+                                "implementation", "asp"}) {
+    row.job += ", " + one.said(condition).value_or("-");
+  }
+  row.has[ChangeKind::kGpu] = scenario.cluster.node.gpu.id;
+  row.has[ChangeKind::kPrecision] = std::string(name_of(kPrecisions, scenario.precision));
+  row.has[ChangeKind::kStrategy] = std::string(name_of(plan::kStrategies, scenario.strategy.kind));
+}
+
 std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader, std::int64_t widest) {
   auto scenario = reader.scenario_of(one, widest);
   if (!scenario) return std::nullopt;
@@ -202,6 +222,7 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   const double ratio = row.rate ? *value / one.value : one.value / *value;  // measured over predicted time
   row.measured = std::log(prediction->step_time.in(seconds)*ratio);
   for (std::size_t k = 0; k < kFeatures; ++k) row.features[static_cast<int>(k)] = features[k];
+  describe(one, *scenario, row);
   whatif::Predictor predictor;
   for (std::size_t i = 0; i < kGrid.size(); ++i) {
     scenario->gpu_time_factor = std::exp(kGrid[i]);
@@ -326,6 +347,41 @@ struct Learner {
     return list;
   }
 
+  /// Of every kind of change, from pairs of rows of one source and one job that differ in nothing else but the batch,
+  /// which often goes with it. A source weighs as the root of its pairs.
+  [[nodiscard]] std::vector<hardware::ChangeSpread> changes() const {
+    using hardware::ChangeKind;
+    std::map<ChangeKind, std::map<std::size_t, std::vector<double>>> found;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = i + 1; j < rows.size(); ++j) {
+        const Row& a = rows[i];
+        const Row& b = rows[j];
+        if (a.source != b.source || a.job != b.job) continue;
+        std::vector<ChangeKind> changed;
+        for (const auto& [kind, value] : a.has) {
+          if (value != b.has.at(kind)) changed.push_back(kind);
+        }
+        if (changed.size() == 1) found[changed.front()][a.source].push_back(std::abs(residuals[i] - residuals[j]));
+      }
+    }
+    std::vector<hardware::ChangeSpread> list;
+    for (const auto& [kind, of_sources] : found) {
+      std::vector<std::pair<double, double>> values;
+      for (const auto& [source, differences] : of_sources) {
+        for (const double one : differences) {
+          values.emplace_back(one, 1 / std::sqrt(static_cast<double>(differences.size())));
+        }
+      }
+      const auto pairs = static_cast<std::int64_t>(values.size());
+      constexpr double kTwoSided = 1.645;  // 90 % of a normal distribution
+      list.push_back({.change = kind,
+                      .deviation = weighted_quantile(std::move(values), 0.9) / kTwoSided,
+                      .pairs = pairs,
+                      .sources = static_cast<std::int64_t>(of_sources.size())});
+    }
+    return list;
+  }
+
   void print(const hardware::SoftwareProfile& profile) const {
     std::map<std::string, Errors> sets;
     std::map<std::string, std::vector<double>> kernels;
@@ -349,13 +405,35 @@ struct Learner {
                  100 * median(errors.absolute), 100 * std::expm1(median(errors.signed_log)), 100 * errors.inside / n);
     }
   }
+
+  void write_rows(const std::string& path) const {
+    std::ofstream file(path);
+    file << "set,id,group,source,kind,measured,left";
+    for (const auto& [name, feature] : hardware::kSoftwareFeatures) file << ',' << name;
+    for (const double factor : kGrid) file << fmt::format(",p{}", factor);
+    file << '\n';
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Row& row = rows[i];
+      file << fmt::format("{},{},\"{}\",\"{}\",{},{:.6f},{:.6f}", row.set, row.id, row.group, sources[row.source],
+                          hardware::kQuestionKinds[static_cast<std::size_t>(row.kind)].first, row.measured,
+                          residuals[i]);
+      for (const double value : row.features) file << fmt::format(",{:.6g}", value);
+      for (const double time : row.times) file << fmt::format(",{:.6f}", time);
+      file << '\n';
+    }
+  }
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::string rows_file;
+  if (argc > 4 && std::string_view(argv[argc - 2]) == "--rows") {
+    rows_file = argv[argc - 1];
+    argc -= 2;
+  }
   if (argc < 3) {
-    fmt::print(stderr, "accuracy_learn OUT.yaml CASES.csv...\n");
+    fmt::print(stderr, "accuracy_learn OUT.yaml CASES.csv... [--rows ROWS.csv]\n");
     return 2;
   }
   const auto catalog = io::Catalog::open(DDLSIM_SOURCE_DATA);
@@ -370,9 +448,11 @@ int main(int argc, char** argv) {
       .newest = learner.newest,
       .effects = {},
       .ends = {},
+      .changes = {},
       .made_by = "bench/accuracy/learn.cpp, from the tables of steps in bench/accuracy/cases"};
   profile.effects = learner.effects();
   profile.ends = learner.ends();
+  profile.changes = learner.changes();
   std::vector<double> errors;
   for (std::size_t i = 0; i < learner.rows.size(); ++i) {
     errors.push_back(error_of(learner.rows[i], learner.residuals[i]));
@@ -380,6 +460,7 @@ int main(int argc, char** argv) {
   profile.mean_error = mean(errors);
   profile.median_error = median(errors);
   learner.print(profile);
+  if (!rows_file.empty()) learner.write_rows(rows_file);
   std::ofstream(argv[1]) << io::software_text(profile);
   return 0;
 }

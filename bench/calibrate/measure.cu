@@ -118,8 +118,7 @@ class Session {
       std::fprintf(stderr, "error: %s\n", problem.c_str());
       return 2;
     }
-    if (cublas_ == nullptr)
-      std::fprintf(stderr, "no GEMMs: cuBLAS was not found (--libraries DIR): %s\n", why.c_str());
+    if (cublas_ == nullptr) std::fprintf(stderr, "no GEMMs: cuBLAS was not found (--libraries DIR): %s\n", why.c_str());
     plan_ = make_plan(options_, gpu_.facts, cores());
     for (const Block& block : plan_) points_ += block.points.size();
     Progress progress(points_);

@@ -79,7 +79,8 @@ enum Shared : std::size_t {
 
 std::vector<Parameter> parameters_of(const Parts& parts, double least_time, double most_rows_before) {
   const double t = least_time;
-  const double growth = t / std::pow(std::max(most_rows_before, 1.0), 1.5);
+  const double rows = std::max(most_rows_before, 1.0);
+  const double growth = t / (rows * std::sqrt(rows));
   std::vector<Parameter> all(kSharedCount);
   // A library that chooses an algorithm takes its time, so that most rows have more overhead than the fastest.
   all[kOverhead] = in_logarithm({t * 1e-2, t * 0.5, t * 1.5});

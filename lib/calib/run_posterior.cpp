@@ -20,6 +20,8 @@ bool smaller(const RunPoint& a, const RunPoint& b) {
   return key(a) < key(b);
 }
 
+double doublings(std::int64_t count) { return std::log2(static_cast<double>(count)); }
+
 Expected<void> check(const MeasuredRun& run) {
   const RunPoint& point = run.point;
   if (point.gpus_per_server < 1 || point.servers < 1 || !(point.batch >= 1)) {
@@ -35,6 +37,18 @@ Expected<void> check(const MeasuredRun& run) {
 }
 
 }  // namespace
+
+double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior) {
+  const double per_server = std::abs(doublings(x.gpus_per_server) - doublings(y.gpus_per_server));
+  const double servers = std::abs(doublings(x.servers) - doublings(y.servers));
+  double sum = square(prior.gpus * per_server) + square(prior.gpus_path) * per_server;
+  if ((x.servers > 1) != (y.servers > 1)) sum += square(prior.network_jump);
+  sum += square(prior.servers * servers) + square(prior.servers_path) * servers;
+  sum += square(prior.communication * (x.communication - y.communication));
+  sum += square(prior.batch) * std::abs(std::log2(x.batch / y.batch));
+  if (x.split != y.split) sum += 2 * square(prior.split);
+  return std::sqrt(sum);
+}
 
 Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, const RunPrior& prior) {
   if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
@@ -59,7 +73,7 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   Eigen::VectorXd residuals(n);
   for (Index i = 0; i < n; ++i) {
     const auto& x = posterior.points_[static_cast<std::size_t>(i)];
-    residuals(i) = runs[static_cast<std::size_t>(i)].residual - posterior.base_;
+    residuals(i) = runs[static_cast<std::size_t>(i)].residual - posterior.base_ * posterior.kept(x);
     for (Index j = 0; j < n; ++j) {
       covariance(i, j) = posterior.covariance(x, posterior.points_[static_cast<std::size_t>(j)]);
     }
@@ -77,7 +91,6 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
 }
 
 double RunPosterior::covariance(const RunPoint& x, const RunPoint& y) const {
-  const auto doublings = [](std::int64_t count) { return std::log2(static_cast<double>(count)); };
   const double a = doublings(x.gpus_per_server);
   const double b = doublings(y.gpus_per_server);
   const double u = doublings(x.servers);
@@ -89,14 +102,23 @@ double RunPosterior::covariance(const RunPoint& x, const RunPoint& y) const {
   sum += square(prior_.servers) * u * v + square(prior_.servers_path) * std::min(u, v);
   sum += square(prior_.communication) * x.communication * y.communication;
   if (p * q > 0) sum += square(prior_.batch) * std::min(std::abs(p), std::abs(q));
-  return sum;
+  const double shared = square(prior_.series);
+  const double own = square(prior_.split);
+  const double known = kept(x) * kept(y);
+  return sum + own * ((x.split == y.split ? 1 : 0) - known) + shared * (1 - known);
+}
+
+double RunPosterior::kept(const RunPoint& x) const {
+  if (x.split == smallest_.split) return 1;
+  const double all = square(prior_.series) + square(prior_.split);
+  return all > 0 ? square(prior_.series) / all : 1;
 }
 
 RunEstimate RunPosterior::at(const RunPoint& point) const {
   const std::size_t n = points_.size();
   std::vector<double> to_runs(n);
   for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
-  RunEstimate estimate{.residual = base_};
+  RunEstimate estimate{.residual = base_ * kept(point)};
   double variance = covariance(point, point) + square(prior_.noise);
   for (std::size_t i = 0; i < n; ++i) {
     estimate.residual += to_runs[i] * weights_[i];

@@ -16,7 +16,7 @@ namespace {
 constexpr double kGrowthStart = 4.0 * 1024 * 1024;  // bytes: cost/nccl.h
 
 GpuFabric fabric_of(const hardware::Node& node, const hardware::PeerPath& peers) {
-  if (!peers.by_nvlink()) return node.gpu.peer_to_peer ? GpuFabric::kPcie : GpuFabric::kHostMemory;
+  if (!peers.by_nvlink()) return peers.through_host ? GpuFabric::kHostMemory : GpuFabric::kPcie;
   if (node.gpu.form == hardware::Form::kPcie) return GpuFabric::kNvlinkBridge;
   return peers.by == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
 }
@@ -36,6 +36,7 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.inter = cluster.network_bandwidth();
   c.network_ports = node.network_ports;
   c.pcie = node.pcie.bandwidth;
+  c.host_share = node.host_link.bandwidth / static_cast<double>(node.most_on_one_uplink(per_node));
   c.memory = node.gpu.memory_bandwidth;
   c.crosses_sockets = peers.crosses_switches;
   c.intra_latency = peers.latency;
@@ -76,11 +77,11 @@ std::vector<CollectiveLine> lines_of(const Communicator& c, const CollectiveLibr
   return library.kind == CollectiveLibraryKind::kNccl ? nccl_lines(c, library, op) : mpi_lines(c, library, op);
 }
 
-constexpr std::array<primitives::CollectiveOp, primitives::kCollectiveOpCount> kAllOps{
-    primitives::CollectiveOp::kAllReduce,     primitives::CollectiveOp::kAllGather,
-    primitives::CollectiveOp::kReduceScatter, primitives::CollectiveOp::kAllToAll,
-    primitives::CollectiveOp::kBroadcast,     primitives::CollectiveOp::kReduce,
-    primitives::CollectiveOp::kSendRecv};
+/// Whether the library has the algorithm and protocol for any operation.
+bool has_any(const Communicator& c, const CollectiveLibrary& library) {
+  return std::any_of(primitives::kAllCollectiveOps.begin(), primitives::kAllCollectiveOps.end(),
+                     [&](primitives::CollectiveOp op) { return !lines_of(c, library, op).empty(); });
+}
 
 /// What a library could be asked for on this communicator, in reading order.
 std::vector<std::string> algorithms_of(const Communicator& c, CollectiveLibrary library) {
@@ -88,9 +89,7 @@ std::vector<std::string> algorithms_of(const Communicator& c, CollectiveLibrary 
   library.protocol.reset();
   for (const auto& [name, algorithm] : kCollectiveAlgorithms) {
     library.algorithm = algorithm;
-    const bool known = std::any_of(kAllOps.begin(), kAllOps.end(),
-                                   [&](primitives::CollectiveOp op) { return !lines_of(c, library, op).empty(); });
-    if (known) names.emplace_back(name);
+    if (has_any(c, library)) names.emplace_back(name);
   }
   return names;
 }
@@ -140,7 +139,8 @@ Time CollectiveLine::time(DataSize size, double doublings_of_size) const {
 }
 
 Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicator, const CollectiveLibrary& library,
-                                                  std::shared_ptr<const CollectiveTable> table) {
+                                                  std::shared_ptr<const CollectiveTable> table,
+                                                  std::span<const primitives::CollectiveOp> ops) {
   if (auto sound = check(communicator, library); !sound) return tl::unexpected<Error>(sound.error());
   CollectiveModel model;
   model.communicator_ = communicator;
@@ -148,7 +148,7 @@ Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicat
   model.table_ = std::move(table);
   if (communicator.gpus == 1) return model;
   bool any = false;
-  for (const primitives::CollectiveOp op : kAllOps) {
+  for (const primitives::CollectiveOp op : ops) {
     auto& lines = model.lines_[static_cast<std::size_t>(op)];
     lines = lines_of(communicator, library, op);
     any = any || !lines.empty();
@@ -161,7 +161,7 @@ Expected<CollectiveModel> CollectiveModel::create(const Communicator& communicat
     free.protocol.reset();
     lines = lines_of(communicator, free, op);
   }
-  if (any) return model;
+  if (any || has_any(communicator, library)) return model;
   return fail(
       ErrorCode::kUnsupported,
       std::string(name_of(kCollectiveLibraries, library.kind.get())) + " has no such algorithm and protocol here", {},

@@ -202,12 +202,15 @@ void add(std::vector<CollectiveLine>& lines, const CollectiveLibrary& library, c
   lines.push_back(l);
 }
 
+/// Every hop goes up one host link and down another.
+Bandwidth staged_limit(const Communicator& c) { return min(kHostMemoryLimit, c.host_share * kPcieShare); }
+
 }  // namespace
 
 EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& library) {
   EffectiveRates rates;
   rates.intra = c.intra * library.intra_efficiency.value_or(intra_share(c));
-  if (c.fabric == GpuFabric::kHostMemory && !library.intra_efficiency) rates.intra = min(rates.intra, kHostMemoryLimit);
+  if (c.fabric == GpuFabric::kHostMemory && !library.intra_efficiency) rates.intra = min(rates.intra, staged_limit(c));
   const auto ports = static_cast<double>(c.network_ports);
   const double feeding = std::min(ports, static_cast<double>(c.gpus_per_node()));
   const Bandwidth wire = library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c);
@@ -257,7 +260,7 @@ Context context_of(const Communicator& c, const CollectiveLibrary& library, prim
 WireTerms wire_inside(const Context& x) {
   const bool staged = x.c.fabric == GpuFabric::kHostMemory && !x.library.intra_efficiency;
   WireTerms wire{.wire = x.c.intra, .share = x.library.intra_efficiency.value_or(intra_share(x.c))};
-  if (staged) wire.cap = kHostMemoryLimit;
+  if (staged) wire.cap = staged_limit(x.c);
   return wire;
 }
 

@@ -171,8 +171,9 @@ class Pricing {
 
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
     const double factor = gpu_time_factor_;
-    PricedClass priced =
-        same_rates_ && factor == 1 && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
+    PricedClass priced = same_rates_ && factor == layers_.factor && c < layers_.classes.size()
+                             ? layers_.classes[c]
+                             : laid_out(c, rates, factor);
     if (!plan_.classes[c].updates_on_gpu) priced.update = Time::zero();
     return priced;
   }
@@ -221,8 +222,8 @@ class Pricing {
     const CollectiveLibrary library = collective_library_of(job_);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       if (plan_.groups[g].ranks == 1) continue;
-      auto model =
-          CollectiveModel::create(communicator_of(job_, plan_.groups[g], variation_), library, job_.collective_table);
+      auto model = CollectiveModel::create(communicator_of(job_, plan_.groups[g], variation_), library,
+                                           job_.collective_table, ops_of(g));
       if (!model) return tl::unexpected<Error>(model.error());
       step.groups[g] = std::move(*model);
     }
@@ -231,6 +232,16 @@ class Pricing {
       step.memory_per_wire_byte = bytes(kAccessesPerByte) / job_.cluster.node.gpu.memory_bandwidth;
     }
     return {};
+  }
+
+  /// What its rows ask of a group; what is fused is all-reduced.
+  [[nodiscard]] std::vector<primitives::CollectiveOp> ops_of(std::size_t group) const {
+    std::vector<primitives::CollectiveOp> ops{primitives::CollectiveOp::kAllReduce};
+    for (const plan::Row& row : plan_.rows) {
+      if (row.group != group || std::find(ops.begin(), ops.end(), row.op) != ops.end()) continue;
+      ops.push_back(row.op);
+    }
+    return ops;
   }
 
   void add_rows(PricedStep& step) const {
@@ -342,7 +353,8 @@ void lay_out(const plan::Job& job, const plan::StepPlan& plan, const ReachedRate
   const Variation as_it_is;
   const Pricing pricing(job, plan, prices, as_it_is);
   std::vector<PricedClass> classes;
-  for (std::size_t c = 0; c < plan.classes.size(); ++c) classes.push_back(pricing.laid_out(c, rates, 1));
+  prices.factor = plan::gpu_time_factor_of(job);
+  for (std::size_t c = 0; c < plan.classes.size(); ++c) classes.push_back(pricing.laid_out(c, rates, prices.factor));
   prices.classes = std::move(classes);
 }
 

@@ -48,8 +48,7 @@ Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& vari
   rates.device = {*peak * (share.compute * variation.compute),
                   node.gpu.memory_bandwidth * (share.memory * variation.memory),
                   measured_scaling(job, *peak, variation)};
-  const std::int64_t fullest_uplink = (gpus_per_node + node.pcie_uplinks - 1) / node.pcie_uplinks;
-  rates.on_one_uplink = static_cast<double>(fullest_uplink);
+  rates.on_one_uplink = static_cast<double>(node.most_on_one_uplink(gpus_per_node));
   rates.host_link = node.host_link.bandwidth * pcie;
   rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * pcie);
   const hardware::PeerPath peers = node.peers(gpus_per_node);
@@ -74,6 +73,7 @@ Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group,
   const double siblings = group.nodes > 1 ? static_cast<double>(group.siblings) : 1.0;
   c.intra = c.intra * (job.cluster.node.peers(group.per_node()).by_nvlink() ? variation.nvlink : variation.pcie);
   c.pcie = c.pcie * variation.pcie;
+  c.host_share = c.host_share * variation.pcie;
   c.inter = c.inter * (variation.network / siblings);
   // Siblings have ports of their own where there are enough; else each a part of one.
   const double ports = static_cast<double>(c.network_ports) / siblings;

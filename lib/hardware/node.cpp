@@ -18,7 +18,10 @@ PeerPath path_over(const Node& node, double rings) {
             .bandwidth = node.nvlink->bandwidth * rings / links,
             .latency = node.nvlink->latency};
   }
-  return {.by = Interconnect::kPcie, .bandwidth = node.pcie.bandwidth, .latency = node.pcie.latency};
+  return {.by = Interconnect::kPcie,
+          .bandwidth = node.pcie.bandwidth,
+          .latency = node.pcie.latency,
+          .through_host = !(node.peer_to_peer && node.gpu.peer_to_peer)};
 }
 
 }  // namespace

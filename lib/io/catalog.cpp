@@ -203,6 +203,7 @@ struct Catalog::Memory {
   std::map<std::string, std::shared_ptr<const hardware::GpuProfile>, std::less<>> profiles;
   std::map<std::string, std::string, std::less<>> gpus_of_profiles;
   std::map<std::string, std::shared_ptr<const hardware::SoftwareProfile>, std::less<>> software;
+  std::vector<std::unique_ptr<Memory>> idle;  // of apart(), nobody's at the moment
 };
 
 Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
@@ -309,6 +310,25 @@ Expected<std::shared_ptr<const hardware::SoftwareProfile>> Catalog::software() c
 Catalog Catalog::kernels_alone() const {
   Catalog other = *this;
   other.kernels_alone_ = true;
+  return other;
+}
+
+Catalog Catalog::apart() const {
+  std::unique_ptr<Memory> own;
+  {
+    const std::scoped_lock lock(memory_->mutex);
+    if (!memory_->idle.empty()) {
+      own = std::move(memory_->idle.back());
+      memory_->idle.pop_back();
+    }
+  }
+  if (!own) own = std::make_unique<Memory>();
+  Catalog other = *this;
+  other.memory_ = std::shared_ptr<Memory>(own.release(), [home = memory_](Memory* used) {
+    std::unique_ptr<Memory> back(used);
+    const std::scoped_lock lock(home->mutex);
+    home->idle.push_back(std::move(back));
+  });
   return other;
 }
 

@@ -226,6 +226,7 @@ Expected<NodeFile> read_node(const Node& document) {
   node.gpu_interconnect = reader.choice("gpu_interconnect", hardware::kInterconnects);
   node.pcie_uplinks = reader.count("pcie_uplinks", {1, kMaxPorts});
   file.host_link_id = reader.text_or("host_link", {});
+  node.peer_to_peer = reader.optional_choice("peer_to_peer", kYesNo).value_or(true);
   file.nvlink = reader.optional_quantity<kRate>("nvlink");
   read_nvlink_pairs(reader, file);
   if (const Node* network = reader.require("network")) {
@@ -238,9 +239,9 @@ Expected<NodeFile> read_node(const Node& document) {
   }
   read_rented_host(reader, node.host);
   if (const Node* host = reader.find("host")) file.host = read_host(*host, errors);
-  std::vector<std::string> keys{
-      "gpu",  "gpus",  "gpu_interconnect", "nvlink",      "nvlink_pairs", "pcie_uplinks", "host_link", "network",
-      "host", "vcpus", "processor",        "host_memory", "disk"};
+  std::vector<std::string> keys{"gpu",          "gpus",      "gpu_interconnect", "nvlink",  "nvlink_pairs",
+                                "pcie_uplinks", "host_link", "peer_to_peer",     "network", "host",
+                                "vcpus",        "processor", "host_memory",      "disk"};
   if (rented) {
     read_tariff(reader, node);
     keys.insert(keys.end(), {"provider", "price", "spot_price"});

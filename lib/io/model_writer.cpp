@@ -329,7 +329,7 @@ Expected<workload::Model> build_model(const ModelDescription& description) {
   model.batch = description.batch;
   model.optimizer = description.optimizer;
   model.input_per_sample = description.input_per_sample;
-  model.sources = description.sources;
+  model.sources = Sources(description.sources);
   model.notes = description.notes;
   if (!description.rows_name.empty() && !description.input_shape.empty()) {
     model.dimensions.emplace_back(description.rows_name, description.input_shape.front());

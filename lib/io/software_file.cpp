@@ -48,6 +48,17 @@ hardware::SoftwareEnds read_ends(const Node& node, hardware::QuestionKind kind, 
   return ends;
 }
 
+hardware::ChangeSpread read_change(const Node& node, hardware::ChangeKind kind, std::vector<Error>& errors) {
+  constexpr double kMost = 3;
+  MapReader reader(node, "a change", errors);
+  const hardware::ChangeSpread change{.change = kind,
+                                      .deviation = number_of(reader, "deviation", 0, kMost),
+                                      .pairs = reader.count("pairs", {1, kMostRows}),
+                                      .sources = reader.count("sources", {1, kMostRows})};
+  reader.finish();
+  return change;
+}
+
 /// The entries of a map, each under a name of a closed set.
 template <typename Choices, typename Read>
 auto read_named(const Node& node, const Choices& choices, std::string_view what, std::vector<Error>& errors,
@@ -88,6 +99,9 @@ Expected<hardware::SoftwareProfile> read_software(const Node& document) {
   if (const Node* node = reader.require("ends")) {
     profile.ends = read_named(*node, hardware::kQuestionKinds, "kind", errors, read_ends);
   }
+  if (const Node* node = reader.find("changes")) {
+    profile.changes = read_named(*node, hardware::kChangeKinds, "change", errors, read_change);
+  }
   reader.finish();
   if (!errors.empty()) return fail_with_all(std::move(errors));
   return profile;
@@ -106,6 +120,11 @@ std::string software_text(const hardware::SoftwareProfile& profile) {
   for (const hardware::SoftwareEnds& one : profile.ends) {
     text += fmt::format("  {}: {{low: {:.4f}, high: {:.4f}, rows: {}, sources: {}}}\n",
                         name_of(hardware::kQuestionKinds, one.kind), one.low, one.high, one.rows, one.sources);
+  }
+  if (!profile.changes.empty()) text += "changes:\n";
+  for (const hardware::ChangeSpread& one : profile.changes) {
+    text += fmt::format("  {}: {{deviation: {:.4f}, pairs: {}, sources: {}}}\n",
+                        name_of(hardware::kChangeKinds, one.change), one.deviation, one.pairs, one.sources);
   }
   return text;
 }

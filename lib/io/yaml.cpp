@@ -329,16 +329,16 @@ bool MapReader::flag_or(std::string_view key, bool otherwise) {
 }
 
 Sources MapReader::sources(const std::vector<std::string>& keys) {
-  Sources sources;
+  std::vector<Source> sources;
   const Node* node = require("sources");
-  if (node == nullptr) return sources;
+  if (node == nullptr) return {};
   MapReader reader(*node, "sources", *errors_);
   for (const std::string& key : keys) {
     // A source without its value is a slip worth hearing about: finish() reports it as unknown.
     if (values_.contains(key)) sources.push_back({key, reader.text(key)});
   }
   reader.finish();
-  return sources;
+  return Sources(std::move(sources));
 }
 
 void MapReader::finish() {

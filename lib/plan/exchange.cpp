@@ -44,14 +44,16 @@ void exchange_by(const Job& job, StepPlan& plan) {
 }
 
 std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
-                              const Chunk& chunk) {
+                              const Chunk& chunk, KeptMessages& kept) {
   if (plan.groups.front().ranks == 1) return {};
   const bool asynchronous = job.parallel.pipeline > 1 && is_asynchronous(plan.schedule);
-  const Strategy strategy = with_servers(job);
+  // How many servers there are decides nothing where tensors are spread over all of them.
+  const Strategy strategy = job.strategy.placement == Placement::kEven ? as_sent(job) : with_servers(job);
   const std::int64_t samples = job.batch * job.strategy.accumulation;
   const bool apart = !split.experts.empty();
-  std::vector<Row> rows =
-      messages(chunk, strategy, samples, {.which = apart ? Which::kOthers : Which::kAll, .chosen = &split.experts});
+  std::vector<Row> rows = apart
+                              ? messages(chunk, strategy, samples, {.which = Which::kOthers, .chosen = &split.experts})
+                              : kept.of(chunk, strategy, samples);
   if (const auto group = group_of(plan, GroupRole::kExpertGradients); apart && group) {
     for (Row& row : messages(chunk, strategy, samples, {.which = Which::kChosen, .chosen = &split.experts})) {
       row.group = *group;

@@ -1,7 +1,9 @@
 // Which ranks talk to each other, and where they stand.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
+#include <tuple>
 
 #include "splits.h"
 
@@ -22,14 +24,13 @@ std::int64_t fitting(const Grid& grid, const Stretch& one) {
 }
 
 /// Innermost first.
-std::vector<Stretch> stretches_of(const Grid& grid) {
-  std::vector<Stretch> all;
+std::array<Stretch, std::tuple_size_v<AxisOrder>> stretches_of(const Grid& grid) {
+  std::array<Stretch, std::tuple_size_v<AxisOrder>> all;
   std::int64_t apart = 1;
-  for (const Axis axis : grid.order) {
-    const std::int64_t ranks = grid.at(axis);
-    Stretch one{.axis = axis, .ranks = ranks, .apart = apart};
-    one.fitting = fitting(grid, one);
-    all.push_back(one);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::int64_t ranks = grid.at(grid.order[i]);
+    all[i] = {.axis = grid.order[i], .ranks = ranks, .apart = apart};
+    all[i].fitting = fitting(grid, all[i]);
     apart *= ranks;
   }
   return all;

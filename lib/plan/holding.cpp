@@ -238,20 +238,24 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   return memory;
 }
 
+/// What a rank receives of a layer's output at the edge of a stage.
+DataSize edge_of(const Job& job, const workload::Layer& layer) {
+  const double whole =
+      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
+  return activation_size(job.precision) *
+         (static_cast<double>(layer.output_elements) * static_cast<double>(job.batch) * whole);
+}
+
 /// What a stage receives and has not used, of activations and of gradients: one of each from every neighbour.
 void add_boundaries(const Job& job, StepPlan& plan) {
   if (job.parallel.pipeline == 1) return;
-  const double whole =
-      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
   for (RankClass& one : plan.classes) {
     for (const HeldPart& part : held_parts(one)) {
       const bool receives = part.model_layer > 0;
       const bool returns = part.model_layer + part.count < plan.model->layers.size();
       const workload::Layer& edge =
           plan.model->layers[receives ? part.model_layer - 1 : part.model_layer + part.count - 1];
-      one.memory.buffers +=
-          activation_size(job.precision) * (static_cast<double>(edge.output_elements) * static_cast<double>(job.batch) *
-                                            whole * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0)));
+      one.memory.buffers += edge_of(job, edge) * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0));
     }
   }
 }
@@ -300,6 +304,8 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
     all.loss.push_back(plain.loss[i]);
     all.working.push_back(plain.again[i] + plain.gradients[i]);
     all.weight_gradient.push_back(states.gradient(owned[i]));
+    all.gathered.push_back(states.weights_of(owned[i]));
+    all.edge.push_back(edge_of(job, layer));
   }
   return all;
 }

@@ -91,7 +91,7 @@ std::vector<Row> shifted(std::vector<Row> rows, std::size_t by) {
   return rows;
 }
 
-void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPlan& plan) {
+void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPlan& plan, Memo& memo) {
   RankClass& one = plan.classes[c];
   const bool among_layers = plan.model->measured && plan.model->measured->update;
   one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
@@ -102,7 +102,7 @@ void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPla
     const DataSize updated = updated_by(job, plan, split, part.chunk);
     one.updated += updated;
     append(exchanged, shifted(job.parallel.zero > 0 ? sharded_rows(job, plan, split, c, part.chunk)
-                                                    : gradients_of(job, plan, split, c, part.chunk),
+                                                    : gradients_of(job, plan, split, c, part.chunk, *memo.messages),
                               part.first));
     const auto add = [&](std::vector<Row> rows) { append(others, shifted(std::move(rows), part.first)); };
     if (job.parallel.offload_optimizer) add(offload_rows(job, plan, split, c, part.chunk, updated));
@@ -117,13 +117,13 @@ void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPla
   append(plan.rows, std::move(others));
 }
 
-void add_rows(const Job& job, const SplitModel& split, StepPlan& plan) {
+void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
   for (std::size_t c = 0; c < plan.classes.size(); ++c) {
     // GPUs of two speeds send the same gradients.
     if (c > 0 && !stages) break;
-    add_rows_of(job, split, c, plan);
+    add_rows_of(job, split, c, plan, memo);
   }
   if (stages) append(plan.rows, boundary_rows(job, plan));
   if (stages) append(plan.rows, rows_of_tied(plan));
@@ -173,7 +173,7 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
     return tl::unexpected<Error>(classed.error());
   }
   if (how == Lowered::kWhole) split->rows = rows_sent(job, plan, *split);
-  if (how != Lowered::kOutline) add_rows(job, *split, plan);
+  if (how != Lowered::kOutline) add_rows(job, *split, plan, memo);
   if (how != Lowered::kExchange) add_memory(job, *split, plan, memo);
   return plan;
 }
@@ -198,6 +198,12 @@ Expected<StepPlan> lower(const Job& job) {
   return lowered(job, memo, Lowered::kWhole);
 }
 
+Expected<StepPlan> lower(const Job& job, KeptMessages& kept) {
+  Memo memo;
+  memo.messages = &kept;
+  return lowered(job, memo, Lowered::kWhole);
+}
+
 Lowerer::Lowerer() : memo_(std::make_unique<Memo>()) {}
 Lowerer::~Lowerer() = default;
 Lowerer::Lowerer(Lowerer&&) noexcept = default;
@@ -211,6 +217,17 @@ Expected<HeldLayers> Lowerer::held(const Job& job) {
   const auto split = split_model(job, *plan, *memo_);
   if (!split) return tl::unexpected<Error>(split.error());
   return held_layers(job, *split, *plan, *memo_);
+}
+
+Expected<StageStarts> Lowerer::starts(const Job& job) {
+  if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
+  StepPlan plan;
+  auto model = model_in(job, *memo_);
+  if (!model) return tl::unexpected<Error>(model.error());
+  plan.model = std::move(*model);
+  const auto split = split_model(job, plan, *memo_);
+  if (!split) return tl::unexpected<Error>(split.error());
+  return stage_starts(job, split->layers, *memo_);
 }
 
 Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, Lowered::kOutline); }

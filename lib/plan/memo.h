@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "ddlsim/plan/job.h"
+#include "ddlsim/plan/lowerer.h"
+#include "ddlsim/plan/messages.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/workload/model.h"
 #include "splits.h"
@@ -78,16 +80,29 @@ struct KeptKey {
 
 using Layers = std::vector<workload::Layer>;
 
+/// Where a model's blocks begin (workload/blocks.h); what stands between bodies goes with the one before it.
+struct CutPoints {
+  std::vector<std::size_t> starts;
+  bool repeated = false;  // bodies with attention
+  bool even = false;      // all alike, with nothing between them
+};
+
 /// Everything here lives as long as the memo, so that addresses name it.
 struct Memo {
+  KeptMessages own_messages;
+  KeptMessages* messages = &own_messages;
   std::map<std::tuple<const workload::Model*, bool, bool>,
            std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
       models;  // as given, as run
   std::map<CutKey, Expected<SplitModel>> cuts;
-  std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, std::vector<std::size_t>> starts;     // parts, batch
+  std::map<const Layers*, CutPoints> cut_points;
+  std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, StageStarts> starts;                  // parts, batch
   std::map<std::pair<const Layers*, std::vector<std::size_t>>, std::shared_ptr<const Layers>> joined;  // by its parts
   std::map<std::pair<const Layers*, bool>, std::vector<Owned>> owned;                                  // by adapters
   std::map<const workload::Model*, BlockStarts> blocks;
+  std::map<std::tuple<PipelineSchedule, std::int64_t, std::int64_t, std::int64_t, std::size_t, std::vector<double>>,
+           std::vector<std::int64_t>>
+      in_flight;  // stages, virtual stages, passes, the rank; what its parts keep
   std::map<KeptKey, Plainly> kept;
 };
 

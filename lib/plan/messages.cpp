@@ -42,6 +42,7 @@ bool selected(const Selection& selection, std::size_t layer) {
 std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std::int64_t batch,
                                const Selection& selection) {
   const DataSize element = gradient_size(strategy.gradients);
+  const bool matrices = strategy.compression == Compression::kPowerSgd;
   std::vector<Tensor> tensors;
   tensors.reserve(2 * chunk.count);
   for (std::size_t i = chunk.count; i-- > 0;) {
@@ -51,7 +52,7 @@ std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
       const double sent =
           sparse ? workload::touched_elements({*tensor, layer.sparse_elements}, batch) : static_cast<double>(*tensor);
-      if (sent > 0) tensors.push_back({element * sent, i, -1, sparse, rows_of(layer, *tensor)});
+      if (sent > 0) tensors.push_back({element * sent, i, -1, sparse, matrices ? rows_of(layer, *tensor) : 0});
     }
   }
   return tensors;
@@ -260,6 +261,17 @@ std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int
     compress(message, strategy);
   }
   return made;
+}
+
+const std::vector<Row>& KeptMessages::of(const Chunk& chunk, const Strategy& strategy, std::int64_t batch) {
+  const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const Asked& one) {
+    return one.chunk.layers == chunk.layers && one.chunk.first == chunk.first && one.chunk.count == chunk.count &&
+           one.batch == batch && one.strategy == strategy;
+  });
+  if (known != kept_.end()) return known->rows;
+  if (kept_.size() == kKept) kept_.pop_back();
+  kept_.push_front({chunk, strategy, batch, messages(chunk, strategy, batch)});
+  return kept_.front().rows;
 }
 
 Chunk chunk_of(std::shared_ptr<const workload::Model> model) {

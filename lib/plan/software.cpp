@@ -1,7 +1,6 @@
 #include "ddlsim/plan/software.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "ddlsim/support/portable_math.h"
 
@@ -16,26 +15,9 @@ constexpr double kMostHalvings = 6;
 constexpr double kNobodySays = 0.5;  // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
-struct Parts {
-  bool attention = false;
-  bool recurrent = false;
-  double kernels = 0;  // of a forward and a backward pass
-};
-
-Parts parts_of(const workload::Model& model) {
-  Parts parts;
-  for (const workload::Layer& layer : model.layers) {
-    parts.kernels += layer.forward_kernels + layer.backward_kernels;
-    if (!layer.op) continue;
-    parts.attention = parts.attention || std::holds_alternative<workload::Attention>(*layer.op) ||
-                      std::holds_alternative<workload::GroupedAttention>(*layer.op);
-    parts.recurrent = parts.recurrent || std::holds_alternative<workload::Lstm>(*layer.op);
-  }
-  return parts;
-}
-
-double halvings(const Job& job, double kernels) {
+double halvings(const Job& job) {
   const workload::Totals& totals = job.model->totals;
+  const auto kernels = static_cast<double>(totals.kernels);
   const Work work = (totals.forward_work + totals.backward_work) * static_cast<double>(job.batch);
   if (kernels <= 0 || work <= Work{}) return 0;
   const double shards = static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
@@ -57,19 +39,19 @@ double factor_of(const hardware::SoftwareProfile& software, const SoftwareFeatur
 SoftwareFeatures software_features(const Job& job) {
   SoftwareFeatures values{};
   const auto set = [&](Feature feature, double value) { values[static_cast<std::size_t>(feature)] = value; };
-  const Parts parts = parts_of(*job.model);
+  const workload::Totals& totals = job.model->totals;
   const hardware::Gpu& gpu = job.cluster.node.gpu;
   const bool half = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
   set(Feature::kHalf, half ? 1 : 0);
   set(Feature::kTf32, job.precision == Precision::kTf32 ? 1 : 0);
-  const double attention = half && parts.attention ? 1 : 0;
+  const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
   const auto& fused = job.software_fused.get();
   set(Feature::kFused, !fused ? attention * kNobodySays : *fused ? attention : 0);
-  set(Feature::kRecurrent, parts.recurrent ? 1 : 0);
-  set(Feature::kSmallKernels, halvings(job, parts.kernels));
+  set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
+  set(Feature::kSmallKernels, halvings(job));
   set(Feature::kOlder, generation == GpuGeneration::kPascal ? 1 : 0);
   set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);

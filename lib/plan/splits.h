@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ddlsim/plan/job.h"
+#include "ddlsim/plan/messages.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
@@ -30,6 +31,7 @@ namespace ddlsim::plan {
 
 struct Memo;
 struct HeldLayers;
+struct StageStarts;
 
 /// How much of a lowering is made.
 enum class Lowered : std::uint8_t {
@@ -80,7 +82,7 @@ void exchange_by(const Job& job, StepPlan& plan);
 
 /// The gradients as the strategy sends them.
 [[nodiscard]] std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split,
-                                            std::size_t rank_class, const Chunk& chunk);
+                                            std::size_t rank_class, const Chunk& chunk, KeptMessages& kept);
 
 /// The gradients and weights that are shared with the data group.
 [[nodiscard]] std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
@@ -116,10 +118,11 @@ struct PartChunk {
 /// The pipeline that a job asks for.
 [[nodiscard]] Pipeline pipeline_of(const Job& job);
 
-/// Where the parts of a pipeline begin, in the order in which a micro-batch meets them. Errors: kInvalidArgument for
-/// cuts that leave one without a layer, and for more parts than layers.
-[[nodiscard]] Expected<std::vector<std::size_t>> stage_starts(const Job& job,
-                                                              const std::vector<workload::Layer>& layers);
+/// Where the parts of a pipeline begin, in the order in which a micro-batch meets them, and the last ends. Errors:
+/// kInvalidArgument for cuts that leave one without a layer, and for more parts than layers.
+[[nodiscard]] Expected<StageStarts> stage_starts(const Job& job,
+                                                 const std::shared_ptr<const std::vector<workload::Layer>>& layers,
+                                                 Memo& memo);
 
 /// A class for every rank of the pipeline. Where a rank has several parts, the chunk of a whole lowering
 /// has their layers alone; else all layers of the model, of which the parts are its.

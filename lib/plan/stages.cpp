@@ -19,13 +19,6 @@ using primitives::CollectiveOp;
 using workload::Layer;
 using Starts = std::vector<std::size_t>;
 
-/// Where a model's blocks begin (workload/blocks.h); what stands between bodies goes with the one before it.
-struct Blocks {
-  Starts starts{};
-  bool repeated = false;  // bodies with attention
-  bool even = false;      // all alike, with nothing between them
-};
-
 Work work_of(const Layers& layers, const workload::Block& block) {
   Work work;
   for (std::size_t i = block.first; i < block.first + block.count; ++i) {
@@ -34,9 +27,9 @@ Work work_of(const Layers& layers, const workload::Block& block) {
   return work;
 }
 
-Blocks blocks_of(const Layers& layers) {
+CutPoints cut_points_of(const Layers& layers) {
   const std::vector<workload::Block> all = workload::blocks_of(layers);
-  Blocks blocks;
+  CutPoints blocks;
   blocks.repeated = std::any_of(all.begin(), all.end(), [](const workload::Block& one) { return !one.body; });
   blocks.even = blocks.repeated;
   const workload::Block* before = nullptr;
@@ -112,20 +105,19 @@ Starts balanced(const std::vector<double>& weights, std::size_t parts) {
   return filled(weights, parts, high);
 }
 
-Starts by_work(const Layers& layers, std::size_t parts, double batch) {
-  const Blocks blocks = blocks_of(layers);
+StageStarts by_work(const Layers& layers, const CutPoints& blocks, std::size_t parts, double batch) {
   const std::size_t count = blocks.starts.size();
   if (blocks.even && count % parts == 0) {
     Starts even;
     for (std::size_t part = 0; part < parts; ++part) even.push_back(blocks.starts[part * (count / parts)]);
-    return even;
+    return {std::move(even), true};
   }
   // Pieces that are few are cut themselves.
   const bool enough = count >= (blocks.repeated ? parts : 2 * parts);
   const Starts starts = enough ? blocks.starts : everywhere(layers.size());
   Starts picked = balanced(weights_of(layers, starts, batch), parts);
   for (std::size_t& one : picked) one = starts[one];
-  return picked;
+  return {std::move(picked), false};
 }
 
 /// The layers of several parts one after the other: themselves where they already follow each other.
@@ -162,10 +154,16 @@ double kept_of(const Chunk& chunk, const Part& part) {
   return std::max(elements, 1.0);
 }
 
-void keep_in_flight(const Pipeline& pipeline, std::size_t stage, RankClass& one) {
+void keep_in_flight(const Pipeline& pipeline, std::size_t stage, RankClass& one, Memo& memo) {
   std::vector<double> kept;
   for (const Part& part : one.parts) kept.push_back(kept_of(one.chunk, part));
-  const auto most = in_flight(pipeline, stage, kept);
+  if (kept.size() == 1) {
+    one.parts.front().in_flight = in_flight(pipeline, stage, kept).front();
+    return;
+  }
+  auto& most = memo.in_flight[{pipeline.schedule, pipeline.stages, pipeline.virtual_stages, pipeline.micro_batches,
+                               stage, kept}];
+  if (most.empty()) most = in_flight(pipeline, stage, kept);
   for (std::size_t part = 0; part < one.parts.size(); ++part) one.parts[part].in_flight = most[part];
 }
 
@@ -178,12 +176,19 @@ Pipeline pipeline_of(const Job& job) {
           .micro_batches = job.strategy.accumulation};
 }
 
-Expected<Starts> stage_starts(const Job& job, const Layers& layers) {
+namespace {
+
+Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const Layers>& shared, Memo& memo) {
+  const Layers& layers = *shared;
   const std::size_t parts = positions_of(pipeline_of(job));
   const auto& cuts = job.parallel.cuts;
   const std::string named = parts == static_cast<std::size_t>(job.parallel.pipeline) ? "stage" : "part";
   if (cuts.empty()) {
-    if (parts <= layers.size()) return by_work(layers, parts, static_cast<double>(job.batch));
+    if (parts <= layers.size()) {
+      const auto [points, added] = memo.cut_points.try_emplace(shared.get());
+      if (added) points->second = cut_points_of(layers);
+      return by_work(layers, points->second, parts, static_cast<double>(job.batch));
+    }
     return fail(ErrorCode::kInvalidArgument,
                 std::to_string(parts) + " " + named + "s of " + std::to_string(layers.size()) + " layers", {},
                 {"every " + named + " needs a layer: at most " + std::to_string(layers.size())});
@@ -200,19 +205,28 @@ Expected<Starts> stage_starts(const Job& job, const Layers& layers) {
     return fail(ErrorCode::kInvalidArgument, named + " " + std::to_string(s) + " has no layer", {},
                 {"at most " + std::to_string(layers.size()) + " " + named + "s, each beginning after the one before"});
   }
-  return starts;
+  return StageStarts{std::move(starts), true};
+}
+
+}  // namespace
+
+Expected<StageStarts> stage_starts(const Job& job, const std::shared_ptr<const Layers>& layers, Memo& memo) {
+  const std::tuple key{layers.get(), positions_of(pipeline_of(job)), job.batch};
+  const auto known = memo.starts.find(key);
+  if (known != memo.starts.end()) return known->second;
+  auto made = made_starts(job, layers, memo);
+  if (!made) return made;
+  made->first.push_back(layers->size());
+  memo.starts.emplace(key, *made);
+  return made;
 }
 
 Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& layers, Lowered how, StepPlan& plan,
                           Memo& memo) {
   const Pipeline pipeline = pipeline_of(job);
-  auto starts = memo.starts.find({layers.get(), positions_of(pipeline), job.batch});
-  if (starts == memo.starts.end()) {
-    auto made = stage_starts(job, *layers);
-    if (!made) return tl::unexpected<Error>(made.error());
-    starts = memo.starts.insert_or_assign({layers.get(), positions_of(pipeline), job.batch}, std::move(*made)).first;
-  }
-  const Starts& first = starts->second;
+  const auto starts = stage_starts(job, layers, memo);
+  if (!starts) return tl::unexpected<Error>(starts.error());
+  const Starts& first = starts->first;
   plan.virtual_stages = pipeline.virtual_stages;
   for (std::size_t s = 0; s < static_cast<std::size_t>(pipeline.stages); ++s) {
     RankClass one;
@@ -221,8 +235,7 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
     one.stage = static_cast<std::int64_t>(s);
     for (std::size_t part = 0; part < static_cast<std::size_t>(parts_of(pipeline)); ++part) {
       const std::size_t q = position_of(pipeline, {s, part});
-      const std::size_t end = q + 1 < first.size() ? first[q + 1] : layers->size();
-      one.parts.push_back({.count = end - first[q], .position = q, .layer = first[q]});
+      one.parts.push_back({.count = first[q + 1] - first[q], .position = q, .layer = first[q]});
     }
     if (how == Lowered::kWhole) {
       one.chunk = joined_chunk(layers, one.parts, memo);
@@ -230,7 +243,7 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
       one.chunk = {layers, 0, layers->size()};
       for (Part& part : one.parts) part.first = part.layer;
     }
-    if (how != Lowered::kExchange) keep_in_flight(pipeline, s, one);
+    if (how != Lowered::kExchange) keep_in_flight(pipeline, s, one, memo);
     one.weight_versions = weight_versions(pipeline, s);
     plan.classes.push_back(std::move(one));
   }

@@ -33,16 +33,14 @@ void Channel::offer(Time ready, std::size_t number) {
 
 Time Channel::send_now(Time ready, std::size_t number, double count) {
   const plan::Row& row = step_.plan->rows[number];
-  Sent sent{.last = number, .count = count};
   Time back = ready;
   if (servers_) {
-    sent.chosen = ready - begin_;
     const cost::PsLoad load{row.size, count, row.server};
-    record(row, sent);
+    if (sent_ != nullptr) record(row, {.last = number, .count = count, .chosen = ready - begin_});
     back = pulls_later_ ? servers_->push(ready, load) : servers_->push_and_pull(ready, load);
     if (by_priority_) free_ = servers_->free_to_send({largest_, 1, row.server});
   } else if (collectives_ != nullptr) {
-    back = run_collective(ready, row, step_.rows[number], count, sent);
+    back = run_collective(ready, row, step_.rows[number], count, {.last = number, .count = count});
   }
   last_ = max(last_, back);
   return back;
@@ -67,7 +65,6 @@ Time Channel::run_collective(Time ready, const plan::Row& row, const cost::Price
 }
 
 void Channel::record(const plan::Row& row, Sent sent) {
-  if (sent_ == nullptr) return;
   sent.size = row.size;
   sent.gathered = row.gathered();
   sent.layer = row.ready.layer;

@@ -1,6 +1,6 @@
 #include "ddlsim/support/quantity_io.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -169,32 +169,33 @@ bool is_no_number(std::string_view text) {
 
 Expected<double> parse_in(std::string_view whole, Dimension wanted, Range range) {
   const std::string_view text = trim(whole);
-  const std::string what = fmt::format("{} is not {}", quoted(text), dimension_name(wanted));
-  const std::vector<std::string> symbols = symbols_of(wanted);
+  // Said of an error alone: a file has thousands of quantities.
+  const auto what = [&] { return fmt::format("{} is not {}", quoted(text), dimension_name(wanted)); };
+  const auto units = [&] { return join(symbols_of(wanted)); };
   const auto number = leading_number(text);
   if (!number) {
-    return fail(ErrorCode::kParse, what + (is_no_number(text) ? ": it must be a finite number" : ""), {},
-                {"write a number and a unit: " + join(symbols)});
+    return fail(ErrorCode::kParse, what() + (is_no_number(text) ? ": it must be a finite number" : ""), {},
+                {"write a number and a unit: " + units()});
   }
   const std::string_view symbol = trim(number->second);
-  if (symbol.empty()) return fail(ErrorCode::kParse, what + ": the unit is missing", {}, {"units: " + join(symbols)});
+  if (symbol.empty()) return fail(ErrorCode::kParse, what() + ": the unit is missing", {}, {"units: " + units()});
   if (symbol.front() == ',') {
-    return fail(ErrorCode::kParse, what + ": digits are not grouped and the decimal sign is a point");
+    return fail(ErrorCode::kParse, what() + ": digits are not grouped and the decimal sign is a point");
   }
   const auto row = std::find_if(kUnits.begin(), kUnits.end(), [&](const UnitRow& r) { return r.symbol == symbol; });
   if (row == kUnits.end()) {
-    return fail(ErrorCode::kParse, fmt::format("{}: unknown unit {}", what, quoted(symbol)), {},
-                {suggestion(symbol, symbols)});
+    return fail(ErrorCode::kParse, fmt::format("{}: unknown unit {}", what(), quoted(symbol)), {},
+                {suggestion(symbol, symbols_of(wanted))});
   }
   if (row->dimension != wanted) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} but {}", what, dimension_name(row->dimension)), {},
-                {"units: " + join(symbols)});
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} but {}", what(), dimension_name(row->dimension)), {},
+                {"units: " + units()});
   }
   const double value = number->first * row->factor;
-  if (!std::isfinite(value)) return fail(ErrorCode::kInvalidArgument, what + ": too large");
-  if (value < 0) return fail(ErrorCode::kInvalidArgument, what + ": it must not be negative");
+  if (!std::isfinite(value)) return fail(ErrorCode::kInvalidArgument, what() + ": too large");
+  if (value < 0) return fail(ErrorCode::kInvalidArgument, what() + ": it must not be negative");
   if (value == 0 && range == Range::kPositive) {
-    return fail(ErrorCode::kInvalidArgument, what + ": it must be greater than zero");
+    return fail(ErrorCode::kInvalidArgument, what() + ": it must be greater than zero");
   }
   return value;
 }
@@ -245,16 +246,14 @@ Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {
   const bool signless = !text.empty() && text.front() >= '0' && text.front() <= '9';
   const bool negative = text.starts_with('-') && text != "-0" && status == std::errc{};
   const bool complete = (signless || negative) && end == text.data() + text.size();
-  const std::string choices = fmt::format("write a whole number from {} to {}", range.lowest, range.highest);
-  if (status == std::errc::result_out_of_range && complete) {
-    return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
-  }
-  if (status != std::errc{} || !complete) {
-    return fail(ErrorCode::kParse, quoted(text) + " is not a whole number", {}, {choices});
-  }
-  if (value < range.lowest || value > range.highest) {
-    return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
-  }
+  const auto refused = [&](ErrorCode code, const char* what) {
+    return fail(code, quoted(text) + what, {},
+                {fmt::format("write a whole number from {} to {}", range.lowest, range.highest)});
+  };
+  const bool too_large = status == std::errc::result_out_of_range && complete;
+  if (too_large) return refused(ErrorCode::kInvalidArgument, " is out of range");
+  if (status != std::errc{} || !complete) return refused(ErrorCode::kParse, " is not a whole number");
+  if (value < range.lowest || value > range.highest) return refused(ErrorCode::kInvalidArgument, " is out of range");
   return value;
 }
 
@@ -301,6 +300,7 @@ std::string significant(double value, int digits) {
   if (!std::isfinite(value) || std::abs(value) >= kLargest || std::abs(value) < kSmallest) {
     return fmt::format("{:.{}g}", value, digits);
   }
+  if (value == std::trunc(value)) return fmt::format_int(static_cast<std::int64_t>(value)).str();
   const double magnitude = std::floor(std::log10(std::abs(value)));
   const int decimals = std::clamp(digits - 1 - static_cast<int>(magnitude), 0, 12);
   std::string text = fmt::format("{:.{}f}", value, decimals);

@@ -1,5 +1,7 @@
 #include "ddlsim/workload/model.h"
 
+#include <variant>
+
 #include "ddlsim/support/checked.h"
 
 namespace ddlsim::workload {
@@ -33,6 +35,11 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
     }
     add(totals.gradient_tensors, static_cast<std::int64_t>(layer.parameters.size()));
     if (layer.sparse_gradient) totals.sparse_tables.push_back({layer.parameters.front(), layer.sparse_elements});
+    totals.kernels += layer.forward_kernels + layer.backward_kernels;
+    if (!layer.op) continue;
+    totals.attention = totals.attention || std::holds_alternative<Attention>(*layer.op) ||
+                       std::holds_alternative<GroupedAttention>(*layer.op);
+    totals.recurrent = totals.recurrent || std::holds_alternative<Lstm>(*layer.op);
   }
   if (!fits) return fail(ErrorCode::kInvalidArgument, "the model's totals exceed 2^62 elements");
   return totals;

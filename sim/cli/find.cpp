@@ -38,10 +38,13 @@ int run_find(const std::vector<std::string>& arguments) {
   std::string condition;
   std::string from;
   std::string to;
+  std::string sure;
   std::string data;
   app.add_option("variable", variable, "what is looked for")->type_name("SETTING");
   app.add_option("--such-that", condition, "what must hold")->type_name("CONDITION");
   app.add_option("--from", from, "the least value to try")->type_name("QUANTITY");
+  app.add_option("--sure", sure, "it holds with this probability, as 90%, by the prediction's interval")
+      ->type_name("SHARE");
   app.add_option("--to", to, "the largest value to try")->type_name("QUANTITY");
   flags.add_to(app);
   training.add_to(app);
@@ -56,6 +59,11 @@ int run_find(const std::vector<std::string>& arguments) {
   whatif::FindOptions options;
   if (app.count("--from") > 0) options.from = from;
   if (app.count("--to") > 0) options.to = to;
+  if (app.count("--sure") > 0) {
+    const auto share = whatif::parse_sure(sure);
+    if (!share) throw UsageError{"--sure: " + share.error().message, join(share.error().notes, "\n  ")};
+    options.sure = *share;
+  }
   const auto settings = flags.settings(training.settings());
   const auto asked = whatif::parse_condition(condition);
   if (!asked) throw UsageError{asked.error().message, join(asked.error().notes, "\n  ")};

@@ -128,6 +128,7 @@ constexpr auto kTypes = std::to_array<ValueType>({
     {"N", "a whole number", nullptr},
     {"COUNT", "a number of things: 1281167, 1.28e6", nullptr},
     {"NUMBER", "a number", nullptr},
+    {"SHARE", "a share: '90%', '0.9'", nullptr},
     {"TIME", "a time with its unit: '180 ms', '24h'", nullptr},
     {"SIZE", "bytes: 8, 1K, 128M, 1G (powers of 1024), or with a unit: '25 MB', '25 MiB'", nullptr},
     {"RATE", "a bandwidth with its unit: '10 GB/s', '25 Gb/s'", nullptr},
@@ -179,6 +180,7 @@ std::string choices_of_setting(std::string_view path) {
       {"overlap", one_of(plan::kOverlaps)},
       {"fidelity", one_of(answer::kFidelities)},
       {"gpu_interconnect", "nvlink|pcie"},
+      {"peer_to_peer", "yes|no"},
       {"fusion", "none|pointwise|attention|all"},
       {"software", "learnt|none"},
   });

@@ -17,7 +17,10 @@ Unlocked::Unlocked() {
   if (now > most_at_once.load(std::memory_order_relaxed)) most_at_once = now;
 }
 
-Unlocked::~Unlocked() { --running; }
+Unlocked::~Unlocked() {
+  --running;
+  PyEval_RestoreThread(thread_);
+}
 
 Catalog::Catalog(const std::string& root) : data_(value_or_raise(io::Catalog::open(root))) {}
 

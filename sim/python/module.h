@@ -46,7 +46,7 @@ class Unlocked {
   Unlocked& operator=(const Unlocked&) = delete;
 
  private:
-  py::gil_scoped_release release_;
+  PyThreadState* thread_ = PyEval_SaveThread();  // what pybind11 keeps beside it takes as long again
 };
 
 /// An opened catalogue, and Predictors with what they have priced: a call takes one that nobody uses.
@@ -65,24 +65,31 @@ class Catalog {
   std::vector<std::unique_ptr<whatif::Predictor>> idle_;
 };
 
+/// Python's objects that must live as long as a call.
+using Kept = std::vector<py::object>;
+
 /// What Python said of a job.
 struct Stated {
   std::vector<whatif::Override> settings;
   std::shared_ptr<const workload::Model> model;  // of a ddlsim.Model; its file is among the settings, too
-  py::list kept;                                 // what files of settings belong to: alive as long as the call
+  Kept kept;                                     // what files of settings belong to
 };
 
 /// Maps of settings, the later ones win, then keyword arguments: nested maps join with dots, as in a scenario file.
 /// Throws `ddlsim.Error` for what is no setting's value.
 [[nodiscard]] Stated stated_of(const py::tuple& jobs, const py::dict& settings);
 
+/// The same one by one.
+void add_job(py::handle job, Stated& stated);
+void add_setting(py::handle name, py::handle value, Stated& stated);
+
 /// The parts of a grid: a sequence or an array of one dimension is an axis, a text is read as a flag. Throws
 /// `ddlsim.Error`.
-void add_to_grid(const py::dict& settings, whatif::GridParts& parts, py::list& kept);
+void add_to_grid(const py::dict& settings, whatif::GridParts& parts, Kept& kept);
 /// A value of a setting as text; nothing: a map or a sequence. Throws `ddlsim.Error`.
-[[nodiscard]] std::optional<std::string> text_of(const std::string& path, py::handle value, py::list& kept);
+[[nodiscard]] std::optional<std::string> text_of(const std::string& path, py::handle value, Kept& kept);
 /// Axes whose settings change together: a map of sequences that are as long.
-[[nodiscard]] whatif::Axis zipped_axis(const py::dict& columns, py::list& kept);
+[[nodiscard]] whatif::Axis zipped_axis(const py::dict& columns, Kept& kept);
 
 /// A prediction as Python holds it; what it is of, for its title.
 struct Predicted {

@@ -32,13 +32,84 @@ Expected<std::shared_ptr<Predicted>> ask(Catalog& catalog, const Stated& stated)
   return predicted;
 }
 
-std::shared_ptr<Predicted> predict(Catalog& catalog, const py::tuple& jobs, const py::dict& settings) {
-  const Stated stated = stated_of(jobs, settings);
-  auto predicted = [&] {
-    const Unlocked unlocked;
-    return ask(catalog, stated);
-  }();
-  return value_or_raise(std::move(predicted));
+/// What `predict` was given: maps of settings, then keywords, of which `data` is the catalogue.
+struct Given {
+  Stated stated;
+  py::object data = py::none();
+};
+
+Given given_of(PyObject* const* values, Py_ssize_t jobs, PyObject* names) {
+  Given given;
+  const Py_ssize_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  given.stated.settings.reserve(static_cast<std::size_t>(jobs + keywords) + 2);
+  for (Py_ssize_t i = 0; i < jobs; ++i) add_job(values[i], given.stated);
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    PyObject* const name = PyTuple_GET_ITEM(names, i);
+    if (PyUnicode_CompareWithASCIIString(name, "data") == 0) {
+      given.data = py::reinterpret_borrow<py::object>(values[jobs + i]);
+    } else {
+      add_setting(name, values[jobs + i], given.stated);
+    }
+  }
+  return given;
+}
+
+/// What opens a catalogue (ddlsim._catalog), and the default one once it is open.
+struct Opening {
+  py::object open;
+  py::object opened;
+  Catalog* usual = nullptr;  // the same
+};
+Opening& opening() {
+  static auto* const kept = new Opening;  // NOLINT(cppcoreguidelines-owning-memory): not destroyed after Python
+  return *kept;
+}
+
+/// The usual catalogue, or what `data` means: that then lives in `data`.
+Catalog& catalog_of(py::object& data) {
+  Opening& known = opening();
+  if (!data.is_none()) {
+    data = known.open(data);
+    return data.cast<Catalog&>();
+  }
+  if (known.usual == nullptr) {
+    known.opened = known.open(data);
+    known.usual = &known.opened.cast<Catalog&>();
+  }
+  return *known.usual;
+}
+
+/// predict(*jobs, data=None, **settings) as CPython calls it: a function of Python would make a frame, a tuple and a
+/// dict of what is read here where it lies, and pybind11 looks for an overload; each takes a microsecond.
+PyObject* call_predict(PyObject* /*module*/, PyObject* const* values, Py_ssize_t jobs, PyObject* names) {
+  try {
+    Given given = given_of(values, jobs, names);
+    Catalog& catalog = catalog_of(given.data);
+    auto predicted = [&] {
+      const Unlocked unlocked;
+      return ask(catalog, given.stated);
+    }();
+    return py::cast(value_or_raise(std::move(predicted))).release().ptr();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception& fault) {
+    PyErr_SetString(PyExc_RuntimeError, fault.what());
+  }
+  return nullptr;
+}
+
+/// A decorator: `predict` as above, with the name, words and module of the Python function it stands for.
+py::object calls_predict(py::object open) {
+  opening().open = std::move(open);
+  return py::cpp_function([](const py::object& described) {
+    // A built-in function says its parameters in the first line of its words.
+    static const std::string words =
+        "predict(*jobs, data=None, **settings)\n--\n\n" + described.attr("__doc__").cast<std::string>();
+    static PyMethodDef call{"predict", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_predict)),
+                            METH_FASTCALL | METH_KEYWORDS, words.c_str()};
+    const py::object module = described.attr("__module__");
+    return py::reinterpret_steal<py::object>(PyCFunction_NewEx(&call, nullptr, module.ptr()));
+  });
 }
 
 /// Seconds that the same call takes without Python, for the measurement of what Python adds.
@@ -110,7 +181,7 @@ void bind_prediction(py::module_& module) {
     return report::render(self.prediction, self.words(), format_of(format));
   });
   type.attr("drawn") = true;
-  module.def("predict", &predict);
+  module.def("calls_predict", &calls_predict);
   module.def("seconds_without_python", &seconds_without_python);
 }
 

@@ -109,7 +109,7 @@ Answer what_if(const Catalog& catalog, const py::tuple& jobs, const py::dict& se
     py::dict change = py::module_::import("copy").attr("copy")(one);
     whatif::Change made;
     if (change.contains("name")) {
-      py::list kept;
+      Kept kept;
       made.name = text_of("name", change.attr("pop")("name"), kept).value_or("");
     }
     alternatives.push_back(stated_of(py::tuple(), change));
@@ -130,12 +130,12 @@ Answer what_if(const Catalog& catalog, const py::tuple& jobs, const py::dict& se
 }
 
 Answer find(const Catalog& catalog, const py::tuple& jobs, const py::dict& settings, const std::string& variable,
-            const std::string& such_that, const Text& from, const Text& to) {
+            const std::string& such_that, const Text& from, const Text& to, const Text& sure) {
   const Stated stated = stated_of(jobs, settings);
   const auto condition = value_or_raise(whatif::parse_condition(such_that));
-  return answered(false, [&] {
-    return whatif::find(catalog.data(), stated.settings, variable, condition, {.from = from, .to = to});
-  });
+  whatif::FindOptions options{.from = from, .to = to};
+  if (sure) options.sure = option("sure", whatif::parse_sure(*sure));
+  return answered(false, [&] { return whatif::find(catalog.data(), stated.settings, variable, condition, options); });
 }
 
 Time now() {
@@ -199,7 +199,7 @@ struct Wishes {
 };
 
 Wishes wishes_of(const py::dict& given) {
-  py::list kept;
+  Kept kept;
   const auto text = [&](const char* name) -> Text {
     if (!given.contains(name)) return std::nullopt;
     return text_of(name, given[name], kept);

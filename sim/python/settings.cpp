@@ -1,5 +1,6 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ddlsim/io/yaml.h"
@@ -16,18 +17,40 @@ struct ShortName {
   std::string_view name;
   std::string_view path;
 };
+/// By length, then by name: a search compares lengths before it reads a letter.
+constexpr auto by_length = [](std::string_view a, std::string_view b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+};
 constexpr auto kShortNames = std::to_array<ShortName>({
-    {"tp", "parallel.tensor"},     {"pp", "parallel.pipeline"},
-    {"cp", "parallel.context"},    {"ep", "parallel.expert"},
-    {"dp", "parallel.data"},       {"schedule", "parallel.schedule"},
-    {"zero", "parallel.zero"},     {"recompute", "parallel.recompute"},
-    {"micro_batch", "batch"},      {"measured_step", "measured.step"},
-    {"measured", "measured.runs"}, {"dataset", "input.dataset"},
-    {"workers", "input.workers"},  {"samples", "training.samples"},
-    {"tokens", "training.tokens"}, {"epochs", "training.epochs"},
-    {"steps", "training.steps"},   {"carbon", "energy.carbon"},
+    // by length, by name
+    {"cp", "parallel.context"},
+    {"dp", "parallel.data"},
+    {"ep", "parallel.expert"},
+    {"pp", "parallel.pipeline"},
+    {"tp", "parallel.tensor"},
     {"spot", "price.spot"},
+    {"zero", "parallel.zero"},
+    {"steps", "training.steps"},
+    {"carbon", "energy.carbon"},
+    {"epochs", "training.epochs"},
+    {"spares", "failures.spares"},
+    {"tokens", "training.tokens"},
+    {"dataset", "input.dataset"},
+    {"samples", "training.samples"},
+    {"workers", "input.workers"},
+    {"measured", "measured.runs"},
+    {"mtbf_gpu", "failures.mtbf_gpu"},
+    {"schedule", "parallel.schedule"},
+    {"mtbf_node", "failures.mtbf_node"},
+    {"recompute", "parallel.recompute"},
+    {"micro_batch", "batch"},
+    {"mtbf_switch", "failures.mtbf_switch"},
+    {"measured_step", "measured.step"},
+    {"checkpoint_mode", "checkpoint.mode"},
+    {"checkpoint_every", "checkpoint.interval"},
+    {"checkpoint_bandwidth", "checkpoint.bandwidth"},
 });
+static_assert(std::ranges::is_sorted(kShortNames, by_length, &ShortName::name));
 
 constexpr std::string_view kOtherJobs = "other_jobs";
 
@@ -37,16 +60,16 @@ constexpr std::string_view kOtherJobs = "other_jobs";
 
 std::string type_name(py::handle value) { return Py_TYPE(value.ptr())->tp_name; }
 
-/// A Python text as the command would have got it.
-std::string plain(const std::string& path, py::handle value) {
+/// A Python text as the command would have got it; lives as long as `value`.
+std::string_view plain(std::string_view path, py::handle value) {
   py::ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
   if (text == nullptr) {
     PyErr_Clear();
-    refuse(path, "is no text: it has characters that UTF-8 cannot write");
+    refuse(std::string(path), "is no text: it has characters that UTF-8 cannot write");
   }
-  std::string plain(text, static_cast<std::size_t>(size));
-  if (plain.find('\0') != std::string::npos) refuse(path, "has a NUL character in its text");
+  const std::string_view plain(text, static_cast<std::size_t>(size));
+  if (plain.find('\0') != std::string_view::npos) refuse(std::string(path), "has a NUL character in its text");
   return plain;
 }
 
@@ -54,13 +77,10 @@ std::string key_of(py::handle key, const std::string& within) {
   if (!PyUnicode_Check(key.ptr())) {
     refuse(within.empty() ? "settings" : within, fmt::format("has a key that is no text but {}", type_name(key)));
   }
-  std::string name = plain("settings", key);
-  if (!within.empty()) return name == "name" ? within : within + "." + name;
-  if (name.find('.') != std::string::npos) return name;
-  for (const ShortName& one : kShortNames) {
-    if (one.name == name) return std::string(one.path);
-  }
-  return name;
+  const std::string_view name = plain("settings", key);
+  if (!within.empty()) return name == "name" ? within : fmt::format("{}.{}", within, name);
+  const auto* const found = std::ranges::lower_bound(kShortNames, name, by_length, &ShortName::name);
+  return std::string(found != kShortNames.end() && found->name == name ? found->path : name);
 }
 
 bool is_map(py::handle value) { return PyDict_Check(value.ptr()); }
@@ -79,7 +99,7 @@ std::string number_of(const std::string& path, py::handle value) {
   if (PyFloat_Check(value.ptr())) return fmt::format("{}", PyFloat_AS_DOUBLE(value.ptr()));
   int overflow = 0;
   const long long whole = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-  if (overflow == 0) return fmt::format("{}", whole);
+  if (overflow == 0) return fmt::format_int(whole).str();
   const py::object digits = py::reinterpret_steal<py::object>(PyObject_Str(value.ptr()));
   if (!digits) {
     PyErr_Clear();
@@ -89,12 +109,15 @@ std::string number_of(const std::string& path, py::handle value) {
 }
 
 /// A part of Python's making, a path, a number of numpy; nothing: none of them.
-std::optional<std::string> object_text(const std::string& path, py::handle value, py::list& kept) {
+std::optional<std::string> object_text(const std::string& path, py::handle value, Kept& kept) {
   if (py::hasattr(value, "_ddlsim_file")) {
-    kept.append(value);
+    kept.push_back(py::reinterpret_borrow<py::object>(value));
     return value.attr("_ddlsim_file")().cast<std::string>();
   }
-  if (py::hasattr(value, "__fspath__")) return plain(path, value.attr("__fspath__")());
+  if (py::hasattr(value, "__fspath__")) {
+    const py::object text = value.attr("__fspath__")();
+    return std::string(plain(path, text));
+  }
   if (py::hasattr(value, "item") && py::hasattr(value, "ndim") && value.attr("ndim").cast<int>() == 0) {
     const py::object inside = value.attr("item")();
     if (inside.ptr() != value.ptr()) return text_of(path, inside, kept);
@@ -102,7 +125,7 @@ std::optional<std::string> object_text(const std::string& path, py::handle value
   return std::nullopt;
 }
 
-void flatten(const std::string& path, py::handle value, Stated& stated, int depth);
+void flatten(std::string path, py::handle value, Stated& stated, int depth);
 
 /// A map within itself has no end.
 void check_depth(const std::string& path, int depth) {
@@ -116,7 +139,7 @@ void flatten_map(const std::string& path, py::handle map, Stated& stated, int de
   }
 }
 
-void flatten(const std::string& path, py::handle value, Stated& stated, int depth) {
+void flatten(std::string path, py::handle value, Stated& stated, int depth) {
   if (value.is_none()) return;
   if (is_map(value)) return flatten_map(path, value, stated, depth);
   if (path == kOtherJobs && is_sequence(value)) {
@@ -133,14 +156,15 @@ void flatten(const std::string& path, py::handle value, Stated& stated, int dept
   auto text = text_of(path, value, stated.kept);
   if (path == "model") {
     stated.model.reset();
-    if (py::hasattr(value, "_ddlsim_model")) {
+    // Most models are names; to ask a text for an attribute that it lacks takes a microsecond.
+    if (!PyUnicode_Check(value.ptr()) && py::hasattr(value, "_ddlsim_model")) {
       stated.model = value.attr("_ddlsim_model").cast<std::shared_ptr<workload::Model>>();
     }
   }
-  stated.settings.push_back({path, std::move(*text), {}});
+  stated.settings.push_back({std::move(path), std::move(*text), {}});
 }
 
-std::vector<std::string> values_in(const std::string& path, const py::object& all, py::list& kept) {
+std::vector<std::string> values_in(const std::string& path, const py::object& all, Kept& kept) {
   std::vector<std::string> values;
   for (const py::handle one : all) {
     if (one.is_none()) refuse(path, "has None among its values");
@@ -169,7 +193,7 @@ void forget(const std::string& path, whatif::GridParts& parts) {
                 [&](const whatif::Axis& one) { return one.paths.size() == 1 && one.paths.front() == path; });
 }
 
-void grid_value(const std::string& path, py::handle value, whatif::GridParts& parts, py::list& kept, int depth) {
+void grid_value(const std::string& path, py::handle value, whatif::GridParts& parts, Kept& kept, int depth) {
   check_depth(path, depth);
   if (value.is_none()) return;
   if (is_map(value)) {
@@ -197,8 +221,8 @@ void grid_value(const std::string& path, py::handle value, whatif::GridParts& pa
 
 }  // namespace
 
-std::optional<std::string> text_of(const std::string& path, py::handle value, py::list& kept) {
-  if (PyUnicode_Check(value.ptr())) return plain(path, value);
+std::optional<std::string> text_of(const std::string& path, py::handle value, Kept& kept) {
+  if (PyUnicode_Check(value.ptr())) return std::string(plain(path, value));
   if (PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr())) return number_of(path, value);
   if (auto text = object_text(path, value, kept)) return text;
   const auto shape = shape_of(value);
@@ -207,22 +231,26 @@ std::optional<std::string> text_of(const std::string& path, py::handle value, py
          {"quantities carry their unit: network=\"100 Gb/s\""});
 }
 
+void add_job(py::handle job, Stated& stated) {
+  if (!is_map(job)) refuse("settings", fmt::format("are a map of paths and values, not {}", type_name(job)));
+  flatten_map("", job, stated, 0);
+}
+
+void add_setting(py::handle name, py::handle value, Stated& stated) { flatten(key_of(name, ""), value, stated, 1); }
+
 Stated stated_of(const py::tuple& jobs, const py::dict& settings) {
   Stated stated;
   stated.settings.reserve(settings.size() + 2);
-  for (const py::handle job : jobs) {
-    if (!is_map(job)) refuse("settings", fmt::format("are a map of paths and values, not {}", type_name(job)));
-    flatten_map("", job, stated, 0);
-  }
-  flatten_map("", settings, stated, 0);
+  for (const py::handle job : jobs) add_job(job, stated);
+  for (const auto& [name, value] : settings) add_setting(name, value, stated);
   return stated;
 }
 
-void add_to_grid(const py::dict& settings, whatif::GridParts& parts, py::list& kept) {
+void add_to_grid(const py::dict& settings, whatif::GridParts& parts, Kept& kept) {
   for (const auto& [key, value] : settings) grid_value(key_of(key, ""), value, parts, kept, 0);
 }
 
-whatif::Axis zipped_axis(const py::dict& columns, py::list& kept) {
+whatif::Axis zipped_axis(const py::dict& columns, Kept& kept) {
   whatif::Axis axis;
   for (const auto& [key, value] : columns) {
     const std::string path = key_of(key, "");

@@ -139,7 +139,7 @@ Taking taking_of(const py::dict& options) {
   Taking taking;
   taking.time_only = options.contains("time_only") && py::bool_(options["time_only"]);
   taking.yes = options.contains("yes") && py::bool_(options["yes"]);
-  py::list kept;
+  Kept kept;
   if (options.contains("threads")) {
     const std::string text = text_of("threads", options["threads"], kept).value_or("");
     auto threads = parse_count(text, {1, kMostThreads});
@@ -153,7 +153,7 @@ Taking taking_of(const py::dict& options) {
 }
 
 std::optional<whatif::Sample> sample_of(const py::dict& options) {
-  py::list kept;
+  Kept kept;
   const auto count = [&](const char* name, CountRange range) {
     auto number = parse_count(text_of(name, options[name], kept).value_or(""), range);
     if (!number) number.error().message = fmt::format("{}: {}", name, number.error().message);
@@ -179,7 +179,7 @@ std::optional<whatif::Sample> sample_of(const py::dict& options) {
   return sample;
 }
 
-whatif::Grid grid_of(const py::tuple& jobs, const py::dict& settings, const py::dict& options, py::list& kept) {
+whatif::Grid grid_of(const py::tuple& jobs, const py::dict& settings, const py::dict& options, Kept& kept) {
   whatif::GridParts parts;
   if (options.contains("file")) {
     parts = value_or_raise(whatif::load_grid(text_of("file", options["file"], kept).value_or("")));
@@ -226,7 +226,7 @@ void check(const whatif::Grid& grid, const Catalog& catalog, const Taking& takin
 }
 
 py::list sweep(const Catalog& catalog, const py::tuple& jobs, const py::dict& settings, const py::dict& options) {
-  py::list kept;
+  Kept kept;
   const whatif::Grid grid = grid_of(jobs, settings, options, kept);
   const Taking taking = taking_of(options);
   check(grid, catalog, taking);

@@ -15,6 +15,7 @@ Json inverse_json(const Inverse& inverse) {
             {"unit", inverse.unit},      {"condition", inverse.condition}, {"metric", inverse.metric},
             {"reached", inverse.reached}};
   json["value"] = inverse.value ? Json(*inverse.value) : Json(nullptr);
+  json["probability"] = inverse.probability ? Json(*inverse.probability) : Json(nullptr);
   json["holds"] = !inverse.reached ? Json(nullptr) : Json(inverse.up ? "from" : "to");
   json["settings"] = Json::object();
   for (const auto& [path, value] : inverse.settings) json["settings"][path] = value;
@@ -51,8 +52,9 @@ std::string found_line(const Inverse& inverse) {
   const std::string where = is_equal(inverse) ? fmt::format("{} = {}", inverse.variable, inverse.setting)
                             : inverse.up      ? fmt::format("{} from {} on", inverse.variable, inverse.setting)
                                               : fmt::format("{} up to {}", inverse.variable, inverse.setting);
-  return fmt::format("{}: {} (asked: {}); step {}, bound by {}{}\n", where, inverse.metric_text, inverse.condition,
-                     to_text(inverse.prediction.step_time), inverse.prediction.bottleneck, fits);
+  const std::string sure = inverse.probability ? fmt::format(", {:.0f} % sure", 100 * *inverse.probability) : "";
+  return fmt::format("{}: {} (asked: {}{}); step {}, bound by {}{}\n", where, inverse.metric_text, inverse.condition,
+                     sure, to_text(inverse.prediction.step_time), inverse.prediction.bottleneck, fits);
 }
 
 std::string not_found_line(const Inverse& inverse) {

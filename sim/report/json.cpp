@@ -120,10 +120,13 @@ Json to_json(const answer::Comparison& comparison) {
   for (const answer::Alternative& alternative : comparison.alternatives) {
     Json changes = Json::object();
     for (const auto& [path, value] : alternative.changes) changes[path] = value;
-    json["alternatives"].push_back({{"name", alternative.name},
-                                    {"changes", changes},
-                                    {"speedup", alternative.speedup},
-                                    {"prediction", to_json(alternative.prediction)}});
+    json["alternatives"].push_back(
+        {{"name", alternative.name},
+         {"changes", changes},
+         {"speedup", alternative.speedup},
+         {"speedup_interval_90", {alternative.speedup_interval_90.first, alternative.speedup_interval_90.second}},
+         {"probability_faster", alternative.probability_faster},
+         {"prediction", to_json(alternative.prediction)}});
   }
   if (!comparison.skipped.empty()) json["skipped"] = comparison.skipped;
   return json;

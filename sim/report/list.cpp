@@ -82,6 +82,7 @@ void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("pcie", node.pcie.id);
   rows.add("host_link", node.host_link.id, "host_link");
   rows.add("pcie_uplinks", to_text(node.pcie_uplinks), "pcie_uplinks");
+  if (!node.peer_to_peer) rows.add("peer_to_peer", "no", "peer_to_peer");
   rows.add("network", network_of(node), "network");
   const hardware::Host& host = node.host;
   if (host.cpu) {

@@ -16,6 +16,31 @@ using answer::ServerChoice;
 
 constexpr std::size_t kShownMisses = 12;
 
+Json json_of(const std::optional<answer::Stall>& stall) {
+  if (!stall) return nullptr;
+  return {{"time_s", stall->time.in(seconds)}, {"percent", stall->percent}};
+}
+
+Json json_of(const answer::Stalls& stalls) {
+  return {{"interconnect", json_of(stalls.interconnect)},
+          {"network", json_of(stalls.network)},
+          {"prep", json_of(stalls.prep)},
+          {"fetch", json_of(stalls.fetch)}};
+}
+
+/// "links 4 %, network 12 %": those above half a percent.
+std::string words_of(const answer::Stalls& stalls) {
+  std::string text;
+  for (const auto& [name, stall] : {std::pair{"links", &stalls.interconnect},
+                                    {"network", &stalls.network},
+                                    {"prep", &stalls.prep},
+                                    {"fetch", &stalls.fetch}}) {
+    if (!*stall || (*stall)->percent < 0.5) continue;
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name, (*stall)->percent);
+  }
+  return text.empty() ? "none" : text;
+}
+
 Json json_of(const ServerChoice& choice) {
   Json json{{"node", choice.node},
             {"nodes", choice.nodes},
@@ -31,6 +56,8 @@ Json json_of(const ServerChoice& choice) {
   json["price_usd_per_h"] = choice.price.in(dollars_per_hour);
   json["step_time_s"] = choice.step.in(seconds);
   json["steps"] = choice.training.steps;
+  json["stalls"] = choice.stalls ? json_of(*choice.stalls) : Json(nullptr);
+  json["probability_in_deadline"] = choice.in_deadline ? Json(*choice.in_deadline) : Json(nullptr);
   json["prediction"] = choice.prediction ? report::to_json(*choice.prediction) : Json(nullptr);
   return json;
 }
@@ -73,7 +100,8 @@ std::string csv_of(const Recommendation& result) {
 }
 
 std::string line_of(const ServerChoice& one) {
-  return fmt::format("{} x {} for {} in {}", one.nodes, one.node, to_text(one.cost()), to_text(one.time()));
+  const std::string sure = one.in_deadline ? fmt::format(", in time with {:.0f} %", 100 * *one.in_deadline) : "";
+  return fmt::format("{} x {} for {} in {}{}", one.nodes, one.node, to_text(one.cost()), to_text(one.time()), sure);
 }
 
 Table front_of(const Recommendation& result) {
@@ -81,6 +109,8 @@ Table front_of(const Recommendation& result) {
   std::vector<std::string> header{"Pareto front", "GPUs", "batch", "micro-batch", "strategy",
                                   "step",         "time", "price", "cost",        "energy"};
   if (carbon) header.emplace_back("CO2");
+  if (result.deadline) header.emplace_back("in time");
+  header.emplace_back("stalls");
   header.emplace_back("bound by");
   Table table(header);
   for (const std::size_t i : result.pareto) {
@@ -96,6 +126,8 @@ Table front_of(const Recommendation& result) {
                                  to_text(one.cost()),
                                  to_text(one.training.energy)};
     if (carbon) row.push_back(to_text(*one.training.carbon));
+    if (result.deadline) row.push_back(one.in_deadline ? fmt::format("{:.0f} %", 100 * *one.in_deadline) : "");
+    row.push_back(one.stalls ? words_of(*one.stalls) : "");
     row.push_back(one.prediction ? one.prediction->bottleneck : "");
     table.add(row);
   }

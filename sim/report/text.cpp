@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -182,12 +183,42 @@ std::string change_of(const Prediction& base, const Prediction& p) {
                      to_text(base.split.global_batch()), to_text(p.split.global_batch()), p.sample);
 }
 
-/// "1.62x faster"; of throughput where GPUs or batch differ, because step times then say little.
+/// "1.4 to 2.1"; nothing where both are the same.
+std::string range(double low, double high) {
+  const std::string from = significant(low, 3);
+  const std::string to = significant(high, 3);
+  return from == to ? "" : fmt::format("{} to {}", from, to);
+}
+
+std::string range(const answer::Alternative& a) {
+  return range(a.speedup_interval_90.first, a.speedup_interval_90.second);
+}
+
+/// "1.62x faster"; of throughput where GPUs or batch differ, because step times
+/// then say little.
 std::string factor(const answer::Alternative& a, const Prediction& base) {
   if (std::abs(a.speedup - 1.0) < 0.005) return "no change";
   if (!same_work(a.prediction, base)) return fmt::format("{}x the throughput", significant(a.speedup, 3));
   if (a.speedup >= 1.0) return fmt::format("{}x faster", significant(a.speedup, 3));
   return fmt::format("{}x slower", significant(1.0 / a.speedup, 3));
+}
+
+/// "; in 90 % 1.4 to 1.9 times"; nothing where nothing changes.
+std::string range_of_factor(const answer::Alternative& a, const Prediction& base) {
+  const auto [low, high] = a.speedup_interval_90;
+  const bool slower = a.speedup < 1.0 && same_work(a.prediction, base);
+  const std::string text = slower ? range(1.0 / high, 1.0 / low) : range(low, high);
+  const bool none = text.empty() || std::abs(a.speedup - 1.0) < 0.005;
+  return none ? "" : fmt::format("; in 90 % {} times", text);
+}
+
+/// That an alternative is faster: "97 %"; nothing of one that is as fast to four digits.
+std::string chance(const answer::Alternative& a) {
+  if (significant(a.speedup, 4) == "1") return "-";
+  const double probability = a.probability_faster;
+  if (probability > 0.99) return "> 99 %";
+  if (probability < 0.01) return "< 1 %";
+  return fmt::format("{:.0f} %", 100 * probability);
 }
 
 /// What a first line must not leave out.
@@ -197,9 +228,9 @@ std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;
   const std::string goodput = goodput_change(base, a.prediction);
   const bool same_step = !goodput.empty() && std::abs(a.speedup - 1.0) < 0.005;
-  return fmt::format("{}: {}: {}{}; {} bound by {}{}\n", a.name, same_step ? "same step" : factor(a, base),
-                     change_of(base, a.prediction), goodput, same ? "still" : "now", a.prediction.bottleneck,
-                     warning(a.prediction));
+  return fmt::format("{}: {}: {}{}{}; {} bound by {}{}\n", a.name, same_step ? "same step" : factor(a, base),
+                     change_of(base, a.prediction), range_of_factor(a, base), goodput, same ? "still" : "now",
+                     a.prediction.bottleneck, warning(a.prediction));
 }
 
 /// Notes of all predictions, each once, in order of appearance.
@@ -231,24 +262,34 @@ Table side_by_side(const answer::Comparison& comparison) {
     if (says_something(cells)) table.add(std::move(cells));
   }
   std::vector<std::string> cells{"speedup", "1"};
-  for (const answer::Alternative& a : comparison.alternatives) cells.push_back(significant(a.speedup, 4));
+  std::vector<std::string> ranges{"speedup, 90 %", ""};
+  std::vector<std::string> chances{"faster", ""};
+  for (const answer::Alternative& a : comparison.alternatives) {
+    cells.push_back(significant(a.speedup, 4));
+    ranges.push_back(range(a));
+    chances.push_back(chance(a));
+  }
   table.add(std::move(cells));
+  if (says_something(ranges)) table.add(std::move(ranges));
+  table.add(std::move(chances));
   return table;
 }
 
 /// The baseline and the alternatives that `shown` is true of.
 Table ranking(const answer::Comparison& comparison, const std::function<bool(const Prediction&)>& shown) {
-  Table table({"change", "speedup", "step time", "compute", "memory", "launch", "input", "exposed comm.", "bound by"});
-  const auto add = [&](const std::string& name, double speedup, const Prediction& p) {
+  Table table({"change", "speedup", "90 %", "faster", "step time", "compute", "memory", "launch", "input",
+               "exposed comm.", "bound by"});
+  const auto add = [&](const std::string& name, std::array<std::string, 3> speedup, const Prediction& p) {
     const answer::Breakdown& parts = p.breakdown;
     const auto part = [](Time time) { return time == Time::zero() ? std::string("-") : to_text(time); };
-    table.add({p.fits == false ? name + " (does not fit)" : name, significant(speedup, 4), to_text(p.step_time),
-               part(parts.compute), part(parts.memory), part(parts.launch), part(parts.input_exposed),
-               part(parts.communication_exposed), p.bottleneck});
+    table.add({p.fits == false ? name + " (does not fit)" : name, speedup[0], speedup[1], speedup[2],
+               to_text(p.step_time), part(parts.compute), part(parts.memory), part(parts.launch),
+               part(parts.input_exposed), part(parts.communication_exposed), p.bottleneck});
   };
-  add("baseline", 1, comparison.baseline);
+  add("baseline", {"1", "", ""}, comparison.baseline);
   for (const answer::Alternative& a : comparison.alternatives) {
-    if (shown(a.prediction)) add(a.name, a.speedup, a.prediction);
+    if (!shown(a.prediction)) continue;
+    add(a.name, {significant(a.speedup, 4), range(a), chance(a)}, a.prediction);
   }
   return table;
 }
@@ -311,14 +352,18 @@ Table flat_table() {
                 "cost_usd",
                 "energy_j",
                 "co2_g",
-                "goodput"});
+                "goodput",
+                "speedup_90_low",
+                "speedup_90_high",
+                "probability_faster"});
 }
 
-void add_flat(Table& table, const std::string& name, double speedup, const Prediction& p) {
+void add_flat(Table& table, const answer::Alternative& one) {
+  const Prediction& p = one.prediction;
   const answer::Breakdown& b = p.breakdown;
   const auto number = [](double value) { return fmt::format("{}", value); };
-  table.add({name,
-             number(speedup),
+  table.add({one.name,
+             number(one.speedup),
              number(p.step_time.in(seconds)),
              number(p.throughput_samples_per_second),
              number(p.scaling_efficiency),
@@ -342,7 +387,18 @@ void add_flat(Table& table, const std::string& name, double speedup, const Predi
              p.training && p.training->cost ? number(p.training->cost->in(dollars)) : "",
              p.training ? number(p.training->energy.in(joules)) : "",
              p.training && p.training->carbon ? number(p.training->carbon->in(grams)) : "",
-             p.goodput ? number(p.goodput->share) : ""});
+             p.goodput ? number(p.goodput->share) : "",
+             number(one.speedup_interval_90.first),
+             number(one.speedup_interval_90.second),
+             number(one.probability_faster)});
+}
+
+/// What others are compared with, as a row.
+answer::Alternative itself(const std::string& name, const Prediction& prediction) {
+  answer::Alternative one;
+  one.name = name;
+  one.prediction = prediction;
+  return one;
 }
 
 std::string comparison_text(const answer::Comparison& comparison, Format format) {
@@ -370,7 +426,7 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
   }
   if (format == Format::kCsv) {
     Table table = flat_table();
-    add_flat(table, title, 1.0, prediction);
+    add_flat(table, itself(title, prediction));
     return table.render(format);
   }
   std::string text = fmt::format(
@@ -401,8 +457,8 @@ std::string render(const answer::Comparison& comparison, Format format) {
   if (format == Format::kJson) return dump(to_json(comparison));
   if (format == Format::kCsv) {
     Table table = flat_table();
-    add_flat(table, "baseline", 1.0, comparison.baseline);
-    for (const answer::Alternative& a : comparison.alternatives) add_flat(table, a.name, a.speedup, a.prediction);
+    add_flat(table, itself("baseline", comparison.baseline));
+    for (const answer::Alternative& a : comparison.alternatives) add_flat(table, a);
     return table.render(format);
   }
   return comparison_text(comparison, format);

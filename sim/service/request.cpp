@@ -33,6 +33,20 @@ bool is_rate(std::string_view text) {
          std::find(kUnder.begin(), kUnder.end(), per) != kUnder.end();
 }
 
+/// Whether a part of a text has a slash and is no rate: "dgx-a100=12 $/h, dgx1-v100=3 $/h" and "4 x 25 Gb/s" name no
+/// file.
+bool looks_like_file(std::string_view text) {
+  if (text.ends_with(".yaml")) return true;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(",="), text.size());
+    std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (const std::size_t times = part.find(" x "); times != std::string_view::npos) part.remove_prefix(times + 3);
+    if (part.find('/') != std::string_view::npos && !is_rate(part)) return true;
+  }
+  return false;
+}
+
 bool reads_files_alone(std::string_view path) {
   return path.ends_with("collective.table") || path.ends_with("measured.runs");
 }
@@ -41,21 +55,10 @@ bool reads_files_alone(std::string_view path) {
 
 bool names_file(const whatif::Override& setting, const io::Catalog& catalog) {
   if (reads_files_alone(setting.path)) return true;
-  if (!io::is_path(setting.value)) return false;
-  for (const auto& [word, kind] : io::kKinds) {
-    if (catalog.knows(kind, setting.value)) return false;  // "google-bert/bert-base-uncased"
-  }
-  if (setting.value.ends_with(".yaml")) return true;
-  // "dgx-a100=12 $/h, dgx1-v100=3 $/h", "4 x 25 Gb/s"
-  std::string_view rest = setting.value;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find_first_of(",="), rest.size());
-    std::string_view part = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (const std::size_t times = part.find(" x "); times != std::string_view::npos) part.remove_prefix(times + 3);
-    if (part.find('/') != std::string_view::npos && !is_rate(part)) return true;
-  }
-  return false;
+  if (!io::is_path(setting.value) || !looks_like_file(setting.value)) return false;
+  // Asked last, for it is slow: "google-bert/bert-base-uncased".
+  return std::none_of(io::kKinds.begin(), io::kKinds.end(),
+                      [&](const auto& one) { return catalog.knows(one.second, setting.value); });
 }
 
 Expected<Request> Request::read(std::string_view text, std::span<const std::string_view> keys, const Limits& limits,

@@ -104,7 +104,12 @@ Answer find(const Asked& asked) {
   }
   const auto condition = whatif::parse_condition(*words);
   if (!condition) return asked.request.at("such_that", condition.error());
-  const whatif::FindOptions options{.from = asked.request.text("from"), .to = asked.request.text("to")};
+  whatif::FindOptions options{.from = asked.request.text("from"), .to = asked.request.text("to"), .sure = {}};
+  if (const auto text = asked.request.text("sure")) {
+    const auto sure = whatif::parse_sure(*text);
+    if (!sure) return asked.request.at("sure", sure.error());
+    options.sure = *sure;
+  }
   return shown(whatif::find(asked.catalog, asked.request.job(), *variable, *condition, options));
 }
 
@@ -179,14 +184,14 @@ Answer recommend(const Asked& asked) {
 
 struct Command {
   std::string_view name;
-  std::array<std::string_view, 4> keys;  // beside the job
+  std::array<std::string_view, 5> keys;  // beside the job
   Answer (*answer)(const Asked&);
 };
 
 constexpr auto kCommands = std::to_array<Command>({
     {"predict", {"curve"}, predict},
     {"what-if", {"vs", "elasticities"}, what_if},
-    {"find", {"variable", "such_that", "from", "to"}, find},
+    {"find", {"variable", "such_that", "from", "to", "sure"}, find},
     {"plan", {"objective", "limit", "nodes_up_to"}, plan},
     {"explain", {"part"}, explain},
     {"stalls", {"one_server", "fetch"}, stalls},

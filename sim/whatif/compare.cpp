@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "ddlsim/plan/lower.h"
@@ -11,6 +12,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predictor.h"
+#include "ddlsim/whatif/ratio.h"
 #include "remedies.h"
 
 namespace ddlsim::whatif {
@@ -44,20 +46,29 @@ Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override>
   return corrected(std::move(*scenario), baseline.own_runs);
 }
 
+/// The share of a step that is no GPU time.
+double communication_of(const Scenario& scenario, Time step, Predictor& predictor) {
+  constexpr double kSlower = 1.01;
+  Scenario slower = scenario;
+  slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlower);
+  const auto longer = predictor.step_time(slower);
+  return longer ? std::clamp(1 - std::log(*longer / step) / std::log(kSlower), 0.0, 1.0) : 0;
+}
+
 /// A baseline and what it gave.
 struct Base {
   const io::Catalog& catalog;
   std::span<const Override> settings;
   const Scenario& scenario;
   const answer::Prediction& prediction;
+  double communication;  // share of the step that is no GPU time
   Predictor& predictor;  // what alternatives do not change is priced once
 };
 
 Expected<answer::Alternative> alternative(const Base& base, const Change& change) {
   const answer::Prediction& baseline = base.prediction;
-  auto prediction = changed(base.catalog, base.settings, base.scenario, change).and_then([&](const Scenario& scenario) {
-    return base.predictor.predict(scenario);
-  });
+  const auto scenario = changed(base.catalog, base.settings, base.scenario, change);
+  auto prediction = scenario.and_then([&](const Scenario& one) { return base.predictor.predict(one); });
   const std::string name = change.name.empty() ? name_for(change.overrides) : change.name;
   if (!prediction) {
     prediction.error().notes.push_back(fmt::format("in the alternative '{}'", name));
@@ -72,6 +83,11 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
   result.name = name;
   for (const Override& setting : change.overrides) result.changes.emplace_back(setting.path, setting.value);
   result.speedup = prediction->throughput_samples_per_second / baseline.throughput_samples_per_second;
+  const RatioEstimate known =
+      ratio_of({&base.scenario, base.communication},
+               {&*scenario, communication_of(*scenario, prediction->step_time, base.predictor)}, result.speedup);
+  result.speedup_interval_90 = known.interval_90;
+  result.probability_faster = known.faster;
   result.prediction = std::move(*prediction);
   return result;
 }
@@ -193,8 +209,9 @@ Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const
   answer::Comparison comparison;
   comparison.title = describe(*scenario);
   comparison.baseline = std::move(*baseline);
+  const double communication = communication_of(*scenario, comparison.baseline.step_time, predictor);
   for (const Change& change : changes) {
-    auto result = alternative({catalog, base, *scenario, comparison.baseline, predictor}, change);
+    auto result = alternative({catalog, base, *scenario, comparison.baseline, communication, predictor}, change);
     if (!result) return tl::unexpected<Error>(result.error());
     comparison.alternatives.push_back(std::move(*result));
   }
@@ -210,6 +227,7 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
   answer::Comparison comparison;
   comparison.title = describe(*scenario);
   comparison.baseline = std::move(*baseline);
+  const double communication = communication_of(*scenario, comparison.baseline.step_time, predictor);
   comparison.ranked = true;
   Upgrades upgrades(catalog, *scenario);
   std::vector<Change> changes = upgrades.collect();
@@ -223,7 +241,7 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
     }
   }
   for (const Change& change : changes) {
-    auto result = alternative({catalog, base, *scenario, comparison.baseline, predictor}, change);
+    auto result = alternative({catalog, base, *scenario, comparison.baseline, communication, predictor}, change);
     if (result) {
       comparison.alternatives.push_back(std::move(*result));
     } else {

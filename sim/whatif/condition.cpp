@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/ratio.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -182,6 +184,67 @@ std::string measured_text(const Condition& condition, double value, const std::s
       return condition.of_step ? fmt::format("{} % of the step", significant(100 * value)) : to_text(seconds(value));
   }
   return "";
+}
+
+namespace {
+
+/// How the metric goes with the step: 1 in proportion, -1 inversely; nothing: in no such way.
+std::optional<double> power_of_step(const Condition& condition) {
+  if (condition.relation == Relation::kEqual) return std::nullopt;
+  switch (condition.metric) {
+    case Metric::kStepTime:
+    case Metric::kTimeToTrain:
+    case Metric::kCost: return 1.0;
+    case Metric::kThroughput:
+    case Metric::kMfu: return -1.0;
+    case Metric::kScalingEfficiency:
+    case Metric::kGoodput:
+    case Metric::kMemory:
+    case Metric::kExposedCommunication: break;
+  }
+  return std::nullopt;
+}
+
+/// Of the step.
+std::pair<double, double> relative_interval(const answer::Prediction& prediction) {
+  return {prediction.interval_90.first / prediction.step_time, prediction.interval_90.second / prediction.step_time};
+}
+
+/// A condition that a short step meets, as every one of the metrics above that people ask for.
+bool wants_short_steps(const Condition& condition, double power) {
+  return (condition.relation == Relation::kAtMost) == (power > 0);
+}
+
+}  // namespace
+
+Expected<double> parse_sure(std::string_view text) {
+  auto share = parse_fraction(text);
+  if (!share) return share;
+  if (*share > 0 && *share < 1) return share;
+  return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is nothing to be sure with", text), {},
+              {"as 90%, above 0 and below 100 %"});
+}
+
+Expected<double> measure(const Condition& condition, const answer::Prediction& prediction, double sure) {
+  const auto power = power_of_step(condition);
+  if (!power) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("how sure '{}' is, is not known", words_of(condition)), {},
+                {"it is of step_time, throughput, time_to_train, cost and mfu, with >= or <="});
+  }
+  auto expected = measure(condition, prediction);
+  if (!expected) return expected;
+  const double below = wants_short_steps(condition, *power) ? sure : 1 - sure;
+  return *expected * std::pow(bound_with(below, 1, relative_interval(prediction)), *power);
+}
+
+std::optional<double> probability_of(const Condition& condition, const answer::Prediction& prediction) {
+  const auto power = power_of_step(condition);
+  if (!power) return std::nullopt;
+  const auto expected = measure(condition, prediction);
+  if (!expected || !(*expected > 0) || !(condition.target > 0)) return std::nullopt;
+  const double limit = std::pow(condition.target / *expected, *power);  // of the step, over the expected one
+  const double below = probability_below(limit, 1, relative_interval(prediction));
+  return wants_short_steps(condition, *power) ? below : 1 - below;
 }
 
 }  // namespace ddlsim::whatif

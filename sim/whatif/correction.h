@@ -7,6 +7,9 @@
 
 namespace ddlsim::whatif {
 
+/// What makes two splits of a model different ones; 0s for a whole model.
+[[nodiscard]] calib::RunSplit split_of(const Scenario& scenario);
+
 /// Where a question stands along its runs; `step` is its answer without a correction.
 [[nodiscard]] calib::RunPoint point_of(const Question& question, Time step);
 

@@ -249,7 +249,7 @@ void Explainer::kernels(const std::string& name, const std::string& symbol, Time
     equation += " + k_rest";
   }
   const cost::PricedClass& all = prices.classes[rank_class()];
-  if (!equation.empty()) keep(part.is(equation, symbol == "K_c" ? all.compute : all.memory));
+  if (!equation.empty()) keep(part.is(equation, (symbol == "K_c" ? all.compute : all.memory) / prices.factor));
 }
 
 /// Of the layer that takes longest, forward: arithmetic or memory, whichever is slower (no profile, no measurement).
@@ -284,18 +284,19 @@ void Explainer::roofline() {
 }
 
 void Explainer::gpu_time() {
-  const cost::PricedClass& all = question_.layers->classes[rank_class()];
+  const cost::LayerPrices& prices = *question_.layers;
+  const cost::PricedClass& all = prices.classes[rank_class()];
   const answer::Timeline& line = laid_.line;
   PartBuilder compute("compute", "kernels bound by arithmetic, all passes", "T_compute");
   compute.with("P", "passes of a step", passes(), "stated", "").above("f", "software", gpu_factor());
-  compute.above("K_c", "kernels of one pass", all.compute);
+  compute.above("K_c", "kernels of one pass", all.compute / prices.factor);
   const bool decodes = line.decoding > Time::zero();
   if (decodes) compute.with("decode", "decoding on the GPU", line.decoding, "assumed", "input.gpu_decode");
   keep(compute.is(decodes ? "P * f * K_c + decode" : "P * f * K_c", line.parts.compute));
   PartBuilder memory("memory-bound", "kernels bound by memory, weight update, copying gradients", "T_memory");
   memory.with("P", "passes of a step", passes(), "stated", "")
       .above("f", "software", gpu_factor())
-      .above("K_m", "kernels of one pass", all.memory)
+      .above("K_m", "kernels of one pass", all.memory / prices.factor)
       .with("U", "weight update, software included", line.update, to_string(prediction_.provenance), kernels_source())
       .with("C", "copying gradients into buckets and back", line.copying, "analytic", "plan/messages.h");
   keep(memory.is("P * f * K_m + U + C", line.parts.memory));

@@ -93,6 +93,7 @@ class Search {
   std::optional<answer::Prediction> baseline_;
   std::optional<double> now_;
   bool must_fit_ = false;
+  std::optional<double> sure_;
   double low_ = 0;
   double high_ = 0;
   Predictor predictor_;
@@ -136,7 +137,7 @@ const Probe& Search::probe(double value) {
     one.refusal = prediction.error().message;
     return one;
   }
-  const auto metric = measure(condition_, *prediction);
+  const auto metric = sure_ ? measure(condition_, *prediction, *sure_) : measure(condition_, *prediction);
   if (!metric) {
     one.refusal = metric.error().message;
     return one;
@@ -394,6 +395,7 @@ void Search::answer_with(double value, answer::Inverse& result) {
   const Probe& one = probe(value);
   result.setting = one.setting;
   result.prediction = *one.prediction;
+  result.probability = probability_of(condition_, *one.prediction);
   result.metric_text = measured_text(condition_, one.metric, baseline_->sample);
   for (const Override& setting : changes(value)) result.settings.emplace_back(setting.path, setting.value);
 }
@@ -406,7 +408,8 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   if (!baseline) return tl::unexpected<Error>(baseline.error());
   baseline_ = std::move(*baseline);
   std::erase_if(base_, [](const Override& s) { return s.path.starts_with("measured."); });
-  const auto now = measure(condition_, *baseline_);
+  sure_ = options.sure;
+  const auto now = sure_ ? measure(condition_, *baseline_, *sure_) : measure(condition_, *baseline_);
   if (!now) return tl::unexpected<Error>(now.error());
   if (variable_.now != nullptr) now_ = variable_.now(*scenario_);
   must_fit_ = baseline_->fits != false && condition_.metric != Metric::kMemory;
@@ -420,6 +423,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   result.variable = variable_.path;
   result.unit = si_unit(variable_.kind);
   result.condition = words_of(condition_);
+  if (sure_) result.condition += fmt::format(" with {} %", significant(100 * *sure_));
   result.metric = name_of(kMetrics, condition_.metric);
   const double limit = best();
   const auto crossings = brackets();

@@ -249,7 +249,8 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
             : "fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run matrix products as TF32 unless "
               "told otherwise: --precision tf32");
   }
-  if (const double share = share_without_fp8(model); scenario.precision == Precision::kFp8 && share > 0.01) {
+  const double share = scenario.precision == Precision::kFp8 ? share_without_fp8(model) : 0;
+  if (share > 0.01) {
     notes.push_back(
         fmt::format("fp8: {:.0f} % of the FLOPs are convolutions and recurrences, which have no fp8 kernels: "
                     "they take longer than this",

@@ -217,6 +217,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   for (const calib::MeasuredRun& run : points) {
     learnt->most_per_server_ = std::max(learnt->most_per_server_, run.point.gpus_per_server);
     learnt->most_servers_ = std::max(learnt->most_servers_, run.point.servers);
+    learnt->splits_.push_back(run.point.split);
   }
   const std::string count = fmt::format("{} measured run{}", runs.size(), runs.size() == 1 ? "" : "s");
   const bool by_gpu = *factor != 1;
@@ -229,7 +230,11 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
 }
 
 bool OwnRuns::covers(const calib::RunPoint& point) const {
-  return point.gpus_per_server <= most_per_server_ && point.servers <= most_servers_;
+  return point.gpus_per_server <= most_per_server_ && point.servers <= most_servers_ && ran_split_as(point);
+}
+
+bool OwnRuns::ran_split_as(const calib::RunPoint& point) const {
+  return std::find(splits_.begin(), splits_.end(), point.split) != splits_.end();
 }
 
 Scenario corrected(Scenario scenario, std::shared_ptr<const OwnRuns> runs) {
@@ -239,12 +244,30 @@ Scenario corrected(Scenario scenario, std::shared_ptr<const OwnRuns> runs) {
   return scenario;
 }
 
+calib::RunSplit split_of(const Scenario& scenario) {
+  const plan::Parallel& parallel = scenario.parallel;
+  if (!plan::splits_model(parallel)) return {};
+  return {parallel.tensor,
+          parallel.context,
+          parallel.expert,
+          parallel.pipeline,
+          parallel.sequence ? 1 : 0,
+          static_cast<std::int64_t>(parallel.schedule),
+          parallel.virtual_stages,
+          parallel.zero,
+          static_cast<std::int64_t>(parallel.recompute),
+          parallel.recompute_every,
+          parallel.offload_optimizer || parallel.offload_activations ? 1 : 0,
+          scenario.batch};
+}
+
 calib::RunPoint point_of(const Question& question, Time step) {
   constexpr double kSlower = 1.01;
   const Scenario& scenario = question.scenario;
   calib::RunPoint point{.gpus_per_server = scenario.cluster.gpus_per_node,
                         .servers = scenario.cluster.nodes,
-                        .batch = static_cast<double>(scenario.batch)};
+                        .batch = static_cast<double>(scenario.batch),
+                        .split = split_of(scenario)};
   Scenario slower = scenario;
   slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlower);
   const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};
@@ -265,10 +288,12 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const calib::RunPoint point = point_of(question, prediction.step_time);
   const calib::RunEstimate found = runs.posterior().at(point);
   const double factor = std::exp(found.residual);
-  const double alone = std::exp(runs.posterior().at({.batch = point.batch}).residual);
+  const double alone = std::exp(runs.posterior().at({.batch = point.batch, .split = point.split}).residual);
   scale(prediction, factor);
   prediction.scaling_efficiency *= alone;
-  const RunQuantiles quantiles = point.servers > 1 ? kAcrossServers : kWithinServer;
+  const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit
+                                 : point.servers > 1       ? kAcrossServers
+                                                           : kWithinServer;
   prediction.interval_90 = {prediction.step_time * std::exp(quantiles.low * found.deviation),
                             prediction.step_time * std::exp(quantiles.high * found.deviation)};
   prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;

@@ -150,6 +150,24 @@ Time by_share(const Split& split, const PlanShape& shape) {
   return shape.whole() * (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
 }
 
+/// For how long every rank stands still for the weights with which passes of its parts begin. While it waits for its
+/// first micro-batch it may gather them.
+Time with_gathered(const PlanShape& shape, const std::vector<StageExchange>& sent, double runs) {
+  Time least = Time::infinity();
+  for (const StageExchange& stage : sent) {
+    Time each;
+    Time longest;
+    for (const FirstGather& one : stage.gathers) {
+      const Time beside = shape.forward[one.before.end] - shape.forward[one.before.first];
+      const Time still = max(one.time - beside, Time::zero());
+      each += still;
+      longest = max(longest, still);
+    }
+    least = min(least, each * runs - longest);
+  }
+  return max(least, Time::zero());
+}
+
 /// What stages send to their replicas, beside the passes of `parts` and after them.
 Time with_sent(const Split& split, const std::vector<plan::PartTime>& parts, const std::vector<StageExchange>& sent,
                double runs) {
@@ -178,7 +196,13 @@ Time PlanBounds::by_mean(const Split& split, std::size_t index) {
 
 Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
-  return shape == nullptr ? Time::infinity() : laid_out(split, *shape, nullptr);
+  if (shape == nullptr) return Time::infinity();
+  const KernelsKey key{index, {split.pipeline, split.schedule, split.virtual_stages}, split.passes};
+  if (last_key_ != key) {
+    last_key_ = key;
+    last_ = laid_out(split, *shape, nullptr);
+  }
+  return last_;
 }
 
 namespace {
@@ -218,9 +242,11 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
       issued[rank] += (shape.issued[place.end] - shape.issued[place.first]) * runs;
     }
   }
-  Time bound =
-      max(plan::least_step(pipeline, parts), shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
-  if (exchange != nullptr) bound = max(bound, with_sent(split, parts, *exchange, runs));
+  Time bound = plan::least_step(pipeline, parts);
+  if (exchange != nullptr) {
+    bound = max(bound + with_gathered(shape, *exchange, runs), with_sent(split, parts, *exchange, runs));
+  }
+  bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
   const double waiting = shape.waiting / std::sqrt(runs);
   return (bound + *std::min_element(kernels.begin(), kernels.end()) * waiting) * kRounding;
 }
@@ -250,6 +276,9 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
       continue;
     } else if (row.every_pass) {
       stage.every_pass += took;
+      const bool at_begin = row.ready.at == Moment::kBegin && row.needed.at == Moment::kForward;
+      const bool first = stage.gathers.empty() || stage.gathers.back().before.first != row.ready.layer;
+      if (at_begin && first) stage.gathers.push_back({{row.ready.layer, row.needed.layer}, took});
     } else if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate) {
       stage.once += took;
     }
@@ -261,15 +290,15 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();
   // Of orders that put the last backward passes elsewhere only what is sent in every pass is bounded (with_sent).
-  const bool every_pass = split.zero == 3;
+  const bool every_pass = split.zero >= 2;
   if (split.data * split.context == 1 || (split.pipeline > 1 && !in_order(split) && !every_pass)) {
     return laid_out(split, *shape, nullptr);
   }
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
-  // Gradients of dense layers are as large whatever the batch.
+  // Gradients of dense layers are as large whatever the batch, where the same stages hold them.
   if (space_.base().model->totals.sparse_parameters > 0) {
     key.passes = split.passes;
-  } else {
+  } else if (tools_.places.are_alike(split)) {
     key.shape.batch = 0;
     key.shape.recompute = plan::Recompute::kNone;
   }

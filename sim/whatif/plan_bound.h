@@ -34,12 +34,19 @@ struct PlanShape {
   [[nodiscard]] Time whole() const { return forward.back() + backward.back(); }
 };
 
+/// Weights that a part gathers when a pass of it begins.
+struct FirstGather {
+  LayerRange before;  // layers of the part that do not need them
+  Time time{};
+};
+
 /// What a stage sends to its replicas, and its update.
 struct StageExchange {
   Time every_pass{};  // on the channel of its replicas, up to the update
   Time once{};        // that a backward pass of the last micro-batch makes ready
   Time after{};       // in the way after the update
   Time update{};
+  std::vector<FirstGather> gathers;  // one per part
 };
 
 class PlanBounds {
@@ -82,6 +89,9 @@ class PlanBounds {
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
   std::map<ExchangeKey, Exchange> exchanges_;
   std::int64_t priced_ = 0;
+  using KernelsKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
+  std::optional<KernelsKey> last_key_;  // what was asked for last: plans that differ in `zero` alone follow each other
+  Time last_{};
 };
 
 }  // namespace ddlsim::whatif

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
+#include "ddlsim/workload/blocks.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -26,10 +28,19 @@ DataSize largest(const std::vector<DataSize>& all) {
   return all.empty() ? DataSize::zero() : *std::max_element(all.begin(), all.end());
 }
 
+DataSize smallest(const std::vector<DataSize>& all) {
+  return all.empty() ? DataSize::zero() : *std::min_element(all.begin(), all.end());
+}
+
 }  // namespace
 
 PlanMemory::PlanMemory(const PlanSpace& space, PlanTools& tools)
-    : space_(space), tools_(tools), held_of_(space.shapes().size()) {}
+    : space_(space), tools_(tools), held_of_(space.shapes().size()) {
+  const auto model = plan::model_as_run(space.base());
+  if (!model) return;  // nor has it a plan
+  block_starts_.resize((*model)->layers.size());
+  for (const workload::Block& block : workload::blocks_of((*model)->layers)) block_starts_[block.first] = true;
+}
 
 const std::optional<PlanMemory::Held>& PlanMemory::held(std::size_t index) {
   const auto*& known = held_of_[index];
@@ -58,13 +69,11 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
               .loss = whole(layers->loss),
               .working = whole(layers->working),
               .weight_gradient = whole(layers->weight_gradient),
+              .gathered = whole(layers->gathered),
+              .edge = whole(layers->edge),
               .most_working = largest(layers->working),
-              .most_gradient = largest(layers->weight_gradient)};
-}
-
-DataSize PlanMemory::states_of(const Held& sums, const Split& split, const LayerRange& layers) {
-  return between(sums.weights, layers) * share_of(split, 3) + between(sums.gradients, layers) * share_of(split, 2) +
-         between(sums.states, layers) * share_of(split, 1);
+              .most_gradient = largest(layers->weight_gradient),
+              .least_edge = smallest(layers->edge)};
 }
 
 /// However layers are shared, some rank has its mean share, and one micro-batch of it.
@@ -73,79 +82,112 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   if (!known) return DataSize::infinity();
   const Held& sums = *known;
   const auto batch = static_cast<double>(split.batch);
-  const DataSize all = states_of(sums, split, {0, sums.kept.size() - 1}) + sums.kept.back() * batch;
+  const DataSize states = sums.weights.back() * share_of(split, 3) + sums.gradients.back() * share_of(split, 2) +
+                          sums.states.back() * share_of(split, 1);
+  const DataSize all = states + sums.kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
   const DataSize working = sums.most_working * batch + sums.most_gradient;
   const DataSize mean = all / static_cast<double>(split.pipeline) - working * static_cast<double>(parts - 1);
-  return max(mean, DataSize::zero()) * kMemoryRounding;
+  // Each rank but the first and the last has a neighbour on either side of every part.
+  const DataSize edges =
+      sums.least_edge * (batch * 2.0 * static_cast<double>(split.pipeline - 1) / static_cast<double>(split.pipeline));
+  return max(mean + edges, DataSize::zero()) * kMemoryRounding;
 }
 
-const std::vector<PlanMemory::PartHeld>& PlanMemory::parts_of(const Split& split, const Held& sums) {
-  const auto batch = static_cast<double>(split.batch);
-  std::vector<PartHeld>& parts = parts_[{&sums, split.batch, stages_of(split)}];
-  if (!parts.empty()) return parts;
-  for (const LayerRange& layers : tools_.places.of(split, space_, tools_.lowerer)) {
-    PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
-    part.kept = between(sums.kept, layers) * batch;
-    DataSize most;
-    for (std::size_t i = layers.first; i < layers.end; ++i) {
-      const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
-      const DataSize loss = sums.loss[i] * batch;
-      const DataSize working = sums.working[i] * batch + sums.weight_gradient[i];
-      if (below + loss + working <= most) continue;
-      most = below + loss + working;
-      part.activations = below;
-      part.loss = loss;
-      part.working = working;
-    }
-    parts.push_back(part);
+bool PlanMemory::is_split(const Split& split) const {
+  if (split.pipeline > 1) return true;
+  plan::Parallel parallel = space_.base().parallel;
+  parallel.pipeline = 1;
+  parallel.tensor = split.tensor;
+  parallel.context = split.context;
+  parallel.expert = split.expert;
+  parallel.zero = split.zero;
+  parallel.recompute = split.recompute;
+  return plan::splits_model(parallel);
+}
+
+PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) const {
+  PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
+  part.kept = between(sums.kept, layers) * batch;
+  DataSize most;
+  DataSize block;
+  for (std::size_t i = layers.first; i < layers.end; ++i) {
+    if (i == layers.first || block_starts_[i]) block = DataSize::zero();
+    block += sums.gathered[i];
+    part.gathered = max(part.gathered, block);
+    const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
+    const DataSize loss = sums.loss[i] * batch;
+    const DataSize working = sums.working[i] * batch + sums.weight_gradient[i];
+    if (below + loss + working <= most) continue;
+    most = below + loss + working;
+    part.activations = below;
+    part.loss = loss;
+    part.working = working;
   }
+  const bool receives = layers.first > 0;
+  const bool returns = layers.end < sums.edge.size();
+  part.edges = sums.edge[receives ? layers.first - 1 : layers.end - 1] *
+               (batch * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0)));
+  return part;
+}
+
+const std::vector<PlanMemory::PartHeld>& PlanMemory::parts_of(const Split& split, std::size_t index, const Held& sums) {
+  if (index != parts_index_) parts_.clear();
+  parts_index_ = index;
+  const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
+  std::vector<PartHeld>& parts = parts_[&places];
+  if (!parts.empty()) return parts;
+  for (const LayerRange& layers : places) parts.push_back(part_of(layers, static_cast<double>(split.batch), sums));
   return parts;
 }
 
-const std::vector<PlanMemory::Flying>& PlanMemory::in_flight(const Split& split, const Held& sums,
-                                                             const std::vector<PartHeld>& parts) {
+const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split, std::size_t index, const Held& sums) {
+  const StagesKey stages{split.pipeline, split.schedule, split.virtual_stages};
+  const RanksKey key{index, stages, split.passes};
+  if (ranks_key_ == key) return ranks_;
+  ranks_key_ = key;
+  ranks_.clear();
   // Enough for any order to keep as many as it ever does.
   Split shortened = split;
   if (split.schedule != PipelineSchedule::kGpipe) shortened.passes = std::min(split.passes, 4 * split.pipeline);
-  const StagesKey schedule{split.pipeline, split.schedule, split.virtual_stages};
-  std::vector<Flying>& all = flying_[{&sums, schedule, shortened.passes}];
-  if (!all.empty()) return all;
   const plan::Pipeline pipeline = pipeline_of(shortened);
-  for (std::size_t stage = 0; stage < static_cast<std::size_t>(split.pipeline); ++stage) {
-    std::vector<double> saved;
-    for (std::int64_t part = 0; part < plan::parts_of(pipeline); ++part) {
-      saved.push_back(parts[plan::position_of(pipeline, {stage, static_cast<std::size_t>(part)})].saved);
-    }
+  const std::vector<PartHeld>& parts = parts_of(split, index, sums);
+  if (parts.size() != plan::positions_of(pipeline)) return ranks_;
+  const auto of_rank = static_cast<std::size_t>(plan::parts_of(pipeline));
+  std::vector<FlyingBySaved>& flying = flying_[{stages, shortened.passes}];
+  flying.resize(static_cast<std::size_t>(split.pipeline));
+  std::vector<double> saved(of_rank);
+  for (std::size_t s = 0; s < flying.size(); ++s) {
+    const auto part_at = [&](std::size_t r) -> const PartHeld& { return parts[plan::position_of(pipeline, {s, r})]; };
     // Most ranks of most shapes have parts that are alike.
-    for (std::size_t part = saved.size(); part-- > 0;) saved[part] /= saved.front();
-    Flying& one = flying_of_[{schedule, shortened.passes, stage, saved}];
-    if (one.empty()) one = plan::in_flight(pipeline, stage, saved);
-    all.push_back(one);
+    for (std::size_t r = 0; r < of_rank; ++r) saved[r] = part_at(r).saved / part_at(0).saved;
+    Flying& micro_batches = flying[s][saved];
+    if (micro_batches.empty()) micro_batches = plan::in_flight(pipeline, s, saved);
+    RankHeld rank;
+    DataSize working;
+    for (std::size_t r = 0; r < of_rank; ++r) {
+      const PartHeld& part = part_at(r);
+      rank.weights += between(sums.weights, part.layers);
+      rank.gradients += between(sums.gradients, part.layers);
+      rank.states += between(sums.states, part.layers);
+      rank.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
+      rank.gathered = max(rank.gathered, part.gathered);
+      working = max(working, part.working);
+    }
+    rank.others += working;
+    ranks_.push_back(rank);
   }
-  return all;
+  return ranks_;
 }
 
 DataSize PlanMemory::of(const Split& split, std::size_t index) {
-  const DataSize least = this->least(split, index, plan::parts_of(pipeline_of(split)));
-  if (least == DataSize::infinity() || split.pipeline == 1) return least;
-  const Held& sums = *held(index);
-  const std::vector<PartHeld>& parts = parts_of(split, sums);
-  const plan::Pipeline pipeline = pipeline_of(split);
-  if (parts.size() != plan::positions_of(pipeline)) return least;
-  const std::vector<Flying>& in_flight = this->in_flight(split, sums, parts);
-  DataSize fullest = least;
-  for (std::size_t s = 0; s < static_cast<std::size_t>(split.pipeline); ++s) {
-    const Flying& flying = in_flight[s];
-    DataSize all;
-    DataSize working;
-    for (std::size_t r = 0; r < flying.size(); ++r) {
-      const PartHeld& part = parts[plan::position_of(pipeline, {s, r})];
-      all += states_of(sums, split, part.layers) + part.kept * static_cast<double>(flying[r] - 1) + part.activations +
-             part.loss;
-      working = max(working, part.working);
-    }
-    fullest = max(fullest, (all + working) * kMemoryRounding);
+  DataSize fullest = least(split, index, plan::parts_of(pipeline_of(split)));
+  if (fullest == DataSize::infinity() || !is_split(split)) return fullest;
+  const double ahead = split.zero >= 3 ? static_cast<double>(space_.base().parallel.prefetch + 2) : 0.0;
+  for (const RankHeld& rank : ranks_of(split, index, *held(index))) {
+    const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * share_of(split, 2) +
+                         rank.states * share_of(split, 1) + rank.others + rank.gathered * ahead;
+    fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;
 }

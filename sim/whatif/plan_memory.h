@@ -1,9 +1,12 @@
 // Lower bounds of what a plan holds on its fullest GPU. Private to the room.
 //
 // Of rank s with parts r, n(r) micro-batches of each in flight when it keeps the most:
-//   M(s) = sum over r of  states(r) + (n(r) - 1) kept(r) + a(r) + loss(r),  + max over r of work(r)
+//   M(s) = sum over r of  states(r) + (n(r) - 1) kept(r) + a(r) + loss(r) + edges(r),  + max over r of work(r)
+//                                                                                      + gathered
 //   a(r), loss(r), work(r)  kept, logits and what a layer works with, where they are most together during one backward
-// which is the ledger of plan/lower.h without buffers, fp32 gradients of the update, and allocator slack.
+//   edges(r)                what neighbours sent and is not used yet;  gathered: weights that are gathered ahead (zero
+//   3)
+// which is the ledger of plan/lower.h without fp32 gradients of the update, and allocator slack.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +38,10 @@ class PlanMemory {
   struct Held {
     std::vector<DataSize> weights, gradients, states, kept;
     std::vector<double> saved;
-    std::vector<DataSize> loss, working, weight_gradient;  // of a layer
+    std::vector<DataSize> loss, working, weight_gradient, gathered, edge;  // of a layer
     DataSize most_working{};
     DataSize most_gradient{};
+    DataSize least_edge{};
   };
   /// A part's layers, and what a backward pass of it holds where it is most.
   struct PartHeld {
@@ -47,23 +51,40 @@ class PlanMemory {
     DataSize activations{};  // of the micro-batch in backward
     DataSize loss{};
     DataSize working{};
+    DataSize edges{};
+    DataSize gathered{};  // of its largest block
   };
-  static DataSize states_of(const Held& sums, const Split& split, const LayerRange& layers);
+  /// What a rank holds, before replicas share anything.
+  struct RankHeld {
+    DataSize weights{}, gradients{}, states{};
+    DataSize others{};    // activations, logits, what it works with, edges
+    DataSize gathered{};  // of its largest block
+  };
   using Flying = std::vector<std::int64_t>;  // micro-batches of each part of a rank
+  using FlyingBySaved = std::map<std::vector<double>, Flying>;
 
   const std::optional<Held>& held(std::size_t index);
   [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
-  const std::vector<PartHeld>& parts_of(const Split& split, const Held& sums);
-  /// By rank.
-  const std::vector<Flying>& in_flight(const Split& split, const Held& sums, const std::vector<PartHeld>& parts);
+  /// Whether the ledger is that of jobs that are split: of others less is known.
+  [[nodiscard]] bool is_split(const Split& split) const;
+  /// By position.
+  const std::vector<PartHeld>& parts_of(const Split& split, std::size_t index, const Held& sums);
+  [[nodiscard]] PartHeld part_of(const LayerRange& layers, double batch, const Held& sums) const;
+  /// Empty where the lowering refuses the plan.
+  const std::vector<RankHeld>& ranks_of(const Split& split, std::size_t index, const Held& sums);
 
   const PlanSpace& space_;
   PlanTools& tools_;
   std::map<ShapeKey, std::optional<Held>> held_;     // nothing: refused
   std::vector<const std::optional<Held>*> held_of_;  // by shape; null: not asked for yet
-  std::map<std::tuple<const Held*, std::int64_t, StagesKey>, std::vector<PartHeld>> parts_;            // by batch
-  std::map<std::tuple<const Held*, StagesKey, std::int64_t>, std::vector<Flying>> flying_;             // by passes
-  std::map<std::tuple<StagesKey, std::int64_t, std::size_t, std::vector<double>>, Flying> flying_of_;  // by passes
+  std::vector<bool> block_starts_;                   // by layer
+  // What was asked for last: plans of a shape, and those of them that differ in `zero` alone, follow each other.
+  std::size_t parts_index_ = 0;
+  std::map<const std::vector<LayerRange>*, std::vector<PartHeld>> parts_;
+  using RanksKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
+  std::optional<RanksKey> ranks_key_;
+  std::vector<RankHeld> ranks_;
+  std::map<std::pair<StagesKey, std::int64_t>, std::vector<FlyingBySaved>> flying_;  // by passes; of ranks
 };
 
 }  // namespace ddlsim::whatif

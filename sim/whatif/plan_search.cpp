@@ -186,15 +186,16 @@ void PlanSearch::look_at_members(const Open& open) {
   const std::vector<Split> members = space_.members(family);
   for (std::uint32_t m = 0; m < members.size(); ++m) {
     const PlanId id{open.id.family, m};
-    const DataSize memory = memories_.of(members[m], family.shape);
-    if (is_too_much(members[m], memory)) {
+    const Split& split = members[m];
+    // What is known at little expense first: it dismisses many.
+    const DataSize least = memories_.least(split, family.shape, plan::parts_of(pipeline_of(split)));
+    const DataSize memory = is_too_much(split, least) ? least : memories_.of(split, family.shape);
+    if (is_too_much(split, memory)) {
       keep_too_large(id, open.bound, memory, false);
       continue;
     }
-    const Time bound = max(open.bound, bounds_.by_kernels(members[m], family.shape));
-    if (wanted(members[m], key_of(members[m], bound, memory), bound, memory)) {
-      push(members[m], bound, memory, id, Known::kKernels);
-    }
+    const Time bound = max(open.bound, bounds_.by_kernels(split, family.shape));
+    if (wanted(split, key_of(split, bound, memory), bound, memory)) push(split, bound, memory, id, Known::kKernels);
   }
 }
 

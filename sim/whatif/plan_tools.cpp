@@ -17,21 +17,21 @@ StagesKey stages_of(const Split& split) {
 
 const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer) {
   static const std::vector<LayerRange> none;
-  auto [found, added] = places_.try_emplace(stages_of(split));
-  if (!added) return found->second;
-  const auto plan = lowerer.outline(space.with(split));
-  if (!plan) {
-    // Another plan with those stages may be legal.
-    places_.erase(found);
-    return none;
-  }
-  std::vector<LayerRange>& places = found->second;
-  places.resize(plan::positions_of(pipeline_of(split)));
-  for (std::size_t c = 0; c < plan->classes.size(); ++c) {
-    const plan::RankClass& one = plan->classes[c];
-    if (one.parts.empty()) places[c] = {one.chunk.first, one.chunk.first + one.chunk.count};
-    for (const plan::Part& part : one.parts) places[part.position] = {part.layer, part.layer + part.count};
-  }
+  const std::size_t positions = plan::positions_of(pipeline_of(split));
+  if (const auto found = alike_.find(positions); found != alike_.end()) return found->second;
+  const ShapeKey shape{.tensor = split.tensor,
+                       .context = split.context,
+                       .expert = split.expert,
+                       .batch = split.batch,
+                       .stages = split.pipeline > 1 ? 2 : 1,  // a tied head has weights of its own on another stage
+                       .recompute = split.recompute,
+                       .context_by = split.context_by,
+                       .sequence = split.sequence};
+  if (const auto found = places_.find({positions, shape}); found != places_.end()) return found->second;
+  const auto starts = lowerer.starts(space.with(split));
+  if (!starts) return none;  // another plan with those stages may be legal
+  std::vector<LayerRange>& places = starts->anyhow ? alike_[positions] : places_[{positions, shape}];
+  for (std::size_t q = 0; q < positions; ++q) places.push_back({starts->first[q], starts->first[q + 1]});
   return places;
 }
 

@@ -25,18 +25,25 @@ struct LayerRange {
 /// Stages of consecutive layers, one after the other, whose order of passes is that of plan/order.h.
 [[nodiscard]] bool in_order(const Split& split);
 
-/// What decides where the stages of a pipeline are: stages, schedule, chunks.
+/// What decides the order of a pipeline's passes: stages, schedule, chunks.
 using StagesKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t>;
+/// Where passes of the same stages go one after the other the same way, one for all.
 [[nodiscard]] StagesKey stages_of(const Split& split);
 
-/// Where the parts of pipelines are, as the lowering has them; they follow from the model's layers alone.
+/// Where the parts of pipelines are, as the lowering has them: where a model's blocks are alike they follow from the
+/// number of parts alone, else from what each layer of a shape has to do.
 class PipelinePlaces {
  public:
   /// By position. Empty where the lowering refuses the plan.
   const std::vector<LayerRange>& of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer);
+  /// Whether those of a plan that was asked for are those of all with as many.
+  [[nodiscard]] bool are_alike(const Split& split) const {
+    return alike_.contains(plan::positions_of(pipeline_of(split)));
+  }
 
  private:
-  std::map<StagesKey, std::vector<LayerRange>> places_;
+  std::map<std::size_t, std::vector<LayerRange>> alike_;  // by positions
+  std::map<std::pair<std::size_t, ShapeKey>, std::vector<LayerRange>> places_;
 };
 
 /// Over those before each, from none to all.

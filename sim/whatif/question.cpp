@@ -68,6 +68,12 @@ Expected<Fidelity> fidelity_of(const Scenario& scenario) {
                             to_text(scenario.cluster.gpus())),
                 {}, {"valid: at most as many as the job has"});
   }
+  if (fidelity == Fidelity::kAggregate && plan::splits_model(scenario.parallel)) {
+    return unsupported(
+        "the aggregate fidelity has no layers to split",
+        layers ? "leave parallel.* out, or use fidelity analytic"
+               : fmt::format("leave parallel.* out: {} is known by the features of a whole step", scenario.model->id));
+  }
   if (fidelity == Fidelity::kAggregate && scenario.input.dataset) {
     return unsupported("the aggregate fidelity knows nothing of the loader", "leave the data set out, or use layers");
   }
@@ -305,7 +311,7 @@ Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
     if (const auto rates = cost::reached_rates(scenario); !rates) return tl::unexpected<Error>(rates.error());
     return question;
   }
-  auto plan = plan::lower(scenario);
+  auto plan = shelf != nullptr ? plan::lower(scenario, shelf->messages) : plan::lower(scenario);
   if (!plan) return tl::unexpected<Error>(plan.error());
   const bool kinds = plan->folds && plan->classes.front().slowness * plan->classes.back().slowness != 1;
   auto lowered = std::make_shared<const plan::StepPlan>(std::move(*plan));

@@ -10,19 +10,22 @@
 #include "ddlsim/answer/timeline.h"
 #include "ddlsim/cost/price.h"
 #include "ddlsim/events/step.h"
+#include "ddlsim/plan/messages.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
 
-/// Prices of layers that somebody keeps.
+/// Prices of layers, and what their gradients are sent as, that somebody keeps.
 class PriceShelf {
  public:
   virtual ~PriceShelf() = default;
   /// The prices of a job's plan, worked out if they are not kept.
   virtual Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job,
                                                                     const plan::StepPlan& plan) = 0;
+
+  plan::KeptMessages messages;
 };
 
 struct Question {

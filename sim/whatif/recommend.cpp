@@ -10,6 +10,8 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predictor.h"
+#include "ddlsim/whatif/ratio.h"
+#include "ddlsim/whatif/stalls.h"
 #include "prediction.h"
 #include "recommend_reasons.h"
 #include "recommend_types.h"
@@ -331,7 +333,9 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
                       .price = *price_of(scenario) * static_cast<double>(cluster.nodes),
                       .step = outline->step,
                       .training = train(scenario, shape),
-                      .prediction = {}};
+                      .prediction = {},
+                      .in_deadline = {},
+                      .stalls = {}};
   runnable_.push_back({std::move(choice), candidate, way});
   return true;
 }
@@ -428,14 +432,25 @@ Scenario Recommender::scenario_of(const Trial& tried) const {
   return scenario;
 }
 
+/// That a run ends in time; it takes in proportion to its steps.
+double in_time(const ServerChoice& choice, const answer::Prediction& prediction, Time deadline) {
+  const std::pair<double, double> interval{prediction.interval_90.first / prediction.step_time,
+                                           prediction.interval_90.second / prediction.step_time};
+  return probability_below(deadline / choice.time(), 1, interval);
+}
+
 Expected<void> Recommender::predict_best(answer::Recommendation& result) {
   for (std::size_t i = 0; i < result.choices.size(); ++i) {
     const bool best = i == result.cheapest || i == result.fastest ||
                       std::find(result.pareto.begin(), result.pareto.end(), i) != result.pareto.end();
     if (!best && !options_.predict_all) continue;
-    auto prediction = predictor_.predict(scenario_of(runnable_[inside_[i]]));
+    const Scenario scenario = scenario_of(runnable_[inside_[i]]);
+    auto prediction = predictor_.predict(scenario);
     if (!prediction) return tl::unexpected<Error>(prediction.error());
-    result.choices[i].prediction = std::move(*prediction);
+    ServerChoice& choice = result.choices[i];
+    if (options_.deadline) choice.in_deadline = in_time(choice, *prediction, *options_.deadline);
+    choice.stalls = stalls_of(scenario, predictor_);
+    choice.prediction = std::move(*prediction);
   }
   return {};
 }

@@ -85,6 +85,7 @@ std::string provenance_of_setting(const Scenario& scenario, std::string_view pat
                             "pcie",
                             "pcie.host",
                             "pcie.uplinks",
+                            "peer_to_peer",
                             "price",
                             "input.threads",
                             "input.storage.bandwidth",

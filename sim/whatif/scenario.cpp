@@ -38,12 +38,6 @@ namespace {
 
 constexpr std::int64_t kMostOtherJobs = 100;
 
-const Leaf* find_leaf(std::string_view path) {
-  const auto all = leaves();
-  const auto leaf = std::find_if(all.begin(), all.end(), [&](const Leaf& l) { return l.path == path; });
-  return leaf == all.end() ? nullptr : &*leaf;
-}
-
 /// "model.sequence": a dimension of the model rather than a setting of its own.
 bool is_dimension(std::string_view path) { return path.starts_with("model.") && find_leaf(path) == nullptr; }
 
@@ -147,8 +141,9 @@ namespace {
 /// What is asked for, `strategy = horovod` spelt out as its settings. They come first, so that what is stated by itself
 /// wins.
 struct Spelt {
-  std::vector<Override> overrides;
-  std::size_t by_framework = 0;  // so many of them
+  std::vector<Override> own;            // where they are others than those that were asked for
+  std::span<const Override> overrides;  // all: `own`, or what was asked for, which outlives this
+  std::size_t by_framework = 0;         // so many of them
   std::string framework;
 };
 
@@ -157,24 +152,32 @@ Spelt with_framework(std::span<const Override> overrides) {
   const Override* strategy = last_of(overrides, "strategy");
   const Framework* framework = strategy == nullptr ? nullptr : find_framework(strategy->value);
   if (framework == nullptr) {
-    spelt.overrides = {overrides.begin(), overrides.end()};
+    spelt.overrides = overrides;
     return spelt;
   }
   spelt.framework = framework->name;
-  for (auto& [path, value] : settings_of(*framework)) spelt.overrides.push_back({path, value, strategy->where});
-  spelt.by_framework = spelt.overrides.size();
+  for (auto& [path, value] : settings_of(*framework)) spelt.own.push_back({path, value, strategy->where});
+  spelt.by_framework = spelt.own.size();
   for (const Override& setting : overrides) {
-    if (setting.path != "strategy") spelt.overrides.push_back(setting);
+    if (setting.path != "strategy") spelt.own.push_back(setting);
   }
+  spelt.overrides = spelt.own;
   return spelt;
 }
 
 /// Applies the settings in the order of the leaves.
 Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt& spelt, bool with_model) {
+  std::vector<std::pair<const Leaf*, const Override*>> named;
+  for (const Override& setting : spelt.overrides) {
+    if (const Leaf* leaf = find_leaf(setting.path)) named.emplace_back(leaf, &setting);
+  }
+  std::sort(named.begin(), named.end());  // of those that name one leaf the last wins
   bool all_gpus = true;
-  for (const Leaf& leaf : leaves()) {
-    const Override* setting = last_of(spelt.overrides, leaf.path);
-    if (setting == nullptr || leaf.apply == nullptr || (!with_model && leaf.path.starts_with("model"))) continue;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const Leaf& leaf = *named[i].first;
+    const Override* setting = named[i].second;
+    if (i + 1 < named.size() && named[i + 1].first == &leaf) continue;
+    if (leaf.apply == nullptr || (!with_model && leaf.path.starts_with("model"))) continue;
     if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
     const auto number = static_cast<std::size_t>(setting - spelt.overrides.data());
     if (number < spelt.by_framework) set_origin(scenario, leaf.path, Origin::kFramework);
@@ -454,48 +457,6 @@ Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path)
   if (!overrides) return overrides;
   for (Override& one : *overrides) one.value = found_beside(path, one.path, one.value);
   return overrides;
-}
-
-namespace {
-
-/// ", tensor 8 x pipeline 4 (1f1b, 16 micro-batches) x data 2, zero 1"; nothing of a model that is whole on every GPU.
-std::string describe_split(const Scenario& scenario) {
-  const plan::Parallel& parallel = scenario.parallel;
-  if (!plan::splits_model(parallel)) return "";
-  std::string text;
-  const auto add = [&](std::string_view axis, std::int64_t degree) {
-    if (degree > 1) text += fmt::format("{}{} {}", text.empty() ? ", " : " x ", axis, degree);
-  };
-  add("tensor", parallel.tensor);
-  add("context", parallel.context);
-  add("expert", parallel.expert);
-  add("pipeline", parallel.pipeline);
-  if (parallel.pipeline > 1) {
-    text += fmt::format(" ({}, {} micro-batches)", name_of(plan::kPipelineSchedules, parallel.schedule),
-                        to_text(scenario.strategy.accumulation));
-  }
-  add("data", plan::replicas_of(scenario));
-  if (parallel.zero > 0) text += fmt::format(", zero {}", parallel.zero);
-  if (parallel.recompute != plan::Recompute::kNone) {
-    text += fmt::format(", recompute {}", name_of(plan::kRecomputes, parallel.recompute));
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string describe(const Scenario& scenario) {
-  const hardware::Cluster& cluster = scenario.cluster;
-  const hardware::Node& node = cluster.node;
-  std::string text = fmt::format("{}, {} {}{} per {}, {}, {}{}, on {} x {}", scenario.model->name,
-                                 to_text(scenario.batch), scenario.model->sample, scenario.batch == 1 ? "" : "s",
-                                 plan::replicas_of(scenario) == cluster.gpus() ? "GPU" : "replica and pass",
-                                 name_of(kPrecisions, scenario.precision),
-                                 scenario.framework.empty() ? plan::word_for(scenario.strategy) : scenario.framework,
-                                 describe_split(scenario), to_text(cluster.nodes), node.name);
-  text += fmt::format(" ({} GPU{} in all: {})", to_text(cluster.gpus()), cluster.gpus() == 1 ? "" : "s", node.gpu.name);
-  if (cluster.nodes > 1) text += fmt::format(", network {} per server", to_text_in_bits(node.network_bandwidth()));
-  return text;
 }
 
 }  // namespace ddlsim::whatif

@@ -131,6 +131,14 @@ Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catal
   return {};
 }
 
+Expected<void> set_peer_to_peer(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto yes = parse_yes(value);
+  if (!yes) return tl::unexpected<Error>(yes.error());
+  scenario.cluster.node.peer_to_peer = *yes;
+  if (*yes) scenario.cluster.node.gpu.peer_to_peer = true;
+  return {};
+}
+
 Expected<bool> parse_yes(Value value) { return parse_choice(kYesNo, value, "answer"); }
 
 Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&) {

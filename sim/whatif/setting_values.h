@@ -68,6 +68,7 @@ Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::S
 [[nodiscard]] Expected<void> set_nvlink(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_pcie(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catalog&);
+[[nodiscard]] Expected<void> set_peer_to_peer(Scenario& scenario, Value value, const io::Catalog&);
 /// "tp-cp-ep-dp-pp": every axis once.
 [[nodiscard]] Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&);
 /// "8-8-7-9": so many layers of the model's list in each stage.

@@ -1,6 +1,7 @@
 #include "settings.h"
 
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "ddlsim/support/names.h"
@@ -69,6 +70,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"cuda_graphs", "the CPU launches a step's kernels at once: yes, no", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.cuda_graphs); }},
     {"gpu_interconnect", "what joins the GPUs of a server: nvlink or pcie", "nvlink", set_interconnect},
+    {"peer_to_peer", "over PCIe, GPUs of a server reach each other's memory: yes, or no (they meet in the host's)", "yes",
+     set_peer_to_peer},
     {"nvlink", "all NVLinks of one GPU, one direction", "150 GB/s", set_nvlink},
     {"nvlink.latency", "one hop", "3.4 us",
      [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
@@ -399,5 +402,15 @@ constexpr auto kLeaves = std::to_array<Leaf>({
 }  // namespace
 
 std::span<const Leaf> leaves() { return kLeaves; }
+
+const Leaf* find_leaf(std::string_view path) {
+  static const std::unordered_map<std::string_view, const Leaf*> by_path = [] {
+    std::unordered_map<std::string_view, const Leaf*> all;
+    for (const Leaf& leaf : leaves()) all.emplace(leaf.path, &leaf);
+    return all;
+  }();
+  const auto found = by_path.find(path);
+  return found == by_path.end() ? nullptr : found->second;
+}
 
 }  // namespace ddlsim::whatif

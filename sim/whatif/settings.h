@@ -30,5 +30,7 @@ void set_origin(Scenario& scenario, std::string_view path, Origin origin);
 
 /// In the order in which they are applied: what replaces a whole part comes before its details.
 [[nodiscard]] std::span<const Leaf> leaves();
+/// The one with that path; null: none.
+[[nodiscard]] const Leaf* find_leaf(std::string_view path);
 
 }  // namespace ddlsim::whatif

@@ -31,7 +31,7 @@ Stall stall(Time longer, Time shorter, Time whole) {
 bool of_the_server(std::string_view path) {
   return path == "node" || path == "nodes" || path == "gpu" || path == "gpus_per_node" || path.starts_with("gpu.") ||
          path.starts_with("network") || path.starts_with("nvlink") || path.starts_with("pcie") ||
-         path == "gpu_interconnect";
+         path == "gpu_interconnect" || path == "peer_to_peer";
 }
 
 /// The catalogue's server with as many GPUs of a kind; of one provider first. Empty: none.
@@ -203,6 +203,32 @@ bool states(std::span<const Override> stated, std::string_view path) {
 }
 
 }  // namespace
+
+std::optional<answer::Stalls> stalls_of(const Scenario& job, Predictor& predictor) {
+  if (plan::splits_model(job.parallel) || job.parallel.zero > 0) return std::nullopt;
+  answer::StallTimes times;
+  const auto add = [&](StallRun run, const Scenario& scenario) {
+    const auto step = predictor.step_time(scenario);
+    if (step) times.at(run) = *step;
+    return step.has_value();
+  };
+  Scenario made_up = job;
+  const auto dataset = std::exchange(made_up.input.dataset, nullptr);
+  if (!add(StallRun::kSynthetic, made_up)) return std::nullopt;
+  Scenario one = made_up;
+  one.cluster.nodes = 1;
+  if (job.cluster.nodes > 1 && !add(StallRun::kOneServer, one)) return std::nullopt;
+  one.cluster.gpus_per_node = 1;
+  if (!add(StallRun::kOneGpu, one)) return std::nullopt;
+  if (dataset) {
+    Scenario reading = job;
+    reading.input.cache = plan::CachePolicy::kAll;
+    if (!add(StallRun::kWarm, reading)) return std::nullopt;
+    reading.input.cache = plan::CachePolicy::kNone;
+    if (!add(StallRun::kCold, reading)) return std::nullopt;
+  }
+  return stalls_of(times);
+}
 
 answer::Stalls stalls_of(const answer::StallTimes& times, FetchRule fetch) {
   answer::Stalls stalls;

@@ -56,8 +56,8 @@ double samples_of(const Scenario& scenario) {
 /// Answers points, one after another.
 class Answerer {
  public:
-  Answerer(const io::Catalog& catalog, const Grid& grid, SweepDetail detail)
-      : catalog_(catalog), grid_(grid), detail_(detail) {}
+  Answerer(io::Catalog catalog, const Grid& grid, SweepDetail detail)
+      : catalog_(std::move(catalog)), grid_(grid), detail_(detail) {}
 
   /// Adds the row of a point, unless a condition leaves it out.
   void add(std::int64_t number, std::vector<SweepRow>& rows) {
@@ -90,7 +90,7 @@ class Answerer {
                        .full = {}};
   }
 
-  const io::Catalog& catalog_;
+  const io::Catalog catalog_;
   const Grid& grid_;
   const SweepDetail detail_;
   Predictor predictor_;
@@ -151,10 +151,14 @@ struct SweepPieces::State {
   SweepDetail detail;
   Pieces all;
   std::int64_t length;
+  bool apart;  // threads read the files themselves, which takes one as long as thousands of points
 };
 
 SweepPieces::SweepPieces(const io::Catalog& catalog, const Grid& grid, const SweepOptions& options)
-    : state_(new State{catalog, grid, options.detail, Pieces(grid, options.shard, options.after), piece_length(grid)}) {
+    : state_(new State{catalog, grid, options.detail, Pieces(grid, options.shard, options.after), piece_length(grid),
+                       false}) {
+  constexpr std::int64_t kManyPoints = 10'000;
+  state_->apart = options.threads > 1 && positions() / options.threads >= kManyPoints;
 }
 SweepPieces::~SweepPieces() = default;
 
@@ -165,7 +169,8 @@ std::int64_t SweepPieces::positions_in(std::int64_t piece) const {
 }
 SweepPieces::Worker SweepPieces::worker() const {
   const State& state = *state_;
-  const auto answerer = std::make_shared<Answerer>(state.catalog, state.grid, state.detail);
+  const auto answerer =
+      std::make_shared<Answerer>(state.apart ? state.catalog.apart() : state.catalog, state.grid, state.detail);
   return [this, answerer](std::int64_t piece) {
     std::vector<SweepRow> rows;
     const std::int64_t first = piece * state_->length;

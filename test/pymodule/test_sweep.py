@@ -4,6 +4,8 @@ import csv
 import io
 import os
 import pickle
+import subprocess
+import time
 
 import ddlsim
 import numpy
@@ -128,6 +130,31 @@ def test_dask_on_two_workers():
     same(rows, command("sweep", *FLAGS, "--format", "csv"))
     pandas.testing.assert_frame_equal(mine.to_pandas(), ddlsim.sweep(grid).to_pandas())
     assert set(mine["model"]) == {"resnet50", "mlp"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_and_workers_that_somebody_else_started(tmp_path):
+    from distributed import Client
+
+    address = tmp_path / "scheduler.json"
+    where = ["--scheduler-file", str(address), "--no-dashboard"]
+    started = [subprocess.Popen(["dask-scheduler", "--port", "0", *where], stderr=subprocess.DEVNULL)]
+    try:
+        for _ in range(2):
+            one = ["dask-worker", "--nthreads", "1", "--local-directory", str(tmp_path), *where]
+            started.append(subprocess.Popen(one, stderr=subprocess.DEVNULL))
+        deadline = time.monotonic() + 60
+        while not address.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with Client(scheduler_file=str(address), timeout=60) as client:
+            client.wait_for_workers(2, timeout=60)
+            rows = ddlsim.concat(client.gather(client.map(ddlsim.run_shard, ddlsim.sweep(GRID, threads=1, shards=6))))
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
+    same(rows, command("sweep", *FLAGS, "--format", "csv"))
 
 
 def own_model():

@@ -38,6 +38,7 @@ struct Inverse {
   std::vector<std::pair<std::string, std::string>> settings{};  // all that differs from the job: path, value
   Prediction prediction;                                        // there
   std::string metric_text{};                                    // there
+  std::optional<double> probability{};                          // that it holds there; nothing: of no such metric
   std::string limit_setting{};                                  // "infinite", "1024"
   Prediction limit;                                             // the best that the variable can do
   std::string limit_text{};

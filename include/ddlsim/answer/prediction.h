@@ -128,6 +128,8 @@ struct Alternative {
   std::string name;
   std::vector<std::pair<std::string, std::string>> changes;  // path, value
   double speedup = 1;                                        // throughput against the baseline's
+  std::pair<double, double> speedup_interval_90{1, 1};       // whatif/ratio.h
+  double probability_faster = 0;
   Prediction prediction;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ddlsim/answer/prediction.h"
+#include "ddlsim/answer/stalls.h"
 #include "ddlsim/answer/training.h"
 #include "ddlsim/support/units.h"
 
@@ -26,6 +27,8 @@ struct ServerChoice {
   Time step{};
   Training training;                     // its cost is known
   std::optional<Prediction> prediction;  // the whole answer, where somebody wants it
+  std::optional<double> in_deadline;     // probability, of choices with a prediction and a deadline
+  std::optional<Stalls> stalls;          // of choices with a prediction (whatif/stalls.h)
 
   [[nodiscard]] Time time() const { return training.time(); }
   [[nodiscard]] Money cost() const { return training.cost.value_or(Money::infinity()); }

@@ -2,15 +2,17 @@
 //
 // A run is a configuration x (GPUs per server, servers, batch) with a measured step t and what the model predicts for
 // it, P(x). The residual r(x) = ln(t / P) is a Gaussian process along the series:
-//   r(x) = r0 + f(x) + noise          r0: of the smallest configuration, kept everywhere
+//   r(x) = r0 k(x) + f(x) + noise     r0: of the smallest configuration, kept everywhere but in other splits
 //   cov f(x), f(y) = s_k^2 a b + s_K^2 min(a, b)              a, b = log2(GPUs per server)
 //                  + s_j^2 [both over several servers]
 //                  + s_n^2 u v + s_N^2 min(u, v)              u, v = log2(servers)
 //                  + s_c^2 c d                                c, d = share of the step that is no GPU time
 //                  + s_B^2 min(|p|, |q|) if p q > 0           p, q = log2(batch / batch of the smallest)
-// all but the last: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
+//                  + s_p^2 ([x, y split alike] - k(x) k(y)) + s_0^2 (1 - k(x) k(y))
+//   k(x) = 1 where x is split as the smallest configuration is, else s_0^2 / (s_0^2 + s_p^2)
+// all but the last two: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
 // begins, and a communication that is slower or faster than modelled. Given runs g the residual at x is
-//   r0 + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
+//   r0 k(x) + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0 k_g),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
 // by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration each count.
 //
 // The smallest configuration (fewest GPUs, then the smallest batch) sets r0 by the mean of its runs. Callers that know
@@ -20,10 +22,14 @@
 // s_N alone, 0.1 each, and noise 0.1: K_gg = 0.02 + 0.01, so at four servers (K_xg = 0.02, K_xx = 0.03) the step takes
 // exp(0.02 / 0.03 ln 1.2) = 1.129 times what is predicted, +- sqrt(0.03 - 0.02^2 / 0.03 + 0.01) = 0.163.
 //
+// And (test): a job whose first split takes 1.2 times what is predicted; another, s_0 = s_p, is expected at
+// exp(ln 1.2 / 2) = 1.095, +- sqrt(1.5 s_p^2 + s_e^2).
+//
 // Limits: residuals of one job; nothing is learnt about another model or GPU. Rasmussen and Williams, "Gaussian
 // Processes for Machine Learning" (2006), algorithm 2.1.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -32,11 +38,15 @@
 
 namespace ddlsim::calib {
 
+/// Numbers that tell one split of a model from another; 0s: the model is whole.
+using RunSplit = std::array<std::int64_t, 12>;
+
 struct RunPoint {
   std::int64_t gpus_per_server = 1;
   std::int64_t servers = 1;
   double batch = 1;          // samples per GPU and pass
   double communication = 0;  // share of the step that is no GPU time: 1 - d ln P / d ln(GPU time)
+  RunSplit split{};
 
   [[nodiscard]] bool operator==(const RunPoint&) const = default;
 };
@@ -56,6 +66,8 @@ struct RunPrior {
   double servers_path = 0.062;  // s_N
   double communication = 0.21;  // s_c
   double batch = 0.05;          // s_B, per root of a doubling: assumed
+  double series = 0.13;         // s_0, what a job's splits share
+  double split = 0.16;          // s_p, of a split of its own
   double noise = 0.02;          // s_e, of one run: assumed
 };
 
@@ -63,6 +75,11 @@ struct RunEstimate {
   double residual = 0;   // of ln(step / predicted)
   double deviation = 0;  // its standard deviation, that of a run of its own included
 };
+
+/// Of f(x) - f(y) for two configurations of which none was measured, r0 being the same:
+///   s_k^2 (a - b)^2 + s_K^2 |a - b| + s_j^2 [one of them over several servers] + s_n^2 (u - v)^2 + s_N^2 |u - v|
+///   + s_c^2 (c - d)^2 + s_B^2 |p - q| + 2 s_p^2 [split differently], and its root.
+[[nodiscard]] double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior = {});
 
 class RunPosterior {
  public:
@@ -77,12 +94,14 @@ class RunPosterior {
 
  private:
   [[nodiscard]] double covariance(const RunPoint& x, const RunPoint& y) const;
+  /// k(x): the share of the smallest configuration's residual that another one keeps.
+  [[nodiscard]] double kept(const RunPoint& x) const;
 
   RunPrior prior_;
   RunPoint smallest_;
   double base_ = 0;
   std::vector<RunPoint> points_;
-  std::vector<double> weights_;  // (K_gg + s_e^2 I)^-1 (r_g - r0)
+  std::vector<double> weights_;  // (K_gg + s_e^2 I)^-1 (r_g - r0 k_g)
   std::vector<double> inverse_;  // (K_gg + s_e^2 I)^-1, row by row
 };
 

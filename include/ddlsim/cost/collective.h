@@ -73,6 +73,8 @@ struct Communicator {
   Bandwidth inter{};               // one node to the others, all ports together
   std::int64_t network_ports = 1;  // of a node
   Bandwidth pcie{};                // one GPU to the host: what host staging moves over, and network cards hang on
+  /// Of one GPU's part of a host link, all GPUs of the node moving at once.
+  Bandwidth host_share = Bandwidth::infinity();
   Bandwidth memory{};              // of one GPU
   bool crosses_sockets = false;    // the GPUs of a node hang on several host links
   bool transport_assumed = false;  // nobody says what drives the network
@@ -156,10 +158,12 @@ using hardware::CollectiveTable;
 class CollectiveModel {
  public:
   /// Fails for counts below one, ranks that do not fill their nodes, a rate that is not positive where it is used, an
-  /// efficiency outside (0, 1], a negative latency, and an algorithm the library does not have.
-  [[nodiscard]] static Expected<CollectiveModel> create(const Communicator& communicator,
-                                                        const CollectiveLibrary& library = {},
-                                                        std::shared_ptr<const CollectiveTable> table = nullptr);
+  /// efficiency outside (0, 1], a negative latency, and an algorithm the library does not have. Nothing but `ops` may
+  /// be asked of it.
+  [[nodiscard]] static Expected<CollectiveModel> create(
+      const Communicator& communicator, const CollectiveLibrary& library = {},
+      std::shared_ptr<const CollectiveTable> table = nullptr,
+      std::span<const primitives::CollectiveOp> ops = primitives::kAllCollectiveOps);
 
   /// The cheapest candidate, or the table, whose algorithm is unknown and said to send what a ring would. One rank
   /// costs nothing. Requires 0 <= size <= 1e16 bytes.

@@ -38,7 +38,11 @@
 //   all_reduce and all_gather of 512 B to 4 KiB on 2, 4, 8 GPUs (A100 10.0, 14.3, 22.4 us; H100 6.4, 9.5, 15.6; B200
 //   10.2, 15.0, 25.4). What a framework's own call takes on top is not in it.
 // - Without peer access GPUs meet in the host's memory: half of PCIe's rate, at most 5 GB/s (assumed; aiconfigurator's
-//   four L40S reach 4.8). Boxes of several sockets without NVLink vary tenfold: what crosses sockets is assumed too.
+//   four L40S reach 4.8), and no more than a GPU's part of PCIe's 12 of 15.75 GB/s on its host link: every hop of a
+//   ring goes up one and down another. So it is on virtual machines that hide the PCIe switches (`peer_to_peer: no` of
+//   the instance): NCCL since 2.5 reaches over a host bridge only on AMD with two GPUs (src/graph/paths.cc), and
+//   training on a g5.48xlarge that tells it of the switches takes 0.64 of the time (NVIDIA/nccl issue 1298). Boxes of
+//   several sockets without NVLink vary tenfold: what crosses sockets is assumed too.
 // - Transports: InfiniBand 0.96 as NCCL's 12 of 12.5; RoCE 8 % below it (tensorflow issue 2916); EFA as RoCE (assumed)
 //   with 75 us more per message (aws-ofi-nccl src/platform-aws.cpp), from Hopper on
 //   20 us (nccl04 and nccl29: 65 to 70 us a call; the plugin tells the tuner 35); TCPX 0.71

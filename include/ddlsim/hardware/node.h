@@ -62,6 +62,7 @@ struct PeerPath {
   Bandwidth bandwidth{};                  // what each sends to the others, one direction, all its rings
   Time latency{};                         // of one hop
   bool crosses_switches = false;          // they hang on several host links
+  bool through_host = false;              // over PCIe, and they meet in the host's memory
 
   [[nodiscard]] bool by_nvlink() const { return by != Interconnect::kPcie; }
 };
@@ -88,7 +89,9 @@ struct Node {
   Link host_link;                 // of one switch to the host
   bool host_link_stated = false;  // false: as the GPU's own
   std::int64_t pcie_uplinks = 1;  // host links, shared by all GPUs
-  Link network;                   // of one port
+  /// Over PCIe, where the GPU can: no in virtual machines that hide the switches, in which libraries stage in the host.
+  bool peer_to_peer = true;
+  Link network;  // of one port
   std::int64_t network_ports = 1;
   /// Of one port, where the link's rate lasts minutes ("up to 25 Gb/s"), and what lasts is less. A run whose length is
   /// stated has it as its `network.bandwidth`, and the other as `network_burst`.
@@ -109,6 +112,10 @@ struct Node {
   [[nodiscard]] Expected<PeerPath> peers(std::span<const std::int64_t> places) const;
   /// The PCIe switch (one per host link) on which a GPU hangs: the GPUs are spread over the switches in order.
   [[nodiscard]] std::int64_t switch_of(std::int64_t place) const { return place * pcie_uplinks / gpus; }
+  /// Of the first `used` GPUs, those that share the fullest host link.
+  [[nodiscard]] std::int64_t most_on_one_uplink(std::int64_t used) const {
+    return (used + pcie_uplinks - 1) / pcie_uplinks;
+  }
   /// Likewise of a network port.
   [[nodiscard]] std::int64_t switch_of_port(std::int64_t port) const { return port * pcie_uplinks / network_ports; }
   /// All ports of the server together, one direction.

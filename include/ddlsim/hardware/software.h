@@ -93,6 +93,28 @@ struct SoftwareEnds {
   std::int64_t sources = 0;
 };
 
+/// What two jobs differ in, beside counts, splits and rates, when one is compared with the other.
+enum class ChangeKind : std::uint8_t {
+  kGpu,
+  kPrecision,
+  kStrategy,
+};
+
+inline constexpr Choices<ChangeKind, 3> kChangeKinds{{
+    {"gpu", ChangeKind::kGpu},
+    {"precision", ChangeKind::kPrecision},
+    {"strategy", ChangeKind::kStrategy},
+}};
+
+/// How far ln(measured / predicted) differs between two jobs of one source that differ in this: the 90th percentile of
+/// the difference over 1.645, a standard deviation where differences are normal.
+struct ChangeSpread {
+  ChangeKind change = ChangeKind::kGpu;
+  double deviation = 0;
+  std::int64_t pairs = 0;
+  std::int64_t sources = 0;
+};
+
 struct SoftwareProfile {
   std::string id;
   std::int64_t rows = 0;
@@ -102,6 +124,7 @@ struct SoftwareProfile {
   double median_error = 0;
   std::vector<SoftwareEffect> effects;
   std::vector<SoftwareEnds> ends;
+  std::vector<ChangeSpread> changes;
   std::string made_by;
 
   [[nodiscard]] const SoftwareEnds* ends_of(QuestionKind kind) const {

@@ -105,6 +105,9 @@ class Catalog {
   [[nodiscard]] Expected<std::shared_ptr<const hardware::SoftwareProfile>> software() const;
   /// The same catalog as if it had no such file.
   [[nodiscard]] Catalog kernels_alone() const;
+  /// The same catalog with a memory that nobody else uses at the time, so that a thread that asks much shares no lock
+  /// and no count of owners with the others: what an earlier one has read, or nothing yet.
+  [[nodiscard]] Catalog apart() const;
 
   /// Puts a GPU into a node that has none yet, or another one. Its NVLink comes along, and joins the GPUs if it did
   /// before and the new GPU is no PCIe card. The server keeps its host links; a GPU's PCIe link is no faster than the

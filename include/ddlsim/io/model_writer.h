@@ -43,7 +43,7 @@ struct ModelDescription {
   DataSize input_per_sample{};    // whole bytes
   std::vector<DescribedLayer> layers;
   std::optional<workload::MeasuredOn> measured{};  // of measured layers
-  Sources sources;          // of layers, input, batch and optimizer; of dimensions with `rows_name`
+  std::vector<Source> sources;  // of layers, input, batch and optimizer; of dimensions with `rows_name`
   std::string rows_name{};  // of the first size of `input_shape`, where it can be changed: "sequence"; empty: a number
   std::string notes;
 };

@@ -24,6 +24,14 @@ struct HeldLayers {
   std::vector<DataSize> loss;             // of a micro-batch
   std::vector<DataSize> working;          // of a micro-batch
   std::vector<DataSize> weight_gradient;  // of its largest tensor
+  std::vector<DataSize> gathered;         // its weights, where ranks share them and gather them block by block
+  std::vector<DataSize> edge;             // of a micro-batch, what the layer passes on, where a stage ends with it
+};
+
+/// Where the positions of a pipeline begin.
+struct StageStarts {
+  std::vector<std::size_t> first;  // layer of each, in the order in which a micro-batch meets them; the layers' number
+  bool anyhow = false;             // of any job that has as many: they follow from the model's blocks, or were stated
 };
 
 /// lower() for many jobs that differ in their splits, micro-batch, passes and servers alone: how layers are cut, where
@@ -41,6 +49,8 @@ class Lowerer {
   [[nodiscard]] Expected<StepPlan> outline(const Job& job);
   /// Its classes with what replicas send each other and the updates, without what they hold and all other rows.
   [[nodiscard]] Expected<StepPlan> exchange(const Job& job);
+  /// Of a job with stages. The errors are among those of lower(), which may have more.
+  [[nodiscard]] Expected<StageStarts> starts(const Job& job);
   /// Of a job without stages and zero. The errors are those of lower().
   [[nodiscard]] Expected<HeldLayers> held(const Job& job);
 

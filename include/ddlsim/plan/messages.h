@@ -33,7 +33,9 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -56,6 +58,23 @@ struct Selection {
 /// decide how many rows of a table a sparse gradient touches.
 [[nodiscard]] std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int64_t batch,
                                         const Selection& selection = {});
+
+/// `messages` of all layers of a chunk, for who asks the same often: kept, the oldest going first. Serves one thread.
+class KeptMessages {
+ public:
+  [[nodiscard]] const std::vector<Row>& of(const Chunk& chunk, const Strategy& strategy, std::int64_t batch);
+
+ private:
+  static constexpr std::size_t kKept = 8;
+
+  struct Asked {
+    Chunk chunk;  // keeps the layers, so that their address stays theirs
+    Strategy strategy;
+    std::int64_t batch = 1;
+    std::vector<Row> rows;
+  };
+  std::deque<Asked> kept_;
+};
 
 /// A gradient buffer on its own: a whole model's layers as one chunk.
 [[nodiscard]] Chunk chunk_of(std::shared_ptr<const workload::Model> model);

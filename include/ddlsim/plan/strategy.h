@@ -159,6 +159,8 @@ struct Strategy {
   Stated<bool> split_on_host = by_default(false);          // the host sends every GPU its part of the batch
   Stated<bool> preload = by_default(false);                // the next batch is copied while this one is worked on
   Stated<double> parameter_compression = by_default(1.0);  // weights are broadcast so many times as small
+
+  friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
 [[nodiscard]] constexpr Grouping grouping_of(const Strategy& strategy) {

@@ -3,6 +3,7 @@
 // Priced by cost/collective.h, read as measurements by importers/collective_file.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "ddlsim/support/choices.h"
@@ -21,7 +22,10 @@ enum class CollectiveOp : std::uint8_t {
   kSendRecv
 };
 
-inline constexpr std::size_t kCollectiveOpCount = 7;
+inline constexpr std::array kAllCollectiveOps{
+    CollectiveOp::kAllReduce, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter, CollectiveOp::kAllToAll,
+    CollectiveOp::kBroadcast, CollectiveOp::kReduce,    CollectiveOp::kSendRecv};
+inline constexpr std::size_t kCollectiveOpCount = kAllCollectiveOps.size();
 
 inline constexpr Choices<CollectiveOp, 9> kCollectiveOps{{
     {"all_reduce", CollectiveOp::kAllReduce},

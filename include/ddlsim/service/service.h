@@ -10,7 +10,8 @@
 // what-if     {"job": {...}, "vs": [{"name": "buy A100", "node": "dgx-a100"}, {...}]}     no "vs": every upgrade is
 // tried
 //             {"job": {...}, "elasticities": true}
-// find        {"job": {...}, "variable": "network", "such_that": "scaling_efficiency >= 90 %", "from": X, "to": Y}
+// find        {"job": {...}, "variable": "network", "such_that": "scaling_efficiency >= 90 %", "from": X, "to": Y,
+//              "sure": "90%"}
 // plan        {"job": {...}, "objective": "time", "limit": "10 s", "nodes_up_to": 8}
 // explain     {"job": {...}, "part": "all-reduce"}
 // stalls      {"job": {...}, "one_server": "p3.16xlarge", "fetch": "paper"}

@@ -51,6 +51,12 @@ class Stated {
   Origin origin_ = Origin::kDefault;
 };
 
+/// The same value, wherever both came from.
+template <typename T>
+[[nodiscard]] constexpr bool operator==(const Stated<T>& a, const Stated<T>& b) {
+  return a.get() == b.get();
+}
+
 template <typename T>
 [[nodiscard]] constexpr Stated<T> by_default(T value) {
   return {std::move(value), Origin::kDefault};

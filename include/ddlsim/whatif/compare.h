@@ -1,7 +1,8 @@
 // What-if: a baseline beside alternatives, each a list of changed settings.
 //
 // Speedup is the ratio of throughputs (samples per second of the whole cluster), which is the ratio of step times as
-// long as batch and GPUs stay the same. `what_would_help` makes the alternatives itself: every part that could be
+// long as batch and GPUs stay the same. It has a 90 % interval of its own and the probability that the alternative is
+// faster: ratio.h. `what_would_help` makes the alternatives itself: every part that could be
 // upgraded, one at a time, best first.
 #pragma once
 

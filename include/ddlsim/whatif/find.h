@@ -16,6 +16,9 @@
 // it is. Of several ends the one nearest to the job's own value counts. `=` holds within 0.1 % (counts: 1 %); where m
 // jumps across the target it does not hold. All values that were tried are in the answer.
 //
+// What is found holds for the expected step, so nearly as often as not for a real one: the answer says with which
+// probability, and FindOptions::sure asks for more.
+//
 // Limits: between tried values of a metric that is not monotone there may be others that hold.
 //
 // Worked example: two servers exchange through ports of rate b what takes 1 s at 1 GB/s, beside compute of 1 s, nothing
@@ -81,13 +84,19 @@ inline constexpr std::int64_t kEveryValue = 1024;
 
 /// Where to look; what nobody says is as the variable's kind has it.
 struct FindOptions {
-  std::optional<std::string> from;
-  std::optional<std::string> to;
+  std::optional<std::string> from{};
+  std::optional<std::string> to{};
+  /// The condition is to hold with this probability, by the prediction's 90 % interval (ratio.h), instead of for the
+  /// expected step. Of step time, throughput, time to train, cost and MFU; not of `=`.
+  std::optional<double> sure{};
 };
 
 /// What a command line can have wrong before anything is asked. Errors: a variable that is no number, ends of its range
 /// that are none of its kind or have nothing between them. `find` refuses them too.
 [[nodiscard]] Expected<void> check_variable(std::string_view variable, const FindOptions& options);
+
+/// A share above 0 and below 1, for FindOptions::sure: "90%". Errors: anything else.
+[[nodiscard]] Expected<double> parse_sure(std::string_view text);
 
 /// Errors: a variable that is no number; kInfeasible where it makes no difference, or the condition holds at every
 /// value; those of resolve and predict for the job itself.

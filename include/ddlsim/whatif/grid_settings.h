@@ -1,4 +1,4 @@
-// Settings as people type them, made into the parts of a grid; the command and the Python module share it.
+// Settings as people type them, made into the parts of a grid; whoever takes them as text shares it.
 #pragma once
 
 #include <span>

@@ -5,8 +5,8 @@
 //      model takes what was measured (Scenario::gpu_time_factor, fit_gpu_time). On several nobody knows which part of
 //      the step made the difference, and the whole step keeps it.
 //   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
-//      servers, batch and share of communication (calib/run_posterior.h). At the configuration asked for it gives a
-//      factor on the whole step, and how sure that is.
+//      servers, batch, share of communication and split of the model (calib/run_posterior.h). At the configuration
+//      asked for it gives a factor on the whole step, and how sure that is.
 // So one run corrects the step, two tell computation from communication, more narrow the interval. The interval is the
 // factor times exp(q s): s the posterior's deviation, q the quantiles below.
 //
@@ -37,6 +37,8 @@ struct RunQuantiles {
 };
 inline constexpr RunQuantiles kWithinServer{-0.95, 3.5};
 inline constexpr RunQuantiles kAcrossServers{-1.1, 4.6};
+/// Likewise where the model is split as in no run: of the sets of split models there, every anchor but `none`.
+inline constexpr RunQuantiles kOtherSplit{-1.75, 2.4};
 
 /// Runs of one configuration may differ by so much; more, and they contradict each other.
 inline constexpr double kMostSpread = 2;
@@ -59,6 +61,8 @@ class OwnRuns {
   [[nodiscard]] const calib::RunPosterior& posterior() const { return posterior_; }
   /// Whether a configuration lies within what was measured.
   [[nodiscard]] bool covers(const calib::RunPoint& point) const;
+  /// Whether a run split the model as this configuration does.
+  [[nodiscard]] bool ran_split_as(const calib::RunPoint& point) const;
   /// In words: "1 run on one GPU: all GPU time is 1.31 times the model's".
   [[nodiscard]] const std::vector<std::string>& learnt() const { return learnt_; }
 
@@ -69,6 +73,7 @@ class OwnRuns {
   calib::RunPosterior posterior_;
   std::int64_t most_per_server_ = 1;
   std::int64_t most_servers_ = 1;
+  std::vector<calib::RunSplit> splits_;
   std::vector<std::string> learnt_;
 };
 

@@ -19,7 +19,8 @@
 //      chunk per rank in order; of others what is proved of them). Prices of kernels and collectives are worked out
 //      once for each (tp, cp, ep, micro-batch, recompute, sequence) and shared by all plans that have them
 //   2  the exchange among replicas: T >= pre(s) + m W(s) - B(s) + (what is sent once after a backward pass), and
-//      T >= m (what is sent in every pass) of a channel; updates and weights that travel after it on top
+//      T >= m (what is sent in every pass) of a channel; updates and weights that travel after it on top; with zero 3
+//      a rank stands still for the weights with which a forward pass of it begins
 //   3  the step of whatif/predict.h itself
 // Memory is a plan's own: a lower bound of it (what is held on average over the stages) comes first, then the ledger of
 // plan/lower.h. The result is that of trying every plan (tested); only a limit of time may end it early, and is said.

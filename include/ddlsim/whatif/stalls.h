@@ -29,12 +29,14 @@
 
 #include <filesystem>
 #include <istream>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "ddlsim/answer/stalls.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/support/error.h"
+#include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
@@ -52,6 +54,10 @@ struct StallOptions {
 /// has other GPUs, or not as many.
 [[nodiscard]] Expected<answer::StallReport> stalls(const io::Catalog& catalog, std::span<const Override> stated,
                                                    const StallOptions& options = {});
+
+/// Of a job that is resolved, one of its own servers being its one_server; by steps alone, at kept prices. Prep and
+/// fetch where it reads a data set. Nothing for a model that is split, or whose states are.
+[[nodiscard]] std::optional<answer::Stalls> stalls_of(const Scenario& job, Predictor& predictor);
 
 /// Interconnect and network stalls against depth and gradients: ResNet-10 to -152 and VGG-11 to -19, with and without
 /// batch norm and residual sums, 32 images a GPU unless stated. Errors: as stalls; `model` must not be stated.

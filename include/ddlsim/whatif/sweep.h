@@ -58,7 +58,7 @@ class SweepPieces {
 
  private:
   struct State;
-  std::unique_ptr<const State> state_;
+  std::unique_ptr<State> state_;
 };
 
 /// Positions that a part of a grid has after a point.

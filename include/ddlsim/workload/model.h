@@ -69,6 +69,9 @@ struct Totals {
   std::int64_t sparse_parameters = 0;      // per model: embeddings with sparse gradients
   std::vector<SparseTable> sparse_tables;  // the layers behind sparse_parameters
   std::int64_t gradient_tensors = 0;       // per model
+  std::int64_t kernels = 0;                // launched in a forward and a backward pass
+  bool attention = false;                  // whether some layer is one
+  bool recurrent = false;
 };
 
 /// Errors: kInvalidArgument when a sum exceeds 2^62.

@@ -119,6 +119,7 @@ def settings():
     return _ddlsim.settings()
 
 
+@_ddlsim.calls_predict(_catalog)
 def predict(*jobs, data=None, **settings):
     """How long a step of a job takes, and where it goes.
 
@@ -153,7 +154,6 @@ def predict(*jobs, data=None, **settings):
     ddlsim.Error: network: '100' is not a bandwidth: the unit is missing
       units: B/s, kB/s, ...
     """
-    return _ddlsim.predict(_catalog(data) if data is not None or _default is None else _default, jobs, settings)
 
 
 def what_if(*jobs, vs=None, data=None, **settings):
@@ -161,26 +161,27 @@ def what_if(*jobs, vs=None, data=None, **settings):
 
     vs   alternatives: each a map of changed settings, with a "name" if you like
 
-    Returns a WhatIf: baseline (a Prediction), alternatives (name, changes, speedup, prediction). Speedup is of samples
-    per second.
+    Returns a WhatIf: baseline (a Prediction), alternatives (name, changes, speedup, speedup_interval_90,
+    probability_faster, prediction). Speedup is of samples per second.
 
     >>> w = ddlsim.what_if(model="resnet50", node="dgx1-v100", nodes=4, network="25 Gb/s", strategy="ps",
     ...                    vs=[{"network": "100 Gb/s"}, {"strategy": "allreduce"}])
     >>> [(one.name, round(one.speedup, 2)) for one in w.alternatives]
-    [('network = 100 Gb/s', 2.61), ('strategy = allreduce', 2.38)]
+    [('network = 100 Gb/s', 2.68), ('strategy = allreduce', 2.43)]
     """
     return WhatIf(_ddlsim.what_if(_catalog(data), jobs, settings, _list("vs", vs)))
 
 
-def find(variable, such_that, *jobs, start=None, stop=None, data=None, **settings):
+def find(variable, such_that, *jobs, start=None, stop=None, sure=None, data=None, **settings):
     """Which value of a setting makes a condition hold: the inverse question.
 
     variable     any setting that is a number: "network", "batch", "nodes", "efficiency.compute"
     such_that    "METRIC >= VALUE", <= or =; step_time, throughput, scaling_efficiency, mfu, memory, cost,
                  time_to_train, exposed_communication
     start, stop  the least and the largest value to try, with their unit
+    sure         it is to hold with this probability ("90%"), by the prediction's interval; else for the expected step
 
-    Returns a Found: reached, value (SI, of `unit`), settings {path: value}, prediction (there), limit, tried.
+    Returns a Found: reached, value (SI, of `unit`), probability (that it holds there), settings {path: value}, prediction (there), limit, tried.
 
     >>> f = ddlsim.find("network", "scaling_efficiency >= 90 %", model="resnet50", node="dgx1-v100", nodes=4)
     >>> f.reached, f.prediction.scaling_efficiency >= 0.9
@@ -189,7 +190,8 @@ def find(variable, such_that, *jobs, start=None, stop=None, data=None, **setting
     start, stop = _text("from", start), _text("to", stop)
     return Found(
         _ddlsim.find(
-            _catalog(data), jobs, settings, _word("variable", variable), _word("such_that", such_that), start, stop
+            _catalog(data), jobs, settings, _word("variable", variable), _word("such_that", such_that), start, stop,
+            _text("sure", sure),
         )
     )
 

@@ -153,6 +153,8 @@ class Alternative(Record):
     name: str
     changes: dict[str, str]
     speedup: float
+    speedup_interval_90: list[float]
+    probability_faster: float
     prediction: Prediction
 
 class WhatIf(Result):
@@ -170,6 +172,7 @@ class Found(Result):
     condition: str
     metric: str
     reached: bool
+    probability: float | None
     value: float | None
     holds: str | None
     settings: dict[str, str]
@@ -265,6 +268,8 @@ class ServerChoice(Record):
     price_usd_per_h: float
     step_time_s: float
     steps: int
+    stalls: Record | None
+    probability_in_deadline: float | None
     time_s: float
     cost_usd: float
     energy_j: float
@@ -382,7 +387,7 @@ def settings() -> list[tuple[str, str, str]]: ...
 def predict(*jobs: Job, data: Data = ..., **settings: Setting) -> Prediction: ...
 def what_if(*jobs: Job, vs: Job | Sequence[Job] | None = ..., data: Data = ..., **settings: Setting) -> WhatIf: ...
 def find(variable: str, such_that: str, *jobs: Job, start: str | int | float | None = ...,
-         stop: str | int | float | None = ..., data: Data = ..., **settings: Setting) -> Found: ...
+         stop: str | int | float | None = ..., sure: str | float | None = ..., data: Data = ..., **settings: Setting) -> Found: ...
 def plan(*jobs: Job, objective: str = ..., limit: str | None = ..., nodes_up_to: int | None = ..., data: Data = ...,
          **settings: Setting) -> Plan: ...
 def explain(*jobs: Job, part: str | None = ..., data: Data = ..., **settings: Setting) -> Explanation: ...

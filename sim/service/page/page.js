@@ -197,7 +197,8 @@
       return words.join(" ");
     }
 
-    // At most one question in flight: what changes meanwhile is asked once, when the answer is there.
+    // At most one question in flight: what changes meanwhile is asked once, when the answer is there. Browsers tell of a
+    // drag once a frame, so nothing waits for frames here: an answer that is a little late costs none.
     async ask() {
       this.section.querySelector(".command code").textContent = this.command();
       if (this.busy) { this.wanted = true; return; }
@@ -211,7 +212,6 @@
         } catch {
           this.refuse({ error: "the server does not answer", notes: [] }, asked);
         }
-        await new Promise((done) => { if (document.hidden) setTimeout(done, 0); else requestAnimationFrame(done); });
       } while (this.wanted);
       this.busy = false;
     }

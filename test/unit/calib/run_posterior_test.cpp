@@ -12,7 +12,7 @@ using calib::RunPrior;
 
 namespace {
 
-constexpr RunPrior kNothing{0, 0, 0, 0, 0, 0, 0, 0.1};
+constexpr RunPrior kNothing{0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1};
 
 }  // namespace
 
@@ -64,6 +64,25 @@ TEST_CASE("run posterior: the smallest configuration's residual is kept, runs of
   CHECK(learnt.at({.gpus_per_server = 8, .servers = 64}).deviation == Approx(0.1));
 }
 
+TEST_CASE("run posterior: another split of the model keeps a part of what the first one showed", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.series = prior.split = 0.2;
+  const std::vector<MeasuredRun> runs{{{.split = {8}}, std::log(1.2)}};
+  const auto learnt = RunPosterior::learn(runs, prior).value();
+  CHECK(learnt.at({.servers = 4, .split = {8}}).residual == Approx(std::log(1.2)));
+  CHECK(learnt.at({.servers = 4, .split = {8}}).deviation == Approx(0.1));
+  const auto other = learnt.at({.servers = 4, .split = {4}});
+  CHECK(std::exp(other.residual) == Approx(1.095).margin(5e-4));
+  CHECK(other.deviation == Approx(std::sqrt(1.5 * 0.04 + 0.01)));
+  // A run of that split decides: 0.06 of 0.06 + 0.01 of what it differs from half the first.
+  const double half = std::log(1.2) / 2;
+  const std::vector<MeasuredRun> both{runs[0], {{.servers = 2, .split = {4}}, half + 0.07}};
+  const auto more = RunPosterior::learn(both, prior).value();
+  CHECK(more.at({.servers = 4, .split = {4}}).residual == Approx(half + 0.06));
+  // And tells of a third one through the part that all share: (0.04 - 0.02) of 0.07.
+  CHECK(more.at({.servers = 4, .split = {2}}).residual == Approx(half + 0.02));
+}
+
 TEST_CASE("run posterior: more runs narrow what is said", "[unit][calib]") {
   std::vector<MeasuredRun> runs{{{.gpus_per_server = 8}, 0}};
   const calib::RunPoint asked{.gpus_per_server = 8, .servers = 8, .communication = 0.3};
@@ -74,6 +93,35 @@ TEST_CASE("run posterior: more runs narrow what is said", "[unit][calib]") {
     last = now;
     runs.push_back({{.gpus_per_server = 8, .servers = servers, .communication = 0.3}, 0.1});
   }
+}
+
+TEST_CASE("run posterior: what two configurations may differ by, every term by itself", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  const auto between = [&](const calib::RunPoint& x, const calib::RunPoint& y) {
+    const double there = calib::deviation_between(x, y, prior);
+    CHECK(there == calib::deviation_between(y, x, prior));
+    CHECK(calib::deviation_between(x, x, prior) == 0);
+    prior = kNothing;
+    return there;
+  };
+  prior.gpus = 0.1;
+  CHECK(between({.gpus_per_server = 2}, {.gpus_per_server = 16}) == Approx(0.3));
+  prior.gpus_path = 0.1;
+  CHECK(between({.gpus_per_server = 2}, {.gpus_per_server = 16}) == Approx(0.1 * std::sqrt(3)));
+  prior.network_jump = 0.1;
+  CHECK(between({.servers = 1}, {.servers = 16}) == Approx(0.1));
+  prior.network_jump = 0.1;
+  CHECK(between({.servers = 2}, {.servers = 16}) == 0);
+  prior.servers = 0.1;
+  CHECK(between({.servers = 1}, {.servers = 16}) == Approx(0.4));
+  prior.servers_path = 0.1;
+  CHECK(between({.servers = 1}, {.servers = 16}) == Approx(0.2));
+  prior.communication = 0.1;
+  CHECK(between({.communication = 0.7}, {.communication = 0.2}) == Approx(0.05));
+  prior.batch = 0.1;
+  CHECK(between({.batch = 64}, {.batch = 16}) == Approx(0.1 * std::sqrt(2)));
+  prior.split = 0.1;
+  CHECK(between({.split = {8}}, {.split = {4}}) == Approx(0.1 * std::sqrt(2)));
 }
 
 TEST_CASE("run posterior: bad runs are refused", "[unit][calib]") {

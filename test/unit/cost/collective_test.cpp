@@ -197,6 +197,16 @@ TEST_CASE("collective: what hardware does follows from its fields, never from it
   CHECK(communicator_of(cards).fabric == GpuFabric::kHostMemory);
   cards.node.gpu.peer_to_peer = true;
   CHECK(communicator_of(cards).fabric == GpuFabric::kPcie);
+  // Nor does a server that hides its switches let them; NVLink goes past it.
+  cards.node.peer_to_peer = false;
+  CHECK(communicator_of(cards).fabric == GpuFabric::kHostMemory);
+  cards.node.pcie_uplinks = 2;
+  cards.node.host_link.bandwidth = gigabytes_per_second(24);
+  CHECK(communicator_of(cards).host_share.in(gigabytes_per_second) == Approx(6));      // four GPUs on each
+  CHECK(communicator_of(cards, 3).host_share.in(gigabytes_per_second) == Approx(12));  // two of three on one
+  hardware::Cluster linked = cluster_of("dgx-a100", 1);
+  linked.node.peer_to_peer = false;
+  CHECK(communicator_of(linked).fabric == GpuFabric::kNvswitch);
   // RCCL is none of NCCL's generations.
   CHECK(communicator_of(cluster_of("mi300x-8gpu", 1)).tuning_assumed);
 }

@@ -124,6 +124,20 @@ TEST_CASE("nccl: what reaches over PCIe, between sockets and through the host", 
   CHECK(intra() == Approx(5));  // half of 12, at most 5
   c.intra = gigabytes_per_second(7.877);
   CHECK(intra() == Approx(3));
+  // Eight GPUs on one host link of 15.754: 12 / 8, in what is said of the terms, too.
+  c.intra = gigabytes_per_second(15.754);
+  c.host_share = gigabytes_per_second(15.754 / 8);
+  CHECK(intra() == Approx(1.5));
+  const auto ring = forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple);
+  const auto slope = time_us(c, ring, primitives::CollectiveOp::kAllReduce, gigabytes(2)) -
+                     time_us(c, ring, primitives::CollectiveOp::kAllReduce, gigabytes(1));
+  CHECK(slope == Approx(1.75 / 1.5e9 * 1e15).epsilon(0.02));  // 2 x 7/8 GB at 1.5 GB/s, and a local pass
+  // What is stated counts whatever the path; GPUs that reach each other do not go over the host link.
+  CollectiveLibrary stated;
+  stated.intra_efficiency = 0.5;
+  CHECK(effective_rates(c, stated).intra.in(gigabytes_per_second) == Approx(7.877));
+  c.fabric = GpuFabric::kPcie;
+  CHECK(intra() == Approx(10));
 }
 
 TEST_CASE("nccl: what nobody says is assumed", "[unit][cost]") {
@@ -285,6 +299,20 @@ TEST_CASE("nccl: measured sweeps of 8 GPUs from 1 MiB on, without a table, to 10
     REQUIRE(count > 1000);
     CHECK(sum / count <= 0.10);
   }
+}
+
+TEST_CASE("nccl: LL of a tree moves a share of the wire, until it is capped", "[unit][cost]") {
+  const auto tree = forced(CollectiveAlgorithm::kDoubleTree, CollectiveProtocol::kLl);
+  const auto slope = [&](double network) {
+    Communicator c = ampere(4);
+    c.inter = gigabytes_per_second(network);
+    return time_us(c, tree, primitives::CollectiveOp::kAllReduce, gibibytes(2)) -
+           time_us(c, tree, primitives::CollectiveOp::kAllReduce, gibibytes(1));
+  };
+  // 12 of 12.5 of 10 GB/s, by 3.8: 2.526316 GB/s; a GiB twice: 850.0456 ms
+  CHECK(slope(10) == Approx(850045.6).epsilon(1e-6));
+  // 200 GB/s would give 50.5; four nodes move 20.4 at most: 105.2688 ms
+  CHECK(slope(200) == Approx(105268.8).epsilon(1e-6));
 }
 
 TEST_CASE("nccl: one tree alone has two thirds of two trees' bandwidth", "[unit][cost]") {

@@ -177,6 +177,19 @@ TEST_CASE("catalog: a rate that lasts minutes is told apart from what a port sus
   CHECK_FALSE(catalog().node("p5e.48xlarge").value().price);
 }
 
+TEST_CASE("catalog: threads of a host are half a core each, or a whole one", "[unit][io]") {
+  const Catalog catalog = Catalog::open(DDLSIM_SOURCE_DATA).value();
+  const hardware::Host shared = catalog.node("p3.16xlarge").value().host;
+  CHECK(shared.threads == 64);
+  CHECK(shared.cores() == 32);
+  const hardware::Host whole = catalog.node("standard-nc24rs-v3").value().host;
+  CHECK(whole.threads == 24);
+  CHECK(whole.cores() == 24);
+  const DataCopy copy;
+  copy.edit("hardware/instances/standard-nc24rs-v3.yaml", "host:", "threads: 24", "threads: 29");
+  CHECK_THAT(said(copy.open()->node("standard-nc24rs-v3")), Contains("29 threads, but 2 x") && Contains("have 28"));
+}
+
 TEST_CASE("catalog: every cluster and population loads", "[unit][io]") {
   REQUIRE_FALSE(catalog().ids(Kind::kClusters).empty());
   for (const std::string& id : catalog().ids(Kind::kClusters)) CHECK(said(catalog().setting(id)) == "");
@@ -380,6 +393,33 @@ TEST_CASE("catalog: NVLinks of pairs are refused where they stand", "[unit][io]"
   uneven.edit("hardware/gpus/v100-sxm2-16gb.yaml", "nvlink:", "150 GB/s", "160 GB/s");
   CHECK_THAT(said(uneven.open().value().node("dgx1-v100")),
              Contains(":6:16: error: 160 GB/s of NVLink are not a whole number of nvlink2 links"));
+}
+
+TEST_CASE("catalog: a server says where its GPUs do not reach each other's memory", "[unit][io]") {
+  CHECK_FALSE(catalog().node("g5.48xlarge").value().peer_to_peer);
+  CHECK(catalog().node("g4dn.metal").value().peer_to_peer);  // no virtual machine
+  CHECK(catalog().node("p3.16xlarge").value().peer_to_peer);
+  const DataCopy copy;
+  const auto data = copy.open();
+  copy.edit("hardware/instances/g5.48xlarge.yaml", "peer_to_peer:", "peer_to_peer: no", "peer_to_peer: perhaps");
+  CHECK_THAT(said(data->node("g5.48xlarge")), Contains("unknown peer_to_peer 'perhaps'") && Contains("yes, no"));
+}
+
+TEST_CASE("catalog: one apart shares nothing while it is used, and is used again", "[unit][io]") {
+  const DataCopy copy;
+  const auto data = copy.open();
+  const auto model = data->model("alexnet").value();
+  const workload::Model* read_apart = nullptr;
+  {
+    const Catalog apart = data->apart();
+    const auto own = apart.model("alexnet").value();
+    CHECK(own != model);
+    CHECK(own->layers.size() == model->layers.size());
+    CHECK(data->apart().model("alexnet").value() != own);  // two at a time
+    read_apart = own.get();
+  }
+  CHECK(data->model("alexnet").value() == model);
+  CHECK(data->apart().model("alexnet").value().get() == read_apart);
 }
 
 TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {

@@ -208,7 +208,7 @@ TEST_CASE("map_reader: values of every kind", "[unit][io]") {
   CHECK(reader.choice("which", kChoices) == 2);
   const Sources sources = reader.sources({"rate", "absent"});
   REQUIRE(sources.size() == 1);
-  CHECK(sources.front().text == "somewhere");
+  CHECK(sources[0].text == "somewhere");
   reader.finish();
   CHECK(lines_of(errors) == Lines{});
 }

@@ -184,3 +184,38 @@ TEST_CASE("messages: PowerSGD by the matrices that tensors are, a bucket's toget
   CHECK(rows.front().encoding.in(flops) == Approx(2.0 * 6 * 64 * 1024 * 4));
   CHECK(rows.front().ready.layer == 0);
 }
+
+TEST_CASE("messages: what is kept is what would be made", "[unit][plan]") {
+  KeptMessages kept;
+  const auto same = [&](const Chunk& layers, const Strategy& strategy, std::int64_t batch) {
+    const auto made = plan::messages(layers, strategy, batch);
+    const auto& found = kept.of(layers, strategy, batch);
+    REQUIRE(found.size() == made.size());
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      CHECK(found[i].size == made[i].size);
+      CHECK(found[i].count == made[i].count);
+      CHECK(found[i].server == made[i].server);
+      CHECK(found[i].ready.layer == made[i].ready.layer);
+    }
+  };
+  workload::Model model = model_of({4, 10, 20, 1});
+  model.layers[0].sparse_gradient = true;
+  model.layers[0].sparse_elements = 1000;
+  const Chunk all = chunk(model);
+  Strategy servers{.kind = StrategyKind::kPs, .grouping = std::optional(Grouping::kPerTensor), .servers = 2};
+  servers.placement = Placement::kGreedy;
+  Strategy more = servers;
+  more.servers = 3;
+  const std::vector<Strategy> strategies{Strategy{}, Strategy{.bucket = bytes(1)},
+                                         Strategy{.gradients = Precision::kFp16}, servers, more};
+  // Ten questions, of which eight are kept, twice over; then parts of the layers, and other layers at another address.
+  for (int round = 0; round < 2; ++round) {
+    for (const Strategy& strategy : strategies) {
+      for (const std::int64_t batch : {1, 7}) same(all, strategy, batch);
+    }
+  }
+  same({all.layers, 1, 2}, strategies[0], 7);
+  same({all.layers, 1, 3}, strategies[0], 7);
+  same({all.layers, 2, 2}, strategies[0], 7);
+  same(chunk(model_of({3, 3, 3, 3})), strategies[0], 7);
+}

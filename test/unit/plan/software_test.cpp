@@ -91,6 +91,7 @@ TEST_CASE("software: fused kernels count for attention in 16 bits, by half where
   CHECK_FALSE(software_factor_range(job));  // no attention
   auto model = std::make_shared<workload::Model>(*job.model);
   model->layers.front().op = workload::Attention{};
+  model->totals = workload::total(model->layers).value();
   job.model = model;
   CHECK(software_factor(job) == Approx(std::exp(0.5 - 0.2)));
   REQUIRE(software_factor_range(job));

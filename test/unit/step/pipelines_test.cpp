@@ -157,7 +157,12 @@ TEST_CASE("pipelines: sends that ranks wait for", "[unit][step]") {
 
 TEST_CASE("pipelines: PipeDream takes what its slowest rank, circle or channel does", "[unit][step]") {
   // F + B = 3. With sends of 0.5 two neighbours and their sends there and back take 3 + 3 + 1 for two micro-batches.
-  CHECK(laid(job_of(kPipeDream, 2, 4), {1, 1, 1, 0.5}, 1).step.in(milliseconds) == Approx(4 * 3.5));
+  const answer::Timeline circle = laid(job_of(kPipeDream, 2, 4), {1, 1, 1, 0.5}, 1);
+  CHECK(circle.step.in(milliseconds) == Approx(4 * 3.5));
+  CHECK(circle.forward.in(milliseconds) == Approx(4));
+  CHECK(circle.backward.in(milliseconds) == Approx(8));
+  CHECK(circle.parts.launch.in(milliseconds) == Approx(0).margin(1e-9));
+  CHECK(circle.parts.bubble.in(milliseconds) == Approx(4 * 0.5));  // waiting for the neighbour
   // As 1F1B has it, for ever: 30 micro-batches more take so much more (2, 3 and 5 ranks: whole turns of their circle).
   const auto steps = [](PipelineSchedule schedule, std::int64_t p, std::int64_t m) {
     return laid(job_of(schedule, p, m), {1, 1, 1, 0.5}, 1).step.in(milliseconds);

@@ -7,6 +7,7 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/ratio.h"
 #include "number_settings.h"
 
 using namespace ddlsim;
@@ -182,4 +183,41 @@ TEST_CASE("find: questions without an answer", "[unit][find]") {
   const auto between =
       find(catalog(), job(), "batch", parse_condition("step_time <= 1 s").value(), {.from = "9", .to = "3"});
   CHECK_THAT(between.error().message, Catch::Contains("nothing between"));
+}
+
+TEST_CASE("find: as surely as is asked for", "[unit][find]") {
+  const auto base = job({{"network", "25 Gb/s", {}}});
+  const Condition condition = parse_condition("throughput >= 4000 images/s").value();
+  const auto expected = find(catalog(), base, "nodes", condition).value();
+  FindOptions surely;
+  surely.sure = 0.9;
+  const auto sure = find(catalog(), base, "nodes", condition, surely).value();
+  CHECK(*sure.value > *expected.value);
+  CHECK(*expected.probability >= 0.5);
+  CHECK(*expected.probability < *sure.probability);
+  CHECK(*sure.probability >= 0.9);
+  CHECK(sure.condition == "throughput >= 4000 samples/s with 90 %");
+  // Nine in ten steps are shorter than the bound: one node less is not enough.
+  const auto fewer = with(base, {{"nodes", std::to_string(static_cast<int>(*sure.value) - 1)}});
+  const auto [low, high] = fewer.interval_90;
+  CHECK(probability_below(fewer.throughput_samples_per_second / 4000, 1,
+                          {low / fewer.step_time, high / fewer.step_time}) < 0.9);
+  // At most, with a short step as what is wanted, and at least of a time, which wants a long one.
+  const auto step = find(catalog(), base, "batch", parse_condition("step_time <= 200 ms").value(), surely).value();
+  CHECK(*step.value < *found(base, "batch", "step_time <= 200 ms").value);
+  const auto least = find(catalog(), base, "batch", parse_condition("step_time >= 200 ms").value(), surely).value();
+  CHECK(*least.value > *found(base, "batch", "step_time >= 200 ms").value);
+}
+
+TEST_CASE("find: what nobody knows how surely", "[unit][find]") {
+  FindOptions surely;
+  surely.sure = 0.9;
+  for (const char* text : {"scaling_efficiency >= 90 %", "memory <= 12 GB", "step_time = 200 ms"}) {
+    const auto answer = find(catalog(), job(), "batch", parse_condition(text).value(), surely);
+    REQUIRE_FALSE(answer);
+    CHECK_THAT(answer.error().message, Catch::Contains("is not known"));
+  }
+  CHECK_FALSE(found(job({{"nodes", "2", {}}}), "network", "scaling_efficiency >= 80 %").probability);
+  CHECK(parse_sure("90%") == 0.9);
+  for (const char* text : {"0", "100 %", "1.5", "-3 %", "nan", "very", ""}) CHECK_FALSE(parse_sure(text));
 }

@@ -1,6 +1,7 @@
 #include "ddlsim/whatif/own_runs.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -47,6 +48,29 @@ bool says(const answer::Prediction& p, const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("own runs: a step of one split corrects the others by a part, and less surely", "[unit][whatif]") {
+  const auto split = [](const std::string& tensor, std::vector<Override> more = {}) {
+    std::vector<Override> settings{{"model", "gpt2_medium", {}}, {"node", "dgx-a100", {}},
+                                   {"nodes", "2", {}},           {"precision", "bf16", {}},
+                                   {"batch", "4", {}},           {"parallel.tensor", tensor, {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  const auto own = predicted(split("4"));
+  const auto baseline = whatif::resolve(catalog(), split("4")).value();
+  const auto runs = whatif::OwnRuns::learn(std::vector<whatif::OwnRun>{{baseline, own.step_time * 1.5}}).value();
+  const auto by_runs = [&](const std::string& tensor) {
+    return whatif::predict(whatif::corrected(whatif::resolve(catalog(), split(tensor)).value(), runs)).value();
+  };
+  CHECK(by_runs("4").step_time / own.step_time == Approx(1.5));
+  const auto other = by_runs("8");
+  // 0.13^2 of 0.13^2 + 0.16^2 of ln 1.5 (run_posterior.h).
+  CHECK(other.step_time / predicted(split("8")).step_time == Approx(std::exp(0.39765 * std::log(1.5))).epsilon(1e-4));
+  CHECK(width(other) > 1.5 * width(by_runs("4")));
+  CHECK(other.provenance == Provenance::kExtrapolated);
+  CHECK(by_runs("4").provenance == Provenance::kInterpolated);
+}
 
 TEST_CASE("own runs: a measured step of the very job is what is predicted for it", "[unit][whatif]") {
   const auto measured = predicted(job({{"measured.step", "600 ms", {}}}));

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/plan_search.h"
-#include "catalog.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
@@ -41,8 +43,10 @@ answer::PlanChoice found(const std::vector<Override>& settings, const PlanOption
 class TinyTransformer {
  public:
   explicit TinyTransformer(bool experts)
-      : path_((std::filesystem::temp_directory_path() / (experts ? "ddlsim_tiny_moe.yaml" : "ddlsim_tiny.yaml"))
-                  .string()) {
+      : folder_(std::filesystem::temp_directory_path() /
+                ("ddlsim_tiny_" + std::to_string(::getpid()))),  // side by side
+        path_((folder_ / (experts ? "ddlsim_tiny_moe.yaml" : "ddlsim_tiny.yaml")).string()) {
+    std::filesystem::create_directories(folder_);
     std::ofstream file(path_);
     file << "model: " << (experts ? "ddlsim_tiny_moe" : "ddlsim_tiny")
          << "\nname: Tiny\ntask: test\nsample: sequence\nbatch: 1\noptimizer: adam\n"
@@ -71,7 +75,7 @@ class TinyTransformer {
             "  - linear: {name: head, out: 4096, bias: false}\n"
             "  - softmax: {name: loss}\n";
   }
-  ~TinyTransformer() { std::filesystem::remove(path_); }
+  ~TinyTransformer() { std::filesystem::remove_all(folder_); }
   TinyTransformer(const TinyTransformer&) = delete;
   TinyTransformer& operator=(const TinyTransformer&) = delete;
 
@@ -86,6 +90,7 @@ class TinyTransformer {
   }
 
  private:
+  std::filesystem::path folder_;
   std::string path_;
 };
 
@@ -147,6 +152,17 @@ TEST_CASE("plan search: all schedules, the result is that of trying every plan",
   check_same(tight, {.explain = false});
 }
 
+TEST_CASE("plan search: stages that blocks do not divide, likewise", "[unit][whatif]") {
+  // Four blocks over three stages, or over six parts: what a shape's layers have to do says where they are cut.
+  const TinyTransformer model(false);
+  const auto settings = model.on({{"gpus_per_node", "6", {}},
+                                  {"parallel.pipeline", "3", {}},
+                                  {"parallel.context", "1", {}},
+                                  {"global_batch", "12", {}}});
+  check_same(settings, {.explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
+}
+
 TEST_CASE("plan search: tensor, context, sequence and recomputation, likewise", "[unit][whatif]") {
   const TinyTransformer model(false);
   const auto settings = model.on({{"parallel.pipeline", "1", {}}, {"global_batch", "4", {}}});
@@ -171,6 +187,17 @@ TEST_CASE("plan search: experts, likewise", "[unit][whatif]") {
   check_same(
       settings,
       {.objective = answer::PlanObjective::kCost, .price = dollars_per_hour(10), .nodes_up_to = 2, .explain = false});
+}
+
+TEST_CASE("plan search: experts under all schedules, likewise", "[unit][whatif]") {
+  const TinyTransformer model(true);
+  const auto settings = model.on({{"parallel.tensor", "1", {}},
+                                  {"parallel.context", "1", {}},
+                                  {"parallel.recompute", "none", {}},
+                                  {"network", "25 Gb/s", {}},
+                                  {"batch", "1", {}}});
+  check_same(settings, {.explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
 }
 
 TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[unit][whatif]") {

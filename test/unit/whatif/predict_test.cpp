@@ -233,6 +233,25 @@ TEST_CASE("predict: PCIe cards that a bridge joins", "[unit][whatif]") {
              Contains("dgx-a100 does not say which GPUs are linked") && Contains("nvlink_pairs"));
 }
 
+TEST_CASE("predict: GPUs whose server hides its switches meet in the host's memory", "[unit][whatif]") {
+  const auto step = [](std::vector<Override> settings) {
+    settings.insert(settings.begin(), {{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}});
+    return predict(resolve(catalog(), settings).value()).value().step_time;
+  };
+  const Time told = step({{"peer_to_peer", "yes", {}}});  // as a file of NCCL's topology tells it
+  CHECK(step({}) > told * 1.2);
+  CHECK(step({}) == step({{"peer_to_peer", "no", {}}}));
+  CHECK(step({{"gpus_per_node", "1", {}}}) == step({{"gpus_per_node", "1", {}}, {"peer_to_peer", "yes", {}}}));
+  // A host link of half the rate is felt by those alone who go over it: two A10G on each, 5 GB/s of 24/2.
+  CHECK(step({{"pcie.host", "8 GB/s", {}}}) > step({}));
+  CHECK(step({{"pcie.host", "8 GB/s", {}}, {"peer_to_peer", "yes", {}}}) == told);
+  const auto wrong = resolve(
+      catalog(),
+      std::vector<Override>{{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}, {"peer_to_peer", "perhaps", {}}});
+  REQUIRE_FALSE(wrong);
+  CHECK_THAT(to_string(wrong.error()), Contains("perhaps") && Contains("yes, no"));
+}
+
 TEST_CASE("what-if: another GPU leaves the server's PCIe and takes its price away", "[unit][whatif]") {
   const std::vector<Override> rented{{"model", "resnet50", {}}, {"node", "p3.16xlarge", {}}};
   const Scenario old = resolve(catalog(), rented).value();

@@ -97,6 +97,14 @@ TEST_CASE("recommend: cheapest, fastest and front are those of all choices", "[u
   CHECK(sooner.choices[sooner.cheapest].node == next.node);
   CHECK(sooner.choices[sooner.cheapest].nodes == next.nodes);
   CHECK_THAT(sooner.would_help.front(), Contains("a deadline of") && Contains("less"));
+  // How likely it ends in time follows from the interval of its step: the deadline is later than the expected end.
+  const auto& in_time = sooner.choices[sooner.cheapest];
+  CHECK(*in_time.in_deadline > 0.5);
+  CHECK(*in_time.in_deadline < 1);
+  CHECK_FALSE(all.choices[all.cheapest].in_deadline);
+  REQUIRE(in_time.stalls);
+  CHECK(in_time.stalls->interconnect);
+  CHECK(in_time.stalls->network.has_value() == (in_time.nodes > 1));
   // And a budget that just pays for it makes it the fastest.
   options.deadline.reset();
   options.budget = next.cost();

@@ -147,6 +147,17 @@ TEST_CASE("shared loaders: draws", "[unit][shared_loaders]") {
   CHECK(whatif::drawn_jobs(draw).back().arrival != fewer.back().arrival);
 }
 
+TEST_CASE("shared loaders: a job gets no more workers than it may have", "[unit][shared_loaders]") {
+  // Alone on twelve cores AlexNet would load 175/s; two workers load 66/s.
+  const auto answer = shared(R"(
+server: {node: c4140-4xv100, cores: 12, memory: 250 GB}
+jobs:
+  - {name: alexnet, samples_per_s: {1: 30, 2: 66, 3: 100, 4: 125, 5: 153, 6: 175}, samples: 66000, most_workers: 2}
+)");
+  REQUIRE(answer);
+  for (const answer::LoaderPolicy& policy : answer->policies) CHECK(policy.makespan.in(seconds) == Approx(1000));
+}
+
 TEST_CASE("shared loaders: the shipped files answer", "[unit][shared_loaders]") {
   for (const std::string name : {"synergy", "one_server", "One-Server"}) {
     const auto file = whatif::load_jobs(catalog(), name);

@@ -83,6 +83,23 @@ TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][
   CHECK(odd.one_server.find("8 GPUs") != std::string::npos);
 }
 
+TEST_CASE("stalls: of a job that is resolved, by steps alone", "[unit][stalls]") {
+  Predictor predictor;
+  const auto read = job("resnet18", "p3.16xlarge", {{"nodes", "3", {}}, {"input.dataset", "imagenet", {}}});
+  const auto command = stalls(catalog(), read).value().stalls;
+  const auto alone = stalls_of(resolve(catalog(), read).value(), predictor).value();
+  CHECK(alone.interconnect->percent == Approx(command.interconnect->percent));
+  CHECK(alone.network->percent == Approx(command.network->percent));
+  CHECK(alone.prep->percent == Approx(command.prep->percent));
+  CHECK(alone.fetch->percent == Approx(command.fetch->percent));
+  CHECK(alone.network->percent > 0);
+  const auto made_up = stalls_of(resolve(catalog(), job("resnet18", "p3.16xlarge")).value(), predictor).value();
+  CHECK_FALSE(made_up.network);
+  CHECK_FALSE(made_up.prep);
+  const auto split = job("gpt2", "p3.16xlarge", {{"parallel.tensor", "2", {}}});
+  CHECK_FALSE(stalls_of(resolve(catalog(), split).value(), predictor));
+}
+
 TEST_CASE("stalls: what has no answer", "[unit][stalls]") {
   CHECK_FALSE(stalls(catalog(), job("bert_large", "p3.16xlarge", {{"parallel.tensor", "2", {}}})));
   const auto other =

@@ -125,3 +125,22 @@ TEST_CASE("sweep: who takes rows may end it", "[sweep]") {
     CHECK(calls == 1);
   }
 }
+
+TEST_CASE("sweep: threads that read for themselves answer as one that does not", "[sweep]") {
+  Axis nodes{.paths = {"nodes"}, .steps = {}, .where = {}};
+  for (int n = 1; n <= 210; ++n) nodes.steps.push_back({std::to_string(n)});
+  Axis networks{.paths = {"network"}, .steps = {}, .where = {}};
+  for (int rate = 1; rate <= 100; ++rate) networks.steps.push_back({std::to_string(rate) + " Gb/s"});
+  const Grid grid = Grid::create({.base = {{"model", "alexnet", {}}, {"node", "dgx1-v100", {}}},
+                                  .axes = {nodes, networks},
+                                  .where = {},
+                                  .sample = {}})
+                        .value();
+  const auto alone = rows_of(grid, {.detail = SweepDetail::kTime, .threads = 1, .shard = {}, .after = {}});
+  REQUIRE(alone.size() == 21'000);
+  const std::string expected = bytes_of(alone, grid, SweepDetail::kTime);
+  for (int round = 0; round < 2; ++round) {  // the second finds what the first has read
+    const auto rows = rows_of(grid, {.detail = SweepDetail::kTime, .threads = 2, .shard = {}, .after = {}});
+    CHECK(bytes_of(rows, grid, SweepDetail::kTime) == expected);
+  }
+}

@@ -55,6 +55,15 @@ TEST_CASE("validate: the smallest row of a group is given, the others are predic
   CHECK(set.perfect->mean == Approx(0.0667).epsilon(0.01));
 }
 
+TEST_CASE("validate: all sets together are what each of them is", "[unit][whatif]") {
+  const std::vector<CaseSet> sets{{"a", {resnet_on(1, 800), resnet_on(8, 6000)}},
+                                  {"b", {resnet_on(1, 700), resnet_on(8, 5000), resnet_on(16, 9000)}}};
+  const answer::ValidationSet all = validate(catalog(), sets, Anchor::kFirst).all;
+  CHECK(all.rows == 5);
+  CHECK(all.anchors == 2);
+  CHECK(all.cases.size() == 3);
+}
+
 TEST_CASE("validate: an anchor on one GPU is met exactly", "[unit][whatif]") {
   io::Case twin = resnet_on(1, 800);
   twin.id = "twin";

@@ -1,0 +1,52 @@
+// How far the ratio of two predictions may be off.
+//
+// What is wrong with both sides in the same way cancels in their ratio, so it is known better than either. Of
+// ln(speedup) the variance is the sum of
+//   1. how far ln(measured / predicted) of the alternative may lie from the baseline's along GPUs per server, servers,
+//      batch, communication and split of the model (calib::deviation_between, run_posterior.h);
+//   2. (c - c')^2 s_g^2   c, c': the share of each step that is no GPU time; s_g: the deviation of what GPU time may be
+//                         off by, from the ends of questions of one GPU (hardware/software.h);
+//   3. s_k^2              of every other thing that differs: the strategy, and in proportion to the larger share of GPU
+//                         time, 1 - min(c, c'), the GPU, the precision (ChangeSpread) and the model (as much as the
+//                         GPU).
+// With its root s the 90 % interval is speedup x exp(-+ 1.645 s), and the alternative is faster with probability
+// Phi(ln(speedup) / s). A change without effect is known for certain: none of the three is there.
+// Where measured runs corrected both sides, s is at most what their posterior leaves; where one side alone, s_g is
+// added.
+//
+// Worked example (test): a network of twice the rate takes communication's share of a step from 0.5 to 0.4. With s_g
+// 0.287 and the prior of communication 0.21 (run_posterior.h), s = 0.1 sqrt(0.21^2 + 0.287^2) = 0.0356: 1.25 times as
+// fast is 1.18 to 1.33.
+//
+// Limits: deviations are of published rows of training steps, most of them on NVIDIA's GPUs; normal, though pairs of
+// rows have longer tails.
+#pragma once
+
+#include <utility>
+
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+struct RatioEstimate {
+  std::pair<double, double> interval_90{1, 1};
+  double faster = 0;  // probability
+};
+
+/// One side of a ratio.
+struct RatioSide {
+  const Scenario* scenario = nullptr;
+  double communication = 0;  // share of the step that is no GPU time, 0 to 1
+};
+
+/// Of throughput: `speedup` is the alternative's over the baseline's.
+[[nodiscard]] RatioEstimate ratio_of(const RatioSide& baseline, const RatioSide& alternative, double speedup);
+
+/// What something stays below with a probability of `sure`, between 0 and 1: the inverse of probability_below.
+[[nodiscard]] double bound_with(double sure, double expected, std::pair<double, double> interval_90);
+
+/// That something whose logarithm is normal about `expected`, with a 90 % interval, stays at or below `limit`. The two
+/// halves of the interval may differ in width.
+[[nodiscard]] double probability_below(double limit, double expected, std::pair<double, double> interval_90);
+
+}  // namespace ddlsim::whatif

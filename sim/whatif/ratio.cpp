@@ -1,0 +1,108 @@
+#include "ddlsim/whatif/ratio.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "correction.h"
+#include "ddlsim/calib/run_posterior.h"
+#include "ddlsim/whatif/own_runs.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using hardware::ChangeKind;
+
+constexpr double kTwoSided = 1.645;    // 90 % of a normal distribution
+constexpr double kNoNoise = 1e-6;      // of a baseline that counts as measured
+constexpr double kUnlearnt = 0.3;      // where no software profile is at hand
+constexpr double kRoundedAway = 1e-9;  // of a speedup, that rounding makes
+
+double square(double x) { return x * x; }
+
+/// Phi.
+double normal_below(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
+
+calib::RunPoint point_of(const RatioSide& side) {
+  return {.gpus_per_server = side.scenario->cluster.gpus_per_node,
+          .servers = side.scenario->cluster.nodes,
+          .batch = static_cast<double>(side.scenario->batch),
+          .communication = std::clamp(side.communication, 0.0, 1.0),
+          .split = split_of(*side.scenario)};
+}
+
+double of_gpu_time(const Scenario& scenario) {
+  const auto* ends = scenario.software ? scenario.software->ends_of(hardware::QuestionKind::kOneGpu) : nullptr;
+  const double low = ends != nullptr ? ends->low : kInterval90Low;
+  const double high = ends != nullptr ? ends->high : kInterval90High;
+  return std::log(high / low) / (2 * kTwoSided);
+}
+
+double of_change(const Scenario& scenario, ChangeKind kind) {
+  if (scenario.software == nullptr) return kUnlearnt;
+  for (const hardware::ChangeSpread& one : scenario.software->changes) {
+    if (one.change == kind) return one.deviation;
+  }
+  return kUnlearnt;
+}
+
+/// What neither counts nor rates say; `gpu` is the share of a step that kernels may change.
+double variance_of_kinds(const Scenario& a, const Scenario& b, double gpu) {
+  double sum = 0;
+  if (a.cluster.node.gpu.id != b.cluster.node.gpu.id) sum += square(gpu * of_change(a, ChangeKind::kGpu));
+  if (a.model->name != b.model->name) sum += square(gpu * of_change(a, ChangeKind::kGpu));
+  if (a.precision != b.precision) sum += square(gpu * of_change(a, ChangeKind::kPrecision));
+  if (a.strategy.kind != b.strategy.kind) sum += square(of_change(a, ChangeKind::kStrategy));
+  return sum;
+}
+
+/// What measured runs of both sides leave open; nothing where one has none.
+std::optional<double> left_by_runs(const RatioSide& baseline, const RatioSide& alternative) {
+  const auto& runs = baseline.scenario->own_runs;
+  if (!runs || runs != alternative.scenario->own_runs) return std::nullopt;
+  const double before = runs->posterior().at(point_of(baseline)).deviation;
+  const double after = runs->posterior().at(point_of(alternative)).deviation;
+  return std::hypot(before, after);
+}
+
+}  // namespace
+
+RatioEstimate ratio_of(const RatioSide& baseline, const RatioSide& alternative, double speedup) {
+  const Scenario& a = *baseline.scenario;
+  const Scenario& b = *alternative.scenario;
+  const double shifted = baseline.communication - alternative.communication;
+  const double kinds = variance_of_kinds(a, b, 1 - std::min(baseline.communication, alternative.communication));
+  double deviation = std::sqrt(square(calib::deviation_between(point_of(baseline), point_of(alternative))) +
+                               square(shifted * of_gpu_time(a)) + kinds);
+  // What only one side was corrected by does not cancel.
+  if (a.own_runs != b.own_runs) deviation = std::hypot(deviation, of_gpu_time(a));
+  if (const auto left = kinds == 0 ? left_by_runs(baseline, alternative) : std::nullopt) {
+    deviation = std::min(deviation, *left);
+  }
+  const double log_speedup = std::log(speedup);
+  if (deviation == 0) return {{speedup, speedup}, log_speedup > kRoundedAway ? 1.0 : 0.0};
+  const double reach = std::exp(kTwoSided * deviation);
+  return {{speedup / reach, speedup * reach}, normal_below(log_speedup / deviation)};
+}
+
+double bound_with(double sure, double expected, std::pair<double, double> interval_90) {
+  double low = -40;  // ln(bound / expected)
+  double high = 40;
+  for (int i = 0; i < 80; ++i) {
+    const double middle = (low + high) / 2;
+    (probability_below(expected * std::exp(middle), expected, interval_90) < sure ? low : high) = middle;
+  }
+  return expected * std::exp((low + high) / 2);
+}
+
+double probability_below(double limit, double expected, std::pair<double, double> interval_90) {
+  if (!(expected > 0) || !(limit > 0)) return limit >= expected ? 1 : 0;
+  const double distance = std::log(limit / expected);
+  const double half = distance >= 0 ? std::log(interval_90.second / expected) : std::log(expected / interval_90.first);
+  if (!(half > 0)) return distance >= 0 ? 1 : 0;
+  return normal_below(kTwoSided * distance / half);
+}
+
+}  // namespace ddlsim::whatif

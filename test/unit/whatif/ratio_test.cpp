@@ -1,0 +1,114 @@
+#include "ddlsim/whatif/ratio.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/own_runs.h"
+
+using namespace ddlsim;
+using ddlsim::test::learnt_catalog;
+using whatif::Override;
+
+namespace {
+
+whatif::Scenario job(const std::vector<Override>& more = {}) {
+  std::vector<Override> settings{
+      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return whatif::resolve(learnt_catalog(), settings).value();
+}
+
+/// ln of the interval's end over the speedup, in deviations of a normal distribution.
+double deviation(const whatif::RatioEstimate& ratio, double speedup) {
+  CHECK(ratio.interval_90.first * ratio.interval_90.second == Approx(speedup * speedup));
+  return std::log(ratio.interval_90.second / speedup) / 1.645;
+}
+
+}  // namespace
+
+TEST_CASE("ratio: its worked example", "[unit][whatif]") {
+  const whatif::Scenario before = job();
+  const whatif::Scenario after = job({{"network", "50 Gb/s", {}}});
+  const auto* ends = before.software->ends_of(hardware::QuestionKind::kOneGpu);
+  const double gpu = std::log(ends->high / ends->low) / 3.29;
+  CHECK(gpu == Approx(0.287).epsilon(0.01));
+  const auto ratio = whatif::ratio_of({&before, 0.5}, {&after, 0.4}, 1.25);
+  CHECK(deviation(ratio, 1.25) == Approx(0.1 * std::hypot(0.21, gpu)));
+  CHECK(ratio.interval_90.first == Approx(1.18).epsilon(0.005));
+  CHECK(ratio.interval_90.second == Approx(1.325).epsilon(0.005));
+  CHECK(ratio.faster > 0.99);
+  CHECK(whatif::ratio_of({&before, 0.5}, {&after, 0.4}, 0.8).faster < 0.01);
+}
+
+TEST_CASE("ratio: what has no effect is known for certain", "[unit][whatif]") {
+  const whatif::Scenario one = job();
+  const auto ratio = whatif::ratio_of({&one, 0.3}, {&one, 0.3}, 1);
+  CHECK(ratio.interval_90 == std::pair(1.0, 1.0));
+  CHECK(ratio.faster == 0);
+  CHECK(whatif::ratio_of({&one, 0.3}, {&one, 0.3}, 1.01).faster == 1);
+}
+
+TEST_CASE("ratio: what differs beside counts adds its spread", "[unit][whatif]") {
+  const whatif::Scenario before = job();
+  const auto spread = [&](hardware::ChangeKind kind) {
+    for (const hardware::ChangeSpread& one : before.software->changes) {
+      if (one.change == kind) return one.deviation;
+    }
+    return 0.0;
+  };
+  const auto with = [&](const whatif::Scenario& after) {
+    return deviation(whatif::ratio_of({&before, 0}, {&after, 0}, 2), 2);
+  };
+  using hardware::ChangeKind;
+  CHECK(spread(ChangeKind::kGpu) > 0.1);
+  CHECK(with(job({{"gpu", "a100-sxm4-40gb", {}}})) == Approx(spread(ChangeKind::kGpu)));
+  CHECK(with(job({{"precision", "fp16", {}}})) == Approx(spread(ChangeKind::kPrecision)));
+  CHECK(with(job({{"strategy", "ps", {}}})) == Approx(spread(ChangeKind::kStrategy)));
+  CHECK(with(job({{"gpu", "a100-sxm4-40gb", {}}, {"precision", "fp16", {}}})) ==
+        Approx(std::hypot(spread(ChangeKind::kGpu), spread(ChangeKind::kPrecision))));
+  CHECK(with(job({{"model", "vgg16", {}}})) == Approx(spread(ChangeKind::kGpu)));
+  // Kernels change what they take of the step.
+  const whatif::Scenario other = job({{"gpu", "a100-sxm4-40gb", {}}});
+  CHECK(deviation(whatif::ratio_of({&before, 0.75}, {&other, 0.75}, 2), 2) == Approx(spread(ChangeKind::kGpu) / 4));
+  // More servers, and nothing is changed but they.
+  CHECK(with(job({{"nodes", "16", {}}})) > 0.05);
+  CHECK(with(job({{"nodes", "16", {}}})) > with(job({{"nodes", "8", {}}})));
+}
+
+TEST_CASE("ratio: measured runs of both sides narrow it", "[unit][whatif]") {
+  const std::vector<Override> base{
+      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}, {"nodes", "1", {}}};
+  const std::vector<whatif::Change> changes{{{}, {{"nodes", "8", {}}}}};
+  const auto alone = whatif::compare(learnt_catalog(), base, changes).value().alternatives.front();
+  CHECK(alone.speedup_interval_90.first < alone.speedup);
+  CHECK(alone.speedup < alone.speedup_interval_90.second);
+  CHECK(alone.probability_faster > 0.99);
+  const whatif::Scenario before = whatif::resolve(learnt_catalog(), base).value();
+  std::vector<Override> eight = base;
+  eight.back().value = "8";
+  const whatif::Scenario after = whatif::resolve(learnt_catalog(), eight).value();
+  const std::vector<whatif::OwnRun> ran{{before, milliseconds(250)}, {after, milliseconds(330)}};
+  const auto runs = whatif::OwnRuns::learn(ran).value();
+  const whatif::Scenario first = whatif::corrected(before, runs);
+  const whatif::Scenario second = whatif::corrected(after, runs);
+  const double narrow = deviation(whatif::ratio_of({&first, 0}, {&second, 0.3}, 6), 6);
+  // What corrects one side alone makes it less sure.
+  CHECK(deviation(whatif::ratio_of({&before, 0}, {&first, 0}, 1.5), 1.5) == Approx(0.287).epsilon(0.01));
+  CHECK(narrow < deviation(whatif::ratio_of({&before, 0}, {&after, 0.3}, 6), 6));
+}
+
+TEST_CASE("ratio: the probability of staying below a limit follows each half of the interval", "[unit][whatif]") {
+  const std::pair<double, double> interval{80, 150};
+  CHECK(whatif::probability_below(100, 100, interval) == Approx(0.5));
+  CHECK(whatif::probability_below(150, 100, interval) == Approx(0.95).epsilon(1e-3));
+  CHECK(whatif::probability_below(80, 100, interval) == Approx(0.05).epsilon(1e-2));
+  CHECK(whatif::bound_with(0.95, 100, interval) == Approx(150).epsilon(1e-3));
+  CHECK(whatif::bound_with(0.05, 100, interval) == Approx(80).epsilon(1e-3));
+  CHECK(whatif::bound_with(0.5, 100, interval) == Approx(100));
+  CHECK(whatif::probability_below(90, 100, {100, 100}) == 0);
+  CHECK(whatif::probability_below(110, 100, {100, 100}) == 1);
+}
