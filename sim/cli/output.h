@@ -4,8 +4,7 @@
 // - A regular file, or a name that is free: written under another name beside it, then renamed onto it. A symbolic link
 //   stays one; its target is replaced. An existing file keeps its permissions, and one that may not be written stays.
 // - Everything else (a FIFO, a terminal, /dev/null, /dev/stdout, /dev/fd/3): written straight through. Folders and
-// block
-//   devices are refused.
+//   block devices are refused.
 // - Every failed open, write, fsync, close and rename is an error that names the path.
 // - SIGINT, SIGTERM and SIGHUP remove what is half written, then end the program as they would have.
 #pragma once

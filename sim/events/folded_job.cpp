@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -45,6 +46,14 @@ FoldedJob::PlainPass FoldedJob::plain_pass(double slowness) const {
   for (const answer::Timeline::Kernels& layer : record_.backward_kernels) run(layer);
   pass.time = done;
   return pass;
+}
+
+/// Of the CPU over its GPU when backward begins, as if forward had waited for no weights: with those of the slowest
+/// kind, for the others wait at least as long.
+Time FoldedJob::lead() const {
+  double slowest = 0;
+  for (const Worker& worker : workers_) slowest = std::max(slowest, worker.slowness);
+  return plain_pass(slowest).lead;
 }
 
 void FoldedJob::forward(Worker& worker, Issue& issue, const Waits& waits) {
@@ -107,7 +116,7 @@ void FoldedJob::step_by_priority(std::vector<TaskId>& ends) {
   begun_.clear();
   for (Worker& worker : workers_) {
     begun_.push_back(worker.gpu.at());
-    Issue issue{.at = worker.gpu.at(), .lead = plain_pass(worker.slowness).lead};
+    Issue issue{.at = worker.gpu.at(), .lead = lead()};
     ready.push_back(backward(worker, issue));
   }
   const auto back = send_all(ready);
@@ -132,7 +141,7 @@ void FoldedJob::step_in_order(std::vector<TaskId>& ends) {
     Worker& worker = workers_[w];
     Issue issue{.at = worker.gpu.at()};
     forward(worker, issue, waits[w]);
-    if (pulled()) issue = {.at = worker.gpu.at(), .lead = plain_pass(worker.slowness).lead};
+    if (pulled()) issue = {.at = worker.gpu.at(), .lead = lead()};
     ready.push_back(backward(worker, issue));
     ends.push_back(worker.gpu.at());
   }

@@ -48,6 +48,7 @@ class FoldedJob {
   [[nodiscard]] bool pulled() const { return overlapped() && exchange_.pull_at_start && !rows().empty(); }
 
   [[nodiscard]] PlainPass plain_pass(double slowness) const;
+  [[nodiscard]] Time lead() const;
   TaskId input(Worker& worker, TaskId begin);
   /// What no stream does.
   TaskId alone(std::string_view name, Time duration, TaskId after);

@@ -45,8 +45,11 @@ answer::Timeline::Kernels kernels_of(const cost::PricedLayer& layer) {
 
 }  // namespace
 
-Expected<std::vector<plan::Slot>> slots_of(const plan::StepPlan& plan) {
-  const plan::Pipeline pipeline = plan::pipeline_of(plan);
+Expected<std::vector<plan::Slot>> slots_of(const plan::StepPlan& plan, std::size_t steps) {
+  plan::Pipeline pipeline = plan::pipeline_of(plan);
+  if (plan::is_asynchronous(pipeline.schedule)) {
+    pipeline.micro_batches = pipeline.micro_batches * static_cast<std::int64_t>(steps) + pipeline.stages;
+  }
   std::vector<std::vector<plan::Slot>> orders;
   for (std::size_t s = 0; s < plan.classes.size(); ++s) orders.push_back(plan::stage_order(pipeline, s));
   return plan::order_of(pipeline, orders);
@@ -72,7 +75,8 @@ SplitJob::SplitJob(EventBuilder& builder, const cost::PricedStep& step, const an
       record_(record),
       slots_(std::move(slots)),
       links_(links),
-      named_(named) {}
+      named_(named),
+      endless_(plan::is_asynchronous(pipeline_.schedule)) {}
 
 void SplitJob::set_up(const std::string& name) {
   for (const plan::RankClass& one : plan_.classes) {
@@ -88,6 +92,7 @@ void SplitJob::set_up(const std::string& name) {
     const bool waited_for = row.lag == 0 && !(row.in_the_way && row.rank_class == row.needed_by);
     Rows* needed = waited_for ? actors_[row.needed_by].needed.at(row.needed) : nullptr;
     if (needed != nullptr) needed->push_back(r);
+    if (endless_ && row.lag > 0 && !row.in_the_way) actors_[row.rank_class].lagged.push_back(r);
     set_up_row(r);
   }
   if (!(record_.host_link > Time::zero())) return;
@@ -126,7 +131,9 @@ void SplitJob::set_up_row(std::size_t r) {
   const plan::Row& row = plan_.rows[r];
   Move& move = moves_[r];
   move.by = &resource(row);
-  move.done.resize(row.every_pass ? static_cast<std::size_t>(plan_.micro_batches) : 1);
+  const auto passes = static_cast<std::size_t>(plan_.micro_batches);
+  const std::size_t all = endless_ ? slots_.size() / (2 * actors_.size()) : passes;
+  move.done.resize(row.every_pass ? all : (all + passes - 1) / passes);
   auto count = static_cast<double>(row.count);
   Time alone = step_.rows[r].once * count;
   if (step_.rows[r].hidden > Time::zero() && alone > Time::zero()) {
@@ -196,10 +203,18 @@ std::string SplitJob::row_name(const plan::Row& row, std::int64_t micro_batch) c
   return row.every_pass ? numbered(std::move(name), micro_batch) : name;
 }
 
-/// Rows that are ready after a layer's pass. `held`: what leaves for other stages waits for the pair's end.
-void SplitJob::start(Actor& actor, const Rows& rows, const plan::Slot& slot, bool held) {
-  const bool first = slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part);
-  const bool last = slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part);
+/// Of the pass that has it, or of the step.
+std::optional<TaskId>& SplitJob::done(std::size_t r, std::int64_t micro_batch) {
+  const std::int64_t turn = plan_.rows[r].every_pass ? micro_batch : micro_batch / plan_.micro_batches;
+  return moves_[r].done[static_cast<std::size_t>(turn)];
+}
+
+/// Rows that are ready after a layer's pass.
+bool SplitJob::start(Actor& actor, const Rows& rows, const plan::Slot& slot, bool held) {
+  const std::int64_t in_step = endless_ ? slot.micro_batch % plan_.micro_batches : slot.micro_batch;
+  const bool first = in_step == plan::first_micro_batch(pipeline_, slot.part);
+  const bool last = in_step == plan::last_micro_batch(pipeline_, slot.part);
+  bool exchanged = false;
   for (const std::size_t r : rows) {
     const plan::Row& row = plan_.rows[r];
     if (!row.every_pass && !(row.with_first() ? first : last)) continue;
@@ -208,8 +223,10 @@ void SplitJob::start(Actor& actor, const Rows& rows, const plan::Slot& slot, boo
       held_.emplace_back(r, slot.micro_batch);
     } else {
       start(actor, r, slot.micro_batch);
+      exchanged = exchanged || (row.in_the_way && row.op == primitives::CollectiveOp::kAllToAll);
     }
   }
+  return exchanged;
 }
 
 void SplitJob::start(Actor& actor, std::size_t r, std::int64_t micro_batch) {
@@ -234,42 +251,48 @@ void SplitJob::start(Actor& actor, std::size_t r, std::int64_t micro_batch) {
           : builder_.compute({.name = name, .stream = move.by->stream, .duration = move.by->rounder.next(move.latency)},
                              after);
   move.by->free = sent;
-  move.done[row.every_pass ? static_cast<std::size_t>(micro_batch) : 0] = sent;
+  done(r, micro_batch) = sent;
   if (row.in_the_way) actor.gpu.go_on_after(sent);
 }
 
 /// What was started of them; what was not is not waited for.
-std::vector<TaskId> SplitJob::waits(const Rows& rows, std::int64_t micro_batch) const {
+std::vector<TaskId> SplitJob::waits(const Rows& rows, std::int64_t micro_batch) {
   std::vector<TaskId> tasks;
   for (const std::size_t r : rows) {
-    const auto& done = moves_[r].done[plan_.rows[r].every_pass ? static_cast<std::size_t>(micro_batch) : 0];
-    if (done) tasks.push_back(*done);
+    if (const auto& sent = done(r, micro_batch)) tasks.push_back(*sent);
   }
   return tasks;
 }
 
-void SplitJob::pass(const plan::Slot& slot, bool held) {
-  const std::size_t c = slot.stage;
-  Actor& actor = actors_[c];
-  const cost::PricedClass& priced = step_.classes[c];
-  const plan::RankClass& one = plan_.classes[c];
-  const std::size_t count = one.parts.empty() ? priced.forward.size() : one.parts[slot.part].count;
+SplitJob::Pass SplitJob::begin(const plan::Slot& slot, bool held) {
+  Actor& actor = actors_[slot.stage];
+  const plan::RankClass& one = plan_.classes[slot.stage];
   const std::size_t first = one.parts.empty() ? 0 : one.parts[slot.part].first;
-  const bool forward = slot.kind == plan::SlotKind::kForward;
-  const bool weights = slot.kind == plan::SlotKind::kBackwardWeights;
-  const cost::PricedLayers& layers = forward                                  ? priced.forward
-                                     : weights                                ? priced.backward_weights
-                                     : slot.kind == plan::SlotKind::kBackward ? priced.backward
-                                                                              : priced.backward_input;
-  if (forward) {
+  const std::size_t count = one.parts.empty() ? step_.classes[slot.stage].forward.size() : one.parts[slot.part].count;
+  if (slot.kind == plan::SlotKind::kForward) {
     Rows begun;
     for (const std::size_t r : actor.ready.begin) {
       if (plan_.rows[r].ready.layer == first) begun.push_back(r);
     }
     start(actor, begun, slot, held);
   }
-  for (std::size_t n = 0; n < count; ++n) {
-    const std::size_t i = first + (forward ? n : count - 1 - n);
+  return {.slot = slot, .held = held, .first = first, .count = count};
+}
+
+bool SplitJob::go_on(Pass& pass) {
+  const plan::Slot& slot = pass.slot;
+  const std::size_t c = slot.stage;
+  Actor& actor = actors_[c];
+  const cost::PricedClass& priced = step_.classes[c];
+  const bool forward = slot.kind == plan::SlotKind::kForward;
+  const bool weights = slot.kind == plan::SlotKind::kBackwardWeights;
+  const cost::PricedLayers& layers = forward                                  ? priced.forward
+                                     : weights                                ? priced.backward_weights
+                                     : slot.kind == plan::SlotKind::kBackward ? priced.backward
+                                                                              : priced.backward_input;
+  while (pass.done < pass.count) {
+    const std::size_t n = pass.done++;
+    const std::size_t i = pass.first + (forward ? n : pass.count - 1 - n);
     const Rows& needed = forward ? actor.needed.forward[i] : actor.needed.backward[i];
     const cost::PricedLayer& layer = layers[forward ? i : layers.size() - 1 - i];
     actor.gpu.kernels(actor.issue, kernels_of(layer), 1,
@@ -278,12 +301,19 @@ void SplitJob::pass(const plan::Slot& slot, bool held) {
                                           : "backward",
                                 plan_.layer(c, i), slot.micro_batch),
                       weights ? std::vector<TaskId>{} : waits(needed, slot.micro_batch));
-    start(actor, forward ? actor.ready.forward[i] : actor.ready.backward[i], slot, held);
+    pass.kernels_end = actor.gpu.at();
+    if (start(actor, forward ? actor.ready.forward[i] : actor.ready.backward[i], slot, pass.held)) return true;
   }
+  return false;
+}
+
+void SplitJob::pass(const plan::Slot& slot) {
+  Pass one = begin(slot, false);
+  while (go_on(one)) continue;
 }
 
 /// What a pass needs from other stages.
-std::vector<TaskId> SplitJob::inputs_of(const plan::Slot& slot) const {
+std::vector<TaskId> SplitJob::inputs_of(const plan::Slot& slot) {
   const plan::RankClass& one = plan_.classes[slot.stage];
   const Actor& actor = actors_[slot.stage];
   const std::size_t first = one.parts.empty() ? 0 : one.parts[slot.part].first;
@@ -301,23 +331,40 @@ void SplitJob::pair(const plan::Slot& forward, const plan::Slot& backward) {
   Actor& actor = actors_[forward.stage];
   actor.gpu.wait_for(inputs_of(forward));
   actor.gpu.wait_for(inputs_of(backward));
-  pass(forward, true);
-  pass(backward, true);
+  Pass passes[2] = {begin(forward, true), begin(backward, true)};
+  bool more[2] = {true, true};
+  TaskId at[2] = {actor.gpu.at(), actor.gpu.at()};
+  for (std::size_t turn = 0; more[0] || more[1]; ++turn) {
+    const std::size_t which = turn % 2;
+    if (!more[which]) continue;
+    // The second pass's first kernels come behind the first's, and all others behind those of their own pass.
+    actor.gpu.go_on_after(turn == 1 ? passes[0].kernels_end : at[which]);
+    more[which] = go_on(passes[which]);
+    at[which] = actor.gpu.at();
+  }
+  actor.gpu.go_on_after(at[0]);
+  actor.gpu.wait_for({&at[1], 1});
   for (const auto& [r, micro_batch] : held_) start(actor, r, micro_batch);
   held_.clear();
 }
 
-TaskId SplitJob::update(std::size_t c) {
+TaskId SplitJob::update(std::size_t c, std::int64_t step, std::int64_t micro_batch) {
   Actor& actor = actors_[c];
   for (const std::size_t r : actor.needed.update) {
     // Of the last pass of the part that it belongs to.
     const std::vector<plan::Part>& parts = plan_.classes[c].parts;
     std::size_t part = 0;
     while (part + 1 < parts.size() && plan_.rows[r].ready.layer >= parts[part + 1].first) ++part;
-    actor.gpu.wait_for(waits({r}, plan::last_micro_batch(pipeline_, part)));
+    const std::int64_t last = endless_ ? micro_batch : plan::last_micro_batch(pipeline_, part);
+    actor.gpu.wait_for(waits({r}, last));
+  }
+  for (const std::size_t r : actor.lagged) {
+    const plan::Row& row = plan_.rows[r];
+    const std::int64_t before = row.every_pass ? micro_batch - row.lag : (step - row.lag) * plan_.micro_batches;
+    if (before >= 0) actor.gpu.wait_for(waits({r}, before));
   }
   if (step_.classes[c].update > Time::zero()) actor.gpu.run("weight update", step_.classes[c].update);
-  for (const std::size_t r : actor.ready.update) start(actor, r, plan_.micro_batches - 1);
+  for (const std::size_t r : actor.ready.update) start(actor, r, micro_batch);
   return actor.gpu.at();
 }
 
@@ -332,39 +379,71 @@ TaskId SplitJob::input(TaskId begin) {
                           {&begin, 1});
 }
 
+void SplitJob::lay_slots() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].paired) {
+      pair(slots_[i], slots_[i + 1]);
+      ++i;
+    } else {
+      pass(slots_[i]);
+    }
+  }
+}
+
+void SplitJob::lay_endless() {
+  const bool every_pass = pipeline_.schedule == plan::PipelineSchedule::kPipeDream;
+  const auto ended = [&](const Actor& actor) { return actor.ends.size() >= static_cast<std::size_t>(steps_); };
+  while (!std::all_of(actors_.begin(), actors_.end(), ended)) {
+    const plan::Slot& slot = slots_[next_slot_++];
+    pass(slot);
+    if (slot.kind == plan::SlotKind::kForward) continue;
+    const bool last = (slot.micro_batch + 1) % plan_.micro_batches == 0;
+    if (!every_pass && !last) continue;
+    const TaskId end = update(slot.stage, slot.micro_batch / plan_.micro_batches, slot.micro_batch);
+    if (!last) continue;
+    Actor& actor = actors_[slot.stage];
+    actor.ends.push_back(by_itself(end));
+    actor.gpu.go_on_after(actor.ends.back());
+  }
+}
+
 TaskId SplitJob::step(TaskId begin) {
-  for (Move& move : moves_) std::fill(move.done.begin(), move.done.end(), std::nullopt);
   const bool together = plan::ends_together(pipeline_.schedule);
-  if (together || !begun_) {
+  if (!endless_) {
+    for (Move& move : moves_) std::fill(move.done.begin(), move.done.end(), std::nullopt);
+  }
+  if (together || steps_ == 0) {
     for (auto& [name, one] : resources_) one.free.reset();
     for (Actor& actor : actors_) {
       actor.gpu.go_on_after(begin);
       actor.issue = {.at = begin};
     }
   }
-  begun_ = true;
+  ++steps_;
   std::vector<TaskId> all{begin};
   if (record_.host_link > Time::zero()) all.push_back(input(begin));
   if (record_.loading > Time::zero()) all.push_back(alone("loader", record_.loading, begin));
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].paired) {
-      pair(slots_[i], slots_[i + 1]);
-      ++i;
-    } else {
-      pass(slots_[i], false);
+  std::vector<TaskId> ends;
+  if (endless_) {
+    lay_endless();
+    for (const Actor& actor : actors_) ends.push_back(actor.ends[static_cast<std::size_t>(steps_) - 1]);
+  } else {
+    lay_slots();
+    for (std::size_t c = 0; c < actors_.size(); ++c) {
+      ends.push_back(update(c, 0, plan_.micro_batches - 1));
+      if (together) continue;
+      actors_[c].gpu.go_on_after(ends.back() = by_itself(ends.back()));
     }
   }
-  std::vector<TaskId> ends;
-  for (std::size_t c = 0; c < actors_.size(); ++c) {
-    ends.push_back(update(c));
-    if (together) continue;
-    ends.back() = waiting(ends.back());
-    actors_[c].gpu.go_on_after(ends.back());
-  }
   all.front() = builder_.join("all back", ends);
-  if (together) all.front() = waiting(all.front());
-  all.front() = alone("decoding", record_.decoding, all.front());
-  return alone("waiting for batches", record_.starved, builder_.join("step", all));
+  if (together) all.front() = alone("decoding", record_.decoding, waiting(all.front()));
+  const TaskId done = builder_.join("step", all);
+  return together ? alone("waiting for batches", record_.starved, done) : done;
+}
+
+/// What ends the step of a rank that goes on by itself.
+TaskId SplitJob::by_itself(TaskId updated) {
+  return alone("waiting for batches", record_.starved, alone("decoding", record_.decoding, waiting(updated)));
 }
 
 TaskId SplitJob::alone(std::string_view name, Time duration, TaskId after) {

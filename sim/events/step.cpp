@@ -47,19 +47,6 @@ Expected<void> check_job(const SimulatedJob& job, bool alone) {
     const bool nominal = std::all_of(plan.classes.begin(), plan.classes.end(),
                                      [](const plan::RankClass& one) { return one.slowness == 1; });
     if (!nominal) return unsupported("a split model on GPUs of two speeds", "use GPUs of one speed");
-    const plan::PipelineSchedule schedule = plan::pipeline_of(plan).schedule;
-    if (plan::is_asynchronous(schedule)) {
-      return unsupported(fmt::format("schedule {}, which never empties the pipeline, is not simulated",
-                                     name_of(plan::kPipelineSchedules, schedule)),
-                         "use fidelity analytic");
-    }
-    const bool exchanged = std::any_of(plan.rows.begin(), plan.rows.end(), [](const plan::Row& row) {
-      return row.in_the_way && row.op == primitives::CollectiveOp::kAllToAll;
-    });
-    if (schedule == plan::PipelineSchedule::kDualPipe && exchanged) {
-      return unsupported("experts' exchanges beside the kernels of DualPipe's other direction are not simulated",
-                         "use fidelity analytic");
-    }
   }
   if (plan.exchange.overlap == plan::Overlap::kIdeal) {
     return unsupported("ideal overlap is a bound, not a schedule: there are no events to simulate",
@@ -183,7 +170,7 @@ void Simulation::lay_out(const SimulatedJob& job, std::size_t number, std::span<
 
 Expected<void> Simulation::lay_out_split(std::size_t number) {
   const SimulatedJob& job = jobs_[number];
-  auto slots = slots_of(*job.step->plan);
+  auto slots = slots_of(*job.step->plan, steps_of_job(job, longest_, steps_));
   if (!slots) return tl::unexpected<Error>(std::move(slots.error()));
   SplitJob tasks(builder_, *job.step, *job.alone, std::move(*slots), links_of(number), options_.named);
   tasks.set_up(fmt::format("job {}", number + 1));

@@ -6,8 +6,7 @@
 // `network` each way, a = `network_latency`). A rank sends one message at a time and forwards what it has received.
 //   ring               2 (p-1) steps of S/p; with hops alike 2 (p-1) (a + S/(pB)), else the slowest hop's a and B
 //   halving, doubling  2 log2 p exchanges of S/2, S/4, ..., S/p, ..., S/4, S/2 with the rank 1, 2, 4, ... away (p a
-//   power
-//                      of two); with hops alike 2 log2 p a + 2 (p-1)/p S/B
+//                      power of two); with hops alike 2 log2 p a + 2 (p-1)/p S/B
 //   hierarchical       ring reduce-scatter in the node, one ring all-reduce over the nodes for every local rank (all
 //                      share the nodes' ports), ring all-gather in the node
 // Sources: Patarasuk and Yuan, JPDC 2009 (ring); Rabenseifner, ICCS 2004, and Thakur et al., IJHPCA 19(1), 2005 (vector

@@ -2,9 +2,8 @@
 //
 // A Program says what happens in which order: tasks in a directed acyclic graph, on streams and links.
 //   stream    works on one task at a time: a GPU's compute stream, its communication stream, a CPU core. Among the
-//   tasks
-//             that are ready it takes the lowest `priority`, of those the one that was ready first. `speed` scales its
-//             computations: a straggler has 0.8, a faster GPU of a mixed cluster 1.3
+//             tasks that are ready it takes the lowest `priority`, of those the one that was ready first. `speed`
+//             scales its computations: a straggler has 0.8, a faster GPU of a mixed cluster 1.3
 //   task      starts when all tasks it comes after have ended, `earliest` is reached and its stream is free, and holds
 //             the stream until it ends
 //     compute   takes duration / speed

@@ -13,20 +13,22 @@
 // plan/order.h, and in a pass its layers one by one. Its rows are tasks on a stream of their group, of copies out or
 // in, of the host, or of the way to another stage; each starts when its class has passed `ready` and what the class
 // asked for before on that stream is done, and what is `needed` comes after it.
-// Ranks that do not end a step together (zb-h2, zbv) go on to the next one by themselves.
-// With one job of alike workers that is the schedule's recurrence, and the step is the same: to 1e-9, or to 1 ps per
-// message where that is more (times are whole picoseconds; the tasks of a stream are rounded together, not one by one).
-// Beyond the recurrence:
+// Ranks that do not end a step together (zb-h2, zbv) go on to the next one by themselves. A pipeline that never empties
+// (PipeDream, PipeDream-2BW) takes its passes in one endless order: five steps, and what is on its way when they end. A
+// gradient's sum is waited for when the next is there: at the next update. A pair of DualPipe is two chains of kernels
+// on one GPU: what is in the way of one pass runs beside the other's kernels. With one job of alike workers that is the
+// schedule's recurrence, and the step is the same: to 1e-9, or to 1 ps per message where that is more (times are whole
+// picoseconds; the tasks of a stream are rounded together, not one by one). Beyond the recurrence:
 // - workers of different speeds: all GPU work of a kind takes `slowness` times as long; synchronous steps wait for the
 //   slowest, asynchronous workers do not. Alike workers are described once, so the cost grows with the kinds alone.
 // - what shares a link: a transfer is a flow that shares the links it crosses max-min fairly (events/flow_network.h).
-// It
-//   moves after its latency, at most as fast as it goes alone; at that pace a byte fills a link for 1 / (what the price
-//   reaches there). A collective puts its bytes (cost::CollectiveCost::wire) on the ports of its nodes, in and
-//   out; a send on its sender's way out and its receiver's way in; a parameter server's stations 2 and 6 theirs on the
-//   worker's ports, 3 and 5 on the servers'. So jobs on the same servers share their ports, whatever their strategies;
-//   jobs on servers of their own meet on the uplink of their leaf, where one is stated. A job starts `offset` (modulo
-//   its step) after the first. The fourth of five steps of the longest is measured: all jobs still run.
+//   It moves after its latency, at most as fast as it goes alone; at that pace a byte fills a link for 1 / (what the
+//   price reaches there). A collective puts its bytes (cost::CollectiveCost::wire) on the ports of its nodes, in and
+//   out; a send on its sender's way out and its receiver's way in; a parameter server's stations 2 and 6 theirs on
+//   the worker's ports, 3 and 5 on the servers'. So jobs on the same servers share their ports, whatever their
+//   strategies; jobs on servers of their own meet on the uplink of their leaf, where one is stated. A job starts
+//   `offset` (modulo its step) after the first. The fourth of five steps of the longest is measured: all jobs still
+//   run.
 // - links inside a server, where a job says what its servers are (`cluster`): the edges of their hardware::Topology.
 //   Groups of a split model then meet on a GPU's NVLink port, or on the link of two GPUs of a mesh; what leaves the
 //   server goes from each GPU over its PCIe link to the NIC nearest to it, so that rails fill one by one; input and
@@ -35,17 +37,19 @@
 //
 // Laws (tested): a slower worker, another job, or what shares a link never makes the step shorter; where no two
 // transfers meet on a link, the step is the recurrence's; n jobs add at most n - 1 times the communication (with
-// servers under priority: the step, for their pieces are then no pipeline).
+// servers under priority: the step, for their pieces are then no pipeline). Where exchanges of experts run beside
+// DualPipe's other direction, the step is the recurrence's or longer: the recurrence hides totals, events what is there
+// at that moment.
 // Limits: kernels slowed by collectives, fusion's waits for the coordinator, and the order under priority are those of
 // the step alone. Where forward waits for weights, the CPU leads backward as if it had not waited, as in the schedule.
 // A server receives a piece when the slowest worker has sent it. A transfer's share of a link does not depend on how
 // many connections it has, and latencies are not shared. Rings inside a server take the order of GPUs; on a mesh what
 // a GPU sends is spread over its links to its group by their width. The memory of hosts and servers is shared by
-// nobody. Machines of parameter servers are apart from the workers' (co-located: their part of a port is in the price).
-// Errors, kUnsupported: ideal overlap (a bound, no schedule), priority together with pull at start, several
-// asynchronous jobs, a split model on GPUs of two speeds, pipelines that never empty (PipeDream), exchanges of experts
-// under DualPipe (they hide in the other direction's kernels). kInvalidArgument: a cyclic order of passes, GPUs that
-// the servers do not have.
+// nobody. A circle of PipeDream's neighbours whose turns do not fit into a step makes steps of two lengths; the fourth
+// is measured. Machines of parameter servers are apart from the workers' (co-located: their part of a port is in the
+// price). Errors, kUnsupported: ideal overlap (a bound, no schedule), priority together with pull at start, several
+// asynchronous jobs, a split model on GPUs of two speeds. kInvalidArgument: a cyclic order of passes, GPUs that the
+// servers do not have.
 //
 // Worked examples (tests: test/unit/events). Two layers of 1 and 2 ms forward, twice that backward, 5 ms of ring for
 // each, as in step_test.cpp. Alone: the rings run 7..12 and 12..17, a step takes 17 ms. One GPU 1.5 times as slow: its

@@ -5,8 +5,7 @@
 //                with "world size: 64", "data-parallel size: 8" and "micro_batch_size .... 1" from its start
 //   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
-//   steps
-//                between them (of several ranks' lines of one step the first counts)
+//                steps between them (of several ranks' lines of one step the first counts)
 //   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
 //                global_batch_size; else epoch_start to epoch_stop over train_samples / global_batch_size steps
 // The first tenth of the steps, two at least where there are more, is warm-up and left out; the run's step is the

@@ -6,8 +6,7 @@
 //   setting  path, value: the same for every point
 //   axis     number, path: what varies, in the grid's order
 //   point    a row for each point: point INTEGER PRIMARY KEY (its number on the grid, ascending), a TEXT column for
-//   each
-//            path that varies, the columns of the answer, and `why` where there is none
+//            each path that varies, the columns of the answer, and `why` where there is none
 // All tables are STRICT; whoever finishes a file adds the views and indexes of ResultRun.
 //
 // Rows are added in transactions of at most `kMostWait`, written through to the disk (synchronous=FULL). A process that

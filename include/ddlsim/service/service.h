@@ -7,8 +7,7 @@
 // ```
 // predict     {"model": "resnet50", "node": "dgx-a100", "nodes": 4, "network": "100 Gb/s"}
 //             {"job": {...}, "curve": "nodes=1..64:x2"}
-// what-if     {"job": {...}, "vs": [{"name": "buy A100", "node": "dgx-a100"}, {...}]}     no "vs": every upgrade is
-// tried
+// what-if     {"job": {...}, "vs": [{"name": "buy A100", "node": "dgx-a100"}, {...}]}   no "vs": every upgrade
 //             {"job": {...}, "elasticities": true}
 // find        {"job": {...}, "variable": "network", "such_that": "scaling_efficiency >= 90 %", "from": X, "to": Y,
 //              "sure": "90%"}

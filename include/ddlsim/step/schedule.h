@@ -18,8 +18,7 @@
 // - asynchronous and stale servers: a worker's step is its own loop, or what the busiest station needs for all workers,
 //   whichever is longer; stale ones wait for the slowest once in `staleness` + 1 steps.
 // - contention: a running collective holds a share of the GPU's multiprocessors and moves every byte that crosses a
-// link
-//   through its memory; kernels beside it have what is left, and at least a tenth.
+//   link through its memory; kernels beside it have what is left, and at least a tenth.
 // - accumulation: all but the last forward and backward pass of a step send nothing.
 // - jitter: cost/straggler.h, on the GPU time of a synchronous step.
 // The input of the next step is copied meanwhile. It shares the host link with pulled weights; what input and pulled
@@ -34,7 +33,7 @@
 // Sums of gradients start with the last micro-batch of a part, beside what its rank has left to do and beside the
 // bubble (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages wait for leaves after the
 // input's pass, sums after the weights'. A pair of DualPipe takes both passes' kernels; all-to-alls of one are hidden
-// behind kernels of the other.
+// behind kernels of the other, totals behind totals (events/step.h has them one by one, and hides less).
 //
 // A pipeline that never empties (PipeDream) has no slots: m micro-batches take m times the longest of
 // - a rank's kernels and what is in their way, its update too where every micro-batch has one;

@@ -2,8 +2,8 @@
 //
 // Recomputation: what was not kept is computed again in backward, just before it is needed.
 //   selective   the core of attention: scores, softmax, context (Korthikanti et al. 2023, section 5; with a fused
-//   kernel
-//               it runs again all the same: megatron/core/transformer/attention.py, _checkpointed_attention_forward)
+//               kernel it runs again all the same: megatron/core/transformer/attention.py,
+//               _checkpointed_attention_forward)
 //   full        of every n-th block all layers, from the block's input (Chen et al. 2016; Megatron-LM's
 //               recompute-granularity full; torch.utils.checkpoint, reentrant, which stops nowhere early)
 // A layer's backward then has its forward's kernels and FLOPs before its own. In truth a block's forward runs as a

@@ -128,6 +128,23 @@ TEST_CASE("event step: pieces pass the servers' stations one behind the other", 
   CHECK(ms(s, four) == Approx(4 + 3 + 6 + 13));
 }
 
+TEST_CASE("event step: whoever waits for weights beside a slower GPU is not behind it", "[unit][events]") {
+  // Kernels are issued every 5 ms. Weights of the second layer are there at 20; its forward ends at 20.75 on the slow
+  // GPU, whose CPU leads by 9 + 0.75 - 5; its backward there at 20.75 + 5 - 4.75 + 1.5 = 22.5, and 1 + 20 x 3 ms later
+  // all is pushed. The other GPU's forward ends at 20.5: its CPU, led by itself, would lead by 1.5 only.
+  const Setting s{.layers = {{{milliseconds(6), Time::zero()}, {milliseconds(1), Time::zero()}},
+                             {{milliseconds(0.5), Time::zero()}, {milliseconds(1), Time::zero()}}},
+                  .launch_interval = milliseconds(5),
+                  .fabric = cost::PsFabric{.workers = 2,
+                                           .workers_per_node = 2,
+                                           .local = true,
+                                           .pcie = gigabytes_per_second(10),
+                                           .server_memory = gigabytes_per_second(20)},
+                  .pull_at_start = true,
+                  .kinds = kOneSlow};
+  CHECK(both(s, {gradient(megabytes(10), 1, 20)}) == Approx(83.5));
+}
+
 TEST_CASE("event step: asynchronous workers do not wait", "[unit][events]") {
   // Steps of 9 and 18 ms: 3 steps in 18 ms by two workers, 12 ms for one each.
   Setting s{.consistency = plan::Consistency::kAsync, .kinds = {{1, 1}, {2, 1}}};
