@@ -337,8 +337,9 @@ void SplitJob::pair(const plan::Slot& forward, const plan::Slot& backward) {
   for (std::size_t turn = 0; more[0] || more[1]; ++turn) {
     const std::size_t which = turn % 2;
     if (!more[which]) continue;
-    // The second pass's first kernels come behind the first's, and all others behind those of their own pass.
-    actor.gpu.go_on_after(turn == 1 ? passes[0].kernels_end : at[which]);
+    // The second pass's first kernels come behind the first's, or all of it where nothing of it is left, and all others
+    // behind those of their own pass.
+    actor.gpu.go_on_after(turn != 1 ? at[which] : more[0] ? passes[0].kernels_end : at[0]);
     more[which] = go_on(passes[which]);
     at[which] = actor.gpu.at();
   }

@@ -37,9 +37,9 @@
 //
 // Laws (tested): a slower worker, another job, or what shares a link never makes the step shorter; where no two
 // transfers meet on a link, the step is the recurrence's; n jobs add at most n - 1 times the communication (with
-// servers under priority: the step, for their pieces are then no pipeline). Where exchanges of experts run beside
-// DualPipe's other direction, the step is the recurrence's or longer: the recurrence hides totals, events what is there
-// at that moment.
+// servers under priority: the step, for their pieces are then no pipeline). Where exchanges of experts, and
+// nothing else that is in the way, run beside DualPipe's other direction, the step is the recurrence's or longer: the
+// recurrence hides totals, events what is there at that moment.
 // Limits: kernels slowed by collectives, fusion's waits for the coordinator, and the order under priority are those of
 // the step alone. Where forward waits for weights, the CPU leads backward as if it had not waited, as in the schedule.
 // A server receives a piece when the slowest worker has sent it. A transfer's share of a link does not depend on how
