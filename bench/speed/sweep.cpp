@@ -17,11 +17,11 @@ namespace {
 using namespace ddlsim;
 using answer::SweepDetail;
 
-/// 200 node counts x 100 networks of ResNet-50.
+/// 1,000 node counts x 100 networks of ResNet-50.
 whatif::Grid points() {
   whatif::GridParts parts{
       .base = {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}}, .axes = {}, .where = {}, .sample = {}};
-  for (const auto& [path, range] : {std::pair("nodes", "1..200:+1"), std::pair("network", "1..100:+1 Gb/s")}) {
+  for (const auto& [path, range] : {std::pair("nodes", "1..1000:+1"), std::pair("network", "1..100:+1 Gb/s")}) {
     whatif::Axis axis{.paths = {path}, .steps = {}, .where = {}};
     const auto values = whatif::range_of(range);
     for (const std::string& value : values.value()) axis.steps.push_back({value});

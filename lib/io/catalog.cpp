@@ -92,6 +92,20 @@ Expected<T> in_file(Expected<T> value, const fs::path& path) {
 
 bool is_path(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(".yaml"); }
 
+struct Catalog::Memory {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const workload::Model>, std::less<>> models;
+  std::map<std::string, hardware::Gpu, std::less<>> gpus;
+  std::map<std::string, hardware::Gpu, std::less<>> datasheets;
+  std::map<std::string, hardware::Link, std::less<>> links;
+  std::map<std::string, hardware::Node, std::less<>> nodes;
+  std::map<std::string, std::shared_ptr<const hardware::GpuProfile>, std::less<>> profiles;
+  std::map<std::string, std::string, std::less<>> gpus_of_profiles;
+  std::map<std::string, std::shared_ptr<const hardware::SoftwareProfile>, std::less<>> software;
+  std::shared_ptr<const Aliases> aliases;     // null: not read yet
+  std::vector<std::unique_ptr<Memory>> idle;  // of apart(), nobody's at the moment
+};
+
 Expected<Catalog> Catalog::open(fs::path root) {
   Catalog catalog;
   catalog.root_ = std::move(root);
@@ -101,20 +115,35 @@ Expected<Catalog> Catalog::open(fs::path root) {
   }
   for (const auto& [kind, folder] : kFolders) {
     const fs::path path = catalog.root_ / folder;
-    catalog.shelves_.push_back(Shelf{path, ids_in(path), {}});
-  }
-  if (auto read = catalog.read_aliases(catalog.root_ / "models" / "aliases.yaml", {Kind::kModels}); !read) {
-    return tl::unexpected<Error>(read.error());
-  }
-  if (auto read =
-          catalog.read_aliases(catalog.root_ / "hardware" / "aliases.yaml", {Kind::kGpus, Kind::kLinks, Kind::kNodes});
-      !read) {
-    return tl::unexpected<Error>(read.error());
+    catalog.shelves_.push_back(Shelf{path, ids_in(path)});
   }
   return catalog;
 }
 
-Expected<void> Catalog::read_aliases(const fs::path& file, const std::vector<Kind>& kinds) {
+Expected<std::shared_ptr<const Catalog::Aliases>> Catalog::aliases() const {
+  {
+    const std::scoped_lock lock(memory_->mutex);
+    if (memory_->aliases) return memory_->aliases;
+  }
+  Aliases all;
+  if (auto read = read_aliases(root_ / "models" / "aliases.yaml", {Kind::kModels}, all); !read) {
+    return tl::unexpected<Error>(read.error());
+  }
+  const std::vector<Kind> hardware{Kind::kGpus, Kind::kLinks, Kind::kNodes};
+  if (auto read = read_aliases(root_ / "hardware" / "aliases.yaml", hardware, all); !read) {
+    return tl::unexpected<Error>(read.error());
+  }
+  auto kept = std::make_shared<const Aliases>(std::move(all));
+  const std::scoped_lock lock(memory_->mutex);
+  if (!memory_->aliases) memory_->aliases = std::move(kept);
+  return memory_->aliases;
+}
+
+Expected<void> Catalog::read_aliases() const {
+  return aliases().map([](const auto&) {});
+}
+
+Expected<void> Catalog::read_aliases(const fs::path& file, const std::vector<Kind>& kinds, Aliases& to) const {
   std::error_code status;
   if (!fs::exists(file, status)) return {};
   const Expected<Node> document = load_yaml(file);
@@ -129,12 +158,13 @@ Expected<void> Catalog::read_aliases(const fs::path& file, const std::vector<Kin
       const std::string id = rows.text(entry.key);
       const bool instance = kind == Kind::kNodes && std::binary_search(shelf(Kind::kInstances).ids.begin(),
                                                                        shelf(Kind::kInstances).ids.end(), id);
-      Shelf& target = shelves_[static_cast<std::size_t>(instance ? Kind::kInstances : kind)];
-      if (!std::binary_search(target.ids.begin(), target.ids.end(), id)) {
+      const Kind means = instance ? Kind::kInstances : kind;
+      const std::vector<std::string>& known = shelf(means).ids;
+      if (!std::binary_search(known.begin(), known.end(), id)) {
         rows.report(entry.value, ErrorCode::kNotFound, fmt::format("no {} '{}'", singular(kind), id),
-                    {suggestion(id, target.ids)});
+                    {suggestion(id, known)});
       }
-      target.aliases.push_back({fold_name(entry.key), entry.key, id});
+      to[means].push_back({fold_name(entry.key), entry.key, id});
     }
   }
   reader.finish();
@@ -146,7 +176,9 @@ const std::vector<std::string>& Catalog::ids(Kind kind) const { return shelf(kin
 
 std::vector<std::string> Catalog::aliases_of(Kind kind, std::string_view id) const {
   std::vector<std::string> names;
-  for (const Alias& alias : shelf(kind).aliases) {
+  const auto all = aliases();
+  if (!all || !(*all)->contains(kind)) return names;
+  for (const Alias& alias : (*all)->at(kind)) {
     if (alias.id == id) names.push_back(alias.name);
   }
   std::sort(names.begin(), names.end());
@@ -175,7 +207,9 @@ std::optional<fs::path> Catalog::look_up_exactly(Kind kind, std::string_view nam
   for (const std::string& id : shelf.ids) {
     if (fold_name(id) == folded) return shelf.folder / (id + ".yaml");
   }
-  for (const Alias& alias : shelf.aliases) {
+  const auto all = aliases();
+  if (!all || !(*all)->contains(kind)) return std::nullopt;
+  for (const Alias& alias : (*all)->at(kind)) {
     if (alias.folded == folded) return shelf.folder / (alias.id + ".yaml");
   }
   return std::nullopt;
@@ -184,6 +218,7 @@ std::optional<fs::path> Catalog::look_up_exactly(Kind kind, std::string_view nam
 Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   if (auto known = look_up(kind, name)) return *known;
   if (is_path(name)) return fs::path(name);
+  if (auto read = read_aliases(); !read) return tl::unexpected<Error>(read.error());
   Known known;
   add_known(*this, kind, known);
   std::vector<std::string> notes{suggested(name, known)};
@@ -192,19 +227,6 @@ Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   return fail(ErrorCode::kNotFound, fmt::format("unknown {} '{}'", singular(kind), name.substr(0, 60)), {},
               std::move(notes));
 }
-
-struct Catalog::Memory {
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const workload::Model>, std::less<>> models;
-  std::map<std::string, hardware::Gpu, std::less<>> gpus;
-  std::map<std::string, hardware::Gpu, std::less<>> datasheets;
-  std::map<std::string, hardware::Link, std::less<>> links;
-  std::map<std::string, hardware::Node, std::less<>> nodes;
-  std::map<std::string, std::shared_ptr<const hardware::GpuProfile>, std::less<>> profiles;
-  std::map<std::string, std::string, std::less<>> gpus_of_profiles;
-  std::map<std::string, std::shared_ptr<const hardware::SoftwareProfile>, std::less<>> software;
-  std::vector<std::unique_ptr<Memory>> idle;  // of apart(), nobody's at the moment
-};
 
 Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
 
@@ -368,7 +390,7 @@ Expected<hardware::MeasuredProfile> Catalog::measured_profile(std::string_view n
 Expected<std::string> Catalog::gpu_of_profile(const std::string& id) const {
   return remembered(&Memory::gpus_of_profiles, id, [&]() -> Expected<std::string> {
     const auto path = find(Kind::kCalibrations, id);
-    if (std::string gpu = path ? gpu_in_head(*path) : std::string(); !gpu.empty()) return gpu;
+    if (std::string gpu = path ? said_in_head(*path, "gpu") : std::string(); !gpu.empty()) return gpu;
     return profile(id).map([](const auto& whole) { return whole->gpu; });
   });
 }

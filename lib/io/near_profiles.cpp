@@ -31,14 +31,14 @@ std::string_view head_of(std::string_view text) {
 
 }  // namespace
 
-std::string gpu_in_head(const std::filesystem::path& path) {
+std::string said_in_head(const std::filesystem::path& path, std::string_view key) {
   const auto text = read_file(path);
   if (!text) return {};
   const auto head = parse_yaml(head_of(*text), path.string());
   if (!head || head->kind != NodeKind::kMap) return {};
-  const auto gpu =
-      std::find_if(head->entries.begin(), head->entries.end(), [](const Entry& entry) { return entry.key == "gpu"; });
-  return gpu == head->entries.end() ? std::string() : gpu->value.text;
+  const auto said =
+      std::find_if(head->entries.begin(), head->entries.end(), [&](const Entry& entry) { return entry.key == key; });
+  return said == head->entries.end() ? std::string() : said->value.text;
 }
 
 Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const hardware::Gpu& gpu) const {
@@ -52,6 +52,11 @@ Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const ha
   for (const std::string& id : ids(Kind::kCalibrations)) {
     const auto measured_on = gpu_of_profile(id);
     if (!measured_on) return tl::unexpected<Error>(measured_on.error());
+    // Another architecture shows in the first lines of its datasheet.
+    const auto sheet_path = find(Kind::kGpus, *measured_on);
+    if (!sheet_path) return tl::unexpected<Error>(sheet_path.error());
+    const std::string architecture = said_in_head(*sheet_path, "architecture");
+    if (!architecture.empty() && architecture != sheet.architecture) continue;
     const auto other = datasheet(*measured_on);
     if (!other) return tl::unexpected<Error>(other.error());
     const bool own = other->id == sheet.id;

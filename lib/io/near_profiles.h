@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace ddlsim::io {
 
-/// The GPU that a profile's file names in its head, the lines before the curves; empty: all of the file must be read.
-[[nodiscard]] std::string gpu_in_head(const std::filesystem::path& path);
+/// What a file says for `key` in its head, the lines before the first value of several lines; empty: all of the file
+/// must be read.
+[[nodiscard]] std::string said_in_head(const std::filesystem::path& path, std::string_view key);
 
 }  // namespace ddlsim::io

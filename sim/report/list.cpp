@@ -256,6 +256,7 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
 }  // namespace
 
 Expected<std::vector<ListRow>> list(const io::Catalog& catalog, io::Kind kind) {
+  if (auto read = catalog.read_aliases(); !read) return tl::unexpected<Error>(read.error());
   std::vector<ListRow> rows;
   const bool servers = kind == io::Kind::kNodes || kind == io::Kind::kInstances;
   const auto add = [&](io::Kind of) -> Expected<void> {

@@ -2,9 +2,9 @@
 //
 // A name is a file's id, an alias from an aliases.yaml, or a path to a user's own file (it holds a '/' or ends in
 // ".yaml"). Look-up folds case and treats spaces, '_' and '-' alike. A name nobody knows is an error that offers the
-// nearest ones. Files are read when asked for, not when the catalog opens, and what was read of the catalog's own is
-// kept; a user's own file is read again every time. Of a GPU's name, what stands in brackets may be left out. A Catalog
-// may be shared between threads; its copies share what they have read.
+// nearest ones. Files are read when asked for, not when the catalog opens (aliases: when a name is no id), and what was
+// read of the catalog's own is kept; a user's own file is read again every time. Of a GPU's name, what stands in
+// brackets may be left out. A Catalog may be shared between threads; its copies share what they have read.
 #pragma once
 
 #include <filesystem>
@@ -69,7 +69,9 @@ class Catalog {
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
   /// Every id of a kind, sorted.
   [[nodiscard]] const std::vector<std::string>& ids(Kind kind) const;
-  /// The aliases that mean `id`, sorted.
+  /// Reads the aliases now. Errors: what is wrong with their files, which `find` says too for a name that is no id.
+  [[nodiscard]] Expected<void> read_aliases() const;
+  /// The aliases that mean `id`, sorted; none where their files cannot be read.
   [[nodiscard]] std::vector<std::string> aliases_of(Kind kind, std::string_view id) const;
   /// Whether a name is an id or an alias of that kind.
   [[nodiscard]] bool knows(Kind kind, std::string_view name) const { return look_up(kind, name).has_value(); }
@@ -97,8 +99,8 @@ class Catalog {
   [[nodiscard]] Expected<hardware::MeasuredProfile> measured_profile(std::string_view name) const;
   /// The profiles that may answer for a GPU: its own first, then those of GPUs of its architecture, the nearest
   /// datasheet first; none that is three times away in fp32 peak or memory bandwidth. A GPU whose id is the catalogue's
-  /// counts with the catalogue's datasheet, whatever rates it has been given. Of other profiles only the head is read.
-  /// Errors: a file of those that cannot be read, or names no known GPU.
+  /// counts with the catalogue's datasheet, whatever rates it has been given. Of other profiles, and of datasheets of
+  /// other architectures, only the heads are read. Errors: a file of those that cannot be read, or names no known GPU.
   [[nodiscard]] Expected<std::vector<hardware::MeasuredProfile>> profiles_near(const hardware::Gpu& gpu) const;
 
   /// What frameworks take on top of kernels (hardware/software/steps.yaml); null where the catalog has no such file.
@@ -123,8 +125,8 @@ class Catalog {
   struct Shelf {
     std::filesystem::path folder;
     std::vector<std::string> ids;
-    std::vector<Alias> aliases;
   };
+  using Aliases = std::map<Kind, std::vector<Alias>>;
 
   /// What was read so far, behind a lock.
   struct Memory;
@@ -136,7 +138,8 @@ class Catalog {
   [[nodiscard]] Expected<hardware::Node> read_server(std::string_view name) const;
   Expected<void> join_host(hardware::Node& node, const HostFile& file) const;
   Expected<void> join_pairs(hardware::Node& node, const std::vector<NvlinkPairText>& pairs) const;
-  Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds);
+  [[nodiscard]] Expected<std::shared_ptr<const Aliases>> aliases() const;
+  Expected<void> read_aliases(const std::filesystem::path& file, const std::vector<Kind>& kinds, Aliases& to) const;
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
   [[nodiscard]] std::optional<std::filesystem::path> look_up(Kind kind, std::string_view name) const;
   [[nodiscard]] std::optional<std::filesystem::path> look_up_exactly(Kind kind, std::string_view name) const;

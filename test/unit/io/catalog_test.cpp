@@ -346,8 +346,13 @@ TEST_CASE("catalog: a file must be named after what it holds", "[unit][io]") {
 TEST_CASE("catalog: an alias of nothing is refused with its place", "[unit][io]") {
   const DataCopy copy;
   std::ofstream(copy.path("models/aliases.yaml")) << "models:\n  ResNet-50: resnet51\n";
-  const auto data = copy.open();
-  CHECK_THAT(said(data), Contains("aliases.yaml:2:14: error: no model 'resnet51'") && Contains("'resnet50'"));
+  const io::Catalog data = copy.open().value();
+  const auto refused = Contains("aliases.yaml:2:14: error: no model 'resnet51'") && Contains("'resnet50'");
+  CHECK_THAT(said(data.read_aliases()), refused);
+  CHECK_THAT(said(data.model("ResNet-50-ish")), refused);
+  CHECK(data.aliases_of(io::Kind::kModels, "resnet50").empty());
+  // What is named by its id needs none.
+  CHECK(said(data.model("resnet50")) == "");
 }
 
 TEST_CASE("catalog: a node that names an unknown gpu is refused where it says so", "[unit][io]") {
