@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ddlsim/cost/nccl.h"
 #include "ddlsim/events/step.h"
 #include "ddlsim/plan/lower.h"
 #include "unit/step/setting.h"
@@ -264,6 +265,32 @@ TEST_CASE("split step: a pipeline's sends and a whole model's gradients share th
   const EventStep apart = simulate(std::vector{stages.job(), whole.job(Time::zero(), 1)}).value();
   CHECK(apart.steps[0].in(milliseconds) == Approx(16));
   CHECK(apart.steps[1].in(milliseconds) == Approx(16));
+}
+
+TEST_CASE("split step: two groups of two ranks a server meet on the leaf's uplink", "[unit][events]") {
+  // Two layers on four ranks of two servers: backward until 6, the ring until 11. Two such jobs on servers of their
+  // own, on an uplink with room for the two servers of one job: rings 6..16; with room for four servers: 11 each.
+  plan::Job job = job_of(2, 2);
+  job.cluster.nodes = 2;
+  job.parallel.zero = 1;
+  plan::StepPlan plan = plan::lower(job).value();
+  REQUIRE(plan.classes.front().ranks == 4);
+  plan.rows = {test::gradient(megabytes(10), 0)};
+  cost::PricedStep step = by_hand(std::move(plan), kF, kB, [](const Row&) { return milliseconds(5); });
+  const cost::CollectiveModel two = test::two_gpus(2, gigabytes_per_second(1));
+  cost::Communicator four = two.communicator();
+  four.gpus = 4;
+  const auto ring = cost::CollectiveModel::create(four, two.library()).value();
+  step.groups.assign(step.groups.size(), ring);
+  const Simulated one(step);
+  REQUIRE(one.alone().step.in(milliseconds) == Approx(11));
+  const Bandwidth rate = cost::effective_rates(ring.communicator(), ring.library()).inter;
+  const auto together = [&](double servers) {
+    const std::vector<SimulatedJob> jobs{one.job(), one.job(Time::zero(), 1)};
+    return simulate(jobs, {.uplink = rate * servers}).value().step.in(milliseconds);
+  };
+  CHECK(together(2) == Approx(16).epsilon(0.01));
+  CHECK(together(4) == Approx(11).epsilon(0.01));
 }
 
 TEST_CASE("split step: a trace tells stages, groups and micro-batches", "[unit][events]") {

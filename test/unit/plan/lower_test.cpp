@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/messages.h"
 
 using namespace ddlsim;
@@ -486,4 +487,24 @@ TEST_CASE("lower: what has no layers has no plan", "[unit][plan]") {
   job = job_of(model_of({1000}), 1, 4);
   job.strategy.kind = StrategyKind::kPearl;
   CHECK(refused(job).notes == std::vector<std::string>{"use fidelity aggregate"});
+}
+
+TEST_CASE("lower: what layers keep for backward grows with the batch, with attention and without", "[unit][plan]") {
+  for (const auto& model : {model_of({1000, 2000}), block()}) {
+    Lowerer lowerer;
+    const auto kept = [&](std::int64_t batch) {
+      Job job = job_of(model, 1, 1);
+      job.batch = batch;
+      return lowerer.held(job).value().kept;
+    };
+    const std::vector<DataSize> one = kept(1);
+    const std::vector<DataSize> four = kept(4);
+    REQUIRE(one.size() == model->layers.size());
+    DataSize all;
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      CHECK(four[i].in(bytes) == Approx(4 * one[i].in(bytes)));
+      all += one[i];
+    }
+    CHECK(all > DataSize::zero());
+  }
 }

@@ -212,6 +212,13 @@ TEST_CASE("pipelines: sums leave with the last micro-batch of a part, after its 
   const plan::StepPlan dual = plan::lower(job_of(kDualPipe, 2, 4, 1, 2)).value();
   CHECK(dual.groups.front().ranks == 4);
   CHECK(dual.classes[0].chunk.count == 2);
+  // Ranks that mirror each other are on one server, or where the pipeline crosses servers on two.
+  plan::Job inside = job_of(kDualPipe, 4, 8);
+  CHECK(plan::lower(inside).value().groups.front().nodes == 1);
+  inside.cluster.nodes = 2;
+  inside.cluster.gpus_per_node = inside.cluster.node.gpus = 2;
+  CHECK(plan::lower(inside).value().groups.front().ranks == 2);
+  CHECK(plan::lower(inside).value().groups.front().nodes == 2);
 }
 
 TEST_CASE("pipelines: a bound that no schedule is below", "[unit][step]") {

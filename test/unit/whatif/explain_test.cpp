@@ -230,6 +230,15 @@ TEST_CASE("explain: an equation that the code left behind is no explanation", "[
     if (part.symbol == "f") part.result *= 1 + 3e-6;
   }
   CHECK_THAT(check_equations(parts).error().message, Catch::Contains("a fault of ddlsim itself"));
+  // Both are held to the same share of themselves, however large.
+  for (const double result : {1e-6, 1.0, 1e12}) {
+    std::vector<answer::ExplainedPart> one(1);
+    one[0] = {.symbol = "x", .equation = "y", .values = {{.symbol = "y", .value = result}}, .result = result};
+    one[0].result = result * (1 + kExplainedWithin / 2);
+    CHECK(check_equations(one));
+    one[0].result = result * (1 + kExplainedWithin * 2);
+    CHECK_FALSE(check_equations(one));
+  }
 }
 
 TEST_CASE("explain: one part, and parts that are not there", "[unit][explain]") {
