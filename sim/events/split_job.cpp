@@ -92,7 +92,8 @@ void SplitJob::set_up(const std::string& name) {
     const bool waited_for = row.lag == 0 && !(row.in_the_way && row.rank_class == row.needed_by);
     Rows* needed = waited_for ? actors_[row.needed_by].needed.at(row.needed) : nullptr;
     if (needed != nullptr) needed->push_back(r);
-    if (endless_ && row.lag > 0 && !row.in_the_way) actors_[row.rank_class].lagged.push_back(r);
+    if (endless_ && row.lag > 0 && row.lag < plan::kNobodyWaits && !row.in_the_way)
+      actors_[row.rank_class].lagged.push_back(r);
     set_up_row(r);
   }
   if (!(record_.host_link > Time::zero())) return;
@@ -349,7 +350,7 @@ void SplitJob::pair(const plan::Slot& forward, const plan::Slot& backward) {
   held_.clear();
 }
 
-TaskId SplitJob::update(std::size_t c, std::int64_t step, std::int64_t micro_batch) {
+TaskId SplitJob::update(std::size_t c, std::int64_t micro_batch) {
   Actor& actor = actors_[c];
   for (const std::size_t r : actor.needed.update) {
     // Of the last pass of the part that it belongs to.
@@ -361,7 +362,7 @@ TaskId SplitJob::update(std::size_t c, std::int64_t step, std::int64_t micro_bat
   }
   for (const std::size_t r : actor.lagged) {
     const plan::Row& row = plan_.rows[r];
-    const std::int64_t before = row.every_pass ? micro_batch - row.lag : (step - row.lag) * plan_.micro_batches;
+    const std::int64_t before = micro_batch - row.lag * (row.every_pass ? 1 : plan_.micro_batches);
     if (before >= 0) actor.gpu.wait_for(waits({r}, before));
   }
   if (step_.classes[c].update > Time::zero()) actor.gpu.run("weight update", step_.classes[c].update);
@@ -400,7 +401,7 @@ void SplitJob::lay_endless() {
     if (slot.kind == plan::SlotKind::kForward) continue;
     const bool last = (slot.micro_batch + 1) % plan_.micro_batches == 0;
     if (!every_pass && !last) continue;
-    const TaskId end = update(slot.stage, slot.micro_batch / plan_.micro_batches, slot.micro_batch);
+    const TaskId end = update(slot.stage, slot.micro_batch);
     if (!last) continue;
     Actor& actor = actors_[slot.stage];
     actor.ends.push_back(by_itself(end));
@@ -431,7 +432,7 @@ TaskId SplitJob::step(TaskId begin) {
   } else {
     lay_slots();
     for (std::size_t c = 0; c < actors_.size(); ++c) {
-      ends.push_back(update(c, 0, plan_.micro_batches - 1));
+      ends.push_back(update(c, plan_.micro_batches - 1));
       if (together) continue;
       actors_[c].gpu.go_on_after(ends.back() = by_itself(ends.back()));
     }

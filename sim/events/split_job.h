@@ -103,7 +103,7 @@ class SplitJob {
   /// What no stream does; nothing where it takes no time.
   TaskId alone(std::string_view name, Time duration, TaskId after);
   /// After a step's, or with PipeDream any, last pass.
-  TaskId update(std::size_t c, std::int64_t step, std::int64_t micro_batch);
+  TaskId update(std::size_t c, std::int64_t micro_batch);
   void lay_slots();
   /// Up to the end of one more step of every class.
   void lay_endless();

@@ -148,6 +148,7 @@ TEST_CASE("scenario: a global batch is so many passes of every replica's batch",
 
 TEST_CASE("scenario: a stated number of replicas is checked", "[unit][whatif]") {
   CHECK(with({{"parallel.tensor", "2", {}}, {"parallel.data", "4", {}}}));
+  CHECK(with({{"nodes", "1000000000", {}}, {"parallel.data", "8000000000", {}}}));
   CHECK(error_of({{"parallel.tensor", "2", {}}, {"parallel.data", "3", {}}}).find("are 4 replicas, not 3") !=
         std::string::npos);
 }
