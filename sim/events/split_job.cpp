@@ -92,8 +92,7 @@ void SplitJob::set_up(const std::string& name) {
     const bool waited_for = row.lag == 0 && !(row.in_the_way && row.rank_class == row.needed_by);
     Rows* needed = waited_for ? actors_[row.needed_by].needed.at(row.needed) : nullptr;
     if (needed != nullptr) needed->push_back(r);
-    if (endless_ && row.lag > 0 && row.lag < plan::kNobodyWaits && !row.in_the_way)
-      actors_[row.rank_class].lagged.push_back(r);
+    if (endless_ && row.lag > 0 && !row.in_the_way) actors_[row.rank_class].lagged.push_back(r);
     set_up_row(r);
   }
   if (!(record_.host_link > Time::zero())) return;

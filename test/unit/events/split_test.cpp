@@ -414,6 +414,10 @@ TEST_CASE("split step: pipelines that never empty go at the pace of their slowes
   CHECK(summed(kPipeDream, milliseconds(4), Time::zero()) == Approx(16));
   CHECK(summed(kPipeDream2Bw, milliseconds(4), Time::zero()) == Approx(12));
   CHECK(summed(kPipeDream2Bw, milliseconds(15), Time::zero()) == Approx(15));
+  // A CPU that issues a kernel every 4 ms, two for each micro-batch.
+  cost::PricedStep issued = by_hand(plan::lower(pipeline(kPipeDream, 2, 4)).value(), kF, kB, sends(Time::zero()));
+  issued.launch_interval = milliseconds(4);
+  CHECK(ms(issued) == Approx(4 * 8));
   // Weights are updated after every micro-batch, or once: 4 x (3 + 0.25), 4 x 3 + 0.25.
   CHECK(summed(kPipeDream, Time::zero(), milliseconds(0.25)) == Approx(13));
   CHECK(summed(kPipeDream2Bw, Time::zero(), milliseconds(0.25)) == Approx(12.25));
