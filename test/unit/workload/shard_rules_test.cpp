@@ -144,6 +144,7 @@ TEST_CASE("shard: experts that rows came to are sorted and summed", "[unit][work
   // Sorted once more and back, 4 x 64 rows; less what the sum of two experts' rows counted as outputs, 32 rows.
   const Layer one = layer(Experts{.experts = 2, .active = 1, .width = 256}, {64, 64});
   CHECK(even.layer.forward_elements == one.forward_elements + (4 * 64 - 32) * 64);
+  CHECK(even.layer.backward_elements == one.backward_elements + (4 * 64 - 32) * 64);
   CHECK(sent(even, CollectiveOp::kAllToAll, true) == 2 * 64 * 64);
   CHECK(sent(even, CollectiveOp::kAllToAll, false) == 2 * 64 * 64);
   const Shard busy = cut(mixture, {.expert = 4, .expert_load = 1.5})[0];
