@@ -93,6 +93,18 @@ TEST_CASE("attention fit: finds the curve that made the rows, less what measurin
   CHECK(overhead_of(*fitted, kH200, row).overhead == Time::zero());
 }
 
+TEST_CASE("attention fit: every width has tiles of its own", "[unit][calib]") {
+  AttentionCurve truth = planted(AttentionPass::kForward);
+  truth.widths[0].rows = 192;
+  truth.widths[1].rows = 64;
+  const auto fitted = fit_attention(rows_of(truth), kH200, Precision::kBf16);
+  REQUIRE(fitted.has_value());
+  REQUIRE(fitted->widths.size() == 2);
+  CHECK(fitted->widths[0].rows == 192);
+  CHECK(fitted->widths[1].rows == 64);
+  CHECK(worst_error(*fitted, truth) < 0.03);
+}
+
 TEST_CASE("attention fit: few backward rows start from the forward curve", "[unit][calib]") {
   const AttentionCurve forward = planted(AttentionPass::kForward);
   const AttentionCurve truth = planted(AttentionPass::kBackward);
