@@ -53,6 +53,26 @@ std::string bytes_of(const std::vector<SweepRow>& rows, const Grid& grid, SweepD
 
 }  // namespace
 
+TEST_CASE("sweep: a few slow points make all pieces short", "[sweep]") {
+  const auto length = [](const std::vector<std::string>& fidelities) {
+    Axis fidelity{.paths = {"fidelity"}, .steps = {}, .where = {}};
+    for (const std::string& one : fidelities) fidelity.steps.push_back({one});
+    Axis nodes{.paths = {"nodes"}, .steps = {}, .where = {}};
+    for (int n = 1; n <= 300; ++n) nodes.steps.push_back({std::to_string(n)});
+    const Grid grid = Grid::create({.base = {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}},
+                                    .axes = {fidelity, nodes},
+                                    .where = {},
+                                    .sample = {}})
+                          .value();
+    return SweepPieces(test::learnt_catalog(), grid,
+                       {.detail = SweepDetail::kTime, .threads = 1, .shard = {}, .after = {}})
+        .positions_in(0);
+  };
+  CHECK(length({"analytic"}) == 64);
+  CHECK(length({"event"}) < 64);
+  CHECK(length({"analytic", "event"}) == length({"event"}));
+}
+
 TEST_CASE("sweep: every row is what predict says", "[sweep]") {
   const Grid grid = grid_of_jobs(false);
   const auto rows = rows_of(grid, {.detail = SweepDetail::kFull, .threads = 2, .shard = {}, .after = {}});
