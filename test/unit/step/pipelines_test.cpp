@@ -184,6 +184,17 @@ TEST_CASE("pipelines: PipeDream takes what its slowest rank, circle or channel d
         })).value();
     CHECK(line.step.in(milliseconds) == Approx(step));
   }
+  // Weights are updated after every micro-batch, or once a step.
+  for (const auto& [schedule, update] : {std::pair{kPipeDream, 4 * 0.25}, std::pair{kPipeDream2Bw, 0.25}}) {
+    cost::PricedStep updated = by_hand(plan::lower(job_of(schedule, 2, 4)).value(), milliseconds(1), milliseconds(2),
+                                       [](const Row&) { return Time::zero(); });
+    for (cost::PricedClass& one : updated.classes) one.update = milliseconds(0.25);
+    const answer::Timeline line = step::schedule(updated).value();
+    CHECK(line.update.in(milliseconds) == Approx(update));
+    CHECK(line.parts.memory.in(milliseconds) == Approx(update));
+    CHECK(line.step.in(milliseconds) == Approx(12 + update));
+    CHECK(line.parts.step().in(milliseconds) == Approx(12 + update));
+  }
 }
 
 TEST_CASE("pipelines: sums leave with the last micro-batch of a part, after its weights' pass", "[unit][step]") {
