@@ -199,9 +199,6 @@ Expected<ResultStore> ResultStore::open(const std::string& path, const ResultRun
   }
   auto stored = read_run(handle, path);
   if (!stored) return tl::unexpected<Error>(stored.error());
-  if (auto done = execute(handle, path, "COMMIT; PRAGMA synchronous = FULL"); !done) {
-    return tl::unexpected<Error>(done.error());
-  }
   std::string differs = difference(*stored, run);
   if (differs.empty() && stored->shard != run.shard) {
     differs = fmt::format("it is part {} of {}, and this is part {}", stored->shard, stored->shards, run.shard);
@@ -209,6 +206,9 @@ Expected<ResultStore> ResultStore::open(const std::string& path, const ResultRun
   if (!differs.empty()) {
     return tl::unexpected<Error>(about(path, differs + "; it is left as it is", {"name another file"}));
   }
+  // Who was killed after the last commit left a journal, which goes with whoever writes next: we do, if nothing more.
+  const std::string write = fmt::format("PRAGMA user_version = {}; COMMIT; PRAGMA synchronous = FULL", kResultSchema);
+  if (auto done = execute(handle, path, write); !done) return tl::unexpected<Error>(done.error());
   stored->extras = run.extras;
   auto state = std::make_unique<State>();
   state->path = path;

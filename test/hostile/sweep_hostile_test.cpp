@@ -225,6 +225,17 @@ TEST_CASE("sweep: killed at any moment, the same command goes on", "[hostile][sw
   }
 }
 
+TEST_CASE("sweep: killed after the last row, it leaves no journal to its user", "[hostile][sweep]") {
+  const TempFolder folder;
+  const std::string path = (folder.path() / "r.db").string();
+  REQUIRE(run_program(plus(kSmall, {"-o", path})).status == 0);
+  const std::string rows = rows_of(path);
+  std::ofstream(path + "-journal", std::ios::binary) << std::string(4096, '\0');  // as SQLite ends a commit
+  REQUIRE(run_program(plus(kSmall, {"-o", path})).status == 0);
+  CHECK(rows_of(path) == rows);
+  CHECK(folder.names() == Words{"r.db"});
+}
+
 TEST_CASE("sweep: a full disk is an error, and the rows before stand", "[hostile][sweep]") {
   const TempFolder folder;
   const std::string path = (folder.path() / "r.db").string();
