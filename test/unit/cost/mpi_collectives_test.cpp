@@ -101,3 +101,29 @@ TEST_CASE("mpi-opt: latency and rate of every algorithm that sums, by hand", "[u
           {Op::kReduce, Algorithm::kRabenseifner, 0.2 + 15.2 + 4 * 6, 2 * halving + sum * 11 / 12},
       });
 }
+
+// One node of four: three quarters of a buffer are somebody else's, at 1/10 ns a byte, and cross PCIe each way.
+TEST_CASE("mpi: pairwise exchanges inside a node do not wait for a network", "[unit][cost]") {
+  Communicator c = three_by_four();
+  c.gpus = 4;
+  c.nodes = 1;
+  CollectiveLibrary library;
+  library.kind = Kind::kMpi;
+  library.algorithm = Algorithm::kPairwise;
+  const auto model = CollectiveModel::create(c, library).value();
+  const Time empty = model.cost(Op::kAllToAll, DataSize::zero()).time;
+  const auto full = model.cost(Op::kAllToAll, gigabytes(1));
+  CHECK((full.time - empty).in(seconds) == Approx(0.1 * 3.0 / 4 + 2.0 / 12));
+  CHECK(full.wire.inter == DataSize::zero());
+}
+
+TEST_CASE("mpi: nodes of one GPU send nothing inside them", "[unit][cost]") {
+  Communicator c = three_by_four();
+  c.gpus = 3;
+  CollectiveLibrary library;
+  library.kind = Kind::kMpiOpt;  // nothing is staged in the host's memory, which would count
+  library.algorithm = Algorithm::kRing;
+  const auto cost = CollectiveModel::create(c, library).value().cost(Op::kAllGather, megabytes(3));
+  CHECK(cost.wire.intra == DataSize::zero());
+  CHECK(cost.wire.inter.in(megabytes) == Approx(2));
+}

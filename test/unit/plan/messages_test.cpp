@@ -219,3 +219,19 @@ TEST_CASE("messages: what is kept is what would be made", "[unit][plan]") {
   same({all.layers, 2, 2}, strategies[0], 7);
   same(chunk(model_of({3, 3, 3, 3})), strategies[0], 7);
 }
+
+TEST_CASE("fusion: all of a message's tensors are in the buffer, the first one's too", "[unit][plan]") {
+  FusionQueue queue({.cycle = milliseconds(1), .buffer = megabytes(64)});
+  queue.push(microseconds(100), {.size = megabytes(5), .count = 3}, 0);
+  queue.push(microseconds(200), {.size = megabytes(7), .count = 2}, 1);
+  std::vector<FusionQueue::Fused> sent;
+  queue.finish([&](Time wake, const FusionQueue::Fused& fused) {
+    sent.push_back(fused);
+    return wake;
+  });
+  REQUIRE(sent.size() == 1);
+  CHECK(sent.front().row.size.in(megabytes) == Approx(3 * 5 + 2 * 7));
+  CHECK(sent.front().row.count == 1);
+  CHECK(sent.front().last == 1);
+  CHECK_FALSE(sent.front().alone);
+}

@@ -160,7 +160,12 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
   CHECK(shared);
   REQUIRE(result.infeasible.size() == 1);
   CHECK(result.infeasible.front().node == "g4dn.xlarge");
-  CHECK_THAT(result.infeasible.front().why, Contains("memory") && Contains("too much"));
+  const std::string& why = result.infeasible.front().why;
+  CHECK_THAT(why, Contains("memory") && Contains("too much"));
+  const auto gigabytes_after = [&](std::string_view words) {
+    return std::stod(why.substr(why.find(words) + words.size()));
+  };
+  CHECK(gigabytes_after(" GB: ") == Approx(gigabytes_after("memory: ") - 16).margin(0.05));
 }
 
 TEST_CASE("recommend: no choice inside the limits says by how much they are missed", "[unit][whatif]") {

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/stage_partition.h"
 #include "catalog.h"
+#include "ddlsim/cost/price.h"
 
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -53,6 +54,17 @@ TEST_CASE("stage partition: a model of timed layers, by hand", "[unit][whatif]")
   CHECK(choice.batch == 4);
   // Data parallelism: half of 8 ms, and of the sum 4 (1/2) 8 MB over what two GPUs reach.
   CHECK(choice.data_parallel > milliseconds(4));
+}
+
+// Eight replicas: (8 ms + 4 (7/8) 8 MB / B) / 8, where each of a server's four GPUs has B, a quarter of its network.
+TEST_CASE("stage partition: GPUs of a server share its network", "[unit][whatif]") {
+  const TimedModel model;
+  auto settings = model.on("4");
+  settings.push_back({"nodes", "2", {}});
+  const Bandwidth network = cost::reached_rates(resolve(catalog(), settings).value()).value().network;
+  const Time sum = 4 * (7.0 / 8) * (megabytes(8) / (network / 4));
+  const auto choice = partition_stages(catalog(), settings).value();
+  CHECK(choice.data_parallel.in(milliseconds) == Approx(((milliseconds(8) + sum) / 8).in(milliseconds)));
 }
 
 TEST_CASE("stage partition: GPUs of two kinds share layers by what they take", "[unit][whatif]") {
