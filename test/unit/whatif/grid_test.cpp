@@ -125,6 +125,7 @@ TEST_CASE("grid: zipped settings change together", "[grid]") {
 TEST_CASE("grid: conditions leave points out", "[grid]") {
   CHECK(points_where({"nodes > 1"}).size() == 6);
   CHECK(points_where({"nodes > 1", "nodes < 8"}).size() == 4);
+  CHECK(points_where({"nodes > 1e0 and nodes < 8"}).size() == 4);  // a number ends where its exponent does
   CHECK(points_where({"model == resnet50 and nodes * 8 <= 32"}).size() == 3);
   CHECK(points_where({"not (model == resnet50 or nodes >= 4)"}) ==
         Texts{"dgx1-v100 bert_large 1", "dgx1-v100 bert_large 2"});
