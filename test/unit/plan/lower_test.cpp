@@ -106,6 +106,12 @@ TEST_CASE("lower: data parallel is one class, one group and a row per bucket", "
   CHECK(plan.classes[0].updated.in(megabytes) == Approx(5 * 20));
 }
 
+TEST_CASE("lower: one process of many GPUs updates the same weights once", "[unit][plan]") {
+  Job job = job_of(model_of({2'500'000, 2'500'000}), 1, 4);
+  job.strategy.kind = StrategyKind::kDataParallel;
+  CHECK(lower(job).value().classes[0].updated.in(megabytes) == Approx(5 * 20));
+}
+
 TEST_CASE("lower: one GPU sends nothing", "[unit][plan]") {
   for (const StrategyKind kind : {StrategyKind::kAllReduce, StrategyKind::kPs}) {
     Job job = job_of(model_of({1000}), 1, 1);

@@ -116,3 +116,10 @@ TEST_CASE("input: bad input", "[unit][input]") {
   const auto idle = asked({{"input.prefetch", "4", {}}}).value();
   CHECK(notes(idle, "without effect here: input.prefetch"));
 }
+
+TEST_CASE("input: a processor of a server that nobody described is in two sockets", "[unit][input]") {
+  const std::vector<Override> settings{
+      {"model", "resnet18", {}}, {"node", "dgx-b200", {}}, {"input.cpu", "epyc-7742", {}}};
+  const hardware::Host host = resolve(catalog(), settings).value().cluster.node.host;
+  CHECK(host.threads == 2 * 64 * 2);
+}
