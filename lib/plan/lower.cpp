@@ -63,22 +63,40 @@ void stop_for(std::vector<Row>& rows, std::size_t last_layer) {
   }
 }
 
-/// What the ranks of a class send around the layers of a part.
-std::vector<Row> rows_within(const SplitModel& split, const Chunk& chunk, std::size_t rank_class) {
-  std::vector<Row> rows;
-  const auto inside = [&](std::size_t layer) { return layer >= chunk.first && layer < chunk.first + chunk.count; };
-  for (const Row& sent : split.rows) {
-    if (!inside(sent.needed.layer)) continue;
-    Row row = sent;
-    // What a stage's first or last layer gathers is gathered where the stage starts.
-    if (!inside(row.ready.layer)) row.ready.layer = row.needed.layer;
-    row.ready.layer -= chunk.first;
-    row.needed.layer -= chunk.first;
-    row.rank_class = row.needed_by = rank_class;
-    rows.push_back(row);
+/// The rows of a whole model by the layer that they are needed for.
+class RowsByLayer {
+ public:
+  RowsByLayer(const std::vector<Row>& rows, std::size_t layers) : rows_(rows), first_(layers + 1), order_(rows.size()) {
+    for (const Row& row : rows) ++first_[row.needed.layer + 1];
+    for (std::size_t i = 0; i < layers; ++i) first_[i + 1] += first_[i];
+    std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
+    for (std::size_t r = 0; r < rows.size(); ++r) order_[next[rows[r].needed.layer]++] = r;
   }
-  return rows;
-}
+
+  /// What the ranks of a class send around the layers of a part, in the model's order of rows.
+  [[nodiscard]] std::vector<Row> within(const Chunk& chunk, std::size_t rank_class) const {
+    const auto at = [&](std::size_t layer) { return order_.begin() + static_cast<std::ptrdiff_t>(first_[layer]); };
+    std::vector<std::size_t> chosen(at(chunk.first), at(chunk.first + chunk.count));
+    std::sort(chosen.begin(), chosen.end());
+    std::vector<Row> rows;
+    rows.reserve(chosen.size());
+    for (const std::size_t r : chosen) {
+      Row& row = rows.emplace_back(rows_[r]);
+      // What a stage's first or last layer gathers is gathered where the stage starts.
+      const bool inside = row.ready.layer >= chunk.first && row.ready.layer < chunk.first + chunk.count;
+      if (!inside) row.ready.layer = row.needed.layer;
+      row.ready.layer -= chunk.first;
+      row.needed.layer -= chunk.first;
+      row.rank_class = row.needed_by = rank_class;
+    }
+    return rows;
+  }
+
+ private:
+  const std::vector<Row>& rows_;
+  std::vector<std::size_t> first_;  // by layer: of `order_`
+  std::vector<std::size_t> order_;
+};
 
 /// From points of a part's layers to those of its class.
 std::vector<Row> shifted(std::vector<Row> rows, std::size_t by) {
@@ -91,7 +109,8 @@ std::vector<Row> shifted(std::vector<Row> rows, std::size_t by) {
   return rows;
 }
 
-void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPlan& plan, Memo& memo) {
+void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sent, std::size_t c, StepPlan& plan,
+                 Memo& memo) {
   RankClass& one = plan.classes[c];
   const bool among_layers = plan.model->measured && plan.model->measured->update;
   one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
@@ -108,7 +127,7 @@ void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPla
     if (job.parallel.offload_optimizer) add(offload_rows(job, plan, split, c, part.chunk, updated));
     if (job.parallel.offload_activations) add(activation_rows(job, split, c, part.chunk));
     add(rows_of_norms(plan, split, c, part.chunk));
-    add(rows_within(split, part.chunk, c));
+    add(sent.within(part.chunk, c));
   }
   if (plan.exchange.overlap == Overlap::kNone && splits_model(job.parallel)) {
     stop_for(exchanged, one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), c)].first);
@@ -120,10 +139,11 @@ void add_rows_of(const Job& job, const SplitModel& split, std::size_t c, StepPla
 void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
+  const RowsByLayer sent(split.rows, split.layers->size());
   for (std::size_t c = 0; c < plan.classes.size(); ++c) {
     // GPUs of two speeds send the same gradients.
     if (c > 0 && !stages) break;
-    add_rows_of(job, split, c, plan, memo);
+    add_rows_of(job, split, sent, c, plan, memo);
   }
   if (stages) append(plan.rows, boundary_rows(job, plan));
   if (stages) append(plan.rows, rows_of_tied(plan));
@@ -219,15 +239,30 @@ Expected<HeldLayers> Lowerer::held(const Job& job) {
   return held_layers(job, *split, *plan, *memo_);
 }
 
-Expected<StageStarts> Lowerer::starts(const Job& job) {
+namespace {
+
+/// The layers alone.
+Expected<SplitModel> split_of(const Job& job, Memo& memo) {
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   StepPlan plan;
-  auto model = model_in(job, *memo_);
+  auto model = model_in(job, memo);
   if (!model) return tl::unexpected<Error>(model.error());
   plan.model = std::move(*model);
-  const auto split = split_model(job, plan, *memo_);
+  return split_model(job, plan, memo);
+}
+
+}  // namespace
+
+Expected<StageStarts> Lowerer::starts(const Job& job) {
+  const auto split = split_of(job, *memo_);
   if (!split) return tl::unexpected<Error>(split.error());
   return stage_starts(job, split->layers, *memo_);
+}
+
+Expected<LayerLoads> Lowerer::loads(const Job& job) {
+  const auto split = split_of(job, *memo_);
+  if (!split) return tl::unexpected<Error>(split.error());
+  return loads_of(*split->layers);
 }
 
 Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, Lowered::kOutline); }

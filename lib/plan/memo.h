@@ -14,6 +14,7 @@
 #include "ddlsim/plan/job.h"
 #include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/messages.h"
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/workload/model.h"
 #include "splits.h"
@@ -79,13 +80,6 @@ struct KeptKey {
 };
 
 using Layers = std::vector<workload::Layer>;
-
-/// Where a model's blocks begin (workload/blocks.h); what stands between bodies goes with the one before it.
-struct CutPoints {
-  std::vector<std::size_t> starts;
-  bool repeated = false;  // bodies with attention
-  bool even = false;      // all alike, with nothing between them
-};
 
 /// Everything here lives as long as the memo, so that addresses name it.
 struct Memo {

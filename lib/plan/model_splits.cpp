@@ -107,6 +107,7 @@ class Splitting {
     for (workload::Shard& one : *shards) {
       const std::size_t i = layers.size();
       bool after = false;
+      first_sent_.push_back(sent_.size());
       for (const workload::Sent& sent : one.sent) {
         add(sent, i, shards->size());
         after = after || (sent.forward && !sent.before);
@@ -116,6 +117,7 @@ class Splitting {
       if (cut.sequence) split_.on_rows.push_back(one.on_rows);
       layers.push_back(std::move(one.layer));
     }
+    first_sent_.push_back(sent_.size());
     return {};
   }
 
@@ -170,10 +172,9 @@ class Splitting {
     const double backward = weight_of(layer, false);
     workload::recompute(layer);
     const double both = std::max(forward + backward, 1.0);
-    const std::size_t rows = sent_.size();
-    for (std::size_t r = 0; r < rows; ++r) {
+    if (first_sent_.empty()) return;
+    for (std::size_t r = first_sent_[i]; r < first_sent_[i + 1]; ++r) {
       SentRow& row = sent_[r];
-      if (row.needed.layer != i) continue;
       if (row.needed.at == Moment::kBackward) {
         row.beside *= backward / both;
         continue;
@@ -189,7 +190,8 @@ class Splitting {
   std::shared_ptr<const workload::Model> model_;  // as it runs
   SplitModel split_;
   std::vector<SentRow> sent_;
-  std::vector<bool> closed_;  // layers whose output is sent
+  std::vector<std::size_t> first_sent_;  // by layer, and their number; empty: nothing is sent
+  std::vector<bool> closed_;             // layers whose output is sent
 };
 
 }  // namespace

@@ -7,36 +7,60 @@
 namespace ddlsim::plan {
 namespace {
 
-using Slots = std::vector<Slot>;
-
 /// Writes a rank's slots down.
 class Writer {
  public:
-  Writer(std::size_t stage, std::int64_t passes) : stage_(static_cast<std::uint32_t>(stage)) {
-    slots_.reserve(static_cast<std::size_t>(passes));
+  Writer(const Pipeline& pipeline, std::size_t stage) : stage_(static_cast<std::uint32_t>(stage)) {
+    const std::int64_t passes = splits_backward(pipeline.schedule) ? 3 : 2;
+    slots_.reserve(static_cast<std::size_t>(passes * parts_of(pipeline) * passes_of(pipeline)));
   }
   void add(SlotKind kind, std::size_t part, std::int64_t micro_batch) {
     slots_.push_back({stage_, static_cast<std::uint16_t>(part), kind, false, micro_batch});
   }
   void pair_with_next() { slots_.back().paired = true; }
-  [[nodiscard]] Slots take() { return std::move(slots_); }
+  [[nodiscard]] std::vector<Slot> take() { return std::move(slots_); }
 
  private:
   std::uint32_t stage_;
-  Slots slots_;
+  std::vector<Slot> slots_;
+};
+
+/// Counts what a rank keeps for backward, up to where it keeps the most.
+class KeptMost {
+ public:
+  explicit KeptMost(std::span<const double> kept) : kept_(kept), now_(kept.size()), most_(kept.size()) {}
+
+  void add(SlotKind kind, std::size_t part, std::int64_t) {
+    if (kind == SlotKind::kBackwardInput) return;
+    const bool forward = kind == SlotKind::kForward;
+    held_ += forward ? kept_[part] : -kept_[part];
+    const bool more = held_ > peak_ * (1 + 1e-12);
+    if (at_peak_ && !more) most_ = now_;
+    if (more) peak_ = held_;
+    at_peak_ = more;
+    now_[part] += forward ? 1 : -1;
+  }
+  void pair_with_next() {}
+  [[nodiscard]] const std::vector<std::int64_t>& most() const { return at_peak_ ? now_ : most_; }
+
+ private:
+  std::span<const double> kept_;
+  std::vector<std::int64_t> now_, most_;
+  double held_ = 0;
+  double peak_ = -1;
+  bool at_peak_ = false;
 };
 
 /// `ahead` forward passes, then a forward and a backward one in turn.
-Slots forward_first(const Pipeline& pipeline, std::size_t stage, std::int64_t ahead) {
+template <typename Out>
+void forward_first(const Pipeline& pipeline, std::int64_t ahead, Out& out) {
   const std::int64_t all = pipeline.micro_batches;
-  Writer out(stage, 2 * all);
   std::int64_t forward = 0;
   for (; forward < std::min(all, ahead); ++forward) out.add(SlotKind::kForward, 0, forward);
   for (std::int64_t backward = 0; backward < all; ++backward) {
     if (forward < all) out.add(SlotKind::kForward, 0, forward++);
     out.add(SlotKind::kBackward, 0, backward);
   }
-  return out.take();
 }
 
 /// How many forward passes come before the first backward one, and how many micro-batches the weights' passes come
@@ -47,10 +71,10 @@ struct Lead {
 };
 
 /// ZB-H1 and H2: forward passes ahead, then backward and forward in turn, the weights' passes behind.
-Slots weights_behind(const Pipeline& pipeline, std::size_t stage, const Lead& lead) {
+template <typename Out>
+void weights_behind(const Pipeline& pipeline, const Lead& lead, Out& out) {
   const auto [ahead, behind] = lead;
   const std::int64_t all = pipeline.micro_batches;
-  Writer out(stage, 3 * all);
   std::int64_t forward = 0;
   std::int64_t weights = 0;
   for (; forward < std::min(all, ahead); ++forward) out.add(SlotKind::kForward, 0, forward);
@@ -60,17 +84,16 @@ Slots weights_behind(const Pipeline& pipeline, std::size_t stage, const Lead& le
     if (forward < all) out.add(SlotKind::kForward, 0, forward++);
   }
   while (weights < all) out.add(SlotKind::kBackwardWeights, 0, weights++);
-  return out.take();
 }
 
 /// Megatron-LM's: micro-batches in groups of p, each group through all parts.
-Slots interleaved(const Pipeline& pipeline, std::size_t stage) {
+template <typename Out>
+void interleaved(const Pipeline& pipeline, std::size_t stage, Out& out) {
   const std::int64_t ranks = pipeline.stages;
   const std::int64_t parts = pipeline.virtual_stages;
   const std::int64_t all = pipeline.micro_batches * parts;
   const auto behind = ranks - static_cast<std::int64_t>(stage) - 1;
   const std::int64_t ahead = std::min(all, 2 * behind + (parts - 1) * ranks);
-  Writer out(stage, 2 * all);
   const auto add = [&](std::int64_t turn, SlotKind kind) {
     const std::int64_t part = turn % (ranks * parts) / ranks;
     const std::int64_t micro_batch = turn / (ranks * parts) * ranks + turn % ranks;
@@ -81,21 +104,21 @@ Slots interleaved(const Pipeline& pipeline, std::size_t stage) {
     if (ahead + i < all) add(ahead + i, SlotKind::kForward);
     add(i, SlotKind::kBackward);
   }
-  return out.take();
 }
 
 /// The V: part 0 on the way there, part 1 on the way back. Written for 2p - 1 micro-batches at least; what is more than
 /// there are is left out.
+template <typename Out>
 class VShape {
  public:
-  VShape(const Pipeline& pipeline, std::size_t stage)
+  VShape(const Pipeline& pipeline, std::size_t stage, Out& out)
       : all_(pipeline.micro_batches),
         stage_(static_cast<std::int64_t>(stage)),
         ranks_(pipeline.stages),
         planned_(std::max(2 * ranks_ - 1, all_)),
-        out_(stage, 6 * all_) {}
+        out_(out) {}
 
-  Slots slots() {
+  void write() {
     repeat(2 * (ranks_ - stage_) - 1, [&] { forward(0); });
     repeat(stage_, [&] {
       forward(1);
@@ -122,7 +145,6 @@ class VShape {
     for (const std::size_t part : {std::size_t{1}, std::size_t{0}}) {
       while (weights_[part] < input_[part]) weights(part);
     }
-    return out_.take();
   }
 
  private:
@@ -145,23 +167,24 @@ class VShape {
   std::int64_t stage_;
   std::int64_t ranks_;
   std::int64_t planned_;
-  Writer out_;
+  Out& out_;
   std::int64_t forward_[2]{};
   std::int64_t input_[2]{};
   std::int64_t weights_[2]{};
 };
 
 /// DualPipe's eight sections. Phase 0 is the direction in which a rank has more ranks before it; parts are directions.
+template <typename Out>
 class BothWays {
  public:
-  BothWays(const Pipeline& pipeline, std::size_t stage)
+  BothWays(const Pipeline& pipeline, std::size_t stage, Out& out)
       : half_(pipeline.stages / 2),
         each_(pipeline.micro_batches / 2),
         second_(static_cast<std::int64_t>(stage) >= half_),
         near_(std::min(static_cast<std::int64_t>(stage), pipeline.stages - 1 - static_cast<std::int64_t>(stage))),
-        out_(stage, 3 * pipeline.micro_batches) {}
+        out_(out) {}
 
-  Slots slots() {
+  void write() {
     const std::int64_t inside = half_ - near_ - 1;  // ranks between it and the middle
     for (std::int64_t i = 0; i < 2 * inside; ++i) forward(0);
     for (std::int64_t i = 0; i <= near_; ++i) {
@@ -196,7 +219,6 @@ class BothWays {
       backward(0, true);
     }
     while (!waiting_.empty()) weights();
-    return out_.take();
   }
 
  private:
@@ -225,66 +247,10 @@ class BothWays {
   std::int64_t each_;
   bool second_;
   std::int64_t near_;  // ranks to the nearer end
-  Writer out_;
+  Out& out_;
   std::int64_t forward_[2]{};
   std::int64_t backward_[2]{};
   std::deque<std::pair<std::size_t, std::int64_t>> waiting_;  // for their weights' pass
-};
-
-std::string slot_words(const Slot& slot, bool parts) {
-  std::string text;
-  switch (slot.kind) {
-    case SlotKind::kForward: text = "forward "; break;
-    case SlotKind::kBackward: text = "backward "; break;
-    case SlotKind::kBackwardInput: text = "backward (input) "; break;
-    case SlotKind::kBackwardWeights: text = "backward (weights) "; break;
-  }
-  text += std::to_string(slot.micro_batch) + " of stage " + std::to_string(slot.stage);
-  return parts ? text + ", part " + std::to_string(slot.part) : text;
-}
-
-/// What is done so far, by position and micro-batch.
-class Done {
- public:
-  Done(const Pipeline& pipeline, std::int64_t micro_batches)
-      : pipeline_(pipeline),
-        positions_(positions_of(pipeline)),
-        micro_batches_(static_cast<std::size_t>(micro_batches)),
-        done_(positions_ * micro_batches_) {}
-
-  void add(const Slot& slot) { done_[index(position(slot), slot.micro_batch)] |= bit(slot.kind); }
-  [[nodiscard]] bool ready(const Slot& slot) const {
-    const std::size_t at = position(slot);
-    const std::int64_t m = slot.micro_batch;
-    switch (slot.kind) {
-      case SlotKind::kForward: return at == 0 || (done(at - 1, m) & kForwardDone) != 0;
-      case SlotKind::kBackward:
-      case SlotKind::kBackwardInput:
-        return (done(at, m) & kForwardDone) != 0 && (at + 1 == positions_ || (done(at + 1, m) & kInputDone) != 0);
-      case SlotKind::kBackwardWeights: return (done(at, m) & kInputDone) != 0;
-    }
-    return false;
-  }
-
- private:
-  static constexpr unsigned char kForwardDone = 1;
-  static constexpr unsigned char kInputDone = 2;
-  static unsigned char bit(SlotKind kind) {
-    if (kind == SlotKind::kForward) return kForwardDone;
-    return kind == SlotKind::kBackwardWeights ? 0 : kInputDone;
-  }
-  [[nodiscard]] std::size_t position(const Slot& slot) const { return position_of(pipeline_, {slot.stage, slot.part}); }
-  [[nodiscard]] std::size_t index(std::size_t at, std::int64_t micro_batch) const {
-    return at * micro_batches_ + static_cast<std::size_t>(micro_batch);
-  }
-  [[nodiscard]] unsigned char done(std::size_t at, std::int64_t micro_batch) const {
-    return done_[index(at, micro_batch)];
-  }
-
-  const Pipeline& pipeline_;
-  std::size_t positions_;
-  std::size_t micro_batches_;
-  std::vector<unsigned char> done_;
 };
 
 }  // namespace
@@ -408,57 +374,65 @@ Expected<void> check(const Pipeline& pipeline) {
   return {};
 }
 
-std::vector<Slot> stage_order(const Pipeline& pipeline, std::size_t stage) {
+namespace {
+
+template <typename Out>
+void write_order(const Pipeline& pipeline, std::size_t stage, Out& out) {
   const auto s = static_cast<std::int64_t>(stage);
   const std::int64_t left = pipeline.stages - s;  // itself and those behind it
   switch (pipeline.schedule) {
-    case PipelineSchedule::kNone: return forward_first(pipeline, stage, 0);
-    case PipelineSchedule::kGpipe: return forward_first(pipeline, stage, pipeline.micro_batches);
+    case PipelineSchedule::kNone: return forward_first(pipeline, 0, out);
+    case PipelineSchedule::kGpipe: return forward_first(pipeline, pipeline.micro_batches, out);
     case PipelineSchedule::kOneForwardOneBackward:
     case PipelineSchedule::kPipeDream:
-    case PipelineSchedule::kPipeDream2Bw: return forward_first(pipeline, stage, left - 1);
-    case PipelineSchedule::kInterleaved: return interleaved(pipeline, stage);
-    case PipelineSchedule::kZeroBubbleH1: return weights_behind(pipeline, stage, {.ahead = left, .behind = s});
+    case PipelineSchedule::kPipeDream2Bw: return forward_first(pipeline, left - 1, out);
+    case PipelineSchedule::kInterleaved: return interleaved(pipeline, stage, out);
+    case PipelineSchedule::kZeroBubbleH1: return weights_behind(pipeline, {.ahead = left, .behind = s}, out);
     case PipelineSchedule::kZeroBubbleH2:
-      return weights_behind(pipeline, stage, {.ahead = 2 * left - 1, .behind = 2 * s});
-    case PipelineSchedule::kZeroBubbleV: return VShape(pipeline, stage).slots();
-    case PipelineSchedule::kDualPipe: return BothWays(pipeline, stage).slots();
+      return weights_behind(pipeline, {.ahead = 2 * left - 1, .behind = 2 * s}, out);
+    case PipelineSchedule::kZeroBubbleV: return VShape(pipeline, stage, out).write();
+    case PipelineSchedule::kDualPipe: return BothWays(pipeline, stage, out).write();
   }
-  return {};
 }
 
-Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages) {
-  std::size_t all = 0;
-  std::int64_t micro_batches = pipeline.micro_batches;
-  for (const Slots& stage : stages) all += stage.size();
-  Done done(pipeline, micro_batches);
-  std::vector<std::size_t> next(stages.size());
-  Slots order;
-  order.reserve(all);
-  while (order.size() < all) {
-    const std::size_t before = order.size();
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      const Slots& stage = stages[s];
-      std::size_t& at = next[s];
-      while (at < stage.size() && done.ready(stage[at])) {
-        const std::size_t together = stage[at].paired ? 2 : 1;
-        if (together == 2 && !done.ready(stage[at + 1])) break;
-        for (std::size_t i = 0; i < together; ++i) {
-          order.push_back(stage[at++]);
-          done.add(order.back());
-        }
-      }
-    }
-    if (order.size() > before) continue;
-    std::string stuck;
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      if (next[s] < stages[s].size()) {
-        stuck += (stuck.empty() ? "" : ", ") + slot_words(stages[s][next[s]], parts_of(pipeline) > 1);
-      }
-    }
-    return fail(ErrorCode::kInvalidArgument, "a cyclic order: each of these waits for another: " + stuck);
+/// Enough micro-batches for any order to keep as many as it ever does.
+Pipeline shortened(Pipeline pipeline) {
+  pipeline.micro_batches = std::min(pipeline.micro_batches, 4 * pipeline.stages);
+  return pipeline;
+}
+
+}  // namespace
+
+std::vector<Slot> stage_order(const Pipeline& pipeline, std::size_t stage) {
+  Writer out(pipeline, stage);
+  write_order(pipeline, stage, out);
+  return out.take();
+}
+
+std::vector<std::int64_t> in_flight(const Pipeline& pipeline, std::size_t stage, std::span<const double> kept) {
+  const std::int64_t m = pipeline.micro_batches;
+  const std::int64_t left = pipeline.stages - static_cast<std::int64_t>(stage);
+  switch (pipeline.schedule) {
+    case PipelineSchedule::kNone: return {1};
+    case PipelineSchedule::kGpipe: return {m};
+    case PipelineSchedule::kOneForwardOneBackward:
+    case PipelineSchedule::kPipeDream:
+    case PipelineSchedule::kPipeDream2Bw: return {std::min(m, left)};
+    case PipelineSchedule::kZeroBubbleH1: return {std::min(m, pipeline.stages)};
+    case PipelineSchedule::kZeroBubbleH2: return {std::min(m, 2 * pipeline.stages - 1)};
+    case PipelineSchedule::kInterleaved:
+    case PipelineSchedule::kZeroBubbleV:
+    case PipelineSchedule::kDualPipe: break;
   }
-  return order;
+  KeptMost keeper(kept);
+  write_order(shortened(pipeline), stage, keeper);
+  return keeper.most();
+}
+
+std::int64_t weight_versions(const Pipeline& pipeline, std::size_t stage) {
+  if (pipeline.schedule == PipelineSchedule::kPipeDream2Bw) return 2;
+  if (pipeline.schedule != PipelineSchedule::kPipeDream) return 1;
+  return std::min(pipeline.micro_batches, pipeline.stages - static_cast<std::int64_t>(stage));
 }
 
 }  // namespace ddlsim::plan

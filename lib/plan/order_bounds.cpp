@@ -1,16 +1,10 @@
-// What orders keep, and what they take at least.
+// What orders take at least.
 #include <algorithm>
 
 #include "ddlsim/plan/order.h"
 
 namespace ddlsim::plan {
 namespace {
-
-/// Enough micro-batches for any order to keep as many as it ever does.
-Pipeline shortened(Pipeline pipeline) {
-  pipeline.micro_batches = std::min(pipeline.micro_batches, 4 * pipeline.stages);
-  return pipeline;
-}
 
 /// Sums up to each position, and of all.
 class Sums {
@@ -30,46 +24,6 @@ class Sums {
 };
 
 }  // namespace
-
-std::vector<std::int64_t> in_flight(const Pipeline& pipeline, std::size_t stage, std::span<const double> kept) {
-  const std::int64_t m = pipeline.micro_batches;
-  const std::int64_t left = pipeline.stages - static_cast<std::int64_t>(stage);
-  switch (pipeline.schedule) {
-    case PipelineSchedule::kNone: return {1};
-    case PipelineSchedule::kGpipe: return {m};
-    case PipelineSchedule::kOneForwardOneBackward:
-    case PipelineSchedule::kPipeDream:
-    case PipelineSchedule::kPipeDream2Bw: return {std::min(m, left)};
-    case PipelineSchedule::kZeroBubbleH1: return {std::min(m, pipeline.stages)};
-    case PipelineSchedule::kZeroBubbleH2: return {std::min(m, 2 * pipeline.stages - 1)};
-    case PipelineSchedule::kInterleaved:
-    case PipelineSchedule::kZeroBubbleV:
-    case PipelineSchedule::kDualPipe: break;
-  }
-  std::vector<std::int64_t> now(kept.size());
-  std::vector<std::int64_t> most(kept.size());
-  double held = 0;
-  double peak = -1;
-  for (const Slot& slot : stage_order(shortened(pipeline), stage)) {
-    if (slot.kind == SlotKind::kForward) {
-      ++now[slot.part];
-      held += kept[slot.part];
-    } else if (slot.kind != SlotKind::kBackwardInput) {
-      --now[slot.part];
-      held -= kept[slot.part];
-    }
-    if (held <= peak * (1 + 1e-12)) continue;
-    peak = held;
-    most = now;
-  }
-  return most;
-}
-
-std::int64_t weight_versions(const Pipeline& pipeline, std::size_t stage) {
-  if (pipeline.schedule == PipelineSchedule::kPipeDream2Bw) return 2;
-  if (pipeline.schedule != PipelineSchedule::kPipeDream) return 1;
-  return std::min(pipeline.micro_batches, pipeline.stages - static_cast<std::int64_t>(stage));
-}
 
 Time least_step(const Pipeline& pipeline, std::span<const PartTime> positions) {
   const Sums sums(positions);

@@ -8,6 +8,7 @@
 #include "ddlsim/plan/job.h"
 #include "ddlsim/plan/messages.h"
 #include "ddlsim/plan/order.h"
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/workload/blocks.h"
@@ -31,7 +32,6 @@ namespace ddlsim::plan {
 
 struct Memo;
 struct HeldLayers;
-struct StageStarts;
 
 /// How much of a lowering is made.
 enum class Lowered : std::uint8_t {

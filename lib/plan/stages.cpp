@@ -1,10 +1,4 @@
-// A pipeline's stages: where the model is cut, who has which part, what crosses.
-//
-// Cut between blocks (workload/blocks.h): what stands before the first of those that repeat belongs to the first stage,
-// what follows the last (head and loss) to the last. Where they are alike and parts divide them every part gets as many
-// (Megatron-LM). Else parts are contiguous and the one with the most work has as little as possible: forward and
-// backward FLOPs, bytes read and written where FLOPs are alike. Among cuts that are equally good the first stages have
-// less, as they keep the most micro-batches. Models without blocks enough are cut between layers.
+// A pipeline's stages: who has which part, what crosses.
 #include <algorithm>
 #include <string>
 
@@ -16,109 +10,7 @@ namespace ddlsim::plan {
 namespace {
 
 using primitives::CollectiveOp;
-using workload::Layer;
 using Starts = std::vector<std::size_t>;
-
-Work work_of(const Layers& layers, const workload::Block& block) {
-  Work work;
-  for (std::size_t i = block.first; i < block.first + block.count; ++i) {
-    work += layers[i].forward_work + layers[i].backward_work;
-  }
-  return work;
-}
-
-CutPoints cut_points_of(const Layers& layers) {
-  const std::vector<workload::Block> all = workload::blocks_of(layers);
-  CutPoints blocks;
-  blocks.repeated = std::any_of(all.begin(), all.end(), [](const workload::Block& one) { return !one.body; });
-  blocks.even = blocks.repeated;
-  const workload::Block* before = nullptr;
-  for (const workload::Block& one : all) {
-    if (blocks.repeated && !one.body) continue;
-    blocks.starts.push_back(one.first);
-    blocks.even = blocks.even && (before == nullptr || (before->first + before->count == one.first &&
-                                                        work_of(layers, *before) == work_of(layers, one)));
-    before = &one;
-  }
-  if (!blocks.starts.empty()) blocks.starts.front() = 0;
-  return blocks;
-}
-
-Starts everywhere(std::size_t layers) {
-  Starts starts(layers);
-  for (std::size_t i = 0; i < layers; ++i) starts[i] = i;
-  return starts;
-}
-
-/// What each piece between two starts weighs: its share of the FLOPs; of bytes and of layers so much less that they
-/// decide between equals alone.
-std::vector<double> weights_of(const Layers& layers, const Starts& starts, double batch) {
-  constexpr double kTie = 1e-6;
-  Work work;
-  double elements = 0;
-  const auto elements_of = [&](const Layer& layer) {
-    return static_cast<double>(layer.forward_elements + layer.backward_elements) * batch +
-           static_cast<double>(layer.forward_weight_elements + layer.backward_weight_elements);
-  };
-  for (const Layer& layer : layers) {
-    work += layer.forward_work + layer.backward_work;
-    elements += elements_of(layer);
-  }
-  std::vector<double> weights(starts.size());
-  for (std::size_t u = 0; u < starts.size(); ++u) {
-    const std::size_t end = u + 1 < starts.size() ? starts[u + 1] : layers.size();
-    for (std::size_t i = starts[u]; i < end; ++i) {
-      if (work > Work::zero()) weights[u] += (layers[i].forward_work + layers[i].backward_work) / work;
-      if (elements > 0) weights[u] += elements_of(layers[i]) / elements * kTie;
-      weights[u] += kTie * kTie / static_cast<double>(layers.size());
-    }
-  }
-  return weights;
-}
-
-/// The first piece of each of so many parts of which none weighs more than `most`, filled from the end; empty: they do
-/// not fit.
-Starts filled(const std::vector<double>& weights, std::size_t parts, double most) {
-  Starts starts(parts);
-  std::size_t end = weights.size();
-  for (std::size_t part = parts; part-- > 0;) {
-    double sum = 0;
-    std::size_t first = end;
-    // Every part before it needs a piece.
-    while (first > part && (first == end || sum + weights[first - 1] <= most)) sum += weights[--first];
-    if (sum > most) return {};
-    starts[part] = end = first;
-  }
-  return end == 0 ? starts : Starts{};
-}
-
-/// Contiguous parts, the heaviest as light as possible.
-Starts balanced(const std::vector<double>& weights, std::size_t parts) {
-  double low = 0;
-  double high = 0;
-  for (const double one : weights) high += one;
-  high *= 1 + 1e-9;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = 0.5 * (low + high);
-    (filled(weights, parts, middle).empty() ? low : high) = middle;
-  }
-  return filled(weights, parts, high);
-}
-
-StageStarts by_work(const Layers& layers, const CutPoints& blocks, std::size_t parts, double batch) {
-  const std::size_t count = blocks.starts.size();
-  if (blocks.even && count % parts == 0) {
-    Starts even;
-    for (std::size_t part = 0; part < parts; ++part) even.push_back(blocks.starts[part * (count / parts)]);
-    return {std::move(even), true};
-  }
-  // Pieces that are few are cut themselves.
-  const bool enough = count >= (blocks.repeated ? parts : 2 * parts);
-  const Starts starts = enough ? blocks.starts : everywhere(layers.size());
-  Starts picked = balanced(weights_of(layers, starts, batch), parts);
-  for (std::size_t& one : picked) one = starts[one];
-  return {std::move(picked), false};
-}
 
 /// The layers of several parts one after the other: themselves where they already follow each other.
 Chunk joined_chunk(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts, Memo& memo) {
@@ -178,20 +70,20 @@ Pipeline pipeline_of(const Job& job) {
 
 namespace {
 
-Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const Layers>& shared, Memo& memo) {
-  const Layers& layers = *shared;
+Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const Layers>& layers, Memo& memo) {
   const std::size_t parts = positions_of(pipeline_of(job));
   const auto& cuts = job.parallel.cuts;
   const std::string named = parts == static_cast<std::size_t>(job.parallel.pipeline) ? "stage" : "part";
   if (cuts.empty()) {
-    if (parts <= layers.size()) {
-      const auto [points, added] = memo.cut_points.try_emplace(shared.get());
-      if (added) points->second = cut_points_of(layers);
-      return by_work(layers, points->second, parts, static_cast<double>(job.batch));
+    if (parts <= layers->size()) {
+      const LayerLoads loads = loads_of(*layers);
+      const auto [points, added] = memo.cut_points.try_emplace(layers.get());
+      if (added) points->second = cut_points_of(workload::blocks_of(*layers), loads);
+      return balanced_starts(points->second, loads, static_cast<double>(job.batch), parts);
     }
     return fail(ErrorCode::kInvalidArgument,
-                std::to_string(parts) + " " + named + "s of " + std::to_string(layers.size()) + " layers", {},
-                {"every " + named + " needs a layer: at most " + std::to_string(layers.size())});
+                std::to_string(parts) + " " + named + "s of " + std::to_string(layers->size()) + " layers", {},
+                {"every " + named + " needs a layer: at most " + std::to_string(layers->size())});
   }
   Starts starts{0};
   starts.insert(starts.end(), cuts.begin(), cuts.end());
@@ -200,11 +92,12 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
                                                  named + "s: one fewer than " + named + "s are needed");
   }
   for (std::size_t s = 0; s < parts; ++s) {
-    const std::size_t end = s + 1 < parts ? starts[s + 1] : layers.size();
+    const std::size_t end = s + 1 < parts ? starts[s + 1] : layers->size();
     if (starts[s] < end) continue;
     return fail(ErrorCode::kInvalidArgument, named + " " + std::to_string(s) + " has no layer", {},
-                {"at most " + std::to_string(layers.size()) + " " + named + "s, each beginning after the one before"});
+                {"at most " + std::to_string(layers->size()) + " " + named + "s, each beginning after the one before"});
   }
+  starts.push_back(layers->size());
   return StageStarts{std::move(starts), true};
 }
 
@@ -216,7 +109,6 @@ Expected<StageStarts> stage_starts(const Job& job, const std::shared_ptr<const L
   if (known != memo.starts.end()) return known->second;
   auto made = made_starts(job, layers, memo);
   if (!made) return made;
-  made->first.push_back(layers->size());
   memo.starts.emplace(key, *made);
   return made;
 }

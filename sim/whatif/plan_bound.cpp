@@ -168,12 +168,42 @@ Time with_gathered(const PlanShape& shape, const std::vector<StageExchange>& sen
   return max(least, Time::zero());
 }
 
-/// What stages send to their replicas, beside the passes of `parts` and after them.
-Time with_sent(const Split& split, const std::vector<plan::PartTime>& parts, const std::vector<StageExchange>& sent,
-               double runs) {
+/// Whoever ends its passes last has its update before it, and what is in the way after that.
+Time least_after(const std::vector<StageExchange>& sent) {
+  Time least = Time::infinity();
+  for (const StageExchange& stage : sent) least = min(least, stage.update + stage.after);
+  return least;
+}
+
+/// A rank's last pass is a backward one (of weights alone, where they come apart): what that makes ready is sent before
+/// the update.
+Time with_last(const plan::Pipeline& pipeline, const std::vector<plan::PartTime>& parts,
+               const std::vector<StageExchange>& sent) {
+  const bool apart = plan::splits_backward(pipeline.schedule) && pipeline.schedule != PipelineSchedule::kDualPipe;
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
   Time bound;
+  for (std::size_t s = 0; s < sent.size(); ++s) {
+    Time work;
+    Time longest;                   // of last passes
+    Time least = Time::infinity();  // of what they send
+    for (std::size_t r = 0; r < sent[s].last.size(); ++r) {
+      const plan::PartTime& part = parts[plan::position_of(pipeline, {s, r})];
+      work += (part.forward + part.backward) * runs;
+      longest = max(longest, apart ? part.weights : part.backward);
+      least = min(least, sent[s].last[r]);
+    }
+    bound = max(bound, work - longest + least + sent[s].update + sent[s].after);
+  }
+  return bound;
+}
+
+/// What stages send to their replicas, beside the passes of `parts` and after them.
+Time with_sent(const plan::Pipeline& pipeline, bool in_order, const std::vector<plan::PartTime>& parts,
+               const std::vector<StageExchange>& sent) {
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
+  Time bound = with_last(pipeline, parts, sent);
   for (const StageExchange& stage : sent) bound = max(bound, stage.every_pass * runs + stage.update + stage.after);
-  if (!in_order(split)) return bound;
+  if (!in_order) return bound;
   Time before;
   Time after;
   for (std::size_t s = 0; s < parts.size(); ++s) {
@@ -244,12 +274,25 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   }
   Time bound = plan::least_step(pipeline, parts);
   if (exchange != nullptr) {
-    bound = max(bound + with_gathered(shape, *exchange, runs), with_sent(split, parts, *exchange, runs));
+    bound = max(bound + with_gathered(shape, *exchange, runs) + least_after(*exchange),
+                with_sent(pipeline, in_order(split), parts, *exchange));
   }
   bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
   const double waiting = shape.waiting / std::sqrt(runs);
   return (bound + *std::min_element(kernels.begin(), kernels.end()) * waiting) * kRounding;
 }
+
+namespace {
+
+/// The part of a class that has a layer.
+std::size_t part_of(const plan::RankClass& one, std::size_t layer) {
+  for (std::size_t r = 0; r < one.parts.size(); ++r) {
+    if (layer >= one.parts[r].first && layer < one.parts[r].first + one.parts[r].count) return r;
+  }
+  return 0;
+}
+
+}  // namespace
 
 PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
   Exchange exchange;
@@ -264,12 +307,18 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
   if (!step) return {.bounds = false, .stages = {}};
   const std::vector<plan::Row>& rows = step->plan->rows;
   exchange.stages.resize(step->plan->classes.size());
-  for (std::size_t s = 0; s < exchange.stages.size(); ++s) exchange.stages[s].update = step->classes[s].update;
+  for (std::size_t s = 0; s < exchange.stages.size(); ++s) {
+    exchange.stages[s].update = step->classes[s].update;
+    exchange.stages[s].last.resize(std::max<std::size_t>(step->plan->classes[s].parts.size(), 1));
+  }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const plan::Row& row = rows[r];
     const Time took = step->rows[r].once * static_cast<double>(row.count);
     StageExchange& stage = exchange.stages[row.rank_class];
     if (row.kind != plan::RowKind::kCollective) continue;
+    if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate && row.group == 0 && !row.in_the_way) {
+      stage.last[part_of(step->plan->classes[row.rank_class], row.ready.layer)] += took;
+    }
     if (row.in_the_way) {
       stage.after += took;
     } else if (row.group != 0) {
@@ -289,11 +338,7 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
 Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();
-  // Of orders that put the last backward passes elsewhere only what is sent in every pass is bounded (with_sent).
-  const bool every_pass = split.zero >= 2;
-  if (split.data * split.context == 1 || (split.pipeline > 1 && !in_order(split) && !every_pass)) {
-    return laid_out(split, *shape, nullptr);
-  }
+  if (split.data * split.context == 1 || plan::is_asynchronous(split.schedule)) return laid_out(split, *shape, nullptr);
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
   // Gradients of dense layers are as large whatever the batch, where the same stages hold them.
   if (space_.base().model->totals.sparse_parameters > 0) {

@@ -47,6 +47,7 @@ struct StageExchange {
   Time after{};       // in the way after the update
   Time update{};
   std::vector<FirstGather> gathers;  // one per part
+  std::vector<Time> last;            // that the last backward pass of each part makes ready
 };
 
 class PlanBounds {

@@ -131,14 +131,27 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
   return part;
 }
 
-const std::vector<PlanMemory::PartHeld>& PlanMemory::parts_of(const Split& split, std::size_t index, const Held& sums) {
+const PlanMemory::PartHeld& PlanMemory::part_at(std::size_t position, const std::vector<LayerRange>& places,
+                                                const Split& split, std::size_t index, const Held& sums) {
   if (index != parts_index_) parts_.clear();
   parts_index_ = index;
-  const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
-  std::vector<PartHeld>& parts = parts_[&places];
-  if (!parts.empty()) return parts;
-  for (const LayerRange& layers : places) parts.push_back(part_of(layers, static_cast<double>(split.batch), sums));
-  return parts;
+  const auto [found, added] = parts_.try_emplace({&places, position});
+  if (added) found->second = part_of(places[position], static_cast<double>(split.batch), sums);
+  return found->second;
+}
+
+/// By what its first part keeps where every rank keeps as many micro-batches as there are ranks from it on.
+std::size_t PlanMemory::likely_fullest(const std::vector<LayerRange>& places, const Split& split, const Held& sums) {
+  std::size_t fullest = 0;
+  DataSize most;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(split.pipeline); ++s) {
+    const auto from_here = std::min(split.passes, split.pipeline - static_cast<std::int64_t>(s));
+    const DataSize all = between(sums.kept, places[s]) * static_cast<double>(split.batch * from_here);
+    if (all <= most) continue;
+    most = all;
+    fullest = s;
+  }
+  return fullest;
 }
 
 const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split, std::size_t index, const Held& sums) {
@@ -151,22 +164,23 @@ const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split
   Split shortened = split;
   if (split.schedule != PipelineSchedule::kGpipe) shortened.passes = std::min(split.passes, 4 * split.pipeline);
   const plan::Pipeline pipeline = pipeline_of(shortened);
-  const std::vector<PartHeld>& parts = parts_of(split, index, sums);
-  if (parts.size() != plan::positions_of(pipeline)) return ranks_;
+  const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
+  if (places.size() != plan::positions_of(pipeline)) return ranks_;
   const auto of_rank = static_cast<std::size_t>(plan::parts_of(pipeline));
-  std::vector<FlyingBySaved>& flying = flying_[{stages, shortened.passes}];
-  flying.resize(static_cast<std::size_t>(split.pipeline));
+  std::vector<const PartHeld*> parts(of_rank);
   std::vector<double> saved(of_rank);
-  for (std::size_t s = 0; s < flying.size(); ++s) {
-    const auto part_at = [&](std::size_t r) -> const PartHeld& { return parts[plan::position_of(pipeline, {s, r})]; };
-    // Most ranks of most shapes have parts that are alike.
-    for (std::size_t r = 0; r < of_rank; ++r) saved[r] = part_at(r).saved / part_at(0).saved;
-    Flying& micro_batches = flying[s][saved];
+  for (const std::size_t s :
+       {std::size_t{0}, likely_fullest(places, split, sums), static_cast<std::size_t>(split.pipeline - 1)}) {
+    for (std::size_t r = 0; r < of_rank; ++r) {
+      parts[r] = &part_at(plan::position_of(pipeline, {s, r}), places, split, index, sums);
+      saved[r] = parts[r]->saved / parts[0]->saved;
+    }
+    Flying& micro_batches = flying_[{stages, shortened.passes, s}][saved];
     if (micro_batches.empty()) micro_batches = plan::in_flight(pipeline, s, saved);
     RankHeld rank;
     DataSize working;
     for (std::size_t r = 0; r < of_rank; ++r) {
-      const PartHeld& part = part_at(r);
+      const PartHeld& part = *parts[r];
       rank.weights += between(sums.weights, part.layers);
       rank.gradients += between(sums.gradients, part.layers);
       rank.states += between(sums.states, part.layers);

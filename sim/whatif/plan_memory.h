@@ -1,6 +1,6 @@
 // Lower bounds of what a plan holds on its fullest GPU. Private to the room.
 //
-// Of rank s with parts r, n(r) micro-batches of each in flight when it keeps the most:
+// Of some ranks, with parts r, n(r) micro-batches of each in flight when it keeps the most:
 //   M(s) = sum over r of  states(r) + (n(r) - 1) kept(r) + a(r) + loss(r) + edges(r),  + max over r of work(r)
 //                                                                                      + gathered
 //   a(r), loss(r), work(r)  kept, logits and what a layer works with, where they are most together during one backward
@@ -67,10 +67,13 @@ class PlanMemory {
   [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
   /// Whether the ledger is that of jobs that are split: of others less is known.
   [[nodiscard]] bool is_split(const Split& split) const;
-  /// By position.
-  const std::vector<PartHeld>& parts_of(const Split& split, std::size_t index, const Held& sums);
+  /// At a position of a pipeline.
+  const PartHeld& part_at(std::size_t position, const std::vector<LayerRange>& places, const Split& split,
+                          std::size_t index, const Held& sums);
   [[nodiscard]] PartHeld part_of(const LayerRange& layers, double batch, const Held& sums) const;
-  /// Empty where the lowering refuses the plan.
+  static std::size_t likely_fullest(const std::vector<LayerRange>& places, const Split& split, const Held& sums);
+  /// The first, the last, and the one that keeps the most by a rule of thumb. Empty where the lowering refuses the
+  /// plan.
   const std::vector<RankHeld>& ranks_of(const Split& split, std::size_t index, const Held& sums);
 
   const PlanSpace& space_;
@@ -80,11 +83,11 @@ class PlanMemory {
   std::vector<bool> block_starts_;                   // by layer
   // What was asked for last: plans of a shape, and those of them that differ in `zero` alone, follow each other.
   std::size_t parts_index_ = 0;
-  std::map<const std::vector<LayerRange>*, std::vector<PartHeld>> parts_;
-  using RanksKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
+  std::map<std::pair<const std::vector<LayerRange>*, std::size_t>, PartHeld> parts_;  // by position
+  using RanksKey = std::tuple<std::size_t, StagesKey, std::int64_t>;                  // by passes
   std::optional<RanksKey> ranks_key_;
   std::vector<RankHeld> ranks_;
-  std::map<std::pair<StagesKey, std::int64_t>, std::vector<FlyingBySaved>> flying_;  // by passes; of ranks
+  std::map<std::tuple<StagesKey, std::int64_t, std::size_t>, FlyingBySaved> flying_;  // by passes and rank
 };
 
 }  // namespace ddlsim::whatif

@@ -78,6 +78,7 @@ class PlanSearch {
     return price_ * static_cast<double>(split.nodes) * step;
   }
   [[nodiscard]] bool wanted(const Split& split, double key, Time bound, DataSize memory) const;
+  [[nodiscard]] Time front_end() const;
   void open_all(const Clock& clock, Time deadline);
   void look_closer(const Open& open);
   void look_at_members(const Open& open);
@@ -117,9 +118,17 @@ double PlanSearch::key_of(const Split& split, Time bound, DataSize memory) const
   return 0;
 }
 
+/// The longest step that the front shows.
+Time PlanSearch::front_end() const {
+  constexpr double kSlower = 2;
+  const bool of_all = options_.objective != PlanObjective::kTime || space_.compares_clusters() || best_.empty();
+  return of_all ? Time::infinity() : best_.front().step * kSlower;
+}
+
 /// Whether a plan that takes at least `bound` and holds at least `memory` may be shown.
 bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize memory) const {
   if (best_.size() <= options_.next || key <= best_.back().value) return true;
+  if (bound > front_end()) return false;
   const Money cost = cost_of(split, bound);
   return std::none_of(front_.begin(), front_.end(), [&](const Tried& other) {
     return other.step <= bound && other.memory <= memory && other.cost <= cost;
@@ -187,15 +196,24 @@ void PlanSearch::look_at_members(const Open& open) {
   for (std::uint32_t m = 0; m < members.size(); ++m) {
     const PlanId id{open.id.family, m};
     const Split& split = members[m];
+    const auto is_wanted = [&](Time bound, DataSize memory) {
+      return wanted(split, key_of(split, bound, memory), bound, memory);
+    };
     // What is known at little expense first: it dismisses many.
     const DataSize least = memories_.least(split, family.shape, plan::parts_of(pipeline_of(split)));
-    const DataSize memory = is_too_much(split, least) ? least : memories_.of(split, family.shape);
-    if (is_too_much(split, memory)) {
-      keep_too_large(id, open.bound, memory, false);
+    if (is_too_much(split, least)) {
+      keep_too_large(id, open.bound, least, false);
       continue;
     }
+    if (!is_wanted(open.bound, least)) continue;
     const Time bound = max(open.bound, bounds_.by_kernels(split, family.shape));
-    if (wanted(split, key_of(split, bound, memory), bound, memory)) push(split, bound, memory, id, Known::kKernels);
+    if (!is_wanted(bound, least)) continue;
+    const DataSize memory = memories_.of(split, family.shape);
+    if (is_too_much(split, memory)) {
+      keep_too_large(id, open.bound, memory, false);
+    } else if (is_wanted(bound, memory)) {
+      push(split, bound, memory, id, Known::kKernels);
+    }
   }
 }
 
@@ -293,6 +311,7 @@ void PlanSearch::every_plan() {
 
 std::vector<Tried> PlanSearch::front() const {
   std::vector<Tried> sorted = front_;
+  std::erase_if(sorted, [&](const Tried& one) { return one.step > front_end(); });
   std::sort(sorted.begin(), sorted.end(), [](const Tried& a, const Tried& b) {
     return std::tie(a.step, a.memory, a.id) < std::tie(b.step, b.memory, b.id);
   });

@@ -94,6 +94,7 @@ class PlanSpace {
   [[nodiscard]] const Scenario& base() const { return base_; }
   [[nodiscard]] std::int64_t global_batch() const { return global_batch_; }
   [[nodiscard]] const std::vector<PlanFamily>& families() const { return families_; }
+  [[nodiscard]] bool compares_clusters() const { return node_counts_.size() > 1; }
   [[nodiscard]] std::int64_t plans() const { return plans_; }
   [[nodiscard]] std::vector<Split> members(const PlanFamily& family) const;
   [[nodiscard]] Split split(PlanId id) const { return members(families_[id.family])[id.member]; }

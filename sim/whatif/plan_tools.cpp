@@ -15,6 +15,11 @@ StagesKey stages_of(const Split& split) {
           split.virtual_stages};
 }
 
+PipelinePlaces::PipelinePlaces(const Scenario& base, const std::optional<ShortModel>& shorter)
+    : shorter_(shorter && base.parallel.cuts.empty() ? &*shorter : nullptr) {
+  if (shorter_ != nullptr) blocks_ = workload::blocks_of(base.model->layers);
+}
+
 const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer) {
   static const std::vector<LayerRange> none;
   const std::size_t positions = plan::positions_of(pipeline_of(split));
@@ -28,11 +33,45 @@ const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const Plan
                        .context_by = split.context_by,
                        .sequence = split.sequence};
   if (const auto found = places_.find({positions, shape}); found != places_.end()) return found->second;
-  const auto starts = lowerer.starts(space.with(split));
+  const auto starts = starts_of(split, shape, positions, space, lowerer);
   if (!starts) return none;  // another plan with those stages may be legal
   std::vector<LayerRange>& places = starts->anyhow ? alike_[positions] : places_[{positions, shape}];
+  places.reserve(positions);
   for (std::size_t q = 0; q < positions; ++q) places.push_back({starts->first[q], starts->first[q + 1]});
   return places;
+}
+
+std::optional<plan::StageStarts> PipelinePlaces::starts_of(const Split& split, const ShapeKey& shape,
+                                                           std::size_t positions, const PlanSpace& space,
+                                                           plan::Lowerer& lowerer) {
+  if (shorter_ == nullptr) {
+    auto starts = lowerer.starts(space.with(split));
+    return starts ? std::optional(std::move(*starts)) : std::nullopt;
+  }
+  if (positions > space.base().model->layers.size()) return std::nullopt;
+  const std::optional<Cut>& cut = cut_of(split, shape, space, lowerer);
+  if (!cut) return std::nullopt;
+  return plan::balanced_starts(cut->points, cut->loads, static_cast<double>(split.batch), positions);
+}
+
+const std::optional<PipelinePlaces::Cut>& PipelinePlaces::cut_of(const Split& split, ShapeKey shape,
+                                                                 const PlanSpace& space, plan::Lowerer& lowerer) {
+  shape.batch = 1;
+  const auto [found, added] = cuts_.try_emplace(shape);
+  if (!added) return found->second;
+  shape.nodes = split.nodes;
+  shape.stages = split.pipeline;
+  Scenario job = space.with(shape);
+  job.model = shorter_->model;
+  const auto loads = lowerer.loads(job);
+  if (!loads) return found->second;
+  Cut cut{.loads = {.work = shorter_->whole(loads->work),
+                    .elements = shorter_->whole(loads->elements),
+                    .weights = shorter_->whole(loads->weights)},
+          .points = {}};
+  cut.points = plan::cut_points_of(blocks_, cut.loads);
+  found->second = std::move(cut);
+  return found->second;
 }
 
 }  // namespace ddlsim::whatif

@@ -11,6 +11,8 @@
 #include "ddlsim/cost/price_memo.h"
 #include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/order.h"
+#include "ddlsim/plan/stage_cuts.h"
+#include "ddlsim/workload/blocks.h"
 #include "plan_space.h"
 #include "short_model.h"
 
@@ -34,6 +36,8 @@ using StagesKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t>
 /// number of parts alone, else from what each layer of a shape has to do.
 class PipelinePlaces {
  public:
+  PipelinePlaces(const Scenario& base, const std::optional<ShortModel>& shorter);
+
   /// By position. Empty where the lowering refuses the plan.
   const std::vector<LayerRange>& of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer);
   /// Whether those of a plan that was asked for are those of all with as many.
@@ -42,8 +46,21 @@ class PipelinePlaces {
   }
 
  private:
+  /// Of the whole model as a shape cuts it.
+  struct Cut {
+    plan::LayerLoads loads;
+    plan::CutPoints points;
+  };
+  [[nodiscard]] std::optional<plan::StageStarts> starts_of(const Split& split, const ShapeKey& shape,
+                                                           std::size_t positions, const PlanSpace& space,
+                                                           plan::Lowerer& lowerer);
+  const std::optional<Cut>& cut_of(const Split& split, ShapeKey shape, const PlanSpace& space, plan::Lowerer& lowerer);
+
+  const ShortModel* shorter_;  // null: cuts are stated, or no model stands for the whole
+  std::vector<workload::Block> blocks_;
   std::map<std::size_t, std::vector<LayerRange>> alike_;  // by positions
   std::map<std::pair<std::size_t, ShapeKey>, std::vector<LayerRange>> places_;
+  std::map<ShapeKey, std::optional<Cut>> cuts_;  // nothing: refused
 };
 
 /// Over those before each, from none to all.
@@ -57,10 +74,10 @@ template <typename T>
 struct PlanTools {
   plan::Lowerer lowerer;  // first: prices are named by its lists
   cost::PriceMemo prices;
-  PipelinePlaces places;
   std::optional<ShortModel> shorter;
+  PipelinePlaces places;
 
-  explicit PlanTools(const Scenario& base) : shorter(short_model_of(base)) {}
+  explicit PlanTools(const Scenario& base) : shorter(short_model_of(base)), places(base, shorter) {}
 };
 
 }  // namespace ddlsim::whatif

@@ -35,7 +35,8 @@ struct PlannedJob {
   std::optional<Money> cost;  // of a step; nothing without a price
 };
 
-/// A plan that no other beats in step time, memory and money at once.
+/// A plan that no other beats in step time, memory and money at once. Of plans of one cluster, compared by time, those
+/// with over twice the best one's step are left out.
 struct ParetoPlan {
   PlanSettings plan;
   std::int64_t gpus = 1;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddlsim/plan/job.h"
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
@@ -28,12 +29,6 @@ struct HeldLayers {
   std::vector<DataSize> edge;             // of a micro-batch, what the layer passes on, where a stage ends with it
 };
 
-/// Where the positions of a pipeline begin.
-struct StageStarts {
-  std::vector<std::size_t> first;  // layer of each, in the order in which a micro-batch meets them; the layers' number
-  bool anyhow = false;             // of any job that has as many: they follow from the model's blocks, or were stated
-};
-
 /// lower() for many jobs that differ in their splits, micro-batch, passes and servers alone: how layers are cut, where
 /// stages begin and what layers keep are worked out once for all jobs that share them. The results are those of
 /// lower().
@@ -51,6 +46,8 @@ class Lowerer {
   [[nodiscard]] Expected<StepPlan> exchange(const Job& job);
   /// Of a job with stages. The errors are among those of lower(), which may have more.
   [[nodiscard]] Expected<StageStarts> starts(const Job& job);
+  /// Of the layers as a job cuts them. The errors are among those of lower(), which may have more.
+  [[nodiscard]] Expected<LayerLoads> loads(const Job& job);
   /// Of a job without stages and zero. The errors are those of lower().
   [[nodiscard]] Expected<HeldLayers> held(const Job& job);
 

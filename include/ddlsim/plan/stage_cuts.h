@@ -1,0 +1,56 @@
+// Where a model is cut into the parts of a pipeline.
+//
+// Between blocks (workload/blocks.h): what stands before the first of those that repeat belongs to the first part, what
+// follows the last (head and loss) to the last. Where they are alike and parts divide them every part gets as many
+// (Megatron-LM). Else parts are contiguous and the heaviest weighs as little as possible:
+//   w(piece) = FLOPs of forward and backward as a share of the model's + 1e-6 x the same share of elements read and
+//              written + 1e-12 x its share of the layers
+// so that elements and layers decide between equals alone. Among cuts that are equally good the first parts have less,
+// as they keep the most micro-batches. Models without blocks enough are cut between layers.
+//
+// The least weight of the heaviest part is found by bisection between weights that parts do have: every try ends with
+// the heaviest part that it made, or with the least weight that would have changed it.
+//
+// Source: none; the classical partition of a chain by a bound on the heaviest part (Bokhari 1988 and after).
+// Limits: every rank as fast as every other (PipeDream's partition for unequal ones: plan/partition.h).
+//
+// Worked example: pieces of 3, 1, 2, 2 shares in two parts. 4 | 4 is best; at a bound of 3.9 the last part takes 2 and
+// 2 would be 4 > 3.9 with it, so that nothing below 4 can do.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ddlsim/support/units.h"
+#include "ddlsim/workload/blocks.h"
+#include "ddlsim/workload/model.h"
+
+namespace ddlsim::plan {
+
+/// What layers weigh where parts are balanced.
+struct LayerLoads {
+  std::vector<Work> work;        // forward and backward, of a sample
+  std::vector<double> elements;  // read and written, of a sample
+  std::vector<double> weights;   // elements of weights read and written, whatever the batch
+};
+[[nodiscard]] LayerLoads loads_of(std::span<const workload::Layer> layers);
+
+/// Where a model may be cut between blocks; what stands between bodies goes with the one before it.
+struct CutPoints {
+  std::vector<std::size_t> starts;  // layers
+  bool repeated = false;            // bodies with attention
+  bool even = false;                // all alike, with nothing between them
+};
+[[nodiscard]] CutPoints cut_points_of(std::span<const workload::Block> blocks, const LayerLoads& loads);
+
+/// Where the positions of a pipeline begin.
+struct StageStarts {
+  std::vector<std::size_t> first;  // layer of each, in the order in which a micro-batch meets them; the layers' number
+  bool anyhow = false;             // of any job that has as many: they follow from the model's blocks, or were stated
+};
+/// Of so many parts, at most as many as layers, with micro-batches of `batch` samples.
+[[nodiscard]] StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, double batch,
+                                          std::size_t parts);
+
+}  // namespace ddlsim::plan

@@ -1,0 +1,110 @@
+#include "ddlsim/plan/stage_cuts.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+using namespace ddlsim;
+using namespace ddlsim::plan;
+
+namespace {
+
+LayerLoads loads(const std::vector<double>& work) {
+  LayerLoads all;
+  for (const double one : work) {
+    all.work.push_back(flops(one));
+    all.elements.push_back(0);
+    all.weights.push_back(0);
+  }
+  return all;
+}
+
+/// Of layers that may be cut everywhere.
+std::vector<std::size_t> starts(const std::vector<double>& work, std::size_t parts) {
+  return balanced_starts({}, loads(work), 1, parts).first;
+}
+
+double heaviest(const std::vector<double>& work, const std::vector<std::size_t>& first) {
+  double most = 0;
+  for (std::size_t part = 0; part + 1 < first.size(); ++part) {
+    double sum = 0;
+    for (std::size_t i = first[part]; i < first[part + 1]; ++i) sum += work[i];
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+/// The least weight of the heaviest of so many parts of the first layers, by trying every cut.
+double least_heaviest(const std::vector<double>& work, std::size_t layers, std::size_t parts) {
+  double sum = 0;
+  if (parts == 1) {
+    for (std::size_t i = 0; i < layers; ++i) sum += work[i];
+    return sum;
+  }
+  double least = 1e300;
+  for (std::size_t last = layers; last-- > parts - 1;) {
+    sum += work[last];
+    least = std::min(least, std::max(sum, least_heaviest(work, last, parts - 1)));
+  }
+  return least;
+}
+
+}  // namespace
+
+TEST_CASE("stage cuts: the worked example", "[unit][plan]") {
+  CHECK(starts({3, 1, 2, 2}, 2) == std::vector<std::size_t>{0, 2, 4});
+  CHECK(starts({3, 1, 2, 2}, 1) == std::vector<std::size_t>{0, 4});
+  CHECK(starts({3, 1, 2, 2}, 4) == std::vector<std::size_t>{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("stage cuts: among equals the first parts have less", "[unit][plan]") {
+  CHECK(starts({1, 1, 1}, 2) == std::vector<std::size_t>{0, 1, 3});
+  CHECK(starts({1, 1, 1, 1, 1}, 3) == std::vector<std::size_t>{0, 1, 3, 5});
+  // One heavy layer decides; what stands before it is not spread for its own sake.
+  CHECK(starts({1, 1, 1, 1, 9}, 3) == std::vector<std::size_t>{0, 1, 4, 5});
+}
+
+TEST_CASE("stage cuts: the heaviest part is as light as any cut makes it", "[unit][plan]") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 400; ++i) {
+    const std::size_t layers = 2 + random() % 9;
+    const std::size_t parts = 1 + random() % layers;
+    std::vector<double> work;
+    for (std::size_t l = 0; l < layers; ++l)
+      work.push_back(static_cast<double>(1 + random() % (i % 2 == 0 ? 4 : 1000)));
+    const std::vector<std::size_t> first = starts(work, parts);
+    REQUIRE(first.size() == parts + 1);
+    CHECK(first.front() == 0);
+    CHECK(first.back() == layers);
+    CHECK(std::adjacent_find(first.begin(), first.end(), std::greater_equal<>()) == first.end());
+    CHECK(heaviest(work, first) == least_heaviest(work, layers, parts));
+  }
+}
+
+TEST_CASE("stage cuts: where FLOPs are alike elements decide, the batch with them", "[unit][plan]") {
+  LayerLoads all = loads({1, 1, 1});
+  all.elements = {0, 0, 8};
+  CHECK(balanced_starts({}, all, 1, 2).first == std::vector<std::size_t>{0, 2, 3});
+  all.weights = {20, 0, 0};
+  CHECK(balanced_starts({}, all, 1, 2).first == std::vector<std::size_t>{0, 1, 3});
+  CHECK(balanced_starts({}, all, 4, 2).first == std::vector<std::size_t>{0, 2, 3});
+}
+
+TEST_CASE("stage cuts: blocks that are alike are dealt out evenly, else they stay whole", "[unit][plan]") {
+  const std::vector<workload::Block> blocks{{0, 1, false}, {1, 2}, {3, 2}, {5, 2}, {7, 2}, {9, 1, false}};
+  const LayerLoads alike = loads({5, 1, 2, 1, 2, 1, 2, 1, 2, 9});
+  const CutPoints points = cut_points_of(blocks, alike);
+  CHECK(points.even);
+  CHECK(points.starts == std::vector<std::size_t>{0, 3, 5, 7});
+  const StageStarts two = balanced_starts(points, alike, 1, 2);
+  CHECK(two.anyhow);
+  CHECK(two.first == std::vector<std::size_t>{0, 5, 10});
+  // Three of four blocks: 8 + 3 + 3 + 12 shares.
+  const StageStarts three = balanced_starts(points, alike, 1, 3);
+  CHECK_FALSE(three.anyhow);
+  CHECK(three.first == std::vector<std::size_t>{0, 3, 7, 10});
+  const LayerLoads unlike = loads({5, 1, 2, 1, 2, 1, 2, 1, 3, 9});
+  CHECK_FALSE(cut_points_of(blocks, unlike).even);
+}
