@@ -163,7 +163,7 @@ class Pricing {
           later > Time::zero() ? std::clamp(weights_share(layers[i]).kernels, 1, std::max(all - 1, 1)) : 0;
       const bool any = first > Time::zero() || of_weights == 0;
       inputs.push_back(PricedLayer::of(first, any ? std::max(all - of_weights, all > 0 ? 1 : 0) : 0));
-      weights.push_back(PricedLayer::of(later, of_weights));
+      weights.push_back(PricedLayer::of(later, any ? of_weights : all));
     }
     priced.backward_input = std::move(inputs);
     priced.backward_weights = std::move(weights);

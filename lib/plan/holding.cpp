@@ -298,8 +298,9 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
     all.states.push_back(held.master + held.optimizer_state);
     const DataSize saved =
         activation_size(job.precision) * (static_cast<double>(layer.saved_elements) * static_cast<double>(job.batch));
-    const DataSize kept = attends ? plain.kept[i] : min(plain.kept[i], saved);
-    all.kept.push_back(job.parallel.offload_activations ? DataSize::zero() : kept);
+    const DataSize kept = job.parallel.offload_activations ? DataSize::zero() : plain.kept[i];
+    all.kept.push_back(kept);
+    all.least_kept.push_back(attends ? kept : min(kept, saved));
     all.saved.push_back(static_cast<double>((*split.layers)[i].saved_elements));
     all.loss.push_back(plain.loss[i]);
     all.working.push_back(plain.again[i] + plain.gradients[i]);

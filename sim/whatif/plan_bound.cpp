@@ -38,11 +38,17 @@ bool plain_exchange(const Scenario& base) {
 
 /// What a layer's pass takes and how many kernels it has, by layer of the lowered model.
 struct LayerSums {
-  std::vector<Time> forward, backward, weights, kernels;
+  std::vector<Time> forward, backward, weights, kernels, forward_exchanged, backward_exchanged;
   std::vector<double> issued;
 
   explicit LayerSums(std::size_t layers)
-      : forward(layers), backward(layers), weights(layers), kernels(layers), issued(layers) {}
+      : forward(layers),
+        backward(layers),
+        weights(layers),
+        kernels(layers),
+        forward_exchanged(layers),
+        backward_exchanged(layers),
+        issued(layers) {}
 };
 
 LayerSums layer_sums(const cost::PricedStep& step, std::size_t rank_class) {
@@ -65,8 +71,14 @@ LayerSums layer_sums(const cost::PricedStep& step, std::size_t rank_class) {
     // Of the layer that it is there for: it stays with that layer wherever stages are cut.
     const bool for_layer = row.needed.at == Moment::kForward || row.needed.at == Moment::kBackward;
     const plan::Point& point = for_layer ? row.needed : row.ready;
-    if (point.at == Moment::kForward) sums.forward[point.layer] += took;
-    if (point.at == Moment::kBackward) sums.backward[point.layer] += took;
+    const Time exchanged = row.op == primitives::CollectiveOp::kAllToAll ? took : Time::zero();
+    if (point.at == Moment::kForward) {
+      sums.forward[point.layer] += took;
+      sums.forward_exchanged[point.layer] += exchanged;
+    } else if (point.at == Moment::kBackward) {
+      sums.backward[point.layer] += took;
+      sums.backward_exchanged[point.layer] += exchanged;
+    }
   }
   return sums;
 }
@@ -122,6 +134,8 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(all.forward, one.forward);
     append(all.backward, one.backward);
+    append(all.forward_exchanged, one.forward_exchanged);
+    append(all.backward_exchanged, one.backward_exchanged);
     for (std::size_t i = 0; i < one.forward.size(); ++i) {
       all.weights.push_back(times[all.weights.size()].weights.total() * plan::gpu_time_factor_of(job));
     }
@@ -139,15 +153,19 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
                    .weights = sums(all.weights),
                    .kernels = sums(all.kernels),
                    .issued = sums(all.issued),
+                   .forward_exchanged = sums(all.forward_exchanged),
+                   .backward_exchanged = sums(all.backward_exchanged),
                    .launch_interval = step->launch_interval,
                    .waiting = step->wait_for_slowest};
 }
 
 namespace {
 
-/// However the layers are shared, some rank has its mean share of the work.
-Time by_share(const Split& split, const PlanShape& shape) {
-  return shape.whole() * (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
+/// However the layers are shared, some rank has its mean share of the work. `hides`: all-to-alls, at best all of them.
+Time by_share(const Split& split, const PlanShape& shape, bool hides) {
+  const Time hidden = hides ? shape.forward_exchanged.back() + shape.backward_exchanged.back() : Time::zero();
+  return (shape.whole() - hidden) *
+         (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
 }
 
 /// For how long every rank stands still for the weights with which passes of its parts begin. While it waits for its
@@ -192,7 +210,7 @@ Time with_last(const plan::Pipeline& pipeline, const std::vector<plan::PartTime>
       longest = max(longest, apart ? part.weights : part.backward);
       least = min(least, sent[s].last[r]);
     }
-    bound = max(bound, work - longest + least + sent[s].update + sent[s].after);
+    bound = max(bound, max(work + sent[s].standing, work - longest + least) + sent[s].update + sent[s].after);
   }
   return bound;
 }
@@ -209,8 +227,9 @@ Time with_sent(const plan::Pipeline& pipeline, bool in_order, const std::vector<
   for (std::size_t s = 0; s < parts.size(); ++s) {
     const plan::PartTime& part = parts[s];
     const Time busy = before + (part.forward + part.backward) * runs;
-    bound = max(bound, max(busy, busy - part.backward + sent[s].once) + sent[s].update + sent[s].after);
-    bound = max(bound, busy + after + sent[0].update + sent[0].after);
+    bound =
+        max(bound, max(busy + sent[s].standing, busy - part.backward + sent[s].once) + sent[s].update + sent[s].after);
+    bound = max(bound, busy + after + sent[0].standing + sent[0].update + sent[0].after);
     before += part.forward;
     after += part.backward;
   }
@@ -221,7 +240,8 @@ Time with_sent(const plan::Pipeline& pipeline, bool in_order, const std::vector<
 
 Time PlanBounds::by_mean(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
-  return shape == nullptr ? Time::infinity() : by_share(split, *shape);
+  const bool hides = split.pipeline > 1 && space_.compares(PipelineSchedule::kDualPipe);
+  return shape == nullptr ? Time::infinity() : by_share(split, *shape, hides);
 }
 
 Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
@@ -237,15 +257,16 @@ Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
 
 namespace {
 
-/// One stage: passes follow each other.
+/// One stage: passes follow each other. While the CPU is behind, updates and messages cost nothing.
 Time one_stage(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
   const auto passes = static_cast<double>(split.passes);
-  const Time busy = max(shape.whole() * passes, shape.launch_interval * (shape.issued.back() * passes));
+  const Time busy = shape.whole() * passes;
+  const Time issuing = shape.launch_interval * (shape.issued.back() * passes);
   const Time waiting = shape.kernels.back() * (std::sqrt(passes) * shape.waiting);
-  if (exchange == nullptr) return busy + waiting;
+  if (exchange == nullptr) return max(busy, issuing) + waiting;
   const StageExchange& sent = exchange->front();
-  const Time own = max(max(busy, busy - shape.backward.back() + sent.once), sent.every_pass * passes);
-  return own + sent.update + sent.after + waiting;
+  const Time own = max(max(busy + sent.standing, busy - shape.backward.back() + sent.once), sent.every_pass * passes);
+  return max(own + sent.update + sent.after, issuing) + waiting;
 }
 
 }  // namespace
@@ -254,7 +275,8 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   if (split.pipeline == 1) return one_stage(split, shape, exchange) * kRounding;
   const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
   const auto stages = static_cast<std::size_t>(split.pipeline);
-  if (places.empty()) return by_share(split, shape);
+  const bool hides = split.schedule == PipelineSchedule::kDualPipe;
+  if (places.empty()) return by_share(split, shape, hides);
   const plan::Pipeline pipeline = pipeline_of(split);
   const auto sum = [](const std::vector<Time>& of, const LayerRange& place) { return of[place.end] - of[place.first]; };
   const bool in_two = plan::splits_backward(split.schedule);
@@ -266,6 +288,10 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
     const LayerRange& place = places[q];
     parts.push_back(
         {sum(shape.forward, place), sum(shape.backward, place), in_two ? sum(shape.weights, place) : Time::zero()});
+    if (hides) {
+      parts.back().forward = parts.back().forward - sum(shape.forward_exchanged, place);
+      parts.back().backward = parts.back().backward - sum(shape.backward_exchanged, place);
+    }
     for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
       const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
       kernels[rank] += sum(shape.kernels, place) * runs;
@@ -320,7 +346,7 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
       stage.last[part_of(step->plan->classes[row.rank_class], row.ready.layer)] += took;
     }
     if (row.in_the_way) {
-      stage.after += took;
+      (row.ready.at == Moment::kUpdate ? stage.after : stage.standing) += took;
     } else if (row.group != 0) {
       continue;
     } else if (row.every_pass) {

@@ -27,6 +27,9 @@ struct PlanShape {
   std::vector<Time> weights;   // of backward: what schedules may put off
   std::vector<Time> kernels;   // forward and backward, kernels alone
   std::vector<double> issued;  // kernels that the CPU issues
+  // All-to-alls, of `forward` and `backward`: DualPipe may hide them.
+  std::vector<Time> forward_exchanged;
+  std::vector<Time> backward_exchanged;
   Time launch_interval{};
   double waiting = 0;  // for the slowest GPU, as a share of kernels' time
 
@@ -44,6 +47,7 @@ struct FirstGather {
 struct StageExchange {
   Time every_pass{};  // on the channel of its replicas, up to the update
   Time once{};        // that a backward pass of the last micro-batch makes ready
+  Time standing{};    // likewise, in the way of kernels
   Time after{};       // in the way after the update
   Time update{};
   std::vector<FirstGather> gathers;  // one per part

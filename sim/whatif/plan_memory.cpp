@@ -65,6 +65,7 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
               .gradients = sums_of(whole(layers->gradients)),
               .states = sums_of(whole(layers->states)),
               .kept = sums_of(whole(layers->kept)),
+              .least_kept = sums_of(whole(layers->least_kept)),
               .saved = sums_of(whole(layers->saved)),
               .loss = whole(layers->loss),
               .working = whole(layers->working),
@@ -84,7 +85,7 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   const auto batch = static_cast<double>(split.batch);
   const DataSize states = sums.weights.back() * share_of(split, 3) + sums.gradients.back() * share_of(split, 2) +
                           sums.states.back() * share_of(split, 1);
-  const DataSize all = states + sums.kept.back() * batch;
+  const DataSize all = states + sums.least_kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
   const DataSize working = sums.most_working * batch + sums.most_gradient;
   const DataSize mean = all / static_cast<double>(split.pipeline) - working * static_cast<double>(parts - 1);
@@ -109,12 +110,14 @@ bool PlanMemory::is_split(const Split& split) const {
 PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) const {
   PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
   part.kept = between(sums.kept, layers) * batch;
-  DataSize most;
   DataSize block;
   for (std::size_t i = layers.first; i < layers.end; ++i) {
     if (i == layers.first || block_starts_[i]) block = DataSize::zero();
     block += sums.gathered[i];
     part.gathered = max(part.gathered, block);
+  }
+  DataSize most;
+  for (std::size_t i = layers.end; i-- > layers.first;) {  // as the ledger goes: of equals the last layer
     const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
     const DataSize loss = sums.loss[i] * batch;
     const DataSize working = sums.working[i] * batch + sums.weight_gradient[i];

@@ -1,6 +1,7 @@
 // The ways to split a job that whatif/plan_search.h compares. Private to the room.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -95,6 +96,9 @@ class PlanSpace {
   [[nodiscard]] std::int64_t global_batch() const { return global_batch_; }
   [[nodiscard]] const std::vector<PlanFamily>& families() const { return families_; }
   [[nodiscard]] bool compares_clusters() const { return node_counts_.size() > 1; }
+  [[nodiscard]] bool compares(plan::PipelineSchedule schedule) const {
+    return std::find(range_.schedules.begin(), range_.schedules.end(), schedule) != range_.schedules.end();
+  }
   [[nodiscard]] std::int64_t plans() const { return plans_; }
   [[nodiscard]] std::vector<Split> members(const PlanFamily& family) const;
   [[nodiscard]] Split split(PlanId id) const { return members(families_[id.family])[id.member]; }

@@ -18,9 +18,10 @@ struct Memo;
 struct HeldLayers {
   std::vector<DataSize> weights;
   std::vector<DataSize> gradients;
-  std::vector<DataSize> states;  // of the optimizer, and master copies
-  std::vector<DataSize> kept;    // of a micro-batch until its backward
-  std::vector<double> saved;     // elements of a sample, by which orders are said to keep the most (Part::in_flight)
+  std::vector<DataSize> states;      // of the optimizer, and master copies
+  std::vector<DataSize> kept;        // of a micro-batch until its backward
+  std::vector<DataSize> least_kept;  // of that: of a whole model's jobs, too
+  std::vector<double> saved;  // elements of a sample, by which orders are said to keep the most (Part::in_flight)
   // While its backward runs:
   std::vector<DataSize> loss;             // of a micro-batch
   std::vector<DataSize> working;          // of a micro-batch

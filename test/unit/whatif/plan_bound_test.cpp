@@ -33,11 +33,14 @@ void check_bounds(const std::vector<Override>& settings, std::size_t every) {
       ++compared;
       const Time step = prediction->step_time;
       const Time bound = max(bounds.by_kernels(split, family.shape), bounds.with_exchange(split, family.shape));
-      INFO(to_text(step) << " " << to_text(bound));
-      for (const auto& [path, value] : space->settings_of(split)) UNSCOPED_INFO(path << " " << value);
+      const DataSize memory = memories.of(split, family.shape);
+      std::string plan;
+      for (const auto& [path, value] : space->settings_of(split)) plan += path + " " + value + "  ";
+      INFO(memory.in(bytes) - prediction->memory_per_gpu.in(bytes) << " bytes: " << plan << to_text(bound) << " of " << to_text(step) << ", " << to_text(memory) << " of "
+                << to_text(prediction->memory_per_gpu));
       CHECK(bound <= step);
       CHECK(bounds.by_mean(split, family.shape) <= bound * (1 + 1e-9));
-      CHECK(memories.of(split, family.shape) <= prediction->memory_per_gpu);
+      CHECK(memory <= prediction->memory_per_gpu);
     }
   }
   CHECK(compared > 100);
