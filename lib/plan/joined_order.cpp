@@ -66,29 +66,28 @@ class Done {
 
 }  // namespace
 
-Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages) {
-  std::size_t all = 0;
-  std::int64_t micro_batches = pipeline.micro_batches;
-  for (const Slots& stage : stages) all += stage.size();
-  Done done(pipeline, micro_batches);
+Expected<void> visit_in_order(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages,
+                              const std::function<void(std::span<const Slot>)>& visit) {
+  std::size_t left = 0;
+  for (const Slots& stage : stages) left += stage.size();
+  Done done(pipeline, pipeline.micro_batches);
   std::vector<std::size_t> next(stages.size());
-  Slots order;
-  order.reserve(all);
-  while (order.size() < all) {
-    const std::size_t before = order.size();
+  while (left > 0) {
+    const std::size_t before = left;
     for (std::size_t s = 0; s < stages.size(); ++s) {
       const Slots& stage = stages[s];
       std::size_t& at = next[s];
       while (at < stage.size() && done.ready(stage[at])) {
         const std::size_t together = stage[at].paired ? 2 : 1;
         if (together == 2 && !done.ready(stage[at + 1])) break;
-        for (std::size_t i = 0; i < together; ++i) {
-          order.push_back(stage[at++]);
-          done.add(order.back());
-        }
+        const std::span<const Slot> slots(&stage[at], together);
+        for (const Slot& slot : slots) done.add(slot);
+        at += together;
+        left -= together;
+        visit(slots);
       }
     }
-    if (order.size() > before) continue;
+    if (left < before) continue;
     std::string stuck;
     for (std::size_t s = 0; s < stages.size(); ++s) {
       if (next[s] < stages[s].size()) {
@@ -97,6 +96,14 @@ Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const s
     }
     return fail(ErrorCode::kInvalidArgument, "a cyclic order: each of these waits for another: " + stuck);
   }
+  return {};
+}
+
+Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages) {
+  Slots order;
+  const auto visited = visit_in_order(
+      pipeline, stages, [&](std::span<const Slot> slots) { order.insert(order.end(), slots.begin(), slots.end()); });
+  if (!visited) return tl::unexpected<Error>(visited.error());
   return order;
 }
 

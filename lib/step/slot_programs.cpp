@@ -10,12 +10,29 @@ using plan::Moment;
 using plan::Row;
 using plan::SlotKind;
 
-std::uint64_t key_of(std::size_t c, const plan::Point& point) {
-  return (static_cast<std::uint64_t>(c) << 40U) | (static_cast<std::uint64_t>(point.at) << 36U) |
-         static_cast<std::uint64_t>(point.layer);
-}
+/// Moments that have a layer come first.
+constexpr std::size_t kMomentsOfLayers = 3;
+static_assert(static_cast<std::size_t>(Moment::kBegin) < kMomentsOfLayers &&
+              static_cast<std::size_t>(Moment::kForward) < kMomentsOfLayers &&
+              static_cast<std::size_t>(Moment::kBackward) < kMomentsOfLayers);
 
 }  // namespace
+
+/// Rows of a point stay in the plan's order.
+void SlotPrograms::RowsAt::sort(const plan::StepPlan& plan) {
+  std::size_t points = 0;
+  for (const plan::RankClass& one : plan.classes) {
+    layers_.push_back(one.chunk.count);
+    points_.push_back(points);
+    points += kMomentsOfLayers * one.chunk.count;
+  }
+  first_.assign(points + 1, 0);
+  for (const Listed& one : list_) ++first_[number_of(one.rank_class, one.point) + 1];
+  for (std::size_t p = 0; p < points; ++p) first_[p + 1] += first_[p];
+  std::vector<std::uint32_t> next(first_.begin(), first_.end() - 1);
+  rows_.resize(list_.size());
+  for (const Listed& one : list_) rows_[next[number_of(one.rank_class, one.point)]++] = one.row;
+}
 
 SlotPrograms::SlotPrograms(const cost::PricedStep& step, const plan::Pipeline& pipeline)
     : step_(step), plan_(*step.plan), parts_(static_cast<std::size_t>(plan::parts_of(pipeline))) {
@@ -102,29 +119,18 @@ void SlotPrograms::place_rows() {
     if (row.ready.at == Moment::kUpdate) {
       after_update_[row.rank_class].push_back(number);
     } else if (row.ready.at != Moment::kNever) {
-      ready_.push_back({key_of(row.rank_class, row.ready), number});
+      ready_.add(row.rank_class, row.ready, number);
     }
     // What stops the class itself is done when it goes on.
     if (row.lag != 0 || (row.in_the_way && row.rank_class == row.needed_by)) continue;
     if (row.needed.at == Moment::kUpdate) {
       before_update_[row.needed_by].push_back(number);
     } else if (row.needed.at != Moment::kNever) {
-      needed_.push_back({key_of(row.needed_by, row.needed), number});
+      needed_.add(row.needed_by, row.needed, number);
     }
   }
-  const auto by_point = [](const At& a, const At& b) { return a.key != b.key ? a.key < b.key : a.row < b.row; };
-  for (std::vector<At>* list : {&ready_, &needed_}) {
-    if (!std::is_sorted(list->begin(), list->end(), by_point)) std::sort(list->begin(), list->end(), by_point);
-  }
-}
-
-std::span<const SlotPrograms::At> SlotPrograms::at(const std::vector<At>& list, std::size_t c, plan::Point point) {
-  const std::uint64_t key = key_of(c, point);
-  const auto first =
-      std::lower_bound(list.begin(), list.end(), key, [](const At& one, std::uint64_t k) { return one.key < k; });
-  auto end = first;
-  while (end != list.end() && end->key == key) ++end;
-  return {first, end};
+  ready_.sort(plan_);
+  needed_.sort(plan_);
 }
 
 /// A segment that waits for nothing yet.
@@ -174,11 +180,11 @@ void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, T
   Segment segment;
   open(segment);
   const auto start_all = [&](plan::Point point) {
-    for (const At& ready : at(ready_, stage, point)) {
-      const Row& row = plan_.rows[ready.row];
+    for (const std::uint32_t r : ready_.at(stage, point)) {
+      const Row& row = plan_.rows[r];
       if (!row.every_pass && !(row.with_first() ? turn.first : turn.last)) continue;
       if (!forward && !plan::starts_in(row, kind)) continue;
-      start(segment, ready.row);
+      start(segment, r);
     }
   };
   if (forward) start_all({Moment::kBegin, first});
@@ -187,10 +193,10 @@ void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, T
     const std::size_t layer = forward ? first + i : first + count - 1 - i;
     const plan::Point point{forward ? Moment::kForward : Moment::kBackward, layer};
     if (waits) {
-      const auto needed = at(needed_, stage, point);
+      const auto needed = needed_.at(stage, point);
       if (!needed.empty()) {
         close(segment);
-        for (const At& row : needed) rows_.push_back(row.row);
+        rows_.insert(rows_.end(), needed.begin(), needed.end());
         segment.starts = static_cast<std::uint32_t>(rows_.size());
       }
     }

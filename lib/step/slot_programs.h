@@ -86,10 +86,29 @@ class SlotPrograms {
     std::size_t first = 0;
     std::size_t count = 0;
   };
-  /// A row at a point, in the order of points.
-  struct At {
-    std::uint64_t key = 0;
-    std::uint32_t row = 0;
+  /// The rows at each point of each class's layers, in their order.
+  class RowsAt {
+   public:
+    void add(std::size_t c, const plan::Point& point, std::uint32_t row) { list_.push_back({c, point, row}); }
+    void sort(const plan::StepPlan& plan);
+    [[nodiscard]] bool empty() const { return list_.empty(); }
+    [[nodiscard]] std::span<const std::uint32_t> at(std::size_t c, const plan::Point& point) const {
+      const std::size_t number = number_of(c, point);
+      return {rows_.data() + first_[number], first_[number + 1] - first_[number]};
+    }
+
+   private:
+    struct Listed {
+      std::size_t rank_class = 0;
+      plan::Point point{};
+      std::uint32_t row = 0;
+    };
+    [[nodiscard]] std::size_t number_of(std::size_t c, const plan::Point& point) const {
+      return points_[c] + static_cast<std::size_t>(point.at) * layers_[c] + point.layer;
+    }
+    std::vector<Listed> list_;
+    std::vector<std::size_t> layers_, points_;  // of a class; and of those before it
+    std::vector<std::uint32_t> first_, rows_;   // by point
   };
 
   [[nodiscard]] std::size_t index(std::size_t stage, std::size_t part, plan::SlotKind kind, Turn turn) const {
@@ -104,13 +123,12 @@ class SlotPrograms {
   void open(Segment& segment) const;
   void close(Segment& segment);
   void start(Segment& segment, std::uint32_t row);
-  [[nodiscard]] static std::span<const At> at(const std::vector<At>& list, std::size_t c, plan::Point point);
 
   const cost::PricedStep& step_;
   const plan::StepPlan& plan_;
   std::size_t parts_;
-  std::vector<At> ready_;
-  std::vector<At> needed_;
+  RowsAt ready_;
+  RowsAt needed_;
   std::vector<Segment> segments_;
   std::vector<Range> programs_;
   std::vector<std::uint32_t> rows_;

@@ -232,16 +232,14 @@ Expected<Timeline> SlotStep::run(answer::Detail detail) {
   std::vector<std::vector<plan::Slot>> orders;
   orders.reserve(stages);
   for (std::size_t s = 0; s < stages; ++s) orders.push_back(plan::stage_order(pipeline_, s));
-  const auto order = plan::order_of(pipeline_, orders);
-  if (!order) return tl::unexpected<Error>(order.error());
-  for (std::size_t i = 0; i < order->size(); ++i) {
-    const plan::Slot& slot = (*order)[i];
-    if (slot.paired) {
-      pair(slot, (*order)[++i]);
+  const auto visited = plan::visit_in_order(pipeline_, orders, [&](std::span<const plan::Slot> slots) {
+    if (slots.size() == 2) {
+      pair(slots[0], slots[1]);
     } else {
-      pass(slot, false);
+      pass(slots[0], false);
     }
-  }
+  });
+  if (!visited) return tl::unexpected<Error>(visited.error());
   std::size_t slowest = 0;
   Time longest;
   for (std::size_t c = 0; c < stages; ++c) {

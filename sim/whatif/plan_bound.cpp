@@ -374,7 +374,11 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
     key.shape.recompute = plan::Recompute::kNone;
   }
   auto found = exchanges_.find(key);
-  if (found == exchanges_.end()) found = exchanges_.emplace(key, make_exchange(split)).first;
+  if (found == exchanges_.end()) {
+    Split like = split;
+    like.recompute = key.shape.recompute;  // whose layers are cut already, more often than not
+    found = exchanges_.emplace(key, make_exchange(like)).first;
+  }
   const Exchange& exchange = found->second;
   const bool per_stage = static_cast<std::int64_t>(exchange.stages.size()) == split.pipeline;
   return laid_out(split, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
