@@ -36,25 +36,24 @@ bool plain_exchange(const Scenario& base) {
          plan::grouping_of(base.strategy) != plan::Grouping::kFusion;
 }
 
-/// What a layer's pass takes and how many kernels it has, by layer of the lowered model.
-struct LayerSums {
-  std::vector<Time> forward, backward, weights, kernels, forward_exchanged, backward_exchanged;
-  std::vector<double> issued;
+/// Calls `each` with every list of two side by side.
+template <typename A, typename B, typename Each>
+void with_lists(A& a, B& b, Each each) {
+  each(a.forward, b.forward);
+  each(a.backward, b.backward);
+  each(a.weights, b.weights);
+  each(a.kernels, b.kernels);
+  each(a.issued, b.issued);
+  each(a.forward_exchanged, b.forward_exchanged);
+  each(a.backward_exchanged, b.backward_exchanged);
+}
 
-  explicit LayerSums(std::size_t layers)
-      : forward(layers),
-        backward(layers),
-        weights(layers),
-        kernels(layers),
-        forward_exchanged(layers),
-        backward_exchanged(layers),
-        issued(layers) {}
-};
-
-LayerSums layer_sums(const cost::PricedStep& step, std::size_t rank_class) {
+/// But for `weights`.
+LayerPasses passes_of(const cost::PricedStep& step, std::size_t rank_class) {
   const cost::PricedClass& times = step.classes[rank_class];
   const std::size_t count = times.forward.size();
-  LayerSums sums(count);
+  LayerPasses sums;
+  with_lists(sums, sums, [&](auto& list, auto&) { list.resize(count); });
   for (std::size_t i = 0; i < count; ++i) {
     const cost::PricedLayer& forward = times.forward[i];
     const cost::PricedLayer& backward = times.backward[count - 1 - i];
@@ -127,56 +126,60 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
   std::vector<cost::LayerTimes> times;
   const auto step = priced(job, std::move(*plan), tools_, &times);
   if (!step) return std::nullopt;
-  LayerSums all(0);
+  PlanShape made{.layers = {}, .launch_interval = step->launch_interval, .waiting = step->wait_for_slowest};
+  LayerPasses& all = made.layers;
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
   for (std::size_t c = 0; c < classes; ++c) {
-    const LayerSums one = layer_sums(*step, c);
-    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-    append(all.forward, one.forward);
-    append(all.backward, one.backward);
-    append(all.forward_exchanged, one.forward_exchanged);
-    append(all.backward_exchanged, one.backward_exchanged);
-    for (std::size_t i = 0; i < one.forward.size(); ++i) {
-      all.weights.push_back(times[all.weights.size()].weights.total() * plan::gpu_time_factor_of(job));
+    LayerPasses one = passes_of(*step, c);
+    for (std::size_t i = 0; i < one.weights.size(); ++i) {
+      one.weights[i] = times[all.weights.size() + i].weights.total() * plan::gpu_time_factor_of(job);
     }
-    append(all.kernels, one.kernels);
-    append(all.issued, one.issued);
+    with_lists(all, one, [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); });
   }
-  const bool shortened = tools_.shorter && key.stages == 1;
-  const auto sums = [&](const auto& parts) {
-    if (!shortened) return sums_of(parts);
-    return sums_of(tools_.shorter->whole(parts));
+  made.shortened = tools_.shorter && key.stages == 1;
+  if (made.shortened && all.forward.size() != tools_.shorter->model->layers.size()) return std::nullopt;
+  const auto add = [&](std::size_t i) {
+    made.whole += all.forward[i] + all.backward[i];
+    made.exchanged += all.forward_exchanged[i] + all.backward_exchanged[i];
   };
-  if (shortened && all.forward.size() != tools_.shorter->model->layers.size()) return std::nullopt;
-  return PlanShape{.forward = sums(all.forward),
-                   .backward = sums(all.backward),
-                   .weights = sums(all.weights),
-                   .kernels = sums(all.kernels),
-                   .issued = sums(all.issued),
-                   .forward_exchanged = sums(all.forward_exchanged),
-                   .backward_exchanged = sums(all.backward_exchanged),
-                   .launch_interval = step->launch_interval,
-                   .waiting = step->wait_for_slowest};
+  if (made.shortened) {
+    for (const std::size_t i : tools_.shorter->source) add(i);
+  } else {
+    for (std::size_t i = 0; i < all.forward.size(); ++i) add(i);
+  }
+  return made;
+}
+
+const LayerPasses& PlanBounds::sums(std::size_t index, const PlanShape& shape) {
+  if (sums_index_ == index) return sums_;
+  sums_index_ = index;
+  with_lists(sums_, shape.layers, [&](auto& sums, const auto& layers) {
+    const std::size_t count = shape.shortened ? tools_.shorter->source.size() : layers.size();
+    sums.assign(count + 1, {});
+    for (std::size_t i = 0; i < count; ++i) {
+      sums[i + 1] = sums[i] + layers[shape.shortened ? tools_.shorter->source[i] : i];
+    }
+  });
+  return sums_;
 }
 
 namespace {
 
 /// However the layers are shared, some rank has its mean share of the work. `hides`: all-to-alls, at best all of them.
 Time by_share(const Split& split, const PlanShape& shape, bool hides) {
-  const Time hidden = hides ? shape.forward_exchanged.back() + shape.backward_exchanged.back() : Time::zero();
-  return (shape.whole() - hidden) *
+  return (shape.whole - (hides ? shape.exchanged : Time::zero())) *
          (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
 }
 
 /// For how long every rank stands still for the weights with which passes of its parts begin. While it waits for its
 /// first micro-batch it may gather them.
-Time with_gathered(const PlanShape& shape, const std::vector<StageExchange>& sent, double runs) {
+Time with_gathered(const LayerPasses& sums, const std::vector<StageExchange>& sent, double runs) {
   Time least = Time::infinity();
   for (const StageExchange& stage : sent) {
     Time each;
     Time longest;
     for (const FirstGather& one : stage.gathers) {
-      const Time beside = shape.forward[one.before.end] - shape.forward[one.before.first];
+      const Time beside = sums.forward[one.before.end] - sums.forward[one.before.first];
       const Time still = max(one.time - beside, Time::zero());
       each += still;
       longest = max(longest, still);
@@ -250,7 +253,7 @@ Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
   const KernelsKey key{index, {split.pipeline, split.schedule, split.virtual_stages}, split.passes};
   if (last_key_ != key) {
     last_key_ = key;
-    last_ = laid_out(split, *shape, nullptr);
+    last_ = laid_out(split, index, *shape, nullptr);
   }
   return last_;
 }
@@ -258,25 +261,28 @@ Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
 namespace {
 
 /// One stage: passes follow each other. While the CPU is behind, updates and messages cost nothing.
-Time one_stage(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
+Time one_stage(const Split& split, const PlanShape& shape, const LayerPasses& sums,
+               const std::vector<StageExchange>* exchange) {
   const auto passes = static_cast<double>(split.passes);
-  const Time busy = shape.whole() * passes;
-  const Time issuing = shape.launch_interval * (shape.issued.back() * passes);
-  const Time waiting = shape.kernels.back() * (std::sqrt(passes) * shape.waiting);
+  const Time busy = (sums.forward.back() + sums.backward.back()) * passes;
+  const Time issuing = shape.launch_interval * (sums.issued.back() * passes);
+  const Time waiting = sums.kernels.back() * (std::sqrt(passes) * shape.waiting);
   if (exchange == nullptr) return max(busy, issuing) + waiting;
   const StageExchange& sent = exchange->front();
-  const Time own = max(max(busy + sent.standing, busy - shape.backward.back() + sent.once), sent.every_pass * passes);
+  const Time own = max(max(busy + sent.standing, busy - sums.backward.back() + sent.once), sent.every_pass * passes);
   return max(own + sent.update + sent.after, issuing) + waiting;
 }
 
 }  // namespace
 
-Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
-  if (split.pipeline == 1) return one_stage(split, shape, exchange) * kRounding;
+Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape& shape,
+                          const std::vector<StageExchange>* exchange) {
+  if (split.pipeline == 1) return one_stage(split, shape, sums(index, shape), exchange) * kRounding;
   const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
   const auto stages = static_cast<std::size_t>(split.pipeline);
   const bool hides = split.schedule == PipelineSchedule::kDualPipe;
   if (places.empty()) return by_share(split, shape, hides);
+  const LayerPasses& sums = this->sums(index, shape);
   const plan::Pipeline pipeline = pipeline_of(split);
   const auto sum = [](const std::vector<Time>& of, const LayerRange& place) { return of[place.end] - of[place.first]; };
   const bool in_two = plan::splits_backward(split.schedule);
@@ -287,20 +293,20 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   for (std::size_t q = 0; q < places.size(); ++q) {
     const LayerRange& place = places[q];
     parts.push_back(
-        {sum(shape.forward, place), sum(shape.backward, place), in_two ? sum(shape.weights, place) : Time::zero()});
+        {sum(sums.forward, place), sum(sums.backward, place), in_two ? sum(sums.weights, place) : Time::zero()});
     if (hides) {
-      parts.back().forward = parts.back().forward - sum(shape.forward_exchanged, place);
-      parts.back().backward = parts.back().backward - sum(shape.backward_exchanged, place);
+      parts.back().forward = parts.back().forward - sum(sums.forward_exchanged, place);
+      parts.back().backward = parts.back().backward - sum(sums.backward_exchanged, place);
     }
     for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
       const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
-      kernels[rank] += sum(shape.kernels, place) * runs;
-      issued[rank] += (shape.issued[place.end] - shape.issued[place.first]) * runs;
+      kernels[rank] += sum(sums.kernels, place) * runs;
+      issued[rank] += (sums.issued[place.end] - sums.issued[place.first]) * runs;
     }
   }
   Time bound = plan::least_step(pipeline, parts);
   if (exchange != nullptr) {
-    bound = max(bound + with_gathered(shape, *exchange, runs) + least_after(*exchange),
+    bound = max(bound + with_gathered(sums, *exchange, runs) + least_after(*exchange),
                 with_sent(pipeline, in_order(split), parts, *exchange));
   }
   bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
@@ -364,7 +370,8 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
 Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();
-  if (split.data * split.context == 1 || plan::is_asynchronous(split.schedule)) return laid_out(split, *shape, nullptr);
+  if (split.data * split.context == 1 || plan::is_asynchronous(split.schedule))
+    return laid_out(split, index, *shape, nullptr);
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
   // Gradients of dense layers are as large whatever the batch, where the same stages hold them.
   if (space_.base().model->totals.sparse_parameters > 0) {
@@ -381,7 +388,7 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   }
   const Exchange& exchange = found->second;
   const bool per_stage = static_cast<std::int64_t>(exchange.stages.size()) == split.pipeline;
-  return laid_out(split, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
+  return laid_out(split, index, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
 }
 
 }  // namespace ddlsim::whatif

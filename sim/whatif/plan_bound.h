@@ -20,8 +20,8 @@ namespace ddlsim::whatif {
 /// The step of a lowered job.
 [[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools);
 
-/// One pass of a whole model, cut for its ranks but in one stage: sums over the layers before each.
-struct PlanShape {
+/// A pass of layers; or sums over the layers before each, from none to all.
+struct LayerPasses {
   std::vector<Time> forward;  // kernels, and what stands in their way
   std::vector<Time> backward;
   std::vector<Time> weights;   // of backward: what schedules may put off
@@ -30,11 +30,16 @@ struct PlanShape {
   // All-to-alls, of `forward` and `backward`: DualPipe may hide them.
   std::vector<Time> forward_exchanged;
   std::vector<Time> backward_exchanged;
+};
+
+/// One pass of a whole model, cut for its ranks but in one stage.
+struct PlanShape {
+  LayerPasses layers;  // each by itself; of the short model where that stands for the whole
+  bool shortened = false;
+  Time whole{};      // forward and backward of all layers
+  Time exchanged{};  // of that: all-to-alls
   Time launch_interval{};
   double waiting = 0;  // for the slowest GPU, as a share of kernels' time
-
-  [[nodiscard]] std::size_t layers() const { return forward.size() - 1; }
-  [[nodiscard]] Time whole() const { return forward.back() + backward.back(); }
 };
 
 /// Weights that a part gathers when a pass of it begins.
@@ -82,16 +87,21 @@ class PlanBounds {
   };
 
   const PlanShape* shape(std::size_t index);
+  /// Of the whole model.
+  const LayerPasses& sums(std::size_t index, const PlanShape& shape);
   [[nodiscard]] std::optional<PlanShape> make_shape(const ShapeKey& key);
   [[nodiscard]] Exchange make_exchange(const Split& split);
   /// The job of a shape, of the short model where it stands for the whole.
   [[nodiscard]] Scenario short_job(const ShapeKey& key) const;
   /// What a stage does between the first micro-batch's arrival and the last one's departure, and around that.
-  Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange);
+  Time laid_out(const Split& split, std::size_t index, const PlanShape& shape,
+                const std::vector<StageExchange>* exchange);
 
   const PlanSpace& space_;
   PlanTools& tools_;
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
+  std::optional<std::size_t> sums_index_;                        // of which shape `sums_` are
+  LayerPasses sums_;
   std::map<ExchangeKey, Exchange> exchanges_;
   std::int64_t priced_ = 0;
   using KernelsKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
