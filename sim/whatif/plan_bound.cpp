@@ -287,9 +287,12 @@ Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape
   const auto sum = [](const std::vector<Time>& of, const LayerRange& place) { return of[place.end] - of[place.first]; };
   const bool in_two = plan::splits_backward(split.schedule);
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
-  std::vector<plan::PartTime> parts;
-  std::vector<Time> kernels(stages);
-  std::vector<double> issued(stages);
+  std::vector<plan::PartTime>& parts = parts_;
+  std::vector<Time>& kernels = rank_kernels_;
+  std::vector<double>& issued = rank_issued_;
+  parts.clear();
+  kernels.assign(stages, Time::zero());
+  issued.assign(stages, 0);
   for (std::size_t q = 0; q < places.size(); ++q) {
     const LayerRange& place = places[q];
     parts.push_back(

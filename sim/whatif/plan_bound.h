@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
@@ -105,6 +106,9 @@ class PlanBounds {
   std::map<ExchangeKey, Exchange> exchanges_;
   std::int64_t priced_ = 0;
   using KernelsKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
+  std::vector<plan::PartTime> parts_;  // of the pipeline that is laid out, and its ranks' kernels
+  std::vector<Time> rank_kernels_;
+  std::vector<double> rank_issued_;
   std::optional<KernelsKey> last_key_;  // what was asked for last: plans that differ in `zero` alone follow each other
   Time last_{};
 };

@@ -244,6 +244,8 @@ void PlanSpace::strike_unsupported(plan::Lowerer& lowerer) {
 void PlanSpace::enumerate(plan::Lowerer& lowerer) {
   families_.clear();
   shapes_.clear();
+  variants_.clear();
+  most_parts_.clear();
   plans_ = 0;
   for (const std::int64_t nodes : node_counts_) {
     const std::int64_t gpus = nodes * base_.cluster.gpus_per_node;
@@ -255,6 +257,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
     }
   }
   std::map<ShapeKey, std::size_t> index;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> numbered;  // variants, by stages and passes
   const auto number_of = [&](const ShapeKey& key) {
     const auto [found, added] = index.emplace(key, shapes_.size());
     if (added) shapes_.push_back(key);
@@ -269,8 +272,17 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
     one.shape = number_of(key);
     if (least == Recompute::kNone) key.recompute = least;
     one.simple = number_of(key);
-    one.members = static_cast<std::int64_t>(members(one).size());
+    const auto [variants, added] = numbered.try_emplace({s.pipeline, s.passes}, variants_.size());
+    if (added) variants_.push_back(variants_of(s));
+    one.variants = variants->second;
+    one.members = static_cast<std::int64_t>(variants_[one.variants].size() * zeros_for(s).size());
     plans_ += one.members;
+    std::int64_t& most = most_parts_.try_emplace(s.pipeline, 1).first->second;
+    for (const PipelineVariant& variant : variants_[one.variants]) {
+      const plan::Pipeline pipeline{
+          .schedule = variant.schedule, .stages = s.pipeline, .virtual_stages = variant.virtual_stages};
+      if (added && s.pipeline > 1) most = std::max(most, plan::parts_of(pipeline));
+    }
   }
 }
 
@@ -312,19 +324,6 @@ std::vector<std::int64_t> PlanSpace::chunks_for(std::int64_t stages) const {
   return chunks;
 }
 
-std::int64_t PlanSpace::most_parts(std::int64_t stages) const {
-  if (stages == 1) return 1;
-  std::int64_t most = 1;
-  for (const PipelineSchedule schedule : range_.schedules) {
-    if (schedule != PipelineSchedule::kInterleaved) {
-      most = std::max(most, plan::parts_of({.schedule = schedule, .stages = stages}));
-      continue;
-    }
-    for (const std::int64_t chunks : chunks_for(stages)) most = std::max(most, chunks);
-  }
-  return most;
-}
-
 void PlanSpace::enumerate_shapes(Split split) {
   for (const Recompute recompute : range_.recomputes) {
     split.recompute = recompute;
@@ -340,34 +339,52 @@ void PlanSpace::enumerate_shapes(Split split) {
   }
 }
 
-std::vector<int> PlanSpace::zeros_for(const Split& split) const {
-  if (range_.zeros.size() < 2 || split.data * split.context > 1) return range_.zeros;
-  return {range_.zeros.front()};
+std::span<const int> PlanSpace::zeros_for(const Split& split) const {
+  const bool any = range_.zeros.size() < 2 || split.data * split.context > 1;
+  return std::span(range_.zeros).first(any ? range_.zeros.size() : 1);
+}
+
+std::vector<PipelineVariant> PlanSpace::variants_of(const Split& split) const {
+  if (split.pipeline == 1) return {{split.schedule, split.virtual_stages}};
+  std::vector<PipelineVariant> all;
+  const auto add = [&](PipelineSchedule schedule, std::int64_t virtual_stages) {
+    Split one = split;
+    one.schedule = schedule;
+    one.virtual_stages = virtual_stages;
+    if (plan::check(pipeline_of(one))) all.push_back({schedule, virtual_stages});
+  };
+  for (const PipelineSchedule schedule : range_.schedules) {
+    if (schedule != PipelineSchedule::kInterleaved) {
+      add(schedule, range_.virtual_stages.empty() ? 1 : range_.virtual_stages.front());
+      continue;
+    }
+    for (const std::int64_t chunks : chunks_for(split.pipeline)) add(schedule, chunks);
+  }
+  return all;
+}
+
+/// In the order of members(): variants, and their sharing of states within each.
+Split PlanSpace::split(PlanId id) const {
+  const PlanFamily& family = families_[id.family];
+  const std::span<const int> zeros = zeros_for(family.split);
+  const PipelineVariant& variant = variants_[family.variants][id.member / zeros.size()];
+  Split split = family.split;
+  split.schedule = variant.schedule;
+  split.virtual_stages = variant.virtual_stages;
+  split.zero = zeros[id.member % zeros.size()];
+  return split;
 }
 
 std::vector<Split> PlanSpace::members(const PlanFamily& family) const {
   std::vector<Split> all;
-  const auto add = [&](Split split) {
+  all.reserve(static_cast<std::size_t>(family.members));
+  Split split = family.split;
+  for (const PipelineVariant& variant : variants_[family.variants]) {
+    split.schedule = variant.schedule;
+    split.virtual_stages = variant.virtual_stages;
     for (const int zero : zeros_for(split)) {
       split.zero = zero;
       all.push_back(split);
-    }
-  };
-  if (family.split.pipeline == 1) {
-    add(family.split);
-    return all;
-  }
-  for (const PipelineSchedule schedule : range_.schedules) {
-    Split one = family.split;
-    one.schedule = schedule;
-    if (schedule != PipelineSchedule::kInterleaved) {
-      one.virtual_stages = range_.virtual_stages.empty() ? 1 : range_.virtual_stages.front();
-      if (plan::check(pipeline_of(one))) add(one);
-      continue;
-    }
-    for (const std::int64_t chunks : chunks_for(one.pipeline)) {
-      one.virtual_stages = chunks;
-      if (plan::check(pipeline_of(one))) add(one);
     }
   }
   return all;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,6 +66,13 @@ struct PlanFamily {
   std::size_t shape = 0;   // of PlanSpace::shapes
   std::size_t simple = 0;  // the shape that computes nothing again: it takes no longer, and holds no less
   std::int64_t members = 1;
+  std::size_t variants = 0;  // of PlanSpace: its pipelines
+};
+
+/// A way to run a pipeline.
+struct PipelineVariant {
+  plan::PipelineSchedule schedule = plan::PipelineSchedule::kOneForwardOneBackward;
+  std::int64_t virtual_stages = 1;
 };
 
 /// A plan: a family and a member of it, in an order in which plans are numbered.
@@ -101,10 +109,10 @@ class PlanSpace {
   }
   [[nodiscard]] std::int64_t plans() const { return plans_; }
   [[nodiscard]] std::vector<Split> members(const PlanFamily& family) const;
-  [[nodiscard]] Split split(PlanId id) const { return members(families_[id.family])[id.member]; }
+  [[nodiscard]] Split split(PlanId id) const;
   [[nodiscard]] const std::vector<ShapeKey>& shapes() const { return shapes_; }
   /// Of a rank, in any plan with so many stages.
-  [[nodiscard]] std::int64_t most_parts(std::int64_t stages) const;
+  [[nodiscard]] std::int64_t most_parts(std::int64_t stages) const { return most_parts_.at(stages); }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
   /// The job with that split.
@@ -123,7 +131,8 @@ class PlanSpace {
   void enumerate_ranks(Split split);
   void enumerate_passes(Split split);
   void enumerate_shapes(Split split);
-  [[nodiscard]] std::vector<int> zeros_for(const Split& split) const;
+  [[nodiscard]] std::span<const int> zeros_for(const Split& split) const;
+  [[nodiscard]] std::vector<PipelineVariant> variants_of(const Split& split) const;
   void strike_unsupported(plan::Lowerer& lowerer);
   [[nodiscard]] bool supports(const Split& split, plan::Lowerer& lowerer) const;
   [[nodiscard]] std::vector<std::int64_t> chunks_for(std::int64_t stages) const;
@@ -137,6 +146,8 @@ class PlanSpace {
   bool cuts_tensors_ =
       false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank
   std::vector<PlanFamily> families_;
+  std::vector<std::vector<PipelineVariant>> variants_;
+  std::map<std::int64_t, std::int64_t> most_parts_;  // by stages
   std::int64_t plans_ = 0;
   std::vector<ShapeKey> shapes_;
   std::vector<std::string> notes_;

@@ -17,13 +17,20 @@
 //      W(s) forward and backward of a micro-batch in stage s, reductions in the way of kernels included; pre(s),
 //      post(s) what the first micro-batch passes before it comes there and the last one after it left (schedules of one
 //      chunk per rank in order; of others what is proved of them). Prices of kernels and collectives are worked out
-//      once for each (tp, cp, ep, micro-batch, recompute, sequence) and shared by all plans that have them
+//      once for each (tp, cp, ep, micro-batch, recompute, sequence) and shared by all plans that have them. All-to-alls
+//      count for nothing under dualpipe, which may hide them
 //   2  the exchange among replicas: T >= pre(s) + m W(s) - B(s) + (what is sent once after a backward pass), and
-//      T >= m (what is sent in every pass) of a channel; updates and weights that travel after it on top; with zero 3
-//      a rank stands still for the weights with which a forward pass of it begins
+//      T >= m (what is sent in every pass) of a channel; of any order T >= (all passes of a rank but its last) + (what
+//      that last one makes ready); updates and weights that travel after it on top; with zero 3 a rank stands still for
+//      the weights with which a forward pass of it begins
 //   3  the step of whatif/predict.h itself
-// Memory is a plan's own: a lower bound of it (what is held on average over the stages) comes first, then the ledger of
-// plan/lower.h. The result is that of trying every plan (tested); only a limit of time may end it early, and is said.
+// Memory is a plan's own: a lower bound of it (what is held on average over the stages) comes first, then that of its
+// first, its last and its likely fullest rank, then the ledger of plan/lower.h. That no bound is above what it bounds is
+// tested over whole spaces. The result is that of trying every plan (tested); only a limit of time may end it early, and
+// is said.
+//
+// The front of step time, memory and money ends at twice the best one's step where plans of one cluster are compared by
+// time: nobody saves memory at that price, and most of the plans that might be on it need not be looked at.
 //
 // Sources: branch and bound with a best-first order, Land and Doig 1960; the space: Narayanan et al., SC 2021; Isaev
 // et al., Calculon, SC 2023.
