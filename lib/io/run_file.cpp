@@ -11,7 +11,16 @@
 namespace ddlsim::io {
 namespace {
 
-enum RunColumn : std::size_t { kRunGpus, kRunNodes, kRunStep, kRunBatch, kRunPasses, kRunModel, kRunPrecision };
+enum RunColumn : std::size_t {
+  kRunGpus,
+  kRunNodes,
+  kRunStep,
+  kRunBatch,
+  kRunPasses,
+  kRunModel,
+  kRunPrecision,
+  kRunFirstOfSplit,
+};
 
 RunRow read_run(RowReader& row, const CsvReader& csv) {
   RunRow run;
@@ -22,6 +31,10 @@ RunRow read_run(RowReader& row, const CsvReader& csv) {
   if (!row.text(kRunPasses).empty()) run.passes = row.count(kRunPasses);
   run.model = row.text(kRunModel);
   run.precision = row.text(kRunPrecision);
+  for (std::size_t i = 0; i < kRunSplit.size(); ++i) {
+    std::string value = row.text(kRunFirstOfSplit + i);
+    if (!value.empty()) run.split.emplace_back(kRunSplit[i], std::move(value));
+  }
   run.where = csv.where(kRunGpus);
   if (row.errors().empty() && run.gpus % run.nodes != 0) {
     row.report(fail(ErrorCode::kInvalidArgument,
@@ -35,7 +48,8 @@ RunRow read_run(RowReader& row, const CsvReader& csv) {
 
 Expected<std::vector<RunRow>> read_runs(std::istream& stream, const std::string& file) {
   const std::vector<std::string> wanted{"gpus", "nodes", "step"};
-  const std::vector<std::string> optional{"batch", "passes", "model", "precision"};
+  std::vector<std::string> optional{"batch", "passes", "model", "precision"};
+  optional.insert(optional.end(), kRunSplit.begin(), kRunSplit.end());
   std::vector<std::string> names = wanted;
   names.insert(names.end(), optional.begin(), optional.end());
   auto csv = CsvReader::open(stream, file, wanted, optional);

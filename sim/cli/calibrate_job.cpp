@@ -25,8 +25,11 @@ Examples:
 std::string in_words(const std::vector<io::RunRow>& runs) {
   std::string text;
   for (const io::RunRow& run : runs) {
-    text += fmt::format("{}{}x{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes,
-                        run.batch ? fmt::format("@{}", *run.batch) : "", to_text(run.step));
+    std::string split;
+    for (const auto& [path, value] : run.split) split += fmt::format("{}{} {}", split.empty() ? "" : ", ", path, value);
+    text += fmt::format("{}{}x{}{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes,
+                        run.batch ? fmt::format("@{}", *run.batch) : "",
+                        split.empty() ? "" : fmt::format(" ({})", split), to_text(run.step));
   }
   return text;
 }

@@ -32,7 +32,8 @@ struct AskedRun {
 std::int64_t gpus_of(const OwnRun& run) { return run.scenario.cluster.gpus(); }
 
 bool same_place(const Scenario& a, const Scenario& b) {
-  return a.cluster.nodes == b.cluster.nodes && a.cluster.gpus_per_node == b.cluster.gpus_per_node && a.batch == b.batch;
+  return a.cluster.nodes == b.cluster.nodes && a.cluster.gpus_per_node == b.cluster.gpus_per_node &&
+         a.batch == b.batch && split_of(a) == split_of(b);
 }
 
 std::string place(const Scenario& scenario) {

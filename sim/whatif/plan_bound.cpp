@@ -373,8 +373,8 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
 Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();
-  if (split.data * split.context == 1 || plan::is_asynchronous(split.schedule))
-    return laid_out(split, index, *shape, nullptr);
+  const bool alone = split.data * split.context == 1;
+  if (alone || plan::is_asynchronous(split.schedule)) return laid_out(split, index, *shape, nullptr);
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
   // Gradients of dense layers are as large whatever the batch, where the same stages hold them.
   if (space_.base().model->totals.sparse_parameters > 0) {

@@ -14,8 +14,10 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "plan_bound.h"
+#include "plan_correction.h"
 #include "plan_memory.h"
 #include "plan_reasons.h"
 #include "plan_space.h"
@@ -49,6 +51,7 @@ class PlanSearch {
         tools_(space.base()),
         bounds_(space, tools_),
         memories_(space, tools_),
+        correction_(space),
         capacity_(space.base().cluster.node.gpu.memory_size),
         price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
 
@@ -97,6 +100,7 @@ class PlanSearch {
   PlanTools tools_;
   PlanBounds bounds_;
   PlanMemory memories_;
+  PlanCorrection correction_;
   DataSize capacity_;
   PriceRate price_;
   std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
@@ -179,7 +183,7 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     return;
   }
   ++predicted_;
-  keep(tried_of(open.id, split, *step, memory));
+  keep(tried_of(open.id, split, correction_.corrected(job, *step), memory));
 }
 
 Tried PlanSearch::tried_of(PlanId id, const Split& split, Time step, DataSize memory) const {
@@ -206,7 +210,7 @@ void PlanSearch::look_at_members(const Open& open) {
       continue;
     }
     if (!is_wanted(open.bound, least)) continue;
-    const Time bound = max(open.bound, bounds_.by_kernels(split, family.shape));
+    const Time bound = max(open.bound, bounds_.by_kernels(split, family.shape) * correction_.least(split));
     if (!is_wanted(bound, least)) continue;
     const DataSize memory = memories_.of(split, family.shape);
     if (is_too_much(split, memory)) {
@@ -224,7 +228,7 @@ void PlanSearch::look_closer(const Open& open) {
   if (!wanted(split, open.key, open.bound, open.memory)) return;
   switch (open.known) {
     case Known::kSimple: {
-      const Time bound = max(open.bound, bounds_.by_mean(split, family.shape));
+      const Time bound = max(open.bound, bounds_.by_mean(split, family.shape) * correction_.least_of_family(split));
       if (bound == Time::infinity()) {
         illegal_ += family.members;
       } else {
@@ -234,8 +238,8 @@ void PlanSearch::look_closer(const Open& open) {
     }
     case Known::kMean: return look_at_members(open);
     case Known::kKernels:
-      return push(split, max(open.bound, bounds_.with_exchange(split, family.shape)), open.memory, open.id,
-                  Known::kExchange);
+      return push(split, max(open.bound, bounds_.with_exchange(split, family.shape) * correction_.least(split)),
+                  open.memory, open.id, Known::kExchange);
     case Known::kExchange: return try_plan(open, split);
   }
 }
@@ -271,7 +275,8 @@ void PlanSearch::open_all(const Clock& clock, Time deadline) {
     }
     const bool fits = !is_too_much(family.split, memory);
     const bool priced = fits || (options_.explain && memory <= capacity_ * kWorthPricing);
-    const Time bound = priced ? bounds_.by_mean(family.split, family.simple) : Time::infinity();
+    const Time bound = priced ? bounds_.by_mean(family.split, family.simple) * correction_.least_of_family(family.split)
+                              : Time::infinity();
     if (fits) {
       push(family.split, bound, memory, {f, 0}, Known::kSimple);
     } else {
@@ -343,10 +348,11 @@ Error none_found(const PlanSpace& space, const PlanSearch& search, const PlanOpt
 Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const Override> stated,
                                      const PlanSpace& space, const Split& split) {
   answer::PlannedJob job{.plan = space.settings_of(split), .prediction = {}, .cost = {}};
-  std::vector<Override> settings(stated.begin(), stated.end());
+  std::vector<Override> settings = without_runs(stated);
   for (const auto& [path, value] : job.plan) settings.push_back({path, value, {}});
   auto scenario = resolve(catalog, settings);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
+  if (space.base().own_runs) scenario = corrected(std::move(*scenario), space.base().own_runs);
   scenario->cluster.node.price = space.base().cluster.node.price;
   auto prediction = predict(*scenario);
   if (!prediction) return tl::unexpected<Error>(prediction.error());
@@ -393,10 +399,6 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
 Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                           const PlanOptions& options, const Clock& clock) {
   const Time start = clock();
-  if (states_runs(stated)) {
-    return fail(ErrorCode::kUnsupported, "measured runs are of one plan, and a search compares many", {},
-                {"state the GPU's speed instead: --set gpu.time_factor=..., as predict says with the same runs"});
-  }
   const auto space = PlanSpace::create(catalog, stated, options);
   if (!space) return tl::unexpected<Error>(space.error());
   if (options.objective == PlanObjective::kCost && !space->base().cluster.node.price) {

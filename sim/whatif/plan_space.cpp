@@ -12,6 +12,8 @@
 #include "ddlsim/plan/order.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -99,6 +101,18 @@ bool has_experts(const workload::Model& model) {
   });
 }
 
+/// The job as its own runs correct it; they ran at the precision that plans are compared in.
+Expected<Scenario> with_runs(const io::Catalog& catalog, std::span<const Override> stated, Scenario base) {
+  if (const Override* step = last_named(stated, "measured.step")) {
+    return fail(ErrorCode::kInvalidArgument, "measured.step is of one plan, and a search compares many", step->where,
+                {"state the plan that ran: --measured RUNS.csv with columns such as parallel.tensor"});
+  }
+  std::vector<Override> settings(stated.begin(), stated.end());
+  settings.push_back({"precision", std::string(name_of(kPrecisions, base.precision)), {}});
+  return with_stated_runs(std::move(base), settings,
+                          [&](std::span<const Override> run) { return resolve(catalog, run); });
+}
+
 Expected<void> check_question(const Scenario& base) {
   const auto unsupported = [](std::string what, std::string note) {
     return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
@@ -125,7 +139,7 @@ Expected<void> check_question(const Scenario& base) {
 Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<const Override> stated,
                                       const PlanOptions& options) {
   PlanSpace space;
-  std::vector<Override> settings = without_passes(stated);
+  std::vector<Override> settings = without_runs(without_passes(stated));
   auto base = resolve(catalog, settings);
   if (!base) return tl::unexpected<Error>(base.error());
   if (auto sound = check_question(*base); !sound) return tl::unexpected<Error>(sound.error());
@@ -135,6 +149,11 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
     base = resolve(catalog, settings);
     if (!base) return tl::unexpected<Error>(base.error());
     space.notes_.emplace_back("precision: nobody stated one; the plans are compared in bf16");
+  }
+  if (states_runs(stated)) {
+    base = with_runs(catalog, stated, std::move(*base));
+    if (!base) return tl::unexpected<Error>(base.error());
+    for (const std::string& learnt : base->own_runs->learnt()) space.notes_.push_back(learnt);
   }
   space.base_ = std::move(*base);
   if (options.price) space.base_.cluster.node.price = options.price;

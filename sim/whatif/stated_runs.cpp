@@ -33,14 +33,38 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-/// "2x8@64 = 251 ms"
+/// "parallel.tensor 4, parallel.zero 1"
+Expected<std::vector<std::pair<std::string, std::string>>> parse_split(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const std::string_view one : split(text, ',')) {
+    const auto words = split(one, ' ');
+    const bool known = std::find(io::kRunSplit.begin(), io::kRunSplit.end(), words[0]) != io::kRunSplit.end();
+    if (words.size() != 2 || !known) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' says nothing of a split", one.substr(0, 60)), {},
+                  {"write a setting and its value, as parallel.tensor 4"});
+    }
+    settings.emplace_back(words[0], words[1]);
+  }
+  return settings;
+}
+
+/// "2x8@64 = 251 ms", "2x8@64 (parallel.tensor 4, parallel.zero 1) = 251 ms"
 Expected<io::RunRow> parse_run(std::string_view text) {
   const auto wrong = [&] {
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no run", text.substr(0, 60)), {},
-                {"write nodes x GPUs per node [@ batch] = step, as 2x8@64 = 251 ms"});
+                {"write nodes x GPUs per node [@ batch] [(split)] = step, as 2x8@64 = 251 ms or 2x8@4 "
+                 "(parallel.tensor 4) = 1.3 s"});
   };
-  const auto sides = split(text, '=');
+  auto sides = split(text, '=');
   if (sides.size() != 2) return wrong();
+  std::vector<std::pair<std::string, std::string>> settings;
+  if (const std::size_t open = sides[0].find('('); open != std::string_view::npos) {
+    if (sides[0].back() != ')') return wrong();
+    auto parsed = parse_split(sides[0].substr(open + 1, sides[0].size() - open - 2));
+    if (!parsed) return tl::unexpected<Error>(parsed.error());
+    settings = std::move(*parsed);
+    sides[0] = trimmed(sides[0].substr(0, open));
+  }
   const auto where = split(sides[0], '@');
   const auto counts = split(where[0], 'x');
   if (where.size() > 2 || counts.size() != 2) return wrong();
@@ -59,6 +83,7 @@ Expected<io::RunRow> parse_run(std::string_view text) {
   const auto step = parse_time(sides[1]);
   if (!step) return tl::unexpected<Error>(step.error());
   run.step = *step;
+  run.split = std::move(settings);
   return run;
 }
 
@@ -108,6 +133,7 @@ Expected<Scenario> scenario_of(const io::RunRow& row, std::span<const Override> 
   state("gpus_per_node", row.gpus / row.nodes);
   if (row.batch) state("batch", *row.batch);
   if (row.passes) state("strategy.accumulation", *row.passes);
+  for (const auto& [path, value] : row.split) settings.push_back({path, value, row.where});
   std::erase_if(settings, [](const Override& s) { return s.path == "parallel.data"; });
   auto scenario = resolve(settings);
   if (!scenario) scenario.error().notes.push_back("in a measured run");
@@ -116,15 +142,24 @@ Expected<Scenario> scenario_of(const io::RunRow& row, std::span<const Override> 
 
 }  // namespace
 
-bool states_runs(std::span<const Override> stated) {
-  return std::any_of(stated.begin(), stated.end(), [](const Override& s) { return s.path.starts_with("measured."); });
+namespace {
+
+bool is_of_runs(const Override& stated) { return stated.path.starts_with("measured."); }
+
+}  // namespace
+
+bool states_runs(std::span<const Override> stated) { return std::any_of(stated.begin(), stated.end(), is_of_runs); }
+
+std::vector<Override> without_runs(std::span<const Override> stated) {
+  std::vector<Override> others(stated.begin(), stated.end());
+  std::erase_if(others, is_of_runs);
+  return others;
 }
 
 Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override> stated, const Resolver& resolve) {
   const auto rows = rows_of(stated);
   if (!rows) return tl::unexpected<Error>(rows.error());
-  std::vector<Override> job(stated.begin(), stated.end());
-  std::erase_if(job, [](const Override& s) { return s.path.starts_with("measured."); });
+  const std::vector<Override> job = without_runs(stated);
   std::vector<OwnRun> runs;
   if (const Override* step = last_of(stated, kStep)) {
     const auto time = parse_time(step->value);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
@@ -12,6 +13,8 @@ namespace ddlsim::whatif {
 using Resolver = std::function<Expected<Scenario>(std::span<const Override>)>;
 
 [[nodiscard]] bool states_runs(std::span<const Override> stated);
+/// All settings but those.
+[[nodiscard]] std::vector<Override> without_runs(std::span<const Override> stated);
 
 /// The scenario, corrected by the runs among its settings; `resolve` resolves settings without any of them. Errors:
 /// with the setting or the file's line; of another model or precision, of a configuration that the job cannot have, and

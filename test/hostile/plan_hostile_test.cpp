@@ -59,6 +59,17 @@ TEST_CASE("plan: values that no plan has", "[hostile]") {
   refused(kNoAnswer, plus(kUnbatched, {"--partition", "--on", "2 x nothing"}), {"nothing"});
 }
 
+TEST_CASE("plan: runs that nobody can have measured", "[hostile]") {
+  const auto runs = [](const std::string& words) { return plus(kJob, {"--set", "measured.steps=" + words}); };
+  refused(kNoAnswer, plus(kJob, {"--measured-step", "100 ms"}), {"measured.step is of one plan", "parallel.tensor"});
+  refused(kNoAnswer, runs("1x4 (parallel.tensor 3) = 100 ms"), {"in a measured run"});
+  refused(kNoAnswer, runs("1x4 (tensor 2) = 100 ms"), {"'tensor 2' says nothing of a split"});
+  refused(kNoAnswer, runs("1x4@2 (parallel.tensor 2) = 1 us"), {"faster than the wire allows"});
+  refused(kNoAnswer, runs("1x4@2 (parallel.zero 1) = 100 ms; 1x4@2 (parallel.zero 1) = 300 ms"), {"contradict"});
+  refused(kNoAnswer, runs("1x4 (parallel.zero 1 = 100 ms"), {"is no run"});
+  refused(kNoAnswer, plus(kJob, {"--measured", "/no/such.csv"}), {"no/such.csv"});
+}
+
 TEST_CASE("plan: a model that fits nowhere says which cluster would hold it", "[hostile]") {
   refused(kNoAnswer, plus(kJob, {"--set", "gpu.memory_size=0.4 GB", "--limit", "1s"}),
           {"fits in no plan", "of weights"});

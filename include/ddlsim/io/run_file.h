@@ -7,17 +7,21 @@
 //   batch       samples per GPU and pass; empty or absent: the job's
 //   passes      gradient accumulation; likewise
 //   model, precision   what ran; where they are there they must be the job's
+//   parallel.tensor, parallel.pipeline, ... (kRunSplit)   how the model was split; empty or absent: as the job is
 // Lines that start with '#' are passed over. Example:
 //   gpus,nodes,batch,step
 //   8,1,64,213 ms
 //   16,2,64,251 ms
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <istream>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/support/error.h"
@@ -25,14 +29,20 @@
 
 namespace ddlsim::io {
 
+/// Settings that a run may have of its own.
+inline constexpr std::array<std::string_view, 10> kRunSplit{
+    "parallel.tensor",         "parallel.context", "parallel.expert",    "parallel.pipeline", "parallel.schedule",
+    "parallel.virtual_stages", "parallel.zero",    "parallel.recompute", "parallel.sequence", "parallel.context_by"};
+
 struct RunRow {
   std::int64_t gpus = 1;
   std::int64_t nodes = 1;
   Time step{};
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> passes;
-  std::string model;      // empty: not said
-  std::string precision;  // likewise
+  std::string model;                                       // empty: not said
+  std::string precision;                                   // likewise
+  std::vector<std::pair<std::string, std::string>> split;  // settings, of kRunSplit
   SourceLocation where;
 };
 

@@ -63,6 +63,8 @@ class OwnRuns {
   [[nodiscard]] bool covers(const calib::RunPoint& point) const;
   /// Whether a run split the model as this configuration does.
   [[nodiscard]] bool ran_split_as(const calib::RunPoint& point) const;
+  /// Of the runs.
+  [[nodiscard]] const std::vector<calib::RunSplit>& splits() const { return splits_; }
   /// In words: "1 run on one GPU: all GPU time is 1.31 times the model's".
   [[nodiscard]] const std::vector<std::string>& learnt() const { return learnt_; }
 

@@ -25,9 +25,9 @@
 //      the weights with which a forward pass of it begins
 //   3  the step of whatif/predict.h itself
 // Memory is a plan's own: a lower bound of it (what is held on average over the stages) comes first, then that of its
-// first, its last and its likely fullest rank, then the ledger of plan/lower.h. That no bound is above what it bounds is
-// tested over whole spaces. The result is that of trying every plan (tested); only a limit of time may end it early, and
-// is said.
+// first, its last and its likely fullest rank, then the ledger of plan/lower.h. That no bound is above what it bounds
+// is tested over whole spaces. The result is that of trying every plan (tested); only a limit of time may end it early,
+// and is said.
 //
 // The front of step time, memory and money ends at twice the best one's step where plans of one cluster are compared by
 // time: nobody saves memory at that price, and most of the plans that might be on it need not be looked at.

@@ -37,6 +37,15 @@ TEST_CASE("run file: rows with and without what is optional", "[unit][io]") {
   CHECK((*runs)[1].where.line == 4);
 }
 
+TEST_CASE("run file: how a run was split", "[unit][io]") {
+  const auto runs = read("gpus,nodes,step,parallel.zero,parallel.tensor\n8,1,180 ms,1,\n8,1,190 ms,,4\n");
+  REQUIRE(runs);
+  using Split = std::vector<std::pair<std::string, std::string>>;
+  CHECK((*runs)[0].split == Split{{"parallel.zero", "1"}});
+  CHECK((*runs)[1].split == Split{{"parallel.tensor", "4"}});
+  check_refused("gpus,nodes,step,parallel.data\n8,1,1 ms,2\n", "parallel.data", 1);  // what the others leave
+}
+
 TEST_CASE("run file: what it refuses, with its place", "[unit][io]") {
   check_refused("gpus,nodes,step\n8,1,180\n", "unit", 2);
   check_refused("gpus,nodes,step\n8,1,nan ms\n", "nan", 2);

@@ -153,9 +153,19 @@ TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
   CHECK(refused({{"measured.runs", other, {}}}).find("another precision") != std::string::npos);
 }
 
-TEST_CASE("own runs: a search of plans refuses them", "[unit][whatif]") {
-  const auto choice =
-      whatif::search_plans(catalog(), job({{"measured.step", "600 ms", {}}}), {}, [] { return Time{}; });
-  REQUIRE_FALSE(choice);
-  CHECK(choice.error().message.find("measured runs are of one plan") != std::string::npos);
+TEST_CASE("own runs: in a search of plans runs say what split they had", "[unit][whatif]") {
+  const auto searched = [&](std::vector<Override> more) {
+    return whatif::search_plans(catalog(), job(std::move(more)), {.explain = false}, [] { return Time{}; });
+  };
+  const auto one_step = searched({{"measured.step", "600 ms", {}}});
+  REQUIRE_FALSE(one_step);
+  CHECK(one_step.error().message == "measured.step is of one plan, and a search compares many");
+  CHECK(refused({{"measured.steps", "1x8 (parallel.tensor) = 200 ms", {}}}).find("'parallel.tensor' says nothing") !=
+        std::string::npos);
+  CHECK(refused({{"measured.steps", "1x8 (nodes 4) = 200 ms", {}}}).find("'nodes 4' says nothing") !=
+        std::string::npos);
+  CHECK(refused({{"measured.steps", "1x8 (parallel.zero 1 = 200 ms", {}}}).find("is no run") != std::string::npos);
+  CHECK(refused({{"measured.steps", "1x8 (parallel.zero 7) = 200 ms", {}}}).find("parallel.zero") != std::string::npos);
+  // Runs of two splits are no runs of one configuration.
+  CHECK(resolve(catalog(), job({{"measured.steps", "1x8 = 200 ms; 1x8 (parallel.zero 1) = 450 ms", {}}})));
 }

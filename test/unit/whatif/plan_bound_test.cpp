@@ -36,8 +36,9 @@ void check_bounds(const std::vector<Override>& settings, std::size_t every) {
       const DataSize memory = memories.of(split, family.shape);
       std::string plan;
       for (const auto& [path, value] : space->settings_of(split)) plan += path + " " + value + "  ";
-      INFO(memory.in(bytes) - prediction->memory_per_gpu.in(bytes) << " bytes: " << plan << to_text(bound) << " of " << to_text(step) << ", " << to_text(memory) << " of "
-                << to_text(prediction->memory_per_gpu));
+      INFO(memory.in(bytes)-prediction->memory_per_gpu.in(bytes)
+           << " bytes: " << plan << to_text(bound) << " of " << to_text(step) << ", " << to_text(memory) << " of "
+           << to_text(prediction->memory_per_gpu));
       CHECK(bound <= step);
       CHECK(bounds.by_mean(split, family.shape) <= bound * (1 + 1e-9));
       CHECK(memory <= prediction->memory_per_gpu);

@@ -126,6 +126,35 @@ void check_same(const std::vector<Override>& settings, const PlanOptions& option
 
 }  // namespace
 
+TEST_CASE("plan search: own runs decide, and the result is that of trying every plan", "[unit][whatif]") {
+  const PlanOptions options{.explain = false};
+  const answer::PlanChoice before = found(job({}), options);
+  const auto with = [&](const std::string& runs) { return job({{"measured.steps", runs, {}}}); };
+  // As many replicas as GPUs, of two passes each: 1.5 times as long as the model says, and another plan is best.
+  const auto words = [&](double times) {
+    std::string split;
+    std::string batch;
+    for (const auto& [path, value] : before.best.plan) {
+      if (path == "batch") batch = value;
+      const bool of_split = path.starts_with("parallel.") && path != "parallel.data";
+      if (of_split) split += (split.empty() ? "" : ", ") + path + " " + value;
+    }
+    return "1x4@" + batch + " (" + split +
+           ") = " + std::to_string(before.best.prediction.step_time.in(seconds)*times * 1e3) + " ms";
+  };
+  check_same(with(words(1.5)), options);
+  check_same(with(words(0.8)), options);
+  const answer::PlanChoice slower = found(with(words(1.5)), options);
+  CHECK(slower.best.plan != before.best.plan);
+  CHECK(slower.best.prediction.step_time < before.best.prediction.step_time * 1.5);
+  CHECK_THAT(slower.notes.back(), Contains("1 measured run"));
+  const answer::PlanChoice faster = found(with(words(0.8)), options);
+  CHECK(faster.best.plan == before.best.plan);
+  CHECK(faster.best.prediction.step_time / before.best.prediction.step_time == Approx(0.8).epsilon(0.02));
+  // Of one GPU: all GPU time, of every plan.
+  check_same(with("1x1@2 = 400 ms"), options);
+}
+
 TEST_CASE("plan search: the result is that of trying every plan", "[unit][whatif]") {
   const PlanOptions time{.explain = false};
   check_same(job({}), time);

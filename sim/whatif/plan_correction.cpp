@@ -1,0 +1,58 @@
+#include "plan_correction.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "correction.h"
+#include "ddlsim/whatif/own_runs.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+/// Rounding of residuals that are the same.
+constexpr double kResidualRounding = 1e-9;
+
+double least_at(const OwnRuns& runs, calib::RunPoint point) {
+  point.communication = 0;
+  const double without = runs.posterior().at(point).residual;
+  point.communication = 1;
+  return std::exp(std::min(without, runs.posterior().at(point).residual) - kResidualRounding);
+}
+
+}  // namespace
+
+double PlanCorrection::least(const Split& split) const {
+  const auto& runs = space_.base().own_runs;
+  if (!runs) return 1;
+  const Scenario job = space_.with(split);
+  return least_at(*runs, {.gpus_per_server = job.cluster.gpus_per_node,
+                          .servers = job.cluster.nodes,
+                          .batch = static_cast<double>(job.batch),
+                          .split = split_of(job)});
+}
+
+double PlanCorrection::least_of_family(const Split& split) {
+  const auto& runs = space_.base().own_runs;
+  if (!runs) return 1;
+  const auto [found, added] = of_families_.try_emplace({split.nodes, split.batch}, 1);
+  if (!added) return found->second;
+  constexpr std::int64_t kNoTensor = -1;
+  calib::RunPoint point{.gpus_per_server = space_.base().cluster.gpus_per_node,
+                        .servers = split.nodes,
+                        .batch = static_cast<double>(split.batch),
+                        .split = {kNoTensor}};  // as none ran
+  found->second = least_at(*runs, point);
+  for (const calib::RunSplit& ran : runs->splits()) {
+    point.split = ran;
+    found->second = std::min(found->second, least_at(*runs, point));
+  }
+  return found->second;
+}
+
+Time PlanCorrection::corrected(const Scenario& job, Time step) const {
+  if (!job.own_runs) return step;
+  const auto question = ask(job);
+  return question ? corrected_step(*question, step) : step;
+}
+
+}  // namespace ddlsim::whatif
