@@ -10,6 +10,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/stage_partition.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -107,6 +108,10 @@ Expected<answer::PartitionChoice> partition_stages(const io::Catalog& catalog, s
   constexpr std::size_t kMostKinds = 4;  // 24 orders
   if (mixed.size() > kMostKinds) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} kinds of GPUs", mixed.size()), {}, {"valid: up to 4"});
+  }
+  if (states_runs(stated)) {
+    return fail(ErrorCode::kUnsupported, "measured runs are of whole steps, and a partition is of layers", {},
+                {"state the GPU's speed instead: --set gpu.time_factor=..., as predict says with runs on one GPU"});
   }
   const auto base = resolve(catalog, stated);
   if (!base) return tl::unexpected<Error>(base.error());

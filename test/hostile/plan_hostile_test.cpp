@@ -68,6 +68,7 @@ TEST_CASE("plan: runs that nobody can have measured", "[hostile]") {
   refused(kNoAnswer, runs("1x4@2 (parallel.zero 1) = 100 ms; 1x4@2 (parallel.zero 1) = 300 ms"), {"contradict"});
   refused(kNoAnswer, runs("1x4 (parallel.zero 1 = 100 ms"), {"is no run"});
   refused(kNoAnswer, plus(kJob, {"--measured", "/no/such.csv"}), {"no/such.csv"});
+  refused(kNoAnswer, plus(runs("1x4@2 = 100 ms"), {"--partition"}), {"of whole steps"});
 }
 
 TEST_CASE("plan: a model that fits nowhere says which cluster would hold it", "[hostile]") {
