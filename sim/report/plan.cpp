@@ -94,6 +94,13 @@ Table ranking(const PlanChoice& choice) {
 /// As many rows of the front as a person reads.
 constexpr std::size_t kShown = 8;
 
+/// Whether slower plans were left out of the front: those of one cluster that is asked for its fastest.
+bool ends_at_twice(const PlanChoice& choice) {
+  return choice.objective == answer::PlanObjective::kTime &&
+         std::all_of(choice.pareto.begin(), choice.pareto.end(),
+                     [](const answer::ParetoPlan& one) { return value_of(one.plan, "nodes").empty(); });
+}
+
 Table front(const PlanChoice& choice) {
   Table table({"step time", "memory", "$/step", "GPUs", "plan"});
   table.numbers_from(0);
@@ -247,7 +254,9 @@ std::string render(const PlanChoice& choice, Format format) {
     text += fmt::format("  {}: {}, step {}\n", one.change,
                         one.same ? std::string("the same plan") : words_for(one.plan), to_text(one.step_time));
   }
-  text += "\nno plan is faster, smaller and cheaper than one of these:\n" + front(choice).render(format);
+  text += fmt::format("\nno plan{} is faster, smaller and cheaper than one of these:\n",
+                      ends_at_twice(choice) ? " of up to twice the best step" : "") +
+          front(choice).render(format);
   if (choice.pareto.size() > kShown) {
     text += fmt::format("and {} more that take longer and less memory (--json)\n", choice.pareto.size() - kShown);
   }
