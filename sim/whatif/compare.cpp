@@ -14,6 +14,7 @@
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/ratio.h"
 #include "remedies.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -32,16 +33,13 @@ std::vector<Override> joined(std::span<const Override> base, std::span<const Ove
   return all;
 }
 
-bool is_of_runs(const Override& setting) { return setting.path.starts_with("measured."); }
-
 /// The baseline as changed. Its runs are of the baseline and speak for what it could be; an alternative may have its
 /// own.
 Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> base, const Scenario& baseline,
                            const Change& change) {
-  const bool own = std::any_of(change.overrides.begin(), change.overrides.end(), is_of_runs);
-  std::vector<Override> settings(base.begin(), base.end());
-  if (!own) std::erase_if(settings, is_of_runs);
-  auto scenario = resolve(catalog, joined(settings, change.overrides));
+  const bool own = states_runs(change.overrides);
+  const std::vector<Override> others = without_runs(base);
+  auto scenario = resolve(catalog, joined(own ? base : others, change.overrides));
   if (!scenario || own || !baseline.own_runs) return scenario;
   return corrected(std::move(*scenario), baseline.own_runs);
 }
