@@ -15,11 +15,6 @@ using Index = Eigen::Index;
 
 double square(double x) { return x * x; }
 
-bool smaller(const RunPoint& a, const RunPoint& b) {
-  const auto key = [](const RunPoint& p) { return std::tuple{p.gpus_per_server * p.servers, p.batch}; };
-  return key(a) < key(b);
-}
-
 double doublings(std::int64_t count) { return std::log2(static_cast<double>(count)); }
 
 Expected<void> check(const MeasuredRun& run) {
@@ -37,6 +32,13 @@ Expected<void> check(const MeasuredRun& run) {
 }
 
 }  // namespace
+
+bool smaller(const RunPoint& a, const RunPoint& b) {
+  const auto key = [](const RunPoint& p) {
+    return std::tuple{p.gpus_per_server * p.servers, p.batch, p.servers, p.split};
+  };
+  return key(a) < key(b);
+}
 
 double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior) {
   const double per_server = std::abs(doublings(x.gpus_per_server) - doublings(y.gpus_per_server));

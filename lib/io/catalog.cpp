@@ -515,7 +515,7 @@ Expected<void> Catalog::fit_gpu(hardware::Node& node, hardware::Gpu gpu) const {
   if (!node.nvlink || gpu.form == hardware::Form::kPcie) {
     // The links of a board are no bridges between cards.
     if (node.gpu_interconnect != hardware::Interconnect::kPcie) node.nvlink_mesh.reset();
-    node.gpu_interconnect = hardware::Interconnect::kPcie;
+    node.gpu_interconnect = from_datasheet(hardware::Interconnect::kPcie);
   }
   if (replaced) node.price.reset();
   node.gpu = std::move(gpu);

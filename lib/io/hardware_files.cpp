@@ -223,10 +223,10 @@ Expected<NodeFile> read_node(const Node& document) {
   node.gpu.id = reader.text("gpu");
   if (const Node* gpu = reader.find("gpu")) file.gpu_where = gpu->where;
   node.gpus = reader.count("gpus", {1, hardware::kMaxGpusPerNode});
-  node.gpu_interconnect = reader.choice("gpu_interconnect", hardware::kInterconnects);
+  node.gpu_interconnect = from_datasheet(reader.choice("gpu_interconnect", hardware::kInterconnects));
   node.pcie_uplinks = reader.count("pcie_uplinks", {1, kMaxPorts});
   file.host_link_id = reader.text_or("host_link", {});
-  node.peer_to_peer = reader.optional_choice("peer_to_peer", kYesNo).value_or(true);
+  node.peer_to_peer = from_datasheet(reader.optional_choice("peer_to_peer", kYesNo).value_or(true));
   file.nvlink = reader.optional_quantity<kRate>("nvlink");
   read_nvlink_pairs(reader, file);
   if (const Node* network = reader.require("network")) {

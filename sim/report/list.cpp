@@ -75,7 +75,7 @@ void add_node(Collector& rows, const hardware::Node& node) {
   rows.add("gpu", node.gpu.id, "gpu");
   rows.add("gpus", to_text(node.gpus), "gpus");
   rows.add("gpu_interconnect",
-           fmt::format("{} ({})", name_of(hardware::kInterconnects, node.gpu_interconnect),
+           fmt::format("{} ({})", name_of(hardware::kInterconnects, node.gpu_interconnect.get()),
                        to_text(node.peers(node.gpus).bandwidth)),
            "gpu_interconnect");
   if (node.nvlink_mesh) rows.add("nvlink_pairs", pairs_of(*node.nvlink_mesh), "nvlink_pairs");

@@ -46,6 +46,12 @@ bool by_grouping(const Question& q, plan::Grouping a, plan::Grouping b) {
   return q.gpus() > 1 && (grouping == a || grouping == b);
 }
 bool by_several_nodes(const Question& q) { return q.scenario.cluster.nodes > 1; }
+bool by_several_of_a_server(const Question& q) { return q.scenario.cluster.gpus_per_node > 1; }
+/// Whether collectives pass over the PCIe of a server: GPUs of one switched NVLink do not.
+bool by_pcie_switches(const Question& q) {
+  return by_collectives(q) && by_several_of_a_server(q) &&
+         q.scenario.cluster.node.gpu_interconnect != hardware::Interconnect::kNvlink;
+}
 bool by_remote_servers(const Question& q) { return by_servers(q) && q.scenario.cluster.nodes > 1; }
 bool by_one_process(const Question& q) {
   return q.gpus() > 1 && q.scenario.strategy.kind == plan::StrategyKind::kDataParallel;
@@ -101,6 +107,8 @@ constexpr auto kUses = std::to_array<Use>({
     {"network.latency", by_several_nodes},
     {"nvlink.latency", by_collectives},
     {"pcie.latency", by_collectives},
+    {"gpu_interconnect", by_several_of_a_server},
+    {"peer_to_peer", by_pcie_switches},
     {"input.loader", by_loader},
     {"input.workers", by_loader},
     {"input.prefetch", by_workers},

@@ -96,6 +96,10 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "pcie.latency", [](auto& s) -> auto& { return s.cluster.node.pcie.latency; }),
     stated(
+        "gpu_interconnect", [](auto& s) -> auto& { return s.cluster.node.gpu_interconnect; }),
+    stated(
+        "peer_to_peer", [](auto& s) -> auto& { return s.cluster.node.peer_to_peer; }),
+    stated(
         "input.loader", [](auto& s) -> auto& { return s.input.loader; }),
     stated(
         "input.workers", [](auto& s) -> auto& { return s.input.workers; }),

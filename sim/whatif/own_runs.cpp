@@ -31,10 +31,15 @@ struct AskedRun {
 
 std::int64_t gpus_of(const OwnRun& run) { return run.scenario.cluster.gpus(); }
 
-bool same_place(const Scenario& a, const Scenario& b) {
-  return a.cluster.nodes == b.cluster.nodes && a.cluster.gpus_per_node == b.cluster.gpus_per_node &&
-         a.batch == b.batch && split_of(a) == split_of(b);
+/// Its communication is left open.
+calib::RunPoint configuration_of(const Scenario& scenario) {
+  return {.gpus_per_server = scenario.cluster.gpus_per_node,
+          .servers = scenario.cluster.nodes,
+          .batch = static_cast<double>(scenario.batch),
+          .split = split_of(scenario)};
 }
+
+bool same_place(const Scenario& a, const Scenario& b) { return configuration_of(a) == configuration_of(b); }
 
 std::string place(const Scenario& scenario) {
   const hardware::Cluster& cluster = scenario.cluster;
@@ -78,7 +83,7 @@ Time smallest_step(std::span<const OwnRun> runs, const OwnRun& smallest) {
 
 const OwnRun& smallest_of(std::span<const OwnRun> runs) {
   return *std::min_element(runs.begin(), runs.end(), [](const OwnRun& a, const OwnRun& b) {
-    return std::pair{gpus_of(a), a.scenario.batch} < std::pair{gpus_of(b), b.scenario.batch};
+    return calib::smaller(configuration_of(a.scenario), configuration_of(b.scenario));
   });
 }
 
@@ -265,10 +270,7 @@ calib::RunSplit split_of(const Scenario& scenario) {
 calib::RunPoint point_of(const Question& question, Time step) {
   constexpr double kSlower = 1.01;
   const Scenario& scenario = question.scenario;
-  calib::RunPoint point{.gpus_per_server = scenario.cluster.gpus_per_node,
-                        .servers = scenario.cluster.nodes,
-                        .batch = static_cast<double>(scenario.batch),
-                        .split = split_of(scenario)};
+  calib::RunPoint point = configuration_of(scenario);
   Scenario slower = scenario;
   slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlower);
   const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};

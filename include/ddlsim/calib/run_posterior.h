@@ -15,8 +15,8 @@
 //   r0 k(x) + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0 k_g),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
 // by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration each count.
 //
-// The smallest configuration (fewest GPUs, then the smallest batch) sets r0 by the mean of its runs. Callers that know
-// better what made its difference (whatif/own_runs.h puts it on the GPU's speed) predict with that first; r0 is then 0.
+// The smallest configuration (`smaller` below) sets r0 by the mean of its runs. Callers that know better what made its
+// difference (whatif/own_runs.h puts it on the GPU's speed) predict with that first; r0 is then 0.
 //
 // Worked example (test): one GPU as predicted, two servers of one GPU 1.2 times as long, c = 0 in both. With s_j and
 // s_N alone, 0.1 each, and noise 0.1: K_gg = 0.02 + 0.01, so at four servers (K_xg = 0.02, K_xx = 0.03) the step takes
@@ -50,6 +50,9 @@ struct RunPoint {
 
   [[nodiscard]] bool operator==(const RunPoint&) const = default;
 };
+
+/// Fewer GPUs, then a smaller batch, then fewer servers, then the split that sorts first: no order of a file decides.
+[[nodiscard]] bool smaller(const RunPoint& a, const RunPoint& b);
 
 struct MeasuredRun {
   RunPoint point;

@@ -81,7 +81,7 @@ struct Node {
   std::string name;
   Gpu gpu;
   std::int64_t gpus = 1;
-  Interconnect gpu_interconnect = Interconnect::kPcie;
+  Stated<Interconnect> gpu_interconnect = by_default(Interconnect::kPcie);
   std::optional<Link> nvlink;  // bandwidth: of one GPU, all its links, one direction
   // Without a switch: the links of each pair, each worth 1/links_per_gpu of `nvlink`.
   std::optional<NvlinkMesh> nvlink_mesh;
@@ -90,7 +90,7 @@ struct Node {
   bool host_link_stated = false;  // false: as the GPU's own
   std::int64_t pcie_uplinks = 1;  // host links, shared by all GPUs
   /// Over PCIe, where the GPU can: no in virtual machines that hide the switches, in which libraries stage in the host.
-  bool peer_to_peer = true;
+  Stated<bool> peer_to_peer = by_default(true);
   Link network;  // of one port
   std::int64_t network_ports = 1;
   /// Of one port, where the link's rate lasts minutes ("up to 25 Gb/s"), and what lasts is less. A run whose length is

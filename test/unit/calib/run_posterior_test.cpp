@@ -83,6 +83,26 @@ TEST_CASE("run posterior: another split of the model keeps a part of what the fi
   CHECK(more.at({.servers = 4, .split = {2}}).residual == Approx(half + 0.02));
 }
 
+TEST_CASE("run posterior: splits on equally many GPUs each keep what they showed, in any order", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.series = prior.split = 0.2;
+  prior.noise = 1e-4;
+  const MeasuredRun four{{.gpus_per_server = 8, .split = {4}}, 0.3};
+  const MeasuredRun eight{{.gpus_per_server = 8, .split = {8}}, -0.2};
+  for (const auto& runs : {std::vector{four, eight}, std::vector{eight, four}}) {
+    const auto learnt = RunPosterior::learn(runs, prior).value();
+    CHECK(learnt.smallest().split == four.point.split);
+    CHECK(learnt.base() == 0.3);
+    CHECK(learnt.at(four.point).residual == Approx(0.3));
+    CHECK(learnt.at(eight.point).residual == Approx(-0.2).margin(1e-5));
+    // A third one shares 0.04 with each of the two, which share it too: (0.3 - 0.2) 0.04 / (0.08 + 0.04).
+    CHECK(learnt.at({.gpus_per_server = 8, .split = {2}}).residual == Approx(0.1 / 3).margin(1e-5));
+  }
+  // Eight GPUs of one server come before those of two.
+  const std::vector<MeasuredRun> spread{{{.gpus_per_server = 4, .servers = 2}, 0.5}, {{.gpus_per_server = 8}, 0.1}};
+  CHECK(RunPosterior::learn(spread, prior).value().base() == 0.1);
+}
+
 TEST_CASE("run posterior: more runs narrow what is said", "[unit][calib]") {
   std::vector<MeasuredRun> runs{{{.gpus_per_server = 8}, 0}};
   const calib::RunPoint asked{.gpus_per_server = 8, .servers = 8, .communication = 0.3};

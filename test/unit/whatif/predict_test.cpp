@@ -187,6 +187,17 @@ TEST_CASE("predict: a setting without effect is named", "[unit][whatif]") {
   CHECK(noted(predicted({{"fidelity", "aggregate", {}}, {"launch_interval", "3 us", {}}}), "launch_interval"));
   CHECK(noted(predicted({{"strategy.servers", "4", {}}}), "strategy.servers"));
   CHECK_FALSE(noted(predicted({{"launch_interval", "3 us", {}}}), "without effect"));
+  // GPUs of one NVSwitch do not meet over PCIe, and one GPU of a server meets no other.
+  const auto of_server = [&](std::string node, std::vector<Override> settings) {
+    settings.insert(settings.begin(), {{"model", "resnet50", {}}, {"node", std::move(node), {}}, {"nodes", "2", {}}});
+    return predict(resolve(catalog(), settings).value()).value();
+  };
+  CHECK(noted(of_server("dgx-a100", {{"peer_to_peer", "no", {}}}), "without effect here: peer_to_peer"));
+  CHECK_FALSE(noted(of_server("p2.16xlarge", {{"peer_to_peer", "yes", {}}}), "without effect"));
+  CHECK_FALSE(noted(of_server("dgx1-v100", {{"peer_to_peer", "no", {}}}), "without effect"));
+  CHECK(noted(of_server("dgx-a100", {{"gpus_per_node", "1", {}}, {"gpu_interconnect", "pcie", {}}}),
+              "without effect here: gpu_interconnect"));
+  CHECK_FALSE(noted(of_server("dgx-a100", {{"gpu_interconnect", "pcie", {}}}), "without effect"));
 }
 
 TEST_CASE("predict: embedding rows are gathered by all-reduce, once per table", "[unit][whatif]") {
