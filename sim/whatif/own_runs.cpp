@@ -64,7 +64,7 @@ Expected<void> check_wire(const OwnRun& run) {
                             "full rate",
                             to_text(run.step), place(run.scenario), to_text(traffic.bytes), traffic.link,
                             to_text(traffic.time)),
-                {}, {"look at the unit, and at what the scenario says of the network and of the exchange"});
+                run.where, {"look at the unit, and at what the scenario says of the network and of the exchange"});
   }
   return {};
 }
@@ -95,7 +95,7 @@ Expected<void> check_spread(std::span<const OwnRun> runs) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("runs that contradict each other: {} and {} on {}", to_text(other.step),
                               to_text(run.step), place(run.scenario)),
-                  {}, {"leave out the run that is of another job, or of a start-up"});
+                  std::max(&run, &other)->where, {"leave out the run that is of another job, or of a start-up"});
     }
   }
   return {};
@@ -178,6 +178,12 @@ std::vector<std::string> spreads(std::span<const OwnRun> runs) {
   return texts;
 }
 
+tl::unexpected<Error> of_run(Error error, const OwnRun& run) {
+  if (error.where.file.empty()) error.where = run.where;
+  error.notes.emplace_back("in a measured run");
+  return tl::unexpected<Error>(std::move(error));
+}
+
 /// On one GPU nothing but its speed can make the difference; on several nobody knows what did: 1.
 Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
   if (smallest.scenario.cluster.gpus() > 1) return 1.0;
@@ -201,7 +207,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
   const OwnRun& smallest = smallest_of(runs);
   const auto factor = gpu_factor(smallest, smallest_step(runs, smallest));
-  if (!factor) return tl::unexpected<Error>(factor.error());
+  if (!factor) return of_run(factor.error(), smallest);
   std::vector<OwnRun> adjusted(runs.begin(), runs.end());
   for (OwnRun& run : adjusted) {
     run.scenario.gpu_time_factor.set(run.scenario.gpu_time_factor * *factor);
@@ -210,9 +216,9 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   std::vector<calib::MeasuredRun> points;
   for (const OwnRun& run : adjusted) {
     auto question = ask(run.scenario);
-    if (!question) return tl::unexpected<Error>(question.error());
+    if (!question) return of_run(std::move(question.error()), run);
     auto laid = lay_out(*question, {}, answer::Detail::kParts);
-    if (!laid) return tl::unexpected<Error>(laid.error());
+    if (!laid) return of_run(std::move(laid.error()), run);
     points.push_back({point_of(*question, laid->line.step), std::log(run.step / laid->line.step)});
     asked.push_back({&run, std::move(*question), std::move(*laid)});
   }

@@ -164,7 +164,7 @@ Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override>
   if (const Override* step = last_of(stated, kStep)) {
     const auto time = parse_time(step->value);
     if (!time) return at(time.error(), *step);
-    runs.push_back({scenario, *time});
+    runs.push_back({scenario, *time, step->where});
   }
   for (const io::RunRow& row : *rows) {
     if (auto same = check_same(row, scenario, last_of(stated, "model")); !same) {
@@ -172,7 +172,7 @@ Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override>
     }
     auto ran = scenario_of(row, job, resolve);
     if (!ran) return tl::unexpected<Error>(ran.error());
-    runs.push_back({std::move(*ran), row.step});
+    runs.push_back({std::move(*ran), row.step, row.where});
   }
   if (auto possible = check_runs(runs); !possible) return tl::unexpected<Error>(possible.error());
   auto learnt = OwnRuns::learn(runs);

@@ -209,7 +209,7 @@ class Validator {
     const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
     if (!value) return tl::unexpected<Error>(value.error());
     const double ratio = is_rate(one.metric) ? *value / one.value : one.value / *value;
-    return OwnRun{std::move(*scenario), prediction->step_time * ratio};
+    return OwnRun{std::move(*scenario), prediction->step_time * ratio, one.where};
   }
 
   void learn(Group& group) const {

@@ -204,6 +204,19 @@ TEST_CASE("edges: faults of standard input name it, and it is bounded", "[hostil
   CHECK(outcome.peak_bytes < kMostBytes);
 }
 
+TEST_CASE("edges: what is wrong with a measured run is said with its row", "[hostile][edges]") {
+  const TempFolder folder;
+  const auto said = [&](const std::string& rows, const Words& words) {
+    const std::string path =
+        folder.file("runs.csv", "gpus,nodes,batch,step,parallel.tensor,parallel.pipeline\n" + rows);
+    refused(kBadData, {"predict", "--model", "gpt2", "--node", "dgx-a100", "--measured", path}, words);
+  };
+  said("8,1,4,400 ms,,\n8,1,4,1 us,,\n", {"runs.csv:3:1: error: runs that contradict each other", "1 us"});
+  said("1,1,4,50 ms,,\n8,1,4,1 us,,\n",
+       {"runs.csv:3:1: error: a measured step of 1 us", "faster than the wire allows"});
+  said("1,1,4,50 ms,,\n8,1,4,90 ms,4,4\n", {"runs.csv:3:1: error: 8 GPUs", "tensor 4 times pipeline 4"});
+}
+
 TEST_CASE("edges: a folder is no table", "[hostile][edges]") {
   const TempFolder folder;
   const std::string path = folder.path().string();

@@ -46,15 +46,17 @@ inline constexpr double kMostSpread = 2;
 struct OwnRun {
   Scenario scenario;  // what ran
   Time step{};
+  SourceLocation where{};  // its row, in errors
 };
 
-/// Whether runs can be what they are said to be. Errors: kInfeasible for a step that is shorter than its bytes take on
-/// a link at its full rate; kInvalidArgument for runs of one configuration further apart than kMostSpread.
+/// Whether runs can be what they are said to be. Errors, at the run's row: kInfeasible for a step that is shorter than
+/// its bytes take on a link at its full rate; kInvalidArgument for runs of one configuration further apart than
+/// kMostSpread.
 [[nodiscard]] Expected<void> check_runs(std::span<const OwnRun> runs);
 
 class OwnRuns {
  public:
-  /// Errors: of predict for what ran; kInvalidArgument for no run.
+  /// Errors, at the run's row: of predict for what ran; kInvalidArgument for no run.
   [[nodiscard]] static Expected<std::shared_ptr<const OwnRuns>> learn(std::span<const OwnRun> runs);
 
   [[nodiscard]] double gpu_time_factor() const { return gpu_time_factor_; }
