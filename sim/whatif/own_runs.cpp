@@ -69,6 +69,20 @@ Expected<void> check_wire(const OwnRun& run) {
   return {};
 }
 
+/// What GPUs need for a step's work at their full rate.
+Expected<void> check_work(const OwnRun& run) {
+  const auto model = predict(run.scenario);
+  if (!model) return {};
+  const Time least = model->step_time * model->mfu;
+  if (least <= run.step) return {};
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("a measured step of {} on {} is faster than its GPUs can be: its work takes {} at their full "
+                  "rate in {}",
+                  to_text(run.step), place(run.scenario), to_text(least), name_of(kPrecisions, run.scenario.precision)),
+      run.where, {"look at the unit, the batch, and the precision (--precision tf32?)"});
+}
+
 /// Geometric mean of the runs of the smallest configuration.
 Time smallest_step(std::span<const OwnRun> runs, const OwnRun& smallest) {
   double sum = 0;
@@ -199,6 +213,7 @@ Expected<void> check_runs(std::span<const OwnRun> runs) {
   if (auto agree = check_spread(runs); !agree) return agree;
   for (const OwnRun& run : runs) {
     if (auto possible = check_wire(run); !possible) return possible;
+    if (auto possible = check_work(run); !possible) return possible;
   }
   return {};
 }

@@ -49,7 +49,7 @@ double PlanCorrection::least_of_family(const Split& split) {
   return found->second;
 }
 
-Time PlanCorrection::corrected(const Scenario& job, Time step) const {
+Time PlanCorrection::corrected(const Scenario& job, Time step) {
   if (!job.own_runs) return step;
   const auto question = ask(job);
   return question ? corrected_step(*question, step) : step;

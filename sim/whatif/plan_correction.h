@@ -23,7 +23,7 @@ class PlanCorrection {
   /// Of all plans of a family.
   [[nodiscard]] double least_of_family(const Split& split);
   /// The step of a job that is a plan, as `step` is without runs.
-  [[nodiscard]] Time corrected(const Scenario& job, Time step) const;
+  [[nodiscard]] static Time corrected(const Scenario& job, Time step);
 
  private:
   const PlanSpace& space_;

@@ -13,6 +13,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "plan_bound.h"
+#include "plan_correction.h"
 #include "plan_memory.h"
 
 namespace ddlsim::whatif {
@@ -224,7 +225,7 @@ Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan
   if (!step) return tl::unexpected<Error>(step.error());
   const auto line = step::schedule(*step, answer::Detail::kTime);
   if (!line) return tl::unexpected<Error>(line.error());
-  return line->step;
+  return PlanCorrection::corrected(job, line->step);
 }
 
 std::string title_of(const PlanSpace& space) {

@@ -29,7 +29,7 @@ struct Held {
 };
 [[nodiscard]] Held fullest(const Scenario& job, const plan::StepPlan& plan);
 
-/// The step of a lowered job.
+/// The step of a lowered job, as its runs correct it.
 [[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan);
 
 /// "Llama 3.1 70B, 1,024 sequences a step, bf16, on 8 x NVIDIA DGX H100 (64 GPUs ...)"

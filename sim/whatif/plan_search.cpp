@@ -183,7 +183,7 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     return;
   }
   ++predicted_;
-  keep(tried_of(open.id, split, correction_.corrected(job, *step), memory));
+  keep(tried_of(open.id, split, PlanCorrection::corrected(job, *step), memory));
 }
 
 Tried PlanSearch::tried_of(PlanId id, const Split& split, Time step, DataSize memory) const {

@@ -212,9 +212,10 @@ TEST_CASE("edges: what is wrong with a measured run is said with its row", "[hos
     refused(kBadData, {"predict", "--model", "gpt2", "--node", "dgx-a100", "--measured", path}, words);
   };
   said("8,1,4,400 ms,,\n8,1,4,1 us,,\n", {"runs.csv:3:1: error: runs that contradict each other", "1 us"});
-  said("1,1,4,50 ms,,\n8,1,4,1 us,,\n",
+  said("1,1,4,300 ms,,\n8,1,4,1 us,,\n",
        {"runs.csv:3:1: error: a measured step of 1 us", "faster than the wire allows"});
-  said("1,1,4,50 ms,,\n8,1,4,90 ms,4,4\n", {"runs.csv:3:1: error: 8 GPUs", "tensor 4 times pipeline 4"});
+  said("1,1,4,300 ms,,\n1,1,8,1 ms,,\n", {"runs.csv:3:1: error: a measured step of 1 ms", "at their full rate in fp32"});
+  said("1,1,4,300 ms,,\n8,1,4,300 ms,4,4\n", {"runs.csv:3:1: error: 8 GPUs", "tensor 4 times pipeline 4"});
 }
 
 TEST_CASE("edges: a folder is no table", "[hostile][edges]") {

@@ -151,6 +151,15 @@ TEST_CASE("plan search: own runs decide, and the result is that of trying every 
   const answer::PlanChoice faster = found(with(words(0.8)), options);
   CHECK(faster.best.plan == before.best.plan);
   CHECK(faster.best.prediction.step_time / before.best.prediction.step_time == Approx(0.8).epsilon(0.02));
+  // What would change the choice is told in corrected steps too.
+  const auto with_half = [&](const std::vector<Override>& settings) {
+    const auto list = found(settings, {.explain = true}).sensitivity;
+    const auto half =
+        std::find_if(list.begin(), list.end(), [](const auto& one) { return one.change == "NVLink half as fast"; });
+    REQUIRE(half != list.end());
+    return half->step_time;
+  };
+  CHECK(with_half(with(words(0.8))) / with_half(job({})) == Approx(0.8).epsilon(0.05));
   // Of one GPU: all GPU time, of every plan.
   check_same(with("1x1@2 = 400 ms"), options);
 }
