@@ -412,11 +412,7 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   const auto model = catalog_.model(name);
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
-  auto length = one.said("seq_len");
-  // MLPerf's BERT without padding: half of the 512 tokens on average (Krell et al. 2021, arXiv 2107.02027: packing
-  // Wikipedia's sequences makes two of one).
-  const std::string unit = lower(one.said("unit").value_or(""));
-  if (!length && has_any(unit, {"unpadded", "packed"}) && has(unit, "512")) length = "256";
+  const auto length = sequence_length_of(one);
   const auto& dimensions = (*model)->dimensions;
   const bool sequence = std::any_of(dimensions.begin(), dimensions.end(),
                                     [](const auto& dimension) { return dimension.first == "sequence"; });

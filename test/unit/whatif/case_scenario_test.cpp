@@ -178,6 +178,28 @@ TEST_CASE("case: frameworks have ways of their own, and years", "[unit][whatif]"
   CHECK(said(one, "model.sequence") == "256");
 }
 
+// Lengths of Wikipedia's sequences, from which 277 is: sim/whatif/case_software.h.
+TEST_CASE("case: BERT's second phase is read in bins of 64 tokens where LDDL reads it", "[unit][whatif]") {
+  io::Case one = row();
+  one.source = "github:NVIDIA/DeepLearningExamples:PyTorch/LanguageModeling/BERT/README.md#L811";
+  one.framework = "PyTorch";
+  one.model = "BERT-Large";
+  one.extra = {{"container", "21.11-py3"}, {"phase", "pre-training"}, {"seq_len", "512"}};
+  CHECK(said(one, "model.sequence") == "277");
+  one.framework = "PaddlePaddle";
+  CHECK(said(one, "model.sequence") == "277");
+  const auto as_said = [&](const char* key, const char* value) {
+    io::Case other = one;
+    other.extra[key] = value;
+    return said(other, "model.sequence");
+  };
+  CHECK(as_said("seq_len", "128") == "128");
+  CHECK(as_said("phase", "fine-tuning") == "512");
+  CHECK(as_said("container", "20.06-py3") == "512");
+  one.framework = "TensorFlow2";
+  CHECK(said(one, "model.sequence") == "512");
+}
+
 TEST_CASE("case: GPUs' names with clocks, power or form in brackets", "[unit][whatif]") {
   CHECK(catalog().gpu("V100-SXM3-32GB-H(450W)")->id == "v100-sxm3-32gb");
   CHECK(catalog().gpu("H100 (PCIe)")->id == "h100-pcie-80gb");
