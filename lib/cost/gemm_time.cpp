@@ -17,7 +17,10 @@ using hardware::GemmSize;
 
 constexpr double kMostSplits = 64;
 constexpr double kShortestPart = 64;
-constexpr double kLeastTime = 1e-12;  // s; keeps what follows positive for the smallest GEMMs
+constexpr double kFp4OverFp8 = 1.6;       // gemm_time.h has where these are from
+constexpr double kFp4Casts = 1.2;         // over those of fp8
+constexpr double kFp4Operand = 9.0 / 32;  // of an element of two bytes
+constexpr double kLeastTime = 1e-12;      // s; keeps what follows positive for the smallest GEMMs
 
 /// std::floor is a call without SSE 4.1, and this is what the time goes into. Beyond 1e15 doubles are whole anyway.
 double whole(double x) { return x < 1e15 ? static_cast<double>(static_cast<std::int64_t>(x)) : x; }
@@ -106,17 +109,35 @@ double feature(const GemmSize& size, const std::string& name) {
   return 0;
 }
 
+/// What a GEMM's operands are for memory: their share of an element, and the passes that cast the left one.
+struct Operands {
+  double element = 1;
+  double casts = 0;
+};
+
+Time with_casts(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& size, DataSize element,
+                const Operands& operand) {
+  const double operands = operand.element * (curve.left_operand_cost * size.m + size.n) * size.k;
+  const Time product =
+      gemm_time(curve, spec, size, element, element * (size.batch_count * (operands + size.m * size.n)));
+  if (operand.casts == 0) return product;
+  const double passes = operand.casts * size.batch_count * size.m * size.k;
+  return product + element * passes / (spec.memory * curve.memory_efficiency);
+}
+
 }  // namespace
 
 Time gemm_time(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& size, DataSize element) {
   // Operands of fp8 take one byte, what surrounds them two.
   const double operand = curve.precision == Precision::kFp8 ? 0.5 : 1.0;
-  const double operands = operand * (curve.left_operand_cost * size.m + size.n) * size.k;
-  const Time product =
-      gemm_time(curve, spec, size, element, element * (size.batch_count * (operands + size.m * size.n)));
-  if (curve.left_operand_passes == 0) return product;
-  const double passes = curve.left_operand_passes * size.batch_count * size.m * size.k;
-  return product + element * passes / (spec.memory * curve.memory_efficiency);
+  return with_casts(curve, spec, size, element, {operand, curve.left_operand_passes});
+}
+
+Time fp4_gemm_time(const GemmCurve& curve, const DeviceSpec& fp8, ComputeRate peak, const GemmSize& size,
+                   DataSize element) {
+  DeviceSpec spec = fp8;
+  spec.peak = fp8.peak * std::min(kFp4OverFp8, peak / fp8.peak);
+  return with_casts(curve, spec, size, element, {kFp4Operand, kFp4Casts * curve.left_operand_passes});
 }
 
 Time gemm_time(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& size, DataSize element, DataSize moved) {

@@ -75,6 +75,7 @@ class KernelTimes {
 /// The precision whose curve serves another's kernels where that has none; itself: none does.
 Precision second_best(Precision precision) {
   if (precision == Precision::kFp16) return Precision::kBf16;
+  if (precision == Precision::kFp4) return Precision::kFp8;
   return precision == Precision::kBf16 ? Precision::kFp16 : precision;
 }
 
@@ -120,8 +121,11 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
   auto [found, octaves] = curve_of(gemm.grouped);
   if (found == nullptr && gemm.grouped) std::tie(found, octaves) = curve_of(false);
   if (found == nullptr) return roofline(work, touched);
-  return {gemm_time(*found, spec_, size, element_), compute_bound(work, touched), &found->report,
-          octaves + outside(found->report, size), work};
+  const bool as_fp8 = precision_ == Precision::kFp4 && found->precision == Precision::kFp8;
+  const Time time = as_fp8 ? fp4_gemm_time(*found, hardware::device_spec(calibration_.gpu, Precision::kFp8), spec_.peak,
+                                           size, element_)
+                           : gemm_time(*found, spec_, size, element_);
+  return {time, compute_bound(work, touched), &found->report, octaves + outside(found->report, size), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) const {
@@ -162,8 +166,8 @@ KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) co
 KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) const {
   const Work work = attention.work * batch_;
   const DataSize moved = element_ * (static_cast<double>(attention.elements) * batch_);
-  // Training in fp8 keeps attention in bf16 (Transformer Engine's recipes: fp8_dpa is false by default).
-  const Precision precision = precision_ == Precision::kFp8 ? Precision::kBf16 : precision_;
+  // Training in fp8 and fp4 keeps attention in bf16 (Transformer Engine's recipes: fp8_dpa is false by default).
+  const Precision precision = is_cast(precision_) ? Precision::kBf16 : precision_;
   const auto curve_of = [&](primitives::AttentionPass pass) {
     return curve([&](const hardware::GpuProfile& profile,
                      Precision candidate) { return attention_curve(profile.attention, candidate, pass); },

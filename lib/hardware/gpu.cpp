@@ -11,6 +11,7 @@ std::optional<ComputeRate> PeakRates::at(Precision precision) const {
     case Precision::kFp16: return fp16;
     case Precision::kBf16: return bf16;
     case Precision::kFp8: return fp8;
+    case Precision::kFp4: return fp4;
   }
   return std::nullopt;
 }
@@ -22,6 +23,7 @@ void PeakRates::set(Precision precision, ComputeRate rate) {
     case Precision::kFp16: fp16 = rate; return;
     case Precision::kBf16: bf16 = rate; return;
     case Precision::kFp8: fp8 = rate; return;
+    case Precision::kFp4: fp4 = rate; return;
   }
 }
 

@@ -41,8 +41,7 @@ std::string precision_of(std::string_view published) {
   std::string word = lower(published.substr(0, published.find_first_of(" /(,;")));
   if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
   if (word == "mixed" || word == "half" || word == "float16") return "fp16";
-  // No file has rates of 4 bits: products as of 8, too slow at most.
-  if (word == "fp4" || word == "nvfp4" || word == "mxfp4") return "fp8";
+  if (word == "nvfp4" || word == "mxfp4") return "fp4";
   // Recipes of 8 bits differ in how blocks of numbers are scaled; products run at the same rate.
   if (word == "mxfp8" || word.starts_with("fp8-")) return "fp8";
   return word;

@@ -34,6 +34,7 @@ constexpr auto kPeakPaths = std::to_array<std::pair<Precision, std::string_view>
     {Precision::kFp16, "gpu.peak.fp16"},
     {Precision::kBf16, "gpu.peak.bf16"},
     {Precision::kFp8, "gpu.peak.fp8"},
+    {Precision::kFp4, "gpu.peak.fp4"},
 });
 
 /// Servers under one leaf switch, between which nothing meets: 32 in NVIDIA's DGX SuperPOD (a scalable unit).
@@ -241,7 +242,7 @@ std::string software_note(const Scenario& scenario) {
   return note;
 }
 
-/// What frameworks make of fp32 where a GPU has TF32, and of fp8 where a layer has no kernel for it.
+/// What frameworks make of fp32 where a GPU has TF32, and of fp8 and fp4 where a layer has no kernel for it.
 void add_precision_notes(const Scenario& scenario, std::vector<std::string>& notes) {
   const hardware::Gpu& gpu = scenario.cluster.node.gpu;
   const workload::Model& model = *scenario.model;
@@ -257,12 +258,17 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
             : "fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run matrix products as TF32 unless "
               "told otherwise: --precision tf32");
   }
-  const double share = scenario.precision == Precision::kFp8 ? share_without_fp8(model) : 0;
+  const double share = is_cast(scenario.precision) ? share_without_cast(model) : 0;
   if (share > 0.01) {
     notes.push_back(
-        fmt::format("fp8: {:.0f} % of the FLOPs are convolutions and recurrences, which have no fp8 kernels: "
+        fmt::format("{0}: {1:.0f} % of the FLOPs are convolutions and recurrences, which have no {0} kernels: "
                     "they take longer than this",
-                    100 * share));
+                    name_of(kPrecisions, scenario.precision), 100 * share));
+  }
+  if (scenario.precision == Precision::kFp4) {
+    notes.emplace_back(
+        "fp4: products as fast as measured on a B300, by the fp8 curve (cost/gemm_time.h); every linear layer runs in "
+        "it, where recipes keep the first and last in bf16");
   }
 }
 

@@ -135,6 +135,7 @@ constexpr auto kNumbers = std::to_array<NumberSetting>({
     peak<Precision::kFp16>("gpu.peak.fp16"),
     peak<Precision::kBf16>("gpu.peak.bf16"),
     peak<Precision::kFp8>("gpu.peak.fp8"),
+    peak<Precision::kFp4>("gpu.peak.fp4"),
     quantity("gpu.memory_bandwidth", Kind::kBandwidth, kRates, Role::kRate,
              [](auto& s) { return &s.cluster.node.gpu.memory_bandwidth; }),
     quantity("gpu.memory_size", Kind::kDataSize, kSizes, Role::kOther,

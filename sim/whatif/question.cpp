@@ -95,17 +95,20 @@ Expected<void> check_gradients(const Scenario& scenario) {
                "or ask about one GPU: --nodes 1 --gpus-per-node 1"});
 }
 
-/// No framework trains most of these layers in fp8, so that a rate of fp8 would be a promise nobody keeps.
-Expected<void> check_fp8(const Scenario& scenario) {
+/// No framework trains most of these layers in fp8 or fp4, so that a rate of it would be a promise nobody keeps.
+Expected<void> check_cast(const Scenario& scenario) {
   const workload::Model& model = *scenario.model;
-  if (scenario.precision != Precision::kFp8 || !scenario.cluster.node.gpu.peak.fp8 || model.measured) return {};
-  const double share = share_without_fp8(model);
+  if (!is_cast(scenario.precision) || !scenario.cluster.node.gpu.peak.at(scenario.precision) || model.measured)
+    return {};
+  const double share = share_without_cast(model);
   if (share <= 0.5) return {};
   return fail(
       ErrorCode::kUnsupported,
-      fmt::format("fp8: {:.0f} % of the FLOPs of {} are convolutions and recurrences, which have no fp8 kernels",
-                  100 * share, model.id),
-      {}, {"frameworks train linear layers in fp8 (Transformer Engine); use bf16 or fp16"});
+      fmt::format("{0}: {1:.0f} % of the FLOPs of {2} are convolutions and recurrences, which have no {0} kernels",
+                  name_of(kPrecisions, scenario.precision), 100 * share, model.id),
+      {},
+      {fmt::format("frameworks train linear layers in {} (Transformer Engine); use bf16 or fp16",
+                   name_of(kPrecisions, scenario.precision))});
 }
 
 /// The plan as if all GPUs were nominal.
@@ -275,7 +278,7 @@ Expected<answer::Timeline> simulated_line(const Question& question, const cost::
 
 }  // namespace
 
-double share_without_fp8(const workload::Model& model) {
+double share_without_cast(const workload::Model& model) {
   Work without;
   Work all;
   for (const workload::Layer& layer : model.layers) {
@@ -300,7 +303,7 @@ Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
   const auto fidelity = fidelity_of(scenario);
   if (!fidelity) return tl::unexpected<Error>(fidelity.error());
   if (auto known = check_gradients(scenario); !known) return tl::unexpected<Error>(known.error());
-  if (auto kernels = check_fp8(scenario); !kernels) return tl::unexpected<Error>(kernels.error());
+  if (auto kernels = check_cast(scenario); !kernels) return tl::unexpected<Error>(kernels.error());
   const bool fused = scenario.fusion.pointwise || scenario.fusion.attention;
   if (fused && !scenario.model->has_layers()) {
     return fail(ErrorCode::kUnsupported,

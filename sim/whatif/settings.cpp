@@ -41,7 +41,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"batch", "samples per GPU and pass; of a split model, of a replica: the micro-batch", "64",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_count(v, {1, kMaxBatch}), s.batch); }},
-    {"precision", "fp32, tf32, fp16 (amp), bf16, fp8", "fp16",
+    {"precision", "fp32, tf32, fp16 (amp), bf16, fp8, fp4 (NVFP4)", "fp16",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(kPrecisions, v, "precision"), s.precision);
      }},
@@ -56,6 +56,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"gpu.peak.fp16", "likewise", "125 TFLOP/s", set_peak<Precision::kFp16>},
     {"gpu.peak.bf16", "likewise", "312 TFLOP/s", set_peak<Precision::kBf16>},
     {"gpu.peak.fp8", "likewise", "1979 TFLOP/s", set_peak<Precision::kFp8>},
+    {"gpu.peak.fp4", "likewise", "9000 TFLOP/s", set_peak<Precision::kFp4>},
     {"gpu.memory_bandwidth", "of the GPU's memory", "900 GB/s",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_bandwidth(v), s.cluster.node.gpu.memory_bandwidth);
@@ -105,7 +106,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"strategy.priority", "what the next forward pass needs first is sent first: yes, no", "no",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.priority); }},
     {"strategy.gradients", "format in which gradients travel", "fp32",
-     [](Scenario& s, Value v, const io::Catalog&) {
+     [](Scenario& s, Value v, const io::Catalog&) -> Expected<void> {
+       if (v == "fp4") return fail(ErrorCode::kInvalidArgument, "no framework sends gradients of 4 bits");
        return store(parse_choice(kPrecisions, v, "precision"), s.strategy.gradients);
      }},
     {"strategy.compression", "of gradients: none, top-k, powersgd, sign", "none",

@@ -19,8 +19,15 @@
 // first), as training with dynamic scales does it, element batch_count m k left_operand_passes / (memory_efficiency B)
 // is added; weights come cast, and operands of fp8 take half an element. What that cast takes for every row besides
 // (vLLM's searches rows one by one and joins them by atomics: 7 ns a row on H200) is overhead_per_row: it belongs to
-// the measurement and is in no prediction. Experts (grouped): batch_count of them with the rows that each one has, in
-// one kernel, no split; a measurement of a whole layer of experts is two of them (gate and up in one) and
+// the measurement and is in no prediction.
+// fp4 (NVFP4) has no table of products that is published: fp4_gemm_time takes the curve of fp8, whose tiles compute
+//   a = min(1.6, fp4's peak / fp8's)  times as fast, whose operands are 9/32 of an element (4 bits and an 8-bit scale
+//   for every 16) and whose casts take 1.2 times as long (Hadamard transforms, stochastic rounding, two scales).
+// 1.6 and 1.2 are from the products of a block of 4096 wide on B300, twelve of them in 3.754 ms with their operands
+// cast before and 6.439 ms with the casts (NVIDIA/TransformerEngine
+// docs/features/low_precision_training/gemm_profiling, Apache-2.0, verified): this curve has 3.73 and 6.40 ms. Its fp8,
+// without a change, has 8.11 ms where MXFP8 took 8.51. Experts (grouped): batch_count of them with the rows that each
+// one has, in one kernel, no split; a measurement of a whole layer of experts is two of them (gate and up in one) and
 //   routing  = element routing_passes (3 routed width + 2 tokens width + (2 or 3) routed inner) / B
 // for sorting, activating and summing rows, which workload/op.h lists as kernels of their own.
 // Sources: tiles and waves: NVIDIA, Matrix Multiplication Background User's Guide (tile and wave quantisation); Yu et
@@ -51,6 +58,10 @@ namespace ddlsim::cost {
 /// without any takes the peak for granted.
 [[nodiscard]] Time gemm_time(const hardware::GemmCurve& curve, const hardware::DeviceSpec& spec,
                              const hardware::GemmSize& size, DataSize element);
+
+/// The same in fp4 by the curve of fp8, on a GPU of that peak in fp4; `fp8` is the GPU's rates in fp8.
+[[nodiscard]] Time fp4_gemm_time(const hardware::GemmCurve& curve, const hardware::DeviceSpec& fp8, ComputeRate peak,
+                                 const hardware::GemmSize& size, DataSize element);
 
 /// As above, of a GEMM whose operands and result are together `moved` to and from memory: less than all of them
 /// (left_operand_cost has no say) where operands are made on the fly (implicit GEMMs of convolutions).

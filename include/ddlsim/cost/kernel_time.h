@@ -4,7 +4,7 @@
 //     Gemm               cost/gemm_time.h          with the curve of the precision
 //     ConvolutionShape   cost/convolution_time.h   likewise; a convolution measured at exactly this shape wins
 //     MemoryBoundKernel  cost/memory_bound_time.h  with the curve of the kind, else the element-wise one
-//     FusedAttention     cost/attention_time.h     likewise; in bf16 where the step's precision is fp8
+//     FusedAttention     cost/attention_time.h     likewise; in bf16 where the step's is fp8 or fp4
 // Where the GPU's own profile has no curve of experts or of attention's backward pass, another's goes before its own of
 // plain GEMMs or of the forward pass.
 // A step of a recurrent layer is a chain of kernels that wait for each other: its gates take kRecurrentChain longer,

@@ -22,6 +22,7 @@ struct PeakRates {
   std::optional<ComputeRate> fp16;
   std::optional<ComputeRate> bf16;
   std::optional<ComputeRate> fp8;
+  std::optional<ComputeRate> fp4;
 
   [[nodiscard]] std::optional<ComputeRate> at(Precision precision) const;
   void set(Precision precision, ComputeRate rate);

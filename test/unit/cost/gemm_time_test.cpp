@@ -131,6 +131,24 @@ TEST_CASE("gemm time: fp8 with the cast of its left operand", "[unit][cost]") {
   CHECK(gemm_time(curve, device, {1, 128, 128, 1000}, bytes(2)).in(microseconds) == Approx(moved + 0.5 * 32.768 + 640));
 }
 
+TEST_CASE("gemm time: fp4 by the curve of fp8", "[unit][cost]") {
+  GemmCurve curve = plain();
+  curve.precision = Precision::kFp8;
+  curve.not_overlapped = 0;
+  const DeviceSpec device = spec(4, 4, 1e6);
+  const hardware::GemmSize size{1, 128, 128, 1000};
+  const auto in_fp4 = [&](double peak) {
+    return fp4_gemm_time(curve, device, flops_per_second(peak), size, bytes(2)).in(microseconds);
+  };
+  CHECK(in_fp4(8e12) == Approx(32.768 / 1.6));
+  CHECK(in_fp4(5e12) == Approx(32.768 / 1.25));  // a GPU whose fp4 is a quarter faster than its fp8
+  // Memory: 2 B x (9/32 x 2 x 128,000 + 16,384) = 176,768 B at 1 GB/s; and casts of 1.2 x 2.5 x 2 B x 128,000.
+  const DeviceSpec slow = spec(4, 4, 1);
+  CHECK(fp4_gemm_time(curve, slow, flops_per_second(8e12), size, bytes(2)).in(microseconds) == Approx(176.768));
+  curve.left_operand_passes = 2.5;
+  CHECK(fp4_gemm_time(curve, slow, flops_per_second(8e12), size, bytes(2)).in(microseconds) == Approx(176.768 + 768));
+}
+
 TEST_CASE("gemm time: a layer of experts is two grouped products and its routing", "[unit][cost]") {
   GemmCurve curve = plain();
   curve.precision = Precision::kBf16;
