@@ -12,7 +12,7 @@ namespace {
 
 /// Beginnings of options that leave a step's time as it is: data, checkpoints, logs, the optimizer's numbers,
 /// launching.
-constexpr std::array<std::string_view, 80> kPassedBy{
+constexpr std::array<std::string_view, 81> kPassedBy{
     "lr",
     "min-lr",
     "weight-decay",
@@ -80,6 +80,7 @@ constexpr std::array<std::string_view, 80> kPassedBy{
     "moe-router-score",
     "moe-router-bias",
     "moe-router-topk-scaling",
+    "moe-flex-dispatcher",
     "decoupled",
     "kill-",
     "rank",
@@ -269,7 +270,11 @@ class MegatronReader {
       out_.ask("precision", in_.find(name)->words(), in_.find(name)->where);
     }
     if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
-    if (eight) {
+    const Argument* four = in_.find_first({"fp4-format", "fp4"});
+    if (four != nullptr && in_.word(four->name) != "false") {
+      out_.set("precision", "fp4", four->words(), four->where);
+      out_.assume("parallel.states", "mixed", why);
+    } else if (eight) {
       out_.set("precision", "fp8", fp8->words(), fp8->where);
       out_.assume("parallel.states", "fp8", why);
     } else if (bf16 || fp16) {
@@ -277,7 +282,7 @@ class MegatronReader {
       out_.set("precision", bf16 ? "bf16" : "fp16", found.words(), found.where);
       out_.assume("parallel.states", sums_bf16 || (fp16 && !sums_fp32) ? "mixed-16" : "mixed", why);
     } else {
-      out_.assume("precision", "fp32", "no --bf16, --fp16 or --fp8-format");
+      out_.assume("precision", "fp32", "no --bf16, --fp16, --fp8-format or --fp4-format");
       out_.assume("parallel.states", "fp32", why);
     }
   }
@@ -462,7 +467,22 @@ class MegatronReader {
     }
   }
 
+  void read_dispatch() {
+    const Argument* found = in_.find_first({"moe-token-dispatcher-type", "moe-enable-deepep"});
+    if (found == nullptr || !out_.has("parallel.expert")) return;
+    const std::string way = in_.word("moe-token-dispatcher-type");
+    if (way == "flex" || in_.flag("moe-enable-deepep")) {
+      out_.set("parallel.expert_dispatch", "once", found->words(), found->where);
+    } else if (way == "alltoall") {
+      out_.set("parallel.expert_dispatch", "copies", found->words(), found->where);
+    } else {
+      out_.ask("parallel.expert_dispatch", found->words() + ": copies (alltoall) or once (flex) is modelled",
+               found->where);
+    }
+  }
+
   void read_experts() {
+    read_dispatch();
     const Argument* found = in_.find("moe-expert-capacity-factor");
     if (found == nullptr || found->values.size() != 1 || in_.word("moe-expert-capacity-factor") == "-1") return;
     const auto factor = parse_number(found->values.front());

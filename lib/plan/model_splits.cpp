@@ -135,7 +135,9 @@ class Splitting {
                      .count = sent.count,
                      .ready = ready,
                      .needed = at,
-                     .beside = sent.beside});
+                     .beside = sent.beside,
+                     .experts = sent.experts,
+                     .active = sent.active});
   }
 
   Expected<void> recompute(std::vector<workload::Layer>& layers) {
@@ -219,6 +221,18 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
   return found->second;
 }
 
+namespace {
+
+/// Of the copies that an all-to-all sends, what is sent. A group over several servers waits for the network between
+/// them, which a row crosses once per server, and not for the NVLinks that bring it from there to the ranks.
+double share_of_copies(const Job& job, const SentRow& sent, const RankGroup& group) {
+  if (sent.experts == 0 || job.parallel.expert_dispatch == ExpertDispatch::kCopies) return 1;
+  const std::int64_t places = group.nodes > 1 ? group.nodes : group.ranks;
+  return workload::places_of_a_row(sent.experts, sent.active, places) / static_cast<double>(sent.active);
+}
+
+}  // namespace
+
 std::vector<Row> rows_sent(const Job& job, const StepPlan& plan, const SplitModel& split) {
   std::vector<Row> rows;
   rows.reserve(split.sent->size());
@@ -229,8 +243,9 @@ std::vector<Row> rows_sent(const Job& job, const StepPlan& plan, const SplitMode
     const bool shares = sent.op == CollectiveOp::kAllGather || sent.op == CollectiveOp::kReduceScatter ||
                         sent.op == CollectiveOp::kAllToAll;
     const double ranks = shares ? static_cast<double>(plan.groups[*group].ranks) : 1.0;
+    const double elements = static_cast<double>(sent.elements) * share_of_copies(job, sent, plan.groups[*group]);
     rows.push_back({.op = sent.op,
-                    .size = element * (static_cast<double>(sent.elements) * static_cast<double>(job.batch) / ranks),
+                    .size = element * (elements * static_cast<double>(job.batch) / ranks),
                     .count = sent.count,
                     .ready = sent.ready,
                     .needed = sent.needed,

@@ -50,6 +50,8 @@ struct SentRow {
   Point ready{};
   Point needed{};
   double beside = 0;
+  std::int64_t experts = 0;  // workload/shard.h
+  std::int64_t active = 0;
 };
 
 /// Layers as one rank has them, alike in number and order to the model's, and the rows around them. A row belongs to

@@ -220,10 +220,21 @@ Expected<void> cut_experts(Shard& shard, const Cut& cut) {
                             .op = CollectiveOp::kAllToAll,
                             .elements = buffer,
                             .forward = forward,
-                            .before = before});
+                            .before = before,
+                            .experts = part.experts * ranks,
+                            .active = active});
     }
   }
   return {};
+}
+
+double places_of_a_row(std::int64_t experts, std::int64_t active, std::int64_t places) {
+  const auto elsewhere = static_cast<double>(experts - experts / places);
+  double none = 1;
+  for (std::int64_t i = 0; i < active; ++i) {
+    none *= std::max(elsewhere - static_cast<double>(i), 0.0) / static_cast<double>(experts - i);
+  }
+  return static_cast<double>(places) * (1 - none);
 }
 
 }  // namespace ddlsim::workload

@@ -165,6 +165,7 @@ std::string choices_of_setting(std::string_view path) {
       {"strategy.placement", one_of(plan::kPlacements)},
       {"strategy.consistency", one_of(plan::kConsistencies)},
       {"parallel.context_by", one_of(plan::kContextWays)},
+      {"parallel.expert_dispatch", one_of(plan::kExpertDispatches)},
       {"parallel.schedule", one_of(plan::kPipelineSchedules)},
       {"parallel.zero", "0|1|2|3"},
       {"parallel.recompute", one_of(plan::kRecomputes)},

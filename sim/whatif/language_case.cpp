@@ -363,7 +363,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const std::int64_t tensor = degree("tp", "parallel.tensor");
   const std::int64_t pipeline = degree("pp", "parallel.pipeline");
   degree("cp", "parallel.context");
-  degree("ep", "parallel.expert");
+  // NVIDIA-NeMo/Megatron-Bridge perf_recipes: moe_token_dispatcher_type "flex", by DeepEP or HybridEP.
+  const bool once = lower_case(one.framework).find("megatron-bridge") != std::string::npos;
+  if (degree("ep", "parallel.expert") > 1 && once) set("parallel.expert_dispatch", "once");
   const auto replicas = replicas_of(one);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
   const auto batch = micro_batch_of(one, *replicas);

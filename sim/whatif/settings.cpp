@@ -190,6 +190,12 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) { return set_factor(v, 0, 1000, s.parallel.expert_capacity); }},
     {"parallel.expert_imbalance", "tokens of the busiest rank's experts over the mean", "1.2",
      [](Scenario& s, Value v, const io::Catalog&) { return set_factor(v, 1, 1000, s.parallel.expert_imbalance); }},
+    {"parallel.expert_dispatch",
+     "how tokens get to experts on other ranks: copies (an all-to-all), once per server (DeepEP, HybridEP): copies, once",
+     "once",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kExpertDispatches, v, "dispatch to experts"), s.parallel.expert_dispatch);
+     }},
     {"global_batch", "samples of a step over all replicas: sets strategy.accumulation", "1024", nullptr},
     {"strategy.split_on_host", "data-parallel: the host sends every GPU its part of the batch: yes, no", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.split_on_host); }},

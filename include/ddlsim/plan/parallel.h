@@ -79,6 +79,17 @@ inline constexpr Choices<ContextBy, 2> kContextWays{{
     {"ulysses", ContextBy::kUlysses},
 }};
 
+/// How a row of tokens gets to its experts on other ranks, and their outputs back.
+enum class ExpertDispatch {
+  kCopies,  // a copy for each of its experts: an all-to-all (Megatron's dispatcher `alltoall`)
+  kOnce,    // one to each server that has any of them, and from there to each rank (DeepEP, HybridEP: `flex`)
+};
+
+inline constexpr Choices<ExpertDispatch, 2> kExpertDispatches{{
+    {"copies", ExpertDispatch::kCopies},
+    {"once", ExpertDispatch::kOnce},
+}};
+
 /// What is computed again in backward instead of kept.
 enum class Recompute {
   kNone,
@@ -151,6 +162,7 @@ struct Parallel {
                                 // (Hu et al. 2021); 0: none
   double expert_capacity = 0;   // a rank's experts take at most this times their even share of tokens; 0: all that come
   double expert_imbalance = 1;  // the busiest rank's tokens over the mean
+  ExpertDispatch expert_dispatch = ExpertDispatch::kCopies;
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };

@@ -38,7 +38,9 @@
 // Experts, degree e (GShard, Lepikhin et al. 2021; Megatron's all-to-all dispatcher): a rank has E / e experts and the
 // rows that are sent to them: rows active `expert_load`. A buffer of rows active h elements goes out and comes back in
 // each pass. With tensor ranks (which need `sequence`, as in Megatron) a rank sends its rows / t, and what arrived is
-// gathered in the tensor group. Rows are sorted by expert once more where they arrive.
+// gathered in the tensor group. Rows are sorted by expert once more where they arrive. That is a copy for each of a
+// row's experts; DeepEP (github.com/deepseek-ai/DeepEP, normal kernels) and HybridEP send a row once to each place that
+// has any of them: places_of_a_row / active of those elements (plan/parallel.h, ExpertDispatch).
 //
 // Limits: a list has no edges: a product is taken to read a part when it is as wide, unless a product of two follows it
 // and not the activation (the up-projection of a gated MLP as wide as the model); layers without an operator (measured,
@@ -84,7 +86,14 @@ struct Sent {
   bool before = false;        // the layer's kernels, else after them
   double beside = 0;          // of the layer's kernels in that pass, that run meanwhile
   bool fp32 = false;          // whatever the precision of activations
+  std::int64_t experts = 0;   // of a layer whose rows go to `active` of them each; 0: something else is sent
+  std::int64_t active = 0;
 };
+
+/// On how many of equal places, each with its share of the experts, a row has any of its experts, on average: where all
+/// choices are as likely, p (1 - C(E - E / p, a) / C(E, a)) for E experts, a of them active, on p places. Requires p to
+/// divide E and a <= E. Example: 256 experts, 8 active: 3.61 of 4 places, 7.27 of 32.
+[[nodiscard]] double places_of_a_row(std::int64_t experts, std::int64_t active, std::int64_t places);
 
 /// One rank's part of a layer.
 struct Shard {

@@ -135,6 +135,7 @@ TEST_CASE("gemm time: fp4 by the curve of fp8", "[unit][cost]") {
   GemmCurve curve = plain();
   curve.precision = Precision::kFp8;
   curve.not_overlapped = 0;
+  curve.split_k_launch = seconds(1);
   const DeviceSpec device = spec(4, 4, 1e6);
   const hardware::GemmSize size{1, 128, 128, 1000};
   const auto in_fp4 = [&](double peak) {

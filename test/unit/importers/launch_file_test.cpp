@@ -100,6 +100,15 @@ TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]
   CHECK(value(launch, "parallel.states") == "mixed-16");
   CHECK(value(megatron("--micro-batch-size 1 --num-layers 2"), "precision") == "fp32");
   CHECK(value(megatron("--micro-batch-size 1 --fp8-format hybrid --bf16"), "precision") == "fp8");
+  CHECK(value(megatron("--micro-batch-size 1 --fp4-format e2m1 --bf16"), "precision") == "fp4");
+  const std::string experts = "--micro-batch-size 1 --expert-model-parallel-size 8 ";
+  const auto dispatch = [&](const std::string& way) {
+    return value(megatron(experts + way), "parallel.expert_dispatch");
+  };
+  CHECK(dispatch("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep") == "once");
+  CHECK(dispatch("--moe-token-dispatcher-type alltoall") == "copies");
+  CHECK(dispatch("--moe-token-dispatcher-type allgather") == "?");  // asked for
+  CHECK(value(megatron("--micro-batch-size 1 --moe-token-dispatcher-type flex"), "parallel.expert_dispatch") == "-");
   CHECK(value(megatron("--micro-batch-size 1 --bf16 --grad-reduce-in-bf16"), "parallel.states") == "mixed-16");
   CHECK(value(megatron("--micro-batch-size 1 --recompute-activations"), "parallel.recompute") == "selective");
   CHECK(value(megatron("--micro-batch-size 1 --recompute-granularity full --recompute-method block "

@@ -183,6 +183,20 @@ TEST_CASE("lower: experts are spread over ranks cut out of the replicas", "[unit
   CHECK(lower(job).value().layer(0, 3).forward_work == mixture()->layers[3].forward_work * 1.5);
   job.parallel.expert_capacity = 1.25;
   CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size == experts[0].size * 1.25);
+  // Sent once to a rank that has any of its 2 of 8 experts: 4 (1 - C(6, 2) / C(8, 2)) = 13/7 of 4 ranks, not 2 copies;
+  // on two servers of four GPUs the group of four is on one.
+  job.parallel.expert_imbalance = 1;
+  job.parallel.expert_capacity = 0;
+  job.parallel.expert_dispatch = ExpertDispatch::kOnce;
+  CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size.in(bytes) ==
+        Approx(experts[0].size.in(bytes)*13 / 14));
+  // Eight ranks on two servers: 2 (1 - C(4, 2) / C(8, 2)) = 11/7 of the two.
+  job.cluster.nodes = 2;
+  job.cluster.gpus_per_node = job.cluster.node.gpus = 4;
+  job.parallel.expert = 8;
+  CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size.in(bytes) ==
+        Approx(2 * 32 * 2 * 512 * 4 / 8.0 * 11 / 14));
+  job = job_on(mixture(), 1, 8);
   job.parallel = {.expert = 3};
   CHECK(refused(job).notes == std::vector<std::string>{"valid: 1, 2, 4, 8"});
   job.cluster.gpus_per_node = job.cluster.node.gpus = 3;

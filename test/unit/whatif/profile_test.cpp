@@ -95,7 +95,7 @@ TEST_CASE("profile: fp4 is a recipe of linear layers on GPUs that have it", "[un
   const auto step = [](const char* gpu, const char* precision) {
     const auto one =
         scenario({{"gpu", gpu, {}}, {"model", "llama3.1-8b", {}}, {"batch", "1", {}}, {"precision", precision, {}}});
-    return predict(one.value()).value().step.in(seconds);
+    return predict(one.value()).value().step_time.in(seconds);
   };
   CHECK(step("b200-sxm-180gb", "fp4") < 0.95 * step("b200-sxm-180gb", "fp8"));
   CHECK_FALSE(predict(scenario({{"gpu", "h100-sxm5-80gb", {}}, {"precision", "fp4", {}}}).value()));

@@ -133,6 +133,15 @@ TEST_CASE("shard: rows that the tensor degree does not divide", "[unit][workload
   CHECK(wrong.error().notes == std::vector<std::string>{"valid: 1, 3, 5, 15"});
 }
 
+TEST_CASE("shard: on how many places a row has experts", "[unit][workload]") {
+  CHECK(places_of_a_row(8, 2, 4) == Approx(13 / 7.0));  // 4 (1 - (6 x 5) / (8 x 7))
+  CHECK(places_of_a_row(8, 2, 8) == Approx(2));
+  CHECK(places_of_a_row(8, 2, 1) == 1);
+  CHECK(places_of_a_row(4, 4, 2) == 2);
+  CHECK(places_of_a_row(256, 8, 4) == Approx(3.614214).epsilon(1e-6));
+  CHECK(places_of_a_row(256, 8, 32) == Approx(7.266800).epsilon(1e-6));
+}
+
 TEST_CASE("shard: experts that rows came to are sorted and summed", "[unit][workload]") {
   // 32 rows of 64 to 2 of 8 experts each, over 4 ranks: 2 experts and 64 rows; half as many again with a load of 1.5.
   const std::vector<Layer> mixture{layer(Experts{.experts = 8, .active = 2, .width = 256}, {32, 64})};
