@@ -149,6 +149,11 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   return std::nullopt;
 }
 
+bool fuses_pointwise(const io::Case& one) {
+  return one.said("xla") == "true" || (in_lower_case(one.framework).find("oneflow") != std::string::npos &&
+                                       in_lower_case(one.model).find("resnet") != std::string::npos);
+}
+
 std::optional<std::string> sequence_length_of(const io::Case& one) {
   const auto has = [](std::string_view text, std::string_view part) { return text.find(part) != text.npos; };
   const auto length = one.said("seq_len");

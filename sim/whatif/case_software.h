@@ -19,6 +19,12 @@ namespace ddlsim::whatif {
 /// engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
+/// Whether element-wise layers join the kernel before them (workload/fusion.h): where the row says XLA, and in
+/// OneFlow's ResNet (Oneflow-Inc/OneFlow-Benchmark train.sh: --fuse_bn_relu, --fuse_bn_add_relu). NVIDIA's MXNet fuses
+/// these with half precision as well, but says so in no row; with it the A100's are 10 % too fast that are right
+/// without.
+[[nodiscard]] bool fuses_pointwise(const io::Case& one);
+
 /// Tokens that a sequence has on average once its loader has cut and padded it; nothing where no length is said, and
 /// the model's own stands. That is `extra.seq_len`, but for BERT's pre-training on Wikipedia, where most sequences are
 /// shorter than the 512 tokens they may have (lengths of all 16,279,552: graphcore/examples v3.2.0,

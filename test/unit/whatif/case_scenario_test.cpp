@@ -178,6 +178,20 @@ TEST_CASE("case: frameworks have ways of their own, and years", "[unit][whatif]"
   CHECK(said(one, "model.sequence") == "256");
 }
 
+TEST_CASE("case: what says XLA, and OneFlow's ResNet, fuse element-wise layers", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "ResNet-50 v1.5";
+  one.framework = "NGC TensorFlow 1.15 (20.03)+Horovod";
+  CHECK(said(one, "fusion").empty());
+  one.extra["xla"] = "true";
+  CHECK(said(one, "fusion") == "pointwise");
+  one.extra.erase("xla");
+  one.framework = "OneFlow";
+  CHECK(said(one, "fusion") == "pointwise");
+  one.model = "BERT-Large";
+  CHECK(said(one, "fusion").empty());
+}
+
 // Lengths of Wikipedia's sequences, from which 277 is: sim/whatif/case_software.h.
 TEST_CASE("case: BERT's second phase is read in bins of 64 tokens where LDDL reads it", "[unit][whatif]") {
   io::Case one = row();
