@@ -39,10 +39,12 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention"},
     {"megatron-bridge", true, true, true, 1, "mixed", "fp32",
      "NVIDIA-NeMo/Megatron-Bridge performance recipes: distributed optimizer, sequence parallel, TransformerEngine"},
-    {"megatron-lm v0.12", true, true, true, 1, "mixed", "fp32",
-     "MooreThreads/SimuMax A100 runs: --use-distributed-optimizer, --sequence-parallel, TransformerEngine 2.1"},
-    {"megatron-lm transformerengine", true, true, true, 1, "mixed", "fp32",
-     "MooreThreads/SimuMax: --use-distributed-optimizer, --sequence-parallel, TransformerEngine 2.11"},
+    {"megatron-lm v0.12", true, true, false, 1, "mixed", "fp32",
+     "MooreThreads/SimuMax A100 runs (simu_tools/megatron_scripts/scripts/run_pretrain_llama3.sh): "
+     "--use-distributed-optimizer without --overlap-grad-reduce, --sequence-parallel, TransformerEngine 2.1"},
+    {"megatron-lm transformerengine", true, true, false, 1, "mixed", "fp32",
+     "MooreThreads/SimuMax, likewise with TransformerEngine 2.11; docs/b200/b200_real_repro_guide.md: nothing "
+     "overlaps"},
     {"megatron-lm (2022)", false, false, false, 0, "mixed", "fp16",
      "Korthikanti et al., MLSys 2023: no data parallelism; sequence parallelism where the row says so"},
     {"megatron-lm", false, false, false, 0, "mixed", "fp16",
@@ -376,7 +378,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (pipeline > 1) {
     set("parallel.schedule", std::string(schedule_of(one)));
     degree("vp", "parallel.virtual_stages");
-    if (says(one, "schedule", "no overlap of p2p")) set("parallel.overlap_p2p", "no");
+    if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
   if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
   const bool sequence = one.said("sequence_parallel") ? says(one, "sequence_parallel", "true") : way.sequence;
