@@ -136,8 +136,7 @@ class Splitting {
                      .ready = ready,
                      .needed = at,
                      .beside = sent.beside,
-                     .experts = sent.experts,
-                     .active = sent.active});
+                     .routing = sent.routing});
   }
 
   Expected<void> recompute(std::vector<workload::Layer>& layers) {
@@ -226,9 +225,9 @@ namespace {
 /// Of the copies that an all-to-all sends, what is sent. A group over several servers waits for the network between
 /// them, which a row crosses once per server, and not for the NVLinks that bring it from there to the ranks.
 double share_of_copies(const Job& job, const SentRow& sent, const RankGroup& group) {
-  if (sent.experts == 0 || job.parallel.expert_dispatch == ExpertDispatch::kCopies) return 1;
+  if (sent.routing.experts == 0 || job.parallel.expert_dispatch == ExpertDispatch::kCopies) return 1;
   const std::int64_t places = group.nodes > 1 ? group.nodes : group.ranks;
-  return workload::places_of_a_row(sent.experts, sent.active, places) / static_cast<double>(sent.active);
+  return workload::places_of_a_row(sent.routing, places) / static_cast<double>(sent.routing.active);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/workload/blocks.h"
+#include "ddlsim/workload/shard.h"
 
 namespace ddlsim::plan {
 
@@ -50,8 +51,7 @@ struct SentRow {
   Point ready{};
   Point needed{};
   double beside = 0;
-  std::int64_t experts = 0;  // workload/shard.h
-  std::int64_t active = 0;
+  workload::Routing routing{};
 };
 
 /// Layers as one rank has them, alike in number and order to the model's, and the rows around them. A row belongs to

@@ -221,18 +221,17 @@ Expected<void> cut_experts(Shard& shard, const Cut& cut) {
                             .elements = buffer,
                             .forward = forward,
                             .before = before,
-                            .experts = part.experts * ranks,
-                            .active = active});
+                            .routing = {.experts = part.experts * ranks, .active = active}});
     }
   }
   return {};
 }
 
-double places_of_a_row(std::int64_t experts, std::int64_t active, std::int64_t places) {
-  const auto elsewhere = static_cast<double>(experts - experts / places);
+double places_of_a_row(const Routing& routing, std::int64_t places) {
+  const std::int64_t elsewhere = routing.experts - routing.experts / places;
   double none = 1;
-  for (std::int64_t i = 0; i < active; ++i) {
-    none *= std::max(elsewhere - static_cast<double>(i), 0.0) / static_cast<double>(experts - i);
+  for (std::int64_t i = 0; i < routing.active; ++i) {
+    none *= static_cast<double>(std::max<std::int64_t>(elsewhere - i, 0)) / static_cast<double>(routing.experts - i);
   }
   return static_cast<double>(places) * (1 - none);
 }

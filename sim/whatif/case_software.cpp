@@ -156,7 +156,7 @@ bool fuses_pointwise(const io::Case& one) {
 
 std::optional<std::string> sequence_length_of(const io::Case& one) {
   const auto has = [](std::string_view text, std::string_view part) { return text.find(part) != text.npos; };
-  const auto length = one.said("seq_len");
+  auto length = one.said("seq_len");
   const std::string unit = in_lower_case(one.said("unit").value_or(""));
   if (!length && (has(unit, "unpadded") || has(unit, "packed")) && has(unit, "512")) return "256";
   const std::string framework = in_lower_case(one.framework);

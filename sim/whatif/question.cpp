@@ -98,8 +98,9 @@ Expected<void> check_gradients(const Scenario& scenario) {
 /// No framework trains most of these layers in fp8 or fp4, so that a rate of it would be a promise nobody keeps.
 Expected<void> check_cast(const Scenario& scenario) {
   const workload::Model& model = *scenario.model;
-  if (!is_cast(scenario.precision) || !scenario.cluster.node.gpu.peak.at(scenario.precision) || model.measured)
+  if (!is_cast(scenario.precision) || !scenario.cluster.node.gpu.peak.at(scenario.precision) || model.measured) {
     return {};
+  }
   const double share = share_without_cast(model);
   if (share <= 0.5) return {};
   return fail(

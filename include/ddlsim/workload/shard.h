@@ -76,6 +76,17 @@ struct Cut {
 
 enum class Ranks { kTensor, kContext, kExpert };
 
+/// Each row goes to `active` of a layer's experts.
+struct Routing {
+  std::int64_t experts = 0;
+  std::int64_t active = 0;
+};
+
+/// On how many of equal places, each with its share of the experts, a row has any of its experts, on average: where all
+/// choices are as likely, p (1 - C(E - E / p, a) / C(E, a)) for E experts, a of them active, on p places. Requires p to
+/// divide E and a <= E. Example: 256 experts, 8 active: 3.61 of 4 places, 7.27 of 32.
+[[nodiscard]] double places_of_a_row(const Routing& routing, std::int64_t places);
+
 /// What a group of ranks sends around one layer.
 struct Sent {
   Ranks among = Ranks::kTensor;
@@ -86,14 +97,8 @@ struct Sent {
   bool before = false;        // the layer's kernels, else after them
   double beside = 0;          // of the layer's kernels in that pass, that run meanwhile
   bool fp32 = false;          // whatever the precision of activations
-  std::int64_t experts = 0;   // of a layer whose rows go to `active` of them each; 0: something else is sent
-  std::int64_t active = 0;
+  Routing routing{};          // by which its rows are sent; none: they are not routed
 };
-
-/// On how many of equal places, each with its share of the experts, a row has any of its experts, on average: where all
-/// choices are as likely, p (1 - C(E - E / p, a) / C(E, a)) for E experts, a of them active, on p places. Requires p to
-/// divide E and a <= E. Example: 256 experts, 8 active: 3.61 of 4 places, 7.27 of 32.
-[[nodiscard]] double places_of_a_row(std::int64_t experts, std::int64_t active, std::int64_t places);
 
 /// One rank's part of a layer.
 struct Shard {

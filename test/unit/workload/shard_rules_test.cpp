@@ -134,12 +134,12 @@ TEST_CASE("shard: rows that the tensor degree does not divide", "[unit][workload
 }
 
 TEST_CASE("shard: on how many places a row has experts", "[unit][workload]") {
-  CHECK(places_of_a_row(8, 2, 4) == Approx(13 / 7.0));  // 4 (1 - (6 x 5) / (8 x 7))
-  CHECK(places_of_a_row(8, 2, 8) == Approx(2));
-  CHECK(places_of_a_row(8, 2, 1) == 1);
-  CHECK(places_of_a_row(4, 4, 2) == 2);
-  CHECK(places_of_a_row(256, 8, 4) == Approx(3.614214).epsilon(1e-6));
-  CHECK(places_of_a_row(256, 8, 32) == Approx(7.266800).epsilon(1e-6));
+  CHECK(places_of_a_row({8, 2}, 4) == Approx(13 / 7.0));  // 4 (1 - (6 x 5) / (8 x 7))
+  CHECK(places_of_a_row({8, 2}, 8) == Approx(2));
+  CHECK(places_of_a_row({8, 2}, 1) == 1);
+  CHECK(places_of_a_row({4, 4}, 2) == 2);
+  CHECK(places_of_a_row({256, 8}, 4) == Approx(3.614214).epsilon(1e-6));
+  CHECK(places_of_a_row({256, 8}, 32) == Approx(7.266800).epsilon(1e-6));
 }
 
 TEST_CASE("shard: experts that rows came to are sorted and summed", "[unit][workload]") {
