@@ -9,7 +9,9 @@
 #include <optional>
 #include <string_view>
 
+#include "case_input.h"
 #include "case_software.h"
+#include "case_text.h"
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -21,24 +23,11 @@ namespace {
 using hardware::Interconnect;
 using hardware::Node;
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
-bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
-bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return has(text, part); });
-}
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16.
 std::string precision_of(std::string_view published) {
-  std::string word = lower(published.substr(0, published.find_first_of(" /(,;")));
+  std::string word = lower_case(published.substr(0, published.find_first_of(" /(,;")));
   if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
   if (word == "mixed" || word == "half" || word == "float16") return "fp16";
   if (word == "nvfp4" || word == "mxfp4") return "fp4";
@@ -153,7 +142,7 @@ std::string_view transport_of(std::string_view family) {
 int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text, std::int64_t widest) {
   if (node.gpus < widest) return -1;
   int score = 1000 - static_cast<int>(std::min<std::int64_t>(node.gpus - widest, 100)) * 10;
-  if (has(text, lower(node.id))) score += 2000;
+  if (has(text, lower_case(node.id))) score += 2000;
   if (node.gpu.id == gpu.id) score += 400;
   if (node.gpu.form == gpu.form) score += 300;
   if (node.gpu.architecture == gpu.architecture) score += 200;
@@ -174,7 +163,7 @@ int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text,
 
 /// Superchips with Blackwell GPUs come as racks of 72 (NVIDIA GB200 and GB300 NVL72), unless a source says otherwise.
 bool in_racks(const io::Case& one, const hardware::Gpu& gpu, const std::string& text) {
-  if (has(text, "nvl72") || has(lower(one.gpu), "nvl72")) return true;
+  if (has(text, "nvl72") || has(lower_case(one.gpu), "nvl72")) return true;
   const bool superchip =
       gpu.form == hardware::Form::kSuperchip && gpu.nccl_tuning == hardware::GpuGeneration::kBlackwell;
   return superchip && one.gpus_per_node * one.nodes > 4 && !has_any(text, {"nvl4", "nvl2", "nvl8"});
@@ -194,8 +183,8 @@ bool splits_model(std::string_view family) {
 
 /// The framework's way of sharing gradients, as far as a case says.
 std::string strategy_of(const io::Case& one, std::string_view family) {
-  const std::string framework = lower(one.framework + " " + one.architecture);
-  const std::string extra = lower(one.said("variable_update").value_or("") + " " + one.said("allreduce").value_or("") +
+  const std::string framework = lower_case(one.framework + " " + one.architecture);
+  const std::string extra = lower_case(one.said("variable_update").value_or("") + " " + one.said("allreduce").value_or("") +
                                   " " + one.said("setup").value_or(""));
   if (family.starts_with("ps")) {
     if (has_any(framework, {"byteps"})) return has(extra, "tcp") ? "byteps-tcp" : "byteps";
@@ -210,10 +199,10 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
                : "horovod";
   }
   if (has(extra, "replicated")) return "tf-replicated";
-  const bool nvidia = has(framework, "ngc") || has(lower(one.source), "deeplearningexamples");
+  const bool nvidia = has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples");
   const bool half = precision_of(one.precision) != "fp32" && precision_of(one.precision) != "tf32";
-  if (nvidia && half && has(framework, "pytorch") && has(lower(one.model), "bert") &&
-      lower(one.said("phase").value_or("pre-training")) == "pre-training") {
+  if (nvidia && half && has(framework, "pytorch") && has(lower_case(one.model), "bert") &&
+      lower_case(one.said("phase").value_or("pre-training")) == "pre-training") {
     return "ngc-bert";
   }
   if (has(framework, "apex")) return "apex-ddp";
@@ -244,23 +233,8 @@ void add_servers(const io::Case& one, std::vector<Override>& settings) {
     settings.push_back({"strategy.servers", *servers, one.where});
   }
   if (const auto colocated = one.said("ps_colocated")) {
-    settings.push_back({"strategy.colocated", lower(*colocated) == "false" ? "no" : "yes", one.where});
+    settings.push_back({"strategy.colocated", lower_case(*colocated) == "false" ? "no" : "yes", one.where});
   }
-}
-
-/// How a row that read images from storage made its batches, where the server's processor is known. Workers and cores a
-/// source hardly ever states: they are the loader's defaults.
-void add_input(const io::Case& one, const Node& server, std::vector<Override>& settings) {
-  const std::string data = lower(one.said("data").value_or(""));
-  const bool dali = lower(one.said("dali").value_or("")) == "true";
-  if (!server.host.cpu || !(dali || has_any(data, {"real", "imagenet"}))) return;
-  const std::string framework = lower(one.framework);
-  const bool records = has_any(framework, {"tensorflow", "mxnet", "tensorpack"});
-  settings.push_back({"input.dataset", records ? "imagenet-records" : "imagenet", one.where});
-  settings.push_back({"input.loader", dali ? "dali" : has(framework, "tensorflow") ? "tf.data" : "workers", one.where});
-  if (dali) settings.push_back({"input.decode", "gpu", one.where});
-  // Nobody says what disk: the files are taken to stand in memory.
-  if (!server.host.storage) settings.push_back({"input.cache", "all", one.where});
 }
 
 /// What a row of collectives ran. Servers without a process of their own: all gradients to one rank and back
@@ -269,7 +243,7 @@ Expected<std::vector<CollectiveCalls>> calls_of(const io::Case& one, DataSize si
   using primitives::CollectiveOp;
   const std::int64_t ranks = one.total_gpus;
   const DataSize piece = size / static_cast<double>(ranks);
-  const std::string model = lower(one.model);
+  const std::string model = lower_case(one.model);
   if (model == "ps_central") {
     return std::vector<CollectiveCalls>{{CollectiveOp::kReduce, piece, ranks},
                                         {CollectiveOp::kBroadcast, piece, ranks}};
@@ -279,7 +253,7 @@ Expected<std::vector<CollectiveCalls>> calls_of(const io::Case& one, DataSize si
   }
   const auto op = parse_choice(primitives::kCollectiveOps, one.model, "operation");
   if (!op) return tl::unexpected<Error>(op.error());
-  if (has(lower(one.said("calls").value_or("")), "size/world_size each")) {
+  if (has(lower_case(one.said("calls").value_or("")), "size/world_size each")) {
     return std::vector<CollectiveCalls>{{*op, piece, ranks}};
   }
   return std::vector<CollectiveCalls>{{*op, size, 1}};
@@ -297,7 +271,7 @@ std::optional<double> stated_delay(const std::string& text) {
 }  // namespace
 
 std::string architecture_family(const io::Case& one) {
-  return lower(one.architecture.substr(0, one.architecture.find('(')));
+  return lower_case(one.architecture.substr(0, one.architecture.find('(')));
 }
 
 CaseReader::CaseReader(const io::Catalog& catalog) : catalog_(catalog) {
@@ -326,11 +300,11 @@ const Node* CaseReader::best_server(const hardware::Gpu& gpu, const std::string&
 Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const {
   const auto gpu = catalog_.gpu(one.gpu);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
-  const std::string text = lower(one.intra_interconnect + " | " + one.inter_network);
+  const std::string text = lower_case(one.intra_interconnect + " | " + one.inter_network);
   if (in_racks(one, *gpu, text)) return add_racks(one, *gpu, settings);
   // The server that the row names; else all of a group on one kind of server, where there is one that is wide enough.
   const Node* best = best_server(*gpu, text, one.gpus_per_node);
-  if (best == nullptr || !has(text, lower(best->id))) {
+  if (best == nullptr || !has(text, lower_case(best->id))) {
     best = best_server(*gpu, text, std::max(widest, one.gpus_per_node));
   }
   if (best == nullptr) best = best_server(*gpu, text, one.gpus_per_node);
@@ -350,20 +324,25 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   if (has(text, "bridge") && used == 2 && gpu->nvlink) {
     settings.push_back({"gpu_interconnect", "nvlink", one.where});
   }
+  // NCCL_P2P_DISABLE takes NVLink as well: what is left goes through the host's memory.
+  if (has(text, "p2p disabled")) {
+    settings.push_back({"gpu_interconnect", "pcie", one.where});
+    settings.push_back({"peer_to_peer", "no", one.where});
+  }
   if (one.nodes == 1) return {};
   const std::string network = network_of(one, *best);
   if (!network.empty()) settings.push_back({"network", network, one.where});
-  if (network.empty() && has_any(without_pcie(lower(one.inter_network)), {"gb/s", "gbe", "gbps", "tb/s"})) {
+  if (network.empty() && has_any(without_pcie(lower_case(one.inter_network)), {"gb/s", "gbe", "gbps", "tb/s"})) {
     return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
   }
-  if (const auto delay = stated_delay(lower(one.inter_network))) {
+  if (const auto delay = stated_delay(lower_case(one.inter_network))) {
     constexpr double kUsualHop = 0.014;  // ms: a network link's files
     settings.push_back({"network.latency", fmt::format("{} ms", kUsualHop + *delay), one.where});
   }
-  const std::string transport = lower(one.inter_network + " " + one.said("transport").value_or(""));
+  const std::string transport = lower_case(one.inter_network + " " + one.said("transport").value_or(""));
   if (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx")) {
     settings.push_back({"network.transport", "tcp", one.where});
-  } else if (const std::string_view driver = transport_of(link_family(lower(one.inter_network))); !driver.empty()) {
+  } else if (const std::string_view driver = transport_of(link_family(lower_case(one.inter_network))); !driver.empty()) {
     settings.push_back({"network.transport", std::string(driver), one.where});
   }
   return {};
@@ -391,7 +370,7 @@ std::string CaseReader::network_of(const io::Case& one, const Node& server) cons
   for (std::size_t at = said.find("GB"); has(said, "Gb") && at != std::string::npos; at = said.find("GB", at)) {
     said.replace(at, 2, "--");
   }
-  const std::string text = lower(said);
+  const std::string text = lower_case(said);
   if (has(text, "aries")) return "cray-aries";
   Ports ports = compute_ports(without_pcie(text)).first;
   if (ports.gigabits == 0) return {};
@@ -435,7 +414,7 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   if (!calls) return tl::unexpected<Error>(calls.error());
   result.calls = std::move(*calls);
   if (auto added = add_server(one, widest, result.settings); !added) return tl::unexpected<Error>(added.error());
-  const std::string said = lower(one.notes + " " + one.inter_network);
+  const std::string said = lower_case(one.notes + " " + one.inter_network);
   const auto force = [&](std::string_view part, const char* algorithm) {
     if (has(said, part)) result.settings.push_back({"collective.algorithm", algorithm, one.where});
   };
@@ -483,7 +462,10 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
   if (server != settings.end()) {
-    if (const auto node = catalog_.node(server->value)) add_input(one, *node, settings);
+    if (const auto node = catalog_.node(server->value)) {
+      const auto input = input_of(one, *node);
+      settings.insert(settings.end(), input.begin(), input.end());
+    }
   }
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});

@@ -7,15 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "case_text.h"
+
 namespace ddlsim::whatif {
 namespace {
-
-std::string in_lower_case(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 bool letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
@@ -123,43 +118,39 @@ std::optional<double> release_in(std::string_view text) {
 }  // namespace
 
 std::optional<double> software_year_of(const io::Case& one) {
-  const std::string framework = in_lower_case(one.framework);
+  const std::string framework = lower_case(one.framework);
   if (const auto year = container_in(one.said("container").value_or(""))) return year;
   if (const auto year = year_in(one.said("date").value_or(""))) return year;
   if (const auto year = container_in(framework)) return year;
   if (const auto year = release_in(framework)) return year;
   if (const auto year = year_in(framework)) return year;
-  const std::string source = in_lower_case(one.source);
+  const std::string source = lower_case(one.source);
   if (const auto year = release_in(source)) return year;
   return year_in(source);
 }
 
 std::optional<bool> software_fused_of(const io::Case& one) {
-  const std::string framework = in_lower_case(one.framework);
-  const auto names = [&](std::initializer_list<std::string_view> words) {
-    return std::any_of(words.begin(), words.end(),
-                       [&](std::string_view word) { return framework.find(word) != std::string::npos; });
-  };
+  const std::string framework = lower_case(one.framework);
+  const auto names = [&](std::initializer_list<std::string_view> words) { return has_any(framework, words); };
   const bool hugging_face = framework.starts_with("hf");
   if (hugging_face || names({"automodel"})) return false;
   if (names({"deepspeed", "rocm", "llmboost"})) return std::nullopt;
-  const bool submitted = in_lower_case(one.source).find("training_results") != std::string::npos;
+  const bool submitted = lower_case(one.source).find("training_results") != std::string::npos;
   if (names({"megatron", "nemo"}) || (submitted && names({"nvidia", "ngc"}))) return true;
   if (names({"pytorch", "tensorflow", "paddle", "mxnet", "oneflow"})) return false;
   return std::nullopt;
 }
 
 bool fuses_pointwise(const io::Case& one) {
-  return one.said("xla") == "true" || (in_lower_case(one.framework).find("oneflow") != std::string::npos &&
-                                       in_lower_case(one.model).find("resnet") != std::string::npos);
+  return one.said("xla") == "true" || (lower_case(one.framework).find("oneflow") != std::string::npos &&
+                                       lower_case(one.model).find("resnet") != std::string::npos);
 }
 
 std::optional<std::string> sequence_length_of(const io::Case& one) {
-  const auto has = [](std::string_view text, std::string_view part) { return text.find(part) != text.npos; };
   auto length = one.said("seq_len");
-  const std::string unit = in_lower_case(one.said("unit").value_or(""));
+  const std::string unit = lower_case(one.said("unit").value_or(""));
   if (!length && (has(unit, "unpadded") || has(unit, "packed")) && has(unit, "512")) return "256";
-  const std::string framework = in_lower_case(one.framework);
+  const std::string framework = lower_case(one.framework);
   const bool binned = has(one.source, "DeepLearningExamples") && has(one.source, "LanguageModeling/BERT") &&
                       (has(framework, "pytorch") || has(framework, "paddle")) &&
                       container_in(one.said("container").value_or("")) >= 2021 + 10 / 12.0;

@@ -9,18 +9,12 @@
 #include <optional>
 #include <string>
 
+#include "case_text.h"
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
 namespace {
-
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 bool says(const io::Case& one, std::string_view key, std::string_view part) {
   const auto value = one.said(key);
@@ -52,15 +46,6 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"automodel", true, true, true, 3, "mixed-16", "bf16", "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
     {"", true, true, true, 1, "mixed", "fp32", "assumed: as Megatron-Core"},
 });
-
-bool all_words_in(std::string_view words, std::string_view text) {
-  for (std::size_t begin = 0; begin < words.size();) {
-    const std::size_t end = std::min(words.find(' ', begin), words.size());
-    if (text.find(words.substr(begin, end - begin)) == std::string_view::npos) return false;
-    begin = end + 1;
-  }
-  return true;
-}
 
 std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise) {
   return count_of(one, key).value_or(otherwise);
@@ -256,7 +241,7 @@ const TrainingWay& way_of(const io::Case& one) {
   std::string name = lower_case(one.framework);
   if (says(one, "kernels", "te")) name += " transformerengine";
   const auto* const found =
-      std::find_if(kWays.begin(), kWays.end(), [&](const TrainingWay& way) { return all_words_in(way.names, name); });
+      std::find_if(kWays.begin(), kWays.end(), [&](const TrainingWay& way) { return has_all_words(name, way.names); });
   return found == kWays.end() ? kWays.back() : *found;
 }
 

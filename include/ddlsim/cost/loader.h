@@ -13,14 +13,15 @@
 //                 and is still there if (1-A/n)(1-B/n)(1-1/n)^(k-1) >= 1-x, A and B uniform in [0, 1].
 //
 //   t_read  m (latency + s / stream) + remote s / network      of one reader
-//   t_cpu   (decode + augment) / speed + d / hand_over         of one core; with GPU decoding its host's part alone
+//   t_cpu   (decode + augment) / speed + d / hand_over         of one core; with GPU decoding its host's part alone;
+//                                                              Python workers augment 1.8 times as long
 //   rates of one GPU's loader, in samples/s; the slowest is the loader's
 //     storage   min(bandwidth / s, iops / requests) / m        its share; requests = ceil(s / largest), or s / largest
 //                                                              in files of many samples, which are read end to end
 //     network   bandwidth / (remote s)
 //     workers   w / (t_read + t_cpu)                           each reads, then decodes (PyTorch)
 //               w / t_read                                     readers of a pipelined loader (DALI, tf.data)
-//     cpu       e / t_cpu, e = min(w, c) / (1 + contention (min(w, c) - 1))
+//     cpu       e / t_cpu, e = min(w, c) / (1 + contention min(min(w, c) - 1, 5))
 //     receive   receive / d                                    the process that trains takes batches out (PyTorch)
 // which are the asymptotic bounds of a closed network (Denning and Buzen, ACM Computing Surveys 10(3), 1978).
 //   cores     n threads that run fill n cores while there are so many, then `second_thread` of a core each, up to all
@@ -61,6 +62,9 @@ namespace ddlsim::cost {
 inline constexpr double kTrainingCores = 0.1;
 /// Of decoding a JPEG, what stays with the host when the GPU does the rest: Huffman codes (assumed).
 inline constexpr double kHostShareOfGpuDecode = 0.5;
+/// What comes after decoding, in a Python worker over what a data set says, which is TensorFlow's 1.1 ms of an image:
+/// torchvision's random crop, resize, flip, conversion and normalisation take 1.97 ms (pytorch/vision issue 7497).
+inline constexpr double kPythonAugment = 1.8;
 /// What copies from memory that is not pinned reach of those that are (assumed; CUDA C++ Best Practices Guide, 10.1).
 inline constexpr double kUnpinnedShare = 0.5;
 
