@@ -21,8 +21,9 @@ GpuFabric fabric_of(const hardware::Node& node, const hardware::PeerPath& peers)
   return peers.by == hardware::Interconnect::kNvlinkMesh ? GpuFabric::kNvlinkMesh : GpuFabric::kNvswitch;
 }
 
+/// `busy` GPUs of a node send at once.
 Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node,
-                               const hardware::PeerPath& peers) {
+                               const hardware::PeerPath& peers, std::int64_t busy) {
   const hardware::Node& node = cluster.node;
   Communicator c;
   c.nodes = nodes;
@@ -36,7 +37,7 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.inter = cluster.network_bandwidth();
   c.network_ports = node.network_ports;
   c.pcie = node.pcie.bandwidth;
-  c.host_share = node.host_link.bandwidth / static_cast<double>(node.most_on_one_uplink(per_node));
+  c.host_share = node.host_link.bandwidth / static_cast<double>(node.most_on_one_uplink(busy));
   c.memory = node.gpu.memory_bandwidth;
   c.crosses_sockets = peers.crosses_switches;
   c.intra_latency = peers.latency;
@@ -100,11 +101,20 @@ Communicator communicator_of(const hardware::Cluster& cluster) { return communic
 
 Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus) {
   const std::int64_t per_node = std::min(gpus, cluster.gpus_per_node);
-  return communicator_over(cluster, gpus / per_node, per_node, cluster.node.peers(per_node));
+  return communicator_over(cluster, gpus / per_node, per_node, cluster.node.peers(per_node), per_node);
 }
 
-Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node) {
-  return communicator_over(cluster, nodes, per_node, cluster.node.peers(per_node));
+Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node,
+                             std::int64_t between) {
+  const hardware::Node& node = cluster.node;
+  const std::int64_t span = std::min(per_node * between, node.gpus);
+  const hardware::PeerPath apart = node.peers(span);
+  if (between == 1 || per_node == 1 || apart.by_nvlink()) {
+    return communicator_over(cluster, nodes, per_node, node.peers(per_node), per_node);
+  }
+  Communicator c = communicator_over(cluster, nodes, per_node, apart, span);
+  if (c.fabric == GpuFabric::kPcie && c.crosses_sockets) c.intra = c.intra / static_cast<double>(between);
+  return c;
 }
 
 Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
@@ -116,7 +126,8 @@ Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::in
   }
   const auto peers = cluster.node.peers(places);
   if (!peers) return tl::unexpected<Error>(peers.error());
-  return communicator_over(cluster, nodes, static_cast<std::int64_t>(places.size()), *peers);
+  return communicator_over(cluster, nodes, static_cast<std::int64_t>(places.size()), *peers,
+                           static_cast<std::int64_t>(places.size()));
 }
 
 NetworkTransport assumed_transport(const hardware::Node& node) {

@@ -63,6 +63,8 @@ class KernelTimes {
   template <typename Find>
   auto curve(Find find, Precision wanted) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
+  /// What a product takes whose sizes do not fit the tensor cores' loads; `aligned` where they do.
+  [[nodiscard]] Time unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const;
   [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
 
   const Calibration& calibration_;
@@ -104,6 +106,31 @@ KernelTime KernelTimes::roofline(Work work, DataSize size) const {
   return {.time = max(compute, memory), .compute = compute > memory, .executed = work};
 }
 
+/// Sizes along which the operands or the result of a product lie in memory, and that are no multiple of 8: rows of
+/// numbers of 16 bits then do not begin at 16 bytes. Rows of a layer's input lie one after another.
+int unaligned_sizes(const primitives::Gemm& gemm) {
+  const bool rows_are_m = gemm.batch_scales == primitives::BatchScales::kM;
+  const bool rows_are_k = gemm.batch_scales == primitives::BatchScales::kK;
+  int count = 0;
+  if (gemm.m % kAligned != 0 && !rows_are_m) ++count;
+  if (gemm.n % kAligned != 0) ++count;
+  if (gemm.k % kAligned != 0 && !rows_are_k) ++count;
+  return count;
+}
+
+Time KernelTimes::unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const {
+  const hardware::GpuGeneration generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kPascal);
+  const bool half = precision_ == Precision::kFp16 || precision_ == Precision::kBf16;
+  if (!half || generation < hardware::GpuGeneration::kVolta) return aligned;
+  const int count = unaligned_sizes(gemm);
+  if (count == 0) return aligned;
+  const auto plain = calibration_.gpu.peak.at(Precision::kFp32);
+  if (generation == hardware::GpuGeneration::kVolta && plain) return max(aligned, work / *plain);
+  Time taken = aligned;
+  for (int i = 0; i < count; ++i) taken = taken * kUnalignedCost;
+  return taken;
+}
+
 KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
   hardware::GemmSize size{static_cast<double>(gemm.batch_count), static_cast<double>(gemm.m),
                           static_cast<double>(gemm.n), static_cast<double>(gemm.k)};
@@ -125,7 +152,9 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
   const Time time = as_fp8 ? fp4_gemm_time(*found, hardware::device_spec(calibration_.gpu, Precision::kFp8), spec_.peak,
                                            size, element_)
                            : gemm_time(*found, spec_, size, element_);
-  return {time, compute_bound(work, touched), &found->report, octaves + outside(found->report, size), work};
+  const Time taken = unaligned(gemm, time, work);
+  if (taken > time) octaves += kBorrowedOctaves;
+  return {taken, compute_bound(work, touched), &found->report, octaves + outside(found->report, size), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) const {
@@ -384,8 +413,15 @@ WeightsShare weights_share(const workload::Layer& layer) {
   return share;
 }
 
+DataSize accumulated_by(const workload::Layer& layer, DataSize per_parameter) {
+  if (per_parameter == DataSize::zero() || layer.sparse_gradient || layer.measured) return DataSize::zero();
+  double elements = 0;
+  for (const std::int64_t tensor : layer.parameters) elements += static_cast<double>(tensor);
+  return per_parameter * elements;
+}
+
 CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration, double batch,
-                                 Precision precision, DataSize updated, bool input) {
+                                 Precision precision, const MovedBeside& beside, bool input) {
   const KernelTimes time(calibration, batch, precision);
   CalibratedTimes times;
   times.layers.reserve(layers.size());
@@ -407,10 +443,15 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
   };
   for (const workload::Layer& layer : layers) {
     const LayerTime forward = pass(layer.forward, false);
-    const LayerTime backward = pass(layer.backward, input && times.layers.empty());
+    LayerTime backward = pass(layer.backward, input && times.layers.empty());
+    if (const DataSize moved = accumulated_by(layer, beside.accumulated); moved > DataSize::zero()) {
+      const Time adding = sum.add(time.memory_bound(primitives::MemoryBoundKind::kElementwise, 0, moved)).total();
+      backward.memory += adding;
+      weights.memory += adding;
+    }
     times.layers.push_back({forward, backward, weights});
   }
-  times.update = sum.add(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, updated)).total();
+  times.update = sum.add(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, beside.updated)).total();
   return times;
 }
 

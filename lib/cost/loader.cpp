@@ -14,8 +14,8 @@ constexpr double kLogOf2 = 0.693147180559945309417232;
 constexpr std::size_t kBatches = 4096;
 constexpr std::size_t kWarmUp = 512;
 constexpr std::uint64_t kSeed = 20210;
-/// Synergy's curves end at six threads; forty of tf.data on a DGX-1 with P100 make 10,000 images/s (tensorpack/benchmarks
-/// ImageNet), a quarter more than with this.
+/// Synergy's curves end at six threads; forty of tf.data on a DGX-1 with P100 make 10,000 images/s
+/// (tensorpack/benchmarks ImageNet), a quarter more than with this.
 constexpr double kMostContending = 5;
 
 double natural_log(double x) { return kLogOf2 * portable_log2(x); }
@@ -104,11 +104,12 @@ double filled_cores(const hardware::Host& host, double running) {
 
 LoaderWork loader_work(const plan::Input& input, const hardware::Host& host) {
   const workload::Dataset& data = *input.dataset;
-  LoaderWork work{.loader = input.loader,
-                  .stored = data.stored,
-                  .decoded = data.decoded,
-                  .cpu = data.decode + data.augment * (input.loader.get() == plan::Loader::kWorkers ? kPythonAugment : 1),
-                  .contention = input.contention_of()};
+  LoaderWork work{
+      .loader = input.loader,
+      .stored = data.stored,
+      .decoded = data.decoded,
+      .cpu = data.decode + data.augment * (input.loader.get() == plan::Loader::kWorkers ? kPythonAugment : 1),
+      .contention = input.contention_of()};
   if (input.decode.get() == plan::DecodeOn::kGpu) work.cpu = data.decode * kHostShareOfGpuDecode;
   if (const auto& storage = host.storage) {
     const double pieces = data.stored / storage->request;

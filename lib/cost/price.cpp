@@ -11,6 +11,7 @@
 #include "ddlsim/cost/price_memo.h"
 #include "ddlsim/cost/straggler.h"
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
@@ -136,7 +137,12 @@ class Pricing {
     const LayerTime& nominal = pass == Pass::kForward ? known.forward : known.backward;
     if (same_rates_) return nominal;
     if (layers_.calibrated) return varied(nominal, variation_);
-    return layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
+    LayerTime time =
+        layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
+    if (pass == Pass::kBackward) {
+      time.memory += accumulated_by(layer, plan::accumulated_per_parameter(job_)) / rates.device.memory;
+    }
+    return time;
   }
 
   /// The part of its backward that is the weights' gradient.
@@ -330,13 +336,17 @@ class LayerPricing {
 
   [[nodiscard]] CalibratedTimes times(std::span<const workload::Layer> layers, DataSize updated, bool input) const {
     const auto batch = static_cast<double>(job_.batch);
-    if (calibrated_) return calibrated_times(layers, calibration_, batch, job_.precision, updated, input);
+    const DataSize accumulated = plan::accumulated_per_parameter(job_);
+    if (calibrated_) {
+      return calibrated_times(layers, calibration_, batch, job_.precision, {updated, accumulated}, input);
+    }
     const DataSize activation = activation_size(job_.precision);
     const DeviceRates& device = calibration_.assumed;
     CalibratedTimes times;
     for (const workload::Layer& layer : layers) {
       times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device),
                               layer_time(layer, Pass::kBackward, batch, activation, device)});
+      times.layers.back().backward.memory += accumulated_by(layer, accumulated) / device.memory;
     }
     times.update = updated / device.memory;
     return times;
@@ -418,7 +428,8 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
   for (const plan::RankClass& one : plan.classes) {
     // The whole list at once: stages that are cut elsewhere share it.
     const bool input = one.chunk.first > 0 || has_input(one);
-    const auto [found, added] = memo.layers.try_emplace({one.chunk.layers.get(), job.batch, input});
+    const auto [found, added] = memo.layers.try_emplace(
+        {one.chunk.layers.get(), job.batch, input, plan::accumulated_per_parameter(job).in(bytes)});
     if (added) found->second = pricing.times(*one.chunk.layers, {}, input).layers;
     prices.first.push_back(prices.layers.size());
     const auto first = found->second.begin() + static_cast<std::ptrdiff_t>(one.chunk.first);

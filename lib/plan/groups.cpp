@@ -121,13 +121,17 @@ std::int64_t Grid::ranks() const {
 Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> axes) {
   std::int64_t ranks = 1;
   std::int64_t per_node = 1;
+  std::int64_t between = 1;
   for (const Stretch& one : stretches_of(grid)) {
     if (std::find(axes.begin(), axes.end(), one.axis) == axes.end()) continue;
     if (auto alike = stands_alike(grid, one); !alike) return tl::unexpected<Error>(alike.error());
+    if (per_node == 1 && one.fitting > 1) between = one.apart;
     ranks *= one.ranks;
     per_node *= one.fitting;
   }
-  return placed(grid, GroupRole::kGradients, *axes.begin(), ranks, per_node);
+  RankGroup group = placed(grid, GroupRole::kGradients, *axes.begin(), ranks, per_node);
+  group.between = between;
+  return group;
 }
 
 std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank) {

@@ -27,17 +27,27 @@ Expected<void> add_classes(const Job& job, const std::shared_ptr<const std::vect
   return {};
 }
 
+/// Megatron's buffer of fp32 gradients, of every parameter: cleared (4), searched for what is no number (4), scaled by
+/// 1 / ranks (8; NVIDIA/Megatron-LM core/distributed/param_and_grad_buffer.py).
+constexpr DataSize kMainGradientBuffer = bytes(16);
+/// The norm of those that a rank updates, and their scaling to it (core/optimizer/clip_grads.py).
+constexpr DataSize kClipping = bytes(12);
+
 /// What the optimizer reads and writes where one rank of a class updates its weights.
 DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& split, const Chunk& chunk) {
   const workload::Model& model = *plan.model;
   double elements = 0;
+  double held = 0;  // on the rank, of which it may update a share
   if (!splits_model(job.parallel)) {
     elements = workload::gradient_elements(model, job.batch * job.strategy.accumulation);
   } else {
     for (std::size_t i = 0; i < chunk.count; ++i) {
       const bool experts = split.is(split.experts, chunk.first + i);
       const double ranks = job.parallel.zero >= 1 ? static_cast<double>(sharing_ranks(plan, experts)) : 1.0;
-      for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor) / ranks;
+      for (const std::int64_t tensor : chunk[i].parameters) {
+        held += static_cast<double>(tensor);
+        elements += static_cast<double>(tensor) / ranks;
+      }
     }
   }
   if (!job.parallel.states) return bytes(4) * elements * update_accesses(model.optimizer);
@@ -45,7 +55,9 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   const StateSizes sizes = state_sizes(*job.parallel.states, model.optimizer);
   const DataSize updated = *job.parallel.states == States::kFp32 ? sizes.weight : sizes.weight + sizes.master * 2.0;
   const DataSize read = *job.parallel.states == States::kFp32 ? sizes.weight : DataSize::zero();
-  return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * elements;
+  const bool main_gradients = *job.parallel.states == States::kMixed || *job.parallel.states == States::kFp8;
+  const DataSize buffers = main_gradients ? kMainGradientBuffer * held + kClipping * elements : DataSize::zero();
+  return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * elements + buffers;
 }
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
@@ -204,6 +216,19 @@ bool splits_model(const Parallel& parallel) {
   return parallel.tensor > 1 || parallel.context > 1 || parallel.expert > 1 || parallel.pipeline > 1 ||
          parallel.zero > 0 || parallel.offload_optimizer || parallel.offload_activations ||
          parallel.recompute != Recompute::kNone || parallel.states.has_value() || parallel.lora_rank > 0;
+}
+
+DataSize accumulated_per_parameter(const Job& job) {
+  if (job.strategy.accumulation == 1 || job.parallel.zero >= 2) return DataSize::zero();
+  if (!job.parallel.states) return bytes(12);
+  switch (*job.parallel.states) {
+    case States::kFp32: return bytes(12);
+    case States::kMixed:
+    case States::kFp8: return bytes(3);
+    case States::kMixedSixteen:
+    case States::kAdam8bit: return bytes(6);
+  }
+  return bytes(12);
 }
 
 Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {

@@ -184,8 +184,8 @@ bool splits_model(std::string_view family) {
 /// The framework's way of sharing gradients, as far as a case says.
 std::string strategy_of(const io::Case& one, std::string_view family) {
   const std::string framework = lower_case(one.framework + " " + one.architecture);
-  const std::string extra = lower_case(one.said("variable_update").value_or("") + " " + one.said("allreduce").value_or("") +
-                                  " " + one.said("setup").value_or(""));
+  const std::string extra = lower_case(one.said("variable_update").value_or("") + " " +
+                                       one.said("allreduce").value_or("") + " " + one.said("setup").value_or(""));
   if (family.starts_with("ps")) {
     if (has_any(framework, {"byteps"})) return has(extra, "tcp") ? "byteps-tcp" : "byteps";
     if (has(framework, "mxnet")) return "mxnet-kvstore";
@@ -342,7 +342,8 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   const std::string transport = lower_case(one.inter_network + " " + one.said("transport").value_or(""));
   if (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx")) {
     settings.push_back({"network.transport", "tcp", one.where});
-  } else if (const std::string_view driver = transport_of(link_family(lower_case(one.inter_network))); !driver.empty()) {
+  } else if (const std::string_view driver = transport_of(link_family(lower_case(one.inter_network)));
+             !driver.empty()) {
     settings.push_back({"network.transport", std::string(driver), one.where});
   }
   return {};

@@ -10,6 +10,10 @@
 // A step of a recurrent layer is a chain of kernels that wait for each other: its gates take kRecurrentChain longer,
 // unless a curve of that kind was measured.
 // A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
+// Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
+// lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
+// cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), later GPUs load a few numbers at a time and
+// take kUnalignedCost as long for each such size.
 // The input's gradient of a convolution that is the model's first layer is not computed.
 // tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 borrow each other's curve.
 //
@@ -25,6 +29,7 @@
 // The kernels come from workload/op.h; whoever has no profile goes on in cost/layer_time.h.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -41,6 +46,12 @@ namespace ddlsim::cost {
 /// What a step of a recurrent layer waits between its kernels. The median of what DeepBench's LSTMs on a V100 take per
 /// step beyond these kernels: 25 us (fp32) and 28 us (fp16) forward, 15 and 34 us backward; their mean.
 inline constexpr Time kRecurrentChain = microseconds(26);
+
+/// Numbers of 16 bits that a tensor core's kernel loads at once.
+inline constexpr std::int64_t kAligned = 8;
+/// nanoGPT trains a quarter faster with 50,304 tokens instead of 50,257 on an A100 (recalled: A. Karpathy, February
+/// 2023), of whose FLOPs the head's products are 0.31: 1 + 0.25 / 0.31.
+inline constexpr double kUnalignedCost = 1.8;
 
 /// What was measured on the GPU in question, or borrowed from another.
 struct ProfileInUse {
@@ -70,8 +81,18 @@ struct CalibratedTimes {
   Work executed{};      // FLOPs of all layers: fewer than the model's where Winograd runs
 };
 
-/// `batch` samples; `updated` bytes read and written by the optimizer. `input`: the first layer is the model's.
+/// What a pass moves besides its layers' kernels.
+struct MovedBeside {
+  DataSize updated{};      // read and written by the optimizer
+  DataSize accumulated{};  // of each parameter, to add its gradient to earlier passes' (plan/lower.h)
+};
+
+/// `batch` samples. `input`: the first layer is the model's.
 [[nodiscard]] CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration,
-                                               double batch, Precision precision, DataSize updated, bool input = true);
+                                               double batch, Precision precision, const MovedBeside& beside,
+                                               bool input = true);
+
+/// What adding up gradients moves in a layer's backward. A sparse gradient is appended, and measured layers have it.
+[[nodiscard]] DataSize accumulated_by(const workload::Layer& layer, DataSize per_parameter);
 
 }  // namespace ddlsim::cost

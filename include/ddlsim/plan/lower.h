@@ -78,6 +78,16 @@ namespace ddlsim::plan {
 /// Whether weights are held by servers beside the ranks.
 [[nodiscard]] bool has_servers(const Strategy& strategy);
 
+/// What a pass moves of a GPU's memory, per parameter, to add its gradients to those of the passes before. Zero where a
+/// step is one pass, and where ranks sum gradients in every pass and keep a share each (zero 2 and 3).
+///   fp32 gradients of automatic mixed precision, fp32   12 B: a kernel reads both and writes one (autograd's
+///                                                       AccumulateGrad)
+///   16-bit gradients                                    6 B: likewise
+///   fp32 main gradients beside 16-bit weights           3 B: in the weights' product itself (Megatron's
+///     gradient_accumulation_fusion): reads and writes 4 each, where 2 were written; half of it is hidden under
+///     arithmetic (products of MooreThreads/SimuMax configs/system: 4 to 7 % longer at 4096 rows, not 8 to 14)
+[[nodiscard]] DataSize accumulated_per_parameter(const Job& job);
+
 /// Whether the strategy is known by closed forms on a whole step's totals alone (PEARL).
 [[nodiscard]] bool totals_only(const Strategy& strategy);
 

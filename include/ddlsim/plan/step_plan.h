@@ -71,6 +71,8 @@ struct RankGroup {
   std::int64_t ranks = 1;
   std::int64_t nodes = 1;     // that its ranks stand on, as many on each
   std::int64_t siblings = 1;  // groups like it, itself included, that send through the same server's ports at once
+  std::int64_t between = 1;   // of these, itself included, whose ranks stand between its own: what they send each
+                              // other takes the same ways through the server
 
   [[nodiscard]] std::int64_t per_node() const { return ranks / nodes; }
 };

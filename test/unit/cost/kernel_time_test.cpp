@@ -51,7 +51,7 @@ TEST_CASE("kernel time: a kernel bound by memory within its fitted ranges", "[un
   const auto relu = model_of(workload::Pointwise{.inverts_output = true}, {1000});
   // 2 x 1000 elements of 4 B, 1000 samples: 8 MB at 100 GB/s; backward 12 MB. The update: 10 MB.
   const CalibratedTimes times =
-      calibrated_times(relu.layers, calibration(known), 1000, Precision::kFp32, megabytes(10));
+      calibrated_times(relu.layers, calibration(known), 1000, Precision::kFp32, {megabytes(10), {}});
   REQUIRE(times.layers.size() == 1);
   CHECK(times.layers[0].forward.memory.in(microseconds) == Approx(80));
   CHECK(times.layers[0].backward.memory.in(microseconds) == Approx(120));
@@ -68,8 +68,7 @@ TEST_CASE("kernel time: outside the fitted_ranges the interval widens per octave
   const hardware::GpuProfile known = profile();
   const auto relu = model_of(workload::Pointwise{}, {1000});
   // 8 GB forward and backward, three octaves above the most: 0.9^8 and 1.2^8 are beyond what is assumed of anything.
-  const CalibratedTimes times =
-      calibrated_times(relu.layers, calibration(known), 1e6, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times = calibrated_times(relu.layers, calibration(known), 1e6, Precision::kFp32, {});
   CHECK(times.extrapolated.in(milliseconds) == Approx(160));
   CHECK(times.low / times.extrapolated == Approx(0.5));
   CHECK(times.high / times.extrapolated == Approx(2));
@@ -78,8 +77,7 @@ TEST_CASE("kernel time: outside the fitted_ranges the interval widens per octave
 TEST_CASE("kernel time: what no curve covers is assumed", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
   const auto linear = model_of(workload::Linear{.out = 1000, .bias = false}, {1000});
-  const CalibratedTimes times =
-      calibrated_times(linear.layers, calibration(known), 10'000, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times = calibrated_times(linear.layers, calibration(known), 10'000, Precision::kFp32, {});
   // 2 x 1e10 FLOPs at 7 TFLOP/s, three times.
   CHECK(times.layers[0].forward.compute.in(milliseconds) == Approx(20.0 / 7));
   CHECK(times.layers[0].backward.compute.in(milliseconds) == Approx(40.0 / 7));
@@ -97,7 +95,7 @@ TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost
   known.gemms.push_back(curve);
   const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
   const auto measured = [&](Precision precision) {
-    return calibrated_times(linear.layers, calibration(known), 1024, precision, DataSize::zero());
+    return calibrated_times(linear.layers, calibration(known), 1024, precision, {});
   };
   CHECK(measured(Precision::kBf16).measured > Time::zero());
   CHECK(measured(Precision::kFp16).measured == Time::zero());
@@ -109,9 +107,7 @@ TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost
   hardware::GpuProfile known = profile();
   const auto lstm = model_of(workload::Lstm{.hidden = 100}, {50, 100});
   const auto memory = [&] {
-    return calibrated_times(lstm.layers, calibration(known), 10, Precision::kFp32, DataSize::zero())
-        .layers[0]
-        .forward.memory;
+    return calibrated_times(lstm.layers, calibration(known), 10, Precision::kFp32, {}).layers[0].forward.memory;
   };
   // 50 steps of 10 x 100 elements of 4 B and 10 samples, 40 kB at 100 GB/s, and the chain. No curve covers GEMMs:
   // they take their memory's time at 70 GB/s, the state's 180 kB per step and the input's 1.16 MB.
@@ -130,8 +126,7 @@ TEST_CASE("kernel time: an exact convolution of the table wins", "[unit][cost]")
   known.measured_convolutions.push_back({Precision::kFp32,
                                          std::get<primitives::ConvolutionShape>(model.layers[0].forward[0].shape), 32,
                                          microseconds(777)});
-  const CalibratedTimes times =
-      calibrated_times(model.layers, calibration(known), 32, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times = calibrated_times(model.layers, calibration(known), 32, Precision::kFp32, {});
   CHECK(times.layers[0].forward.total().in(microseconds) == Approx(777));
 }
 
@@ -147,7 +142,7 @@ TEST_CASE("kernel time: twice every rate halves every time", "[unit][cost]") {
   fast.gpu.memory_bandwidth = fast.gpu.memory_bandwidth * 2;
   fast.assumed = {slow.assumed.compute * 2, slow.assumed.memory * 2};
   const auto at = [&](const Calibration& c) {
-    return calibrated_times(model.layers, c, 8, Precision::kFp32, DataSize::zero()).layers[0].forward.total();
+    return calibrated_times(model.layers, c, 8, Precision::kFp32, {}).layers[0].forward.total();
   };
   CHECK(at(slow) / at(fast) == Approx(2).epsilon(1e-6));
 }
@@ -172,7 +167,7 @@ TEST_CASE("kernel time: experts take another GPU's curve of experts before their
   // Two products of 10 tiles on ten multiprocessors, 128 steps of k at half of 4 TFLOP/s.
   const double product = 128 * 2 * 128 * 128 / 2e12 * 1e6;
   const auto forward = [&](const Calibration& by) {
-    return calibrated_times(model.layers, by, 1, Precision::kBf16, DataSize::zero()).layers[0].forward.compute;
+    return calibrated_times(model.layers, by, 1, Precision::kBf16, {}).layers[0].forward.compute;
   };
   CHECK(forward(both).in(microseconds) == Approx(2 * product));
   both.profiles.pop_back();
@@ -193,7 +188,7 @@ TEST_CASE("kernel time: attention by its curve; fp8 keeps it in bf16", "[unit][c
   // Ten tiles on ten multiprocessors: 2 x 128 x 128 FLOP at half of 4 TFLOP/s, for 128 keys.
   const double forward = 128 * 2 * 128 * 128 / 2e12 * 1e6;
   for (const Precision precision : {Precision::kBf16, Precision::kFp8}) {
-    const CalibratedTimes times = calibrated_times(model.layers, by, 1, precision, DataSize::zero());
+    const CalibratedTimes times = calibrated_times(model.layers, by, 1, precision, {});
     CHECK(times.layers[0].forward.total().in(microseconds) == Approx(forward));
     CHECK(times.layers[0].backward.total().in(microseconds) == Approx(2.5 * 1.12 * forward));
     // Nobody measured the backward pass.
@@ -206,7 +201,7 @@ TEST_CASE("kernel time: attention by its curve; fp8 keeps it in bf16", "[unit][c
   curve.widths[0].efficiency = 0.25;
   other.attention.push_back(curve);
   by.profiles.push_back({&other, true});
-  const CalibratedTimes times = calibrated_times(model.layers, by, 1, Precision::kBf16, DataSize::zero());
+  const CalibratedTimes times = calibrated_times(model.layers, by, 1, Precision::kBf16, {});
   CHECK(times.layers[0].backward.total().in(microseconds) == Approx(2.5 * 2 * forward));
   CHECK(times.extrapolated == times.layers[0].backward.total());
 }
@@ -225,8 +220,7 @@ TEST_CASE("kernel time: a shape that comes again costs the same, in a model of m
       model.layers.push_back(layer);
     }
   }
-  const CalibratedTimes times =
-      calibrated_times(model.layers, calibration(known), 1, Precision::kFp32, DataSize::zero());
+  const CalibratedTimes times = calibrated_times(model.layers, calibration(known), 1, Precision::kFp32, {});
   REQUIRE(times.layers.size() == 800);
   const double element_wise = 4.0 / 100e9;  // s
   double sum = 0;
@@ -259,7 +253,7 @@ TEST_CASE("kernel time: shapes that differ in one size alone are told apart", "[
   const auto forward = [&](std::span<const ConvolutionShape> of) {
     workload::Model model;
     for (const ConvolutionShape& shape : of) model.layers.emplace_back().forward = {{.shape = shape}};
-    return calibrated_times(model.layers, calibration(known), 4, Precision::kFp32, DataSize::zero());
+    return calibrated_times(model.layers, calibration(known), 4, Precision::kFp32, {});
   };
   const CalibratedTimes together = forward(shapes);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
