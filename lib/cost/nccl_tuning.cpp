@@ -19,12 +19,14 @@ constexpr double kUsualPcieHop = 5.7;
 
 constexpr std::array<double, 5> kGrowthMicroseconds{0, 0, 18, 8, 8};
 
-/// What calls take above or below the tuner's latencies of LL on NVLink, microseconds: once, and for each local step.
+/// What calls take above or below the tuner's latencies of LL on NVLink, microseconds: once, and for each local step,
+/// of one server's GPUs and of several servers'.
 struct WallClock {
   double base = 0;
+  double hop_alone = 0;
   double hop = 0;
 };
-constexpr std::array<WallClock, 5> kWallClock{{{}, {}, {1.1, 0.44}, {-1.8, 0.19}, {1.1, 0.63}}};
+constexpr std::array<WallClock, 5> kWallClock{{{}, {}, {1.1, 1.34, 0.44}, {-1.8, 0.19, 0.19}, {1.1, 0.63, 0.63}}};
 /// Microseconds per doubling, that large messages take besides between nodes: by EFA; by RDMA from Hopper on.
 constexpr double kEfaGrowth = 45.0;
 constexpr double kRdmaGrowth = 12.0;
@@ -109,7 +111,8 @@ Time wall_clock_of(const Communicator& c, primitives::CollectiveOp op) {
   if (!by_nvlink(c.fabric) || c.gpus_per_node() == 1) return Time::zero();
   const WallClock& measured = kWallClock[static_cast<std::size_t>(c.generation)];
   const double rounds = op == primitives::CollectiveOp::kAllReduce ? 2.0 : 1.0;
-  return microseconds(measured.base + measured.hop * rounds * static_cast<double>(c.gpus_per_node() - 1));
+  const double hop = c.nodes == 1 ? measured.hop_alone : measured.hop;
+  return microseconds(measured.base + hop * rounds * static_cast<double>(c.gpus_per_node() - 1));
 }
 
 Time growth_of(const Communicator& c) {

@@ -45,7 +45,7 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
       const bool experts = split.is(split.experts, chunk.first + i);
       const double ranks = job.parallel.zero >= 1 ? static_cast<double>(sharing_ranks(plan, experts)) : 1.0;
       for (const std::int64_t tensor : chunk[i].parameters) {
-        held += static_cast<double>(tensor);
+        held += static_cast<double>(tensor) / (job.parallel.zero >= 2 ? ranks : 1.0);
         elements += static_cast<double>(tensor) / ranks;
       }
     }
@@ -219,16 +219,17 @@ bool splits_model(const Parallel& parallel) {
 }
 
 DataSize accumulated_per_parameter(const Job& job) {
-  if (job.strategy.accumulation == 1 || job.parallel.zero >= 2) return DataSize::zero();
-  if (!job.parallel.states) return bytes(12);
-  switch (*job.parallel.states) {
-    case States::kFp32: return bytes(12);
+  if (job.strategy.accumulation == 1) return DataSize::zero();
+  const std::int64_t shards = job.parallel.shard_ranks > 0 ? job.parallel.shard_ranks : replicas_of(job);
+  const double share = job.parallel.zero >= 2 ? 1 / static_cast<double>(shards) : 1.0;
+  switch (job.parallel.states.value_or(States::kFp32)) {
+    case States::kFp32: return bytes(12) * share;
     case States::kMixed:
-    case States::kFp8: return bytes(3);
+    case States::kFp8: return bytes(3) * share;
     case States::kMixedSixteen:
-    case States::kAdam8bit: return bytes(6);
+    case States::kAdam8bit: return bytes(6) * share;
   }
-  return bytes(12);
+  return bytes(12) * share;
 }
 
 Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {

@@ -10,7 +10,9 @@ namespace {
 using Feature = hardware::SoftwareFeature;
 using hardware::GpuGeneration;
 
-constexpr double kLargeKernel = 4;  // GFLOP
+// GFLOP: fp32 takes longer for as many.
+constexpr double kLargeKernel = 4;
+constexpr double kLargeInFp32 = 2;
 constexpr double kMostHalvings = 6;
 constexpr double kNobodySays = 0.5;  // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
@@ -21,7 +23,8 @@ double halvings(const Job& job) {
   const Work work = (totals.forward_work + totals.backward_work) * static_cast<double>(job.batch);
   if (kernels <= 0 || work <= Work{}) return 0;
   const double shards = static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
-  return std::clamp(portable_log2(kLargeKernel * kernels * shards / work.in(gigaflops)), 0.0, kMostHalvings);
+  const double large = job.precision == Precision::kFp32 ? kLargeInFp32 : kLargeKernel;
+  return std::clamp(portable_log2(large * kernels * shards / work.in(gigaflops)), 0.0, kMostHalvings);
 }
 
 bool has_software(const Job& job) { return job.software != nullptr && job.model->has_layers() && !job.model->measured; }
@@ -50,10 +53,13 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kAttention, attention);
   const auto& fused = job.software_fused.get();
   set(Feature::kFused, !fused ? attention * kNobodySays : *fused ? attention : 0);
+  const double convolution = half && totals.convolutional ? 1 : 0;
+  set(Feature::kConvolution, !fused ? convolution * kNobodySays : *fused ? 0 : convolution);
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
   set(Feature::kSmallKernels, halvings(job));
   set(Feature::kOlder, generation == GpuGeneration::kPascal ? 1 : 0);
   set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
+  set(Feature::kVoltaConvolution, generation == GpuGeneration::kVolta ? convolution : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
   set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));
@@ -70,13 +76,13 @@ double software_factor(const Job& job) {
 
 std::optional<std::pair<double, double>> software_factor_range(const Job& job) {
   if (!has_software(job)) return std::nullopt;
-  SoftwareFeatures values = software_features(job);
-  const double attention = values[static_cast<std::size_t>(Feature::kAttention)];
-  if (attention == 0) return std::nullopt;
-  values[static_cast<std::size_t>(Feature::kFused)] = attention;
-  const double fused = factor_of(*job.software, values);
-  values[static_cast<std::size_t>(Feature::kFused)] = 0;
-  return std::pair(fused, factor_of(*job.software, values));
+  Job one = job;
+  one.software_fused = std::optional<bool>(true);
+  const double fused = software_factor(one);
+  one.software_fused = std::optional<bool>(false);
+  const double single = software_factor(one);
+  if (fused == single) return std::nullopt;
+  return std::pair(fused, single);
 }
 
 }  // namespace ddlsim::plan

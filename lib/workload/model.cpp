@@ -22,6 +22,7 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
     fits = fits && result && *result <= kMost;
     sum = fits ? *result : 0;
   };
+  Work convolved;
   for (const Layer& layer : layers) {
     totals.forward_work += layer.forward_work;
     totals.backward_work += layer.backward_work;
@@ -40,7 +41,9 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
     totals.attention = totals.attention || std::holds_alternative<Attention>(*layer.op) ||
                        std::holds_alternative<GroupedAttention>(*layer.op);
     totals.recurrent = totals.recurrent || std::holds_alternative<Lstm>(*layer.op);
+    if (std::holds_alternative<Convolution>(*layer.op)) convolved += layer.forward_work + layer.backward_work;
   }
+  totals.convolutional = convolved * 2.0 > totals.forward_work + totals.backward_work;
   if (!fits) return fail(ErrorCode::kInvalidArgument, "the model's totals exceed 2^62 elements");
   return totals;
 }

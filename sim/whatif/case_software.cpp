@@ -132,10 +132,13 @@ std::optional<double> software_year_of(const io::Case& one) {
 std::optional<bool> software_fused_of(const io::Case& one) {
   const std::string framework = lower_case(one.framework);
   const auto names = [&](std::initializer_list<std::string_view> words) { return has_any(framework, words); };
+  const bool submitted = lower_case(one.source).find("training_results") != std::string::npos;
+  if (has_any(lower_case(one.model), {"resnet", "inception", "vgg", "alexnet", "retinanet", "ssd", "mask"})) {
+    return submitted || one.said("xla") == "true" || names({"mxnet", "oneflow"});
+  }
   const bool hugging_face = framework.starts_with("hf");
   if (hugging_face || names({"automodel"})) return false;
   if (names({"deepspeed", "rocm", "llmboost"})) return std::nullopt;
-  const bool submitted = lower_case(one.source).find("training_results") != std::string::npos;
   if (names({"megatron", "nemo"}) || (submitted && names({"nvidia", "ngc"}))) return true;
   if (names({"pytorch", "tensorflow", "paddle", "mxnet", "oneflow"})) return false;
   return std::nullopt;

@@ -13,10 +13,11 @@ namespace ddlsim::whatif {
 /// a release in the framework's name, a round of MLPerf. Nothing where nobody says any.
 [[nodiscard]] std::optional<double> software_year_of(const io::Case& one);
 
-/// Whether blocks with attention run as fused kernels, by the framework's name: Megatron and NeMo fuse (masked softmax,
-/// bias and GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does what NVIDIA submits to MLPerf; PyTorch,
-/// Hugging Face, TensorFlow, PaddlePaddle and MXNet run single operators. Nothing for others, and for DeepSpeed, whose
-/// engine runs either.
+/// Whether blocks run as fused kernels. Convolutional networks: NVIDIA's MXNet, OneFlow, XLA and what is submitted to
+/// MLPerf fuse norms and activations, others run single operators. With attention, by the framework's name: Megatron
+/// and NeMo fuse (masked softmax, bias and GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does what
+/// NVIDIA submits to MLPerf; PyTorch, Hugging Face, TensorFlow, PaddlePaddle and MXNet run single operators. Nothing
+/// for others, and for DeepSpeed, whose engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
 /// Whether element-wise layers join the kernel before them (workload/fusion.h): where the row says XLA, and in

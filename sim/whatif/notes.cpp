@@ -65,10 +65,7 @@ template <plan::Compression kKind>
 bool by_compression(const Question& q) {
   return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
 }
-bool by_learnt_attention(const Question& q) {
-  const auto attention = static_cast<std::size_t>(hardware::SoftwareFeature::kAttention);
-  return q.scenario.software != nullptr && plan::software_features(q.scenario)[attention] > 0;
-}
+bool by_learnt_fusion(const Question& q) { return plan::software_factor_range(q.scenario).has_value(); }
 
 /// What is not listed always has one, in the analytic fidelity.
 constexpr auto kUses = std::to_array<Use>({
@@ -125,7 +122,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"jitter", by_several_gpus},
     {"launch_interval", [](const Question&) { return true; }},
     {"software.year", [](const Question& q) { return q.scenario.software != nullptr; }},
-    {"software.fused", by_learnt_attention},
+    {"software.fused", by_learnt_fusion},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},
     {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},
@@ -234,9 +231,9 @@ std::string software_note(const Scenario& scenario) {
       plan::software_factor(scenario), to_text(learnt.rows), to_text(learnt.sources), 100 * learnt.median_error);
   if (!scenario.software_fused.get()) {
     if (const auto range = plan::software_factor_range(scenario)) {
-      note += fmt::format(
-          "; whether kernels are fused nobody says: software.fused=yes (Megatron, NeMo) x {:.2f}, no x {:.2f}",
-          range->first, range->second);
+      note += fmt::format("; whether kernels are fused nobody says: software.fused=yes ({}) x {:.2f}, no x {:.2f}",
+                          scenario.model->totals.convolutional ? "XLA, NVIDIA's MXNet" : "Megatron, NeMo", range->first,
+                          range->second);
     }
   }
   return note;

@@ -283,7 +283,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"software", "what frameworks take on top of kernels: learnt from published steps, or none (kernels alone)", "none",
      set_software},
     {"software.year", "of the framework's release, where it is old (default: new)", "2020", set_software_year},
-    {"software.fused", "whether blocks with attention run as fused kernels, as Megatron's and NeMo's do (default: nobody says, "
+    {"software.fused", "whether blocks run as fused kernels, as Megatron's and NeMo's, or XLA's convolutions (default: nobody says, "
      "half of the effect)", "yes", set_software_fused},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"measured.step", "of this very job: a measured step, which corrects what is predicted", "180 ms", nullptr},

@@ -2,10 +2,10 @@
 //
 // The factor is 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
 // framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
-//   small-kernels  max(0, min(6, log2(4 GFLOP / FLOPs of a kernel))), of forward and backward together, pass and batch
-//                  as the job has them
+//   small-kernels  max(0, min(6, log2(4 GFLOP / FLOPs of a kernel))), 2 GFLOP in fp32, of forward and backward
+//                  together, pass and batch as the job has them
 //   shared         log2 of the GPUs per server
-//   fused          half of the effect where nobody says: what is planned may run either way
+//   fused, convolution  half of the effect where nobody says: what is planned may run either way
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new
 // Worked example: effects always 0.10 and half 0.05, ResNet-50 in fp16 on one GPU: f = exp(0.15) = 1.162.
 #pragma once

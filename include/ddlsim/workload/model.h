@@ -72,6 +72,7 @@ struct Totals {
   std::int64_t kernels = 0;                // launched in a forward and a backward pass
   bool attention = false;                  // whether some layer is one
   bool recurrent = false;
+  bool convolutional = false;  // whether most FLOPs are convolutions'
 };
 
 /// Errors: kInvalidArgument when a sum exceeds 2^62.
