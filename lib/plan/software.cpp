@@ -14,7 +14,8 @@ using hardware::GpuGeneration;
 constexpr double kLargeKernel = 4;
 constexpr double kLargeInFp32 = 2;
 constexpr double kMostHalvings = 6;
-constexpr double kNobodySays = 0.5;  // between code that is fused and code that is not
+constexpr double kFewerWhenFused = 0.5;  // of small kernels
+constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
 double halvings(const Job& job) {
@@ -51,12 +52,13 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kTf32, job.precision == Precision::kTf32 ? 1 : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
-  const auto& fused = job.software_fused.get();
-  set(Feature::kFused, !fused ? attention * kNobodySays : *fused ? attention : 0);
   const double convolution = half && totals.convolutional ? 1 : 0;
-  set(Feature::kConvolution, !fused ? convolution * kNobodySays : *fused ? 0 : convolution);
+  const auto& said = job.software_fused.get();
+  const double fused = !said ? kNobodySays : *said ? 1.0 : 0.0;
+  set(Feature::kFused, attention * fused);
+  set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
-  set(Feature::kSmallKernels, halvings(job));
+  set(Feature::kSmallKernels, halvings(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
   set(Feature::kOlder, generation == GpuGeneration::kPascal ? 1 : 0);
   set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
   set(Feature::kVoltaConvolution, generation == GpuGeneration::kVolta ? convolution : 0);
