@@ -14,9 +14,6 @@ constexpr double kLogOf2 = 0.693147180559945309417232;
 constexpr std::size_t kBatches = 4096;
 constexpr std::size_t kWarmUp = 512;
 constexpr std::uint64_t kSeed = 20210;
-/// Synergy's curves end at six threads; forty of tf.data on a DGX-1 with P100 make 10,000 images/s
-/// (tensorpack/benchmarks ImageNet), a quarter more than with this.
-constexpr double kMostContending = 5;
 
 double natural_log(double x) { return kLogOf2 * portable_log2(x); }
 
@@ -185,7 +182,7 @@ LoaderRates loader_rates(const LoaderWork& work, const LoaderShare& share) {
   if (processes && !serial && share.receive) rates.receive = rate_of(*share.receive, work.decoded);
   const double workers = std::max(share.workers, 1.0);
   const double busy = std::min(workers, share.cores);
-  const double filled = busy / (1 + work.contention * std::clamp(busy - 1, 0.0, kMostContending));
+  const double filled = busy / (1 + work.contention * std::max(busy - 1, 0.0));
   rates.cpu = rate_of(filled, rates.work);
   rates.worker = reading + rates.work;
   rates.workers = rate_of(workers, processes || serial ? rates.worker : reading);

@@ -43,12 +43,13 @@ void with_lists(A& a, B& b, Each each) {
   each(a.backward, b.backward);
   each(a.weights, b.weights);
   each(a.kernels, b.kernels);
+  each(a.added, b.added);
   each(a.issued, b.issued);
   each(a.forward_exchanged, b.forward_exchanged);
   each(a.backward_exchanged, b.backward_exchanged);
 }
 
-/// But for `weights`.
+/// But for `weights` and `added`.
 LayerPasses passes_of(const cost::PricedStep& step, std::size_t rank_class) {
   const cost::PricedClass& times = step.classes[rank_class];
   const std::size_t count = times.forward.size();
@@ -126,13 +127,22 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
   std::vector<cost::LayerTimes> times;
   const auto step = priced(job, std::move(*plan), tools_, &times);
   if (!step) return std::nullopt;
+  Scenario again = job;
+  again.strategy.accumulation.set(2);
+  const auto adding = cost::price_layers(again, *step->plan, tools_.prices);
+  if (!adding) return std::nullopt;
+  const auto longer = cost::price(again, step->plan, *adding);
+  if (!longer) return std::nullopt;
   PlanShape made{.layers = {}, .launch_interval = step->launch_interval, .waiting = step->wait_for_slowest};
   LayerPasses& all = made.layers;
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
   for (std::size_t c = 0; c < classes; ++c) {
     LayerPasses one = passes_of(*step, c);
+    // What goes beside kernels hides the better, the longer they take.
+    const LayerPasses added = passes_of(*longer, c);
     for (std::size_t i = 0; i < one.weights.size(); ++i) {
       one.weights[i] = times[all.weights.size() + i].weights.total() * plan::gpu_time_factor_of(job);
+      one.added[i] = max(added.backward[i] - one.backward[i], Time::zero());
     }
     with_lists(all, one, [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); });
   }
@@ -260,16 +270,20 @@ Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
 
 namespace {
 
+/// Whether all of what adding gradients up takes is in the bound: not where ranks keep a share each (zero 2 and 3).
+double share_added(const Split& split) { return split.passes > 1 && split.zero < 2 ? 1.0 : 0.0; }
+
 /// One stage: passes follow each other. While the CPU is behind, updates and messages cost nothing.
 Time one_stage(const Split& split, const PlanShape& shape, const LayerPasses& sums,
-               const std::vector<StageExchange>* exchange) {
+               const std::vector<StageExchange>* exchange, double adding) {
   const auto passes = static_cast<double>(split.passes);
-  const Time busy = (sums.forward.back() + sums.backward.back()) * passes;
+  const Time backward = sums.backward.back() + sums.added.back() * adding;
+  const Time busy = (sums.forward.back() + backward) * passes;
   const Time issuing = shape.launch_interval * (sums.issued.back() * passes);
-  const Time waiting = sums.kernels.back() * (std::sqrt(passes) * shape.waiting);
+  const Time waiting = (sums.kernels.back() + sums.added.back() * adding) * (std::sqrt(passes) * shape.waiting);
   if (exchange == nullptr) return max(busy, issuing) + waiting;
   const StageExchange& sent = exchange->front();
-  const Time own = max(max(busy + sent.standing, busy - sums.backward.back() + sent.once), sent.every_pass * passes);
+  const Time own = max(max(busy + sent.standing, busy - backward + sent.once), sent.every_pass * passes);
   return max(own + sent.update + sent.after, issuing) + waiting;
 }
 
@@ -277,7 +291,9 @@ Time one_stage(const Split& split, const PlanShape& shape, const LayerPasses& su
 
 Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape& shape,
                           const std::vector<StageExchange>* exchange) {
-  if (split.pipeline == 1) return one_stage(split, shape, sums(index, shape), exchange) * kRounding;
+  // By kernels alone a bound is that of all ways to share states.
+  const double adding = exchange != nullptr ? share_added(split) : 0.0;
+  if (split.pipeline == 1) return one_stage(split, shape, sums(index, shape), exchange, adding) * kRounding;
   const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
   const auto stages = static_cast<std::size_t>(split.pipeline);
   const bool hides = split.schedule == PipelineSchedule::kDualPipe;
@@ -295,15 +311,16 @@ Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape
   issued.assign(stages, 0);
   for (std::size_t q = 0; q < places.size(); ++q) {
     const LayerRange& place = places[q];
-    parts.push_back(
-        {sum(sums.forward, place), sum(sums.backward, place), in_two ? sum(sums.weights, place) : Time::zero()});
+    const Time added = sum(sums.added, place) * adding;
+    parts.push_back({sum(sums.forward, place), sum(sums.backward, place) + added,
+                     in_two ? sum(sums.weights, place) + added : Time::zero()});
     if (hides) {
       parts.back().forward = parts.back().forward - sum(sums.forward_exchanged, place);
       parts.back().backward = parts.back().backward - sum(sums.backward_exchanged, place);
     }
     for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
       const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
-      kernels[rank] += sum(sums.kernels, place) * runs;
+      kernels[rank] += (sum(sums.kernels, place) + added) * runs;
       issued[rank] += (sums.issued[place.end] - sums.issued[place.first]) * runs;
     }
   }

@@ -27,6 +27,7 @@ struct LayerPasses {
   std::vector<Time> backward;
   std::vector<Time> weights;   // of backward: what schedules may put off
   std::vector<Time> kernels;   // forward and backward, kernels alone
+  std::vector<Time> added;     // besides, to add gradients up from pass to pass, where ranks keep them whole
   std::vector<double> issued;  // kernels that the CPU issues
   // All-to-alls, of `forward` and `backward`: DualPipe may hide them.
   std::vector<Time> forward_exchanged;

@@ -21,7 +21,7 @@
 //     network   bandwidth / (remote s)
 //     workers   w / (t_read + t_cpu)                           each reads, then decodes (PyTorch)
 //               w / t_read                                     readers of a pipelined loader (DALI, tf.data)
-//     cpu       e / t_cpu, e = min(w, c) / (1 + contention min(min(w, c) - 1, 5))
+//     cpu       e / t_cpu, e = min(w, c) / (1 + contention (min(w, c) - 1))
 //     receive   receive / d                                    the process that trains takes batches out (PyTorch)
 // which are the asymptotic bounds of a closed network (Denning and Buzen, ACM Computing Surveys 10(3), 1978).
 //   cores     n threads that run fill n cores while there are so many, then `second_thread` of a core each, up to all

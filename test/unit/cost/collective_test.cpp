@@ -174,6 +174,21 @@ TEST_CASE("collective: communicators of the catalog", "[unit][cost]") {
   CHECK(pcie.crosses_sockets);
 }
 
+TEST_CASE("collective: groups in each other's gaps share the ways between PCIe switches", "[unit][cost]") {
+  const hardware::Cluster cards = cluster_of("pcie-8xa100-80gb", 1);  // two on each switch
+  const Communicator pair = communicator_of(cards, 1, 2);
+  CHECK_FALSE(pair.crosses_sockets);
+  // GPU 0 and 4, four such pairs side by side.
+  const Communicator apart = communicator_of(cards, 1, 2, 4);
+  CHECK(apart.crosses_sockets);
+  CHECK(apart.gpus == 2);
+  CHECK(apart.intra.in(gigabytes_per_second) == Approx(pair.intra.in(gigabytes_per_second) / 4));
+  const Communicator four = communicator_of(cards, 1, 4, 2);
+  CHECK(four.intra.in(gigabytes_per_second) == Approx(pair.intra.in(gigabytes_per_second) / 2));
+  const hardware::Cluster dgx = cluster_of("dgx-a100", 1);
+  CHECK(communicator_of(dgx, 1, 2, 4).intra == communicator_of(dgx, 1, 2).intra);
+}
+
 TEST_CASE("collective: what hardware does follows from its fields, never from its names", "[unit][cost]") {
   hardware::Cluster renamed = cluster_of("dgx-a100", 4);
   renamed.node.id = renamed.node.network.id = renamed.node.gpu.id = "rtx-tcp";

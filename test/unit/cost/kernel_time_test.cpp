@@ -103,6 +103,56 @@ TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost
   CHECK(measured(Precision::kFp32).assumed > Time::zero());
 }
 
+TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::GemmCurve curve;
+  curve.precision = Precision::kBf16;
+  curve.tiles = {{}};
+  known.gemms.push_back(curve);
+  hardware::GemmCurve plain = curve;
+  plain.precision = Precision::kFp32;
+  known.gemms.push_back(plain);
+  const auto times = [&](std::int64_t out, Precision precision, hardware::GpuGeneration generation) {
+    const auto linear = model_of(workload::Linear{.out = out, .bias = false}, {1024});
+    Calibration by = calibration(known);
+    by.gpu.nccl_tuning = generation;
+    return calibrated_times(linear.layers, by, 1024, precision, {}).layers[0];
+  };
+  using hardware::GpuGeneration;
+  const LayerTimes even = times(1024, Precision::kBf16, GpuGeneration::kAmpere);
+  // 1023 outputs: n of the forward product, k of the input's gradient, m of the weights'.
+  const LayerTimes odd = times(1023, Precision::kBf16, GpuGeneration::kAmpere);
+  CHECK(odd.forward.total() / even.forward.total() == Approx(1.8).epsilon(1e-3));
+  CHECK(odd.weights.total() / even.weights.total() == Approx(1.8).epsilon(1e-3));
+  CHECK(odd.backward.total() / even.backward.total() == Approx(1.8).epsilon(1e-3));
+  // Volta: not above fp32's 10 TFLOP/s, 2 x 1024 x 1024 x 1023 FLOPs.
+  const LayerTimes volta = times(1023, Precision::kBf16, GpuGeneration::kVolta);
+  CHECK(volta.forward.total().in(microseconds) == Approx(2.0 * 1024 * 1024 * 1023 / 10e6));
+  CHECK(times(1023, Precision::kFp32, GpuGeneration::kAmpere).forward.total() <=
+        times(1024, Precision::kFp32, GpuGeneration::kAmpere).forward.total());
+  // Rows lie one after another: 1023 of them are no matter.
+  const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
+  Calibration by = calibration(known);
+  by.gpu.nccl_tuning = GpuGeneration::kAmpere;
+  CHECK(calibrated_times(linear.layers, by, 1023, Precision::kBf16, {}).layers[0].forward.total() <=
+        even.forward.total());
+}
+
+TEST_CASE("kernel time: gradients are added to earlier passes'", "[unit][cost]") {
+  const hardware::GpuProfile known = profile();
+  const auto linear = model_of(workload::Linear{.out = 1000, .bias = false}, {1000});
+  const auto times = [&](DataSize accumulated) {
+    return calibrated_times(linear.layers, calibration(known), 8, Precision::kFp32, {{}, accumulated}).layers[0];
+  };
+  // 1e6 parameters, 12 B each at 100 GB/s: 120 us, of the weights' part of backward.
+  CHECK((times(bytes(12)).backward.memory - times({}).backward.memory).in(microseconds) == Approx(120));
+  CHECK((times(bytes(12)).weights.memory - times({}).weights.memory).in(microseconds) == Approx(120));
+  CHECK(times(bytes(12)).forward.total() == times({}).forward.total());
+  workload::Layer sparse = linear.layers[0];
+  sparse.sparse_gradient = true;
+  CHECK(accumulated_by(sparse, bytes(12)) == DataSize::zero());
+}
+
 TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost]") {
   hardware::GpuProfile known = profile();
   const auto lstm = model_of(workload::Lstm{.hidden = 100}, {50, 100});

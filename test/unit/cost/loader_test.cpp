@@ -137,6 +137,19 @@ TEST_CASE("loader: a worker reads and then decodes, a pipeline does both at once
   CHECK(per_s(loader_rates(work, share).workers) == Approx(1 / 0.016));
 }
 
+TEST_CASE("loader: Python augments as torchvision does, GPUs leave the host half of decoding", "[unit][loader]") {
+  workload::Dataset data;
+  data.decode = milliseconds(2);
+  data.augment = milliseconds(1);
+  plan::Input input;
+  input.dataset = std::make_shared<const workload::Dataset>(data);
+  CHECK(ms(loader_work(input, {}).cpu) == Approx(2 + 1.8));
+  input.loader = plan::Loader::kPipelined;
+  CHECK(ms(loader_work(input, {}).cpu) == Approx(3));
+  input.decode = plan::DecodeOn::kGpu;
+  CHECK(ms(loader_work(input, {}).cpu) == Approx(1));
+}
+
 TEST_CASE("loader: second threads fill what cores leave", "[unit][loader]") {
   hardware::Cpu cpu;
   cpu.cores = 8;

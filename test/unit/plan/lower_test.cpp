@@ -181,10 +181,13 @@ TEST_CASE("lower: a tensor group stands in one server, its siblings share the po
   CHECK(data.nodes == 2);
   CHECK(data.per_node() == 4);
   CHECK(data.siblings == 2);
+  CHECK(tensor.between == 1);
+  CHECK(data.between == 2);  // the other tensor rank's replicas stand between
   const RankGroup stages = group_along(grid, Axis::kPipeline).value();
   CHECK(stages.ranks == 2);
   CHECK(stages.nodes == 2);
   CHECK(stages.siblings == 8);
+  CHECK(stages.between == 1);  // none of them in one server
   // Tensor 8 fills a server: every data group has one rank on each, and 8 groups share the ports.
   grid.along = {8, 1, 1, 4, 1};
   CHECK(group_along(grid, Axis::kTensor).value().per_node() == 8);
@@ -304,6 +307,34 @@ TEST_CASE("lower: zero 3 gathers every layer's weights twice, the last one's onc
   CHECK(plan.classes[0].updated.in(bytes) == Approx(5 * 10'000));
   job.parallel.prefetch = 0;
   CHECK(rows_of(lower(job).value(), RowKind::kCollective, CollectiveOp::kAllGather)[1].ready == forward(0));
+}
+
+TEST_CASE("lower: what adding up gradients moves", "[unit][plan]") {
+  Job job = job_of(model_of({1000, 2000}), 1, 4);
+  CHECK(accumulated_per_parameter(job) == DataSize::zero());  // one pass
+  job.strategy.accumulation = 8;
+  CHECK(accumulated_per_parameter(job).in(bytes) == 12);
+  job.parallel.states = States::kMixed;
+  CHECK(accumulated_per_parameter(job).in(bytes) == 3);
+  job.parallel.states = States::kMixedSixteen;
+  CHECK(accumulated_per_parameter(job).in(bytes) == 6);
+  job.parallel.zero = 1;
+  CHECK(accumulated_per_parameter(job).in(bytes) == 6);
+  job.parallel.zero = 2;  // of four replicas each keeps a quarter
+  CHECK(accumulated_per_parameter(job).in(bytes) == 1.5);
+  job.parallel.shard_ranks = 2;
+  CHECK(accumulated_per_parameter(job).in(bytes) == 3);
+}
+
+TEST_CASE("lower: Megatron's update passes over all gradients and the rank's share of states", "[unit][plan]") {
+  Job job = job_of(model_of({1000, 2000}), 1, 4);
+  job.parallel.states = States::kMixed;
+  // Momentum: gradient 4, weight 2, master 8, momentum 8; norm and clipping 12; buffers 16: of 3,000 parameters.
+  CHECK(lower(job).value().classes[0].updated.in(bytes) == Approx(3000 * (4 + 2 + 8 + 8 + 12 + 16)));
+  job.parallel.zero = 1;
+  CHECK(lower(job).value().classes[0].updated.in(bytes) == Approx(750 * (4 + 2 + 8 + 8 + 12) + 3000 * 16));
+  job.parallel.states = States::kMixedSixteen;
+  CHECK(lower(job).value().classes[0].updated.in(bytes) == Approx(750 * (2 + 2 + 8 + 8)));
 }
 
 TEST_CASE("lower: zero 1 and 2 gather what was updated, and hold less", "[unit][plan]") {

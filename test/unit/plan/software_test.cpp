@@ -65,9 +65,12 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
   // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each, over six halvings of 4 GFLOP.
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(6));
-  // 512 samples: 1.61 GFLOP a kernel.
+  // 512 samples: 1.61 GFLOP a kernel, which is small below 2 GFLOP in fp32, below 4 in TF32.
   job.batch = 512;
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(2e9 / (3.0 * 1024 * 1024 * 512))));
+  job.precision = Precision::kTf32;
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(4e9 / (3.0 * 1024 * 1024 * 512))));
+  job.precision = Precision::kFp32;
   job.batch = 1 << 20;
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == 0);
 }
@@ -104,6 +107,39 @@ TEST_CASE("software: fused kernels count for attention in 16 bits, by half where
   job.precision = Precision::kFp32;
   job.software_fused = std::optional<bool>(true);
   CHECK(software_factor(job) == 1);
+}
+
+TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[unit][plan]") {
+  Job job = job_of(1024);
+  auto model = std::make_shared<workload::Model>();
+  model->layers.push_back(
+      workload::layer_of(workload::Convolution{.out = 64, .kernel = {3, 3}, .pad = {1, 1}}, {64, 8, 8}, "c")
+          .value()
+          .layer);
+  model->totals = workload::total(model->layers).value();
+  CHECK(model->totals.convolutional);
+  CHECK_FALSE(job.model->totals.convolutional);
+  job.model = model;
+  CHECK(feature(job, SoftwareFeature::kConvolution) == 0);  // fp32
+  CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 0);
+  const double small = feature(job, SoftwareFeature::kSmallKernels);
+  CHECK(small == 6);
+  job.precision = Precision::kFp16;
+  CHECK(feature(job, SoftwareFeature::kConvolution) == 0.5);  // nobody says
+  CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 1);
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(0.75 * small));
+  job.software_fused = std::optional<bool>(true);
+  CHECK(feature(job, SoftwareFeature::kConvolution) == 0);
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(0.5 * small));
+  job.software_fused = std::optional<bool>(false);
+  CHECK(feature(job, SoftwareFeature::kConvolution) == 1);
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == small);
+  job.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kAmpere;
+  CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 0);
+  job.software = learnt({{.feature = SoftwareFeature::kConvolution, .effect = 0.3}});
+  CHECK(software_factor(job) == Approx(std::exp(0.3)));
+  REQUIRE(software_factor_range(job));
+  CHECK(software_factor_range(job)->first == 1);
 }
 
 TEST_CASE("software: steps that were measured whole, and features without layers, have none", "[unit][plan]") {

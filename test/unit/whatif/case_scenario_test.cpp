@@ -138,9 +138,60 @@ TEST_CASE("case: who read images has a loader", "[unit][whatif]") {
   CHECK(said(one, "input.decode") == "gpu");
 }
 
+TEST_CASE("case: DLPerf's rows read images as their scripts do", "[unit][whatif]") {
+  io::Case one = row();
+  one.metric = io::CaseMetric::kImagesPerSecond;
+  one.source = "github:Oneflow-Inc/DLPerf:PyTorch/resnet50v1.5/README.md@c89430b#L458";
+  CHECK(said(one, "input.dataset") == "imagenet");
+  CHECK(said(one, "input.loader") == "workers");
+  CHECK(said(one, "input.workers").empty());
+  CHECK(said(one, "input.cpu") == "xeon-gold-5118");
+  CHECK(said(one, "input.threads") == "48");
+  CHECK(said(one, "input.cache") == "all");
+  // Eight processes share what a server has.
+  one.extra["workers_per_server"] = "8";
+  CHECK(said(one, "input.workers") == "1");
+  one.extra["workers_per_server"] = "48";
+  CHECK(said(one, "input.workers") == "6");
+  one.extra["dali"] = "true";
+  CHECK(said(one, "input.loader") == "dali");
+  CHECK(said(one, "input.decode").empty());  // dali_cpu=True
+  one.extra = {};
+  one.source = "github:Oneflow-Inc/DLPerf:NVIDIADeepLearningExamples/MxNet/Classification/RN50v1.5/README.md";
+  one.framework = "NGC MXNet 1.6";
+  CHECK(said(one, "input.decode") == "gpu");
+  CHECK(said(one, "input.workers") == "3");
+  one.source = "github:Oneflow-Inc/DLPerf:NVIDIADeepLearningExamples/TensorFlow/Classification/README.md";
+  one.framework = "NGC TensorFlow 1.15";
+  CHECK(said(one, "input.loader") == "dali");
+  one.extra["data"] = "real";
+  CHECK(said(one, "input.loader") == "tf.data");
+  CHECK(said(one, "input.workers") == "10");
+  one.extra["data"] = "synthetic";
+  CHECK(said(one, "input.dataset").empty());
+  one.extra = {};
+  one.source = "github:Oneflow-Inc/DLPerf:reports/dlperf_benchmark_test_report_v1.md@c89430b#L104";
+  one.framework = "OneFlow";
+  CHECK(said(one, "input.dataset").empty());  // fp32: what decoded is not said
+  one.precision = "AMP";
+  CHECK(said(one, "input.decode") == "gpu");
+  one.metric = io::CaseMetric::kStepMilliseconds;
+  CHECK(said(one, "input.dataset").empty());  // no images
+}
+
+TEST_CASE("case: GPUs without peer access meet in the host's memory, whatever joins them", "[unit][whatif]") {
+  io::Case one = row();
+  CHECK(said(one, "peer_to_peer").empty());
+  one.intra_interconnect = "P2P disabled (host SHM)";
+  CHECK(said(one, "peer_to_peer") == "no");
+  CHECK(said(one, "gpu_interconnect") == "pcie");
+}
+
 TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
-  const auto fused = [](const char* framework, const char* source = "github:somebody/paper:table.md") {
+  const auto fused = [](const char* framework, const char* source = "github:somebody/paper:table.md",
+                        const char* model = "bert_large") {
     io::Case one = row();
+    one.model = model;
     one.framework = framework;
     one.source = source;
     return said(one, "software.fused");
@@ -153,6 +204,12 @@ TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
   CHECK(fused("NeMo AutoModel (PyTorch FSDP2)") == "no");
   CHECK(fused("HF+DeepSpeed ZeRO-3") == "no");
   CHECK(fused("NGC TensorFlow 1.15 (20.03)+Horovod") == "no");
+  // Convolutional networks, by who fuses their norms and activations.
+  const char* page = "github:somebody/paper:table.md";
+  CHECK(fused("NGC MXNet 1.6 (20.03)+Horovod", page, "ResNet-50 v1.5") == "yes");
+  CHECK(fused("OneFlow", page, "ResNet-50 v1.5") == "yes");
+  CHECK(fused("PyTorch 1.6 DDP", page, "ResNet-50 v1.5") == "no");
+  CHECK(fused("PyTorch", "github:mlcommons/training_results_v5.1:x.json", "RetinaNet") == "yes");
   CHECK(fused("Megatron-DeepSpeed").empty());
   CHECK(fused("PyTorch 2.6.0, ROCm 6.4", "github:mlcommons/training_results_v5.0:x.json").empty());
 }
