@@ -133,7 +133,9 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   const std::string framework = lower_case(one.framework);
   const auto names = [&](std::initializer_list<std::string_view> words) { return has_any(framework, words); };
   const bool submitted = lower_case(one.source).find("training_results") != std::string::npos;
-  if (has_any(lower_case(one.model), {"resnet", "inception", "vgg", "alexnet", "retinanet", "ssd", "mask"})) {
+  const bool convolves =
+      has_any(lower_case(one.model), {"resnet", "inception", "vgg", "alexnet", "retinanet", "ssd", "mask"});
+  if (convolves || one.metric == io::CaseMetric::kImagesPerSecond) {
     return submitted || one.said("xla") == "true" || names({"mxnet", "oneflow"});
   }
   const bool hugging_face = framework.starts_with("hf");
