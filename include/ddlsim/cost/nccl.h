@@ -37,8 +37,8 @@
 //   all candidates: 1.1 + 1.34 us (Ampere), -1.8 + 0.19 us (Hopper), 1.1 + 0.63 us (Blackwell), from aiconfigurator's
 //   all_reduce and all_gather of 512 B to 4 KiB on 2, 4, 8 GPUs (A100 10.0, 14.3, 22.4 us; H100 6.4, 9.5, 15.6; B200
 //   10.2, 15.0, 25.4). Eight A100 take 35 us in microsoft/superbenchmark (bench/accuracy nccl31) and 44 in stas00/
-//   ml-engineering (nccl51): the middle of the three, 0.44 us a step by the first alone, which several servers keep. What a framework's own call
-//   takes on top is not in it.
+//   ml-engineering (nccl51): the middle of the three, 0.44 us a step by the first alone, which several servers keep.
+//   What a framework's own call takes on top is not in it.
 // - Without peer access GPUs meet in the host's memory: half of PCIe's rate, at most 5 GB/s (assumed; aiconfigurator's
 //   four L40S reach 4.8), and no more than a GPU's part of PCIe's 12 of 15.75 GB/s on its host link: every hop of a
 //   ring goes up one and down another. So it is on virtual machines that hide the PCIe switches (`peer_to_peer: no` of

@@ -78,8 +78,8 @@ namespace ddlsim::plan {
 /// Whether weights are held by servers beside the ranks.
 [[nodiscard]] bool has_servers(const Strategy& strategy);
 
-/// What a pass moves of a GPU's memory, per parameter, to add its gradients to those of the passes before: nothing where
-/// a step is one pass, a share where ranks sum gradients in every pass and keep a share each (zero 2 and 3).
+/// What a pass moves of a GPU's memory, per parameter, to add its gradients to those of the passes before: nothing
+/// where a step is one pass, a share where ranks sum gradients in every pass and keep a share each (zero 2 and 3).
 ///   fp32 gradients of automatic mixed precision, fp32   12 B: a kernel reads both and writes one (autograd's
 ///                                                       AccumulateGrad)
 ///   16-bit gradients                                    6 B: likewise
