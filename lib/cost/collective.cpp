@@ -104,16 +104,19 @@ Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t gpus
   return communicator_over(cluster, gpus / per_node, per_node, cluster.node.peers(per_node), per_node);
 }
 
-Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node,
-                             std::int64_t between) {
+Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node) {
+  return communicator_over(cluster, nodes, per_node, cluster.node.peers(per_node), per_node);
+}
+
+Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, const PlacedRanks& placed) {
   const hardware::Node& node = cluster.node;
-  const std::int64_t span = std::min(per_node * between, node.gpus);
+  const std::int64_t span = std::min(placed.count * placed.between, node.gpus);
   const hardware::PeerPath apart = node.peers(span);
-  if (between == 1 || per_node == 1 || apart.by_nvlink()) {
-    return communicator_over(cluster, nodes, per_node, node.peers(per_node), per_node);
+  if (placed.between == 1 || placed.count == 1 || apart.by_nvlink()) {
+    return communicator_of(cluster, nodes, placed.count);
   }
-  Communicator c = communicator_over(cluster, nodes, per_node, apart, span);
-  if (c.fabric == GpuFabric::kPcie && c.crosses_sockets) c.intra = c.intra / static_cast<double>(between);
+  Communicator c = communicator_over(cluster, nodes, placed.count, apart, span);
+  if (c.fabric == GpuFabric::kPcie && c.crosses_sockets) c.intra = c.intra / static_cast<double>(placed.between);
   return c;
 }
 

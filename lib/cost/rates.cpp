@@ -69,7 +69,7 @@ CollectiveLibrary collective_library_of(const plan::Job& job) {
 }
 
 Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group, const Variation& variation) {
-  Communicator c = communicator_of(job.cluster, group.nodes, group.per_node(), group.between);
+  Communicator c = communicator_of(job.cluster, group.nodes, PlacedRanks{group.per_node(), group.between});
   const double siblings = group.nodes > 1 ? static_cast<double>(group.siblings) : 1.0;
   c.intra = c.intra * (job.cluster.node.peers(group.per_node()).by_nvlink() ? variation.nvlink : variation.pcie);
   c.pcie = c.pcie * variation.pcie;

@@ -96,11 +96,19 @@ struct Communicator {
 [[nodiscard]] Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
                                                      std::span<const std::int64_t> places);
 /// The first `per_node` GPUs of each of `nodes` servers; the cluster may have more or fewer.
-/// `between` groups alike stand in each other's gaps: GPUs that PCIe alone joins share the ways between its switches.
-/// Eight A100 PCIe in two sockets: one ring over four GPUs of both has 14 GB/s, each of two at once 8, each of four 4
+[[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node);
+
+/// A group's ranks in one server.
+struct PlacedRanks {
+  std::int64_t count = 1;
+  std::int64_t between = 1;  // groups alike that stand in each other's gaps, this one included
+};
+
+/// GPUs that PCIe alone joins share the ways between its switches with those that stand between them. Eight A100 PCIe
+/// in two sockets: one ring over four GPUs of both has 14 GB/s, each of two at once 8, each of four 4
 /// (MooreThreads/SimuMax configs/system/a100_pcie.json, dp_fixed_bw).
-[[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes, std::int64_t per_node,
-                                           std::int64_t between = 1);
+[[nodiscard]] Communicator communicator_of(const hardware::Cluster& cluster, std::int64_t nodes,
+                                           const PlacedRanks& placed);
 
 /// What drives a network where nobody says it: RDMA on servers of modules from Hopper on, which come with a card for
 /// every GPU (NVIDIA DGX BasePOD: 8 ConnectX-7 in a DGX H100, H200 and B200), else TCP.

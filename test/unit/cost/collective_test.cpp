@@ -179,14 +179,14 @@ TEST_CASE("collective: groups in each other's gaps share the ways between PCIe s
   const Communicator pair = communicator_of(cards, 1, 2);
   CHECK_FALSE(pair.crosses_sockets);
   // GPU 0 and 4, four such pairs side by side.
-  const Communicator apart = communicator_of(cards, 1, 2, 4);
+  const Communicator apart = communicator_of(cards, 1, PlacedRanks{2, 4});
   CHECK(apart.crosses_sockets);
   CHECK(apart.gpus == 2);
   CHECK(apart.intra.in(gigabytes_per_second) == Approx(pair.intra.in(gigabytes_per_second) / 4));
-  const Communicator four = communicator_of(cards, 1, 4, 2);
+  const Communicator four = communicator_of(cards, 1, PlacedRanks{4, 2});
   CHECK(four.intra.in(gigabytes_per_second) == Approx(pair.intra.in(gigabytes_per_second) / 2));
   const hardware::Cluster dgx = cluster_of("dgx-a100", 1);
-  CHECK(communicator_of(dgx, 1, 2, 4).intra == communicator_of(dgx, 1, 2).intra);
+  CHECK(communicator_of(dgx, 1, PlacedRanks{2, 4}).intra == communicator_of(dgx, 1, 2).intra);
 }
 
 TEST_CASE("collective: what hardware does follows from its fields, never from its names", "[unit][cost]") {
