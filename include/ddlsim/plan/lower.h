@@ -86,6 +86,8 @@ namespace ddlsim::plan {
 ///   fp32 main gradients beside 16-bit weights           3 B: in the weights' product itself (Megatron's
 ///     gradient_accumulation_fusion): reads and writes 4 each, where 2 were written; half of it is hidden under
 ///     arithmetic (products of MooreThreads/SimuMax configs/system: 4 to 7 % longer at 4096 rows, not 8 to 14)
+/// Every pass adds, the first to zeros: so Megatron's buffer has it, and PyTorch before 2.0, whose zero_grad kept the
+/// tensors; later ones keep what the first pass makes, which saves one of n additions.
 [[nodiscard]] DataSize accumulated_per_parameter(const Job& job);
 
 /// Whether the strategy is known by closed forms on a whole step's totals alone (PEARL).

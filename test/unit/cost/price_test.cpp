@@ -30,6 +30,30 @@ TEST_CASE("price: what a running collective takes from its GPU", "[unit][cost]")
   CHECK(step.rows.front().sent / row.size == Approx(2 * 7.0 / 8));
 }
 
+TEST_CASE("price: gradients are added up at the memory's rate, without a profile too", "[unit][cost]") {
+  plan::Job job;
+  job.model = catalog().model("resnet50").value();
+  job.cluster.node = catalog().node("dgx1-v100").value();
+  job.cluster.gpus_per_node = 1;
+  job.cluster.node.gpu.profiles.set({});
+  job.batch = 64;
+  const auto backward = [&](std::int64_t passes, const cost::Variation& variation) {
+    job.strategy.accumulation = passes;
+    const auto plan = std::make_shared<const plan::StepPlan>(plan::lower(job).value());
+    const cost::LayerPrices layers = cost::price_layers(job, *plan, {1, 1}).value();
+    const cost::PricedStep step = cost::price(job, plan, layers, variation).value();
+    Time sum;
+    for (const cost::PricedLayer& layer : step.classes.front().backward) sum += layer.time;
+    return sum;
+  };
+  // 25.6 M parameters, 12 B each, at 70 % of 900 GB/s; where memory is twice as fast, half of it.
+  const double moved = 12 * static_cast<double>(job.model->totals.dense_parameters);
+  CHECK((backward(4, {}) - backward(1, {})).in(seconds) == Approx(moved / (0.7 * 900e9)));
+  cost::Variation fast;
+  fast.memory = 2;
+  CHECK((backward(4, fast) - backward(1, fast)).in(seconds) == Approx(moved / (2 * 0.7 * 900e9)));
+}
+
 TEST_CASE("price: what a collective sends goes through GPUs, alone on its server or with others", "[unit][cost]") {
   const cost::WireBytes inside{.intra = megabytes(14), .inter = megabytes(16)};
   CHECK(inside.of_gpu(8).in(megabytes) == Approx(14));  // 2 of the 16 that leave the server are its own

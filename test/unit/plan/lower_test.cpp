@@ -309,34 +309,6 @@ TEST_CASE("lower: zero 3 gathers every layer's weights twice, the last one's onc
   CHECK(rows_of(lower(job).value(), RowKind::kCollective, CollectiveOp::kAllGather)[1].ready == forward(0));
 }
 
-TEST_CASE("lower: what adding up gradients moves", "[unit][plan]") {
-  Job job = job_of(model_of({1000, 2000}), 1, 4);
-  CHECK(accumulated_per_parameter(job) == DataSize::zero());  // one pass
-  job.strategy.accumulation = 8;
-  CHECK(accumulated_per_parameter(job).in(bytes) == 12);
-  job.parallel.states = States::kMixed;
-  CHECK(accumulated_per_parameter(job).in(bytes) == 3);
-  job.parallel.states = States::kMixedSixteen;
-  CHECK(accumulated_per_parameter(job).in(bytes) == 6);
-  job.parallel.zero = 1;
-  CHECK(accumulated_per_parameter(job).in(bytes) == 6);
-  job.parallel.zero = 2;  // of four replicas each keeps a quarter
-  CHECK(accumulated_per_parameter(job).in(bytes) == 1.5);
-  job.parallel.shard_ranks = 2;
-  CHECK(accumulated_per_parameter(job).in(bytes) == 3);
-}
-
-TEST_CASE("lower: Megatron's update passes over all gradients and the rank's share of states", "[unit][plan]") {
-  Job job = job_of(model_of({1000, 2000}), 1, 4);
-  job.parallel.states = States::kMixed;
-  // Momentum: gradient 4, weight 2, master 8, momentum 8; norm and clipping 12; buffers 16: of 3,000 parameters.
-  CHECK(lower(job).value().classes[0].updated.in(bytes) == Approx(3000 * (4 + 2 + 8 + 8 + 12 + 16)));
-  job.parallel.zero = 1;
-  CHECK(lower(job).value().classes[0].updated.in(bytes) == Approx(750 * (4 + 2 + 8 + 8 + 12) + 3000 * 16));
-  job.parallel.states = States::kMixedSixteen;
-  CHECK(lower(job).value().classes[0].updated.in(bytes) == Approx(750 * (2 + 2 + 8 + 8)));
-}
-
 TEST_CASE("lower: zero 1 and 2 gather what was updated, and hold less", "[unit][plan]") {
   Job job = job_of(model_of({1000, 2000}), 1, 4);
   job.strategy.grouping = Grouping::kPerTensor;
