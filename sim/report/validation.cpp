@@ -153,6 +153,14 @@ Json validation_json(const answer::Validation& validation) {
 }
 
 /// The answer first.
+/// What a prediction had to go by.
+std::string_view given_by(std::string_view anchor) {
+  if (anchor == "first") return "each group's smallest row, which stands for measured GPU speed";
+  if (anchor == "node") return "each group's rows within one server";
+  if (anchor == "rest") return "all of each group's rows but those with the most GPUs";
+  return "specifications and calibration alone";
+}
+
 std::string headline(const answer::Validation& validation) {
   const answer::ValidationSet& all = validation.all;
   if (all.errors.cases == 0) return "nothing was predicted\n\n";
@@ -175,9 +183,7 @@ std::string render(const answer::Validation& validation, Format format) {
     case Format::kHtml:
     case Format::kSvg: break;
   }
-  std::string text = validation.anchor == "first"
-                         ? "Predicted from each group's smallest row, which stands for measured GPU speed.\n\n"
-                         : "Predicted from specifications and calibration alone.\n\n";
+  std::string text = fmt::format("Predicted from {}.\n\n", given_by(validation.anchor));
   text += summary_table(validation).render(format);
   if (validation.all.errors.cases > 0) {
     text += fmt::format("\nmeasured / predicted time: 5 % of the cases below {:.2f}, 5 % above {:.2f}\n",
