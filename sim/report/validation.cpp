@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/quantity_io.h"
