@@ -426,15 +426,16 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
   LayerPrices prices;
   if (pricing.calibrated()) prices.calibrated.emplace();
   for (const plan::RankClass& one : plan.classes) {
+    prices.update.push_back(pricing.times({}, one.updated, false).update);
+    prices.first.push_back(prices.layers.size());
+    if (one.chunk.count == 0) continue;
     // The whole list at once: stages that are cut elsewhere share it.
     const bool input = one.chunk.first > 0 || has_input(one);
     const auto [found, added] = memo.layers.try_emplace(
         {one.chunk.layers.get(), job.batch, input, plan::accumulated_per_parameter(job).in(bytes)});
     if (added) found->second = pricing.times(*one.chunk.layers, {}, input).layers;
-    prices.first.push_back(prices.layers.size());
     const auto first = found->second.begin() + static_cast<std::ptrdiff_t>(one.chunk.first);
     prices.layers.insert(prices.layers.end(), first, first + static_cast<std::ptrdiff_t>(one.chunk.count));
-    prices.update.push_back(pricing.times({}, one.updated, false).update);
   }
   lay_out(job, plan, *rates, prices);
   return prices;

@@ -67,7 +67,7 @@ class Done {
 }  // namespace
 
 Expected<void> visit_in_order(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages,
-                              const std::function<void(std::span<const Slot>)>& visit) {
+                              const std::function<bool(std::span<const Slot>)>& visit) {
   std::size_t left = 0;
   for (const Slots& stage : stages) left += stage.size();
   Done done(pipeline, pipeline.micro_batches);
@@ -84,7 +84,7 @@ Expected<void> visit_in_order(const Pipeline& pipeline, std::span<const std::vec
         for (const Slot& slot : slots) done.add(slot);
         at += together;
         left -= together;
-        visit(slots);
+        if (!visit(slots)) return {};
       }
     }
     if (left < before) continue;
@@ -101,8 +101,10 @@ Expected<void> visit_in_order(const Pipeline& pipeline, std::span<const std::vec
 
 Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages) {
   Slots order;
-  const auto visited = visit_in_order(
-      pipeline, stages, [&](std::span<const Slot> slots) { order.insert(order.end(), slots.begin(), slots.end()); });
+  const auto visited = visit_in_order(pipeline, stages, [&](std::span<const Slot> slots) {
+    order.insert(order.end(), slots.begin(), slots.end());
+    return true;
+  });
   if (!visited) return tl::unexpected<Error>(visited.error());
   return order;
 }

@@ -38,4 +38,10 @@ Expected<answer::Timeline> schedule(const cost::PricedStep& step, answer::Detail
   return schedule_slots(step, detail);
 }
 
+Expected<Time> step_time(const cost::PricedStep& step, Time enough) {
+  const bool in_slots = step.plan->exchange.sync_every <= 1 && !step.plan->folds;
+  return (in_slots ? schedule_slots(step, answer::Detail::kTime, enough) : schedule(step, answer::Detail::kTime))
+      .map([](const answer::Timeline& line) { return line.step; });
+}
+
 }  // namespace ddlsim::step

@@ -166,6 +166,20 @@ void SlotPrograms::start(Segment& segment, std::uint32_t r) {
   if (row.op == primitives::CollectiveOp::kAllToAll) segment.run.exchanged += time;
 }
 
+SlotPrograms::Least SlotPrograms::least_of(std::span<const Segment> segments) const {
+  Least least;
+  for (const Segment& segment : segments) {
+    least.work += segment.run.work - segment.run.exchanged;
+    for (const std::uint32_t r : starts(segment)) {
+      const Row& row = plan_.rows[r];
+      if (row.in_the_way && row.op != primitives::CollectiveOp::kAllToAll) least.work += time_of(r);
+      const bool summed = !row.in_the_way && row.needed.at == Moment::kUpdate && row.lag == 0;
+      if (summed && resource_[r] == channel(row.rank_class)) least.sent += time_of(r);
+    }
+  }
+  return least;
+}
+
 void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, Turn turn) {
   const plan::RankClass& one = plan_.classes[stage];
   const cost::PricedClass& priced = step_.classes[stage];
@@ -205,7 +219,9 @@ void SlotPrograms::compile(std::size_t stage, std::size_t part, SlotKind kind, T
     start_all(point);
   }
   close(segment);
-  programs_[index(stage, part, kind, turn)] = {begun, segments_.size() - begun};
+  Range made{begun, segments_.size() - begun, {}};
+  made.least = least_of({segments_.data() + begun, made.count});
+  programs_[index(stage, part, kind, turn)] = made;
 }
 
 }  // namespace ddlsim::step

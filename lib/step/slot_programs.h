@@ -58,6 +58,16 @@ class SlotPrograms {
     const Range& range = programs_[index(stage, part, kind, turn)];
     return {segments_.data() + range.first, range.count};
   }
+  /// What a pass takes at least.
+  struct Least {
+    Time work{};  // of its class: kernels, and rows in their way but for all-to-alls, which a pair may hide
+    Time sent{};  // of the class's channel among replicas, before the update
+  };
+  [[nodiscard]] const Least& least(std::size_t stage, std::size_t part, plan::SlotKind kind, Turn turn) const {
+    return programs_[index(stage, part, kind, turn)].least;
+  }
+  /// The resource of a class's channel among replicas.
+  [[nodiscard]] std::size_t channel(std::size_t c) const { return c * (plan_.groups.size() + 3); }
   [[nodiscard]] std::span<const std::uint32_t> waits(const Segment& one) const {
     return {rows_.data() + one.waits, one.starts - one.waits};
   }
@@ -85,6 +95,7 @@ class SlotPrograms {
   struct Range {
     std::size_t first = 0;
     std::size_t count = 0;
+    Least least{};
   };
   /// The rows at each point of each class's layers, in their order.
   class RowsAt {
@@ -123,6 +134,7 @@ class SlotPrograms {
   void open(Segment& segment) const;
   void close(Segment& segment);
   void start(Segment& segment, std::uint32_t row);
+  [[nodiscard]] Least least_of(std::span<const Segment> segments) const;
 
   const cost::PricedStep& step_;
   const plan::StepPlan& plan_;

@@ -16,6 +16,9 @@ namespace {
 using answer::Timeline;
 using plan::SlotKind;
 
+/// Of sums taken in another order than the schedule takes them.
+constexpr double kRounding = 1 - 1e-9;
+
 /// The CPU and the GPU of a class, and where its time went; the parts add up to `done`.
 struct Clocks {
   Time issued;
@@ -52,7 +55,7 @@ class SlotStep {
     done_.resize(all);
   }
 
-  Expected<Timeline> run(answer::Detail detail);
+  Expected<Timeline> run(answer::Detail detail, Time enough);
 
  private:
   [[nodiscard]] Time& done(std::size_t r, std::int64_t micro_batch) {
@@ -67,11 +70,23 @@ class SlotStep {
   void wait(std::size_t c, std::uint32_t r, Time until);
   void update(std::size_t c);
   [[nodiscard]] std::span<const Segment> program(const plan::Slot& slot) const {
-    return programs_.of(slot.stage, slot.part, slot.kind,
-                        {slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part),
-                         slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part)});
+    return programs_.of(slot.stage, slot.part, slot.kind, turn_of(slot));
   }
   [[nodiscard]] Timeline answer(std::size_t slowest, answer::Detail detail) const;
+  [[nodiscard]] SlotPrograms::Turn turn_of(const plan::Slot& slot) const {
+    return {slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part),
+            slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part)};
+  }
+  [[nodiscard]] const SlotPrograms::Least& least(const plan::Slot& slot) const {
+    return programs_.least(slot.stage, slot.part, slot.kind, turn_of(slot));
+  }
+  [[nodiscard]] SlotPrograms::Least least_of(std::size_t c) const;
+  /// When a rank ends at the earliest, from its begin on.
+  [[nodiscard]] Time least_end(std::size_t c) const {
+    const Time worked = clocks_[c].done + left_[c].work;
+    const Time sent = free_[programs_.channel(c)] + left_[c].sent;
+    return (max(worked, sent) - clocks_[c].begin + step_.classes[c].update) * kRounding;
+  }
 
   const cost::PricedStep& step_;
   const plan::StepPlan& plan_;
@@ -87,7 +102,39 @@ class SlotStep {
   };
   std::vector<Held> held_;  // outputs of a pair
   Run paired_[2];           // what both passes of a pair ran
+  std::vector<SlotPrograms::Least> left_;  // by class: of the passes that it has left; empty where nobody asks
 };
+
+/// All passes of a rank.
+SlotPrograms::Least SlotStep::least_of(std::size_t c) const {
+  SlotPrograms::Least all;
+  const auto stage = static_cast<std::uint32_t>(c);
+  const bool apart = plan::splits_backward(pipeline_.schedule);
+  const auto passes = static_cast<double>(plan::passes_of(pipeline_));
+  const auto add = [&](std::uint16_t part, SlotKind kind, std::int64_t micro_batch, double times) {
+    const SlotPrograms::Least& one = least({stage, part, kind, false, micro_batch});
+    all.work += one.work * times;
+    all.sent += one.sent * times;
+  };
+  for (std::uint16_t part = 0; part < plan::parts_of(pipeline_); ++part) {
+    const std::int64_t first = plan::first_micro_batch(pipeline_, part);
+    const std::int64_t last = plan::last_micro_batch(pipeline_, part);
+    const auto add_all = [&](SlotKind kind) {
+      add(part, kind, first, 1);
+      if (last > first) add(part, kind, last, 1);
+      if (passes > 2) add(part, kind, first + 1, passes - 2);
+    };
+    add_all(SlotKind::kForward);
+    // DualPipe's backward is one or comes in two, pass by pass.
+    if (!apart || pipeline_.schedule == plan::PipelineSchedule::kDualPipe) {
+      add_all(SlotKind::kBackward);
+    } else {
+      add_all(SlotKind::kBackwardInput);
+      add_all(SlotKind::kBackwardWeights);
+    }
+  }
+  return all;
+}
 
 void SlotStep::start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch) {
   const plan::Row& row = plan_.rows[r];
@@ -227,8 +274,15 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   return line;
 }
 
-Expected<Timeline> SlotStep::run(answer::Detail detail) {
+Expected<Timeline> SlotStep::run(answer::Detail detail, Time enough) {
   const std::size_t stages = plan_.classes.size();
+  Timeline longer;
+  const bool limited = enough < Time::infinity();
+  for (std::size_t c = 0; limited && c < stages; ++c) {
+    left_.push_back(least_of(c));
+    longer.step = max(longer.step, least_end(c));
+    if (longer.step > enough) return longer;
+  }
   std::vector<std::vector<plan::Slot>> orders;
   orders.reserve(stages);
   for (std::size_t s = 0; s < stages; ++s) orders.push_back(plan::stage_order(pipeline_, s));
@@ -238,8 +292,17 @@ Expected<Timeline> SlotStep::run(answer::Detail detail) {
     } else {
       pass(slots[0], false);
     }
+    if (!limited) return true;
+    const std::size_t c = slots[0].stage;
+    for (const plan::Slot& slot : slots) {
+      left_[c].work = left_[c].work - least(slot).work;
+      left_[c].sent = left_[c].sent - least(slot).sent;
+    }
+    longer.step = least_end(c);
+    return longer.step <= enough;
   });
   if (!visited) return tl::unexpected<Error>(visited.error());
+  if (longer.step > enough) return longer;
   std::size_t slowest = 0;
   Time longest;
   for (std::size_t c = 0; c < stages; ++c) {
@@ -264,10 +327,10 @@ Time busiest_communication(const cost::PricedStep& step, std::int64_t passes) {
   return *std::max_element(of.begin(), of.end());
 }
 
-Expected<Timeline> schedule_slots(const cost::PricedStep& step, answer::Detail detail) {
+Expected<Timeline> schedule_slots(const cost::PricedStep& step, answer::Detail detail, Time enough) {
   const plan::Pipeline pipeline = plan::pipeline_of(*step.plan);
   if (plan::is_asynchronous(pipeline.schedule)) return schedule_asynchronous(step, pipeline, detail);
-  return SlotStep(step, pipeline).run(detail);
+  return SlotStep(step, pipeline).run(detail, enough);
 }
 
 }  // namespace ddlsim::step

@@ -5,7 +5,9 @@
 
 namespace ddlsim::step {
 
-/// Errors: kInvalidArgument for a cyclic order of passes.
-[[nodiscard]] Expected<answer::Timeline> schedule_slots(const cost::PricedStep& step, answer::Detail detail);
+/// Where the step takes longer than `enough`, nothing but some such time is known of it. Errors: kInvalidArgument for a
+/// cyclic order of passes.
+[[nodiscard]] Expected<answer::Timeline> schedule_slots(const cost::PricedStep& step, answer::Detail detail,
+                                                        Time enough = Time::infinity());
 
 }  // namespace ddlsim::step

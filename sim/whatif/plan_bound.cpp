@@ -85,14 +85,12 @@ LayerPasses passes_of(const cost::PricedStep& step, std::size_t rank_class) {
 
 }  // namespace
 
-Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools) {
+Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools, Time enough) {
   const auto layers = cost::price_layers(job, *plan, tools.prices);
   if (!layers) return tl::unexpected<Error>(layers.error());
   const auto step = cost::price(job, std::move(plan), *layers);
   if (!step) return tl::unexpected<Error>(step.error());
-  const auto line = step::schedule(*step, answer::Detail::kTime);
-  if (!line) return tl::unexpected<Error>(line.error());
-  return line->step;
+  return step::step_time(*step, enough);
 }
 
 PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
@@ -393,6 +391,9 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   const bool alone = split.data * split.context == 1;
   if (alone || plan::is_asynchronous(split.schedule)) return laid_out(split, index, *shape, nullptr);
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
+  // Neither the order of a part's passes nor how attention's ranks share a sequence changes what replicas sum.
+  if (plan::parts_of(pipeline_of(split)) == 1) std::get<1>(key.stages) = PipelineSchedule::kOneForwardOneBackward;
+  key.shape.context_by = plan::ContextBy::kRing;
   // Gradients of dense layers are as large whatever the batch, where the same stages hold them.
   if (space_.base().model->totals.sparse_parameters > 0) {
     key.passes = split.passes;

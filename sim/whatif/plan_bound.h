@@ -18,8 +18,9 @@
 
 namespace ddlsim::whatif {
 
-/// The step of a lowered job.
-[[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools);
+/// The step of a lowered job; where that is above `enough`, any time above it.
+[[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools,
+                                     Time enough);
 
 /// A pass of layers; or sums over the layers before each, from none to all.
 struct LayerPasses {

@@ -82,6 +82,7 @@ class PlanSearch {
   }
   [[nodiscard]] bool wanted(const Split& split, double key, Time bound, DataSize memory) const;
   [[nodiscard]] Time front_end() const;
+  [[nodiscard]] Time longest_wanted(const Split& split, DataSize memory) const;
   void open_all(const Clock& clock, Time deadline);
   void look_closer(const Open& open);
   void look_at_members(const Open& open);
@@ -139,6 +140,19 @@ bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize mem
   });
 }
 
+/// The longest step with which a plan that holds so much may be shown.
+Time PlanSearch::longest_wanted(const Split& split, DataSize memory) const {
+  if (best_.size() <= options_.next || options_.objective == PlanObjective::kMemory) return Time::infinity();
+  const auto as_dear_as = [&](Money cost) { return cost / (price_ * static_cast<double>(split.nodes)); };
+  Time longest = front_end();
+  for (const Tried& other : front_) {
+    const bool priced = other.cost > Money::zero();
+    if (other.memory <= memory) longest = min(longest, priced ? max(other.step, as_dear_as(other.cost)) : other.step);
+  }
+  const Tried& last = best_.back();
+  return max(longest, options_.objective == PlanObjective::kCost ? as_dear_as(last.cost) : last.step);
+}
+
 void PlanSearch::keep_too_large(PlanId id, Time bound, DataSize memory, bool exact, std::int64_t plans) {
   not_fitting_ += plans;
   const TooLarge one{.id = id, .bound = bound, .memory = memory, .exact = exact};
@@ -175,13 +189,16 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     return;
   }
   if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;
+  // What own runs make of a step is known once its plan is priced.
+  const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
   auto plan = tools_.lowerer.lower(job);
-  const auto step = plan ? step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), tools_)
+  const auto step = plan ? step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), tools_, longest)
                          : Expected<Time>(tl::unexpected<Error>(plan.error()));
   if (!step) {
     ++illegal_;
     return;
   }
+  if (*step > longest) return;
   ++predicted_;
   keep(tried_of(open.id, split, PlanCorrection::corrected(job, *step), memory));
 }

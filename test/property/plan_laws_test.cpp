@@ -105,6 +105,14 @@ bool same(Time a, Time b, std::size_t messages) {
   return std::abs((a - b).in(seconds)) <= std::max(1e-9 * b.in(seconds), 1e-12 * static_cast<double>(messages + 1));
 }
 
+/// Whether the step is known where it is not too long, and known to be too long else.
+void check_step_time(const cost::PricedStep& step, Time whole) {
+  const Time enough = whole * *rc::gen::element(0.3, 0.9, 0.999, 1.0, 1.001, 2.0);
+  const Time known = step::step_time(step, enough).value();
+  RC_LOG(fmt::format("enough {} of {}: {}", enough.in(seconds), whole.in(seconds), known.in(seconds)));
+  RC_ASSERT((whole > enough ? known > enough : known == whole));
+}
+
 }  // namespace
 
 TEST_CASE("law: a simulated plan takes as long as its schedule, whatever GPUs it has", "[property]") {
@@ -282,6 +290,7 @@ TEST_CASE("law: no schedule is below its bound, and its parts are the whole", "[
     RC_ASSERT(plan::least_step(pipeline, parts) <= line.step * (1 + 1e-9));
     RC_ASSERT(std::abs((line.parts.step() - line.step).in(seconds)) <= 1e-9 * line.step.in(seconds));
     RC_ASSERT(line.parts.bubble >= Time::zero());
+    check_step_time(step, line.step);
     // Slower sends never make it shorter (but where ranks end by themselves: they start later too), and all of
     // everybody in turn is longer.
     cost::PricedStep slower = step;
@@ -310,6 +319,7 @@ TEST_CASE("law: of a split step the parts are the whole, between its own work an
     const cost::PricedStep step = priced(job, plan);
     const answer::Timeline line = step::schedule(step).value();
     const double whole = line.step.in(seconds);
+    check_step_time(step, line.step);
     RC_ASSERT(std::abs(line.parts.step().in(seconds)-whole) <= 1e-9 * whole);
     double path = 0;
     for (const answer::Segment& segment : line.critical_path) {

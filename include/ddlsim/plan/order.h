@@ -131,9 +131,9 @@ struct Slot {
 /// All ranks' sequences as one; the passes of a pair stand side by side. Errors: kInvalidArgument, naming the slots
 /// that wait for each other, where the sequences cannot be joined: a cyclic order.
 [[nodiscard]] Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages);
-/// The same without writing it down: a slot at a time, those of a pair together.
+/// The same without writing it down: a slot at a time, those of a pair together, until `visit` says no more.
 [[nodiscard]] Expected<void> visit_in_order(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages,
-                                            const std::function<void(std::span<const Slot>)>& visit);
+                                            const std::function<bool(std::span<const Slot>)>& visit);
 
 /// Micro-batches of each part that a rank keeps for backward, when it keeps the most. `kept` is what one of each part
 /// takes, in any unit.

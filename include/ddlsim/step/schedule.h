@@ -64,6 +64,9 @@ namespace ddlsim::step {
 [[nodiscard]] Expected<answer::Timeline> schedule(const cost::PricedStep& step,
                                                   answer::Detail detail = answer::Detail::kParts);
 
+/// The step alone, where it is at most `enough`; else any time above that. What is too long is so known early.
+[[nodiscard]] Expected<Time> step_time(const cost::PricedStep& step, Time enough = Time::infinity());
+
 /// What servers that do not wait for workers add to the loop of one worker: its step becomes at least what the busiest
 /// station needs, and what `line` says of its parts follows. Synchronous plans are left as they are.
 void relax(const cost::PricedStep& step, answer::Timeline& line);
