@@ -149,9 +149,10 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
   if (found == nullptr && gemm.grouped) std::tie(found, octaves) = curve_of(false);
   if (found == nullptr) return roofline(work, touched);
   const bool as_fp8 = precision_ == Precision::kFp4 && found->precision == Precision::kFp8;
-  const Time time = as_fp8 ? fp4_gemm_time(*found, hardware::device_spec(calibration_.gpu, Precision::kFp8), spec_.peak,
+  Time time = as_fp8 ? fp4_gemm_time(*found, hardware::device_spec(calibration_.gpu, Precision::kFp8), spec_.peak,
                                            size, element_)
                            : gemm_time(*found, spec_, size, element_);
+  time = time * found->report.of_all_runs();
   const Time taken = unaligned(gemm, time, work);
   if (taken > time) octaves += kBorrowedOctaves;
   return {taken, compute_bound(work, touched), &found->report, octaves + outside(found->report, size), work};
@@ -188,8 +189,8 @@ KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) co
   const double unseen =
       shape.pass != primitives::ConvolutionPass::kForward && found->gradient_rows == 0 ? kBorrowedOctaves : 0;
   const ConvolutionChoice choice = convolution_choice(*found, spec_, shape, batch_, element_);
-  return {choice.time, compute, &found->report, octaves + unseen + outside(found->report, implicit_gemm(shape, batch_)),
-          work * choice.arithmetic};
+  return {choice.time * found->report.of_all_runs(), compute, &found->report,
+          octaves + unseen + outside(found->report, implicit_gemm(shape, batch_)), work * choice.arithmetic};
 }
 
 KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) const {
@@ -253,7 +254,7 @@ class Ends {
 
   Timed of(const KernelTime& kernel) {
     if (kernel.report == nullptr) return {kernel, assumed_.first, assumed_.second};
-    const auto [low, high] = kernel.report->interval;
+    const auto [low, high] = interval_of(*kernel.report);
     if (kernel.outside == 0) return {kernel, low, high};
     // An interval's logarithm doubles per octave; no wider than what is assumed when nothing is known.
     const double wider = portable_exp2(std::min(kernel.outside, 8.0));
@@ -276,8 +277,14 @@ class Ends {
     for (const Logarithms& one : known_) {
       if (one.report == &report) return one;
     }
-    const auto [low, high] = report.interval;
+    const auto [low, high] = interval_of(report);
     return known_.emplace_back(Logarithms{&report, portable_log2(low), portable_log2(high)});
+  }
+
+  /// Of measured over predicted time, whichever run it is.
+  static std::pair<double, double> interval_of(const hardware::CurveReport& report) {
+    const double both = report.of_all_runs();
+    return {report.interval.first * std::min(both, 1 / both), report.interval.second * std::max(both, 1 / both)};
   }
 
   std::pair<double, double> assumed_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ddlsim/hardware/lent_profile.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/support/portable_math.h"
@@ -64,7 +65,8 @@ Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const ha
     if (!own && (other->architecture != sheet.architecture || octaves >= kFarthest)) continue;
     auto read = profile(id);
     if (!read) return tl::unexpected<Error>(read.error());
-    near.push_back({octaves, {std::move(*read), other->peak, other->memory_bandwidth}});
+    auto answers = own ? std::move(*read) : hardware::lent(std::move(*read), *other, sheet);
+    near.push_back({octaves, {std::move(answers), other->peak, other->memory_bandwidth}});
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<hardware::MeasuredProfile> profiles;

@@ -109,6 +109,11 @@ CurveReport read_report(const Node& node, std::vector<Error>& errors) {
       report.standard_errors.push_back({entry.key, number(values, entry.key)});
     }
   }
+  if (const Node* another = reader.find("another_run")) {
+    MapReader run(*another, "another_run", errors);
+    report.another_run = {number(run, "time", {0.01, 100}), run.count("rows", {1, kMostOfCurve}), run.text("measured")};
+    run.finish();
+  }
   reader.finish();
   return report;
 }

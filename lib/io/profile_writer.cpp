@@ -43,6 +43,10 @@ std::string report_text(const CurveReport& report) {
   for (const CurveReport::StandardError& error : report.standard_errors) {
     text += fmt::format("        {}: {}\n", in_quotes(error.parameter), number(error.relative));
   }
+  if (const auto& another = report.another_run) {
+    line("another_run", fmt::format("{{time: {}, rows: {}, measured: {}}}", number(another->time), another->rows,
+                                    in_quotes(another->measured)));
+  }
   return text;
 }
 

@@ -33,6 +33,9 @@ struct Clocks {
   Time waited;  // of it, for messages beside kernels
   Time bubble;
   Time update;
+
+  /// Of its step. Where ranks end it by themselves the next one follows, and the CPU cannot issue it sooner.
+  [[nodiscard]] Time took() const { return max(done - begin, issued); }
 };
 
 class SlotStep {
@@ -238,7 +241,11 @@ void SlotStep::update(std::size_t c) {
 }
 
 Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
-  const Clocks& spent = clocks_[slowest];
+  Clocks spent = clocks_[slowest];
+  const Time issuing = spent.took() - (spent.done - spent.begin);
+  spent.done += issuing;
+  spent.backward += issuing;
+  spent.launch += issuing;
   const cost::PricedClass& layers = step_.classes[slowest];
   const auto passes = static_cast<double>(plan::passes_of(pipeline_));
   Timeline line;
@@ -307,9 +314,8 @@ Expected<Timeline> SlotStep::run(answer::Detail detail, Time enough) {
   Time longest;
   for (std::size_t c = 0; c < stages; ++c) {
     update(c);
-    const Time took = clocks_[c].done - clocks_[c].begin;
-    if (took > longest) slowest = c;
-    longest = max(longest, took);
+    if (clocks_[c].took() > longest) slowest = c;
+    longest = max(longest, clocks_[c].took());
   }
   return answer(slowest, detail);
 }

@@ -41,6 +41,10 @@ class Parameters {
           fmt::format("{}, half of it at {}", percent(gemm.sustained_slowdown), to_text(gemm.slowdown_half_time)));
     }
     for (const auto& tile : gemm.tiles) add_tile("tile", tile);
+    if (const auto& another = curve_.report->another_run) {
+      add("another run", fmt::format("takes {}, {} rows: predictions take the middle", significant(another->time),
+                                     to_text(another->rows)));
+    }
   }
 
   void add_tile(std::string_view name, const hardware::GemmCurve::Tile& tile) {

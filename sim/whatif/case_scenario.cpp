@@ -426,10 +426,22 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   return result;
 }
 
+/// NVIDIA's containers for PyTorch let products in fp32 run in TF32 where the GPU has it: they set
+/// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 (docs.monai.io, precision_accelerating), since 20.06.
+std::string CaseReader::precision_run(const io::Case& one, const std::vector<Override>& settings) const {
+  const std::string stated = precision_of(one.precision);
+  if (stated != "fp32" || !has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return stated;
+  const auto server =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
+  if (server == settings.end()) return stated;
+  const auto node = catalog_.node(server->value);
+  return node && node->gpu.peak.at(Precision::kTf32) ? "tf32" : stated;
+}
+
 Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {
   std::vector<Override> settings;
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
-  settings.push_back({"precision", precision_of(one.precision), one.where});
+  settings.push_back({"precision", precision_run(one, settings), one.where});
   add_software(one, settings);
   settings.push_back({"strategy", "allreduce", one.where});
   auto splits = splits_of(one);
@@ -458,7 +470,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   std::vector<Override> settings;
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
-  settings.push_back({"precision", precision_of(one.precision), one.where});
+  settings.push_back({"precision", precision_run(one, settings), one.where});
   add_software(one, settings);
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });

@@ -42,6 +42,7 @@ class CaseReader {
   [[nodiscard]] Expected<Scenario> scenario_of(const io::Case& one, std::int64_t widest) const;
 
  private:
+  [[nodiscard]] std::string precision_run(const io::Case& one, const std::vector<Override>& settings) const;
   [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest,
                                           std::vector<Override>& settings) const;

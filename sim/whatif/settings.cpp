@@ -323,7 +323,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.efficiency.nvlink); }},
     {"efficiency.network", "of the network", "90 %",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_fraction(v), s.efficiency.network); }},
-    {"launch_interval", "between two kernels that the CPU issues", "6 us",
+    {"launch_interval", "between two kernels that the CPU issues", "20 us",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.launch_interval);
      }},

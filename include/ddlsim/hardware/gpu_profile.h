@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -62,6 +63,17 @@ struct CurveReport {
   };
   std::vector<StandardError> standard_errors;
   std::string measured;  // where the rows come from: data set, harness, clocks where known
+  /// What else was measured on such a GPU, at other clocks: how long its kernels took, as a share of what the curve
+  /// says. Nobody knows which of the two a step runs at: predictions take the geometric mean of both, and their
+  /// interval has both in it.
+  struct AnotherRun {
+    double time = 1;
+    std::int64_t rows = 0;
+    std::string measured;
+  };
+  std::optional<AnotherRun> another_run;
+  /// On the curve's times, in predictions.
+  [[nodiscard]] double of_all_runs() const { return another_run ? std::sqrt(another_run->time) : 1.0; }
 };
 
 /// C[m, n] = A[m, k] B[k, n], `batch_count` of them, batch included.

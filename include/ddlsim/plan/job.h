@@ -23,8 +23,10 @@
 
 namespace ddlsim::plan {
 
-/// Median time of cudaLaunchKernel on an H100 host in TrioSim's public profiler traces (tracer/data/profiler).
-inline constexpr Time kDefaultLaunchInterval = microseconds(6);
+/// Of eager PyTorch: between two launches of a thread the median is 18.5 us in forward and 28 us in backward passes of
+/// a DLRM (traces of facebookresearch/param @ 1e115ff; the profiler slows the CPU). cudaLaunchKernel alone takes 6 us
+/// (TrioSim's traces of an H100's host, tracer/data/profiler).
+inline constexpr Time kDefaultLaunchInterval = microseconds(20);
 
 /// What summing gradients reaches of two sockets of four DDR4-2400 channels (153.6 GB/s); assumed.
 inline constexpr Bandwidth kDefaultServerMemory = gigabytes_per_second(60);

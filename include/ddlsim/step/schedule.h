@@ -28,7 +28,8 @@
 //
 // Plans that do not fold (a model split over ranks, offloaded states) are laid out slot by slot (plan/order.h), every
 // class with its own clocks: a row in the way stops the kernels, another one occupies its group's channel, or the link
-// to the host, and holds up what needs it. A stage gathers weights for its first pass while it waits for its first
+// to the host, and holds up what needs it. A rank that ends a step by itself (plan::ends_together) takes at least as
+// long as its CPU needs to issue it: the next step follows. A stage gathers weights for its first pass while it waits for its first
 // input. The bubble is what the slowest class waits for the others. Their collectives do not slow kernels beside them.
 // Sums of gradients start with the last micro-batch of a part, beside what its rank has left to do and beside the
 // bubble (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages wait for leaves after the

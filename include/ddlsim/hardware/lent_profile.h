@@ -1,0 +1,28 @@
+// A profile that answers for another GPU of its architecture.
+//
+// A GPU whose power cannot hold its peak falls to lower clocks under lasting load: its curves' sustained_slowdown s
+// (cost/gemm_time.h), which is that card's and no trait of its multiprocessors. Clocks follow from watts per FLOP, so a
+// GPU with more of them slows down less:
+//   1 + s' = max(1, (1 + s) w / w'),   w, w' = TDP / peak at the curve's precision, w' > w
+// With less it is not slowed down more: at lower voltages a FLOP takes less energy, and how much less nobody measured.
+// Two GPUs whose TDP is known, of which one is power-bound: RTX 2080 Ti (250 W, 13.45 TFLOP/s) by T4's fp32 curve (70 W,
+// 8.1, s = 1.5): s' = 2.5 * 8.64 / 18.6 - 1 = 0.16.
+//
+// What another run of the lender showed (CurveReport::another_run) is the lender's as well, and is not lent.
+// Source: energy per FLOP of fp32 products that are bound by power is alike within an architecture: 23.3 pJ on a GTX
+// 1080 Ti (10.75 TFLOP/s at 250 W), 24 on a P4 (3.09 at 75 W); 21 on a V100 PCIe (11.85 at 250 W), 17 to 23 on a T4
+// (4.19 and 3.08 at 70 W): medians of products of 20 GFLOP and more in DeepBench's and NeuSight's tables.
+#pragma once
+
+#include <memory>
+
+#include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/gpu_profile.h"
+
+namespace ddlsim::hardware {
+
+/// The profile of `lender` as it answers for `borrower`; itself where nothing changes, or a TDP is not known.
+[[nodiscard]] std::shared_ptr<const GpuProfile> lent(std::shared_ptr<const GpuProfile> profile, const Gpu& lender,
+                                                     const Gpu& borrower);
+
+}  // namespace ddlsim::hardware
