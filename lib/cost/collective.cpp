@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "ddlsim/cost/gloo_collectives.h"
 #include "ddlsim/cost/mpi_collectives.h"
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/hardware/collective_table.h"
@@ -42,6 +43,8 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.crosses_sockets = peers.crosses_switches;
   c.intra_latency = peers.latency;
   c.inter_latency = node.network.latency;
+  // Outside of a placement group: Amazon EC2 User Guide, instance network bandwidth.
+  if (node.tariff.provider == "AWS") c.connection = gigabits_per_second(5);
   return c;
 }
 
@@ -62,7 +65,7 @@ Expected<void> check(const Communicator& c, const CollectiveLibrary& library) {
   if (c.gpus_per_node() > 1 && !usable(c.intra)) return bad("the bandwidth between the GPUs of a node is not positive");
   if (c.nodes > 1 && !usable(c.inter)) return bad("the bandwidth of the network is not positive");
   if (c.nodes > 1 && !usable(c.pcie)) return bad("the bandwidth of PCIe is not positive");
-  const bool stages = library.kind == CollectiveLibraryKind::kMpi;
+  const bool stages = plan::stages_in_host(library.kind);
   if (c.gpus > 1 && stages && !usable(c.pcie)) return bad("the bandwidth of PCIe is not positive");
   const bool kernels = library.kind == CollectiveLibraryKind::kMpiOpt || library.kind == CollectiveLibraryKind::kBaidu;
   if (c.gpus > 1 && kernels && !usable(c.memory)) return bad("the bandwidth of the GPU's memory is not positive");
@@ -75,7 +78,14 @@ Expected<void> check(const Communicator& c, const CollectiveLibrary& library) {
 
 std::vector<CollectiveLine> lines_of(const Communicator& c, const CollectiveLibrary& library,
                                      primitives::CollectiveOp op) {
-  return library.kind == CollectiveLibraryKind::kNccl ? nccl_lines(c, library, op) : mpi_lines(c, library, op);
+  switch (library.kind) {
+    case CollectiveLibraryKind::kNccl: return nccl_lines(c, library, op);
+    case CollectiveLibraryKind::kGloo: return gloo_lines(c, library, op);
+    case CollectiveLibraryKind::kMpi:
+    case CollectiveLibraryKind::kMpiOpt:
+    case CollectiveLibraryKind::kBaidu: break;
+  }
+  return mpi_lines(c, library, op);
 }
 
 /// Whether the library has the algorithm and protocol for any operation.

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "ddlsim/cost/nccl.h"
+#include "host_staging.h"
 
 namespace ddlsim::cost {
 namespace {
@@ -18,13 +19,10 @@ constexpr Time kDeviceMessage = microseconds(1.9);
 constexpr Time kPointerQuery = microseconds(5);
 constexpr Time kCachedQuery = microseconds(0.1);
 constexpr Time kKernelLaunch = microseconds(6);
-constexpr Bandwidth kCpuSum = gigabytes_per_second(5);
 constexpr Bandwidth kHostMemory = gigabytes_per_second(10);
 constexpr Bandwidth kMappedWindow = gigabytes_per_second(1);
-constexpr double kPciePayload = 12.0 / 15.754;       // as NCCL counts it: cost/nccl.h
 constexpr double kBytesPerReducedByte = 3;           // two reads, one write
 constexpr double kPointersPerCall = 2;               // send and receive buffer
-constexpr Time kUsualNetworkHop = microseconds(14);  // of a link's file; what a scenario adds to it is added here
 
 // MPICH src/mpi/coll, default thresholds.
 constexpr DataSize kShortReduce = bytes(2048);
@@ -109,8 +107,7 @@ Costs common_costs(const Communicator& c, const CollectiveLibrary& library) {
   costs.lg_local = ceil_log2(c.gpus_per_node());
   costs.lg_nodes = ceil_log2(c.nodes);
   costs.power_of_two = std::has_single_bit(static_cast<std::uint64_t>(c.gpus));
-  const Time extra = max(c.inter_latency - kUsualNetworkHop + transport_latency(c), Time::zero());
-  costs.inter_latency = kNetworkMessage + extra;
+  costs.inter_latency = kNetworkMessage + added_latency(c);
   if (c.nodes > 1) costs.inter = byte_time(rates.inter);
   return costs;
 }
@@ -126,7 +123,7 @@ Costs host_costs(const Communicator& c, const CollectiveLibrary& library) {
   costs.intra = byte_time(kHostMemory);
   costs.sum = byte_time(kCpuSum);
   costs.start = query_cost(library) * kPointersPerCall;
-  costs.staging = byte_time(c.pcie * kPciePayload);
+  costs.staging = host_copy(c);
   return costs;
 }
 

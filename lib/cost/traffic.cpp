@@ -91,7 +91,7 @@ class Traffic {
     const auto siblings = static_cast<double>(plan_.groups[g].siblings);
     if (model->communicator().nodes > 1) add("network", sent.inter * siblings, reach.inter * siblings);
     if (model->communicator().gpus_per_node() > 1) {
-      const bool staged = model->library().kind == CollectiveLibraryKind::kMpi;
+      const bool staged = plan::stages_in_host(model->library().kind);
       add(staged ? "pcie" : peer_name(job_.cluster.node, model->communicator().gpus_per_node()), sent.intra,
           reach.intra);
     }

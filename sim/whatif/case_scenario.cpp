@@ -208,6 +208,7 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
   if (has(framework, "apex")) return "apex-ddp";
   if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored"})) return "tf-multiworker-mirrored";
   if (has(framework, "baidu")) return "baidu";
+  if (has(framework, "gloo")) return "pytorch-ddp-gloo";
   if (has(framework, "deepspeed")) return "deepspeed";
   if (has_any(framework, {"paddle", "fleet"})) return "paddle-fleet";
   if (has(framework, "oneflow")) return "oneflow";
@@ -414,6 +415,7 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   auto calls = calls_of(one, result.size);
   if (!calls) return tl::unexpected<Error>(calls.error());
   result.calls = std::move(*calls);
+  if (has(lower_case(one.framework), "gloo")) result.settings.push_back({"collective.library", "gloo", one.where});
   if (auto added = add_server(one, widest, result.settings); !added) return tl::unexpected<Error>(added.error());
   const std::string said = lower_case(one.notes + " " + one.inter_network);
   const auto force = [&](std::string_view part, const char* algorithm) {

@@ -21,6 +21,12 @@ using primitives::CollectiveOp;
 
 constexpr std::string_view kTuner = "NCCL 2.30 src/graph/tuning.cc";
 constexpr std::string_view kHeader = "cost/nccl.h";
+
+/// What is not split into terms.
+std::string header_of(plan::CollectiveLibraryKind kind) {
+  if (kind == plan::CollectiveLibraryKind::kNccl) return std::string(kHeader);
+  return kind == plan::CollectiveLibraryKind::kGloo ? "cost/gloo_collectives.h" : "cost/mpi_collectives.h";
+}
 constexpr std::size_t kMostSizes = 6;
 
 /// The candidate that gave a cost; null: a table did.
@@ -166,7 +172,7 @@ void explain_collective(const CollectiveModel& model, CollectiveOp op, DataSize 
   }
   PartBuilder part("all-reduce", fmt::format("{}: {}", what, words_for(model, *line)), "t_" + number);
   const std::string_view from = terms ? "above" : to_string(line->provenance);
-  const std::string source = terms ? "" : "cost/nccl.h, cost/mpi_collectives.h";
+  const std::string source = terms ? "" : header_of(model.library().kind);
   part.with("S", "size of the message", buffer, "analytic", "plan/messages.h");
   part.with("L_" + of_line, "latency", line->latency, from, source);
   part.with("b_" + of_line, "seconds for a byte", Explained(line->per_byte.in(seconds), "s/B"), from, source);

@@ -13,6 +13,10 @@ constexpr auto kFrameworks = std::to_array<Framework>({
      "strategy=allreduce; strategy.grouping=buckets; strategy.first_bucket=1 MiB; strategy.bucket=25 MiB; "
      "collective.library=nccl",
      "torch/nn/parallel/distributed.py: bucket_cap_mb = 25, dist._DEFAULT_FIRST_BUCKET_BYTES = 1 MiB"},
+    {"pytorch-ddp-gloo", "DistributedDataParallel over Gloo: the same buckets, copied to the host and back",
+     "strategy=allreduce; strategy.grouping=buckets; strategy.first_bucket=1 MiB; strategy.bucket=25 MiB; "
+     "collective.library=gloo",
+     "torch/nn/parallel/distributed.py; facebookincubator/gloo"},
     {"apex-ddp", "apex DistributedDataParallel: buckets of 10,000,000 elements, NCCL, overlapped",
      "strategy=allreduce; strategy.grouping=buckets; strategy.first_bucket=40 MB; strategy.bucket=40 MB; "
      "collective.library=nccl",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
@@ -206,6 +207,19 @@ bool measured_elsewhere(const Scenario& scenario) {
                 on->precision != scenario.precision);
 }
 
+/// Of the curve that answers for products.
+std::string another_run_note(const hardware::Gpu& gpu, Precision precision) {
+  for (const hardware::MeasuredProfile& one : gpu.profiles.get()) {
+    for (const hardware::GemmCurve& curve : one.profile->gemms) {
+      if (curve.precision != precision || curve.batched || curve.grouped) continue;
+      if (!curve.report.another_run) return {};
+      return fmt::format("; another run of such a GPU took {:.2f} of the time for products: the middle of both is taken",
+                         curve.report.another_run->time);
+    }
+  }
+  return {};
+}
+
 std::string calibration_note(const Question& question) {
   const cost::CalibratedTimes& times = *question.calibrated();
   const Time all = times.measured + times.extrapolated + times.assumed;
@@ -219,7 +233,7 @@ std::string calibration_note(const Question& question) {
       "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
       "assumed",
       join(names), percent(times.measured), percent(times.extrapolated), percent(times.assumed));
-  return note;
+  return note + another_run_note(gpu, question.scenario.precision);
 }
 
 std::string software_note(const Scenario& scenario) {

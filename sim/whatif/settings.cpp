@@ -228,7 +228,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_count(v, {0, kMaxAccumulation}), s.strategy.staleness);
      }},
-    {"collective.library", "nccl, mpi, mpi-opt, baidu", "nccl",
+    {"collective.library", "nccl, mpi, mpi-opt, baidu, gloo", "nccl",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kCollectiveLibraries, v, "library"), s.collective.kind);
      }},

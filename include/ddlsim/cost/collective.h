@@ -4,9 +4,9 @@
 //
 // Every candidate is a line in the size (NCCL corrects its tree by a table), worked out once from who talks over what
 // (`Communicator`) with which software (`CollectiveLibrary`), so that a question costs some tens of nanoseconds and a
-// billion ranks no more than eight. The lines are those of cost/nccl.h and cost/mpi_collectives.h. A measured table
-// (hardware/collective_table.h) of the same operation and ranks replaces them: between its sizes the answer is
-// interpolated, beyond them extrapolated.
+// billion ranks no more than eight. The lines are those of cost/nccl.h, cost/mpi_collectives.h, cost/gloo_collectives.h.
+// A measured table (hardware/collective_table.h) of the same operation and ranks replaces them: between its sizes the
+// answer is interpolated, beyond them extrapolated.
 //
 // `size` is what nccl-tests prints: the whole buffer of one rank for all_reduce, broadcast, reduce, all_to_all and
 // sendrecv; the gathered (scattered) total for all_gather (reduce_scatter). Bus bandwidth is nccl-tests' own:
@@ -80,6 +80,7 @@ struct Communicator {
   bool transport_assumed = false;  // nobody says what drives the network
   double transport_speed = 1;      // of what TCP moves over one port at most
   bool tuning_assumed = false;     // nobody says how NCCL is tuned for this GPU
+  Bandwidth connection = Bandwidth::infinity();  // what a cloud lets one connection between two servers carry
   Time intra_latency{};            // one hop, as NCCL's Simple ring counts it: 3.4 us NVLink, 5.7 us PCIe
   Time inter_latency{};            // likewise: 14 us
 
@@ -141,7 +142,7 @@ struct CollectiveCost {
 /// One candidate, for sizes above `above` and up to `up_to`:
 ///   latency + size * per_byte [/ tree_correction(size)] + growth_per_doubling * log2(1 + size / 4 MiB)
 /// `wire_intra` and `wire_inter` are what one byte of size puts on the wires of `WireBytes`; `per_byte` is made of them
-/// and the rates of those wires (cost/nccl.h, cost/mpi_collectives.h).
+/// and the rates of those wires (cost/nccl.h, cost/mpi_collectives.h, cost/gloo_collectives.h).
 struct CollectiveLine {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kNone;
   CollectiveProtocol protocol = CollectiveProtocol::kNone;

@@ -61,13 +61,20 @@ enum class CollectiveLibraryKind : std::uint8_t {
   kMpi,     // not CUDA-aware: copies to the host, reduces on the CPU, copies back
   kMpiOpt,  // CUDA-aware (Awan et al. 2019): reduces in GPU kernels, remembers which pointers are the device's
   kBaidu,   // a ring of CUDA-aware MPI messages per tensor
+  kGloo,    // PyTorch's over TCP: copies to the host, reduces on the CPU, copies back
 };
 
-inline constexpr Choices<CollectiveLibraryKind, 4> kCollectiveLibraries{{
+/// Whether buffers of GPUs are copied to the host and back.
+[[nodiscard]] constexpr bool stages_in_host(CollectiveLibraryKind kind) {
+  return kind == CollectiveLibraryKind::kMpi || kind == CollectiveLibraryKind::kGloo;
+}
+
+inline constexpr Choices<CollectiveLibraryKind, 5> kCollectiveLibraries{{
     {"nccl", CollectiveLibraryKind::kNccl},
     {"mpi", CollectiveLibraryKind::kMpi},
     {"mpi-opt", CollectiveLibraryKind::kMpiOpt},
     {"baidu", CollectiveLibraryKind::kBaidu},
+    {"gloo", CollectiveLibraryKind::kGloo},
 }};
 
 /// The software and its knobs. What is left out is the library's own choice.

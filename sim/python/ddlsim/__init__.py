@@ -289,7 +289,7 @@ def collective(*jobs, op="all_reduce", smallest="8 B", largest="1 GiB", factor=2
 
     op                 all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, sendrecv
     smallest, largest  sizes with their unit; each is `factor` times the one before, or `step` more
-    library            "nccl", "mpi", "mpi-opt", "baidu";  algorithm: forced upon it
+    library            "nccl", "mpi", "mpi-opt", "baidu", "gloo";  algorithm: forced upon it
     compare            libraries side by side: ["mpi", "nccl:ring"]
     table              a file of measurements that answers where it has the operation
 

@@ -1,6 +1,8 @@
 #include "ddlsim/cost/kernel_time.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -101,6 +103,26 @@ TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost
   CHECK(measured(Precision::kFp16).measured == Time::zero());
   CHECK(measured(Precision::kFp16).extrapolated == measured(Precision::kBf16).measured);
   CHECK(measured(Precision::kFp32).assumed > Time::zero());
+}
+
+TEST_CASE("kernel time: of two runs of a GPU the middle, and both are in the interval", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::GemmCurve curve;
+  curve.tiles = {{}};
+  curve.report.interval = {0.9, 1.1};
+  known.gemms.push_back(curve);
+  const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
+  const auto times = [&] { return calibrated_times(linear.layers, calibration(known), 1024, Precision::kFp32, {}); };
+  const CalibratedTimes one = times();
+  CHECK(one.low / one.measured == Approx(0.9));
+  for (const double another : {0.64, 1 / 0.64}) {
+    known.gemms.front().report.another_run = {another, 86, "other"};
+    const CalibratedTimes both = times();
+    CHECK(both.measured / one.measured == Approx(std::sqrt(another)));
+    // The curve's own run and the other one, each with what the curve errs by.
+    CHECK(both.low / one.measured == Approx(0.9 * std::min(another, 1.0)));
+    CHECK(both.high / one.measured == Approx(1.1 * std::max(another, 1.0)));
+  }
 }
 
 TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {

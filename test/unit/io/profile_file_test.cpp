@@ -105,6 +105,24 @@ TEST_CASE("profile file: every value arrives") {
   CHECK(write_profile(*read(write_profile(*profile))) == write_profile(*profile));
 }
 
+TEST_CASE("profile file: another run of the same GPU") {
+  const std::string another = "standard_errors: {slope: 0.01}, another_run: {time: 0.64, rows: 86, measured: other}}";
+  const std::string text = kHead + replaced(kMemoryBound, "standard_errors: {slope: 0.01}}", another);
+  const auto profile = read(text);
+  REQUIRE(profile);
+  const auto& report = profile->memory_bound.at(0).report;
+  REQUIRE(report.another_run);
+  CHECK(report.another_run->rows == 86);
+  CHECK(report.another_run->measured == "other");
+  CHECK(report.of_all_runs() == Approx(0.8));
+  CHECK(write_profile(*read(write_profile(*profile))) == write_profile(*profile));
+  CHECK(write_profile(*profile).find("another_run: {time: 0.64, rows: 86, measured: \"other\"}") != std::string::npos);
+  CHECK(read(kHead + kMemoryBound)->memory_bound.at(0).report.of_all_runs() == 1);
+  CHECK(fault(replaced(text, "time: 0.64, ", "")).find("time") != std::string::npos);
+  CHECK(fault(replaced(text, "0.64", "0")) != "none");
+  CHECK(fault(replaced(text, "rows: 86", "rows: 0")) != "none");
+}
+
 namespace {
 
 const std::string kAttention =

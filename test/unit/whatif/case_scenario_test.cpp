@@ -75,9 +75,24 @@ TEST_CASE("case: precisions as sources print them", "[unit][whatif]") {
   CHECK(precision("") == "fp32");
 }
 
+TEST_CASE("case: NVIDIA's containers for PyTorch run fp32 in TF32 where the GPU has it", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "A100-SXM4-40GB";
+  CHECK(said(one, "precision") == "fp32");
+  one.extra["container"] = "nvcr.io/nvidia/pytorch:24.10-py3";
+  CHECK(said(one, "precision") == "tf32");
+  one.precision = "bf16";
+  CHECK(said(one, "precision") == "bf16");
+  one = row();
+  one.extra["container"] = "nvcr.io/nvidia/pytorch:24.10-py3";
+  CHECK(said(one, "precision") == "fp32");  // V100
+}
+
 TEST_CASE("case: frameworks and their servers", "[unit][whatif]") {
   io::Case one = row();
   CHECK(said(one, "strategy") == "pytorch-ddp");
+  one.framework = "PyTorch 2.1 Gloo";
+  CHECK(said(one, "strategy") == "pytorch-ddp-gloo");
   one.architecture = "allreduce(horovod)";
   CHECK(said(one, "strategy") == "horovod");
   one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
