@@ -2,7 +2,7 @@
 //
 // The factor is 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
 // framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
-//   small-kernels  max(0, min(6, log2(4 GFLOP / FLOPs of a kernel))), 2 GFLOP in fp32, of forward and backward
+//   small-kernels  max(0, min(2, log2(4 GFLOP / FLOPs of a kernel))), 2 GFLOP in fp32, of forward and backward
 //                  together, pass and batch as the job has them; half of it where blocks of 16 bits are fused
 //   shared         log2 of the GPUs per server
 //   fused, convolution  half of the effect where nobody says: what is planned may run either way
