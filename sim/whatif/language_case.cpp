@@ -58,6 +58,9 @@ bool is_llama(const io::Case& one) {
 
 bool is_mixture(const io::Case& one) { return count_or(one, "experts", 0) > 1; }
 
+/// Nemotron-H: blocks of attention, of Mamba-2, MLPs and mixtures, by their letters.
+bool is_hybrid(const io::Case& one) { return one.said("hybrid_layer_pattern").has_value(); }
+
 /// Rows of the vocabulary's table, padded as Megatron does it.
 std::optional<std::int64_t> vocabulary_of(const io::Case& one) {
   std::optional<std::int64_t> stated = count_of(one, "vocab");
@@ -65,6 +68,8 @@ std::optional<std::int64_t> vocabulary_of(const io::Case& one) {
   // meta-llama/Llama-2-70b-hf config.json; GPT-2's tokenizer.
   if (!stated && model.find("llama 2") != std::string::npos) stated = 32000;
   if (!stated && model.find("gpt-3") != std::string::npos) stated = 50257;
+  // nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 config.json.
+  if (!stated && is_hybrid(one)) stated = 131072;
   if (!stated) return std::nullopt;
   const std::int64_t unit = 128 * count_or(one, "tp", 1);
   return (*stated + unit - 1) / unit * unit;
@@ -107,10 +112,19 @@ Expected<Sizes> sizes_of(const io::Case& one) {
   return fail(ErrorCode::kUnsupported, "the source does not say the model's " + missing);
 }
 
+bool is_gpt_oss(const io::Case& one) { return lower_case(one.model).find("gpt-oss") != std::string::npos; }
+
 std::string mixture_config(const io::Case& one, const Sizes& sizes, Config& config) {
   const std::int64_t width = count_or(one, "moe_ffn", count_or(one, "ffn", 4 * sizes.hidden));
   config.add("moe_intermediate_size", width);
   config.add("num_experts_per_tok", count_or(one, "top_k", 1));
+  if (is_gpt_oss(one)) {
+    // openai/gpt-oss-20b config.json: biases, every other layer looks at 128 keys.
+    config.add("num_local_experts", count_or(one, "experts", 1));
+    config.add("attention_bias", "true");
+    config.add("sliding_window", 128);
+    return "gpt_oss";
+  }
   if (!says(one, "attention", "mla")) {
     config.add("num_experts", count_or(one, "experts", 1));
     return "qwen3_moe";
@@ -132,11 +146,37 @@ std::string decoder_config(const io::Case& one, const Sizes& sizes) {
   config.add("num_hidden_layers", sizes.layers);
   config.add("num_attention_heads", sizes.heads);
   config.add("num_key_value_heads", count_or(one, "kv_heads", sizes.heads));
-  config.add("intermediate_size", count_or(one, "ffn", 4 * sizes.hidden));
+  config.add("intermediate_size", count_or(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
   config.add("vocab_size", sizes.vocabulary);
   config.add("tie_word_embeddings", "false");
   if (const auto width = count_of(one, "head_dim")) config.add("head_dim", *width);
   return is_mixture(one) ? config.text(mixture_config(one, sizes, config)) : config.text("llama");
+}
+
+/// What no row says is as in config.json of Nemotron 3 Nano: convolutions over 4 rows, one shared expert.
+std::string hybrid_config(const io::Case& one, const Sizes& sizes) {
+  Config config;
+  config.add("hidden_size", sizes.hidden);
+  config.add("num_hidden_layers", sizes.layers);
+  config.add("num_attention_heads", sizes.heads);
+  config.add("num_key_value_heads", count_or(one, "kv_heads", sizes.heads));
+  config.add("head_dim", count_or(one, "head_dim", sizes.hidden / sizes.heads));
+  config.add("intermediate_size", count_or(one, "ffn", 4 * sizes.hidden));
+  config.add("vocab_size", sizes.vocabulary);
+  config.add("hybrid_override_pattern", fmt::format("\"{}\"", *one.said("hybrid_layer_pattern")));
+  config.add("mamba_num_heads", count_or(one, "mamba_heads", sizes.heads));
+  config.add("mamba_head_dim", count_or(one, "mamba_head_dim", 64));
+  config.add("n_groups", count_or(one, "mamba_groups", 8));
+  config.add("ssm_state_size", count_or(one, "mamba_state_dim", 128));
+  config.add("conv_kernel", 4);
+  const std::int64_t width = count_or(one, "moe_ffn", count_or(one, "ffn", 4 * sizes.hidden));
+  config.add("n_routed_experts", count_or(one, "experts", 1));
+  config.add("num_experts_per_tok", count_or(one, "top_k", 1));
+  config.add("moe_intermediate_size", width);
+  const auto shared = count_of(one, "moe_shared_ffn");
+  config.add("n_shared_experts", shared ? 1 : 0);
+  config.add("moe_shared_expert_intermediate_size", shared.value_or(width));
+  return config.text("nemotron_h");
 }
 
 std::string gpt_config(const io::Case& one, const Sizes& sizes) {
@@ -251,16 +291,16 @@ bool gives_sizes(const io::Case& one) {
 }
 
 Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one) {
-  if (says(one, "attention", "mamba")) return fail(ErrorCode::kUnsupported, "state-space blocks have no operator yet");
-  if (lower_case(one.model).find("gpt-oss") != std::string::npos) {
-    return fail(ErrorCode::kUnsupported, "attention with sinks has no operator yet");
+  if (says(one, "attention", "mamba") && !is_hybrid(one)) {
+    return fail(ErrorCode::kUnsupported, "the source does not say which blocks are state-space ones");
   }
   const auto sizes = sizes_of(one);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
-  const bool decoder = is_llama(one) || is_mixture(one);
-  const std::string config = decoder       ? decoder_config(one, *sizes)
-                             : is_opt(one) ? opt_config(one, *sizes)
-                                           : gpt_config(one, *sizes);
+  const bool decoder = is_hybrid(one) || is_llama(one) || is_mixture(one);
+  const std::string config = is_hybrid(one) ? hybrid_config(one, *sizes)
+                             : decoder      ? decoder_config(one, *sizes)
+                             : is_opt(one)  ? opt_config(one, *sizes)
+                                            : gpt_config(one, *sizes);
   importers::HfOptions options;
   options.id = "case";
   options.sequence = sizes->sequence;
@@ -384,7 +424,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   }
   const auto overlapped = one.said("overlap_grad_reduce");
   if (overlapped ? says(one, "overlap_grad_reduce", "false") : !way.overlaps) set("overlap", "none");
-  if (says(one, "overlap", "tp-comm")) set("parallel.overlap_tensor", "yes");
+  if (sequence && tensor > 1 && says(one, "overlap", "tp-comm")) set("parallel.overlap_tensor", "yes");
   if (lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")).find("lora") !=
       std::string::npos) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
@@ -394,6 +434,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
 }
 
 Expected<Work> published_flops(const io::Case& one) {
+  if (is_hybrid(one)) return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of state-space blocks is not known");
   const auto sizes = sizes_of(one);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   const auto global = count_of(one, "global_batch");

@@ -53,12 +53,12 @@ TEST_CASE("collective: flags that make no question", "[hostile]") {
   refuses(kWrongUsage, plus(kCommand, {"--min", "2K", "--max", "1K"}), {"--max is below --min"});
   refuses(kWrongUsage, plus(kCommand, {"--factor", "1"}), {"--factor"});
   refuses(kWrongUsage, plus(kCommand, {"--step", "1K", "--factor", "2"}), {"give one"});
-  refuses(kWrongUsage, plus(kCommand, {"--compare", "nccl,gloo"}), {"--compare", "valid: nccl, mpi"});
+  refuses(kWrongUsage, plus(kCommand, {"--compare", "nccl,sharp"}), {"--compare", "valid: nccl, mpi"});
   refuses(kWrongUsage, plus(kCommand, {"--compare", "nccl,nccl"}), {"twice"});
   refuses(kWrongUsage, plus(kCommand, {"--compare", "nccl,"}), {"--compare"});
   refuses(kNoAnswer, plus(kCommand, {"--max", "99999T"}), {"1e16"});
   refuses(kNoAnswer, plus(kCommand, {"--step", "1"}), {"more than 100,000 sizes"});
-  refuses(kWrongUsage, plus(kCommand, {"--library", "gloo"}), {"--library", "nccl"});
+  refuses(kWrongUsage, plus(kCommand, {"--library", "sharp"}), {"--library", "nccl"});
   refuses(kNoAnswer, plus(kCommand, {"--algorithm", "bruck"}), {"no such algorithm", "ring"});
   refuses(kNoAnswer, plus(kCommand, {"--set", "nvlink=0 GB/s"}), {"nvlink"});
   refuses(kNoAnswer, plus(kCommand, {"--nodes", "2", "--network", "0 Gb/s"}), {"network"});

@@ -123,7 +123,7 @@ TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[un
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0);  // fp32
   CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 0);
   const double small = feature(job, SoftwareFeature::kSmallKernels);
-  CHECK(small == 6);
+  CHECK(small == 2);
   job.precision = Precision::kFp16;
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0.5);  // nobody says
   CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 1);
