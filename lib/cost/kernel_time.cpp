@@ -149,9 +149,9 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
   if (found == nullptr && gemm.grouped) std::tie(found, octaves) = curve_of(false);
   if (found == nullptr) return roofline(work, touched);
   const bool as_fp8 = precision_ == Precision::kFp4 && found->precision == Precision::kFp8;
-  Time time = as_fp8 ? fp4_gemm_time(*found, hardware::device_spec(calibration_.gpu, Precision::kFp8), spec_.peak,
-                                           size, element_)
-                           : gemm_time(*found, spec_, size, element_);
+  Time time = as_fp8 ? fp4_gemm_time(*found, hardware::device_spec(calibration_.gpu, Precision::kFp8), spec_.peak, size,
+                                     element_)
+                     : gemm_time(*found, spec_, size, element_);
   time = time * found->report.of_all_runs();
   const Time taken = unaligned(gemm, time, work);
   if (taken > time) octaves += kBorrowedOctaves;

@@ -21,8 +21,8 @@ constexpr Time kCachedQuery = microseconds(0.1);
 constexpr Time kKernelLaunch = microseconds(6);
 constexpr Bandwidth kHostMemory = gigabytes_per_second(10);
 constexpr Bandwidth kMappedWindow = gigabytes_per_second(1);
-constexpr double kBytesPerReducedByte = 3;           // two reads, one write
-constexpr double kPointersPerCall = 2;               // send and receive buffer
+constexpr double kBytesPerReducedByte = 3;  // two reads, one write
+constexpr double kPointersPerCall = 2;      // send and receive buffer
 
 // MPICH src/mpi/coll, default thresholds.
 constexpr DataSize kShortReduce = bytes(2048);

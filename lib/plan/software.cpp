@@ -13,7 +13,7 @@ using hardware::GpuGeneration;
 // GFLOP: fp32 takes longer for as many.
 constexpr double kLargeKernel = 4;
 constexpr double kLargeInFp32 = 2;
-constexpr double kMostHalvings = 2;  // of the rows that effects are learnt from one has more, 2.3
+constexpr double kMostHalvings = 2;      // of the rows that effects are learnt from one has more, 2.3
 constexpr double kFewerWhenFused = 0.5;  // of small kernels
 constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;

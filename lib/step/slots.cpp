@@ -103,8 +103,8 @@ class SlotStep {
     std::uint32_t row;
     std::int64_t micro_batch;
   };
-  std::vector<Held> held_;  // outputs of a pair
-  Run paired_[2];           // what both passes of a pair ran
+  std::vector<Held> held_;                 // outputs of a pair
+  Run paired_[2];                          // what both passes of a pair ran
   std::vector<SlotPrograms::Least> left_;  // by class: of the passes that it has left; empty where nobody asks
 };
 

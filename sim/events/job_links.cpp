@@ -161,8 +161,8 @@ bool JobLinks::over_mesh(const Stand& stand, std::size_t gpu, std::span<const st
 /// One byte of every GPU to the others of its group.
 void JobLinks::inside(const Stand& stand, std::size_t group, Loads& loads) const {
   const cost::CollectiveModel& model = *job_.step->groups[group];
-  const bool staged = model.communicator().fabric == cost::GpuFabric::kHostMemory ||
-                      plan::stages_in_host(model.library().kind);
+  const bool staged =
+      model.communicator().fabric == cost::GpuFabric::kHostMemory || plan::stages_in_host(model.library().kind);
   for (const auto& members : groups_on(stand, group)) {
     for (std::size_t i = 0; i < members.size() && members.size() > 1; ++i) {
       const std::size_t gpu = stand.gpus[members[i]];

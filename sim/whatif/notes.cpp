@@ -213,8 +213,9 @@ std::string another_run_note(const hardware::Gpu& gpu, Precision precision) {
     for (const hardware::GemmCurve& curve : one.profile->gemms) {
       if (curve.precision != precision || curve.batched || curve.grouped) continue;
       if (!curve.report.another_run) return {};
-      return fmt::format("; another run of such a GPU took {:.2f} of the time for products: the middle of both is taken",
-                         curve.report.another_run->time);
+      return fmt::format(
+          "; another run of such a GPU took {:.2f} of the time for products: the middle of both is taken",
+          curve.report.another_run->time);
     }
   }
   return {};

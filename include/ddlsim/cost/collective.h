@@ -4,9 +4,9 @@
 //
 // Every candidate is a line in the size (NCCL corrects its tree by a table), worked out once from who talks over what
 // (`Communicator`) with which software (`CollectiveLibrary`), so that a question costs some tens of nanoseconds and a
-// billion ranks no more than eight. The lines are those of cost/nccl.h, cost/mpi_collectives.h, cost/gloo_collectives.h.
-// A measured table (hardware/collective_table.h) of the same operation and ranks replaces them: between its sizes the
-// answer is interpolated, beyond them extrapolated.
+// billion ranks no more than eight. The lines are those of cost/nccl.h, cost/mpi_collectives.h,
+// cost/gloo_collectives.h. A measured table (hardware/collective_table.h) of the same operation and ranks replaces
+// them: between its sizes the answer is interpolated, beyond them extrapolated.
 //
 // `size` is what nccl-tests prints: the whole buffer of one rank for all_reduce, broadcast, reduce, all_to_all and
 // sendrecv; the gathered (scattered) total for all_gather (reduce_scatter). Bus bandwidth is nccl-tests' own:
@@ -75,14 +75,14 @@ struct Communicator {
   Bandwidth pcie{};                // one GPU to the host: what host staging moves over, and network cards hang on
   /// Of one GPU's part of a host link, all GPUs of the node moving at once.
   Bandwidth host_share = Bandwidth::infinity();
-  Bandwidth memory{};              // of one GPU
-  bool crosses_sockets = false;    // the GPUs of a node hang on several host links
-  bool transport_assumed = false;  // nobody says what drives the network
-  double transport_speed = 1;      // of what TCP moves over one port at most
-  bool tuning_assumed = false;     // nobody says how NCCL is tuned for this GPU
+  Bandwidth memory{};                            // of one GPU
+  bool crosses_sockets = false;                  // the GPUs of a node hang on several host links
+  bool transport_assumed = false;                // nobody says what drives the network
+  double transport_speed = 1;                    // of what TCP moves over one port at most
+  bool tuning_assumed = false;                   // nobody says how NCCL is tuned for this GPU
   Bandwidth connection = Bandwidth::infinity();  // what a cloud lets one connection between two servers carry
-  Time intra_latency{};            // one hop, as NCCL's Simple ring counts it: 3.4 us NVLink, 5.7 us PCIe
-  Time inter_latency{};            // likewise: 14 us
+  Time intra_latency{};                          // one hop, as NCCL's Simple ring counts it: 3.4 us NVLink, 5.7 us PCIe
+  Time inter_latency{};                          // likewise: 14 us
 
   [[nodiscard]] std::int64_t gpus_per_node() const { return gpus / nodes; }
 };

@@ -5,8 +5,8 @@
 // GPU with more of them slows down less:
 //   1 + s' = max(1, (1 + s) w / w'),   w, w' = TDP / peak at the curve's precision, w' > w
 // With less it is not slowed down more: at lower voltages a FLOP takes less energy, and how much less nobody measured.
-// Two GPUs whose TDP is known, of which one is power-bound: RTX 2080 Ti (250 W, 13.45 TFLOP/s) by T4's fp32 curve (70 W,
-// 8.1, s = 1.5): s' = 2.5 * 8.64 / 18.6 - 1 = 0.16.
+// Two GPUs whose TDP is known, of which one is power-bound: RTX 2080 Ti (250 W, 13.45 TFLOP/s) by T4's fp32 curve (70
+// W, 8.1, s = 1.5): s' = 2.5 * 8.64 / 18.6 - 1 = 0.16.
 //
 // What another run of the lender showed (CurveReport::another_run) is the lender's as well, and is not lent.
 // Source: energy per FLOP of fp32 products that are bound by power is alike within an architecture: 23.3 pJ on a GTX

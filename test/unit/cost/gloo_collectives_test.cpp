@@ -47,8 +47,8 @@ TEST_CASE("gloo: the header's broadcast at 1 Gb/s and 10 ms", "[unit][cost]") {
 }
 
 // A message takes 30 us one way, a byte 0.4 ns through a connection (2.5 GB/s, the loopback's) and 1/12 ns through the
-// ports, which four ranks share; a second of 12 GB/s each to the host and back is 1/6 ns. A segment of 1 MiB waits 30 us
-// more: 0.4 + 0.028610 ns. Twelve ranks: 11/12 of a buffer are somebody else's, a tree of four levels.
+// ports, which four ranks share; a second of 12 GB/s each to the host and back is 1/6 ns. A segment of 1 MiB waits 30
+// us more: 0.4 + 0.028610 ns. Twelve ranks: 11/12 of a buffer are somebody else's, a tree of four levels.
 TEST_CASE("gloo: latency and rate of every operation on three servers of four, by hand", "[unit][cost]") {
   const Communicator c = servers(3, 4, gigabytes_per_second(12));
   const double copies = 1.0 / 6;
@@ -79,8 +79,7 @@ TEST_CASE("gloo: latency and rate of every operation on three servers of four, b
     CHECK(cost.provenance == Provenance::kAssumed);
     const Time empty = time_of(c, expected.op, DataSize::zero());
     CHECK(empty.in(microseconds) == Approx(expected.latency));
-    CHECK((time_of(c, expected.op, megabytes(10)) - empty).in(milliseconds) ==
-          Approx(10 * (expected.small + copies)));
+    CHECK((time_of(c, expected.op, megabytes(10)) - empty).in(milliseconds) == Approx(10 * (expected.small + copies)));
     const Time between = time_of(c, expected.op, gigabytes(2)) - time_of(c, expected.op, gigabytes(1));
     CHECK(between.in(seconds) == Approx(expected.large + copies));
   }

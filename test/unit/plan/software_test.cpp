@@ -63,7 +63,8 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
   job.cluster.gpus_per_node = 8;
   CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
-  // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each, more halvings of 2 GFLOP than rows have.
+  // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each, more halvings of 2 GFLOP than rows
+  // have.
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(2));
   // 512 samples: 1.61 GFLOP a kernel, which is small below 2 GFLOP in fp32, below 4 in TF32.
   job.batch = 512;

@@ -333,8 +333,9 @@ TEST_CASE("pipelines: a rank that goes on by itself does not outrun its CPU", "[
   // Two stages of a layer, three micro-batches, a kernel of 1 ms for either half of backward. Forward the first stage
   // has one of 10 ms, the second six, for which it waits 10 ms: its CPU issues 3 (6 + 1 + 1) kernels a step, one every
   // 4 ms. That it had begun to in those 10 ms shortens no step but the first.
-  auto step = by_hand(plan::lower(job_of(kZeroBubbleH2, 2, 3)).value(), milliseconds(1), milliseconds(2),
-                      [](const Row&) { return Time::zero(); }, milliseconds(1));
+  auto step = by_hand(
+      plan::lower(job_of(kZeroBubbleH2, 2, 3)).value(), milliseconds(1), milliseconds(2),
+      [](const Row&) { return Time::zero(); }, milliseconds(1));
   step.launch_interval = milliseconds(4);
   for (std::size_t c = 0; c < 2; ++c) {
     step.classes[c].forward = {{cost::PricedLayer::of(c == 0 ? milliseconds(10) : milliseconds(1), c == 0 ? 1 : 6)}};

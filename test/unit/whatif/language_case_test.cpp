@@ -72,22 +72,10 @@ TEST_CASE("language cases: degrees, batches and what the framework did at the ti
 TEST_CASE("language cases: blocks of attention, Mamba-2 and mixtures by their letters", "[unit][whatif]") {
   io::Case one = gpt();
   one.model = "Nemotron 3 Nano";
-  one.extra = {{"layers", "52"},
-               {"hidden", "2688"},
-               {"heads", "32"},
-               {"kv_heads", "2"},
-               {"head_dim", "128"},
-               {"ffn", "1856"},
-               {"seq_len", "8192"},
-               {"attention", "hybrid mamba"},
-               {"mamba_heads", "64"},
-               {"mamba_head_dim", "64"},
-               {"mamba_groups", "8"},
-               {"mamba_state_dim", "128"},
-               {"experts", "128"},
-               {"top_k", "6"},
-               {"moe_ffn", "1856"},
-               {"moe_shared_ffn", "3712"}};
+  one.extra = {{"layers", "52"},      {"hidden", "2688"},       {"heads", "32"},       {"kv_heads", "2"},
+               {"head_dim", "128"},   {"ffn", "1856"},          {"seq_len", "8192"},   {"attention", "hybrid mamba"},
+               {"mamba_heads", "64"}, {"mamba_head_dim", "64"}, {"mamba_groups", "8"}, {"mamba_state_dim", "128"},
+               {"experts", "128"},    {"top_k", "6"},           {"moe_ffn", "1856"},   {"moe_shared_ffn", "3712"}};
   CHECK(language_model_of(one).error().message.find("which blocks") != std::string::npos);
   one.extra["hybrid_layer_pattern"] = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME";
   // 31.6 billion (model card), as its own configuration gives it (unit/importers/hf_recent_test.cpp).
@@ -100,9 +88,8 @@ TEST_CASE("language cases: blocks of attention, Mamba-2 and mixtures by their le
 TEST_CASE("language cases: gpt-oss has windows in every other layer", "[unit][whatif]") {
   io::Case one = gpt();
   one.model = "GPT-OSS 20B";
-  one.extra = {{"layers", "24"},   {"hidden", "2880"},  {"heads", "64"},     {"kv_heads", "8"},
-               {"head_dim", "64"}, {"experts", "32"},   {"top_k", "4"},      {"moe_ffn", "2880"},
-               {"vocab", "201088"}, {"seq_len", "4096"}};
+  one.extra = {{"layers", "24"},  {"hidden", "2880"}, {"heads", "64"},     {"kv_heads", "8"},   {"head_dim", "64"},
+               {"experts", "32"}, {"top_k", "4"},     {"moe_ffn", "2880"}, {"vocab", "201088"}, {"seq_len", "4096"}};
   const auto model = language_model_of(one).value();
   CHECK(model->parameters() == 20'914'757'184);
   CHECK(std::count_if(model->layers.begin(), model->layers.end(), [](const auto& layer) {
