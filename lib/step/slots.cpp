@@ -119,7 +119,8 @@ SlotPrograms::Least SlotStep::least_of(std::size_t c) const {
     all.work += one.work * times;
     all.sent += one.sent * times;
   };
-  for (std::uint16_t part = 0; part < plan::parts_of(pipeline_); ++part) {
+  const auto parts = static_cast<std::uint16_t>(plan::parts_of(pipeline_));
+  for (std::uint16_t part = 0; part < parts; ++part) {
     const std::int64_t first = plan::first_micro_batch(pipeline_, part);
     const std::int64_t last = plan::last_micro_batch(pipeline_, part);
     const auto add_all = [&](SlotKind kind) {

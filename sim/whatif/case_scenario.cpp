@@ -431,7 +431,7 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
 /// NVIDIA's containers for PyTorch let products in fp32 run in TF32 where the GPU has it: they set
 /// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 (docs.monai.io, precision_accelerating), since 20.06.
 std::string CaseReader::precision_run(const io::Case& one, const std::vector<Override>& settings) const {
-  const std::string stated = precision_of(one.precision);
+  std::string stated = precision_of(one.precision);
   if (stated != "fp32" || !has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return stated;
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });

@@ -434,8 +434,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
 }
 
 Expected<Work> published_flops(const io::Case& one) {
-  if (is_hybrid(one))
+  if (is_hybrid(one)) {
     return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of state-space blocks is not known");
+  }
   const auto sizes = sizes_of(one);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   const auto global = count_of(one, "global_batch");
