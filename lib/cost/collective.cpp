@@ -9,6 +9,7 @@
 #include "ddlsim/cost/mpi_collectives.h"
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/hardware/collective_table.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/portable_math.h"
 
 namespace ddlsim::cost {
@@ -44,7 +45,8 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.intra_latency = peers.latency;
   c.inter_latency = node.network.latency;
   // Outside of a placement group: Amazon EC2 User Guide, instance network bandwidth.
-  if (node.tariff.provider == "AWS") c.connection = gigabits_per_second(5);
+  if (!node.tariff.provider.empty() && fold_name(node.tariff.provider) == fold_name("AWS"))
+    c.connection = gigabits_per_second(5);
   return c;
 }
 

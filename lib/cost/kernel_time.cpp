@@ -210,8 +210,9 @@ KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) 
   // A ring's step, and the last of several chunks, has other FLOPs than its shape's.
   const double share = attention.work / attention_work(attention.shape, 1);
   const hardware::DeviceSpec spec = hardware::device_spec(calibration_.gpu, precision);
-  return {attention_time(*found, spec, attention.shape, batch_, element_) * share, compute_bound(work, moved),
-          &found->report, octaves + unseen + outside(found->report, attention.shape, batch_), work};
+  const Time time = attention_time(*found, spec, attention.shape, batch_, element_) * found->report.of_all_runs();
+  return {time * share, compute_bound(work, moved), &found->report,
+          octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
@@ -235,9 +236,9 @@ KernelTime KernelTimes::memory_bound(primitives::MemoryBoundKind kind, std::int6
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
-  return {memory_bound_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row}) + chain, false,
-          &report, (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside,
-          Work::zero()};
+  const Time time = memory_bound_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row});
+  return {time * report.of_all_runs() + chain, false, &report,
+          (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside, Work::zero()};
 }
 
 /// A kernel's time with its 90 % ends, as factors.

@@ -39,7 +39,11 @@ std::shared_ptr<const GpuProfile> lent(std::shared_ptr<const GpuProfile> profile
     relieve(curve.implicit_gemm.sustained_slowdown, curve.precision);
     forget(curve.report);
   }
-  for (AttentionCurve& curve : made->attention) relieve(curve.sustained_slowdown, curve.precision);
+  for (AttentionCurve& curve : made->attention) {
+    relieve(curve.sustained_slowdown, curve.precision);
+    forget(curve.report);
+  }
+  for (MemoryBoundCurve& curve : made->memory_bound) forget(curve.report);
   if (!changed) return profile;
   return made;
 }

@@ -140,29 +140,30 @@ std::string mixture_config(const io::Case& one, const Sizes& sizes, Config& conf
   return "deepseek_v3";
 }
 
-std::string decoder_config(const io::Case& one, const Sizes& sizes) {
+/// What every family with grouped attention has.
+Config grouped_config(const io::Case& one, const Sizes& sizes) {
   Config config;
   config.add("hidden_size", sizes.hidden);
   config.add("num_hidden_layers", sizes.layers);
   config.add("num_attention_heads", sizes.heads);
   config.add("num_key_value_heads", count_or(one, "kv_heads", sizes.heads));
-  config.add("intermediate_size", count_or(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
   config.add("vocab_size", sizes.vocabulary);
-  config.add("tie_word_embeddings", "false");
   if (const auto width = count_of(one, "head_dim")) config.add("head_dim", *width);
+  return config;
+}
+
+std::string decoder_config(const io::Case& one, const Sizes& sizes) {
+  Config config = grouped_config(one, sizes);
+  config.add("intermediate_size", count_or(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
+  config.add("tie_word_embeddings", "false");
   return is_mixture(one) ? config.text(mixture_config(one, sizes, config)) : config.text("llama");
 }
 
 /// What no row says is as in config.json of Nemotron 3 Nano: convolutions over 4 rows, one shared expert.
 std::string hybrid_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("hidden_size", sizes.hidden);
-  config.add("num_hidden_layers", sizes.layers);
-  config.add("num_attention_heads", sizes.heads);
-  config.add("num_key_value_heads", count_or(one, "kv_heads", sizes.heads));
-  config.add("head_dim", count_or(one, "head_dim", sizes.hidden / sizes.heads));
+  Config config = grouped_config(one, sizes);
+  if (!count_of(one, "head_dim")) config.add("head_dim", sizes.hidden / sizes.heads);
   config.add("intermediate_size", count_or(one, "ffn", 4 * sizes.hidden));
-  config.add("vocab_size", sizes.vocabulary);
   config.add("hybrid_override_pattern", fmt::format("\"{}\"", *one.said("hybrid_layer_pattern")));
   config.add("mamba_num_heads", count_or(one, "mamba_heads", sizes.heads));
   config.add("mamba_head_dim", count_or(one, "mamba_head_dim", 64));

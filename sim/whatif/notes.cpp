@@ -130,6 +130,16 @@ constexpr auto kUses = std::to_array<Use>({
     {"straggler.gpus", [](const Question& q) { return q.scenario.straggler > 1; }},
 });
 
+std::string gloo_note(const Question& question) {
+  std::string note = "Gloo: buffers go through the hosts' memory, one connection for two ranks";
+  const Bandwidth connection = cost::communicator_of(question.scenario).connection;
+  if (question.scenario.cluster.nodes > 1 && connection < Bandwidth::infinity()) {
+    note += fmt::format(", of {:.3g} Gb/s between EC2 instances outside of a placement group",
+                        connection.in(gigabits_per_second));
+  }
+  return note;
+}
+
 /// Whether the formulas of a collective library have a part in the answer, and no table of measurements.
 bool by_formulas(const Question& question) {
   if (question.fidelity == Fidelity::kAggregate || !by_collectives(question)) return false;
@@ -327,7 +337,9 @@ Provenance provenance_of(const Question& question) {
       servers && (!scenario.server_memory.stated() ||
                   (scenario.ps_transport.get() && cost::transport_cost(*scenario.ps_transport.get()).assumed));
   const bool workers = scenario.input.dataset && !scenario.input.workers.stated();
-  const bool unsaid = assumes_transport(question) || assumes_tuning(question) || workers;
+  // What MPI and Gloo take of a message is assumed: cost/mpi_collectives.h, cost/gloo_collectives.h.
+  const bool host = by_formulas(question) && scenario.collective.kind != plan::CollectiveLibraryKind::kNccl;
+  const bool unsaid = assumes_transport(question) || assumes_tuning(question) || workers || host;
   if (!shares.empty() || guessed || unsaid) return Provenance::kAssumed;
   if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
   if (question.calibrated() == nullptr || scenario.gpu_time_measured) return Provenance::kAnalytic;
@@ -378,6 +390,9 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
   if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));
+  if (by_formulas(question) && scenario.collective.kind == plan::CollectiveLibraryKind::kGloo) {
+    notes.push_back(gloo_note(question));
+  }
   if (analytic && scenario.cluster.nodes > kServersOfOneLeaf && scenario.cluster.oversubscription == 1) {
     notes.push_back(
         fmt::format("without congestion: the switches between {} servers are taken to pass all they send; "

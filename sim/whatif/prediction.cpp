@@ -55,7 +55,8 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   const bool servers = laid.step && laid.step->servers;
   const Time at_servers = servers ? parts.communication : Time::zero();
   const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
-  const bool by_tcp = transport == hardware::NetworkTransport::kTcp;
+  const bool by_tcp = transport == hardware::NetworkTransport::kTcp ||
+                      question.scenario.collective.kind == plan::CollectiveLibraryKind::kGloo;
   Time at_transport = by_tcp && !servers ? on("network") : Time::zero();
   if (servers && question.scenario.ps_transport.get()) at_transport = at_servers;
   using Varied = cost::Variation;

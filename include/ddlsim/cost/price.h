@@ -47,7 +47,7 @@ struct Variation {
   double nvlink = 1;
   double pcie = 1;
   double server_memory = 1;
-  double transport = 1;  // of parameter servers: connections and messages; what TCP moves over a port
+  double transport = 1;  // of servers: connections, messages; of TCP: a port, a connection
   double latency = 1;    // of every link
   double storage = 1;    // that samples are read from
   double cpu = 1;        // that decodes them

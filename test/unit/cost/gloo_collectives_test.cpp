@@ -115,6 +115,10 @@ TEST_CASE("gloo: EC2's limit comes with the instance", "[unit][cost]") {
   CHECK(communicator_of(cluster).connection == Bandwidth::infinity());
   cluster.node.tariff.provider = "AWS";
   CHECK(communicator_of(cluster).connection.in(gigabits_per_second) == Approx(5));
+  cluster.node.tariff.provider = "aws";
+  CHECK(communicator_of(cluster).connection.in(gigabits_per_second) == Approx(5));
+  cluster.node.tariff.provider = "GCP";
+  CHECK(communicator_of(cluster).connection == Bandwidth::infinity());
 }
 
 TEST_CASE("gloo: an algorithm that it does not have, and NCCL's protocols, are refused", "[unit][cost]") {

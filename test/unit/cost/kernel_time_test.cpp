@@ -125,6 +125,17 @@ TEST_CASE("kernel time: of two runs of a GPU the middle, and both are in the int
   }
 }
 
+TEST_CASE("kernel time: another run counts for kernels bound by memory as well", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  REQUIRE_FALSE(known.memory_bound.empty());
+  const auto relu = model_of(workload::Pointwise{}, {1 << 20});
+  const auto time = [&] { return calibrated_times(relu.layers, calibration(known), 64, Precision::kFp32, {}).measured; };
+  const Time one = time();
+  REQUIRE(one > Time::zero());
+  for (auto& curve : known.memory_bound) curve.report.another_run = {0.64, 10, "other"};
+  CHECK(time() / one == Approx(0.8));
+}
+
 TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {
   hardware::GpuProfile known = profile();
   hardware::GemmCurve curve;
