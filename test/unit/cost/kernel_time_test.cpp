@@ -129,7 +129,9 @@ TEST_CASE("kernel time: another run counts for kernels bound by memory as well",
   hardware::GpuProfile known = profile();
   REQUIRE_FALSE(known.memory_bound.empty());
   const auto relu = model_of(workload::Pointwise{}, {1 << 20});
-  const auto time = [&] { return calibrated_times(relu.layers, calibration(known), 64, Precision::kFp32, {}).measured; };
+  const auto time = [&] {
+    return calibrated_times(relu.layers, calibration(known), 64, Precision::kFp32, {}).measured;
+  };
   const Time one = time();
   REQUIRE(one > Time::zero());
   for (auto& curve : known.memory_bound) curve.report.another_run = {0.64, 10, "other"};
