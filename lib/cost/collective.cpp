@@ -45,8 +45,9 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.intra_latency = peers.latency;
   c.inter_latency = node.network.latency;
   // Outside of a placement group: Amazon EC2 User Guide, instance network bandwidth.
-  if (!node.tariff.provider.empty() && fold_name(node.tariff.provider) == fold_name("AWS"))
+  if (!node.tariff.provider.empty() && fold_name(node.tariff.provider) == fold_name("AWS")) {
     c.connection = gigabits_per_second(5);
+  }
   return c;
 }
 
