@@ -169,6 +169,23 @@ Expected<void> check_local_steps(const Job& job) {
   return {};
 }
 
+/// Tables stand among whole replicas, all as fast.
+Expected<void> check_tables(const Job& job) {
+  if (job.strategy.kind != StrategyKind::kPearl) return {};
+  if (job.model->has_layers() && job.model->totals.sparse_tables.empty()) {
+    return contradicts(job.model->id + " has no table with a sparse gradient to spread", "use strategy allreduce");
+  }
+  if (splits_model(job.parallel)) {
+    return contradicts("PEARL spreads tables over whole replicas of the other weights", "leave parallel.* out");
+  }
+  if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "tables spread over GPUs of two speeds");
+  if (job.strategy.priority || grouping_of(job.strategy) == Grouping::kFusion) {
+    return contradicts("PEARL with gradients by priority, or fused by a coordinator's cycles",
+                       "use strategy.priority no and strategy.grouping buckets or flat");
+  }
+  return {};
+}
+
 Expected<void> check_together(const Job& job) {
   const Parallel& parallel = job.parallel;
   const bool sequence = parallel.sequence && parallel.tensor > 1;
@@ -193,6 +210,7 @@ Expected<void> check_splits(const Job& job) {
   if (auto sound = check_values(parallel); !sound) return sound;
   if (auto schedule = check_schedule(job); !schedule) return schedule;
   if (auto local = check_local_steps(job); !local) return local;
+  if (auto tables = check_tables(job); !tables) return tables;
   if (!splits_model(parallel)) return {};
   if (job.strategy.kind == StrategyKind::kDataParallel) {
     return contradicts("one process holds whole models: no part of one can be split", "use strategy allreduce");

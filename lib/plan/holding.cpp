@@ -269,7 +269,7 @@ bool has_attention(const workload::Model& model) {
 
 /// Copies of gradients, where they are sent in pieces.
 DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
-  if (job.cluster.gpus() == 1 || job.strategy.kind != StrategyKind::kAllReduce) return {};
+  if (job.cluster.gpus() == 1 || !sums_gradients(job.strategy.kind)) return {};
   switch (grouping_of(job.strategy)) {
     case Grouping::kBuckets: return memory.gradients;
     case Grouping::kFusion: return min(memory.gradients, job.strategy.bucket.get());

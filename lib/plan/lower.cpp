@@ -39,7 +39,9 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   double elements = 0;
   double held = 0;  // on the rank, of which it may update a share
   if (!splits_model(job.parallel)) {
-    elements = workload::gradient_elements(model, job.batch * job.strategy.accumulation);
+    const std::int64_t samples = job.batch * job.strategy.accumulation;
+    elements = static_cast<double>(model.totals.dense_parameters) +
+               table_share(model, job.strategy, job.cluster.gpus(), samples).touched;
   } else {
     for (std::size_t i = 0; i < chunk.count; ++i) {
       const bool experts = split.is(split.experts, chunk.first + i);
@@ -167,7 +169,7 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
 
 /// The model as its kernels run, and the job's own, for as long as the memo lives.
 Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& memo) {
-  auto& [given, run] = memo.models[{job.model.get(), job.fusion.pointwise, job.fusion.attention}];
+  auto& [given, run] = memo.models[{job.model.get(), job.fusion.pointwise, job.fusion.attention, spreads_tables(job)}];
   if (given == nullptr) {
     auto made = model_as_run(job);
     if (!made) return made;
@@ -180,10 +182,6 @@ Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& 
 Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
   if (auto sound = check_splits(job); !sound) return tl::unexpected<Error>(sound.error());
   if (auto sound = check_input(job); !sound) return tl::unexpected<Error>(sound.error());
-  if (totals_only(job.strategy)) {
-    return fail(ErrorCode::kUnsupported, "the PEARL strategy is known by closed forms alone", {},
-                {"use fidelity aggregate"});
-  }
   auto model = model_in(job, memo);
   if (!model) return tl::unexpected<Error>(model.error());
   StepPlan plan;
@@ -194,7 +192,7 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;
-  plan.folds = !splits_model(job.parallel);
+  plan.folds = !splits_model(job.parallel) && !spreads_tables(job);
   plan.input =
       plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
   if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
@@ -218,6 +216,10 @@ bool splits_model(const Parallel& parallel) {
          parallel.recompute != Recompute::kNone || parallel.states.has_value() || parallel.lora_rank > 0;
 }
 
+bool spreads_tables(const Job& job) {
+  return job.strategy.kind == StrategyKind::kPearl && job.cluster.gpus() > 1;
+}
+
 DataSize accumulated_per_parameter(const Job& job) {
   if (job.strategy.accumulation == 1) return DataSize::zero();
   const std::int64_t shards = job.parallel.shard_ranks > 0 ? job.parallel.shard_ranks : replicas_of(job);
@@ -233,8 +235,10 @@ DataSize accumulated_per_parameter(const Job& job) {
 }
 
 Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
-  if (!job.fusion.pointwise && !job.fusion.attention) return job.model;
-  auto fused = workload::fused(*job.model, job.fusion);
+  workload::Fusion fusion = job.fusion;
+  fusion.tables = spreads_tables(job);
+  if (fusion == workload::Fusion{}) return job.model;
+  auto fused = workload::fused(*job.model, fusion);
   if (!fused) return tl::unexpected<Error>(fused.error());
   return std::make_shared<const workload::Model>(std::move(*fused));
 }
@@ -306,7 +310,5 @@ StrategyKind default_strategy(const workload::Model& model) {
 std::string_view word_for(const Strategy& strategy) { return name_of(kStrategies, strategy.kind); }
 
 bool has_servers(const Strategy& strategy) { return strategy.kind == StrategyKind::kPs; }
-
-bool totals_only(const Strategy& strategy) { return strategy.kind == StrategyKind::kPearl; }
 
 }  // namespace ddlsim::plan

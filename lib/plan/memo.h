@@ -38,6 +38,8 @@ struct CutKey {
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
   std::int64_t lora_rank = 0;
+  std::int64_t tables_among = 1;
+  DataSize spread_from{};
 
   friend auto operator<=>(const CutKey&, const CutKey&) = default;
 };
@@ -85,7 +87,7 @@ using Layers = std::vector<workload::Layer>;
 struct Memo {
   KeptMessages own_messages;
   KeptMessages* messages = &own_messages;
-  std::map<std::tuple<const workload::Model*, bool, bool>,
+  std::map<std::tuple<const workload::Model*, bool, bool, bool>,
            std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
       models;  // as given, as run
   std::map<CutKey, Expected<SplitModel>> cuts;

@@ -2,6 +2,23 @@
 
 namespace ddlsim::plan {
 
+TableShare table_share(const workload::Model& model, const Strategy& strategy, std::int64_t ranks,
+                       std::int64_t samples) {
+  TableShare share;
+  for (const workload::SparseTable& table : model.totals.sparse_tables) {
+    const auto elements = static_cast<double>(table.elements);
+    const auto among = static_cast<double>(ranks);
+    if (ranks > 1 && spreads(strategy, table.elements)) {
+      share.held += elements / among;
+      share.touched += workload::touched_elements(table, samples * ranks) / among;
+    } else {
+      share.held += elements;
+      share.touched += workload::touched_elements(table, samples);
+    }
+  }
+  return share;
+}
+
 MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& strategy, std::int64_t gpus,
                                  std::int64_t batch, Precision precision) {
   const bool alone = gpus == 1;
@@ -17,10 +34,10 @@ MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& s
   const workload::Totals& totals = model.totals;
   const DataSize fp32 = bytes(4);
   const double dense = static_cast<double>(totals.dense_parameters);
-  const double sparse = static_cast<double>(totals.sparse_parameters) * share;
-  const double touched = workload::sparse_gradient_elements(model, batch);
+  const TableShare tables = table_share(model, strategy, gpus, batch);
+  const double sparse = servers ? 0.0 : tables.held;
   footprint.weights = fp32 * (dense + sparse);
-  footprint.gradients = fp32 * (dense + touched);
+  footprint.gradients = fp32 * (dense + tables.touched);
   if (!servers) footprint.optimizer_state = fp32 * ((dense + sparse) * state_values(model.optimizer));
   footprint.activations =
       activation_size(precision) * (static_cast<double>(totals.saved_elements) * static_cast<double>(batch));

@@ -48,6 +48,8 @@ std::vector<Tensor> tensors_of(const Chunk& chunk, const Strategy& strategy, std
   for (std::size_t i = chunk.count; i-- > 0;) {
     if (!selected(selection, chunk.first + i)) continue;
     const workload::Layer& layer = chunk[i];
+    // Whose rows stand on one GPU each has nothing to sum.
+    if (layer.sparse_gradient && strategy.kind == StrategyKind::kPearl) continue;
     const bool sparse = layer.sparse_gradient && !selection.whole_tables;
     for (auto tensor = layer.parameters.rbegin(); tensor != layer.parameters.rend(); ++tensor) {
       const double sent =
@@ -253,7 +255,7 @@ std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int
     case Grouping::kFusion:
     case Grouping::kPerTensor: made = one_by_one(tensors); break;
   }
-  const bool copied = strategy.kind == StrategyKind::kAllReduce &&
+  const bool copied = sums_gradients(strategy.kind) &&
                       (grouping_of(strategy) == Grouping::kBuckets || grouping_of(strategy) == Grouping::kFlat);
   for (Row& message : made) {
     // Gradients are copied into the bucket and, summed, back: two reads, two writes.

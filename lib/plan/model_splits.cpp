@@ -79,6 +79,10 @@ class Splitting {
       if (!changes) layers = *split_.layers;
       if (auto done = recompute(layers); !done) return tl::unexpected<Error>(done.error());
     }
+    if (spreads_tables(job_)) {
+      layers = model_->layers;
+      spread(layers);
+    }
     if (!layers.empty()) split_.layers = std::make_shared<const std::vector<workload::Layer>>(std::move(layers));
     split_.sent = std::make_shared<const std::vector<SentRow>>(std::move(sent_));
     return std::move(split_);
@@ -137,6 +141,47 @@ class Splitting {
                      .needed = at,
                      .beside = sent.beside,
                      .routing = sent.routing});
+  }
+
+  /// Every rank keeps a share of each large table. What a rank looks up for all samples comes to whose samples they are
+  /// before the model joins it, and the gradients go back.
+  void spread(std::vector<workload::Layer>& layers) {
+    const std::int64_t ranks = job_.cluster.gpus();
+    std::int64_t elements = 0;  // of the tables so far, per sample
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      workload::Layer& layer = layers[i];
+      if (!layer.sparse_gradient) continue;
+      if (spreads(job_.strategy, layer.parameters.front())) {
+        layer.parameters.front() = (layer.parameters.front() + ranks - 1) / ranks;
+        elements += layer.output_elements;
+      } else {
+        layer.sparse_gradient = false;
+      }
+      const bool last = i + 1 == layers.size() || !job_.model->layers[i + 1].sparse_gradient;
+      if (last) send_rows(std::exchange(elements, 0), i);
+    }
+  }
+
+  /// Of the tables that end with layer `i`.
+  void send_rows(std::int64_t elements, std::size_t i) {
+    if (elements == 0) return;
+    const auto& all = job_.model->layers;
+    const auto joins = [](const workload::Layer& layer) {
+      return layer.op && std::holds_alternative<workload::Concat>(*layer.op);
+    };
+    std::size_t join = i + 1;
+    while (join < all.size() && !joins(all[join])) ++join;
+    if (join == all.size()) join = std::min(i + 1, all.size() - 1);
+    const SentRow row{.role = GroupRole::kGradients,
+                      .op = CollectiveOp::kAllToAll,
+                      .elements = elements,
+                      .in_the_way = join == i};
+    sent_.push_back(row);
+    sent_.back().ready = {Moment::kForward, i};
+    sent_.back().needed = {Moment::kForward, join};
+    sent_.push_back(row);
+    sent_.back().ready = {Moment::kBackward, join};
+    sent_.back().needed = {Moment::kBackward, i};
   }
 
   Expected<void> recompute(std::vector<workload::Layer>& layers) {
@@ -214,7 +259,9 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .blocks = needs_blocks(parallel),
                    .recompute = parallel.recompute,
                    .recompute_every = parallel.recompute_every,
-                   .lora_rank = parallel.lora_rank};
+                   .lora_rank = parallel.lora_rank,
+                   .tables_among = spreads_tables(job) ? job.cluster.gpus() : 1,
+                   .spread_from = job.strategy.spread_from};
   auto found = memo.cuts.find(key);
   if (found == memo.cuts.end()) found = memo.cuts.emplace(key, Splitting(job, plan.model).run()).first;
   return found->second;
@@ -248,7 +295,7 @@ std::vector<Row> rows_sent(const Job& job, const StepPlan& plan, const SplitMode
                     .count = sent.count,
                     .ready = sent.ready,
                     .needed = sent.needed,
-                    .in_the_way = true,
+                    .in_the_way = sent.in_the_way,
                     .beside = sent.beside,
                     .group = *group,
                     .every_pass = true});

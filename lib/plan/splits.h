@@ -51,6 +51,7 @@ struct SentRow {
   Point ready{};
   Point needed{};
   double beside = 0;
+  bool in_the_way = true;
   workload::Routing routing{};
 };
 

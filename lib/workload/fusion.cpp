@@ -71,9 +71,41 @@ void fuse_attention(Layer& layer) {
   layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements, shape}}};
 }
 
+/// What the kernels of a lookup move, per sample.
+std::int64_t moved(const std::vector<primitives::Kernel>& kernels) {
+  std::int64_t elements = 0;
+  for (const primitives::Kernel& kernel : kernels) {
+    if (const auto* bound = std::get_if<primitives::MemoryBoundKernel>(&kernel.shape)) elements += bound->elements;
+  }
+  return elements;
+}
+
+/// Every table's lookup is done with the one of the table after it.
+void join_tables(std::vector<Layer>& layers) {
+  for (std::size_t i = 1; i < layers.size(); ++i) {
+    Layer& before = layers[i - 1];
+    Layer& layer = layers[i];
+    if (!before.sparse_gradient || !layer.sparse_gradient) continue;
+    forget_operator(before);
+    forget_operator(layer);
+    const auto add = [](std::vector<primitives::Kernel>& from, std::vector<primitives::Kernel>& to) {
+      const primitives::MemoryBoundKernel both{primitives::MemoryBoundKind::kLookup, moved(from) + moved(to)};
+      from.clear();
+      to = {{both}};
+    };
+    add(before.forward, layer.forward);
+    add(before.backward, layer.backward);
+    layer.forward_elements += std::exchange(before.forward_elements, 0);
+    layer.backward_elements += std::exchange(before.backward_elements, 0);
+    before.forward_kernels = 0;
+    before.backward_kernels = 0;
+  }
+}
+
 }  // namespace
 
 std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const std::vector<bool>& closed) {
+  if (fusion.tables) join_tables(layers);
   Layer* before = nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     Layer& layer = layers[i];

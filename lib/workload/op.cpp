@@ -214,11 +214,13 @@ struct LayerRules {
   Expected<void> operator()(const Embedding& op) {
     Shape out = op.out.empty() ? Shape{op.lookups, op.width} : op.out;
     const std::int64_t read = count.product({op.lookups, op.width});
+    // Rows that are summed into fewer are not written, nor is each one's gradient read.
+    const std::int64_t written = std::min(read, count.elements(out));
     auto done = memory_bound(std::move(out),
                              {.kind = primitives::MemoryBoundKind::kLookup,
-                              .forward = count.product({2, read}),
-                              .backward = count.product({3, read}),
-                              .saved = read},
+                              .forward = count.sum({read, written}),
+                              .backward = count.sum({count.product({2, read}), written}),
+                              .saved = written},
                              {count.product({op.rows, op.width})});
     if (op.sparse_gradient) {
       made.layer.sparse_gradient = true;

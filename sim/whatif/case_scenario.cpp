@@ -191,6 +191,9 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
     if (has(framework, "mxnet")) return "mxnet-kvstore";
     return has(extra, "distributed_replicated") ? "tf-distributed-replicated" : "tf-ps";
   }
+  // What MLPerf calls embedding model parallel is NVIDIA's HugeCTR, whatever container it names.
+  if (has(framework, "torchrec")) return "torchrec";
+  if (has_any(framework, {"hugectr", "embedding model parallel"})) return "hugectr";
   if (has(framework + extra, "horovod")) {
     if (has(extra, "mpi")) return "horovod-mpi";
     return has_any(framework,
@@ -431,7 +434,9 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
 /// NVIDIA's containers for PyTorch let products in fp32 run in TF32 where the GPU has it: they set
 /// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 (docs.monai.io, precision_accelerating), since 20.06.
 std::string CaseReader::precision_run(const io::Case& one, const std::vector<Override>& settings) const {
-  std::string stated = precision_of(one.precision);
+  // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
+  const bool mixed = one.precision.empty() && has(lower_case(one.architecture), "hugectr");
+  std::string stated = precision_of(mixed ? "amp" : one.precision);
   if (stated != "fp32" || !has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return stated;
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });

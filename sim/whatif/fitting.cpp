@@ -135,7 +135,7 @@ std::optional<std::int64_t> fewest_nodes(const plan::Job& job, DataSize capacity
 
 std::string ways_to_fit(const Scenario& scenario) {
   const plan::Job& job = scenario;
-  if (!job.model->has_layers() || job.model->measured || plan::totals_only(job.strategy)) return {};
+  if (!job.model->has_layers() || job.model->measured) return {};
   const DataSize capacity = job.cluster.node.gpu.memory_size;
   std::string text = first_change(job, capacity);
   if (job.strategy.kind != plan::StrategyKind::kAllReduce) return text;

@@ -34,6 +34,14 @@ constexpr auto kFrameworks = std::to_array<Framework>({
     {"pytorch-fsdp", "fully_shard of every block: weights gathered a block ahead, and again in backward",
      "strategy=allreduce; parallel.zero=3; parallel.prefetch=1; parallel.reshard=yes; collective.library=nccl",
      "torch/distributed/fsdp; Zhao et al., VLDB 2023; torchtitan's apply_fsdp"},
+    {"hugectr", "HugeCTR: tables spread over all GPUs, one all-reduce of fp16 for the rest, CUDA graphs",
+     "strategy=pearl; strategy.grouping=flat; strategy.gradients=fp16; cuda_graphs=yes; collective.library=nccl",
+     "NVIDIA-Merlin/HugeCTR; mlcommons/training_results_v5.1 hugectr train.py: use_embedding_collection, "
+     "grouped_all_reduce, use_cuda_graph"},
+    {"torchrec", "TorchRec: tables spread over all GPUs, DistributedDataParallel for the rest",
+     "strategy=pearl; strategy.grouping=buckets; strategy.first_bucket=1 MiB; strategy.bucket=25 MiB; "
+     "collective.library=nccl",
+     "pytorch/torchrec torchrec/distributed/model_parallel.py: DistributedModelParallel"},
     {"horovod-2018", "Horovod up to 0.20 with NCCL: fusion buffer of 64 MiB, cycle of 5 ms",
      "strategy=allreduce; strategy.grouping=fusion; strategy.bucket=64 MiB; strategy.cycle=5 ms; "
      "collective.library=nccl",

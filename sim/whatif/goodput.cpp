@@ -61,7 +61,7 @@ Expected<DataSize> states_of(const Scenario& scenario) {
   const auto kept = [](const plan::MemoryFootprint& memory) {
     return memory.weights + memory.master + memory.optimizer_state;
   };
-  if (!scenario.model->has_layers() || plan::totals_only(scenario.strategy)) {
+  if (!scenario.model->has_layers()) {
     return kept(plan::memory_footprint(*scenario.model, scenario.strategy, 1, scenario.batch, scenario.precision));
   }
   plan::Job alone = static_cast<const plan::Job&>(scenario);

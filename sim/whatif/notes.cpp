@@ -86,6 +86,8 @@ constexpr auto kUses = std::to_array<Use>({
     {"strategy.rank", by_compression<plan::Compression::kPowerSgd>},
     {"strategy.accumulation", [](const Question&) { return true; }},
     {"strategy.sync_every", by_collectives},
+    {"strategy.spread_from",
+     [](const Question& q) { return plan::spreads_tables(q.scenario) && q.fidelity != Fidelity::kAggregate; }},
     {"strategy.split_on_host", by_one_process},
     {"strategy.preload", by_one_process},
     {"strategy.parameter_compression", by_one_process},
@@ -406,7 +408,12 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",
                                 scenario.cluster.node.gpu.name));
   }
-  if (analytic && by_collectives(question) && !model.totals.sparse_tables.empty()) {
+  const bool tables = analytic && by_collectives(question) && !model.totals.sparse_tables.empty();
+  if (tables && plan::spreads_tables(scenario)) {
+    notes.push_back(
+        fmt::format("tables from {} on are spread over {} GPUs, evenly; ids travel beside the step before",
+                    to_text(scenario.strategy.spread_from), to_text(question.gpus())));
+  } else if (tables) {
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
   }
   for (const OtherJob& other : scenario.other_jobs) {

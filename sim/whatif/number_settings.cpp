@@ -165,6 +165,8 @@ constexpr auto kNumbers = std::to_array<NumberSetting>({
     plain("strategy.accumulation", Kind::kCount, {1, 1024},
           [](const Scenario& s) { return s.strategy.accumulation.get(); }),
     plain("strategy.sync_every", Kind::kCount, {1, 1024}, [](const Scenario& s) { return s.strategy.sync_every.get(); }),
+    quantity("strategy.spread_from", Kind::kDataSize, kSizes, Role::kSize,
+             [](auto& s) { return &s.strategy.spread_from; }),
     plain("parallel.tensor", Kind::kCount, {1, 1024}, [](const Scenario& s) { return s.parallel.tensor; }),
     plain("parallel.pipeline", Kind::kCount, {1, 1024}, [](const Scenario& s) { return s.parallel.pipeline; }),
     plain("parallel.context", Kind::kCount, {1, 1024}, [](const Scenario& s) { return s.parallel.context; }),

@@ -52,6 +52,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "strategy.sync_every", [](auto& s) -> auto& { return s.strategy.sync_every; }),
     stated(
+        "strategy.spread_from", [](auto& s) -> auto& { return s.strategy.spread_from; }),
+    stated(
         "strategy.split_on_host", [](auto& s) -> auto& { return s.strategy.split_on_host; }),
     stated(
         "strategy.preload", [](auto& s) -> auto& { return s.strategy.preload; }),

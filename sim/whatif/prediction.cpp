@@ -231,7 +231,7 @@ Expected<void> check_step(Time step) {
 
 Expected<DataSize> memory_needed(const Scenario& scenario) {
   Question question{.scenario = scenario, .fidelity = Fidelity::kAggregate};
-  if (scenario.model->has_layers() && !plan::totals_only(scenario.strategy)) {
+  if (scenario.model->has_layers()) {
     auto plan = plan::lower(scenario);
     if (!plan) return tl::unexpected<Error>(plan.error());
     question.plan = std::make_shared<const plan::StepPlan>(std::move(*plan));

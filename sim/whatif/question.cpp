@@ -37,9 +37,8 @@ std::string event_settings(const Scenario& scenario) {
 
 Expected<Fidelity> fidelity_of(const Scenario& scenario) {
   const bool layers = scenario.model->has_layers();
-  const bool totals = plan::totals_only(scenario.strategy);
   const std::string events = event_settings(scenario);
-  const Fidelity simplest = layers && !totals ? Fidelity::kAnalytic : Fidelity::kAggregate;
+  const Fidelity simplest = layers ? Fidelity::kAnalytic : Fidelity::kAggregate;
   const Fidelity fidelity = scenario.fidelity.value_or(events.empty() ? simplest : Fidelity::kEvent);
   const auto name = name_of(answer::kFidelities, fidelity);
   const auto unsupported = [](std::string what, std::string note) {
@@ -57,10 +56,7 @@ Expected<Fidelity> fidelity_of(const Scenario& scenario) {
   if (fidelity == Fidelity::kAggregate && scenario.model->measured) {
     return unsupported(
         fmt::format("{} is known by measured times; the {} fidelity needs FLOPs and bytes", scenario.model->id, name),
-        totals ? "use another strategy than pearl" : "use fidelity analytic");
-  }
-  if (fidelity != Fidelity::kAggregate && totals) {
-    return unsupported(fmt::format("the PEARL strategy has no {} fidelity", name), "use fidelity aggregate");
+        "use fidelity analytic");
   }
   if (fidelity == Fidelity::kEvent && scenario.straggler > 1 && scenario.stragglers > scenario.cluster.gpus()) {
     return fail(ErrorCode::kInvalidArgument,

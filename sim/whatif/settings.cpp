@@ -126,6 +126,10 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_count(v, {1, kMaxAccumulation}), s.strategy.sync_every);
      }},
+    {"strategy.spread_from", "pearl: smaller tables are on every GPU", "8 MiB",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_data_size(v, Range::kNonNegative), s.strategy.spread_from);
+     }},
     {"parallel.tensor", "ranks that share every large matrix (Megatron-LM)", "8",
      set_degree<&plan::Parallel::tensor, 1, kMaxDegree>},
     {"parallel.pipeline", "stages of layers", "4", set_degree<&plan::Parallel::pipeline, 1, kMaxDegree>},

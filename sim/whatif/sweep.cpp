@@ -46,7 +46,7 @@ SweepAnswer sweep_answer(answer::Prediction prediction) {
 
 /// Samples of a step, of a scenario that has an answer; the aggregate fidelity knows one pass.
 double samples_of(const Scenario& scenario) {
-  const bool layers = scenario.model->has_layers() && !plan::totals_only(scenario.strategy);
+  const bool layers = scenario.model->has_layers();
   const auto simplest = layers ? answer::Fidelity::kAnalytic : answer::Fidelity::kAggregate;
   const bool one_pass = scenario.fidelity.value_or(simplest) == answer::Fidelity::kAggregate;
   const std::int64_t passes = one_pass ? 1 : scenario.strategy.accumulation.get();

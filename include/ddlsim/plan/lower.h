@@ -90,7 +90,7 @@ namespace ddlsim::plan {
 /// tensors; later ones keep what the first pass makes, which saves one of n additions.
 [[nodiscard]] DataSize accumulated_per_parameter(const Job& job);
 
-/// Whether the strategy is known by closed forms on a whole step's totals alone (PEARL).
-[[nodiscard]] bool totals_only(const Strategy& strategy);
+/// Whether large tables stand divided among the GPUs (PEARL).
+[[nodiscard]] bool spreads_tables(const Job& job);
 
 }  // namespace ddlsim::plan

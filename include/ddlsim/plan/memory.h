@@ -55,6 +55,15 @@
 
 namespace ddlsim::plan {
 
+/// Of all tables with sparse gradients, what one rank has: elements, and elements of the rows that a step of `samples` a
+/// rank gives it gradients for. PEARL spreads tables evenly, each rank looks up its rows for the samples of all.
+struct TableShare {
+  double held = 0;
+  double touched = 0;
+};
+[[nodiscard]] TableShare table_share(const workload::Model& model, const Strategy& strategy, std::int64_t ranks,
+                                     std::int64_t samples);
+
 struct MemoryFootprint {
   DataSize weights{};
   DataSize gradients{};

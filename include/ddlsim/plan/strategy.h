@@ -155,6 +155,10 @@ struct Strategy {
   Stated<Consistency> consistency = by_default(Consistency::kSync);
   Stated<std::int64_t> staleness = by_default(std::int64_t{3});  // stale-sync: steps a worker may be ahead
 
+  /// PEARL: smaller tables are on every GPU, and their gradients summed whole. Default: HugeCTR's dp_sharding_threshold
+  /// of MLPerf's DLRM-DCNv2, 0.008 GiB (mlcommons/training_results_v5.1).
+  Stated<DataSize> spread_from = by_default(mebibytes(8));
+
   // One process (data-parallel). Remedies of the survey's authors (Xu et al., WWW 2021).
   Stated<bool> split_on_host = by_default(false);          // the host sends every GPU its part of the batch
   Stated<bool> preload = by_default(false);                // the next batch is copied while this one is worked on
@@ -165,6 +169,16 @@ struct Strategy {
 
 [[nodiscard]] constexpr Grouping grouping_of(const Strategy& strategy) {
   return strategy.grouping->value_or(strategy.kind == StrategyKind::kPs ? Grouping::kPartitions : Grouping::kBuckets);
+}
+
+/// PEARL: whether a table of so many fp32 elements is spread over the GPUs.
+[[nodiscard]] constexpr bool spreads(const Strategy& strategy, std::int64_t elements) {
+  return strategy.kind == StrategyKind::kPearl && bytes(4) * static_cast<double>(elements) >= strategy.spread_from;
+}
+
+/// Whether ranks sum gradients of weights that each of them has.
+[[nodiscard]] constexpr bool sums_gradients(StrategyKind kind) {
+  return kind == StrategyKind::kAllReduce || kind == StrategyKind::kPearl;
 }
 
 /// The architecture of Wang et al. (IISWC 2019) that a strategy amounts to on so many GPUs and nodes. One GPU keeps its

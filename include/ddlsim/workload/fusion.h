@@ -7,6 +7,8 @@
 //   attention   scores, softmax, dropout and context are one kernel that keeps scores on the chip: it reads Q, K and V
 //               and writes its output; backward computes the scores again, 2.5 times the forward FLOPs.
 //               (Dao et al., FlashAttention, NeurIPS 2022)
+//   tables      embeddings with sparse gradients that follow each other are one lookup, forward and backward, with the
+//               last of them (FBGEMM's table-batched embedding; HugeCTR's embedding collection). Bytes stay.
 // FLOPs of products, parameters and gradient tensors stay as they are; fused attention keeps no scores.
 // Limits: layers are fused in the order of the list, across a branch's end as well; norms and softmax stay kernels of
 // their own; no fused optimizer (the update is one kernel already).
@@ -24,6 +26,7 @@ namespace ddlsim::workload {
 struct Fusion {
   bool pointwise = false;
   bool attention = false;
+  bool tables = false;
 
   friend bool operator==(const Fusion&, const Fusion&) = default;
 };

@@ -16,17 +16,18 @@
 
 namespace ddlsim::workload {
 
-enum class Optimizer { kSgd, kSgdMomentum, kAdam };
+enum class Optimizer { kSgd, kSgdMomentum, kAdagrad, kAdam };
 
-inline constexpr Choices<Optimizer, 3> kOptimizers{{
+inline constexpr Choices<Optimizer, 4> kOptimizers{{
     {"sgd", Optimizer::kSgd},
     {"sgd-momentum", Optimizer::kSgdMomentum},
+    {"adagrad", Optimizer::kAdagrad},
     {"adam", Optimizer::kAdam},
 }};
 
 /// fp32 values kept per parameter beside weight and gradient.
 [[nodiscard]] constexpr int state_values(Optimizer optimizer) {
-  return optimizer == Optimizer::kSgd ? 0 : optimizer == Optimizer::kSgdMomentum ? 1 : 2;
+  return optimizer == Optimizer::kSgd ? 0 : optimizer == Optimizer::kAdam ? 2 : 1;
 }
 /// fp32 values read and written per parameter by one update: weight in and out, gradient in, each state in and out.
 [[nodiscard]] constexpr int update_accesses(Optimizer optimizer) { return 3 + 2 * state_values(optimizer); }
