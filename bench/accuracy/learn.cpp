@@ -41,6 +41,7 @@
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
 #include "interval.h"
+#include "language_case.h"
 
 namespace {
 
@@ -202,6 +203,8 @@ void describe(const io::Case& one, const whatif::Scenario& scenario, Row& row) {
 }
 
 std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader, std::int64_t widest) {
+  // What is assumed teaches nothing.
+  if (whatif::leaves_open(one)) return std::nullopt;
   auto scenario = reader.scenario_of(one, widest);
   if (!scenario) return std::nullopt;
   scenario->software = nullptr;

@@ -172,13 +172,18 @@ Expected<void> check_local_steps(const Job& job) {
 /// Tables stand among whole replicas, all as fast.
 Expected<void> check_tables(const Job& job) {
   if (job.strategy.kind != StrategyKind::kPearl) return {};
-  if (job.model->has_layers() && job.model->totals.sparse_tables.empty()) {
+  if (job.model->has_layers() && !has_tables(job)) {
     return contradicts(job.model->id + " has no table with a sparse gradient to spread", "use strategy allreduce");
   }
   if (splits_model(job.parallel)) {
     return contradicts("PEARL spreads tables over whole replicas of the other weights", "leave parallel.* out");
   }
+  if (job.cluster.gpus() == 1) return {};
   if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "tables spread over GPUs of two speeds");
+  if (job.overlap == Overlap::kIdeal) {
+    return contradicts("ideal overlap is a bound of whole models: with tables spread it is no schedule",
+                       "use overlap backward or none");
+  }
   if (job.strategy.priority || grouping_of(job.strategy) == Grouping::kFusion) {
     return contradicts("PEARL with gradients by priority, or fused by a coordinator's cycles",
                        "use strategy.priority no and strategy.grouping buckets or flat");

@@ -271,7 +271,9 @@ bool has_attention(const workload::Model& model) {
 DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
   if (job.cluster.gpus() == 1 || !sums_gradients(job.strategy.kind)) return {};
   switch (grouping_of(job.strategy)) {
-    case Grouping::kBuckets: return memory.gradients;
+    // Sparse gradients travel by themselves.
+    case Grouping::kBuckets:
+      return min(memory.gradients, bytes(4) * static_cast<double>(job.model->totals.dense_parameters));
     case Grouping::kFusion: return min(memory.gradients, job.strategy.bucket.get());
     case Grouping::kPerTensor:
     case Grouping::kFlat:

@@ -143,7 +143,7 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
     add(rows_of_norms(plan, split, c, part.chunk));
     add(sent.within(part.chunk, c));
   }
-  if (plan.exchange.overlap == Overlap::kNone && splits_model(job.parallel)) {
+  if (plan.exchange.overlap == Overlap::kNone && !plan.folds) {
     stop_for(exchanged, one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), c)].first);
   }
   append(plan.rows, std::move(exchanged));

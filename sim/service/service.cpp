@@ -20,6 +20,7 @@
 #include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/explain.h"
 #include "ddlsim/whatif/find.h"
+#include "ddlsim/whatif/fitting.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/recommend.h"
@@ -78,8 +79,9 @@ Answer predict(const Asked& asked) {
   }
   const auto scenario = whatif::resolve(asked.catalog, asked.request.job());
   if (!scenario) return tl::unexpected<Error>(scenario.error());
-  const auto prediction = asked.predictor.predict(*scenario);
+  auto prediction = asked.predictor.predict(*scenario);
   if (!prediction) return tl::unexpected<Error>(prediction.error());
+  whatif::add_ways_to_fit(*scenario, *prediction);
   return report::render(*prediction, whatif::describe(*scenario), kJson);
 }
 

@@ -192,8 +192,9 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
     return has(extra, "distributed_replicated") ? "tf-distributed-replicated" : "tf-ps";
   }
   // What MLPerf calls embedding model parallel is NVIDIA's HugeCTR, whatever container it names.
-  if (has(framework, "torchrec")) return "torchrec";
-  if (has_any(framework, {"hugectr", "embedding model parallel"})) return "hugectr";
+  if (has(lower_case(one.architecture), "embedding model parallel")) {
+    return has(framework, "torchrec") ? "torchrec" : "hugectr";
+  }
   if (has(framework + extra, "horovod")) {
     if (has(extra, "mpi")) return "horovod-mpi";
     return has_any(framework,
@@ -435,8 +436,9 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
 /// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 (docs.monai.io, precision_accelerating), since 20.06.
 std::string CaseReader::precision_run(const io::Case& one, const std::vector<Override>& settings) const {
   // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
-  const bool mixed = one.precision.empty() && has(lower_case(one.architecture), "hugectr");
-  std::string stated = precision_of(mixed ? "amp" : one.precision);
+  const bool mixed = one.precision.empty() && has(lower_case(one.architecture), "embedding model parallel");
+  const std::string published = gives_sizes(one) ? stated_precision(one).value_or("") : one.precision;
+  std::string stated = precision_of(mixed ? "amp" : published);
   if (stated != "fp32" || !has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return stated;
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });

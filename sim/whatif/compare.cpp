@@ -187,6 +187,7 @@ class Upgrades {
     for (const plan::StrategyKind kind : {plan::StrategyKind::kPs, plan::StrategyKind::kAllReduce}) {
       if (kind != scenario_.strategy.kind) add("strategy", std::string(name_of(plan::kStrategies, kind)));
     }
+    if (plan::has_tables(scenario_) && scenario_.strategy.kind != plan::StrategyKind::kPearl) add("strategy", "pearl");
   }
 
   const io::Catalog& catalog_;

@@ -1,4 +1,4 @@
-#include "fitting.h"
+#include "ddlsim/whatif/fitting.h"
 
 #include <fmt/core.h>
 
@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "ddlsim/plan/lower.h"
@@ -28,6 +29,16 @@ std::optional<DataSize> needed_by_job(const plan::Job& job) {
   return most;
 }
 
+/// Experts of a layer; 0: the model has none.
+std::int64_t experts_of(const workload::Model& model) {
+  for (const workload::Layer& layer : model.layers) {
+    if (layer.op && std::holds_alternative<workload::Experts>(*layer.op)) {
+      return std::get<workload::Experts>(*layer.op).experts;
+    }
+  }
+  return 0;
+}
+
 struct FittingChange {
   std::string words;
   std::function<void(plan::Job&)> apply;
@@ -45,6 +56,9 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
   const auto add = [&](std::string words, std::function<void(plan::Job&)> apply) {
     changes.push_back({std::move(words), std::move(apply)});
   };
+  if (plan::has_tables(job) && job.strategy.kind == plan::StrategyKind::kAllReduce && job.cluster.gpus() > 1) {
+    add("strategy=pearl", [](plan::Job& j) { j.strategy.kind = plan::StrategyKind::kPearl; });
+  }
   if (now.recompute == plan::Recompute::kNone) {
     add("parallel.recompute=selective", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kSelective; });
   }
@@ -53,6 +67,9 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
   }
   for (int stage = now.zero + 1; stage <= 3 && job.cluster.gpus() > 1; ++stage) {
     add(fmt::format("parallel.zero={}", stage), [stage](plan::Job& j) { j.parallel.zero = stage; });
+  }
+  for (std::int64_t ranks = 2 * now.expert; ranks <= std::min(experts_of(*job.model), job.cluster.gpus()); ranks *= 2) {
+    add(fmt::format("parallel.expert={}", ranks), [ranks](plan::Job& j) { j.parallel.expert = ranks; });
   }
   for (std::int64_t tensor = 2 * now.tensor; tensor <= job.cluster.gpus_per_node; tensor *= 2) {
     add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { j.parallel.tensor = tensor; });
@@ -92,7 +109,7 @@ std::string first_change(const plan::Job& job, DataSize capacity) {
     plan::Job changed = job;
     change.apply(changed);
     const auto needed = needed_by_job(changed);
-    if (needed && *needed <= capacity) return fmt::format("fits with {} ({})", change.words, to_text(*needed));
+    if (needed && *needed <= capacity) return fmt::format("{} ({})", change.words, to_text(*needed));
   }
   plan::Job changed = job;
   std::string words;
@@ -103,25 +120,50 @@ std::string first_change(const plan::Job& job, DataSize capacity) {
     if (!needed) continue;
     changed = std::move(more);
     words += (words.empty() ? "" : ", ") + change.words;
-    if (*needed <= capacity) return fmt::format("fits with {} ({})", words, to_text(*needed));
+    if (*needed <= capacity) return fmt::format("{} ({})", words, to_text(*needed));
   }
-  return "no setting makes it fit on these GPUs";
+  return "no setting on these GPUs";
+}
+
+/// What lets a model spread over many servers. Replicas keep their micro-batch.
+std::vector<FittingChange> recipes(const plan::Job& job) {
+  if (plan::has_tables(job)) {
+    return {{"strategy=pearl", [](plan::Job& j) { j.strategy.kind = plan::StrategyKind::kPearl; }}};
+  }
+  const auto shared = [](plan::Job& j) {
+    j.parallel.zero = 3;
+    j.parallel.recompute = plan::Recompute::kFull;
+  };
+  std::vector<FittingChange> all{{"parallel.zero=3 and parallel.recompute=full", shared}};
+  const std::int64_t inside = job.cluster.gpus_per_node;
+  if (inside > job.parallel.tensor) {
+    all.push_back({fmt::format("parallel.tensor={}, parallel.zero=3 and parallel.recompute=full", inside),
+                   [shared, inside](plan::Job& j) {
+                     shared(j);
+                     j.parallel.tensor = inside;
+                     j.parallel.sequence = true;
+                   }});
+  }
+  for (std::int64_t ranks = experts_of(*job.model); ranks > job.parallel.expert; ranks /= 2) {
+    all.push_back({fmt::format("parallel.expert={}, parallel.zero=3 and parallel.recompute=full", ranks),
+                   [shared, ranks](plan::Job& j) {
+                     shared(j);
+                     j.parallel.expert = ranks;
+                   }});
+  }
+  return all;
 }
 
 /// Whole servers of the same kind; nothing where even a great many do not do.
-std::optional<std::int64_t> fewest_nodes(const plan::Job& job, DataSize capacity) {
+std::optional<std::int64_t> fewest_nodes(plan::Job larger, DataSize capacity) {
   constexpr std::int64_t kMost = 4096;
-  plan::Job larger = job;
-  larger.parallel.zero = 3;
-  larger.parallel.recompute = plan::Recompute::kFull;
   const auto fits = [&](std::int64_t nodes) {
     larger.cluster.nodes = nodes;
     const auto needed = needed_by_job(larger);
     return needed && *needed <= capacity;
   };
-  const std::int64_t part = job.parallel.tensor * job.parallel.context * job.parallel.pipeline;
   std::int64_t high = 1;
-  while (high <= kMost && (high * job.cluster.gpus_per_node < part || !fits(high))) high *= 2;
+  while (high <= kMost && !fits(high)) high *= 2;
   if (high > kMost) return std::nullopt;
   std::int64_t low = high / 2;  // does not fit
   while (high - low > 1) {
@@ -131,22 +173,34 @@ std::optional<std::int64_t> fewest_nodes(const plan::Job& job, DataSize capacity
   return high;
 }
 
+/// The recipe that needs the fewest servers, and how many.
+std::string smallest_cluster(const plan::Job& job, DataSize capacity) {
+  std::optional<std::int64_t> fewest;
+  std::string by;
+  for (const FittingChange& recipe : recipes(job)) {
+    plan::Job larger = job;
+    recipe.apply(larger);
+    const auto nodes = fewest_nodes(std::move(larger), capacity);
+    if (!nodes || (fewest && *fewest <= *nodes)) continue;
+    fewest = nodes;
+    by = recipe.words;
+  }
+  if (!fewest) return "no number of such servers is found that holds it";
+  const std::int64_t gpus = *fewest * job.cluster.gpus_per_node;
+  return fmt::format("the smallest cluster found: {} server{} ({} GPU{}) with {}", *fewest, *fewest == 1 ? "" : "s",
+                     gpus, gpus == 1 ? "" : "s", by);
+}
+
 }  // namespace
 
-std::string ways_to_fit(const Scenario& scenario) {
+void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   const plan::Job& job = scenario;
-  if (!job.model->has_layers() || job.model->measured) return {};
+  if (prediction.fits != false || !job.model->has_layers() || job.model->measured) return;
   const DataSize capacity = job.cluster.node.gpu.memory_size;
   std::string text = first_change(job, capacity);
-  if (job.strategy.kind != plan::StrategyKind::kAllReduce) return text;
-  if (const auto nodes = fewest_nodes(job, capacity)) {
-    const std::int64_t gpus = *nodes * job.cluster.gpus_per_node;
-    text += fmt::format("; the smallest cluster it fits on with parallel.zero=3 and parallel.recompute=full: {} GPU{}",
-                        gpus, gpus == 1 ? "" : "s");
-  } else {
-    text += "; no number of such servers is enough";
-  }
-  return text;
+  const bool copies = plan::sums_gradients(job.strategy.kind);
+  if (copies) text += "; " + smallest_cluster(job, capacity);
+  prediction.notes.push_back("what makes it fit: " + text);
 }
 
 }  // namespace ddlsim::whatif

@@ -47,6 +47,12 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"", true, true, true, 1, "mixed", "fp32", "assumed: as Megatron-Core"},
 });
 
+bool is_submission(const io::Case& one) {
+  return lower_case(one.source).find("training_results") != std::string::npos;
+}
+
+bool says_no_split(const io::Case& one) { return one.architecture.starts_with("not stated"); }
+
 std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise) {
   return count_of(one, key).value_or(otherwise);
 }
@@ -286,6 +292,14 @@ const TrainingWay& way_of(const io::Case& one) {
   return found == kWays.end() ? kWays.back() : *found;
 }
 
+bool leaves_open(const io::Case& one) { return gives_sizes(one) && (one.precision.empty() || says_no_split(one)); }
+
+Expected<std::string> stated_precision(const io::Case& one) {
+  if (!one.precision.empty()) return one.precision;
+  if (is_submission(one)) return std::string("fp8");
+  return fail(ErrorCode::kUnsupported, "the source does not say the precision");
+}
+
 bool gives_sizes(const io::Case& one) {
   return one.said("seq_len").has_value() &&
          (one.said("hidden").has_value() || one.said("tp").has_value() || one.said("pp").has_value());
@@ -349,10 +363,31 @@ std::optional<Override> stages_of(const io::Case& one, const workload::Model& mo
 
 namespace {
 
+struct Degrees {
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+};
+
+/// As stated; of a submission that does not say its split, as assumed (language_case.h): what is stated of it stays.
+Expected<Degrees> degrees_of(const io::Case& one) {
+  Degrees degrees{count_or(one, "tp", 1), count_or(one, "cp", 1)};
+  if (!says_no_split(one)) return degrees;
+  const auto global = count_of(one, "global_batch");
+  const auto passes = count_of(one, "grad_accum");
+  if (is_submission(one) && global && passes && *passes > 0) {
+    const std::int64_t replicas = std::min(one.total_gpus, *global / *passes);
+    const std::int64_t known = replicas * degrees.tensor * degrees.context * count_or(one, "pp", 1);
+    const std::int64_t left = known > 0 && one.total_gpus % known == 0 ? one.total_gpus / known : 0;
+    (one.said("tp") ? degrees.context : degrees.tensor) *= left;
+    if (left > 0 && left <= one.gpus_per_node) return degrees;
+  }
+  return fail(ErrorCode::kUnsupported, "the source does not say how the model was split");
+}
+
 /// Whole replicas: what is stated, or what the other degrees leave.
-Expected<std::int64_t> replicas_of(const io::Case& one) {
+Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) {
   if (const auto stated = count_of(one, "dp")) return *stated;
-  const std::int64_t others = count_or(one, "tp", 1) * count_or(one, "pp", 1) * count_or(one, "cp", 1);
+  const std::int64_t others = degrees.tensor * degrees.context * count_or(one, "pp", 1);
   if (others < 1 || one.total_gpus % others != 0) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{} GPUs are not a multiple of the {} that hold the model", one.total_gpus, others));
@@ -378,23 +413,23 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const auto set = [&](std::string path, std::string value) {
     settings.push_back({std::move(path), std::move(value), one.where});
   };
-  const auto degree = [&](std::string_view key, const char* path) {
-    const std::int64_t value = count_or(one, key, 1);
+  const auto set_degree = [&](std::int64_t value, const char* path) {
     if (value > 1) set(path, std::to_string(value));
     return value;
   };
-  if (one.architecture.starts_with("not stated")) {
-    return fail(ErrorCode::kUnsupported, "the source does not say how the model was split");
-  }
-  if (one.precision.empty()) return fail(ErrorCode::kUnsupported, "the source does not say the precision");
+  const auto degree = [&](std::string_view key, const char* path) { return set_degree(count_or(one, key, 1), path); };
+  const auto precision = stated_precision(one);
+  if (!precision) return tl::unexpected<Error>(precision.error());
   const TrainingWay& way = way_of(one);
-  const std::int64_t tensor = degree("tp", "parallel.tensor");
+  const auto degrees = degrees_of(one);
+  if (!degrees) return tl::unexpected<Error>(degrees.error());
+  const std::int64_t tensor = set_degree(degrees->tensor, "parallel.tensor");
   const std::int64_t pipeline = degree("pp", "parallel.pipeline");
-  degree("cp", "parallel.context");
+  set_degree(degrees->context, "parallel.context");
   // NVIDIA-NeMo/Megatron-Bridge perf_recipes: moe_token_dispatcher_type "flex", by DeepEP or HybridEP.
   const bool once = lower_case(one.framework).find("megatron-bridge") != std::string::npos;
   if (degree("ep", "parallel.expert") > 1 && once) set("parallel.expert_dispatch", "once");
-  const auto replicas = replicas_of(one);
+  const auto replicas = replicas_of(one, *degrees);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
   const auto batch = micro_batch_of(one, *replicas);
   if (!batch) return tl::unexpected<Error>(batch.error());
@@ -415,11 +450,11 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   }
   if (count_or(one, "fsdp", 0) > 1) zero = 3;
   if (says(one, "optimizer_sharding", "none")) zero = 0;
-  if (zero > 0 && *replicas * count_or(one, "cp", 1) > 1) set("parallel.zero", std::to_string(zero));
+  if (zero > 0 && *replicas * degrees->context > 1) set("parallel.zero", std::to_string(zero));
   if (const std::string_view again = recomputation_of(one); again != "none") {
     set("parallel.recompute", std::string(again));
   }
-  if (lower_case(one.precision) != "fp32") {
+  if (lower_case(*precision) != "fp32") {
     set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));
     set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
   }

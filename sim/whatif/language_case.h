@@ -9,7 +9,10 @@
 // Vocabularies are padded to a multiple of 128 times the tensor degree (Megatron's make_vocab_size_divisible_by). A GPT
 // whose framework had FlashAttention has its attention as one kernel.
 // What a source leaves open is filled in as `way_of` says; a case that leaves open what nobody can fill in (heads,
-// layers, the split) is an error that names it.
+// layers) is an error that names it. A submission to MLPerf that does not say its precision is taken as 8 bits, as all
+// that say it have 8 or 4 (rounds 4.1, 5.1); one that does not say its split as as many replicas as its batch has
+// passes for, the GPUs of a replica as a tensor group. Such rows are `assumed`, their interval reaches down to 4 bits,
+// and nothing is learnt from them.
 #pragma once
 
 #include <memory>
@@ -53,6 +56,12 @@ struct TrainingWay {
 
 /// Model FLOPs of a step, as the source of the case counts them for its TFLOP/s per GPU.
 [[nodiscard]] Expected<Work> published_flops(const io::Case& one);
+
+/// Whether the precision or the split of a case is assumed.
+[[nodiscard]] bool leaves_open(const io::Case& one);
+
+/// A case's precision, as published or assumed. Errors: kUnsupported where nobody can say it.
+[[nodiscard]] Expected<std::string> stated_precision(const io::Case& one);
 
 /// A whole number of `extra`; nothing where it is not said, or no number.
 [[nodiscard]] std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key);

@@ -12,7 +12,6 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/folding.h"
-#include "fitting.h"
 #include "goodput_notes.h"
 #include "input_part.h"
 #include "settings.h"

@@ -5,6 +5,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/fitting.h"
 #include "ddlsim/whatif/predictor.h"
 #include "prediction.h"
 #include "question.h"
@@ -14,7 +15,9 @@ namespace ddlsim::whatif {
 Expected<answer::Prediction> predict(const Scenario& scenario) {
   const auto question = ask(scenario);
   if (!question) return tl::unexpected<Error>(question.error());
-  return prediction_of(*question);
+  auto prediction = prediction_of(*question);
+  if (prediction) add_ways_to_fit(scenario, *prediction);
+  return prediction;
 }
 
 Expected<double> fit_gpu_time(const Scenario& scenario, Time measured) {

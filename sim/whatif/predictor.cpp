@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "correction.h"
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/whatif/predict.h"
 #include "prediction.h"
 #include "question.h"
@@ -29,9 +31,14 @@ struct Key {
   bool by_profiles = false;
   std::int64_t batch = 0;
   std::int64_t accumulation = 0;
-  std::int64_t data_ranks = 0;  // share the update of a model that is split
+  std::int64_t data_ranks = 0;            // share the update of a model that is split
+  std::optional<DataSize> spread_from{};  // tables are spread
   Precision precision = Precision::kFp32;
 };
+
+std::optional<DataSize> spread_from(const plan::Job& job) {
+  return plan::spreads_tables(job) ? std::optional(job.strategy.spread_from.get()) : std::nullopt;
+}
 
 bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
   const hardware::Gpu& gpu = job.cluster.node.gpu;
@@ -43,7 +50,8 @@ bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
          key.memory_share == job.efficiency.memory.get() && key.by_profiles == cost::by_profiles(job) &&
          key.accumulation == job.strategy.accumulation.get() && key.fusion == job.fusion &&
          key.parallel == job.parallel &&
-         (!plan::splits_model(key.parallel) || key.data_ranks == plan.groups.front().ranks) &&
+         key.spread_from == spread_from(job) &&
+         (!(plan::splits_model(key.parallel) || key.spread_from) || key.data_ranks == plan.groups.front().ranks) &&
          std::equal(profiles.begin(), profiles.end(), key.profiles.begin(), key.profiles.end(), same_profile);
 }
 
@@ -64,6 +72,7 @@ Key key_of(const plan::Job& job, const plan::StepPlan& plan) {
           .batch = job.batch,
           .accumulation = job.strategy.accumulation,
           .data_ranks = plan.groups.front().ranks,
+          .spread_from = spread_from(job),
           .precision = job.precision};
 }
 

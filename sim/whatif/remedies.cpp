@@ -57,12 +57,13 @@ std::vector<Change> memory_remedies(const io::Catalog& catalog, const Scenario& 
     const hardware::PeakRates& peak = scenario.cluster.node.gpu.peak;
     if (peak.bf16 || peak.fp16) add_remedy(changes, "precision", peak.bf16 ? "bf16" : "fp16");
   }
+  const bool copies = scenario.strategy.kind == plan::StrategyKind::kAllReduce && plan::replicas_of(scenario) > 1;
+  if (copies && plan::has_tables(scenario)) add_remedy(changes, "strategy", "pearl");
   if (layers && scenario.parallel.recompute == plan::Recompute::kNone) {
     add_remedy(changes, "parallel.recompute", "selective");
     add_remedy(changes, "parallel.recompute", "full");
   }
-  const bool alike = scenario.strategy.kind == plan::StrategyKind::kAllReduce && plan::replicas_of(scenario) > 1;
-  for (int zero = scenario.parallel.zero + 1; layers && alike && zero <= 3; ++zero) {
+  for (int zero = scenario.parallel.zero + 1; layers && copies && zero <= 3; ++zero) {
     add_remedy(changes, "parallel.zero", std::to_string(zero));
   }
   if (!changes.empty()) {

@@ -284,7 +284,7 @@ class Validator {
     const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
     if (!value) return tl::unexpected<Error>(value.error());
     const auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
-    const auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first);
+    const auto fast = fastest_of(one, group, *scenario, *prediction);
     CaseResult result{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
@@ -293,12 +293,29 @@ class Validator {
                       .predicted = *value,
                       .error = *value / one.value - 1.0,
                       .interval_90 = {std::min(*slow, *fast), std::max(*slow, *fast)},
-                      .provenance = prediction->provenance,
+                      .provenance = leaves_open(one) ? Provenance::kAssumed : prediction->provenance,
                       .perfect = std::nullopt};
     if (group.runs) add_scaling_laws(one, group, result);
     result.job = one.said("job").value_or("");
     result.memory_error = memory_error_of(one, prediction->memory);
     return result;
+  }
+
+  /// The end of the interval that is fast: with 4 bits, where nobody says how many a case had.
+  Expected<double> fastest_of(const Case& one, const Group& group, const Scenario& scenario,
+                              const answer::Prediction& prediction) const {
+    auto fast = metric_of(one, scenario, prediction, prediction.interval_90.first);
+    if (!fast || !leaves_open(one) || !one.precision.empty()) return fast;
+    Case narrower = one;
+    narrower.precision = "fp4";
+    auto fewer = scenario_of(narrower, group);
+    if (!fewer) return fast;
+    if (group.runs) *fewer = corrected(std::move(*fewer), group.runs);
+    const auto sooner = whatif::predict(*fewer);
+    if (!sooner) return fast;
+    const auto value = metric_of(one, *fewer, *sooner, sooner->interval_90.first);
+    if (!value) return fast;
+    return is_rate(one.metric) ? std::max(*fast, *value) : std::min(*fast, *value);
   }
 
   /// Sources report what PyTorch allocated, or what the driver counts, which is more.

@@ -91,7 +91,7 @@ TEST_CASE("event: traces that cannot be", "[hostile]") {
 TEST_CASE("event: questions for another fidelity, and none for this one", "[hostile]") {
   refuses(1, {"--fidelity", "analytic", "--set", "straggler=1.3"}, {"analytic", "straggler", "use fidelity event"});
   refuses(1, {"--fidelity", "aggregate", "--set", "jobs=2"}, {"aggregate", "jobs", "use fidelity event"});
-  refuses(1, {"--fidelity", "event", "--strategy", "pearl"}, {"PEARL"});
+  refuses(1, {"--fidelity", "event", "--strategy", "pearl"}, {"no table", "use strategy allreduce"});
   refuses(1, {"--strategy", "ps", "--set", "strategy.consistency=async", "--set", "jobs=2"}, {"asynchronous jobs"});
   refuses(1,
           {"--strategy", "ps", "--set", "strategy.priority=yes", "--set", "strategy.pull_at_start=yes", "--fidelity",

@@ -1,7 +1,7 @@
 // A step from whole-step totals: the `aggregate` fidelity, without a plan.
 //
 // The model of cost/pai.h on the rates that a job's cluster reaches. It serves models that are known by their features,
-// strategies that are known by closed forms alone (PEARL), and fleets. Limits: cost/pai.h's.
+// and fleets. Limits: cost/pai.h's.
 // Worked example: README.md, the case studies of Wang et al. (test/golden/pai_*).
 #pragma once
 

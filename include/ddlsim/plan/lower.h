@@ -2,7 +2,15 @@
 // which strategy it was.
 //
 //   data parallel   one class of alike replicas (two where some GPUs are slower), gradients as rows (plan/messages.h):
-//                   all-reduced in the data group, or pushed to servers and pulled; PEARL has no plan (cost/totals.h)
+//                   all-reduced in the data group, or pushed to servers and pulled
+//   PEARL           embeddings with sparse gradients of `spread_from` and more stand evenly divided among all GPUs, what
+//                   is smaller and the other weights are replicated (Wang et al., IISWC 2019; today's TorchRec and
+//                   HugeCTR). Tables that follow each other are one lookup (workload/fusion.h). A GPU looks up its rows
+//                   for everybody's samples, on average as many as its own samples have; sums of rows go to whose
+//                   samples they are by an all-to-all, needed by the next concat (where there is none, the next layer),
+//                   and their gradients go back. Rows that a step touches are updated where they stand. Limits: even
+//                   shares (no planner's table-wise imbalance), as if no two samples touched the same row; ids travel
+//                   beside the step before
 //   tensor (t), context (c), expert (e), sequence
 //                   every layer is cut by rule (workload/shard.h), which also says what its ranks send and beside what;
 //                   rows in the way of kernels. Experts' gradients are summed by the ranks that have the same experts,
@@ -48,7 +56,9 @@
 // rows in the way, after forward of the attention's and the MLP's last product and after backward of their first. Four
 // layers under zero 3 on 4 GPUs: 7 gathers of a layer's weights / 4 per rank, 4 reduce-scatters. 8 experts over 4 of 8
 // replicas, 2 per row: 4 all-to-alls of rows x 2 / 4 to each rank, and experts' gradients summed in pairs. 16 rows of
-// keys and values over 4 context ranks: 3 hops of 4 rows' forward, twice as much backward.
+// keys and values over 4 context ranks: 3 hops of 4 rows' forward, twice as much backward. Two tables of 1e6 rows of 16
+// on 4 GPUs, 10 samples each of one row a table, fp32: one all-to-all of 10 x 32 x 4 B / 4 = 320 B to each rank forward,
+// one back, and 2 x 40 x 16 / 4 = 320 elements updated by each.
 #pragma once
 
 #include <string_view>
@@ -60,7 +70,7 @@
 
 namespace ddlsim::plan {
 
-/// Errors: kUnsupported for a model without layers, for PEARL, for measured layers that would be cut, and for settings
+/// Errors: kUnsupported for a model without layers, for measured layers that would be cut, and for settings
 /// that contradict each other; kInvalidArgument for degrees that do not divide GPUs, layers or a layer's sizes.
 [[nodiscard]] Expected<StepPlan> lower(const Job& job);
 /// The same plan, for who asks often (plan/messages.h).
@@ -89,6 +99,9 @@ namespace ddlsim::plan {
 /// Every pass adds, the first to zeros: so Megatron's buffer has it, and PyTorch before 2.0, whose zero_grad kept the
 /// tensors; later ones keep what the first pass makes, which saves one of n additions.
 [[nodiscard]] DataSize accumulated_per_parameter(const Job& job);
+
+/// Whether the model has tables that PEARL could spread: layers with sparse gradients.
+[[nodiscard]] inline bool has_tables(const Job& job) { return !job.model->totals.sparse_tables.empty(); }
 
 /// Whether large tables stand divided among the GPUs (PEARL).
 [[nodiscard]] bool spreads_tables(const Job& job);

@@ -1,7 +1,7 @@
 // The one prediction every question asks for.
 //
 // `predict` maps a scenario to a step time and says where it goes. Three fidelities stand behind it
-// (answer/prediction.h); a model known by its features, and the PEARL strategy, only have the aggregate one. Slower
+// (answer/prediction.h); a model known by its features only has the aggregate one. Slower
 // GPUs and several jobs need the event fidelity, and choose it.
 //
 // What it assumes, and says so in the notes: kernels take what a profile of the GPU says (cost/kernel_time.h), else 70

@@ -31,7 +31,7 @@ class Predictor {
   Predictor(Predictor&&) noexcept;
   Predictor& operator=(Predictor&&) noexcept;
 
-  /// As whatif::predict.
+  /// As whatif::predict, without what makes a job fit (whatif/fitting.h).
   [[nodiscard]] Expected<answer::Prediction> predict(const Scenario& scenario);
   /// The step time alone, of the same answer. Errors: as predict.
   [[nodiscard]] Expected<Time> step_time(const Scenario& scenario);

@@ -25,8 +25,10 @@ TEST_CASE("framework: every profile is a list of settings that resolve and predi
     CHECK_FALSE(framework.source.empty());
     CHECK(settings_of(framework).front().first == "strategy");
     const bool one_process = framework.name == "pytorch-dp";  // of one server
-    const Scenario s =
-        scenario({{"strategy", std::string(framework.name), {}}, {"nodes", one_process ? "1" : "2", {}}});
+    const bool tables = settings_of(framework).front().second == "pearl";
+    const Scenario s = scenario({{"strategy", std::string(framework.name), {}},
+                                 {"nodes", one_process ? "1" : "2", {}},
+                                 {"model", tables ? "dlrm" : "resnet50", {}}});
     CHECK(s.framework == framework.name);
     CHECK(predict(s));
   }

@@ -80,7 +80,23 @@ TEST_CASE("predict: the architecture follows from strategy and cluster", "[unit]
   CHECK(predicted({{"nodes", "2", {}}, {"strategy", "ps", {}}}).architecture == "ps-worker");
   CHECK(predicted({}).architecture == "allreduce-local");
   CHECK(predicted({{"nodes", "2", {}}}).architecture == "allreduce-cluster");
-  CHECK(predicted({{"strategy", "pearl", {}}}).architecture == "pearl");
+  CHECK(predicted({{"strategy", "pearl", {}}, {"fidelity", "aggregate", {}}}).architecture == "pearl");
+  const auto of_tables = predict(resolve(catalog(), job({{"model", "dlrm", {}}, {"strategy", "pearl", {}}})).value());
+  CHECK(of_tables.value().architecture == "pearl");
+  CHECK(of_tables.value().fidelity == answer::Fidelity::kAnalytic);
+}
+
+TEST_CASE("predict: spread tables cost by events what they cost in closed form", "[unit][whatif]") {
+  for (const char* strategy : {"hugectr", "torchrec"}) {
+    const std::vector<Override> settings{{"model", "dlrm_dcnv2", {}}, {"node", "dgx-h100", {}}, {"nodes", "2", {}},
+                                         {"strategy", strategy, {}},  {"precision", "fp16", {}}};
+    Scenario scenario = resolve(catalog(), settings).value();
+    const auto closed = predict(scenario).value();
+    scenario.fidelity = answer::Fidelity::kEvent;
+    const auto events = predict(scenario).value();
+    CHECK(events.step_time / closed.step_time == Approx(1).epsilon(1e-9));
+    CHECK(closed.fits);
+  }
 }
 
 TEST_CASE("predict: what cannot be answered is an error, not a guess", "[unit][whatif]") {

@@ -52,6 +52,27 @@ TEST_CASE("fusion: norms and parameters stay", "[unit][workload]") {
   CHECK(model->totals.dense_parameters == plain.totals.dense_parameters);
 }
 
+TEST_CASE("fusion: tables that follow each other are one lookup, with the last of them", "[unit][workload]") {
+  const auto table = [](std::int64_t lookups, bool sparse) {
+    const Embedding op{.rows = 100, .width = 8, .lookups = lookups, .sparse_gradient = sparse};
+    return layer_of(op, {lookups}, "table").value().layer;
+  };
+  const auto layers = fused({table(1, true), table(2, true), table(1, false), table(5, true)}, {.tables = true});
+  CHECK(layers[0].forward_kernels + layers[0].backward_kernels == 0);
+  CHECK(layers[0].forward.empty());
+  CHECK(layers[0].forward_elements + layers[0].backward_elements == 0);
+  CHECK(layers[0].parameters == std::vector<std::int64_t>{800});
+  CHECK(layers[1].forward_elements == 2 * 24);
+  CHECK(layers[1].backward_elements == 3 * 24);
+  const auto& lookup = std::get<primitives::MemoryBoundKernel>(layers[1].forward.front().shape);
+  CHECK(lookup.kind == primitives::MemoryBoundKind::kLookup);
+  CHECK(lookup.elements == 2 * 24);
+  REQUIRE(layers[1].backward.size() == 1);
+  CHECK(std::get<primitives::MemoryBoundKernel>(layers[1].backward.front().shape).elements == 3 * 24);
+  CHECK(layers[2].forward_kernels == 1);
+  CHECK(layers[3].forward_elements == 2 * 40);
+}
+
 TEST_CASE("fusion: attention keeps its scores on the chip", "[unit][workload]") {
   const Model plain = model_of({{Attention{.heads = 12}, {128, 768}}});
   const auto model = fused(plain, {.attention = true});

@@ -73,6 +73,12 @@ TEST_CASE("op: a sparse embedding sends the rows it touched", "[unit][workload]"
   CHECK(dense.out == Shape{3, 16});
   CHECK(dense.layer.parameters.front() == 16'000);
   CHECK(dense.layer.sparse_elements == 0);
+  // Three rows summed into one: read 48, written 16; back once read, twice 48.
+  const LayerAndShape pooled = made(Embedding{.rows = 1000, .width = 16, .lookups = 3, .out = {16}}, {3});
+  CHECK(pooled.layer.forward_elements == 64);
+  CHECK(pooled.layer.backward_elements == 112);
+  CHECK(pooled.layer.saved_elements == 16);
+  CHECK(pooled.out == Shape{16});
   const LayerAndShape sparse = made(Embedding{.rows = 1000, .width = 16, .lookups = 3, .sparse_gradient = true}, {3});
   CHECK(sparse.layer.sparse_elements == 48);
 }

@@ -1,0 +1,25 @@
+// What makes a job fit into its GPUs' memory.
+//
+// Tried one at a time, in this order, the first that fits is named: tables spread (PEARL), where there are some;
+// recompute selective, full; zero 1, 2, 3; expert, then tensor, then pipeline twice, four times ... as wide (the number
+// of GPUs stays); micro-batches of a half, a quarter ... of the samples (more of them); states on the host. Where none
+// alone does, they are added up in the order recompute full, zero 3, micro-batch 1, offload. The smallest cluster is
+// searched for in whole servers of the same kind, twice as many until they fit, then the fewest between, with zero 3 and
+// full recomputation: alone, with the GPUs of a server as a tensor group, or with experts spread; of a model with tables
+// by PEARL. Replicas keep their micro-batch. Limits: every trial is judged by memory alone; a plan search (`ddlsim
+// plan`) judges time as well.
+//
+// Worked example: 8 GPUs of 80 GB, 70 G parameters in `mixed` states with zero 1: weights and gradients alone are 420
+// GB a GPU; zero 3 leaves 158 GB, so 16 GPUs are needed, which leave 79 GB, and more for activations: 24.
+#pragma once
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+/// A note on a prediction that does not fit: "what makes it fit: parallel.zero=3 (61 GB); the smallest cluster found: 4
+/// servers (32 GPUs) with ...".
+void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,76 @@
+#include "ddlsim/whatif/fitting.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using ddlsim::test::catalog;
+
+namespace {
+
+using Settings = std::vector<Override>;
+
+answer::Prediction predicted(const Settings& settings) { return predict(resolve(catalog(), settings).value()).value(); }
+
+/// The note about what makes a job fit; empty: it has none.
+std::string ways(const Settings& settings) {
+  const std::string start = "what makes it fit: ";
+  for (const std::string& note : predicted(settings).notes) {
+    if (note.starts_with(start)) return note.substr(start.size());
+  }
+  return {};
+}
+
+Settings with(Settings settings, Settings more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+const Settings kLlama{{"model", "llama_3_1_70b", {}}, {"node", "dgx-h100", {}}, {"precision", "bf16", {}}};
+const Settings kShared{{"parallel.tensor", "8", {}},
+                       {"parallel.sequence", "yes", {}},
+                       {"parallel.zero", "3", {}},
+                       {"parallel.recompute", "full", {}}};
+
+}  // namespace
+
+TEST_CASE("fitting: the smallest cluster holds the job, and a server less does not", "[unit][whatif]") {
+  CHECK_THAT(ways(kLlama),
+             Contains("no setting on these GPUs; the smallest cluster found: 3 servers (24 GPUs) with "
+                      "parallel.tensor=8, parallel.zero=3 and parallel.recompute=full"));
+  CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "3", {}}})).fits == true);
+  CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "2", {}}})).fits == false);
+}
+
+TEST_CASE("fitting: the change that is named makes it fit", "[unit][whatif]") {
+  const Settings bert{{"model", "bert_large", {}}, {"node", "dgx1-v100", {}}, {"batch", "64", {}}};
+  CHECK_THAT(ways(bert), StartsWith("parallel.recompute=full (11.3"));
+  CHECK(predicted(with(bert, {{"parallel.recompute", "selective", {}}})).fits == false);
+  CHECK(predicted(with(bert, {{"parallel.recompute", "full", {}}})).fits == true);
+  const Settings clicks{{"model", "dlrm", {}}, {"node", "dgx-a100", {}}};
+  CHECK_THAT(ways(clicks), StartsWith("strategy=pearl ("));
+  CHECK(predicted(with(clicks, {{"strategy", "pearl", {}}})).fits == true);
+  const Settings experts{{"model", "deepseek_v3", {}},    {"node", "dgx-h100", {}},
+                         {"nodes", "32", {}},             {"precision", "bf16", {}},
+                         {"parallel.zero", "3", {}},      {"parallel.recompute", "full", {}},
+                         {"parallel.states", "mixed-16", {}}};
+  CHECK_THAT(ways(experts), StartsWith("parallel.expert=4 ("));
+  CHECK(predicted(with(experts, {{"parallel.expert", "2", {}}})).fits == false);
+  CHECK(predicted(with(experts, {{"parallel.expert", "4", {}}})).fits == true);
+}
+
+TEST_CASE("fitting: nothing is said where a job fits, or nobody can know", "[unit][whatif]") {
+  CHECK(ways({{"model", "resnet50", {}}, {"node", "dgx-h100", {}}}).empty());
+  CHECK(ways({{"model", "pai_multi_interests", {}}, {"node", "dgx1-v100", {}}, {"strategy", "ps", {}}}).empty());
+  // A predictor answers many questions, and leaves it to who asks.
+  Predictor predictor;
+  const auto plain = predictor.predict(resolve(catalog(), kLlama).value()).value();
+  for (const std::string& note : plain.notes) CHECK_THAT(note, !Contains("what makes it fit"));
+}
