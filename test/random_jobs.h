@@ -18,10 +18,9 @@ class RandomJobs {
   explicit RandomJobs(unsigned seed) : random_(seed) {}
 
   JobSettings next() {
-    static const std::vector<std::string> kModels{"resnet50", "vgg16",     "bert_base", "bert_large",
-                                                  "gpt2",     "alexnet",   "gnmt",      "dlrm",
-                                                  "ncf",      "vit_large", "resnet18",  "pai_bert",
-                                                  "dlrm_dcnv2"};
+    static const std::vector<std::string> kModels{"resnet50", "vgg16",    "bert_base", "bert_large", "gpt2",
+                                                  "alexnet",  "gnmt",     "dlrm",      "ncf",        "vit_large",
+                                                  "resnet18", "pai_bert", "dlrm_dcnv2"};
     static const std::vector<std::string> kNodes{"dgx1-v100", "dgx1-p100",   "dgx-a100",
                                                  "dgx-h100",  "p3.16xlarge", "pcie-8xp100"};
     JobSettings job{{"model", one_of(kModels)}, {"node", one_of(kNodes)}};

@@ -293,17 +293,6 @@ class Reader {
 
 }  // namespace
 
-std::string unknowns_of(std::string_view text) {
-  std::string out;
-  for (std::size_t at = text.find(kUnknown); at != std::string_view::npos; at = text.find(kUnknown, at + 1)) {
-    const std::size_t end = std::min(text.find(kEnd, at), text.size());
-    if (!out.empty()) out += " and ";
-    out += text.substr(at + 1, end - at - 1);
-    if (out.size() > 120) break;
-  }
-  return out;
-}
-
 Expected<Script> read_script(std::string_view text, const std::string& file,
                              const std::vector<std::pair<std::string, std::string>>& variables) {
   if (text.size() > kMostScript) return fail(ErrorCode::kParse, "a launch script of over 1 MiB", {file, 0, 0});

@@ -26,8 +26,6 @@ inline constexpr char kUnknown = '\x01';
 inline constexpr char kEnd = '\x02';
 
 [[nodiscard]] inline bool is_known(std::string_view text) { return text.find(kUnknown) == std::string_view::npos; }
-/// "$TP and $(nproc)", of a text with unknown parts.
-[[nodiscard]] std::string unknowns_of(std::string_view text);
 
 struct Script {
   std::vector<std::vector<Word>> commands;  // in the order of the file

@@ -216,9 +216,7 @@ bool splits_model(const Parallel& parallel) {
          parallel.recompute != Recompute::kNone || parallel.states.has_value() || parallel.lora_rank > 0;
 }
 
-bool spreads_tables(const Job& job) {
-  return job.strategy.kind == StrategyKind::kPearl && job.cluster.gpus() > 1;
-}
+bool spreads_tables(const Job& job) { return job.strategy.kind == StrategyKind::kPearl && job.cluster.gpus() > 1; }
 
 DataSize accumulated_per_parameter(const Job& job) {
   if (job.strategy.accumulation == 1) return DataSize::zero();

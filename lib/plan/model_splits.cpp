@@ -172,10 +172,8 @@ class Splitting {
     std::size_t join = i + 1;
     while (join < all.size() && !joins(all[join])) ++join;
     if (join == all.size()) join = std::min(i + 1, all.size() - 1);
-    const SentRow row{.role = GroupRole::kGradients,
-                      .op = CollectiveOp::kAllToAll,
-                      .elements = elements,
-                      .in_the_way = join == i};
+    const SentRow row{
+        .role = GroupRole::kGradients, .op = CollectiveOp::kAllToAll, .elements = elements, .in_the_way = join == i};
     sent_.push_back(row);
     sent_.back().ready = {Moment::kForward, i};
     sent_.back().needed = {Moment::kForward, join};

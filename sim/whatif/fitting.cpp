@@ -155,7 +155,7 @@ std::vector<FittingChange> recipes(const plan::Job& job) {
 }
 
 /// Whole servers of the same kind; nothing where even a great many do not do.
-std::optional<std::int64_t> fewest_nodes(plan::Job larger, DataSize capacity) {
+std::optional<std::int64_t> fewest_servers(plan::Job larger, DataSize capacity) {
   constexpr std::int64_t kMost = 4096;
   const auto fits = [&](std::int64_t nodes) {
     larger.cluster.nodes = nodes;
@@ -174,13 +174,13 @@ std::optional<std::int64_t> fewest_nodes(plan::Job larger, DataSize capacity) {
 }
 
 /// The recipe that needs the fewest servers, and how many.
-std::string smallest_cluster(const plan::Job& job, DataSize capacity) {
+std::string cluster_that_holds(const plan::Job& job, DataSize capacity) {
   std::optional<std::int64_t> fewest;
   std::string by;
   for (const FittingChange& recipe : recipes(job)) {
     plan::Job larger = job;
     recipe.apply(larger);
-    const auto nodes = fewest_nodes(std::move(larger), capacity);
+    const auto nodes = fewest_servers(std::move(larger), capacity);
     if (!nodes || (fewest && *fewest <= *nodes)) continue;
     fewest = nodes;
     by = recipe.words;
@@ -199,7 +199,7 @@ void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   const DataSize capacity = job.cluster.node.gpu.memory_size;
   std::string text = first_change(job, capacity);
   const bool copies = plan::sums_gradients(job.strategy.kind);
-  if (copies) text += "; " + smallest_cluster(job, capacity);
+  if (copies) text += "; " + cluster_that_holds(job, capacity);
   prediction.notes.push_back("what makes it fit: " + text);
 }
 

@@ -47,9 +47,7 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"", true, true, true, 1, "mixed", "fp32", "assumed: as Megatron-Core"},
 });
 
-bool is_submission(const io::Case& one) {
-  return lower_case(one.source).find("training_results") != std::string::npos;
-}
+bool is_submission(const io::Case& one) { return lower_case(one.source).find("training_results") != std::string::npos; }
 
 bool says_no_split(const io::Case& one) { return one.architecture.starts_with("not stated"); }
 

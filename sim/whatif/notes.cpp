@@ -409,9 +409,8 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   }
   const bool tables = analytic && by_collectives(question) && !model.totals.sparse_tables.empty();
   if (tables && plan::spreads_tables(scenario)) {
-    notes.push_back(
-        fmt::format("tables from {} on are spread over {} GPUs, evenly; ids travel beside the step before",
-                    to_text(scenario.strategy.spread_from), to_text(question.gpus())));
+    notes.push_back(fmt::format("tables from {} on are spread over {} GPUs, evenly; ids travel beside the step before",
+                                to_text(scenario.strategy.spread_from), to_text(question.gpus())));
   } else if (tables) {
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
   }

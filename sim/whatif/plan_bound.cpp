@@ -109,7 +109,6 @@ const PlanShape* PlanBounds::shape(std::size_t index) {
   auto& known = shapes_[index];
   if (!known) {
     known.emplace(make_shape(space_.shapes()[index]));
-    ++priced_;
   }
   return *known ? &**known : nullptr;
 }

@@ -73,8 +73,6 @@ class PlanBounds {
   [[nodiscard]] Time by_kernels(const Split& split, std::size_t index);
   /// With what replicas exchange.
   [[nodiscard]] Time with_exchange(const Split& split, std::size_t index);
-  /// Shapes that were priced.
-  [[nodiscard]] std::int64_t priced_shapes() const { return priced_; }
 
  private:
   struct ExchangeKey {
@@ -106,7 +104,6 @@ class PlanBounds {
   std::optional<std::size_t> sums_index_;                        // of which shape `sums_` are
   LayerPasses sums_;
   std::map<ExchangeKey, Exchange> exchanges_;
-  std::int64_t priced_ = 0;
   using KernelsKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
   std::vector<plan::PartTime> parts_;  // of the pipeline that is laid out, and its ranks' kernels
   std::vector<Time> rank_kernels_;

@@ -299,6 +299,9 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
     if (const auto plan = plan::lower(job)) error.notes.push_back(what_is_missing(job, *plan, capacity));
   }
   error.notes.push_back(smallest_cluster(space, tools, clock, deadline));
+  if (plan::has_tables(base) && base.strategy.kind != plan::StrategyKind::kPearl) {
+    error.notes.emplace_back("--strategy pearl spreads its tables over the GPUs");
+  }
   return error;
 }
 

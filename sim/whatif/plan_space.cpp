@@ -121,7 +121,7 @@ Expected<void> check_question(const Scenario& base) {
     return unsupported(base.model->id + " is known by the features of a whole step: it has no layers to split",
                        "choose a model with layers (`ddlsim list models`)");
   }
-  if (base.strategy.kind != plan::StrategyKind::kAllReduce) {
+  if (!plan::sums_gradients(base.strategy.kind)) {
     return unsupported(fmt::format("strategy {} has no splits to choose from", plan::word_for(base.strategy)),
                        "use strategy allreduce");
   }
@@ -184,6 +184,17 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   range.zeros = names(stated, "parallel.zero") ? std::vector{parallel.zero} : std::vector{0, 1, 2, 3};
   range.sequences =
       names(stated, "parallel.sequence") ? std::vector<bool>{parallel.sequence} : std::vector<bool>{false, true};
+  // PEARL spreads tables over whole replicas of the rest.
+  if (space.base_.strategy.kind == plan::StrategyKind::kPearl) {
+    for (auto* degree : {&range.tensor, &range.context, &range.expert, &range.pipeline}) {
+      if (!*degree) *degree = 1;
+    }
+    if (!names(stated, "parallel.recompute")) range.recomputes = {Recompute::kNone};
+    if (!names(stated, "parallel.zero")) range.zeros = {0};
+    if (!names(stated, "parallel.sequence")) range.sequences = {false};
+  } else if (plan::has_tables(space.base_)) {
+    space.notes_.emplace_back("tables: these plans copy or cut them; --strategy pearl spreads them over the GPUs");
+  }
   const std::int64_t attentions = attentions_of(*space.base_.model);
   space.cuts_tensors_ = attentions > 0;
   space.blocks_ = attentions > 0 ? attentions : static_cast<std::int64_t>(space.base_.model->layers.size());

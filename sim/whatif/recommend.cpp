@@ -364,6 +364,8 @@ void Recommender::try_type(std::size_t number) {
       }
       const bool whole = attempt({.words = "all-reduce"});
       if (nodes > 1 && whole) attempt({.words = "ps", .kind = plan::StrategyKind::kPs});
+      const bool tables = plan::has_tables(scenario) && scenario.cluster.gpus() > 1;
+      if (tables && attempt({.words = "pearl", .kind = plan::StrategyKind::kPearl})) continue;
       if (whole || !miss.why.starts_with("memory")) continue;
       for (const int zero : {1, 2, 3}) {
         if (scenario.cluster.gpus() > 1) attempt({.words = fmt::format("zero {}", zero), .zero = zero});

@@ -50,8 +50,7 @@ std::vector<Change> memory_remedies(const io::Catalog& catalog, const Scenario& 
   for (std::int64_t batch = scenario.batch / 2; batch >= 1; batch /= 2) {
     add_remedy(changes, "batch", std::to_string(batch));
   }
-  const bool layers =
-      scenario.model->has_layers() && !scenario.model->measured;
+  const bool layers = scenario.model->has_layers() && !scenario.model->measured;
   const bool wide = scenario.precision == Precision::kFp32 || scenario.precision == Precision::kTf32;
   if (layers && wide) {
     const hardware::PeakRates& peak = scenario.cluster.node.gpu.peak;

@@ -3,7 +3,8 @@
 //
 //   data parallel   one class of alike replicas (two where some GPUs are slower), gradients as rows (plan/messages.h):
 //                   all-reduced in the data group, or pushed to servers and pulled
-//   PEARL           embeddings with sparse gradients of `spread_from` and more stand evenly divided among all GPUs, what
+//   PEARL           embeddings with sparse gradients of `spread_from` and more stand evenly divided among all GPUs,
+//   what
 //                   is smaller and the other weights are replicated (Wang et al., IISWC 2019; today's TorchRec and
 //                   HugeCTR). Tables that follow each other are one lookup (workload/fusion.h). A GPU looks up its rows
 //                   for everybody's samples, on average as many as its own samples have; sums of rows go to whose
@@ -57,8 +58,8 @@
 // layers under zero 3 on 4 GPUs: 7 gathers of a layer's weights / 4 per rank, 4 reduce-scatters. 8 experts over 4 of 8
 // replicas, 2 per row: 4 all-to-alls of rows x 2 / 4 to each rank, and experts' gradients summed in pairs. 16 rows of
 // keys and values over 4 context ranks: 3 hops of 4 rows' forward, twice as much backward. Two tables of 1e6 rows of 16
-// on 4 GPUs, 10 samples each of one row a table, fp32: one all-to-all of 10 x 32 x 4 B / 4 = 320 B to each rank forward,
-// one back, and 2 x 40 x 16 / 4 = 320 elements updated by each.
+// on 4 GPUs, 10 samples each of one row a table, fp32: one all-to-all of 10 x 32 x 4 B / 4 = 320 B to each rank
+// forward, one back, and 2 x 40 x 16 / 4 = 320 elements updated by each.
 #pragma once
 
 #include <string_view>

@@ -55,8 +55,8 @@
 
 namespace ddlsim::plan {
 
-/// Of all tables with sparse gradients, what one rank has: elements, and elements of the rows that a step of `samples` a
-/// rank gives it gradients for. PEARL spreads tables evenly, each rank looks up its rows for the samples of all.
+/// Of all tables with sparse gradients, what one rank has: elements, and elements of the rows that a step of `samples`
+/// a rank gives it gradients for. PEARL spreads tables evenly, each rank looks up its rows for the samples of all.
 struct TableShare {
   double held = 0;
   double touched = 0;

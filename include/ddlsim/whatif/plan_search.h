@@ -9,6 +9,7 @@
 //   zero                0 to 3 where there are replicas;  recompute: none, selective, full
 //   sequence            where tp > 1;  context_by: ring, ulysses where cp > 1
 //   nodes               only with PlanOptions::nodes_up_to: 1, 2, 4, ... and that many
+// With strategy pearl nothing but the micro-batch is to choose: it spreads tables over whole replicas.
 // What plan/lower.h refuses is no plan. So is what does not fit the GPU's memory.
 //
 // Search: best first, branch and bound. Every plan has a lower bound of its step time; the plan with the least bound is
@@ -72,7 +73,7 @@ using Clock = std::function<Time()>;
 
 /// Errors: as resolve; kInvalidArgument for a batch that no plan shares evenly, or stated degrees that no plan can have
 /// (the legal ones are listed); kInfeasible for a model that fits in no plan: the smallest cluster that would, and what
-/// is missing; kUnsupported for parameter servers, PEARL, models without layers and other fidelities.
+/// is missing; kUnsupported for parameter servers, models without layers and other fidelities.
 [[nodiscard]] Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                                         const PlanOptions& options, const Clock& clock);
 

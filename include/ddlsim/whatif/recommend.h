@@ -6,7 +6,8 @@
 //                 batch needs more epochs to the same accuracy, so that it is never chosen of its own accord. With
 //                 `epochs_by_batch` every batch of that table is a choice, with its own number of epochs
 //   micro-batch   the largest divisor of a replica's share that fits the GPU's memory: fewest passes
-//   strategy      all-reduce; with several servers also parameter servers on the workers' own machines. Where a whole
+//   strategy      all-reduce; with several servers also parameter servers on the workers' own machines; of a model with
+//                 tables also PEARL, which spreads them. Where a whole
 //                 copy of the model does not fit: ZeRO 1, 2, 3, ZeRO 3 with recomputation, and tensor parallelism
 //                 inside a server (2, 4, 8, ...) with ZeRO 1
 // A type whose price nobody knows is no choice, nor one over the deadline or the budget.

@@ -42,9 +42,8 @@ const Settings kShared{{"parallel.tensor", "8", {}},
 }  // namespace
 
 TEST_CASE("fitting: the smallest cluster holds the job, and a server less does not", "[unit][whatif]") {
-  CHECK_THAT(ways(kLlama),
-             Contains("no setting on these GPUs; the smallest cluster found: 3 servers (24 GPUs) with "
-                      "parallel.tensor=8, parallel.zero=3 and parallel.recompute=full"));
+  CHECK_THAT(ways(kLlama), Contains("no setting on these GPUs; the smallest cluster found: 3 servers (24 GPUs) with "
+                                    "parallel.tensor=8, parallel.zero=3 and parallel.recompute=full"));
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "3", {}}})).fits == true);
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "2", {}}})).fits == false);
 }
@@ -57,10 +56,10 @@ TEST_CASE("fitting: the change that is named makes it fit", "[unit][whatif]") {
   const Settings clicks{{"model", "dlrm", {}}, {"node", "dgx-a100", {}}};
   CHECK_THAT(ways(clicks), StartsWith("strategy=pearl ("));
   CHECK(predicted(with(clicks, {{"strategy", "pearl", {}}})).fits == true);
-  const Settings experts{{"model", "deepseek_v3", {}},    {"node", "dgx-h100", {}},
-                         {"nodes", "32", {}},             {"precision", "bf16", {}},
-                         {"parallel.zero", "3", {}},      {"parallel.recompute", "full", {}},
-                         {"parallel.states", "mixed-16", {}}};
+  const Settings experts{
+      {"model", "deepseek_v3", {}},       {"node", "dgx-h100", {}},   {"nodes", "32", {}},
+      {"precision", "bf16", {}},          {"parallel.zero", "3", {}}, {"parallel.recompute", "full", {}},
+      {"parallel.states", "mixed-16", {}}};
   CHECK_THAT(ways(experts), StartsWith("parallel.expert=4 ("));
   CHECK(predicted(with(experts, {{"parallel.expert", "2", {}}})).fits == false);
   CHECK(predicted(with(experts, {{"parallel.expert", "4", {}}})).fits == true);

@@ -126,6 +126,28 @@ void check_same(const std::vector<Override>& settings, const PlanOptions& option
 
 }  // namespace
 
+TEST_CASE("plan search: tables are spread over whole replicas, and only their micro-batch is to choose",
+          "[unit][whatif]") {
+  const std::vector<Override> settings{{"model", "dlrm_dcnv2", {}},
+                                       {"node", "dgx-h100", {}},
+                                       {"strategy", "torchrec", {}},
+                                       {"global_batch", "65536", {}}};
+  const PlanOptions options{.explain = false};
+  check_same(settings, options);
+  const answer::PlanChoice choice = found(settings, options);
+  CHECK(choice.searched == 14);  // divisors of 8,192
+  for (const auto& [path, value] : choice.best.plan) {
+    if (path == "batch") CHECK(value == "8192");
+    if (path == "parallel.data") CHECK(value == "8");
+  }
+  std::vector<Override> copied = settings;
+  copied[2].value = "allreduce";
+  const auto none = search_plans(catalog(), copied, options, no_time);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == ErrorCode::kInfeasible);
+  CHECK(none.error().notes.back() == "--strategy pearl spreads its tables over the GPUs");
+}
+
 TEST_CASE("plan search: own runs decide, and the result is that of trying every plan", "[unit][whatif]") {
   const PlanOptions options{.explain = false};
   const answer::PlanChoice before = found(job({}), options);

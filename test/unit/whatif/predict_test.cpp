@@ -88,8 +88,11 @@ TEST_CASE("predict: the architecture follows from strategy and cluster", "[unit]
 
 TEST_CASE("predict: spread tables cost by events what they cost in closed form", "[unit][whatif]") {
   for (const char* strategy : {"hugectr", "torchrec"}) {
-    const std::vector<Override> settings{{"model", "dlrm_dcnv2", {}}, {"node", "dgx-h100", {}}, {"nodes", "2", {}},
-                                         {"strategy", strategy, {}},  {"precision", "fp16", {}}};
+    const std::vector<Override> settings{{"model", "dlrm_dcnv2", {}},
+                                         {"node", "dgx-h100", {}},
+                                         {"nodes", "2", {}},
+                                         {"strategy", strategy, {}},
+                                         {"precision", "fp16", {}}};
     Scenario scenario = resolve(catalog(), settings).value();
     const auto closed = predict(scenario).value();
     scenario.fidelity = answer::Fidelity::kEvent;

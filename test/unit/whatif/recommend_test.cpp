@@ -168,6 +168,19 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
   CHECK(gigabytes_after(" GB: ") == Approx(gigabytes_after("memory: ") - 16).margin(0.05));
 }
 
+TEST_CASE("recommend: tables that no GPU holds are spread", "[unit][whatif]") {
+  const auto result = found({{"model", "dlrm_dcnv2", {}},
+                             {"training.samples", "4195197692", {}},
+                             {"training.epochs", "1", {}},
+                             {"precision", "fp16", {}},
+                             {"price", "dgx-h100=98 $/h", {}}},
+                            own(2));
+  const auto& one = choice_of(result, "dgx-h100", 1, "pearl");
+  CHECK(one.batch == 55296);
+  CHECK(one.micro_batch == 6912);
+  for (const answer::ServerChoice& choice : result.choices) CHECK(choice.strategy == "pearl");
+}
+
 TEST_CASE("recommend: no choice inside the limits says by how much they are missed", "[unit][whatif]") {
   RecommendOptions options = own(2);
   options.deadline = seconds(60);
