@@ -10,6 +10,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/fitting.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/ratio.h"
@@ -196,6 +197,17 @@ class Upgrades {
   std::vector<std::string> skipped_;
 };
 
+/// The job itself, as `predict` says it, and nothing beside it yet.
+Expected<answer::Comparison> comparison_with(const Scenario& scenario, Predictor& predictor) {
+  auto baseline = predictor.predict(scenario);
+  if (!baseline) return tl::unexpected<Error>(baseline.error());
+  add_ways_to_fit(scenario, *baseline);
+  answer::Comparison comparison;
+  comparison.title = describe(scenario);
+  comparison.baseline = std::move(*baseline);
+  return comparison;
+}
+
 }  // namespace
 
 Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const Override> base,
@@ -203,11 +215,9 @@ Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const
   const auto scenario = resolve(catalog, base);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   Predictor predictor;
-  auto baseline = predictor.predict(*scenario);
-  if (!baseline) return tl::unexpected<Error>(baseline.error());
-  answer::Comparison comparison;
-  comparison.title = describe(*scenario);
-  comparison.baseline = std::move(*baseline);
+  auto started = comparison_with(*scenario, predictor);
+  if (!started) return started;
+  answer::Comparison comparison = std::move(*started);
   const double communication = communication_of(*scenario, comparison.baseline.step_time, predictor);
   for (const Change& change : changes) {
     auto result = alternative({catalog, base, *scenario, comparison.baseline, communication, predictor}, change);
@@ -221,11 +231,9 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
   const auto scenario = resolve(catalog, base);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   Predictor predictor;
-  auto baseline = predictor.predict(*scenario);
-  if (!baseline) return tl::unexpected<Error>(baseline.error());
-  answer::Comparison comparison;
-  comparison.title = describe(*scenario);
-  comparison.baseline = std::move(*baseline);
+  auto started = comparison_with(*scenario, predictor);
+  if (!started) return started;
+  answer::Comparison comparison = std::move(*started);
   const double communication = communication_of(*scenario, comparison.baseline.step_time, predictor);
   comparison.ranked = true;
   Upgrades upgrades(catalog, *scenario);
