@@ -12,6 +12,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/workload/blocks.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -37,6 +38,12 @@ std::int64_t experts_of(const workload::Model& model) {
     }
   }
   return 0;
+}
+
+/// Blocks that a pipeline's stages are cut between; a stage has at least one.
+std::int64_t bodies_of(const workload::Model& model) {
+  const auto blocks = workload::blocks_of(model.layers);
+  return std::count_if(blocks.begin(), blocks.end(), [](const workload::Block& block) { return block.body; });
 }
 
 struct FittingChange {
@@ -74,7 +81,8 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
   for (std::int64_t tensor = 2 * now.tensor; tensor <= job.cluster.gpus_per_node; tensor *= 2) {
     add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { j.parallel.tensor = tensor; });
   }
-  for (std::int64_t stages = 2 * now.pipeline; stages <= job.cluster.gpus(); stages *= 2) {
+  for (std::int64_t stages = 2 * now.pipeline; stages <= std::min(bodies_of(*job.model), job.cluster.gpus());
+       stages *= 2) {
     add(fmt::format("parallel.pipeline={}", stages), [stages](plan::Job& j) {
       j.parallel.pipeline = stages;
       j.parallel.cuts.clear();
@@ -95,6 +103,12 @@ std::vector<FittingChange> added_changes(const plan::Job& job) {
   std::vector<FittingChange> changes{
       {"parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; }}};
   if (job.cluster.gpus() > 1) changes.push_back({"parallel.zero=3", [](plan::Job& j) { j.parallel.zero = 3; }});
+  if (const std::int64_t inside = job.cluster.gpus_per_node; inside > job.parallel.tensor) {
+    changes.push_back({fmt::format("parallel.tensor={}, parallel.sequence=yes", inside), [inside](plan::Job& j) {
+                         j.parallel.tensor = inside;
+                         j.parallel.sequence = true;
+                       }});
+  }
   if (job.batch > 1) {
     const std::int64_t by = job.batch;
     changes.push_back({fmt::format("batch=1, {} passes", job.strategy.accumulation.get() * by),
@@ -137,12 +151,13 @@ std::vector<FittingChange> recipes(const plan::Job& job) {
   std::vector<FittingChange> all{{"parallel.zero=3 and parallel.recompute=full", shared}};
   const std::int64_t inside = job.cluster.gpus_per_node;
   if (inside > job.parallel.tensor) {
-    all.push_back({fmt::format("parallel.tensor={}, parallel.zero=3 and parallel.recompute=full", inside),
-                   [shared, inside](plan::Job& j) {
-                     shared(j);
-                     j.parallel.tensor = inside;
-                     j.parallel.sequence = true;
-                   }});
+    all.push_back(
+        {fmt::format("parallel.tensor={}, parallel.sequence=yes, parallel.zero=3 and parallel.recompute=full", inside),
+         [shared, inside](plan::Job& j) {
+           shared(j);
+           j.parallel.tensor = inside;
+           j.parallel.sequence = true;
+         }});
   }
   for (std::int64_t ranks = experts_of(*job.model); ranks > job.parallel.expert; ranks /= 2) {
     all.push_back({fmt::format("parallel.expert={}, parallel.zero=3 and parallel.recompute=full", ranks),

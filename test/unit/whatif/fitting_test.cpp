@@ -42,8 +42,9 @@ const Settings kShared{{"parallel.tensor", "8", {}},
 }  // namespace
 
 TEST_CASE("fitting: the smallest cluster holds the job, and a server less does not", "[unit][whatif]") {
-  CHECK_THAT(ways(kLlama), Contains("no setting on these GPUs; the smallest cluster found: 3 servers (24 GPUs) with "
-                                    "parallel.tensor=8, parallel.zero=3 and parallel.recompute=full"));
+  CHECK_THAT(ways(kLlama),
+             Contains("no setting on these GPUs; the smallest cluster found: 3 servers (24 GPUs) with "
+                      "parallel.tensor=8, parallel.sequence=yes, parallel.zero=3 and parallel.recompute=full"));
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "3", {}}})).fits == true);
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "2", {}}})).fits == false);
 }
