@@ -103,6 +103,8 @@ void add_words(const std::vector<shell::Word>& words, Arguments& arguments) {
       const std::size_t equals = word.text.find('=');
       whole = equals != std::string::npos;
       if (whole) open->values.push_back(word.text.substr(equals + 1));
+    } else if (open && !open->values.empty() && word.text.ends_with(".py")) {
+      close();  // the script that torchrun starts
     } else if (open && !whole && (shell::is_known(word.text) || open->values.empty())) {
       open->values.push_back(word.text);
     } else if (!shell::is_known(word.text)) {

@@ -78,9 +78,10 @@ Expected<void> check_degrees(const Job& job) {
   const std::int64_t model = parallel.tensor * parallel.context;
   if (gpus % model != 0 || gpus / model % parallel.pipeline != 0) {
     const std::string context = parallel.context > 1 ? " times context " + std::to_string(parallel.context) : "";
-    return bad(std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) +
-                   context + " times pipeline " + std::to_string(parallel.pipeline),
-               "the data-parallel degree is what the others leave");
+    return bad(
+        std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) + context +
+            " times pipeline " + std::to_string(parallel.pipeline),
+        "their product is valid where it is one of " + divisors_of_count(gpus) + "; replicas are what it leaves");
   }
   const std::int64_t replicas = gpus / model / parallel.pipeline;
   if (replicas % parallel.expert != 0) {

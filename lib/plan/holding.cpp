@@ -213,6 +213,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   StateSums states(job, plan);
   DataSize unit;     // weights of the block that is being summed
   DataSize largest;  // of all blocks
+  DataSize whole;
   double layers = 0;
   for (const HeldPart& part : held_parts(one)) {
     std::vector<DataSize> weight_gradients;
@@ -222,6 +223,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
       weight_gradients.push_back(states.gradient(layer));
       if (i == 0 || starts[part.model_layer + i]) unit = DataSize::zero();
       unit += states.weights_of(layer);
+      whole += states.weights_of(layer);
       largest = max(largest, unit);
       memory.complete = memory.complete && !layer.measured;
     }
@@ -231,7 +233,11 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   }
   if (layers > 0) memory.micro_batches /= layers;
   memory.weights = memory.weights * static_cast<double>(one.weight_versions);
-  if (job.parallel.zero >= 3) memory.buffers += largest * static_cast<double>(job.parallel.prefetch + 2);
+  if (job.parallel.zero >= 3) {
+    const DataSize in_turn = largest * static_cast<double>(job.parallel.prefetch + 2);
+    // Gathered once and kept until backward, beside the gradients of one unit.
+    memory.buffers += job.parallel.reshard ? in_turn : max(in_turn, whole + largest);
+  }
   // The update comes when activations are gone.
   const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
   if (more > DataSize::zero()) memory.working += more;

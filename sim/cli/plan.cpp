@@ -135,6 +135,11 @@ whatif::PlanOptions PlanFlags::options(const CLI::App& app) const {
     if (app.count("--nodes") > 0) throw UsageError{"--nodes and --nodes-up-to", "state one of them"};
     options.nodes_up_to = *most;
   }
+  for (const char* other : {"--objective", "--price", "--limit", "--nodes-up-to"}) {
+    if (partition && app.count(other) > 0) {
+      throw UsageError{std::string(other) + " with --partition", "one partition is the fastest: nothing is searched"};
+    }
+  }
   if (app.count("--on") > 0 && !partition) {
     throw UsageError{"--on without --partition", "plans are of one kind of GPU"};
   }

@@ -66,14 +66,19 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
   if (plan::has_tables(job) && job.strategy.kind == plan::StrategyKind::kAllReduce && job.cluster.gpus() > 1) {
     add("strategy=pearl", [](plan::Job& j) { j.strategy.kind = plan::StrategyKind::kPearl; });
   }
+  const auto share = [&](int stage) {
+    if (now.zero < stage && job.cluster.gpus() > 1) {
+      add(fmt::format("parallel.zero={}", stage), [stage](plan::Job& j) { j.parallel.zero = stage; });
+    }
+  };
+  share(1);
+  share(2);
   if (now.recompute == plan::Recompute::kNone) {
     add("parallel.recompute=selective", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kSelective; });
   }
+  share(3);
   if (now.recompute != plan::Recompute::kFull) {
     add("parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; });
-  }
-  for (int stage = now.zero + 1; stage <= 3 && job.cluster.gpus() > 1; ++stage) {
-    add(fmt::format("parallel.zero={}", stage), [stage](plan::Job& j) { j.parallel.zero = stage; });
   }
   for (std::int64_t ranks = 2 * now.expert; ranks <= std::min(experts_of(*job.model), job.cluster.gpus()); ranks *= 2) {
     add(fmt::format("parallel.expert={}", ranks), [ranks](plan::Job& j) { j.parallel.expert = ranks; });
@@ -88,7 +93,9 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
       j.parallel.cuts.clear();
     });
   }
-  for (std::int64_t by = 2; by <= job.batch && job.batch % by == 0; by *= 2) {
+  constexpr std::int64_t kMostPasses = 1 << 16;
+  for (std::int64_t by = 2; by <= std::min(job.batch, kMostPasses); ++by) {
+    if (job.batch % by != 0) continue;
     add(fmt::format("batch={}, {} passes", job.batch / by, job.strategy.accumulation.get() * by),
         [by](plan::Job& j) { divide_batch(j, by); });
   }
@@ -188,22 +195,35 @@ std::optional<std::int64_t> fewest_servers(plan::Job larger, DataSize capacity) 
   return high;
 }
 
-/// The recipe that needs the fewest servers, and how many.
-std::string cluster_that_holds(const plan::Job& job, DataSize capacity) {
-  std::optional<std::int64_t> fewest;
-  std::string by;
+struct Cluster {
+  std::int64_t nodes = 0;
+  std::string recipe;
+};
+
+/// By the recipe that needs the fewest servers.
+std::optional<Cluster> smallest_for(const plan::Job& job, DataSize capacity) {
+  std::optional<Cluster> best;
   for (const FittingChange& recipe : recipes(job)) {
     plan::Job larger = job;
     recipe.apply(larger);
     const auto nodes = fewest_servers(std::move(larger), capacity);
-    if (!nodes || (fewest && *fewest <= *nodes)) continue;
-    fewest = nodes;
-    by = recipe.words;
+    if (nodes && (!best || *nodes < best->nodes)) best = Cluster{*nodes, recipe.words};
   }
-  if (!fewest) return "no number of such servers is found that holds it";
-  const std::int64_t gpus = *fewest * job.cluster.gpus_per_node;
-  return fmt::format("the smallest cluster found: {} server{} ({} GPU{}) with {}", *fewest, *fewest == 1 ? "" : "s",
-                     gpus, gpus == 1 ? "" : "s", by);
+  return best;
+}
+
+std::string cluster_that_holds(const plan::Job& job, DataSize capacity) {
+  auto best = smallest_for(job, capacity);
+  if (!best && job.batch > 1) {
+    plan::Job single = job;
+    divide_batch(single, single.batch);
+    best = smallest_for(single, capacity);
+    if (best) best->recipe = "batch=1, " + best->recipe;
+  }
+  if (!best) return "no number of such servers is found that holds it";
+  const std::int64_t gpus = best->nodes * job.cluster.gpus_per_node;
+  return fmt::format("the smallest cluster found: {} server{} ({} GPU{}) with {}", best->nodes,
+                     best->nodes == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s", best->recipe);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/support/names.h"
@@ -150,6 +151,7 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
     if (!base) return tl::unexpected<Error>(base.error());
     space.notes_.emplace_back("precision: nobody stated one; the plans are compared in bf16");
   }
+  if (const auto rates = cost::reached_rates(*base); !rates) return tl::unexpected<Error>(rates.error());
   if (states_runs(stated)) {
     base = with_runs(catalog, stated, std::move(*base));
     if (!base) return tl::unexpected<Error>(base.error());

@@ -221,6 +221,9 @@ Expected<void> set_global_batch(Scenario& scenario, const Override* global, cons
   if (global == nullptr) return {};
   const auto samples = parse_count(global->value, {1, std::int64_t{1} << 40});
   if (!samples) return at(samples.error(), *global);
+  // Degrees that leave no whole replica are the plan's to refuse, which knows the legal ones.
+  const std::int64_t parts = scenario.parallel.tensor * scenario.parallel.context * scenario.parallel.pipeline;
+  if (scenario.cluster.gpus() % parts != 0) return {};
   const std::int64_t pass = scenario.batch * std::max<std::int64_t>(plan::replicas_of(scenario), 1);
   if (*samples % pass != 0) {
     return at(Error{ErrorCode::kInvalidArgument,

@@ -45,6 +45,7 @@ Expected<Bandwidth> bandwidth_of(const Scenario& job) {
 struct PricedChain {
   std::vector<plan::ChainLayer> layers;
   std::vector<std::string> gpus;  // names of the kinds
+  DataSize least_memory = DataSize::infinity();
 };
 
 Expected<PricedChain> chain_on(const io::Catalog& catalog, std::span<const Override> stated, const Scenario& base,
@@ -56,6 +57,7 @@ Expected<PricedChain> chain_on(const io::Catalog& catalog, std::span<const Overr
     chain.layers.resize(times->size());
     for (std::size_t i = 0; i < times->size(); ++i) chain.layers[i].times.push_back((*times)[i]);
     chain.gpus.push_back(job.cluster.node.gpu.name);
+    chain.least_memory = min(chain.least_memory, job.cluster.node.gpu.memory_size);
     return {};
   };
   if (mixed.empty()) {
@@ -77,6 +79,19 @@ Expected<PricedChain> chain_on(const io::Catalog& catalog, std::span<const Overr
     chain.layers[i].weights = element * elements;
   }
   return chain;
+}
+
+/// Weights, gradients and states alone; activations and stashed weights come on top.
+void add_what_does_not_fit(const Scenario& base, DataSize capacity, answer::PartitionChoice& choice) {
+  const double values = 2.0 + workload::state_values(base.model->optimizer);
+  const auto fullest = std::max_element(choice.stages.begin(), choice.stages.end(),
+                                        [](const auto& a, const auto& b) { return a.weights < b.weights; });
+  const DataSize held = fullest->weights * (bytes(4) / gradient_size(base.strategy.gradients)) * values;
+  if (held <= capacity) return;
+  choice.notes.push_back(fmt::format(
+      "does not fit: weights, gradients and states of stage {} are {} in fp32, and a GPU has {}; memory is not "
+      "counted further",
+      fullest - choice.stages.begin() + 1, to_text(held), to_text(capacity)));
 }
 
 struct BestOrder {
@@ -118,6 +133,10 @@ Expected<answer::PartitionChoice> partition_stages(const io::Catalog& catalog, s
   if (!base->model->has_layers()) {
     return fail(ErrorCode::kUnsupported,
                 base->model->id + " is known by the features of a whole step: it has no layers to share");
+  }
+  if (plan::splits_model(base->parallel)) {
+    return fail(ErrorCode::kUnsupported, "a partition has stages and replicas alone, which it chooses itself", {},
+                {"leave parallel.* out (--tp, --pp, --zero, --recompute, ...)"});
   }
   const auto chain = chain_on(catalog, stated, *base, mixed);
   if (!chain) return tl::unexpected<Error>(chain.error());
@@ -164,6 +183,7 @@ Expected<answer::PartitionChoice> partition_stages(const io::Catalog& catalog, s
     }
     choice.stages.push_back(std::move(row));
   }
+  add_what_does_not_fit(*base, chain->least_memory, choice);
   choice.notes.emplace_back(
       "by PipeDream's equation: the pipeline never empties, old weights are stashed, sends between "
       "stages are free; sums of replicas come on top of their work");

@@ -221,6 +221,7 @@ TEST_CASE("lower: degrees must divide the GPUs", "[unit][plan]") {
   Job job = job_of(block(), 1, 8);
   job.parallel.tensor = 3;
   CHECK(refused(job).message == "8 GPUs are not a multiple of tensor 3 times pipeline 1");
+  CHECK(refused(job).notes.front().find("one of 1, 2, 4, 8;") != std::string::npos);
   job.parallel.tensor = 4;
   job.parallel.pipeline = 4;
   CHECK(refused(job).message == "8 GPUs are not a multiple of tensor 4 times pipeline 4");

@@ -54,6 +54,17 @@ TEST_CASE("fitting: the change that is named makes it fit", "[unit][whatif]") {
   CHECK_THAT(ways(bert), StartsWith("parallel.recompute=full (11.3"));
   CHECK(predicted(with(bert, {{"parallel.recompute", "selective", {}}})).fits == false);
   CHECK(predicted(with(bert, {{"parallel.recompute", "full", {}}})).fits == true);
+  // Of a batch, the most samples of a pass that fit.
+  const Settings images{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"batch", "10000", {}}};
+  CHECK_THAT(ways(images), StartsWith("batch="));
+  CHECK_THAT(ways(images), Contains("the smallest cluster found: 1 server (8 GPUs) with batch=1"));
+  // What costs the least time comes first.
+  const Settings gpt{{"model", "gpt2_xl", {}},
+                     {"node", "dgx1-v100", {}},
+                     {"gpu", "v100-sxm2-32gb", {}},
+                     {"precision", "fp16", {}},
+                     {"batch", "1", {}}};
+  CHECK_THAT(ways(gpt), StartsWith("parallel.zero=1 ("));
   const Settings clicks{{"model", "dlrm", {}}, {"node", "dgx-a100", {}}};
   CHECK_THAT(ways(clicks), StartsWith("strategy=pearl ("));
   CHECK(predicted(with(clicks, {{"strategy", "pearl", {}}})).fits == true);
