@@ -228,7 +228,9 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   describe(one, *scenario, row);
   whatif::Predictor predictor;
   for (std::size_t i = 0; i < kGrid.size(); ++i) {
-    scenario->gpu_time_factor = std::exp(kGrid[i]);
+    hardware::SoftwareProfile only;
+    only.effects = {{.feature = hardware::SoftwareFeature::kAlways, .effect = kGrid[i]}};
+    scenario->software = std::make_shared<const hardware::SoftwareProfile>(std::move(only));
     const auto step = predictor.step_time(*scenario);
     if (!step) return std::nullopt;
     row.times[i] = std::log(step->in(seconds));

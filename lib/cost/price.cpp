@@ -124,7 +124,8 @@ class Pricing {
   /// What needs no other rank.
   void price_alone(PricedStep& step, const ReachedRates& rates) {
     step.rates = rates;
-    step.launch_interval = plan::launch_interval_of(job_) / variation_.launch * gpu_time_factor_;
+    // What software takes on top of kernels is the GPU's time: an eager framework's launches are in the interval.
+    step.launch_interval = plan::launch_interval_of(job_) / variation_.launch * job_.gpu_time_factor;
     for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
     step.groups.resize(plan_.groups.size());
     step.input = plan_.input / (step.rates.pcie_share * (job_.input.pinned ? 1.0 : kUnpinnedShare));

@@ -70,6 +70,14 @@ std::optional<Time> stamp(std::string_view line) {
   return std::nullopt;
 }
 
+/// Colours of a terminal, as torchtitan prints them into its logs: ESC [ numbers letter.
+void drop_colours(std::string& line) {
+  for (std::size_t at = line.find("\x1b["); at != std::string::npos; at = line.find("\x1b[", at)) {
+    const std::size_t end = line.find_first_not_of("0123456789;", at + 2);
+    line.erase(at, end == std::string::npos ? end : end + 1 - at);
+  }
+}
+
 class LogReader {
  public:
   explicit LogReader(std::string file) : file_(std::move(file)) {}
@@ -78,6 +86,7 @@ class LogReader {
     std::string line;
     while (std::getline(stream, line)) {
       ++number_;
+      drop_colours(line);
       if (auto read = read_line(line); !read) return tl::unexpected<Error>(read.error());
     }
     if (log_.steps.empty()) {

@@ -11,21 +11,22 @@ using Feature = hardware::SoftwareFeature;
 using hardware::GpuGeneration;
 
 // GFLOP: fp32 takes longer for as many.
-constexpr double kLargeKernel = 4;
-constexpr double kLargeInFp32 = 2;
-constexpr double kMostHalvings = 2;      // of the rows that effects are learnt from one has more, 2.3
-constexpr double kFewerWhenFused = 0.5;  // of small kernels
-constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
+constexpr double kLargeKernel = 5.6;
+constexpr double kLargeInFp32 = 2.8;
+constexpr double kHalvingsToSmall = 1.5;  // steeper, a step would get shorter as its batch grows
+constexpr double kFewerWhenFused = 0.5;   // of small kernels
+constexpr double kNobodySays = 0.5;       // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
-double halvings(const Job& job) {
+/// From 0 for large ones to 1.
+double smallness(const Job& job) {
   const workload::Totals& totals = job.model->totals;
   const auto kernels = static_cast<double>(totals.kernels);
   const Work work = (totals.forward_work + totals.backward_work) * static_cast<double>(job.batch);
   if (kernels <= 0 || work <= Work{}) return 0;
   const double shards = static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
   const double large = job.precision == Precision::kFp32 ? kLargeInFp32 : kLargeKernel;
-  return std::clamp(portable_log2(large * kernels * shards / work.in(gigaflops)), 0.0, kMostHalvings);
+  return std::clamp(portable_log2(large * kernels * shards / work.in(gigaflops)) / kHalvingsToSmall, 0.0, 1.0);
 }
 
 bool has_software(const Job& job) { return job.software != nullptr && job.model->has_layers() && !job.model->measured; }
@@ -58,7 +59,7 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kFused, attention * fused);
   set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
-  set(Feature::kSmallKernels, halvings(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
+  set(Feature::kSmallKernels, smallness(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
   set(Feature::kOlder, generation == GpuGeneration::kPascal ? 1 : 0);
   set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
   set(Feature::kVoltaConvolution, generation == GpuGeneration::kVolta ? convolution : 0);

@@ -100,6 +100,7 @@ constexpr auto kUses = std::to_array<Use>({
      [](const Question& q) { return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale; }},
     {"collective.library", by_collectives},
     {"collective.algorithm", by_collectives},
+    {"collective.pointer_cache", by_collectives},
     {"collective.table", by_collectives},
     {"ps.transport", by_remote_servers},
     {"ps.memory_bandwidth", by_servers},

@@ -192,6 +192,24 @@ std::vector<std::string> spreads(std::span<const OwnRun> runs) {
   return texts;
 }
 
+double scatter_of(std::span<const OwnRun> runs) {
+  double most = 0;
+  for (const OwnRun& one : runs) {
+    double sum = 0;
+    double squares = 0;
+    double count = 0;
+    for (const OwnRun& other : runs) {
+      if (!same_place(one.scenario, other.scenario)) continue;
+      const double deviation = std::log(other.step / one.step);
+      sum += deviation;
+      squares += deviation * deviation;
+      count += 1;
+    }
+    if (count > 1) most = std::max(most, (squares - sum * sum / count) / (count - 1));
+  }
+  return std::sqrt(most);
+}
+
 tl::unexpected<Error> of_run(Error error, const OwnRun& run) {
   if (error.where.file.empty()) error.where = run.where;
   error.notes.emplace_back("in a measured run");
@@ -241,6 +259,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   if (!posterior) return tl::unexpected<Error>(posterior.error());
   auto learnt = std::shared_ptr<OwnRuns>(new OwnRuns(std::move(*posterior)));
   learnt->gpu_time_factor_ = *factor;
+  learnt->scatter_ = scatter_of(runs);
   for (const calib::MeasuredRun& run : points) {
     learnt->most_per_server_ = std::max(learnt->most_per_server_, run.point.gpus_per_server);
     learnt->most_servers_ = std::max(learnt->most_servers_, run.point.servers);
@@ -312,20 +331,21 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const calib::RunPoint point = point_of(question, prediction.step_time);
   const calib::RunEstimate found = runs.posterior().at(point);
   const double factor = std::exp(found.residual);
+  const double deviation = std::hypot(found.deviation, runs.scatter());
   const double alone = std::exp(runs.posterior().at({.batch = point.batch, .split = point.split}).residual);
   scale(prediction, factor);
   prediction.scaling_efficiency *= alone;
   const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit
                                  : point.servers > 1       ? kAcrossServers
                                                            : kWithinServer;
-  prediction.interval_90 = {prediction.step_time * std::exp(quantiles.low * found.deviation),
-                            prediction.step_time * std::exp(quantiles.high * found.deviation)};
+  prediction.interval_90 = {prediction.step_time * std::exp(quantiles.low * deviation),
+                            prediction.step_time * std::exp(quantiles.high * deviation)};
   prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;
   std::vector<std::string> notes = runs.learnt();
   notes.push_back(
       fmt::format("so this step is {:.3g} times the model's at that GPU speed, known to {:.0f} % (one "
                   "standard deviation)",
-                  factor, 100 * found.deviation));
+                  factor, 100 * deviation));
   prediction.notes.insert(prediction.notes.begin(), notes.begin(), notes.end());
 }
 

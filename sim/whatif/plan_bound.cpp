@@ -99,7 +99,9 @@ PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
 Scenario PlanBounds::short_job(const ShapeKey& key) const {
   Scenario job = space_.with(key);
   // The software's factor is that of the whole model.
-  job.gpu_time_factor.set(plan::gpu_time_factor_of(job));
+  const double software = plan::software_factor(job);
+  job.gpu_time_factor.set(job.gpu_time_factor * software);
+  job.launch_interval.set(job.launch_interval.get() / software);  // which launches do not take
   job.software = nullptr;
   if (tools_.shorter && key.stages == 1) job.model = tools_.shorter->model;
   return job;

@@ -395,6 +395,12 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
       choice.next.push_back(std::move(*job));
     }
   }
+  if (shown.front().pipeline > 1 && shown.front().zero > 1) {
+    choice.notes.push_back(fmt::format(
+        "zero {} with stages: FSDP has it (torchtitan); Megatron-LM's distributed optimizer is zero 1, and DeepSpeed "
+        "refuses 2 and 3 with a pipeline: --zero 1",
+        shown.front().zero));
+  }
   const bool priced = space.base().cluster.node.price.has_value();
   for (const Tried& tried : search.front()) {
     const Split split = space.split(tried.id);

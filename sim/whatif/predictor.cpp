@@ -117,7 +117,9 @@ Expected<Outline> Predictor::outline(const Scenario& scenario) {
   const auto laid = lay_out(*question, {}, answer::Detail::kParts);
   if (!laid) return tl::unexpected<Error>(laid.error());
   if (auto sane = check_step(laid->line.step); !sane) return tl::unexpected<Error>(sane.error());
-  return Outline{.step = laid->line.step, .kernels = laid->line.parts.compute + laid->line.parts.memory};
+  const Time step = corrected_step(*question, laid->line.step);
+  const double longer = step / laid->line.step;
+  return Outline{.step = step, .kernels = (laid->line.parts.compute + laid->line.parts.memory) * longer};
 }
 
 }  // namespace ddlsim::whatif

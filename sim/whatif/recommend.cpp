@@ -15,6 +15,7 @@
 #include "prediction.h"
 #include "recommend_reasons.h"
 #include "recommend_types.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -207,6 +208,10 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
 
 Expected<void> Recommender::gather() {
   if (auto known = check_providers(catalog_, options_); !known) return known;
+  if (!asked_.node && states_runs(asked_.settings)) {
+    return fail(ErrorCode::kUnsupported, "measured runs are of one kind of server, and this chooses among many", {},
+                {"name the kind they ran on: --node; another kind's step is that of `what-if --vs --node`"});
+  }
   const auto all = names();
   if (all.empty()) {
     return fail(ErrorCode::kInvalidArgument, "no server to choose from", {},

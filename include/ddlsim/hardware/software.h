@@ -29,7 +29,7 @@ enum class SoftwareFeature : std::uint8_t {
   kConvolution,   // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
                   // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
   kRecurrent,     // 1 for models with LSTMs
-  kSmallKernels,  // how many times 2 the FLOPs of a kernel are below 4 GFLOP (fp32: 2); at most 6
+  kSmallKernels,  // 0 for kernels of 5.6 GFLOP and more, 1 for those of 2 and less, by the logarithm (fp32: 2.8, 1)
   kOlder,         // 1 for GPUs older than Volta
   kVolta,         // 1 for Volta and Turing
   kVoltaConvolution,  // of these, 1 for convolutional networks of 16 bits: their profiles know the cuDNN of 2017

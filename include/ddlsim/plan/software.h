@@ -1,9 +1,10 @@
 // A job's software: what its framework takes on top of its kernels (hardware/software.h), as a factor on all GPU time.
 //
+// It is of GPU time: the CPU's launches (Job::launch_interval) are those of an eager framework, and take no longer.
 // The factor is 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
 // framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
-//   small-kernels  max(0, min(2, log2(4 GFLOP / FLOPs of a kernel))), 2 GFLOP in fp32, of forward and backward
-//                  together, pass and batch as the job has them; half of it where blocks of 16 bits are fused
+//   small-kernels  max(0, min(1, log2(5.6 GFLOP / FLOPs of a kernel) / 1.5)), 2.8 GFLOP in fp32, of forward and
+//                  backward together, pass and batch as the job has them; half of it where blocks of 16 bits are fused
 //   shared         log2 of the GPUs per server
 //   fused, convolution  half of the effect where nobody says: what is planned may run either way
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new

@@ -242,6 +242,14 @@ TEST_CASE("launch: megatron, the model by hand", "[unit][io][launch]") {
         kPlain + 4 * (64 * 24 + 24 + 24 * 48 + 64 * 20 + 16 + 16 * 64 + 32 * 64 - 64 * 128 - 64 * 64));
 }
 
+TEST_CASE("launch: megatron, what torchrun starts is no value of torchrun's last option", "[unit][io][launch]") {
+  const LaunchImport launch = megatron("torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --micro-batch-size 1 " +
+                                       std::string("--tensor-model-parallel-size 8 ") + kModel);
+  CHECK(value(launch, "nodes") == "8");
+  CHECK(value(launch, "gpus_per_node") == "8");
+  CHECK(value(launch, "parallel.tensor") == "8");
+}
+
 TEST_CASE("launch: megatron's stages are written as layers of the model file", "[unit][io][launch]") {
   const std::string two = "--micro-batch-size 1 --pipeline-model-parallel-size 2 " + kModel;
   // A block is 10 layers (norm, qkv, rotary, attention, proj, add, norm, fc1, swiglu, fc2, add: 11), the table one, the

@@ -72,6 +72,16 @@ TEST_CASE("log: torchtitan's lines are timed by their clocks, once a step, over 
   CHECK(log->steps[1].in(seconds) == Approx(2.1));
 }
 
+TEST_CASE("log: colours of a terminal are no part of a line", "[unit][importers]") {
+  const auto log = read(
+      "[rank0]:[titan] 2024-02-29 23:00:50,500 - root - INFO - \x1b[31mstep: 10 \x1b[32m loss:  6.1\x1b[0m tps: 7,282\n"
+      "[rank0]:[titan] 2024-02-29 23:01:10,500 - root - INFO - \x1b[31mstep: 20 \x1b[32m loss:  6.0\x1b[0m tps: 7,282\n"
+      "\x1b[31");
+  REQUIRE(log);
+  REQUIRE(log->steps.size() == 1);
+  CHECK(log->steps[0].in(seconds) == Approx(2));
+}
+
 TEST_CASE("log: MLPerf's statistics, else its epochs", "[unit][importers]") {
   const std::string batch = ":::MLLOG {\"key\": \"global_batch_size\", \"value\": 2048, \"time_ms\": 1}\n";
   const std::string epochs =

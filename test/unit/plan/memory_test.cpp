@@ -159,6 +159,25 @@ TEST_CASE("memory: stages of 1F1B keep as many micro-batches as follow them", "[
   CHECK(plan.classes[0].memory.activations > plan.classes[1].memory.activations * 1.25);
 }
 
+TEST_CASE("memory: weights that are gathered once stay until backward", "[unit][plan]") {
+  workload::Model model;
+  model.id = "two";
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    model.layers.push_back(
+        workload::layer_of(workload::Linear{.out = 1000, .bias = false}, {1000}, name).value().layer);
+  }
+  model.totals = workload::total(model.layers).value();
+  Job job;
+  job.model = std::make_shared<const workload::Model>(std::move(model));
+  job.cluster.gpus_per_node = job.cluster.node.gpus = 4;
+  job.parallel.zero = 3;
+  const auto buffers = [](const Job& one) { return lower(one).value().classes.front().memory.buffers.in(megabytes); };
+  const double again = buffers(job);
+  job.parallel.reshard = false;
+  CHECK(buffers(job) >= 32 + 4);  // 8 layers of 4 MB, and the gradients of one at least
+  CHECK(again < buffers(job));
+}
+
 TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][plan]") {
   MemoryFootprint footprint;
   footprint.weights = gigabytes(10);

@@ -63,14 +63,13 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
   job.cluster.gpus_per_node = 8;
   CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
-  // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each, more halvings of 2 GFLOP than rows
-  // have.
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(2));
-  // 512 samples: 1.61 GFLOP a kernel, which is small below 2 GFLOP in fp32, below 4 in TF32.
-  job.batch = 512;
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(2e9 / (3.0 * 1024 * 1024 * 512))));
+  // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each.
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == 1);
+  // 800 samples: 2.52 GFLOP a kernel, which is small below 2.8 GFLOP in fp32, below 5.6 in TF32.
+  job.batch = 800;
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(2.8e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.precision = Precision::kTf32;
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(4e9 / (3.0 * 1024 * 1024 * 512))));
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(5.6e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.precision = Precision::kFp32;
   job.batch = 1 << 20;
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == 0);
@@ -124,7 +123,7 @@ TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[un
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0);  // fp32
   CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 0);
   const double small = feature(job, SoftwareFeature::kSmallKernels);
-  CHECK(small == 2);
+  CHECK(small == 1);
   job.precision = Precision::kFp16;
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0.5);  // nobody says
   CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 1);

@@ -148,6 +148,13 @@ TEST_CASE("plan search: tables are spread over whole replicas, and only their mi
   CHECK(none.error().notes.back() == "--strategy pearl spreads its tables over the GPUs");
 }
 
+TEST_CASE("plan search: a precision that the GPU has not is refused as predict refuses it", "[unit][whatif]") {
+  const std::vector<Override> settings{{"model", "gpt2", {}}, {"node", "dgx1-v100", {}}, {"precision", "fp8", {}}};
+  const auto none = search_plans(catalog(), settings, {}, no_time);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message.find("no fp8 rate is known") != std::string::npos);
+}
+
 TEST_CASE("plan search: own runs decide, and the result is that of trying every plan", "[unit][whatif]") {
   const PlanOptions options{.explain = false};
   const answer::PlanChoice before = found(job({}), options);

@@ -168,6 +168,20 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
   CHECK(gigabytes_after(" GB: ") == Approx(gigabytes_after("memory: ") - 16).margin(0.05));
 }
 
+TEST_CASE("recommend: own runs set the step, of the kind of server they ran on", "[unit][whatif]") {
+  const std::vector<Override> settings =
+      job({{"node", "p3.16xlarge", {}}, {"global_batch", "512", {}}, {"batch", "64", {}}});
+  RecommendOptions options;
+  options.max_nodes = 1;
+  const double plain = found(settings, options).choices.front().step.in(milliseconds);
+  std::vector<Override> measured = settings;
+  measured.push_back({"measured.steps", "1x8@64 = 250 ms", {}});
+  CHECK(plain < 240);
+  CHECK(found(measured, options).choices.front().step.in(milliseconds) == Approx(250).epsilon(0.01));
+  std::erase_if(measured, [](const Override& one) { return one.path == "node"; });
+  CHECK_THAT(refused(measured, options), Contains("measured runs are of one kind of server"));
+}
+
 TEST_CASE("recommend: tables that no GPU holds are spread", "[unit][whatif]") {
   const auto result = found({{"model", "dlrm_dcnv2", {}},
                              {"training.samples", "4195197692", {}},

@@ -57,6 +57,24 @@ TEST_CASE("stage partition: a model of timed layers, by hand", "[unit][whatif]")
 }
 
 // Eight replicas: (8 ms + 4 (7/8) 8 MB / B) / 8, where each of a server's four GPUs has B, a quarter of its network.
+TEST_CASE("stage partition: what it does not choose is refused, and what does not fit is said", "[unit][whatif]") {
+  const TimedModel model;
+  auto split = model.on("2");
+  split.push_back({"parallel.pipeline", "2", {}});
+  const auto refused = partition_stages(catalog(), split);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("chooses itself") != std::string::npos);
+  const auto notes = [](const std::vector<Override>& settings) {
+    const answer::PartitionChoice choice = partition_stages(catalog(), settings).value();
+    std::string text;
+    for (const std::string& note : choice.notes) text += note + "\n";
+    return text;
+  };
+  CHECK(notes(model.on("2")).find("does not fit") == std::string::npos);
+  CHECK(notes({{"model", "gpt3_175b", {}}, {"node", "dgx1-v100", {}}}).find("does not fit: weights") !=
+        std::string::npos);
+}
+
 TEST_CASE("stage partition: GPUs of a server share its network", "[unit][whatif]") {
   const TimedModel model;
   auto settings = model.on("4");
