@@ -248,7 +248,9 @@ std::string render(const PlanChoice& choice, Format format) {
     text += fmt::format("against {}: {}\n", i + 2, choice.why[i]);
   }
   if (!choice.sensitivity.empty()) {
-    text += "\nwhat would change the choice, among these plans and those that are too large now (another search may find a better one):\n";
+    text +=
+        "\nwhat would change the choice, among these plans and those that are too large now (another search may find a "
+        "better one):\n";
   }
   for (const answer::PlanSensitivity& one : choice.sensitivity) {
     text += fmt::format("  {}: {}, step {}\n", one.change,

@@ -32,7 +32,8 @@
 // (softmax of the loss). A step's end may need more: 16-bit gradients once more as fp32 (FP16_Optimizer of DeepSpeed).
 // Buffers: DDP's buckets, a copy of all gradients (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a
 // split model's gradients are their own buckets); Horovod's fusion buffer; with zero 3 the gathered weights of
-// `prefetch` + 1 units and the gradients of one, without `reshard` those of all units; what stages receive, two of each kind.
+// `prefetch` + 1 units and the gradients of one, without `reshard` those of all units; what stages receive, two of each
+// kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
 // does not use. Not counted: workspaces of libraries, buffers of all-gathers within a tensor group (both under 1 %).
