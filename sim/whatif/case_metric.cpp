@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "case_text.h"
 #include "ddlsim/support/choices.h"
 #include "language_case.h"
 
@@ -24,9 +25,9 @@ double part_of(const answer::Prediction& prediction, std::initializer_list<std::
 /// Clicks that MLPerf's DLRM-DCNv2 evaluates for each that it trains with: a day of Criteo, 89,137,319, after every
 /// twentieth of an epoch (mlcommons/training_results_v5.1 hugectr train.py). The throughput that it logs counts their
 /// time: one submission's 23.02 M/s with eight B200 are 25.96 M/s between evaluations.
-double evaluated_per_trained(const io::Case& one, const workload::Model& model) {
+double evaluated_per_trained(const io::Case& one) {
   const auto epoch = count_of(one, "train_samples");
-  if (model.id != "dlrm_dcnv2" || !epoch || *epoch == 0) return 0;
+  if (!has(lower_case(one.model), "dcnv2") || !epoch || *epoch == 0) return 0;
   return 89137319.0 / (0.05 * static_cast<double>(*epoch));
 }
 
@@ -65,7 +66,7 @@ Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const 
     case io::CaseMetric::kImagesPerSecond:
     case io::CaseMetric::kSamplesPerSecond: {
       const double forward = part_of(prediction, {"forward"}) / prediction.step_time.in(milliseconds);
-      return samples / (1 + evaluated_per_trained(one, *scenario.model) * forward);
+      return samples / (1 + evaluated_per_trained(one) * forward);
     }
     case io::CaseMetric::kTokensPerSecond: return samples * static_cast<double>(tokens_per_sample(*scenario.model));
     case io::CaseMetric::kStepMilliseconds: return step.in(milliseconds);

@@ -96,8 +96,6 @@ std::int64_t attentions_of(const workload::Model& model) {
   return attentions;
 }
 
-bool is_sixteen_or_less(Precision precision) { return precision != Precision::kFp32 && precision != Precision::kTf32; }
-
 bool has_experts(const workload::Model& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
     return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
@@ -154,7 +152,7 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
     space.notes_.emplace_back("precision: nobody stated one; the plans are compared in bf16");
   }
   if (const auto rates = cost::reached_rates(*base); !rates) return tl::unexpected<Error>(rates.error());
-  if (!names(stated, "parallel.states") && is_sixteen_or_less(base->precision) && !base->model->measured) {
+  if (!names(stated, "parallel.states") && activation_size(base->precision) < bytes(4) && !base->model->measured) {
     space.notes_.emplace_back(
         "states: nobody stated a format; weights, gradients and states are kept in fp32, as automatic mixed precision "
         "does (Megatron: --set parallel.states=mixed)");

@@ -3,9 +3,8 @@
 //
 //   data parallel   one class of alike replicas (two where some GPUs are slower), gradients as rows (plan/messages.h):
 //                   all-reduced in the data group, or pushed to servers and pulled
-//   PEARL           embeddings with sparse gradients of `spread_from` and more stand evenly divided among all GPUs,
-//   what
-//                   is smaller and the other weights are replicated (Wang et al., IISWC 2019; today's TorchRec and
+//   PEARL           embeddings with sparse gradients of `spread_from` and more stand evenly divided among all GPUs;
+//                   what is smaller and the other weights are replicated (Wang et al., IISWC 2019; today's TorchRec and
 //                   HugeCTR). Tables that follow each other are one lookup (workload/fusion.h). A GPU looks up its rows
 //                   for everybody's samples, on average as many as its own samples have; sums of rows go to whose
 //                   samples they are by an all-to-all, needed by the next concat (where there is none, the next layer),
