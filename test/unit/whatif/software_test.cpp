@@ -40,6 +40,14 @@ TEST_CASE("software: GPU time is kernels' times the factor, and a note names it"
   CHECK_FALSE(notes_have(kernels, "--set software=none"));
 }
 
+TEST_CASE("software: a step that waits for launches takes no longer for it", "[unit][whatif]") {
+  const Override slow{"launch_interval", "10 ms", {}};
+  const auto with = predict(resolved(resnet({slow}))).value();
+  const auto kernels = predict(resolved(resnet({slow, {"software", "none", {}}}))).value();
+  CHECK(with.breakdown.launch > with.step_time * 0.9);
+  CHECK(with.step_time / kernels.step_time == Approx(1).epsilon(1e-3));
+}
+
 TEST_CASE("software: an older release is no faster than what its year says", "[unit][whatif]") {
   const Scenario newest = resolved(resnet({{"cuda_graphs", "yes", {}}}));
   const Scenario older = resolved(resnet({{"software.year", "2019", {}}, {"cuda_graphs", "yes", {}}}));
