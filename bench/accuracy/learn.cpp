@@ -80,21 +80,12 @@ std::pair<double, double> predicted(const Row& row, double factor) {
 
 using Effects = Eigen::Matrix<double, kFeatures, 1>;
 
-/// Nothing is learnt of these. With the first two, sources that are left out are predicted no better. Who splits a
-/// model also optimises its code, which is no cause: plans of one job, split and whole, are to be compared alike.
-constexpr std::array kNotLearnt{hardware::SoftwareFeature::kHalf, hardware::SoftwareFeature::kOlder,
-                                hardware::SoftwareFeature::kSplit};
-
-/// Keeps effects where they are: those that are not learnt at 0, that of sharing a server where series have it.
+/// Keeps the effect of sharing a server where series have it.
 void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, double shared) {
-  const auto at = [&](hardware::SoftwareFeature feature, double value) {
-    constexpr double kStiff = 1e9;
-    const int k = static_cast<int>(feature);
-    normal(k, k) += kStiff;
-    right[k] += kStiff * value;
-  };
-  for (const hardware::SoftwareFeature feature : kNotLearnt) at(feature, 0);
-  at(hardware::SoftwareFeature::kShared, shared);
+  constexpr double kStiff = 1e9;
+  constexpr int kDoublings = static_cast<int>(hardware::SoftwareFeature::kShared);
+  normal(kDoublings, kDoublings) += kStiff;
+  right[kDoublings] += kStiff * shared;
 }
 
 double weighted_quantile(std::vector<std::pair<double, double>> values, double share);
@@ -203,8 +194,8 @@ void describe(const io::Case& one, const whatif::Scenario& scenario, Row& row) {
 }
 
 std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader, std::int64_t widest) {
-  // What is assumed teaches nothing.
-  if (whatif::leaves_open(one)) return std::nullopt;
+  // What is assumed teaches nothing, and passes timed alone have no software on top.
+  if (whatif::leaves_open(one) || whatif::is_pass(one.metric)) return std::nullopt;
   auto scenario = reader.scenario_of(one, widest);
   if (!scenario) return std::nullopt;
   scenario->software = nullptr;
@@ -320,7 +311,6 @@ struct Learner {
     std::vector<hardware::SoftwareEffect> list;
     for (std::size_t k = 0; k < kFeatures; ++k) {
       const hardware::SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
-      if (std::find(kNotLearnt.begin(), kNotLearnt.end(), feature) != kNotLearnt.end()) continue;
       std::vector<double> values;
       for (const Effects& one : resampled) values.push_back(one[static_cast<int>(k)]);
       std::sort(values.begin(), values.end());

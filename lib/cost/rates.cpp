@@ -33,6 +33,12 @@ WaveScaling measured_scaling(const plan::Job& job, ComputeRate peak, const Varia
 
 }  // namespace
 
+double compute_share(const plan::Job& job) {
+  const Stated<double>& assumed = job.efficiency.compute;
+  const auto sustained = job.cluster.node.gpu.sustained.at(job.precision);
+  return assumed.stated() || !sustained ? assumed.get() : std::min(assumed.get(), *sustained);
+}
+
 Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation) {
   return reached_rates(job, variation, job.cluster.gpus_per_node);
 }
@@ -45,7 +51,7 @@ Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& vari
   const plan::Efficiency& share = job.efficiency;
   const double pcie = share.pcie * variation.pcie;
   ReachedRates rates;
-  rates.device = {*peak * (share.compute * variation.compute),
+  rates.device = {*peak * (compute_share(job) * variation.compute),
                   node.gpu.memory_bandwidth * (share.memory * variation.memory),
                   measured_scaling(job, *peak, variation)};
   rates.on_one_uplink = static_cast<double>(node.most_on_one_uplink(gpus_per_node));

@@ -27,6 +27,15 @@ void PeakRates::set(Precision precision, ComputeRate rate) {
   }
 }
 
+std::optional<double> SustainedShares::at(Precision precision) const {
+  for (const auto& [one, share] : shares_) {
+    if (one == precision) return share;
+  }
+  return std::nullopt;
+}
+
+void SustainedShares::set(Precision precision, double share) { shares_.emplace_back(precision, share); }
+
 DeviceSpec device_spec(const Gpu& gpu, Precision precision) {
   return {static_cast<double>(gpu.sm_count), gpu.peak.at(precision).value_or(ComputeRate{}), gpu.memory_bandwidth,
           gpu.l2.value_or(DataSize{})};

@@ -37,6 +37,25 @@ hardware::PeakRates read_peaks(const Node& node, std::vector<Error>& errors) {
   return peaks;
 }
 
+hardware::SustainedShares read_sustained(const Node& node, const hardware::PeakRates& peaks,
+                                         std::vector<Error>& errors) {
+  MapReader reader(node, "sustained", errors);
+  hardware::SustainedShares shares;
+  for (const auto& [name, precision] : kPrecisions) {
+    if (name == "amp") continue;
+    const auto rate = reader.optional_quantity<kCompute>(name);
+    if (!rate) continue;
+    if (const auto peak = peaks.at(precision); peak && *peak > ComputeRate{}) {
+      shares.set(precision, *rate / *peak);
+    } else {
+      reader.report(*reader.find(name), ErrorCode::kParse, fmt::format("sustained {} without a peak", name),
+                    {fmt::format("say what its peak is: peak: {{{}: ...}}", name)});
+    }
+  }
+  reader.finish();
+  return shares;
+}
+
 constexpr std::string_view kPairForm = "written as 0-3, 0-3 x2 (two NVLinks), or all x2 for every pair";
 constexpr std::int64_t kMaxNvlinks = 1024;  // of one GPU
 
@@ -163,9 +182,11 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   gpu.id = reader.text("gpu");
   gpu.name = reader.text("name");
   gpu.architecture = reader.text("architecture");
+  gpu.kernels_of = reader.text_or("kernels_of", {});
   gpu.form = reader.choice("form", hardware::kForms);
   gpu.sm_count = reader.count("sm_count", {1, kMaxSms});
   if (const Node* peak = reader.require("peak")) gpu.peak = read_peaks(*peak, errors);
+  if (const Node* sustained = reader.find("sustained")) gpu.sustained = read_sustained(*sustained, gpu.peak, errors);
   if (const Node* memory = reader.require("memory")) {
     MapReader parts(*memory, "memory", errors);
     gpu.memory_size = parts.quantity<dimension::kData>("size");
@@ -184,7 +205,8 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   gpu.nccl_tuning = reader.optional_choice("nccl_tuning", hardware::kGpuGenerations);
   gpu.peer_to_peer = reader.choice("peer_to_peer", kYesNo);
   gpu.tdp = reader.quantity<dimension::kEnergy - dimension::kTime>("tdp");
-  gpu.sources = reader.sources({"sm_count", "peak", "memory", "nvlink", "pcie", "nccl_tuning", "peer_to_peer", "tdp"});
+  gpu.sources = reader.sources({"kernels_of", "sm_count", "peak", "sustained", "memory", "nvlink", "pcie",
+                                "nccl_tuning", "peer_to_peer", "tdp"});
   gpu.notes = reader.text_or("notes", {});
   reader.finish();
   return finish(std::move(gpu), errors);

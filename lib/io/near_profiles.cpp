@@ -13,6 +13,7 @@ namespace ddlsim::io {
 namespace {
 
 constexpr double kFarthest = 1.585;  // octaves: three times
+constexpr double kOfAnother = 10;    // octaves: behind all of its own architecture
 
 /// Octaves between two datasheets in fp32 rate or memory bandwidth, whichever is more.
 double distance(const hardware::Gpu& a, const hardware::Gpu& b) {
@@ -57,16 +58,20 @@ Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const ha
     const auto sheet_path = find(Kind::kGpus, *measured_on);
     if (!sheet_path) return tl::unexpected<Error>(sheet_path.error());
     const std::string architecture = said_in_head(*sheet_path, "architecture");
-    if (!architecture.empty() && architecture != sheet.architecture) continue;
+    const auto runs = [&](const std::string& other) {
+      return other == sheet.architecture || other == sheet.kernels_of;
+    };
+    if (!architecture.empty() && !runs(architecture)) continue;
     const auto other = datasheet(*measured_on);
     if (!other) return tl::unexpected<Error>(other.error());
     const bool own = other->id == sheet.id;
     const double octaves = own ? -1 : distance(sheet, *other);
-    if (!own && (other->architecture != sheet.architecture || octaves >= kFarthest)) continue;
+    if (!own && (!runs(other->architecture) || octaves >= kFarthest)) continue;
     auto read = profile(id);
     if (!read) return tl::unexpected<Error>(read.error());
     auto answers = own ? std::move(*read) : hardware::lent(std::move(*read), *other, sheet);
-    near.push_back({octaves, {std::move(answers), other->peak, other->memory_bandwidth}});
+    const double further = other->architecture == sheet.architecture ? 0 : kOfAnother;
+    near.push_back({octaves + further, {std::move(answers), other->peak, other->memory_bandwidth}});
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<hardware::MeasuredProfile> profiles;

@@ -18,6 +18,13 @@ constexpr double kFewerWhenFused = 0.5;   // of small kernels
 constexpr double kNobodySays = 0.5;       // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
+/// Where TF32 is not several times FP32 (GeForce, A40, L40S) libraries gain nothing by it that software could lose.
+bool on_tensor_cores(const hardware::Gpu& gpu) {
+  constexpr double kSeveral = 4;
+  const auto tf32 = gpu.peak.at(Precision::kTf32);
+  return tf32 && *tf32 >= kSeveral * gpu.peak.fp32;
+}
+
 /// From 0 for large ones to 1.
 double smallness(const Job& job) {
   const workload::Totals& totals = job.model->totals;
@@ -49,8 +56,7 @@ SoftwareFeatures software_features(const Job& job) {
   const bool half = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
-  set(Feature::kHalf, half ? 1 : 0);
-  set(Feature::kTf32, job.precision == Precision::kTf32 ? 1 : 0);
+  set(Feature::kTf32, job.precision == Precision::kTf32 && on_tensor_cores(gpu) ? 1 : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
   const double convolution = half && totals.convolutional ? 1 : 0;
@@ -60,13 +66,11 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
   set(Feature::kSmallKernels, smallness(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
-  set(Feature::kOlder, generation == GpuGeneration::kPascal ? 1 : 0);
   set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
   set(Feature::kVoltaConvolution, generation == GpuGeneration::kVolta ? convolution : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
   set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));
-  set(Feature::kSplit, splits_model(job.parallel) ? 1 : 0);
   const auto& year = job.software_year.get();
   if (job.software && year) set(Feature::kYears, std::max(job.software->newest - *year, 0.0) / 3);
   return values;

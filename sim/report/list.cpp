@@ -36,11 +36,17 @@ class Collector {
 
 void add_gpu(Collector& rows, const hardware::Gpu& gpu) {
   rows.add("architecture", gpu.architecture);
+  if (!gpu.kernels_of.empty()) rows.add("kernels_of", gpu.kernels_of, "kernels_of");
   rows.add("form", std::string(name_of(hardware::kForms, gpu.form)));
   rows.add("sm_count", to_text(gpu.sm_count), "sm_count");
   for (const auto& [name, precision] : kPrecisions) {
     if (name == "amp") continue;
     if (const auto rate = gpu.peak.at(precision)) rows.add(fmt::format("peak.{}", name), to_text(*rate), "peak");
+  }
+  for (const auto& [name, precision] : kPrecisions) {
+    const auto share = gpu.sustained.at(precision);
+    if (name == "amp" || !share) continue;
+    rows.add(fmt::format("sustained.{}", name), to_text(*gpu.peak.at(precision) * *share), "sustained");
   }
   rows.add("memory.size", to_text(gpu.memory_size), "memory");
   rows.add("memory.bandwidth", to_text(gpu.memory_bandwidth), "memory");

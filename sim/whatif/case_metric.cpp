@@ -43,6 +43,10 @@ std::int64_t tokens_per_sample(const workload::Model& model) {
 
 }  // namespace
 
+bool is_pass(io::CaseMetric metric) {
+  return metric == io::CaseMetric::kForwardMilliseconds || metric == io::CaseMetric::kGradientMilliseconds;
+}
+
 bool is_rate(io::CaseMetric metric) {
   switch (metric) {
     case io::CaseMetric::kImagesPerSecond:

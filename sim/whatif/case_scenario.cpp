@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "case_input.h"
+#include "case_metric.h"
 #include "case_software.h"
 #include "case_text.h"
 #include "ddlsim/cost/collective.h"
@@ -222,7 +223,10 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
   return "pytorch-ddp";
 }
 
+/// What software adds was learnt from steps of training: casts, optimizers, loops. Passes timed alone have kernels
+/// only.
 void add_software(const io::Case& one, std::vector<Override>& settings) {
+  if (is_pass(one.metric)) settings.push_back({"software", "none", one.where});
   if (const auto year = software_year_of(one)) {
     settings.push_back({"software.year", fmt::format("{}", *year), one.where});
   }

@@ -265,13 +265,16 @@ void Explainer::roofline() {
   const workload::Layer& layer = chunk[largest];
   const hardware::Gpu& gpu = scenario_.cluster.node.gpu;
   const std::string sheet = fmt::format("hardware/gpus/{}.yaml", gpu.id);
+  const double share = cost::compute_share(scenario_);
+  const bool sustained = share != scenario_.efficiency.compute.get();
+  const auto stated = origin_word(scenario_.efficiency.compute.origin());
   PartBuilder part("compute",
                    fmt::format("layer {}, forward, the longest: the slower of arithmetic and memory", layer.name),
                    "k_forward");
   part.with("B", "samples of a pass", scenario_.batch, "stated", "")
       .with("w", "FLOPs of a sample", layer.forward_work, "analytic", "workload/op.h")
-      .with("s_c", "share of the peak rate that is reached", scenario_.efficiency.compute.get(),
-            origin_word(scenario_.efficiency.compute.origin()), "Wang et al., IISWC 2019")
+      .with("s_c", "share of the peak rate that is reached", share, sustained ? "datasheet" : stated,
+            sustained ? sheet : "Wang et al., IISWC 2019")
       .with("Q", "peak rate of the GPU", *gpu.peak.at(scenario_.precision), "datasheet", sheet)
       .with("a", "bytes of a number", activation_size(scenario_.precision), "analytic", "support/precision.h")
       .with("e", "numbers of a sample that are read and written", layer.forward_elements, "analytic", "workload/op.h")

@@ -355,10 +355,14 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   const workload::Model& model = *scenario.model;
   std::vector<std::string>& notes = prediction.notes;
   if (const auto shares = assumed_shares(question); !shares.empty()) {
-    notes.push_back(
-        fmt::format("assumed: 70 % of the peak rate of {} (Wang et al. 2019); state measured shares with "
-                    "--set efficiency.{}=...",
-                    join(shares), shares.front()));
+    const double compute = cost::compute_share(scenario);
+    const bool sustained = shares.front() == "compute" && compute != scenario.efficiency.compute.get();
+    notes.push_back(fmt::format(
+        "assumed: 70 % of the peak rate of {} (Wang et al. 2019){}; state measured shares with "
+        "--set efficiency.{}=...",
+        join(shares),
+        sustained ? fmt::format(", of compute {:.0f} %, which large products sustain on it", 100 * compute) : "",
+        shares.front()));
   }
   if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
   if (scenario.software && question.plan && !model.measured) notes.push_back(software_note(scenario));

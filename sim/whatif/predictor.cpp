@@ -46,7 +46,7 @@ bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
   const auto same_profile = [](const auto& a, const auto& b) { return a.profile == b.profile; };
   return key.model == job.model && key.batch == job.batch && key.precision == job.precision && key.gpu == gpu.id &&
          key.peak == gpu.peak && key.memory == gpu.memory_bandwidth && key.multiprocessors == gpu.sm_count &&
-         key.l2 == gpu.l2.value_or(DataSize{}) && key.compute_share == job.efficiency.compute.get() &&
+         key.l2 == gpu.l2.value_or(DataSize{}) && key.compute_share == cost::compute_share(job) &&
          key.memory_share == job.efficiency.memory.get() && key.by_profiles == cost::by_profiles(job) &&
          key.accumulation == job.strategy.accumulation.get() && key.fusion == job.fusion &&
          key.parallel == job.parallel && key.spread_from == spread_from(job) &&
@@ -65,7 +65,7 @@ Key key_of(const plan::Job& job, const plan::StepPlan& plan) {
           .memory = gpu.memory_bandwidth,
           .l2 = gpu.l2.value_or(DataSize{}),
           .multiprocessors = gpu.sm_count,
-          .compute_share = job.efficiency.compute,
+          .compute_share = cost::compute_share(job),
           .memory_share = job.efficiency.memory,
           .by_profiles = cost::by_profiles(job),
           .batch = job.batch,

@@ -65,6 +65,9 @@ struct ReachedRates {
   double on_one_uplink = 1;    // GPUs that share a host link
 };
 
+/// Of the peak: what is stated; else what is assumed, and no more than large products sustain on that GPU.
+[[nodiscard]] double compute_share(const plan::Job& job);
+
 /// Errors: kUnsupported when the GPU has no rate for the precision.
 [[nodiscard]] Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation = {});
 /// The same with so many GPUs of a server in use.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/support/choices.h"
@@ -28,6 +29,20 @@ struct PeakRates {
   void set(Precision precision, ComputeRate rate);
 
   friend bool operator==(const PeakRates&, const PeakRates&) = default;
+};
+
+/// What products of matrices of 8192 and wider were seen to reach of a peak, as clocks fall under lasting load: of a
+/// GPU that has no profile of its own. Nothing where nobody measured it.
+class SustainedShares {
+ public:
+  [[nodiscard]] std::optional<double> at(Precision precision) const;
+  /// Above 1 where boost clocks are above the datasheet's.
+  void set(Precision precision, double share);
+
+  friend bool operator==(const SustainedShares&, const SustainedShares&) = default;
+
+ private:
+  std::vector<std::pair<Precision, double>> shares_;
 };
 
 /// What a GPU plugs into. NVLink of a PCIe card is a bridge between two cards; of the others it joins all of a board.
@@ -65,9 +80,11 @@ struct Gpu {
   std::string id;
   std::string name;
   std::string architecture;  // its maker's name for it: profiles are lent within one, no cost depends on it
+  std::string kernels_of;    // another whose binaries it runs as well: whose profiles answer where its own has none
   Form form = Form::kPcie;
   std::int64_t sm_count = 0;
   PeakRates peak;
+  SustainedShares sustained;
   DataSize memory_size{};
   Bandwidth memory_bandwidth{};
   std::optional<DataSize> l2;       // the cache between multiprocessors and memory

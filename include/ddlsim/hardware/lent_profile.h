@@ -8,6 +8,11 @@
 // Two GPUs whose TDP is known, of which one is power-bound: RTX 2080 Ti (250 W, 13.45 TFLOP/s) by T4's fp32 curve (70
 // W, 8.1, s = 1.5): s' = 2.5 * 8.64 / 18.6 - 1 = 0.16.
 //
+// Where the borrower's own largest products were timed (SustainedShares, hardware/gpu.h), that says it instead, by the
+// tile that reaches most of the peak:
+//   1 + s' = max(1, best tile's efficiency / share)
+// L4, whose 72 W hold 53 of 121 TFLOP/s, by A40's fp16 curve (0.92): s' = 0.92 / 0.44 - 1 = 1.1.
+//
 // What another run of the lender showed (CurveReport::another_run) is the lender's as well, and is not lent.
 // Source: energy per FLOP of fp32 products that are bound by power is alike within an architecture: 23.3 pJ on a GTX
 // 1080 Ti (10.75 TFLOP/s at 250 W), 24 on a P4 (3.09 at 75 W); 21 on a V100 PCIe (11.85 at 250 W), 17 to 23 on a T4

@@ -22,40 +22,34 @@ namespace ddlsim::hardware {
 /// physics.
 enum class SoftwareFeature : std::uint8_t {
   kAlways,        // 1
-  kHalf,          // 1 for 16 bits or fewer
-  kTf32,          // 1 for TF32
+  kTf32,          // 1 for TF32 at four times the rate of FP32 and more
   kAttention,     // 1 for models with attention of 16 bits or fewer
   kFused,         // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
   kConvolution,   // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
                   // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
   kRecurrent,     // 1 for models with LSTMs
   kSmallKernels,  // 0 for kernels of 5.6 GFLOP and more, 1 for those of 2 and less, by the logarithm (fp32: 2.8, 1)
-  kOlder,         // 1 for GPUs older than Volta
   kVolta,         // 1 for Volta and Turing
   kVoltaConvolution,  // of these, 1 for convolutional networks of 16 bits: their profiles know the cuDNN of 2017
   kHopper,            // 1 for Hopper and Blackwell
   kNoProfile,         // 1 for GPUs without a profile of their architecture
   kShared,            // doublings of the GPUs that share a server
-  kSplit,             // 1 for models that are split
   kYears,             // years of age at `SoftwareProfile::newest`, over 3; never below 0
 };
 
-inline constexpr Choices<SoftwareFeature, 16> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 13> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
-    {"half", SoftwareFeature::kHalf},
     {"tf32", SoftwareFeature::kTf32},
     {"attention", SoftwareFeature::kAttention},
     {"fused", SoftwareFeature::kFused},
     {"convolution", SoftwareFeature::kConvolution},
     {"recurrent", SoftwareFeature::kRecurrent},
     {"small-kernels", SoftwareFeature::kSmallKernels},
-    {"older", SoftwareFeature::kOlder},
     {"volta", SoftwareFeature::kVolta},
     {"volta-convolution", SoftwareFeature::kVoltaConvolution},
     {"hopper", SoftwareFeature::kHopper},
     {"no-profile", SoftwareFeature::kNoProfile},
     {"shared", SoftwareFeature::kShared},
-    {"split", SoftwareFeature::kSplit},
     {"years", SoftwareFeature::kYears},
 }};
 

@@ -54,6 +54,19 @@ TEST_CASE("price: gradients are added up at the memory's rate, without a profile
   CHECK((backward(4, fast) - backward(1, fast)).in(seconds) == Approx(moved / (2 * 0.7 * 900e9)));
 }
 
+TEST_CASE("price: an assumed share of the peak is no more than large products sustain", "[unit][cost]") {
+  plan::Job job;
+  job.cluster.node = catalog().node("g6.xlarge").value();  // L4
+  CHECK(cost::compute_share(job) == Approx(10.9 / 30.3));
+  job.precision = Precision::kFp8;  // nobody timed it
+  CHECK(cost::compute_share(job) == plan::kDefaultEfficiency);
+  job.cluster.node = catalog().node("pcie-8x4090").value();
+  job.precision = Precision::kFp16;  // 156 of 165
+  CHECK(cost::compute_share(job) == plan::kDefaultEfficiency);
+  job.efficiency.compute = 0.99;
+  CHECK(cost::compute_share(job) == 0.99);
+}
+
 TEST_CASE("price: what a collective sends goes through GPUs, alone on its server or with others", "[unit][cost]") {
   const cost::WireBytes inside{.intra = megabytes(14), .inter = megabytes(16)};
   CHECK(inside.of_gpu(8).in(megabytes) == Approx(14));  // 2 of the 16 that leave the server are its own

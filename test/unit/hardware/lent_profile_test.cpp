@@ -44,6 +44,25 @@ TEST_CASE("lent profile: never below no slowdown, never more of it", "[unit][har
   CHECK(lent(own, gpu(8.1, 0), gpu(8.1, 700)) == own);
 }
 
+TEST_CASE("lent profile: the borrower's own large products say how far its clocks fall", "[unit][hardware]") {
+  GpuProfile made = *profile(0.5);
+  made.gemms.front().tiles = {{.m = 64, .n = 64, .efficiency = 0.7}, {.m = 128, .n = 256, .efficiency = 0.92}};
+  const auto own = std::make_shared<const GpuProfile>(made);
+  Gpu starved = gpu(121, 72);
+  starved.sustained.set(Precision::kFp32, 53.0 / 121);
+  const auto slower = lent(own, gpu(149.7, 300), starved);
+  CHECK(slower->gemms.front().sustained_slowdown == Approx(0.92 * 121 / 53 - 1));
+  // Convolutions without tiles, and attention, know only watts; more of them than large products need: no slowdown.
+  CHECK(slower->convolutions.front().implicit_gemm.sustained_slowdown == 0.5);
+  CHECK(slower->attention.front().sustained_slowdown == 0.5);
+  Gpu boosted = gpu(121, 72);
+  boosted.sustained.set(Precision::kFp32, 1.1);
+  CHECK(lent(own, gpu(149.7, 300), boosted)->gemms.front().sustained_slowdown == 0);
+  Gpu other = gpu(121, 72);
+  other.sustained.set(Precision::kFp16, 0.4);
+  CHECK(lent(own, gpu(149.7, 300), other) == own);
+}
+
 TEST_CASE("lent profile: another run of the lender stays with it", "[unit][hardware]") {
   GpuProfile made = *profile(0);
   made.gemms.front().report.another_run = {0.5, 10, "other"};

@@ -290,6 +290,19 @@ TEST_CASE("catalog: a value without a source is refused", "[unit][io]") {
              Contains("dgx1-v100.yaml:") && Contains("sources needs the key 'pcie_uplinks'"));
 }
 
+TEST_CASE("catalog: what products sustain is a share of a peak", "[unit][io]") {
+  const DataCopy copy;
+  const auto data = copy.open();
+  const auto l4 = data->gpu("l4").value();
+  CHECK(l4.sustained.at(Precision::kFp16).value() == Approx(53.1 / 121));
+  CHECK_FALSE(l4.sustained.at(Precision::kFp8));
+  CHECK_FALSE(data->gpu("l40").value().sustained.at(Precision::kFp32));
+  copy.edit("hardware/gpus/l4.yaml", "sustained:", "fp32: 10.9", "fp4: 10.9");
+  CHECK_THAT(said(copy.open()->gpu("l4")), Contains("l4.yaml:13:") && Contains("error: sustained fp4 without a peak"));
+  copy.edit("hardware/gpus/l4.yaml", "sources:", "  sustained:", "  # sustained:");
+  CHECK_THAT(said(copy.open()->gpu("l4")), Contains("sources needs the key 'sustained'"));
+}
+
 TEST_CASE("catalog: what hardware does is one of the known words", "[unit][io]") {
   const DataCopy copy;
   const auto data = copy.open();
@@ -451,6 +464,28 @@ TEST_CASE("catalog: profiles near a GPU are its own, then its architecture's by 
   CHECK(near[1].peak.fp32 == teraflops_per_second(14));
   CHECK(near[1].memory_bandwidth == gigabytes_per_second(900));
   CHECK(data->profiles_near(data->gpu("mi300x").value()).value().empty());
+}
+
+TEST_CASE("catalog: a GPU that runs another architecture's kernels borrows its profiles, behind its own's",
+          "[unit][io]") {
+  const auto ids = [](const auto& near) {
+    std::vector<std::string> all;
+    for (const auto& one : near) all.push_back(one.profile->id);
+    return all;
+  };
+  const DataCopy copy;
+  const auto data = copy.open();
+  const auto ada = data->gpu("rtx-4090").value();
+  CHECK(ada.kernels_of == "Ampere");
+  CHECK(ids(data->profiles_near(ada).value()) == std::vector<std::string>{"a40"});
+  // With one of its own architecture, further away.
+  std::filesystem::copy_file(copy.path("hardware/calibration/a40.yaml"), copy.path("hardware/calibration/l40s.yaml"));
+  std::string text = contents(copy.path("hardware/calibration/l40s.yaml"));
+  for (const char* key : {"calibration: ", "gpu: "}) {
+    text.replace(text.find(std::string(key) + "\"a40\""), std::string(key).size() + 5, std::string(key) + "l40s");
+  }
+  std::ofstream(copy.path("hardware/calibration/l40s.yaml")) << text;
+  CHECK(ids(copy.open()->profiles_near(ada).value()) == std::vector<std::string>{"l40s", "a40"});
 }
 
 TEST_CASE("catalog: whatever rates a GPU was given, its datasheet says what is near", "[unit][io]") {

@@ -45,9 +45,10 @@ TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan
   Job job = job_of(1024);
   CHECK(software_factor(job) == 1);
   job.software = learnt(
-      {{.feature = SoftwareFeature::kAlways, .effect = 0.10}, {.feature = SoftwareFeature::kHalf, .effect = 0.05}});
+      {{.feature = SoftwareFeature::kAlways, .effect = 0.10}, {.feature = SoftwareFeature::kTf32, .effect = 0.05}});
   CHECK(software_factor(job) == Approx(std::exp(0.10)));
-  job.precision = Precision::kFp16;
+  job.precision = Precision::kTf32;
+  job.cluster.node.gpu.peak.tf32 = 4 * job.cluster.node.gpu.peak.fp32;
   CHECK(software_factor(job) == Approx(std::exp(0.15)));
   job.gpu_time_factor = 2.0;
   CHECK(gpu_time_factor_of(job) == Approx(2 * std::exp(0.15)));
@@ -58,7 +59,7 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kAlways) == 1);
   CHECK(feature(job, SoftwareFeature::kVolta) == 1);
   CHECK(feature(job, SoftwareFeature::kHopper) == 0);
-  CHECK(feature(job, SoftwareFeature::kHalf) == 0);
+  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
   CHECK(feature(job, SoftwareFeature::kAttention) == 0);
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
   job.cluster.gpus_per_node = 8;
@@ -70,7 +71,17 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(2.8e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.precision = Precision::kTf32;
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(5.6e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
+  // TF32 counts where it is several times FP32's rate, as on data centres' GPUs.
+  hardware::PeakRates& peak = job.cluster.node.gpu.peak;
+  peak.fp32 = teraflops_per_second(10);
+  peak.tf32.reset();
+  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
+  peak.tf32 = peak.fp32 * 2;
+  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
+  peak.tf32 = peak.fp32 * 8;
+  CHECK(feature(job, SoftwareFeature::kTf32) == 1);
   job.precision = Precision::kFp32;
+  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
   job.batch = 1 << 20;
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == 0);
 }

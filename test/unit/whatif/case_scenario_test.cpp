@@ -250,6 +250,16 @@ TEST_CASE("case: frameworks have ways of their own, and years", "[unit][whatif]"
   CHECK(said(one, "model.sequence") == "256");
 }
 
+TEST_CASE("case: passes timed alone have no software on top", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PyTorch";
+  CHECK(said(one, "software").empty());
+  for (const auto metric : {io::CaseMetric::kForwardMilliseconds, io::CaseMetric::kGradientMilliseconds}) {
+    one.metric = metric;
+    CHECK(said(one, "software") == "none");
+  }
+}
+
 TEST_CASE("case: what says XLA, and OneFlow's ResNet, fuse element-wise layers", "[unit][whatif]") {
   io::Case one = row();
   one.model = "ResNet-50 v1.5";
