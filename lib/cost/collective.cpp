@@ -72,6 +72,9 @@ Expected<void> check(const Communicator& c, const CollectiveLibrary& library) {
   if (c.gpus > 1 && stages && !usable(c.pcie)) return bad("the bandwidth of PCIe is not positive");
   const bool kernels = library.kind == CollectiveLibraryKind::kMpiOpt || library.kind == CollectiveLibraryKind::kBaidu;
   if (c.gpus > 1 && kernels && !usable(c.memory)) return bad("the bandwidth of the GPU's memory is not positive");
+  if (library.kind == CollectiveLibraryKind::kMpi && library.sums_on == plan::SumsOn::kGpu) {
+    return bad("mpi copies to the host and sums there; mpi-opt sums on the GPU");
+  }
   if (!usable(c.intra_latency) || !usable(c.inter_latency)) return bad("a latency is negative or not finite");
   if (!within_unit(library.intra_efficiency) || !within_unit(library.inter_efficiency)) {
     return bad("an efficiency must be above 0 and at most 1");

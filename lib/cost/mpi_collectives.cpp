@@ -299,11 +299,15 @@ void add_others(std::vector<CollectiveLine>& lines, const Costs& k, const Collec
 
 void add_optimised(std::vector<CollectiveLine>& lines, const Communicator& c, const CollectiveLibrary& library) {
   const auto wants = [&](Algorithm algorithm) { return !library.algorithm || *library.algorithm == algorithm; };
-  const Costs kernels = device_costs(c, library);
-  if (wants(Algorithm::kRecursiveDoubling)) {
+  if (library.sums_on != plan::SumsOn::kGpu && wants(Algorithm::kRecursiveDoubling)) {
     lines.push_back(recursive_doubling(window_costs(c, library)));
-    lines.push_back(recursive_doubling(kernels));
   }
+  if (library.sums_on == plan::SumsOn::kCpu) {
+    add_all_reduce(lines, host_costs(c, library), library);
+    return;
+  }
+  const Costs kernels = device_costs(c, library);
+  if (wants(Algorithm::kRecursiveDoubling)) lines.push_back(recursive_doubling(kernels));
   if (wants(Algorithm::kRabenseifner)) lines.push_back(rabenseifner(kernels));
   if (library.algorithm == Algorithm::kRing) lines.push_back(ring_all_reduce(kernels, Algorithm::kRing));
   if (library.algorithm == Algorithm::kHierarchical) lines.push_back(hierarchical(kernels));

@@ -20,10 +20,11 @@ std::vector<std::string> row_of(const answer::ValidationSet& set, bool anchored)
   std::vector<std::string> row{set.name, to_text(set.rows), to_text(errors.cases),
                                to_text(static_cast<std::int64_t>(set.unsupported.size()))};
   if (errors.cases == 0) {
-    row.insert(row.end(), {"-", "-", "-", "-", "-"});
+    row.insert(row.end(), {"-", "-", "-", "-", "-", "-", "-", "-", "-"});
   } else {
-    row.insert(row.end(), {percent(errors.mean), percent(errors.median), percent(errors.p90), percent(errors.worst),
-                           percent(set.coverage_90, 0)});
+    row.insert(row.end(), {percent(errors.mean), percent(errors.median), percent(set.median_time_bias),
+                           percent(errors.p90), percent(errors.worst), percent(set.coverage_90, 0), to_text(set.slower),
+                           to_text(set.faster), fmt::format("{:.2f}", set.interval_ratio)});
   }
   const auto mean = [](const std::optional<answer::ErrorSummary>& law) { return law ? percent(law->mean) : "-"; };
   row.push_back(mean(set.perfect));
@@ -32,8 +33,9 @@ std::vector<std::string> row_of(const answer::ValidationSet& set, bool anchored)
 }
 
 Table summary_table(const answer::Validation& validation) {
-  std::vector<std::string> columns{"set",    "rows", "predicted", "unsupported", "mean error",
-                                   "median", "p90",  "worst",     "in 90 %",     "perfect scaling"};
+  std::vector<std::string> columns{"set",    "rows",   "predicted", "unsupported",    "mean error",
+                                   "median", "bias",   "p90",       "worst",          "in 90 %",
+                                   "slower", "faster", "high/low",  "perfect scaling"};
   const bool anchored = validation.anchor != "none";
   if (anchored) columns.insert(columns.end(), {"Amdahl", "power law"});
   Table table(columns);
@@ -110,9 +112,12 @@ Json set_json(const answer::ValidationSet& set) {
   json["p90_ape"] = number(set.errors.p90);
   json["max_ape"] = number(set.errors.worst);
   json["coverage_90"] = number(set.coverage_90);
+  json["misses"] = {{"slower", set.slower}, {"faster", set.faster}};
+  json["interval_ratio"] = number(set.interval_ratio);
   json["time_ratio_p5"] = number(set.time_ratio_90.first);
   json["time_ratio_p95"] = number(set.time_ratio_90.second);
   json["time_bias"] = number(set.time_bias);
+  json["median_time_bias"] = number(set.median_time_bias);
   if (set.memory) {
     json["memory"] = {{"rows", set.memory->cases}, {"mape", set.memory->mean}, {"max_ape", set.memory->worst}};
   }
@@ -187,8 +192,11 @@ std::string render(const answer::Validation& validation, Format format) {
   std::string text = fmt::format("Predicted from {}.\n\n", given_by(validation.anchor));
   text += summary_table(validation).render(format);
   if (validation.all.errors.cases > 0) {
-    text += fmt::format("\nmeasured / predicted time: 5 % of the cases below {:.2f}, 5 % above {:.2f}\n",
-                        validation.all.time_ratio_90.first, validation.all.time_ratio_90.second);
+    text += fmt::format(
+        "\nmeasured / predicted time: 5 % of the cases below {:.2f}, 5 % above {:.2f}\n"
+        "bias: of the median predicted time; slower, faster: cases beyond their 90 % interval; high/low: its ends, "
+        "median\n",
+        validation.all.time_ratio_90.first, validation.all.time_ratio_90.second);
   }
   text += memory_and_regret(validation);
   if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);

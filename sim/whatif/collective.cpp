@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ddlsim/support/quantity_io.h"
+#include "notes.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -91,6 +92,7 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
   if (communicator.nodes > 1 && communicator.transport_assumed) {
     report.notes.emplace_back(assumed_transport_note(scenario.cluster.node));
   }
+  if (auto congestion = congestion_note(scenario.cluster)) report.notes.push_back(std::move(*congestion));
   const auto& table = scenario.collective_table;
   if (table != nullptr && libraries.size() > 1) report.notes.emplace_back("libraries are compared by their formulas");
   if (table != nullptr && libraries.size() == 1 &&

@@ -42,6 +42,14 @@ constexpr std::int64_t kServersOfOneLeaf = 32;
 
 bool by_servers(const Question& q) { return plan::has_servers(q.scenario.strategy) && q.gpus() > 1; }
 bool by_collectives(const Question& q) { return !by_servers(q) && q.gpus() > 1; }
+bool asks_for_pointers(const Question& q) {
+  using plan::CollectiveLibraryKind;
+  const CollectiveLibraryKind kind = q.scenario.collective.kind;
+  return by_collectives(q) && kind != CollectiveLibraryKind::kNccl && kind != CollectiveLibraryKind::kGloo;
+}
+bool by_mpi_opt(const Question& q) {
+  return by_collectives(q) && q.scenario.collective.kind == plan::CollectiveLibraryKind::kMpiOpt;
+}
 bool by_grouping(const Question& q, plan::Grouping a, plan::Grouping b) {
   const plan::Grouping grouping = plan::grouping_of(q.scenario.strategy);
   return q.gpus() > 1 && (grouping == a || grouping == b);
@@ -100,7 +108,8 @@ constexpr auto kUses = std::to_array<Use>({
      [](const Question& q) { return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale; }},
     {"collective.library", by_collectives},
     {"collective.algorithm", by_collectives},
-    {"collective.pointer_cache", by_collectives},
+    {"collective.pointer_cache", asks_for_pointers},
+    {"collective.sums_on", by_mpi_opt},
     {"collective.table", by_collectives},
     {"ps.transport", by_remote_servers},
     {"ps.memory_bandwidth", by_servers},
@@ -350,6 +359,14 @@ Provenance provenance_of(const Question& question) {
   return question.gpus() == 1 ? Provenance::kInterpolated : Provenance::kAnalytic;
 }
 
+std::optional<std::string> congestion_note(const hardware::Cluster& cluster) {
+  if (cluster.nodes <= kServersOfOneLeaf || cluster.oversubscription != 1) return std::nullopt;
+  return fmt::format(
+      "without congestion: the switches between {} servers are taken to pass all they send; "
+      "--set network.oversubscription=... says otherwise",
+      to_text(cluster.nodes));
+}
+
 void add_notes(const Question& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
@@ -399,12 +416,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   if (by_formulas(question) && scenario.collective.kind == plan::CollectiveLibraryKind::kGloo) {
     notes.push_back(gloo_note(question));
   }
-  if (analytic && scenario.cluster.nodes > kServersOfOneLeaf && scenario.cluster.oversubscription == 1) {
-    notes.push_back(
-        fmt::format("without congestion: the switches between {} servers are taken to pass all they send; "
-                    "--set network.oversubscription=... says otherwise",
-                    to_text(scenario.cluster.nodes)));
-  }
+  if (auto congestion = congestion_note(scenario.cluster); analytic && congestion) notes.push_back(*congestion);
   if (analytic && question.fidelity == Fidelity::kAnalytic && scenario.cluster.nodes > kServersOfOneLeaf) {
     notes.push_back("folded: " + folding_text(*question.plan, scenario.cluster.oversubscription));
   }

@@ -1,6 +1,10 @@
 // What a prediction rests on, and what its reader should know beside the numbers.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/plan/memory.h"
 #include "question.h"
@@ -9,6 +13,10 @@ namespace ddlsim::whatif {
 
 /// Whether collectives cross a network of which nobody says what drives it, and no measurement answers for them.
 [[nodiscard]] bool assumes_transport(const Question& question);
+
+/// That switches between many servers are taken to pass all they send: nothing unless there are, and nobody says
+/// otherwise (network.oversubscription).
+[[nodiscard]] std::optional<std::string> congestion_note(const hardware::Cluster& cluster);
 
 /// Whether a setting has an effect on the answer, as far as is known of it.
 [[nodiscard]] bool has_use(const Question& question, std::string_view path);

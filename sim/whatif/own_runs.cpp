@@ -18,6 +18,9 @@ namespace {
 /// Below it a difference is none.
 constexpr double kNoticed = 0.02;
 
+/// GPUs of one server are not so much slower or faster than modelled; what is further off waits for something else.
+constexpr double kMostOfGpus = 1.6;
+
 /// Links are not so much slower or faster than modelled.
 constexpr double kLeastShare = 0.2;
 constexpr double kMostShare = 5;
@@ -216,13 +219,18 @@ tl::unexpected<Error> of_run(Error error, const OwnRun& run) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-/// On one GPU nothing but its speed can make the difference; on several nobody knows what did: 1.
+/// Of all GPU time. 1 where the network, or something else than kernels, may have made the difference.
 Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
-  if (smallest.scenario.cluster.gpus() > 1) return 1.0;
-  auto fitted = fit_gpu_time(smallest.scenario, measured);
-  if (fitted) return *fitted / smallest.scenario.gpu_time_factor;
-  if (fitted.error().code == ErrorCode::kInfeasible) return 1.0;
-  return fitted;
+  const hardware::Cluster& cluster = smallest.scenario.cluster;
+  if (cluster.nodes > 1) return 1.0;
+  const auto fitted = fit_gpu_time(smallest.scenario, measured);
+  if (!fitted) {
+    if (fitted.error().code == ErrorCode::kInfeasible) return 1.0;
+    return fitted;
+  }
+  const double factor = *fitted / smallest.scenario.gpu_time_factor;
+  const bool likely = cluster.gpus() == 1 || (factor < kMostOfGpus && factor > 1 / kMostOfGpus);
+  return likely ? factor : 1.0;
 }
 
 }  // namespace

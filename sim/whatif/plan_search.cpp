@@ -16,6 +16,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
+#include "notes.h"
 #include "plan_bound.h"
 #include "plan_correction.h"
 #include "plan_memory.h"
@@ -401,6 +402,9 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
         "refuses 2 and 3 with a pipeline: --zero 1",
         shown.front().zero));
   }
+  hardware::Cluster largest = space.base().cluster;
+  largest.nodes = shown.front().nodes;
+  if (auto congestion = congestion_note(largest)) choice.notes.push_back(std::move(*congestion));
   const bool priced = space.base().cluster.node.price.has_value();
   for (const Tried& tried : search.front()) {
     const Split split = space.split(tried.id);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ddlsim/support/quantity_io.h"
+#include "notes.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -125,6 +126,9 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
   if (scenario.training.spot) {
     notes.emplace_back("spot: servers that are taken away, and waiting for them, cost nothing here");
   }
+  hardware::Cluster largest = scenario.cluster;
+  largest.nodes = std::max(best.nodes, result.choices[result.fastest].nodes);
+  if (auto congestion = congestion_note(largest)) notes.push_back(std::move(*congestion));
   return notes;
 }
 

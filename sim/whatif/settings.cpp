@@ -242,6 +242,10 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"collective.pointer_cache", "MPI: where a buffer lies is asked once, and kept: yes, no (default: as the library is)", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.collective.pointer_cache); }},
+    {"collective.sums_on", "mpi-opt: cpu, gpu (default: the cheaper for each size)", "gpu",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(plan::kSumsOn, v, "processor"), s.collective.sums_on);
+     }},
     {"collective.table", "measured collectives, instead of formulas: a file of nccl-tests output or JSON, or CSV", "sweep.txt",
      set_collective_table},
     {"network.oversubscription", "of the leaf switches: what servers may send over what goes up; 1 is full bisection", "4",

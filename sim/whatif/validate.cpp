@@ -102,19 +102,27 @@ void summarise(ValidationSet& set) {
   std::vector<double> amdahl;
   std::vector<double> power_law;
   std::vector<double> ratios;
-  double inside = 0;
+  std::vector<double> widths;
   for (const CaseResult& one : set.cases) {
     errors.push_back(std::abs(one.error));
     ratios.push_back(one.rate ? one.predicted / one.measured : one.measured / one.predicted);
     if (one.perfect) perfect.push_back(std::abs(*one.perfect / one.measured - 1.0));
     if (one.amdahl) amdahl.push_back(std::abs(*one.amdahl / one.measured - 1.0));
     if (one.power_law) power_law.push_back(std::abs(*one.power_law / one.measured - 1.0));
-    if (one.interval_90.first <= one.measured && one.measured <= one.interval_90.second) inside += 1;
+    const bool below = one.measured < one.interval_90.first;
+    const bool above = one.measured > one.interval_90.second;
+    if (below || above) ++(above != one.rate ? set.slower : set.faster);
+    widths.push_back(one.interval_90.second / one.interval_90.first);
   }
   set.errors = summary_of(std::move(errors));
-  set.coverage_90 = set.cases.empty() ? 0 : inside / static_cast<double>(set.cases.size());
   std::sort(ratios.begin(), ratios.end());
-  if (!ratios.empty()) set.time_ratio_90 = {quantile(ratios, 0.05), quantile(ratios, 0.95)};
+  std::sort(widths.begin(), widths.end());
+  if (!ratios.empty()) {
+    set.coverage_90 = 1 - static_cast<double>(set.slower + set.faster) / static_cast<double>(set.cases.size());
+    set.interval_ratio = quantile(widths, 0.5);
+    set.time_ratio_90 = {quantile(ratios, 0.05), quantile(ratios, 0.95)};
+    set.median_time_bias = 1 / quantile(ratios, 0.5) - 1;
+  }
   if (!perfect.empty()) set.perfect = summary_of(std::move(perfect));
   if (!amdahl.empty()) set.amdahl = summary_of(std::move(amdahl));
   if (!power_law.empty()) set.power_law = summary_of(std::move(power_law));

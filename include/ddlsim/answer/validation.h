@@ -61,6 +61,10 @@ struct ValidationSet {
   /// Measured over predicted time, 5th and 95th percentile: the ends an interval should have had.
   std::pair<double, double> time_ratio_90{1, 1};
   double coverage_90 = 0;               // share of measured values inside the 90 % interval
+  std::int64_t slower = 0;              // cases that took longer than their interval says
+  std::int64_t faster = 0;              // or less
+  double interval_ratio = 1;            // median of the interval's high end over its low one
+  double median_time_bias = 0;          // median of predicted / measured time - 1
   std::optional<ErrorSummary> perfect;  // of perfect linear scaling, on the same rows
   std::optional<ErrorSummary> amdahl;   // of Amdahl's law, likewise
   std::optional<ErrorSummary> power_law;

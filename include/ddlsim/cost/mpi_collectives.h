@@ -27,7 +27,8 @@
 //
 // mpi: copies to the host and back (S / PCIe each way), reduces on the CPU, asks the driver what each pointer is.
 // mpi-opt (Awan et al., CCGRID 2019): large messages from GPU memory, reduced by a kernel per step; small ones through
-//   the mapped window, reduced on the CPU, so no kernel; a cache answers for the driver. It takes the cheapest.
+//   the mapped window, reduced on the CPU, so no kernel; a cache answers for the driver. It takes the cheapest. Told to
+//   sum on the CPU (collective.sums_on), large messages go through the host as mpi's do; on the GPU, all by kernels.
 // baidu: a ring of CUDA-aware messages, one call per tensor, every message asks the driver, every sum is a kernel.
 // Measured: a = 1.1 us, Piz Daint osu_latency (eth-cscs/sarus, osu_mb.rst). The rest is assumed, and so is the result:
 // driver query 5 us (Awan et al. name it dominant and give no number here; 1-10 us), cached 0.1 us, kernel launch 6 us

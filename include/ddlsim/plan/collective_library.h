@@ -77,6 +77,11 @@ inline constexpr Choices<CollectiveLibraryKind, 5> kCollectiveLibraries{{
     {"gloo", CollectiveLibraryKind::kGloo},
 }};
 
+/// Where an MPI library sums.
+enum class SumsOn : std::uint8_t { kCpu, kGpu };
+
+inline constexpr Choices<SumsOn, 2> kSumsOn{{{"cpu", SumsOn::kCpu}, {"gpu", SumsOn::kGpu}}};
+
 /// The software and its knobs. What is left out is the library's own choice.
 struct CollectiveLibrary {
   Stated<CollectiveLibraryKind> kind = by_default(CollectiveLibraryKind::kNccl);
@@ -86,6 +91,7 @@ struct CollectiveLibrary {
   std::optional<double> intra_efficiency;        // share of the wire's rate that large messages reach inside a node
   std::optional<double> inter_efficiency;        // likewise between nodes
   std::optional<bool> pointer_cache;             // MPI: default as the kind says
+  std::optional<SumsOn> sums_on;                 // mpi-opt: default the cheaper for each size; mpi: the CPU
 };
 
 }  // namespace ddlsim::plan

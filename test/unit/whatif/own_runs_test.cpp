@@ -95,6 +95,31 @@ TEST_CASE("own runs: one GPU's step sets the GPU's speed, not the network's", "[
   CHECK(slow.provenance == Provenance::kExtrapolated);
 }
 
+TEST_CASE("own runs: a step inside one server says nothing of the network", "[unit][whatif]") {
+  // Four servers of VGG-16 wait for 1 Gb/s: the wire is most of their step, whatever one server's GPUs take.
+  const auto vgg = [](const std::string& nodes, std::vector<Override> more = {}) {
+    std::vector<Override> settings{{"model", "vgg16", {}},
+                                   {"node", "dgx1-v100", {}},
+                                   {"nodes", nodes, {}},
+                                   {"network", "1 Gb/s", {}},
+                                   {"batch", "64", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  const auto model = predicted(vgg("4"));
+  const auto inside = predicted(vgg("1")).step_time;
+  const auto baseline = whatif::resolve(catalog(), vgg("1")).value();
+  const auto with = [&](double times) {
+    const auto runs = whatif::OwnRuns::learn(std::vector<whatif::OwnRun>{{baseline, inside * times}}).value();
+    CHECK(whatif::predict(whatif::corrected(baseline, runs)).value().step_time / inside == Approx(times).epsilon(1e-6));
+    return whatif::predict(whatif::corrected(whatif::resolve(catalog(), vgg("4")).value(), runs)).value().step_time;
+  };
+  CHECK(with(0.8) / model.step_time > 0.98);
+  CHECK(with(1.3) / model.step_time < 1.05);
+  // Twice the model's is no GPU's fault: all of the step is.
+  CHECK(with(2) / model.step_time == Approx(2).epsilon(1e-6));
+}
+
 TEST_CASE("own runs: more of them narrow the interval and move the step towards what they say", "[unit][whatif]") {
   const auto at = [&](const std::string& place, double factor) {
     const bool two = place == "2x8";

@@ -96,6 +96,23 @@ TEST_CASE("validate: summaries by hand", "[unit][whatif]") {
   CHECK(errors.worst == Approx(1.0));
 }
 
+TEST_CASE("validate: misses have a side, intervals a width, the median a bias", "[unit][whatif]") {
+  const auto alone = run({resnet_on(8, 6000)}, Anchor::kNone).all.cases.front();
+  const double high = alone.interval_90.second / alone.predicted;
+  const double low = alone.interval_90.first / alone.predicted;
+  std::vector<io::Case> cases;
+  for (const double k : {high * 1.1, low * 0.9, low * 0.8, 0.99, 0.98}) {
+    cases.push_back(resnet_on(8, alone.predicted * k));
+    cases.back().id += std::to_string(k);
+  }
+  const answer::ValidationSet all = run(cases, Anchor::kNone).all;
+  CHECK(all.faster == 1);  // more images per second than the interval's high end
+  CHECK(all.slower == 2);
+  CHECK(all.coverage_90 == Approx(0.4));
+  CHECK(all.interval_ratio == Approx(high / low));
+  CHECK(all.median_time_bias == Approx(0.98 - 1).epsilon(1e-6));  // the median row takes 1 / 0.98 of what is predicted
+}
+
 TEST_CASE("validate: what cannot be predicted is listed with its reason", "[unit][whatif]") {
   io::Case model = resnet_on(8, 1);
   model.model = "NoNet";
