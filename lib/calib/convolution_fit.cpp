@@ -77,7 +77,8 @@ enum Shared : std::size_t {
   kSharedCount,
 };
 
-std::vector<Parameter> parameters_of(const Parts& parts, double least_time, double most_rows_before) {
+std::vector<Parameter> parameters_of(const Parts& parts, double least_time, double most_rows_before,
+                                     double most_slowdown) {
   const double t = least_time;
   const double rows = std::max(most_rows_before, 1.0);
   const double growth = t / (rows * std::sqrt(rows));
@@ -90,7 +91,7 @@ std::vector<Parameter> parameters_of(const Parts& parts, double least_time, doub
   all[kNotOverlapped] = in_logarithm({0.01, 0.8, 1});
   all[kPrologueSteps] = in_logarithm({0.1, 8, 2000});
   all[kPartialWaveCost] = in_logarithm({0.01, 0.8, 1});
-  all[kSustainedSlowdown] = in_logarithm({1e-4, 0.01, 1});  // clocks do not fall below half
+  all[kSustainedSlowdown] = in_logarithm({1e-4, 0.01, most_slowdown});
   all[kSlowdownHalfTime] = in_logarithm({1e-5, 1e-3, 0.1});
   all[kFusedEfficiency] = in_logarithm({0.05, 0.8, 1.3});
   all[kFusedPrologueSteps] = in_logarithm({0.1, 20, 2000});
@@ -166,15 +167,19 @@ struct FittedForward {
 /// What the search fits: forward rows, in their logarithms.
 class ForwardFit {
  public:
-  ForwardFit(std::vector<ConvolutionRow> rows, const DeviceSpec& spec, Precision precision)
-      : rows_(std::move(rows)), spec_(spec), precision_(precision), times_(log_times(rows_)) {
+  ForwardFit(std::vector<ConvolutionRow> rows, const DeviceSpec& spec, Precision precision, double most_slowdown)
+      : rows_(std::move(rows)),
+        spec_(spec),
+        precision_(precision),
+        most_slowdown_(most_slowdown),
+        times_(log_times(rows_)) {
     for (const ConvolutionRow& row : rows_) {
       most_rows_before_ = std::max(most_rows_before_, static_cast<double>(row.rows_before));
     }
   }
 
   [[nodiscard]] SearchResult fit(const Parts& parts, std::vector<double> from, int steps) const {
-    const std::vector<Parameter> parameters = parameters_of(parts, times_.least, most_rows_before_);
+    const std::vector<Parameter> parameters = parameters_of(parts, times_.least, most_rows_before_, most_slowdown_);
     if (from.empty()) {
       for (const Parameter& parameter : parameters) from.push_back(parameter.prior);
     }
@@ -238,6 +243,7 @@ class ForwardFit {
   std::vector<ConvolutionRow> rows_;
   const DeviceSpec& spec_;
   Precision precision_;
+  double most_slowdown_;
   LogTimes times_;
   double most_rows_before_ = 0;
 };
@@ -307,7 +313,7 @@ Fitted fit_to(const std::vector<ConvolutionRow>& rows, const DeviceSpec& spec, P
   std::vector<ConvolutionRow> seen = rows_where(std::span<const ConvolutionRow>(rows), is_forward);
   const auto most = static_cast<std::size_t>(std::max<std::int64_t>(options.most_rows, 1));
   if (seen.size() > most) seen.resize(most);
-  const ForwardFit forward(std::move(seen), spec, precision);
+  const ForwardFit forward(std::move(seen), spec, precision, options.most_slowdown);
   Fitted fitted;
   fitted.forward = from != nullptr ? FittedForward{from->parts, forward.fit(from->parts, from->result.x, kRefitSteps)}
                                    : forward.best(all_parts(precision, options.tiles));

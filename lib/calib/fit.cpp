@@ -9,6 +9,7 @@
 #include "ddlsim/calib/gemm_fit.h"
 #include "ddlsim/calib/memory_bound_fit.h"
 #include "ddlsim/calib/robust.h"
+#include "ddlsim/cost/gemm_time.h"
 
 namespace ddlsim::calib {
 
@@ -69,6 +70,12 @@ Expected<void> fit_all_convolutions(std::span<const primitives::KernelMeasuremen
   for (const auto& [precision, group] : groups) {
     GemmFitOptions fit;
     fit.measured = options.measured;
+    // Their clocks fall as those of products do, or twice as far. Algorithms that are slow for large shapes look the
+    // same in the rows.
+    constexpr double kClocksFall = 0.1;
+    if (const auto* products = cost::gemm_curve(profile.gemms, precision, 1); products != nullptr) {
+      fit.most_slowdown = std::max(kClocksFall, 2 * products->sustained_slowdown);
+    }
     auto curve = fit_convolutions(group, hardware::device_spec(gpu, precision), precision, fit);
     if (!curve) return named(curve.error(), "convolutions in " + std::string(name_of(kPrecisions, precision)));
     keep_measured(group, *curve, profile);

@@ -286,8 +286,10 @@ void read_deepspeed(const io::Node& root, Builder& out) {
 }
 
 Expected<LaunchImport> deepspeed(std::string_view text, const std::string& file, const LaunchOptions& options) {
-  // Strict JSON first; the tree with places is then that of its YAML, which JSON is a part of.
-  if (const auto sound = parse_json_object(text, file); !sound) return tl::unexpected<Error>(sound.error());
+  // JSON first, as Python writes it; the tree with places is then that of its YAML, which JSON is a part of.
+  if (const auto sound = parse_json_object(text, file, JsonDialect::kPython); !sound) {
+    return tl::unexpected<Error>(sound.error());
+  }
   const auto document = io::parse_yaml(text, file);
   if (!document) return tl::unexpected<Error>(document.error());
   Builder out(options);

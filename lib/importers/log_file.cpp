@@ -112,7 +112,12 @@ class LogReader {
     if (line.find(kMllog) != std::string_view::npos) return read_mllog(line.substr(line.find(kMllog) + kMllog.size()));
     if (auto said = read_job(line); !said) return said;
     if (const auto text = after(line, kMegatronStep)) {
-      return is(LogFormat::kMegatron) ? add_step(*text, milliseconds(1)) : several("programs");
+      if (!is(LogFormat::kMegatron)) return several("programs");
+      const auto iteration = after(line, " iteration ");
+      const auto step = iteration ? whole(*iteration) : std::nullopt;
+      if (step && iteration_ && *step <= *iteration_) return several("jobs: its iterations begin again");
+      if (step) iteration_ = step;
+      return add_step(*text, milliseconds(1));
     }
     if (const auto text = after(line, kNemoStep)) {
       return is(LogFormat::kNemo) ? add_step(*text, seconds(1)) : several("programs");
@@ -145,6 +150,12 @@ class LogReader {
     if (auto kept = keep("world size:", log_.gpus, "world size"); !kept) return kept;
     if (auto kept = keep("data-parallel size:", log_.replicas, "data-parallel size"); !kept) return kept;
     if (auto kept = keep(" world_size ..", log_.gpus, "world size"); !kept) return kept;
+    if (auto kept = keep("tensor-model-parallel size:", log_.tensor, "tensor-parallel size"); !kept) return kept;
+    if (auto kept = keep(" tensor_model_parallel_size ..", log_.tensor, "tensor-parallel size"); !kept) return kept;
+    if (auto kept = keep("pipeline-model-parallel size:", log_.pipeline, "pipeline's size"); !kept) return kept;
+    if (auto kept = keep(" pipeline_model_parallel_size ..", log_.pipeline, "pipeline's size"); !kept) return kept;
+    if (auto kept = keep("context-parallel size:", log_.context, "context-parallel size"); !kept) return kept;
+    if (auto kept = keep(" context_parallel_size ..", log_.context, "context-parallel size"); !kept) return kept;
     if (auto kept = keep(" micro_batch_size ..", log_.batch, "micro-batch"); !kept) return kept;
     if (auto kept = keep("global batch size:", log_.global_batch, "global batch"); !kept) return kept;
     return keep("global_batch_size:", log_.global_batch, "global batch");
@@ -228,6 +239,7 @@ class LogReader {
   bool by_stats_ = false;
   double samples_ = 0;                                 // of an epoch
   double epoch_ = 0;                                   // when it began, in ms
+  std::optional<std::int64_t> iteration_;              // Megatron's
   std::optional<std::pair<std::int64_t, Time>> last_;  // torchtitan's step, and when
   TrainingLog log_;
 };
@@ -244,7 +256,10 @@ Time quantile(const TrainingLog& log, double share) {
 
 }  // namespace
 
-std::size_t TrainingLog::warm_up() const { return steps.size() <= 2 ? 0 : std::max<std::size_t>(2, steps.size() / 10); }
+std::size_t TrainingLog::warm_up() const {
+  if (steps.size() <= 2) return steps.size() == 2 ? 1 : 0;
+  return std::max<std::size_t>(2, steps.size() / 10);
+}
 
 Time TrainingLog::step() const { return quantile(*this, 0.5); }
 

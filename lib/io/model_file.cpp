@@ -235,6 +235,10 @@ void read_recalled(MapReader& reader, workload::Model& model) {
 Expected<workload::Model> read_model(const Node& document, const Dimensions& dimensions) {
   std::vector<Error> errors;
   MapReader reader(document, "a model file", errors);
+  if (reader.find("model") == nullptr && reader.find("model_type") != nullptr) {
+    return fail(ErrorCode::kParse, "this is a Hugging Face config, no model file", document.where,
+                {"ddlsim import hf makes one of it"});
+  }
   workload::Model model;
   model.id = reader.text("model");
   model.name = reader.text("name");

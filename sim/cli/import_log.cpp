@@ -36,6 +36,11 @@ std::string batch_columns(const importers::TrainingLog& log, const LogFlags& fla
   return fmt::format("{},{}", batch, *log.global_batch / pass);
 }
 
+std::string split_columns(const importers::TrainingLog& log) {
+  const auto column = [](const std::optional<std::int64_t>& ranks) { return ranks ? std::to_string(*ranks) : ""; };
+  return fmt::format("{},{},{}", column(log.tensor), column(log.pipeline), column(log.context));
+}
+
 Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
   const auto log = importers::load_log(file);
   if (!log) return tl::unexpected<Error>(log.error());
@@ -55,11 +60,12 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
   const auto [low, high] = log->spread();
   std::string name = file;
   for (char& c : name) c = c == '\n' || c == '\r' ? ' ' : c;
-  return fmt::format("# {}: {}, {} steps after {} of warm-up, 5 to 95 % of them {} to {}{}\n{},{},{},{}\n", name,
-                     name_of(importers::kLogFormats, log->format), log->steps.size() - log->warm_up(), log->warm_up(),
-                     to_text(low), to_text(high),
-                     log->global_batch ? fmt::format(", global batch {}", *log->global_batch) : "", gpus,
-                     std::max<std::int64_t>(flags.nodes, 1), to_text(log->step()), batch_columns(*log, flags));
+  return fmt::format(
+      "# {}: {}, {} steps after {} of warm-up, 5 to 95 % of them {} to {}{}{}\n{},{},{},{},{}\n", name,
+      name_of(importers::kLogFormats, log->format), log->steps.size() - log->warm_up(), log->warm_up(), to_text(low),
+      to_text(high), log->global_batch ? fmt::format(", global batch {}", *log->global_batch) : "",
+      log->steps.size() == 1 ? "; one step alone: starting up may be in it" : "", gpus,
+      std::max<std::int64_t>(flags.nodes, 1), to_text(log->step()), batch_columns(*log, flags), split_columns(*log));
 }
 
 }  // namespace
@@ -87,7 +93,7 @@ int import_log(const std::vector<std::string>& arguments) {
       ->check(count)
       ->type_name("N");
   parse(app, arguments);
-  std::string text = "gpus,nodes,step,batch,passes\n";
+  std::string text = "gpus,nodes,step,batch,passes,parallel.tensor,parallel.pipeline,parallel.context\n";
   for (const std::string& file : flags.files) {
     const auto row = row_of(file, flags);
     if (!row) return print(row.error());

@@ -31,10 +31,10 @@ std::string memory_text(const Prediction& p) {
   return p.fits == false ? size + ", does not fit" : size;
 }
 
-/// A line of the ledger, of split models and of language models; nothing where there is nothing.
+/// A line of the ledger, of split models, of language models and of what does not fit; nothing where there is nothing.
 std::string ledger_text(DataSize part, const Prediction& p) {
   const bool split = p.split.tensor * p.split.context * p.split.pipeline > 1 || p.split.zero > 0;
-  if (!(split || p.tokens_per_sample) || part <= DataSize::zero()) return "";
+  if (!(split || p.tokens_per_sample || p.fits == false) || part <= DataSize::zero()) return "";
   return to_text(part);
 }
 

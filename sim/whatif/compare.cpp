@@ -64,9 +64,11 @@ struct Base {
   Predictor& predictor;  // what alternatives do not change is priced once
 };
 
-Expected<answer::Alternative> alternative(const Base& base, const Change& change) {
+/// `said`: whether it is an alternative at all, be it possible or not.
+Expected<answer::Alternative> alternative(const Base& base, const Change& change, bool* said = nullptr) {
   const answer::Prediction& baseline = base.prediction;
   const auto scenario = changed(base.catalog, base.settings, base.scenario, change);
+  if (said != nullptr) *said = scenario.has_value();
   auto prediction = scenario.and_then([&](const Scenario& one) { return base.predictor.predict(one); });
   const std::string name = change.name.empty() ? name_for(change.overrides) : change.name;
   if (!prediction) {
@@ -74,6 +76,7 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
     return tl::unexpected<Error>(prediction.error());
   }
   if (prediction->sample != baseline.sample) {
+    if (said != nullptr) *said = false;
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("'{}' counts {}s, the baseline counts {}s: they cannot be compared", name,
                             prediction->sample, baseline.sample));
@@ -188,6 +191,9 @@ class Upgrades {
     for (const plan::StrategyKind kind : {plan::StrategyKind::kPs, plan::StrategyKind::kAllReduce}) {
       if (kind != scenario_.strategy.kind) add("strategy", std::string(name_of(plan::kStrategies, kind)));
     }
+    if (scenario_.model->has_layers()) {
+      skipped_.emplace_back("splits of the model (tensor, pipeline, ZeRO ...): `ddlsim plan` compares them all");
+    }
     if (plan::has_tables(scenario_) && scenario_.strategy.kind != plan::StrategyKind::kPearl) add("strategy", "pearl");
   }
 
@@ -219,11 +225,20 @@ Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const
   if (!started) return started;
   answer::Comparison comparison = std::move(*started);
   const double communication = communication_of(*scenario, comparison.baseline.step_time, predictor);
+  std::optional<Error> impossible;  // what is understood, and cannot be of this job: the others can
   for (const Change& change : changes) {
-    auto result = alternative({catalog, base, *scenario, comparison.baseline, communication, predictor}, change);
-    if (!result) return tl::unexpected<Error>(result.error());
-    comparison.alternatives.push_back(std::move(*result));
+    bool said = false;
+    auto result = alternative({catalog, base, *scenario, comparison.baseline, communication, predictor}, change, &said);
+    if (result) {
+      comparison.alternatives.push_back(std::move(*result));
+      continue;
+    }
+    if (!said) return tl::unexpected<Error>(result.error());
+    comparison.skipped.push_back(
+        fmt::format("{}: {}", change.name.empty() ? name_for(change.overrides) : change.name, result.error().message));
+    if (!impossible) impossible = std::move(result.error());
   }
+  if (comparison.alternatives.empty() && impossible) return tl::unexpected<Error>(std::move(*impossible));
   return comparison;
 }
 

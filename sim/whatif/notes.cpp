@@ -141,6 +141,49 @@ constexpr auto kUses = std::to_array<Use>({
     {"straggler.gpus", [](const Question& q) { return q.scenario.straggler > 1; }},
 });
 
+/// Of a split: who changed it, and where that counts.
+struct SplitUse {
+  std::string_view path;
+  bool (*changed)(const plan::Parallel&);
+  bool (*used)(const plan::Parallel&, const workload::Model&);
+};
+
+bool has_experts(const workload::Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+    return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
+  });
+}
+
+using plan::Parallel;
+using workload::Model;
+
+constexpr auto kSplitUses = std::to_array<SplitUse>({
+    {"parallel.sequence", [](const Parallel& p) { return p.sequence; },
+     [](const Parallel& p, const Model&) { return p.tensor > 1; }},
+    {"parallel.overlap_tensor", [](const Parallel& p) { return p.overlap_tensor; },
+     [](const Parallel& p, const Model&) { return p.tensor > 1; }},
+    {"parallel.context_by", [](const Parallel& p) { return p.context_by != Parallel{}.context_by; },
+     [](const Parallel& p, const Model&) { return p.context > 1; }},
+    {"parallel.schedule", [](const Parallel& p) { return p.schedule != Parallel{}.schedule; },
+     [](const Parallel& p, const Model&) { return p.pipeline > 1; }},
+    {"parallel.overlap_p2p", [](const Parallel& p) { return !p.overlap_p2p; },
+     [](const Parallel& p, const Model&) { return p.pipeline > 1; }},
+    {"parallel.shard_ranks", [](const Parallel& p) { return p.shard_ranks > 0; },
+     [](const Parallel& p, const Model&) { return p.zero > 0; }},
+    {"parallel.prefetch", [](const Parallel& p) { return p.prefetch != Parallel{}.prefetch; },
+     [](const Parallel& p, const Model&) { return p.zero == 3; }},
+    {"parallel.reshard", [](const Parallel& p) { return !p.reshard; },
+     [](const Parallel& p, const Model&) { return p.zero == 3; }},
+    {"parallel.overlap_gather", [](const Parallel& p) { return p.overlap_gather; },
+     [](const Parallel& p, const Model&) { return p.zero == 1 || p.zero == 2; }},
+    {"parallel.recompute_every", [](const Parallel& p) { return p.recompute_every > 1; },
+     [](const Parallel& p, const Model&) { return p.recompute == plan::Recompute::kFull; }},
+    {"parallel.expert_capacity", [](const Parallel& p) { return p.expert_capacity > 0; },
+     [](const Parallel&, const Model& m) { return has_experts(m); }},
+    {"parallel.expert_imbalance", [](const Parallel& p) { return p.expert_imbalance > 1; },
+     [](const Parallel&, const Model& m) { return has_experts(m); }},
+});
+
 std::string gloo_note(const Question& question) {
   std::string note = "Gloo: buffers go through the hosts' memory, one connection for two ranks";
   const Bandwidth connection = cost::communicator_of(question.scenario).connection;
@@ -169,6 +212,11 @@ std::string unused_settings(const Question& question) {
   for (const Use& use : kUses) {
     if (origin_of(question.scenario, use.path) != Origin::kStated) continue;
     if (question.fidelity != Fidelity::kAggregate && use.used(question)) continue;
+    unused += (unused.empty() ? "" : ", ") + std::string(use.path);
+  }
+  const Parallel& split = question.scenario.parallel;
+  for (const SplitUse& use : kSplitUses) {
+    if (!use.changed(split) || use.used(split, *question.scenario.model)) continue;
     unused += (unused.empty() ? "" : ", ") + std::string(use.path);
   }
   return unused;

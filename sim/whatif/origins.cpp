@@ -78,6 +78,10 @@ constexpr auto kOrigins = std::to_array<Access>({
     optional(
         "collective.algorithm", [](auto& s) -> auto& { return s.collective.algorithm; }),
     optional(
+        "collective.pointer_cache", [](auto& s) -> auto& { return s.collective.pointer_cache; }),
+    optional(
+        "collective.sums_on", [](auto& s) -> auto& { return s.collective.sums_on; }),
+    optional(
         "collective.table", [](auto& s) -> auto& { return s.collective_table; }),
     stated(
         "ps.transport", [](auto& s) -> auto& { return s.ps_transport; }),

@@ -25,6 +25,9 @@ constexpr double kMostOfGpus = 1.6;
 constexpr double kLeastShare = 0.2;
 constexpr double kMostShare = 5;
 
+/// A step that takes longer by so much is in another unit, or of something else.
+constexpr double kMostWait = 100;
+
 /// One run, asked.
 struct AskedRun {
   const OwnRun* run;
@@ -72,10 +75,16 @@ Expected<void> check_wire(const OwnRun& run) {
   return {};
 }
 
-/// What GPUs need for a step's work at their full rate.
+/// What GPUs need for a step's work at their full rate, and what no wait explains.
 Expected<void> check_work(const OwnRun& run) {
   const auto model = predict(run.scenario);
   if (!model) return {};
+  if (run.step > model->step_time * kMostWait) {
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("a measured step of {} on {} is {:.0f} times what the model says ({})", to_text(run.step),
+                            place(run.scenario), run.step / model->step_time, to_text(model->step_time)),
+                run.where, {"look at the unit, the batch, and whether it is a step or an epoch"});
+  }
   const Time least = model->step_time * model->mfu;
   if (least <= run.step) return {};
   return fail(

@@ -41,6 +41,7 @@ struct GemmFitOptions {
   std::vector<hardware::GemmCurve::Tile> tiles;  // candidates; empty: those of the precision
   std::int64_t most_rows = 1200;                 // that the nonlinear search sees
   std::string measured;                          // for the report
+  double most_slowdown = 1;  // of convolutions: their clocks are the GPU's, which do not fall below half
 };
 
 /// Fails for fewer than 12 rows, sizes or times that are not positive and finite, rows of one shape.

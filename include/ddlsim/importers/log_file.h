@@ -2,14 +2,15 @@
 //
 // The first line that looks like one decides whose log it is; other lines are passed over:
 //   megatron     "iteration 100/ 500 | ... | elapsed time per iteration (ms): 5432.1 | ... global batch size: 1024 |",
-//                with "world size: 64", "data-parallel size: 8" and "micro_batch_size .... 1" from its start
+//                with "world size: 64", "data-parallel size: 8", "tensor-model-parallel size: 4" and its kind, and
+//                "micro_batch_size .... 1" from its start
 //   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
 //                steps between them (of several ranks' lines of one step the first counts)
 //   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
 //                global_batch_size; else epoch_start to epoch_stop over train_samples / global_batch_size steps
-// The first tenth of the steps, two at least where there are more, is warm-up and left out; the run's step is the
-// median of the others.
+// The first tenth of the steps, two at least where there are more, is warm-up and left out, of two the first; the run's
+// step is the median of the others.
 //
 // Worked example: steps of 9, 9, 2, 2.1, 2.2 s: two are left out, the step is 2.1 s.
 //
@@ -45,6 +46,9 @@ struct TrainingLog {
   std::optional<std::int64_t> global_batch;  // samples of a step
   std::optional<std::int64_t> batch;         // samples of a replica and pass
   std::optional<std::int64_t> replicas;      // data-parallel size
+  std::optional<std::int64_t> tensor;        // ranks of these groups, as the next two
+  std::optional<std::int64_t> pipeline;
+  std::optional<std::int64_t> context;
 
   [[nodiscard]] std::size_t warm_up() const;
   /// Median after the warm-up.
@@ -54,7 +58,7 @@ struct TrainingLog {
 };
 
 /// Errors, with the line: a log without step lines, whose steps are no times above zero, or of several jobs (two world
-/// sizes, or two global batches: a ramp-up).
+/// sizes, splits, or global batches: a ramp-up; Megatron's or torchtitan's steps that begin again).
 [[nodiscard]] Expected<TrainingLog> read_log(std::istream& stream, const std::string& file);
 [[nodiscard]] Expected<TrainingLog> load_log(const std::filesystem::path& path);
 

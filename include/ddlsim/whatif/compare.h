@@ -22,7 +22,8 @@ struct Change {
   std::vector<Override> overrides;
 };
 
-/// Resolves and predicts the baseline and every alternative. Fails if any of them does, naming it.
+/// Resolves and predicts the baseline and every alternative. What is understood and cannot be of this job is skipped,
+/// with the reason; it fails, naming the alternative, for one that is not understood and where none is possible.
 [[nodiscard]] Expected<answer::Comparison> compare(const io::Catalog& catalog, std::span<const Override> base,
                                                    std::span<const Change> changes);
 

@@ -51,8 +51,8 @@ struct OwnRun {
 };
 
 /// Whether runs can be what they are said to be. Errors, at the run's row: kInfeasible for a step that is shorter than
-/// its bytes take on a link, or its work on the GPUs, at their full rates; kInvalidArgument for runs of one
-/// configuration further apart than kMostSpread.
+/// its bytes take on a link, or its work on the GPUs, at their full rates, or a hundred times the model's;
+/// kInvalidArgument for runs of one configuration further apart than kMostSpread.
 [[nodiscard]] Expected<void> check_runs(std::span<const OwnRun> runs);
 
 class OwnRuns {

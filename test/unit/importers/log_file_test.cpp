@@ -42,8 +42,23 @@ TEST_CASE("log: Megatron-LM's iterations, and what its start says of the job", "
   CHECK(in_seconds(*log) == std::vector<double>{9.1005, 2.1});
   CHECK(log->gpus == 16);
   CHECK(log->replicas == 4);
+  CHECK(log->tensor == 4);
+  CHECK(log->context == 1);
+  CHECK_FALSE(log->pipeline);
+  CHECK(log->step().in(seconds) == Approx(2.1));  // the first of two is a start
   CHECK(log->batch == 2);
   CHECK(log->global_batch == 32);
+}
+
+TEST_CASE("log: Megatron-LM's iterations that begin again are another job's", "[unit][importers]") {
+  const auto line = [](const std::string& iteration) {
+    return " iteration " + iteration + "/ 50 | elapsed time per iteration (ms): 2100.0 | global batch size: 32 |\n";
+  };
+  CHECK(read(line("100") + line("200")));
+  CHECK(error_of(line("100") + line("200") + line("100")) == "the log is of several jobs: its iterations begin again");
+  CHECK(error_of(" tensor_model_parallel_size .................... 4\n" + line("1") +
+                 " tensor_model_parallel_size .................... 8\n" + line("2")) ==
+        "the log is of several jobs: the tensor-parallel size changes from 4 to 8");
 }
 
 TEST_CASE("log: NeMo's timing, with either sign", "[unit][importers]") {
@@ -111,6 +126,10 @@ TEST_CASE("log: the worked example: warm-up is left out, the median counts", "[u
   CHECK(log.spread().first.in(seconds) == Approx(2.01));
   CHECK(log.spread().second.in(seconds) == Approx(2.19));
   log.steps.resize(2);
+  log.steps.back() = seconds(8);
+  CHECK(log.warm_up() == 1);
+  CHECK(log.step().in(seconds) == Approx(8));
+  log.steps.resize(1);
   CHECK(log.warm_up() == 0);
   CHECK(log.step().in(seconds) == Approx(9));
   log.steps.assign(40, seconds(1));

@@ -107,6 +107,14 @@ TEST_CASE("model_file: sizes may be names of dimensions", "[unit][io]") {
   CHECK(model.dimensions[1].second == 3);
 }
 
+TEST_CASE("model_file: a Hugging Face config is told from a model file", "[unit][io]") {
+  const auto read = parse_yaml(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama"})", "config.json")
+                        .and_then([](const Node& node) { return read_model(node, {}); });
+  REQUIRE_FALSE(read);
+  CHECK(read.error().message == "this is a Hugging Face config, no model file");
+  CHECK(read.error().notes.front() == "ddlsim import hf makes one of it");
+}
+
 TEST_CASE("model_file: dimensions nobody has are refused", "[unit][io]") {
   const std::string text = file_of("  - relu: {}\n", "[sequence]", "dimensions: {sequence: 8}\n");
   CHECK_THAT(said(text, {{"sequnce", 16}}), Contains("the model has no dimension 'sequnce'") && Contains("'sequence'"));

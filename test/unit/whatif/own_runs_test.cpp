@@ -171,6 +171,7 @@ TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
   CHECK(refused({{"measured.steps", "1x8 = 200 ms; 1x8 = 302 ms", {}}}).find("contradict") != std::string::npos);
   CHECK(refused({{"measured.steps", "8 = 200 ms", {}}}).find("is no run") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x8 = 200", {}}}).find("measured.steps") != std::string::npos);
+  CHECK(refused({{"measured.step", "200 s", {}}}).find("times what the model says") != std::string::npos);
   CHECK(refused({{"measured.step", "180", {}}}).find("measured.step") != std::string::npos);
   CHECK(refused({{"measured.steps", ";", {}}}).find("no measured run") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x16 = 200 ms", {}}}) != "");  // the server has eight

@@ -1,0 +1,113 @@
+// Alternatives beside a baseline, and what of them cannot be.
+#include "ddlsim/whatif/compare.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using whatif::Change;
+using whatif::Override;
+
+namespace {
+
+std::vector<Override> job(std::vector<Override> more = {}) {
+  std::vector<Override> settings{{"model", "gpt2_medium", {}}, {"node", "dgx-a100", {}}, {"nodes", "1", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+Change set(const std::string& path, const std::string& value) { return {{}, {{path, value, {}}}}; }
+
+bool notes(const std::vector<Override>& settings, const std::string& text) {
+  const auto prediction = whatif::predict(whatif::resolve(catalog(), settings).value()).value();
+  for (const std::string& note : prediction.notes) {
+    if (note.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("compare: what cannot be of this job is skipped, with the reason", "[unit][whatif]") {
+  const std::vector<Change> changes{set("parallel.tensor", "2"), set("parallel.tensor", "3"), set("precision", "bf16")};
+  const auto compared = whatif::compare(catalog(), job(), changes);
+  REQUIRE(compared);
+  REQUIRE(compared->alternatives.size() == 2);
+  CHECK(compared->alternatives[1].name == "precision = bf16");
+  REQUIRE(compared->skipped.size() == 1);
+  CHECK(compared->skipped.front() == "parallel.tensor = 3: 8 GPUs are not a multiple of tensor 3 times pipeline 1");
+  // Alone it is the answer.
+  const auto alone = whatif::compare(catalog(), job(), std::vector<Change>{changes[1]});
+  REQUIRE_FALSE(alone);
+  CHECK(alone.error().notes.back() == "in the alternative 'parallel.tensor = 3'");
+}
+
+TEST_CASE("compare: what is not understood is an error beside others too", "[unit][whatif]") {
+  for (const Change& wrong : {set("strategy", "foo"), set("parallel.tensr", "2"), set("model", "resnet50")}) {
+    const auto compared = whatif::compare(catalog(), job(), std::vector<Change>{set("precision", "bf16"), wrong});
+    CHECK_FALSE(compared);
+  }
+}
+
+TEST_CASE("compare: what would help says that plan compares splits", "[unit][whatif]") {
+  const auto compared = whatif::what_would_help(catalog(), job()).value();
+  CHECK(std::any_of(compared.skipped.begin(), compared.skipped.end(),
+                    [](const std::string& text) { return text.find("`ddlsim plan`") != std::string::npos; }));
+}
+
+TEST_CASE("notes: settings of a split that it has no use for", "[unit][whatif]") {
+  const std::string text = "stated, but without effect here: ";
+  CHECK(notes(job({{"parallel.schedule", "zb-h1", {}}, {"parallel.prefetch", "2", {}}}),
+              text + "parallel.schedule, parallel.prefetch"));
+  CHECK_FALSE(notes(job({{"parallel.prefetch", "2", {}}, {"parallel.zero", "3", {}}}), text));
+  CHECK(notes(job({{"parallel.expert_imbalance", "1.5", {}}}), text + "parallel.expert_imbalance"));
+  CHECK(notes(job({{"collective.pointer_cache", "yes", {}}}), text + "collective.pointer_cache"));
+  CHECK_FALSE(notes(job({{"collective.pointer_cache", "yes", {}}, {"collective.library", "mpi", {}}}), text));
+}
+
+TEST_CASE("notes: a GPU whose power does not hold its peak says what it sustains", "[unit][whatif]") {
+  const std::vector<Override> l4{{"model", "bert_base", {}}, {"node", "g6.xlarge", {}}};
+  CHECK(notes(l4, "of compute 36 %, which large products sustain on it"));
+}
+
+TEST_CASE("notes: many servers are without congestion, of collectives too", "[unit][whatif]") {
+  const auto said = [](const char* nodes) {
+    const std::vector<Override> settings{{"node", "dgx-a100", {}}, {"nodes", nodes, {}}};
+    const auto scenario = whatif::resolve_cluster(catalog(), settings).value();
+    const auto report = whatif::sweep_collective(scenario, {}).value();
+    return std::any_of(report.notes.begin(), report.notes.end(),
+                       [](const std::string& note) { return note.find("without congestion") != std::string::npos; });
+  };
+  CHECK(said("64"));
+  CHECK_FALSE(said("32"));
+}
+
+TEST_CASE("predict: a V100 gets no slower with its batch", "[unit][whatif]") {
+  const auto rate = [](const char* batch) {
+    const std::vector<Override> settings{
+        {"model", "resnet50", {}}, {"node", "p3.2xlarge", {}}, {"precision", "fp16", {}}, {"batch", batch, {}}};
+    return whatif::predict(whatif::resolve(catalog(), settings).value()).value().throughput_samples_per_second;
+  };
+  CHECK(rate("256") > 0.995 * rate("64"));
+}
+
+TEST_CASE("predict: Ada's GPUs are ahead of Ampere's", "[unit][whatif]") {
+  const auto step = [](const char* node, const char* model, const char* precision) {
+    const std::vector<Override> settings{
+        {"model", model, {}}, {"node", node, {}}, {"gpus_per_node", "1", {}}, {"precision", precision, {}}};
+    return whatif::predict(whatif::resolve(catalog(), settings).value()).value().step_time;
+  };
+  for (const char* model : {"resnet50", "bert_base"}) {
+    for (const char* precision : {"fp32", "tf32", "fp16"}) {
+      CAPTURE(model, precision);
+      CHECK(step("pcie-8x4090", model, precision) < 0.9 * step("pcie-8x3090", model, precision));
+    }
+  }
+}
