@@ -268,8 +268,9 @@ class Validator {
           .in(gigabytes_per_second)*primitives::bus_bandwidth_factor(question->op(), scenario->cluster.gpus());
     };
     const double value = value_of(cost.time);
-    const double slow = value_of(cost.time * kCollectiveIntervalHigh);
-    const double fast = value_of(soonest * kCollectiveIntervalLow);
+    const CollectiveEnds ends = communicator.nodes > 1 ? kCollectiveAcrossServers : kCollectiveWithinServer;
+    const double slow = value_of(cost.time * ends.high);
+    const double fast = value_of(soonest * ends.low);
     return CaseResult{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
