@@ -1,5 +1,6 @@
 #include "ddlsim/workload/model.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "ddlsim/support/checked.h"
@@ -58,6 +59,11 @@ double sparse_gradient_elements(const Model& model, std::int64_t batch) {
 
 double gradient_elements(const Model& model, std::int64_t batch) {
   return as_double(model.totals.dense_parameters) + sparse_gradient_elements(model, batch);
+}
+
+bool has_experts(const Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(),
+                     [](const Layer& layer) { return layer.op && std::holds_alternative<Experts>(*layer.op); });
 }
 
 StepFeatures features_at(const Model& model, std::int64_t batch, Precision precision) {

@@ -148,40 +148,31 @@ struct SplitUse {
   bool (*used)(const plan::Parallel&, const workload::Model&);
 };
 
-bool has_experts(const workload::Model& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
-    return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
-  });
-}
-
-using plan::Parallel;
-using workload::Model;
-
 constexpr auto kSplitUses = std::to_array<SplitUse>({
-    {"parallel.sequence", [](const Parallel& p) { return p.sequence; },
-     [](const Parallel& p, const Model&) { return p.tensor > 1; }},
-    {"parallel.overlap_tensor", [](const Parallel& p) { return p.overlap_tensor; },
-     [](const Parallel& p, const Model&) { return p.tensor > 1; }},
-    {"parallel.context_by", [](const Parallel& p) { return p.context_by != Parallel{}.context_by; },
-     [](const Parallel& p, const Model&) { return p.context > 1; }},
-    {"parallel.schedule", [](const Parallel& p) { return p.schedule != Parallel{}.schedule; },
-     [](const Parallel& p, const Model&) { return p.pipeline > 1; }},
-    {"parallel.overlap_p2p", [](const Parallel& p) { return !p.overlap_p2p; },
-     [](const Parallel& p, const Model&) { return p.pipeline > 1; }},
-    {"parallel.shard_ranks", [](const Parallel& p) { return p.shard_ranks > 0; },
-     [](const Parallel& p, const Model&) { return p.zero > 0; }},
-    {"parallel.prefetch", [](const Parallel& p) { return p.prefetch != Parallel{}.prefetch; },
-     [](const Parallel& p, const Model&) { return p.zero == 3; }},
-    {"parallel.reshard", [](const Parallel& p) { return !p.reshard; },
-     [](const Parallel& p, const Model&) { return p.zero == 3; }},
-    {"parallel.overlap_gather", [](const Parallel& p) { return p.overlap_gather; },
-     [](const Parallel& p, const Model&) { return p.zero == 1 || p.zero == 2; }},
-    {"parallel.recompute_every", [](const Parallel& p) { return p.recompute_every > 1; },
-     [](const Parallel& p, const Model&) { return p.recompute == plan::Recompute::kFull; }},
-    {"parallel.expert_capacity", [](const Parallel& p) { return p.expert_capacity > 0; },
-     [](const Parallel&, const Model& m) { return has_experts(m); }},
-    {"parallel.expert_imbalance", [](const Parallel& p) { return p.expert_imbalance > 1; },
-     [](const Parallel&, const Model& m) { return has_experts(m); }},
+    {"parallel.sequence", [](const plan::Parallel& p) { return p.sequence; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.tensor > 1; }},
+    {"parallel.overlap_tensor", [](const plan::Parallel& p) { return p.overlap_tensor; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.tensor > 1; }},
+    {"parallel.context_by", [](const plan::Parallel& p) { return p.context_by != plan::Parallel{}.context_by; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.context > 1; }},
+    {"parallel.schedule", [](const plan::Parallel& p) { return p.schedule != plan::Parallel{}.schedule; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+    {"parallel.overlap_p2p", [](const plan::Parallel& p) { return !p.overlap_p2p; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+    {"parallel.shard_ranks", [](const plan::Parallel& p) { return p.shard_ranks > 0; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero > 0; }},
+    {"parallel.prefetch", [](const plan::Parallel& p) { return p.prefetch != plan::Parallel{}.prefetch; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+    {"parallel.reshard", [](const plan::Parallel& p) { return !p.reshard; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+    {"parallel.overlap_gather", [](const plan::Parallel& p) { return p.overlap_gather; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 1 || p.zero == 2; }},
+    {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
+    {"parallel.expert_capacity", [](const plan::Parallel& p) { return p.expert_capacity > 0; },
+     [](const plan::Parallel&, const workload::Model& m) { return workload::has_experts(m); }},
+    {"parallel.expert_imbalance", [](const plan::Parallel& p) { return p.expert_imbalance > 1; },
+     [](const plan::Parallel&, const workload::Model& m) { return workload::has_experts(m); }},
 });
 
 std::string gloo_note(const Question& question) {
@@ -214,7 +205,7 @@ std::string unused_settings(const Question& question) {
     if (question.fidelity != Fidelity::kAggregate && use.used(question)) continue;
     unused += (unused.empty() ? "" : ", ") + std::string(use.path);
   }
-  const Parallel& split = question.scenario.parallel;
+  const plan::Parallel& split = question.scenario.parallel;
   for (const SplitUse& use : kSplitUses) {
     if (!use.changed(split) || use.used(split, *question.scenario.model)) continue;
     unused += (unused.empty() ? "" : ", ") + std::string(use.path);

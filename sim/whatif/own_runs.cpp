@@ -228,10 +228,10 @@ tl::unexpected<Error> of_run(Error error, const OwnRun& run) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-/// Of all GPU time. 1 where the network, or something else than kernels, may have made the difference.
+/// Of all GPU time. 1 where the network, the split, or something else than kernels may have made the difference.
 Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
   const hardware::Cluster& cluster = smallest.scenario.cluster;
-  if (cluster.nodes > 1) return 1.0;
+  if (cluster.nodes > 1 || plan::splits_model(smallest.scenario.parallel)) return 1.0;
   const auto fitted = fit_gpu_time(smallest.scenario, measured);
   if (!fitted) {
     if (fitted.error().code == ErrorCode::kInfeasible) return 1.0;

@@ -96,12 +96,6 @@ std::int64_t attentions_of(const workload::Model& model) {
   return attentions;
 }
 
-bool has_experts(const workload::Model& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
-    return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
-  });
-}
-
 /// The job as its own runs correct it; they ran at the precision that plans are compared in.
 Expected<Scenario> with_runs(const io::Catalog& catalog, std::span<const Override> stated, Scenario base) {
   if (const Override* step = last_named(stated, "measured.step")) {
@@ -205,7 +199,7 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   const std::int64_t attentions = attentions_of(*space.base_.model);
   space.cuts_tensors_ = attentions > 0;
   space.blocks_ = attentions > 0 ? attentions : static_cast<std::int64_t>(space.base_.model->layers.size());
-  if (!has_experts(*space.base_.model) && !range.expert) range.expert = 1;
+  if (!workload::has_experts(*space.base_.model) && !range.expert) range.expert = 1;
   const auto global = stated_count(stated, "global_batch");
   if (!global) return tl::unexpected<Error>(global.error());
   const auto passes = stated_count(stated, "strategy.accumulation");

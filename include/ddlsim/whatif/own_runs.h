@@ -1,10 +1,10 @@
 // A job's own measured runs decide what a prediction leaves open.
 //
 // Measured steps of the job on some of its GPUs correct the prediction for others, in two steps:
-//   1. The smallest configuration. Within one server it sets the GPUs' speed: the factor g on all GPU time with which
-//      the model takes what was measured (Scenario::gpu_time_factor, fit_gpu_time); on several GPUs up to 1.6 times.
-//      Beyond, and over several servers, nobody knows which part of the step made the difference, and all of it keeps
-//      it.
+//   1. The smallest configuration. Of a whole model within one server it sets the GPUs' speed: the factor g on all GPU
+//      time with which the model takes what was measured (Scenario::gpu_time_factor, fit_gpu_time); on several GPUs up
+//      to 1.6 times. Beyond, over several servers, and of a model that is split, nobody knows which part of the step
+//      made the difference, and all of it keeps it.
 //   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
 //      servers, batch, share of communication and split of the model (calib/run_posterior.h). At the configuration
 //      asked for it gives a factor on the whole step, and how sure that is.

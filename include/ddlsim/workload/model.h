@@ -120,6 +120,9 @@ struct Model {
   [[nodiscard]] std::int64_t parameters() const { return totals.dense_parameters + totals.sparse_parameters; }
 };
 
+/// Whether some layer is a mixture of experts.
+[[nodiscard]] bool has_experts(const Model& model);
+
 /// The features of one step of `batch` samples.
 ///
 /// From layers: FLOPs and input scale with the batch; memory access is that of layers without FLOPs plus the
