@@ -77,10 +77,16 @@ enum Shared : std::size_t {
   kSharedCount,
 };
 
-std::vector<Parameter> parameters_of(const Parts& parts, double least_time, double most_rows_before,
-                                     double most_slowdown) {
-  const double t = least_time;
-  const double rows = std::max(most_rows_before, 1.0);
+/// What a fit's rows and its GPU bound parameters by.
+struct Bounds {
+  double least_time = 0;
+  double most_rows_before = 0;
+  double most_slowdown = 1;
+};
+
+std::vector<Parameter> parameters_of(const Parts& parts, const Bounds& bounds) {
+  const double t = bounds.least_time;
+  const double rows = std::max(bounds.most_rows_before, 1.0);
   const double growth = t / (rows * std::sqrt(rows));
   std::vector<Parameter> all(kSharedCount);
   // A library that chooses an algorithm takes its time, so that most rows have more overhead than the fastest.
@@ -91,7 +97,7 @@ std::vector<Parameter> parameters_of(const Parts& parts, double least_time, doub
   all[kNotOverlapped] = in_logarithm({0.01, 0.8, 1});
   all[kPrologueSteps] = in_logarithm({0.1, 8, 2000});
   all[kPartialWaveCost] = in_logarithm({0.01, 0.8, 1});
-  all[kSustainedSlowdown] = in_logarithm({1e-4, 0.01, most_slowdown});
+  all[kSustainedSlowdown] = in_logarithm({1e-4, 0.01, bounds.most_slowdown});
   all[kSlowdownHalfTime] = in_logarithm({1e-5, 1e-3, 0.1});
   all[kFusedEfficiency] = in_logarithm({0.05, 0.8, 1.3});
   all[kFusedPrologueSteps] = in_logarithm({0.1, 20, 2000});
@@ -179,7 +185,7 @@ class ForwardFit {
   }
 
   [[nodiscard]] SearchResult fit(const Parts& parts, std::vector<double> from, int steps) const {
-    const std::vector<Parameter> parameters = parameters_of(parts, times_.least, most_rows_before_, most_slowdown_);
+    const std::vector<Parameter> parameters = parameters_of(parts, {times_.least, most_rows_before_, most_slowdown_});
     if (from.empty()) {
       for (const Parameter& parameter : parameters) from.push_back(parameter.prior);
     }

@@ -232,7 +232,7 @@ tl::unexpected<Error> of_run(Error error, const OwnRun& run) {
 Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
   const hardware::Cluster& cluster = smallest.scenario.cluster;
   if (cluster.nodes > 1 || plan::splits_model(smallest.scenario.parallel)) return 1.0;
-  const auto fitted = fit_gpu_time(smallest.scenario, measured);
+  auto fitted = fit_gpu_time(smallest.scenario, measured);
   if (!fitted) {
     if (fitted.error().code == ErrorCode::kInfeasible) return 1.0;
     return fitted;

@@ -41,8 +41,9 @@ enum class Anchor { kNone, kFirst, kNode, kRest };
 inline constexpr Choices<Anchor, 4> kAnchors{
     {{"none", Anchor::kNone}, {"first", Anchor::kFirst}, {"node", Anchor::kNode}, {"rest", Anchor::kRest}}};
 
-/// Measured over predicted time of collectives, 5th and 95th percentile of the committed tables' rows, a page weighing as
-/// the square root of its rows: 190 rows of 7 pages within a server, 603 of 18 over several. Late more often than early.
+/// Measured over predicted time of collectives, 5th and 95th percentile of the committed tables' rows, a page weighing
+/// as the square root of its rows: 190 rows of 7 pages within a server, 603 of 18 over several. Late more often than
+/// early.
 struct CollectiveEnds {
   double low;
   double high;
