@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/plan/memory.h"
@@ -17,9 +16,6 @@ namespace ddlsim::whatif {
 /// That switches between many servers are taken to pass all they send: nothing unless there are, and nobody says
 /// otherwise (network.oversubscription).
 [[nodiscard]] std::optional<std::string> congestion_note(const hardware::Cluster& cluster);
-
-/// Whether a setting has an effect on the answer, as far as is known of it.
-[[nodiscard]] bool has_use(const Question& question, std::string_view path);
 
 /// The weakest of its parts.
 [[nodiscard]] Provenance provenance_of(const Question& question);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ddlsim/support/names.h"
-#include "notes.h"
 #include "number_settings.h"
 #include "question.h"
+#include "setting_uses.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
