@@ -13,6 +13,8 @@ namespace {
 
 using Index = Eigen::Index;
 
+constexpr double kWidestPrior = 25;  // times its variances: five times its deviations
+
 double square(double x) { return x * x; }
 
 double doublings(std::int64_t count) { return std::log2(static_cast<double>(count)); }
@@ -71,20 +73,29 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   }
   posterior.base_ = sum / count;
   const auto n = static_cast<Index>(runs.size());
-  Eigen::MatrixXd covariance(n, n);
+  Eigen::MatrixXd of_prior(n, n);
   Eigen::VectorXd residuals(n);
   for (Index i = 0; i < n; ++i) {
     const auto& x = posterior.points_[static_cast<std::size_t>(i)];
     residuals(i) = runs[static_cast<std::size_t>(i)].residual - posterior.base_ * posterior.kept(x);
     for (Index j = 0; j < n; ++j) {
-      covariance(i, j) = posterior.covariance(x, posterior.points_[static_cast<std::size_t>(j)]);
+      of_prior(i, j) = posterior.covariance(x, posterior.points_[static_cast<std::size_t>(j)]);
     }
-    covariance(i, i) += square(prior.noise);
   }
-  const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
+  const Eigen::MatrixXd noise = square(prior.noise) * Eigen::MatrixXd::Identity(n, n);
+  Eigen::LLT<Eigen::MatrixXd> factor(of_prior + noise);
   if (factor.info() != Eigen::Success) {
     return fail(ErrorCode::kInvalidArgument, "runs of one configuration need a noise above zero");
   }
+  const double others = static_cast<double>(runs.size()) - count;
+  const Eigen::VectorXd explained = factor.solve(residuals);
+  const Eigen::MatrixXd precision = factor.solve(Eigen::MatrixXd::Identity(n, n));
+  for (Index i = 0; i < n; ++i) {
+    const double missed = explained(i) / precision(i, i);
+    posterior.others_.push_back({runs[static_cast<std::size_t>(i)].residual - missed, 1 / std::sqrt(precision(i, i))});
+  }
+  if (others > 0) posterior.scale_ = std::clamp(residuals.dot(explained) / others, 1.0, kWidestPrior);
+  if (posterior.scale_ > 1) factor.compute(posterior.scale_ * of_prior + noise);
   const Eigen::VectorXd weights = factor.solve(residuals);
   const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(n, n));
   posterior.weights_.assign(weights.data(), weights.data() + n);
@@ -107,7 +118,7 @@ double RunPosterior::covariance(const RunPoint& x, const RunPoint& y) const {
   const double shared = square(prior_.series);
   const double own = square(prior_.split);
   const double known = kept(x) * kept(y);
-  return sum + own * ((x.split == y.split ? 1 : 0) - known) + shared * (1 - known);
+  return scale_ * (sum + own * ((x.split == y.split ? 1 : 0) - known) + shared * (1 - known));
 }
 
 double RunPosterior::kept(const RunPoint& x) const {

@@ -88,6 +88,18 @@ double attention_compute(const AttentionCurve& curve, const DeviceSpec& spec, co
 
 }  // namespace
 
+std::optional<double> kernel_slowdown(primitives::AttentionKernel kernel, hardware::GpuGeneration generation,
+                                      AttentionPass pass) {
+  using primitives::AttentionKernel;
+  constexpr double kFlash2OnHopper[] = {1.77, 1.75};  // forward, backward
+  constexpr double kFlash1OnAmpere[] = {1.38, 2.0};
+  if (kernel == AttentionKernel::kBest) return 1.0;
+  if (generation > hardware::GpuGeneration::kHopper) return std::nullopt;
+  const std::size_t at = pass == AttentionPass::kForward ? 0 : 1;
+  const double second = generation == hardware::GpuGeneration::kHopper ? kFlash2OnHopper[at] : 1.0;
+  return kernel == AttentionKernel::kFlash2 ? second : second * kFlash1OnAmpere[at];
+}
+
 double attention_pairs(const AttentionShape& shape) {
   const double queries = count_of(shape.queries);
   const double keys = count_of(shape.keys);

@@ -30,6 +30,7 @@ const hardware::CurveReport& table_report() {
 
 /// A curve of another GPU or precision, constants of other GPUs' gradients: as an octave outside the fitted ranges.
 constexpr double kBorrowedOctaves = 1;
+constexpr double kWidened = 3.6;  // (6 + 8 + 4 + 12 + 6) / (5 x 2)
 
 /// A kernel's time, what it is bound by, and what the time rests on.
 struct KernelTime {
@@ -206,17 +207,21 @@ KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) 
   auto [found, octaves] = curve_of(attention.shape.pass);
   if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
   if (found == nullptr) return roofline(work, moved);
+  const auto generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
+  const double slower = kernel_slowdown(calibration_.attention, generation, attention.shape.pass).value_or(1);
   const double unseen = found->pass == attention.shape.pass ? 0 : kBorrowedOctaves;
   // A ring's step, and the last of several chunks, has other FLOPs than its shape's.
   const double share = attention.work / attention_work(attention.shape, 1);
   const hardware::DeviceSpec spec = hardware::device_spec(calibration_.gpu, precision);
   const Time time = attention_time(*found, spec, attention.shape, batch_, element_) * found->report.of_all_runs();
-  return {time * share, compute_bound(work, moved), &found->report,
+  return {time * (share * slower), compute_bound(work, moved), &found->report,
           octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 
 KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
-  const double elements = static_cast<double>(kernel.elements) * batch_ + static_cast<double>(kernel.weights);
+  double elements = static_cast<double>(kernel.elements) * batch_ + static_cast<double>(kernel.weights);
+  const bool narrow = precision_ != Precision::kFp32 && precision_ != Precision::kTf32;
+  if (kernel.widened && narrow && !calibration_.fuses_pointwise) elements *= kWidened;
   return memory_bound(kernel.kind, kernel.row, element_ * elements);
 }
 

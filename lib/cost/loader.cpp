@@ -140,6 +140,7 @@ LoaderShare loader_share(const plan::Job& job) {
     share.storage = storage->bandwidth / readers;
     share.stream = storage->stream.value_or(storage->bandwidth);
     if (storage->iops) share.iops = *storage->iops / readers;
+    share.by_network = storage->shared;
   }
   return share;
 }
@@ -172,8 +173,9 @@ LoaderRates loader_rates(const LoaderWork& work, const LoaderShare& share) {
     if (share.iops) rates.storage = min(rates.storage, *share.iops / (work.requests * share.from.storage));
     reading += (work.latency + work.stored / share.stream) * share.from.storage;
   }
+  const double by_network = share.from.remote + (share.by_network ? share.from.storage : 0);
+  if (by_network > 0) rates.network = rate_of(share.network, work.stored * by_network);
   if (share.from.remote > 0) {
-    rates.network = rate_of(share.network, work.stored * share.from.remote);
     reading += work.stored * share.from.remote / share.network;
   }
   rates.work = work.cpu / share.speed;

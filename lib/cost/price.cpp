@@ -326,7 +326,9 @@ class LayerPricing {
         calibration_{.profiles = {},
                      .gpu = job.cluster.node.gpu,
                      .assumed = rates.device,
-                     .assumed_interval = assumed_interval} {
+                     .assumed_interval = assumed_interval,
+                     .attention = job.software_attention,
+                     .fuses_pointwise = job.fusion.pointwise} {
     if (!calibrated_) return;
     for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
       calibration_.profiles.push_back(in_use(job, one));

@@ -262,7 +262,7 @@ class DeepSpeedReader {
     }
     in_.rest([&](const std::string& path, const io::Node& node) {
       out_.leave_out(fmt::format("{} = {}", path, node.kind == io::NodeKind::kScalar ? node.text : "[...]"),
-                     "no rule here", node.where);
+                     in_.no_rule(path), node.where);
     });
   }
 

@@ -17,10 +17,11 @@ struct AttentionPart {
   std::int64_t heads;
   bool bias = true;
   const char* output = "attention_output";
+  bool causal = false;
 };
 
 void add_attention(Stack& stack, const AttentionPart& part) {
-  stack.add_on({part.width}, "attention", wl::Attention{.heads = part.heads}, "attention");
+  stack.add_on({part.width}, "attention", wl::Attention{.heads = part.heads, .causal = part.causal}, "attention");
   stack.add("linear", wl::Linear{.out = part.width, .bias = part.bias}, part.output);
   stack.add("dropout", kDropout, "attention_dropout");
   stack.add("add", wl::Combine{}, "attention_residual");
@@ -140,7 +141,7 @@ Family gpt2_family(ConfigReader& config, const Request& request) {
   for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
     stack.add("layernorm", wl::LayerNorm{}, "ln_1");
     stack.add("linear", wl::Linear{.out = 3 * width}, "c_attn");
-    add_attention(stack, {.width = width, .heads = heads, .output = "c_proj"});
+    add_attention(stack, {.width = width, .heads = heads, .output = "c_proj", .causal = true});
     stack.add("layernorm", wl::LayerNorm{}, "ln_2");
     add_mlp(stack, {.width = width, .inner = inner, .word = activation});
   }
@@ -168,7 +169,7 @@ Family opt_family(ConfigReader& config, const Request& request) {
   for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
     if (before) stack.add("layernorm", wl::LayerNorm{}, "self_attn_layer_norm");
     add_three(stack, width, bias);
-    add_attention(stack, {.width = width, .heads = heads, .bias = bias, .output = "out_proj"});
+    add_attention(stack, {.width = width, .heads = heads, .bias = bias, .output = "out_proj", .causal = true});
     if (!before) stack.add("layernorm", wl::LayerNorm{}, "self_attn_layer_norm");
     if (before) stack.add("layernorm", wl::LayerNorm{}, "final_layer_norm");
     add_mlp(stack, {.width = width, .inner = inner, .word = activation, .bias = bias});
@@ -196,7 +197,7 @@ Family gpt_neox_family(ConfigReader& config, const Request& request) {
     stack.add("layernorm", wl::LayerNorm{}, "input_layernorm");
     stack.add("linear", wl::Linear{.out = 3 * width, .bias = bias}, "query_key_value");
     stack.add_on({2 * width}, "scale", kDropout, "rotary");
-    add_attention(stack, {.width = width, .heads = heads, .bias = bias, .output = "dense"});
+    add_attention(stack, {.width = width, .heads = heads, .bias = bias, .output = "dense", .causal = true});
     stack.add("layernorm", wl::LayerNorm{}, "post_attention_layernorm");
     add_mlp(stack, {.width = width, .inner = inner, .word = activation});
   }

@@ -111,7 +111,8 @@ void add_t5_attention(Tower& rows, std::int64_t keys, const T5Sizes& sizes) {
   Tower others(rows.stack(), keys, sizes.width);
   others.linear(sizes.width, sizes.inside, "k", false);
   others.linear(sizes.width, sizes.inside, "v", false);
-  rows.on(sizes.inside, "attention", wl::Attention{.heads = sizes.heads, .keys = keys == rows.rows() ? 0 : keys},
+  const bool own = keys == rows.rows();  // with T5's relative positions
+  rows.on(sizes.inside, "attention", wl::Attention{.heads = sizes.heads, .keys = own ? 0 : keys, .biased = own},
           "attention");
   rows.linear(sizes.inside, sizes.width, "o", false);
   rows.add("dropout", kCopied, "attention_dropout");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,9 @@ class Builder {
   std::vector<std::string> stated_;
 };
 
+/// "no rule here", with the name among those asked for that `name` may be a slip of.
+[[nodiscard]] std::string no_rule(const std::string& name, std::span<const std::string> asked);
+
 /// Values of a document by path ("zero_optimization.stage"), each looked at once; the rest is for `rest`.
 class Tree {
  public:
@@ -93,6 +97,8 @@ class Tree {
   }
   /// Everything under `path` has been dealt with.
   void close(std::string path) { closed_.push_back(std::move(path)); }
+  /// Why a path that nobody asked for is left out: a slip of one that somebody did, or nothing known.
+  [[nodiscard]] std::string no_rule(const std::string& path) const { return launch::no_rule(path, asked_); }
 
  private:
   template <typename Visit>
@@ -114,6 +120,7 @@ class Tree {
   const io::Node& root_;
   Builder& out_;
   std::vector<std::string> closed_;
+  std::vector<std::string> asked_;
 };
 
 Expected<LaunchImport> megatron(std::string_view text, const std::string& file, const LaunchOptions& options);

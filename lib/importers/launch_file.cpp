@@ -107,7 +107,17 @@ Expected<LaunchImport> Builder::finish() {
   return std::move(result_);
 }
 
+std::string no_rule(const std::string& name, std::span<const std::string> asked) {
+  constexpr std::size_t kSlip = 2;  // letters more or fewer; longer names have words of their own
+  for (const std::string& near : nearest_names(name, asked)) {
+    const auto [fewer, more] = std::minmax(near.size(), name.size());
+    if (near != name && more - fewer <= kSlip) return "no rule here: did you mean '" + near + "'?";
+  }
+  return "no rule here";
+}
+
 Tree::Found Tree::find(std::string_view path) {
+  asked_.emplace_back(path);
   const io::Node* node = &root_;
   std::string_view left = path;
   while (!left.empty()) {

@@ -256,6 +256,7 @@ void Arguments::add(Argument argument) {
 }
 
 const Argument* Arguments::find(std::string_view name) {
+  asked_.emplace_back(name);
   Argument* found = look(name);
   if (found == nullptr) return nullptr;
   found->read = true;

@@ -47,12 +47,15 @@ class Arguments {
   [[nodiscard]] const std::vector<Argument>& all() const { return arguments_; }
   [[nodiscard]] const std::vector<Argument>& unknown() const { return unknown_; }
   [[nodiscard]] Builder& out() { return *out_; }
+  /// What was looked for.
+  [[nodiscard]] const std::vector<std::string>& asked() const { return asked_; }
 
  private:
   Argument* look(std::string_view name);
 
   Builder* out_;
   std::vector<Argument> arguments_;
+  std::vector<std::string> asked_;
   std::vector<Argument> unknown_;  // words that are not known and may be any option
 };
 

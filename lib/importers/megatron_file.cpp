@@ -148,7 +148,10 @@ class MegatronReader {
       if (passed || (argument.values.size() == 1 && off(argument.values.front()))) {
         out_.pass_by();
       } else {
-        others.push_back("--" + shown(argument.name));
+        const std::string why = no_rule(argument.name, in_.asked());
+        const std::size_t slip = why.find(": ");
+        others.push_back("--" + shown(argument.name) +
+                         (slip == std::string::npos ? "" : " (" + why.substr(slip + 2) + ")"));
       }
     }
     constexpr std::size_t kMostNamed = 20;

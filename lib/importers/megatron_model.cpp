@@ -319,7 +319,7 @@ class ModelReader {
   void add_attention(hf::Stack& stack, std::int64_t block) {
     const std::int64_t width = latent_ ? nope_ + rope_ : width_;
     if (!flash_ && !latent_) {
-      stack.add_on({heads_ * width}, "attention", wl::Attention{.heads = heads_}, "core_attention");
+      stack.add_on({heads_ * width}, "attention", wl::Attention{.heads = heads_, .causal = true}, "core_attention");
     } else {
       const bool full = full_every_ > 0 && (block + 1) % full_every_ == 0;
       stack.add_on({heads_ * width}, "grouped_attention",

@@ -76,7 +76,7 @@ class TitanReader {
         out_.pass_by();
       } else {
         out_.leave_out(fmt::format("{} = {}", path, node.kind == io::NodeKind::kScalar ? node.text : "[...]"),
-                       "no rule here", node.where);
+                       in_.no_rule(path), node.where);
       }
     });
   }

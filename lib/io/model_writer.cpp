@@ -111,6 +111,8 @@ struct KeyWriter {
   void operator()(const workload::Attention& op) const {
     keys.size("heads", op.heads);
     keys.size_unless("keys", op.keys, 0);
+    keys.flag_unless("causal", op.causal, false);
+    keys.flag_unless("biased", op.biased, false);
   }
   void operator()(const workload::Lstm& op) const {
     keys.size("hidden", op.hidden);

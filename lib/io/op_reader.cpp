@@ -133,7 +133,10 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"embedding", make_embedding},
     {"attention",
      [](OpReader& keys) -> Op {
-       return workload::Attention{.heads = keys.size("heads"), .keys = keys.size_or("keys", 0)};
+       return workload::Attention{.heads = keys.size("heads"),
+                                  .keys = keys.size_or("keys", 0),
+                                  .causal = keys.map().flag_or("causal", false),
+                                  .biased = keys.map().flag_or("biased", false)};
      }},
     {"lstm", make_lstm},
     {"matmul", make_matmul},

@@ -227,8 +227,8 @@ Expected<void> check_splits(const Job& job) {
   if (auto exchange = check_exchange(job); !exchange) return exchange;
   if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "a split model on GPUs of two speeds");
   if (auto degrees = check_degrees(job); !degrees) return degrees;
-  if (auto together = check_together(job); !together) return together;
-  return check_model(job);
+  if (auto model = check_model(job); !model) return model;
+  return check_together(job);
 }
 
 }  // namespace ddlsim::plan

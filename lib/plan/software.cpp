@@ -76,6 +76,13 @@ SoftwareFeatures software_features(const Job& job) {
   return values;
 }
 
+bool runs_flash_attention(const Job& job) {
+  constexpr double kSince = 2023;
+  const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
+  const bool modern = job.software_year.get().value_or(kSince) >= kSince;
+  return narrow && modern && job.cluster.node.gpu.peak.bf16 && job.model->has_layers() && !job.model->measured;
+}
+
 double software_factor(const Job& job) {
   if (!has_software(job)) return 1;
   return factor_of(*job.software, software_features(job));

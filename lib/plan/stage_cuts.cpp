@@ -108,6 +108,20 @@ LayerLoads loads_of(std::span<const workload::Layer> layers) {
   return loads;
 }
 
+std::size_t most_parts(std::span<const workload::Layer> layers) {
+  constexpr std::ptrdiff_t kSumsOfBlock = 3;
+  std::size_t bodies = 0;
+  bool repeated = false;
+  for (const workload::Block& one : workload::blocks_of(layers)) {
+    repeated = repeated || !one.body;
+    if (!one.body) continue;
+    ++bodies;
+    const auto block = layers.subspan(one.first, one.count);
+    if (std::count_if(block.begin(), block.end(), workload::is_residual) > kSumsOfBlock) return layers.size();
+  }
+  return repeated ? bodies : layers.size();
+}
+
 CutPoints cut_points_of(std::span<const workload::Block> blocks, const LayerLoads& loads) {
   CutPoints points;
   points.repeated = std::any_of(blocks.begin(), blocks.end(), [](const workload::Block& one) { return !one.body; });

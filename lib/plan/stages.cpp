@@ -75,15 +75,20 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
   const auto& cuts = job.parallel.cuts;
   const std::string named = parts == static_cast<std::size_t>(job.parallel.pipeline) ? "stage" : "part";
   if (cuts.empty()) {
-    if (parts <= layers->size()) {
+    const std::size_t most = most_parts(*layers);
+    if (parts <= most) {
       const LayerLoads loads = loads_of(*layers);
       const auto [points, added] = memo.cut_points.try_emplace(layers.get());
       if (added) points->second = cut_points_of(workload::blocks_of(*layers), loads);
       return balanced_starts(points->second, loads, static_cast<double>(job.batch), parts);
     }
+    const bool blocks = most < layers->size();
     return fail(ErrorCode::kInvalidArgument,
-                std::to_string(parts) + " " + named + "s of " + std::to_string(layers->size()) + " layers", {},
-                {"every " + named + " needs a layer: at most " + std::to_string(layers->size())});
+                std::to_string(parts) + " " + named + "s of " + std::to_string(most) + (blocks ? " blocks" : " layers"),
+                {},
+                {blocks ? "no framework cuts within a block: at most " + std::to_string(most) +
+                              ", or state the cuts (parallel.layers_per_stage)"
+                        : "every " + named + " needs a layer: at most " + std::to_string(most)});
   }
   Starts starts{0};
   starts.insert(starts.end(), cuts.begin(), cuts.end());

@@ -262,7 +262,7 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   line.decoding = decoding_of(step_, passes);
   parts.compute = layers.compute * passes + line.decoding;
   parts.memory = layers.memory * passes + spent.update + spent.encoding;
-  parts.launch = spent.launch;
+  parts.launch = max(spent.launch, Time::zero());  // sums of doubles may end below
   parts.communication_exposed = spent.exposed;
   parts.bubble = spent.bubble;
   parts.other = line.waiting;

@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::size_t kLongestBlock = 64;  // layers; DeepSeek-V3's has 21
 
-bool is_residual(const Layer& layer) {
-  const auto* combine = layer.op ? std::get_if<Combine>(&*layer.op) : nullptr;
-  return combine != nullptr && !combine->product;
-}
-
 bool has_sums(std::span<const Layer> layers) { return std::any_of(layers.begin(), layers.end(), is_residual); }
 
 /// What two alike layers have in common, mixed into one number.
@@ -80,6 +75,11 @@ std::vector<Block> by_sums(std::span<const Layer> layers) {
 }
 
 }  // namespace
+
+bool is_residual(const Layer& layer) {
+  const auto* combine = layer.op ? std::get_if<Combine>(&*layer.op) : nullptr;
+  return combine != nullptr && !combine->product;
+}
 
 bool is_attention(const Layer& layer) {
   if (layer.scores > 0) return true;

@@ -42,7 +42,7 @@ void join(Layer& into, Layer& layer) {
   layer.backward.clear();
 }
 
-/// Who looks at whom: an `attention` has no mask that spares work.
+/// Who looks at whom.
 primitives::AttentionShape shape_of(const Layer& layer) {
   primitives::AttentionShape shape;
   const auto* op = layer.op ? std::get_if<Attention>(&*layer.op) : nullptr;
@@ -53,12 +53,23 @@ primitives::AttentionShape shape_of(const Layer& layer) {
   shape.kv_heads = op->heads;
   shape.width = std::max<std::int64_t>(layer.in[1] / op->heads, 1);
   shape.value_width = shape.width;
+  shape.causal = op->causal;
   return shape;
+}
+
+bool is_biased(const Layer& layer) {
+  const auto* op = layer.op ? std::get_if<Attention>(&*layer.op) : nullptr;
+  return op != nullptr && op->biased;
 }
 
 void fuse_attention(Layer& layer) {
   primitives::AttentionShape shape = shape_of(layer);
   forget_operator(layer);
+  if (shape.causal) {
+    // Of a block's rows (a rank's share of a sequence) every second key is looked at, whichever share it is.
+    const auto keys = static_cast<double>(shape.keys);
+    layer.forward_work = layer.forward_work * (shape.queries == shape.keys ? (keys + 1) / (2 * keys) : 0.5);
+  }
   const std::int64_t scores = layer.scores;
   layer.forward_elements -= 10 * scores;
   layer.backward_elements -= 11 * scores;
@@ -109,7 +120,7 @@ std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const 
   Layer* before = nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     Layer& layer = layers[i];
-    if (fusion.attention && layer.scores > 0) fuse_attention(layer);
+    if (fusion.attention && layer.scores > 0 && !is_biased(layer)) fuse_attention(layer);
     if (fusion.pointwise && before != nullptr && is_pointwise(layer)) {
       join(*before, layer);
     } else if (layer.forward_kernels > 0) {

@@ -76,6 +76,7 @@ struct Traffic {
   std::int64_t backward = 0;
   std::int64_t saved = 0;
   std::int64_t row = 0;  // elements that are reduced together
+  bool widened = false;
 };
 
 struct LayerRules {
@@ -167,7 +168,8 @@ struct LayerRules {
              .forward = count.product({2, elements}),
              .backward = backward,
              .saved = elements,
-             .row = op.over_rows && !in.empty() ? in.back() : 0});
+             .row = op.over_rows && !in.empty() ? in.back() : 0,
+             .widened = op.over_rows});
   }
 
   Expected<void> operator()(const Combine& op) {
@@ -335,8 +337,10 @@ struct LayerRules {
     made.layer.backward_elements = traffic.backward;
     made.layer.saved_elements = traffic.saved;
     made.layer.parameters = std::move(parameters);
-    made.layer.forward = {{primitives::MemoryBoundKernel{traffic.kind, traffic.forward, 0, traffic.row}}};
-    made.layer.backward = {{primitives::MemoryBoundKernel{traffic.kind, traffic.backward, 0, traffic.row}}};
+    made.layer.forward = {
+        {primitives::MemoryBoundKernel{traffic.kind, traffic.forward, 0, traffic.row, traffic.widened}}};
+    made.layer.backward = {
+        {primitives::MemoryBoundKernel{traffic.kind, traffic.backward, 0, traffic.row, traffic.widened}}};
     return {};
   }
 

@@ -45,10 +45,15 @@ class ContextCut {
     if (cut_.ulysses) {
       if (auto heads = divides(attention.heads, "heads of a rank"); !heads) return heads;
       all_to_alls({.queries = rows * width, .keys = keys * width, .output = rows * width});
-      return remake(layer, Attention{.heads = attention.heads / ranks_, .keys = keys}, {rows, width / ranks_});
+      Attention share = attention;
+      share.heads /= ranks_;
+      share.keys = keys;
+      return remake(layer, share, {rows, width / ranks_});
     }
     ring(2 * keys * width);
-    return remake(layer, Attention{.heads = attention.heads, .keys = keys}, {rows / ranks_, width});
+    Attention share = attention;
+    share.keys = keys;
+    return remake(layer, share, {rows / ranks_, width});
   }
 
   Expected<void> operator()(const GroupedAttention& attention) {

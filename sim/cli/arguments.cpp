@@ -168,6 +168,11 @@ Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
     if (values_[i].second.empty()) {
       throw UsageError{fmt::format("{} has an empty value", kFlags[i].name), "leave the flag out, or give it a value"};
     }
+    for (std::size_t before = 0; before < i; ++before) {
+      if (options_[before]->count() == 0 || values_[before].first != values_[i].first) continue;
+      throw UsageError{fmt::format("{} and {} are one setting", kFlags[before].name, kFlags[i].name),
+                       "state one of them"};
+    }
     overrides.push_back({values_[i].first, values_[i].second, {}});
   }
   return overrides;

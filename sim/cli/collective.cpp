@@ -151,6 +151,22 @@ void require_node(const std::vector<whatif::Override>& settings, const io::Catal
                                             "; cloud instances: " + join(catalog.ids(io::Kind::kInstances))};
 }
 
+/// Settings of a job, of which a collective has no part.
+std::string without_use(const std::vector<whatif::Override>& settings) {
+  constexpr std::array<std::string_view, 4> kParts{"parallel.", "strategy.", "input.", "training."};
+  constexpr std::array<std::string_view, 4> kWhole{"model", "batch", "global_batch", "precision"};
+  std::string unused;
+  for (const whatif::Override& one : settings) {
+    const auto begins = [&](std::string_view part) { return one.path.starts_with(part); };
+    if (std::none_of(kParts.begin(), kParts.end(), begins) &&
+        std::find(kWhole.begin(), kWhole.end(), one.path) == kWhole.end()) {
+      continue;
+    }
+    unused += (unused.empty() ? "" : ", ") + one.path;
+  }
+  return unused;
+}
+
 }  // namespace
 
 int run_collective(const std::vector<std::string>& arguments) {
@@ -184,8 +200,11 @@ int run_collective(const std::vector<std::string>& arguments) {
     if (!table) return print(table.error());
     scenario->collective_table = std::move(*table);
   }
-  const auto report = whatif::sweep_collective(*scenario, question);
+  auto report = whatif::sweep_collective(*scenario, question);
   if (!report) return print(report.error());
+  if (const std::string unused = without_use(*settings); !unused.empty()) {
+    report->notes.push_back("stated, but a collective of all GPUs has no use for it: " + unused);
+  }
   return print_answer(report::render(*report, shape), shape, &*catalog);
 }
 

@@ -184,6 +184,7 @@ std::string choices_of_setting(std::string_view path) {
       {"peer_to_peer", "yes|no"},
       {"fusion", "none|pointwise|attention|all"},
       {"software", "learnt|none"},
+      {"software.attention", one_of(primitives::kAttentionKernels)},
   });
   const auto* found = std::find_if(known.begin(), known.end(), [&](const Row& row) { return row.first == path; });
   return found == known.end() ? std::string() : found->second;

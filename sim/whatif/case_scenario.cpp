@@ -233,7 +233,11 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   if (const auto fused = software_fused_of(one)) {
     settings.push_back({"software.fused", *fused ? "yes" : "no", one.where});
   }
-  if (fuses_pointwise(one)) settings.push_back({"fusion", "pointwise", one.where});
+  if (fuses_pointwise(one)) {
+    settings.push_back({"fusion", "pointwise", one.where});
+  } else if (!software_year_of(one)) {
+    settings.push_back({"fusion", "none", one.where});  // rows of no date are as old as most are
+  }
 }
 
 /// Settings that a parameter-server case states beyond its framework.

@@ -65,6 +65,11 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
                     "(--set input.gpu_decode=...)",
                     to_text(input.gpu_decode)));
   }
+  const hardware::Host& host = question.scenario.cluster.node.host;
+  if (const auto cache = input.cache_size.get(); cache && host.memory > DataSize::zero() && *cache > host.memory) {
+    notes.push_back(fmt::format("input.cache_size: {}, more than the {} of {}", to_text(*cache), to_text(host.memory),
+                                question.scenario.cluster.node.name));
+  }
   const std::string& sample = input.dataset->sample;
   if (sample != prediction.sample) {
     notes.push_back(fmt::format("input: {} has {}s, the model takes {}s", part.dataset, sample, prediction.sample));

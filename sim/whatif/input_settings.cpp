@@ -103,7 +103,11 @@ Expected<void> set_pinned(Scenario& scenario, const std::string& value, const io
 }
 
 Expected<void> set_storage(Scenario& scenario, const std::string& value, const io::Catalog& catalog) {
-  return keep(catalog.storage(value), scenario.cluster.node.host.storage);
+  auto storage = catalog.storage(value);
+  const auto& own = scenario.cluster.node.host.storage;
+  // The server's own, named: at what the server reaches of it.
+  if (storage && own && own->id == storage->id) return {};
+  return keep(std::move(storage), scenario.cluster.node.host.storage);
 }
 
 Expected<void> set_storage_bandwidth(Scenario& scenario, const std::string& value, const io::Catalog&) {

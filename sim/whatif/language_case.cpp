@@ -23,28 +23,34 @@ bool says(const io::Case& one, std::string_view key, std::string_view part) {
 
 /// The first row whose words all stand in the framework's name counts.
 constexpr auto kWays = std::to_array<TrainingWay>({
-    {"sailor", false, false, false, 0, "mixed-16", "fp16",
+    {"sailor", false, false, false, 0, "mixed-16", "fp16", "best",
      "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
-    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16",
+    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16", "best",
      "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
-    {"deepspeed", false, false, false, 1, "mixed-16", "fp16",
+    {"deepspeed", false, false, false, 1, "mixed-16", "fp16", "best",
      "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
-    {"megatron-core", true, true, true, 1, "mixed", "fp32",
+    {"megatron-core", true, true, true, 1, "mixed", "fp32", "best",
      "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention"},
-    {"megatron-bridge", true, true, true, 1, "mixed", "fp32",
+    {"megatron-bridge", true, true, true, 1, "mixed", "fp32", "best",
      "NVIDIA-NeMo/Megatron-Bridge performance recipes: distributed optimizer, sequence parallel, TransformerEngine"},
-    {"megatron-lm v0.12", true, true, false, 1, "mixed", "fp32",
+    {"megatron-lm v0.12", true, true, false, 1, "mixed", "fp32", "best",
      "MooreThreads/SimuMax A100 runs (simu_tools/megatron_scripts/scripts/run_pretrain_llama3.sh): "
      "--use-distributed-optimizer without --overlap-grad-reduce, --sequence-parallel, TransformerEngine 2.1"},
-    {"megatron-lm transformerengine", true, true, false, 1, "mixed", "fp32",
+    {"megatron-lm transformerengine", true, true, false, 1, "mixed", "fp32", "best",
      "MooreThreads/SimuMax, likewise with TransformerEngine 2.11; docs/b200/b200_real_repro_guide.md: nothing "
      "overlaps"},
-    {"megatron-lm (2022)", false, false, false, 0, "mixed", "fp16",
+    {"megatron-lm (2022)", false, false, false, 0, "mixed", "fp16", "best",
      "Korthikanti et al., MLSys 2023: no data parallelism; sequence parallelism where the row says so"},
-    {"megatron-lm", false, false, false, 0, "mixed", "fp16",
+    {"megatron-lm", false, false, false, 0, "mixed", "fp16", "best",
      "Narayanan et al., SC 2021: fused softmax; fp32 main gradients (18 bytes a parameter); sent in fp16"},
-    {"automodel", true, true, true, 3, "mixed-16", "bf16", "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
-    {"", true, true, true, 1, "mixed", "fp32", "assumed: as Megatron-Core"},
+    {"automodel", true, true, true, 3, "mixed-16", "bf16", "best", "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
+    {"composer", true, true, true, 3, "mixed", "bf16", "flash-1",
+     "mosaicml/llm-foundry scripts/train/yamls/pretrain: FULL_SHARD, attn_impl triton; Composer keeps sharded weights in "
+     "fp32, sums gradients in bf16 where mixed_precision is PURE"},
+    {"torchtitan", true, true, true, 3, "mixed", "fp32", "flash-2",
+     "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
+     "scaled_dot_product_attention"},
+    {"", true, true, true, 1, "mixed", "fp32", "best", "assumed: as Megatron-Core"},
 });
 
 bool is_submission(const io::Case& one) { return lower_case(one.source).find("training_results") != std::string::npos; }
@@ -216,20 +222,6 @@ void name_layers(workload::Model& model, bool relu, bool dropout) {
                 [](const workload::Layer& layer) { return layer.name.find("dropout") != std::string::npos; });
 }
 
-/// Attention as one kernel, where it was several.
-Expected<void> fuse_attention_of(workload::Model& model, std::int64_t window) {
-  for (workload::Layer& layer : model.layers) {
-    const auto* attention = layer.op ? std::get_if<workload::Attention>(&*layer.op) : nullptr;
-    if (attention == nullptr) continue;
-    const workload::GroupedAttention op{
-        .heads = attention->heads, .width = layer.in[1] / attention->heads, .window = window, .causal = true};
-    auto made = workload::layer_of(op, layer.in, layer.name);
-    if (!made) return tl::unexpected<Error>(made.error());
-    layer = std::move(made->layer);
-  }
-  return {};
-}
-
 bool is_opt(const io::Case& one) { return lower_case(one.model).starts_with("opt"); }
 
 /// "full (1 layer)", "yes (...)", "selective", "none".
@@ -322,9 +314,6 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   workload::Model model = std::move(imported->model);
   model.name = one.model;
   model.optimizer = workload::Optimizer::kAdam;
-  if (!decoder && way_of(one).fused_attention) {
-    if (auto fused = fuse_attention_of(model, 0); !fused) return tl::unexpected<Error>(fused.error());
-  }
   name_layers(model, is_opt(one), !says(one, "dropout", "none"));
   auto totals = workload::total(model.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());
@@ -439,6 +428,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     degree("vp", "parallel.virtual_stages");
     if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
+  const bool compiled = says(one, "compile", "torch.compile");
+  set("fusion", compiled ? "all" : way.fused_attention ? "attention" : "none");
+  if (way.attention != "best") set("software.attention", std::string(way.attention));
   if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
   const bool sequence = one.said("sequence_parallel") ? says(one, "sequence_parallel", "true") : way.sequence;
   if (sequence && tensor > 1) set("parallel.sequence", "yes");

@@ -36,6 +36,7 @@ struct TrainingWay {
   int zero;                    // what its usual optimizer shares
   std::string_view states;     // of 16-bit training (plan::States)
   std::string_view gradients;  // the format they are summed in
+  std::string_view attention;  // its kernel, where attention is fused (primitives::AttentionKernel)
   std::string_view source;
 };
 

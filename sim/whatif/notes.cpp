@@ -84,6 +84,16 @@ std::string calibration_note(const Question& question) {
   return note + another_run_note(gpu, question.scenario.precision);
 }
 
+/// Whether attention that the model lists as separate kernels runs as one without anybody's word.
+bool fuses_attention_by_default(const Scenario& scenario) {
+  if (scenario.fusion != workload::Fusion{.attention = true} || !plan::runs_flash_attention(scenario)) return false;
+  const auto& layers = scenario.model->layers;
+  return std::any_of(layers.begin(), layers.end(), [](const workload::Layer& layer) {
+    const auto* op = layer.op ? std::get_if<workload::Attention>(&*layer.op) : nullptr;
+    return op != nullptr && !op->biased;
+  });
+}
+
 std::string software_note(const Scenario& scenario) {
   const hardware::SoftwareProfile& learnt = *scenario.software;
   std::string note = fmt::format(
@@ -209,6 +219,10 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   }
   if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
   if (scenario.software && question.plan && !model.measured) notes.push_back(software_note(scenario));
+  if (question.plan && fuses_attention_by_default(scenario)) {
+    notes.emplace_back("attention: one kernel (FlashAttention), as in 16 bits since PyTorch 2.0; --set fusion=none has "
+                       "a kernel for every operation");
+  }
   add_precision_notes(scenario, notes);
   if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
     notes.push_back(

@@ -138,6 +138,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "software.fused", [](auto& s) -> auto& { return s.software_fused; }),
     stated(
+        "software.attention", [](auto& s) -> auto& { return s.software_attention; }),
+    stated(
         "jobs", [](auto& s) -> auto& { return s.jobs; }),
     stated(
         "jobs.offset", [](auto& s) -> auto& { return s.jobs_offset; }),

@@ -16,6 +16,7 @@ namespace ddlsim::whatif {
 namespace {
 
 /// Below it a difference is none.
+constexpr double kDoubtful = 6;  // deviations between a run and what the others make of it
 constexpr double kNoticed = 0.02;
 
 /// GPUs of one server are not so much slower or faster than modelled; what is further off waits for something else.
@@ -242,6 +243,27 @@ Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
   return likely ? factor : 1.0;
 }
 
+/// "your step of 5 s on 2 servers (16 GPUs) (line 3) does not go with the others, which make it 543 ms": of the run that
+/// the others expect least.
+std::optional<std::string> doubtful(const std::vector<AskedRun>& asked, std::span<const calib::MeasuredRun> points,
+                                    const calib::RunPosterior& posterior) {
+  double most = kDoubtful;
+  std::size_t which = asked.size();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const calib::RunEstimate& others = posterior.by_others()[i];
+    const double away = std::abs(points[i].residual - others.residual) / others.deviation;
+    if (points[i].point == posterior.smallest() || away <= most) continue;
+    most = away;
+    which = i;
+  }
+  if (which == asked.size()) return std::nullopt;
+  const OwnRun& run = *asked[which].run;
+  const std::string where = run.where.line > 0 ? fmt::format(", line {},", run.where.line) : "";
+  const double ratio = std::exp(posterior.by_others()[which].residual - points[which].residual);
+  return fmt::format("your step of {} on {}{} does not go with the others, which make it {}: is it of this job?",
+                     to_text(run.step), place(run.scenario), where, to_text(run.step * ratio));
+}
+
 }  // namespace
 
 Expected<void> check_runs(std::span<const OwnRun> runs) {
@@ -289,6 +311,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
                                         by_gpu ? *factor : std::exp(learnt->posterior_.base())));
   for (std::string& text : sentences(asked, smallest)) learnt->learnt_.push_back(std::move(text));
   for (std::string& text : spreads(runs)) learnt->learnt_.push_back(std::move(text));
+  if (const auto doubt = doubtful(asked, points, learnt->posterior_)) learnt->learnt_.push_back(*doubt);
   return learnt;
 }
 

@@ -11,6 +11,7 @@
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
@@ -198,6 +199,9 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   }
   const std::int64_t attentions = attentions_of(*space.base_.model);
   space.cuts_tensors_ = attentions > 0;
+  space.most_stages_ = base->parallel.cuts.empty()
+                           ? static_cast<std::int64_t>(plan::most_parts(space.base_.model->layers))
+                           : static_cast<std::int64_t>(space.base_.model->layers.size());
   space.blocks_ = attentions > 0 ? attentions : static_cast<std::int64_t>(space.base_.model->layers.size());
   if (!workload::has_experts(*space.base_.model) && !range.expert) range.expert = 1;
   const auto global = stated_count(stated, "global_batch");
@@ -319,11 +323,10 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
 
 void PlanSpace::enumerate_ranks(Split split) {
   const std::int64_t gpus = split.nodes * base_.cluster.gpus_per_node;
-  const auto layers = static_cast<std::int64_t>(base_.model->layers.size());
   for (const std::int64_t context : allowed(divisors_of(gpus / split.tensor), range_.context)) {
     if (context > 1 && !cuts_tensors_) break;
     for (const std::int64_t pipeline : allowed(divisors_of(gpus / split.tensor / context), range_.pipeline)) {
-      if (pipeline > layers) continue;
+      if (pipeline > most_stages_) continue;
       split.context = context;
       split.pipeline = pipeline;
       split.data = gpus / split.tensor / context / pipeline;
@@ -382,7 +385,9 @@ std::vector<PipelineVariant> PlanSpace::variants_of(const Split& split) const {
     Split one = split;
     one.schedule = schedule;
     one.virtual_stages = virtual_stages;
-    if (plan::check(pipeline_of(one))) all.push_back({schedule, virtual_stages});
+    const plan::Pipeline pipeline = pipeline_of(one);
+    if (!plan::check(pipeline) || static_cast<std::int64_t>(plan::positions_of(pipeline)) > most_stages_) return;
+    all.push_back({schedule, virtual_stages});
   };
   for (const PipelineSchedule schedule : range_.schedules) {
     if (schedule != PipelineSchedule::kInterleaved) {

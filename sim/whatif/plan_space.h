@@ -142,6 +142,7 @@ class PlanSpace {
   PlanRange range_;
   std::vector<std::int64_t> node_counts_;
   std::int64_t global_batch_ = 1;
+  std::int64_t most_stages_ = 0;
   std::int64_t blocks_ = 0;  // of the model, alike: as many as it has attentions
   bool cuts_tensors_ =
       false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank

@@ -12,6 +12,7 @@
 #include "correction.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -26,7 +27,8 @@ namespace {
 using answer::Fidelity;
 using answer::Prediction;
 
-/// The resource that, 10 % faster, shortens the step most. What it takes by itself bounds what it can give, so
+/// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens the
+/// step most. What it takes by itself bounds what it can give, so
 /// resources are asked in that order and most are never asked.
 std::string bottleneck_of(const Question& question, const Laid& laid) {
   constexpr double kFaster = 1.1;
@@ -36,6 +38,7 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
     double cost::Variation::*speed;
   };
   const answer::Breakdown& parts = laid.line.parts;
+  if (parts.bubble > laid.line.step / 2.0) return "pipeline bubble";
   const auto on = [&](std::string_view link) {
     Time sum;
     for (const answer::LinkTraffic& traffic : laid.traffic) {
@@ -104,7 +107,10 @@ plan::Parallel whole(const plan::Parallel& parallel) {
 Work executed_per_gpu(const Question& question, Work model_work) {
   if (!question.plan) return model_work;
   const auto& classes = question.plan->classes;
-  const auto stages = static_cast<double>(question.scenario.parallel.pipeline);
+  // A rank of DualPipe has parts of either direction, and a micro-batch goes in one.
+  const plan::Parallel& parallel = question.scenario.parallel;
+  const std::int64_t directions = parallel.pipeline > 1 ? plan::directions_of(parallel.schedule) : 1;
+  const auto stages = static_cast<double>(parallel.pipeline * directions);
   if (const cost::CalibratedTimes* times = question.calibrated()) return times->executed / stages;
   Work all;
   for (const plan::RankClass& one : classes) {
@@ -146,12 +152,12 @@ answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
 }
 
 /// One GPU's step by itself; what the same work takes on all of them is compared with it.
-Expected<Time> step_alone(const Question& question) {
+Expected<answer::Timeline> step_alone(const Question& question) {
   const Scenario& scenario = question.scenario;
   if (question.plan && question.plan->folds) {
     const auto step = cost::price_alone(scenario, *question.plan, *question.layers);
     if (!step) return tl::unexpected<Error>(step.error());
-    return step::schedule(*step, answer::Detail::kTime).map([](const answer::Timeline& line) { return line.step; });
+    return step::schedule(*step, answer::Detail::kTime);
   }
   Scenario alone = scenario;
   alone.cluster.nodes = 1;
@@ -160,10 +166,10 @@ Expected<Time> step_alone(const Question& question) {
     alone.parallel = whole(scenario.parallel);
     const auto asked = ask(alone);
     if (!asked) return tl::unexpected<Error>(asked.error());
-    return lay_out(*asked, {}, answer::Detail::kTime).map([](const Laid& laid) { return laid.line.step; });
+    return lay_out(*asked, {}, answer::Detail::kTime).map([](Laid&& laid) { return std::move(laid.line); });
   }
   return lay_out({.scenario = alone, .fidelity = question.fidelity}, {}, answer::Detail::kTime)
-      .map([](const Laid& laid) { return laid.line.step; });
+      .map([](Laid&& laid) { return std::move(laid.line); });
 }
 
 /// The fullest class's.
@@ -209,6 +215,18 @@ Expected<void> check_run(const answer::Training& run) {
       ErrorCode::kInfeasible,
       fmt::format("the run would take {}, over ten thousand years: {} steps", to_text(run.time()), to_text(run.steps)),
       {}, {"--samples and --tokens are of one epoch, --steps are of the run"});
+}
+
+/// What a step of the epoch takes that fills the cache.
+Expected<void> add_first_epoch(const Scenario& scenario, StepShape& shape) {
+  const auto first = in_first_epoch(scenario);
+  if (!first) return {};
+  const auto asked = ask(*first);
+  if (!asked) return tl::unexpected<Error>(asked.error());
+  const auto laid = lay_out(*asked, {}, answer::Detail::kTime);
+  if (!laid) return tl::unexpected<Error>(laid.error());
+  shape.first_epoch_step = laid->line.step;
+  return {};
 }
 
 }  // namespace
@@ -268,7 +286,11 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.throughput_samples_per_second = replicas * static_cast<double>(scenario.batch * passes) / step_seconds;
   if (gpus > 1) {
     const double replicas_per_gpu = replicas / static_cast<double>(gpus);
-    if (const auto one = step_alone(question)) prediction.scaling_efficiency = *one / line.step * replicas_per_gpu;
+    // Each updates what it has: that one GPU would update all of a model is no loss that sharing it makes good.
+    if (const auto one = step_alone(question)) {
+      const Time work = one->step - one->update + line.update;
+      prediction.scaling_efficiency = work / line.step * replicas_per_gpu;
+    }
   }
   prediction.bottleneck = bottleneck_of(question, *laid);
   prediction.interval_90 = interval_of(question, line);
@@ -292,11 +314,19 @@ Expected<Prediction> prediction_of(const Question& question) {
     prediction.goodput = std::move(*lasting);
   }
   if (asks_for_training(scenario)) {
-    prediction.training = train(scenario, {.step = prediction.step_time,
-                                           .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
-                                           .global_batch = prediction.split.global_batch(),
-                                           .tokens_per_sample = prediction.tokens_per_sample,
-                                           .goodput = prediction.goodput});
+    StepShape shape{.step = prediction.step_time,
+                    .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
+                    .global_batch = prediction.split.global_batch(),
+                    .tokens_per_sample = prediction.tokens_per_sample,
+                    .goodput = prediction.goodput};
+    if (auto slower = add_first_epoch(scenario, shape); !slower) return tl::unexpected<Error>(slower.error());
+    prediction.training = train(scenario, shape);
+    if (shape.first_epoch_step && *shape.first_epoch_step > shape.step) {
+      prediction.notes.push_back(fmt::format("input: the first epoch reads from storage: {} a step, {} of {} steps",
+                                             to_text(*shape.first_epoch_step),
+                                             to_text(first_epoch_steps(scenario, shape)),
+                                             to_text(prediction.training->steps)));
+    }
     if (auto sane = check_run(*prediction.training); !sane) return tl::unexpected<Error>(sane.error());
     const Time wall = prediction.training->time() - prediction.training->startup;
     if (prediction.goodput) prediction.goodput->of_run = wall * prediction.goodput->failures;

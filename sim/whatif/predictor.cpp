@@ -33,6 +33,7 @@ struct Key {
   std::int64_t accumulation = 0;
   std::int64_t data_ranks = 0;            // share the update of a model that is split
   std::optional<DataSize> spread_from{};  // tables are spread
+  primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
   Precision precision = Precision::kFp32;
 };
 
@@ -49,7 +50,7 @@ bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
          key.l2 == gpu.l2.value_or(DataSize{}) && key.compute_share == cost::compute_share(job) &&
          key.memory_share == job.efficiency.memory.get() && key.by_profiles == cost::by_profiles(job) &&
          key.accumulation == job.strategy.accumulation.get() && key.fusion == job.fusion &&
-         key.parallel == job.parallel && key.spread_from == spread_from(job) &&
+         key.attention == job.software_attention && key.parallel == job.parallel && key.spread_from == spread_from(job) &&
          (!(plan::splits_model(key.parallel) || key.spread_from) || key.data_ranks == plan.groups.front().ranks) &&
          std::equal(profiles.begin(), profiles.end(), key.profiles.begin(), key.profiles.end(), same_profile);
 }
@@ -72,6 +73,7 @@ Key key_of(const plan::Job& job, const plan::StepPlan& plan) {
           .accumulation = job.strategy.accumulation,
           .data_ranks = plan.groups.front().ranks,
           .spread_from = spread_from(job),
+          .attention = job.software_attention,
           .precision = job.precision};
 }
 

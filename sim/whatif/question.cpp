@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "ddlsim/cost/attention_time.h"
 #include "ddlsim/cost/totals.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/local_sgd.h"
@@ -106,6 +107,16 @@ Expected<void> check_cast(const Scenario& scenario) {
       {},
       {fmt::format("frameworks train linear layers in {} (Transformer Engine); use bf16 or fp16",
                    name_of(kPrecisions, scenario.precision))});
+}
+
+Expected<void> check_attention(const Scenario& scenario) {
+  const primitives::AttentionKernel kernel = scenario.software_attention;
+  const auto generation = scenario.cluster.node.gpu.nccl_tuning;
+  if (!generation || cost::kernel_slowdown(kernel, *generation, primitives::AttentionPass::kForward)) return {};
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("software.attention: nobody measured {} on a GPU of {}'s generation",
+                          name_of(primitives::kAttentionKernels, kernel), scenario.cluster.node.gpu.name),
+              {}, {"leave it out: best"});
 }
 
 /// The plan as if all GPUs were nominal.
@@ -301,6 +312,7 @@ Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
   if (!fidelity) return tl::unexpected<Error>(fidelity.error());
   if (auto known = check_gradients(scenario); !known) return tl::unexpected<Error>(known.error());
   if (auto kernels = check_cast(scenario); !kernels) return tl::unexpected<Error>(kernels.error());
+  if (auto known = check_attention(scenario); !known) return tl::unexpected<Error>(known.error());
   const bool fused = scenario.fusion.pointwise || scenario.fusion.attention;
   if (fused && !scenario.model->has_layers()) {
     return fail(ErrorCode::kUnsupported,

@@ -67,6 +67,20 @@ std::optional<double> left_by_runs(const RatioSide& baseline, const RatioSide& a
   return std::hypot(before, after);
 }
 
+/// Whether the alternative differs by a network of more bandwidth alone: nothing that is open can make it slower.
+bool only_widens_network(const Scenario& a, const Scenario& b) {
+  const hardware::Cluster& before = a.cluster;
+  const hardware::Cluster& after = b.cluster;
+  const auto transport_of = [](const hardware::Cluster& cluster) {
+    return cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
+  };
+  return before.node.id == after.node.id && before.node.gpu.id == after.node.gpu.id && before.nodes == after.nodes &&
+         before.gpus_per_node == after.gpus_per_node && a.model == b.model && a.precision == b.precision &&
+         a.batch == b.batch && a.strategy.kind == b.strategy.kind && a.parallel == b.parallel &&
+         transport_of(before) == transport_of(after) && before.node.network.latency >= after.node.network.latency &&
+         before.node.network_bandwidth() <= after.node.network_bandwidth();
+}
+
 }  // namespace
 
 RatioEstimate ratio_of(const RatioSide& baseline, const RatioSide& alternative, double speedup) {
@@ -84,6 +98,9 @@ RatioEstimate ratio_of(const RatioSide& baseline, const RatioSide& alternative, 
   const double log_speedup = std::log(speedup);
   if (deviation == 0) return {{speedup, speedup}, log_speedup > kRoundedAway ? 1.0 : 0.0};
   const double reach = std::exp(kTwoSided * deviation);
+  if (speedup >= 1 && only_widens_network(a, b)) {
+    return {{std::max(speedup / reach, 1.0), speedup * reach}, log_speedup > kRoundedAway ? 1.0 : 0.0};
+  }
   return {{speedup / reach, speedup * reach}, normal_below(log_speedup / deviation)};
 }
 

@@ -225,6 +225,13 @@ Expected<void> Recommender::gather() {
     return fail(ErrorCode::kInvalidArgument, "how long is the run?", {},
                 {"state --samples and --epochs, or --tokens, or --steps"});
   }
+  const workload::Model& model = *candidates_.front().scenario.model;
+  if (!asked_.global_batch && options_.epochs_by_batch.empty() && !model.global_batch && model.has_layers()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("how many {}s has a step of {}?", model.sample, model.name), {},
+                {fmt::format("state --global-batch: no source says it, and the {} of the model's file are one GPU's",
+                             to_text(model.batch))});
+  }
   // Types with one GPU stand together: they share the prices of layers.
   std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
     return a.scenario.cluster.node.gpu.id < b.scenario.cluster.node.gpu.id;
@@ -319,6 +326,14 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
                   .kernels = outline->kernels,
                   .global_batch = global_batch,
                   .tokens_per_sample = tokens_of(*scenario.model)};
+  if (const auto first_epoch = in_first_epoch(scenario)) {
+    const auto first = predictor_.outline(*first_epoch);
+    if (!first) {
+      miss.why = first.error().message;
+      return false;
+    }
+    shape.first_epoch_step = first->step;
+  }
   if (scenario.failures.stated()) {
     auto lasting = check_goodput(scenario).and_then([&] { return goodput(scenario); });
     if (!lasting) {

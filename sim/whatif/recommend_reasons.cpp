@@ -119,10 +119,12 @@ std::vector<std::string> would_help(const answer::Recommendation& result, const 
 std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result) {
   const ServerChoice& best = result.choices[result.cheapest];
   const double rate = static_cast<double>(best.batch) / best.step.in(seconds);
-  std::vector<std::string> notes{
-      fmt::format("input: the loader is taken to keep up; the cheapest choice needs {} {}s/s", significant(rate, 4),
-                  scenario.model->sample),
-      "energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted"};
+  std::vector<std::string> notes;
+  if (!scenario.input.dataset) {
+    notes.push_back(fmt::format("input: the loader is taken to keep up; the cheapest choice needs {} {}s/s",
+                                significant(rate, 4), scenario.model->sample));
+  }
+  notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
   if (scenario.training.spot) {
     notes.emplace_back("spot: servers that are taken away, and waiting for them, cost nothing here");
   }

@@ -10,6 +10,7 @@
 #include "beside.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
@@ -361,6 +362,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
                  "or a cloud instance: " + join(catalog.ids(io::Kind::kInstances))});
   }
   if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
+  if (last_of(spelt.overrides, "fusion") == nullptr) scenario.fusion.attention = plan::runs_flash_attention(scenario);
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
   }
@@ -450,6 +452,12 @@ Expected<std::vector<Override>> settings_in(const io::Node& map, std::string_vie
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
   if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
+  for (std::size_t i = 1; i < overrides.size(); ++i) {
+    const Override* first = last_of(std::span(overrides).first(i), overrides[i].path);
+    if (first == nullptr) continue;
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is set twice", overrides[i].path), overrides[i].where,
+                {fmt::format("first on line {}", first->where.line)});
+  }
   return overrides;
 }
 

@@ -64,6 +64,12 @@ bool by_compression(const Question& q) {
 }
 bool by_learnt_fusion(const Question& q) { return plan::software_factor_range(q.scenario).has_value(); }
 
+bool has_one_kernel(const workload::Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+    return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+  });
+}
+
 /// What is not listed always has one, in the analytic fidelity.
 constexpr auto kUses = std::to_array<Use>({
     {"strategy.grouping", by_several_gpus},
@@ -108,6 +114,8 @@ constexpr auto kUses = std::to_array<Use>({
     {"pcie.latency", by_collectives},
     {"gpu_interconnect", by_several_of_a_server},
     {"peer_to_peer", by_pcie_switches},
+    {"input.storage", by_loader},
+    {"input.cpu", by_loader},
     {"input.loader", by_loader},
     {"input.workers", by_loader},
     {"input.prefetch", by_workers},
@@ -124,6 +132,10 @@ constexpr auto kUses = std::to_array<Use>({
     {"launch_interval", [](const Question&) { return true; }},
     {"software.year", [](const Question& q) { return q.scenario.software != nullptr; }},
     {"software.fused", by_learnt_fusion},
+    {"software.attention",
+     [](const Question& q) {
+       return q.calibrated() != nullptr && (q.scenario.fusion.attention || has_one_kernel(*q.scenario.model));
+     }},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},
     {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/framework.h"
@@ -76,11 +78,17 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
   const bool rate = means_number(name) && (bandwidth || !catalog.knows(io::Kind::kLinks, name));
   if (rate) {
     if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
-    node.network.bandwidth = *bandwidth;
+    // More than one card's slot passes is the rate of several: of as many as the server has, or as it takes.
+    const bool counted = value.find(" x ") != std::string::npos;
+    const double slots = *bandwidth / node.pcie.bandwidth;
+    if (!counted && slots > 1 && slots < hardware::kMaxGpusPerNode) {
+      ports = std::max(node.network_ports, static_cast<std::int64_t>(std::ceil(slots)));
+    }
+    node.network.bandwidth = counted ? *bandwidth : *bandwidth / static_cast<double>(ports);
     node.network.transport = {};  // a rate does not say what drives it
     if (driven) node.network.transport = driven;
     node.network.id.clear();
-    node.network.name = to_text_in_bits(*bandwidth);
+    node.network.name = to_text_in_bits(node.network.bandwidth);
   } else {
     auto link = catalog.link(name);
     if (!link) {
@@ -163,7 +171,7 @@ Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&) {
 }
 
 Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::Catalog&) {
-  std::vector<std::size_t> cuts;
+  std::vector<std::size_t> cuts;  // in blocks, where the model has so many of them
   std::size_t layers = 0;
   for (const std::string& part : parts_of(value)) {
     const auto count = parse_count(part, {1, 1 << 20});
@@ -172,8 +180,14 @@ Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::C
     layers += static_cast<std::size_t>(*count);
   }
   if (scenario.model != nullptr && scenario.model->has_layers() && layers != scenario.model->layers.size()) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} layers in all, but {} has {}", layers, scenario.model->id,
-                                                         scenario.model->layers.size()));
+    const workload::Model& model = *scenario.model;
+    const plan::CutPoints points = plan::cut_points_of(workload::blocks_of(model.layers), plan::loads_of(model.layers));
+    if (!points.repeated || layers != points.starts.size()) {
+      const std::string blocks = points.repeated ? fmt::format("{} blocks of ", points.starts.size()) : "";
+      return fail(ErrorCode::kInvalidArgument, fmt::format("{} layers in all, but {} has {}{}", layers, model.id, blocks,
+                                                           model.layers.size()));
+    }
+    for (std::size_t& cut : cuts) cut = points.starts[cut];
   }
   scenario.parallel.cuts = std::move(cuts);
   return {};
@@ -291,6 +305,10 @@ Expected<void> set_software_year(Scenario& scenario, Value value, const io::Cata
   }
   scenario.software_year = std::optional<double>(*year);
   return {};
+}
+
+Expected<void> set_software_attention(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(parse_choice(primitives::kAttentionKernels, value, "attention kernel"), scenario.software_attention);
 }
 
 Expected<void> set_software_fused(Scenario& scenario, Value value, const io::Catalog&) {

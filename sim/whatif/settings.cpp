@@ -67,7 +67,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"gpu.calibration", "profile of the GPU's kernels: auto (its own, else the nearest of its architecture's), none, or an id", "none",
      set_profile},
-    {"fusion", "what runs as one kernel: none, pointwise, attention, all (workload/fusion.h)", "all", set_fusion},
+    {"fusion", "what runs as one kernel: none, pointwise, attention, all (default: attention, in 16 bits on a GPU with bf16)", "all", set_fusion},
     {"cuda_graphs", "the CPU launches a step's kernels at once: yes, no", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.cuda_graphs); }},
     {"gpu_interconnect", "what joins the GPUs of a server: nvlink or pcie", "nvlink", set_interconnect},
@@ -152,7 +152,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"parallel.virtual_stages", "interleaved: chunks of layers per rank", "2",
      set_degree<&plan::Parallel::virtual_stages, 1, kMaxDegree>},
-    {"parallel.layers_per_stage", "of the model's list, stage by stage (default: nearly equal work)", "20-20-21",
+    {"parallel.layers_per_stage", "blocks of each stage, or layers of the model's list (default: nearly equal work)", "20-20-21",
      set_layers_per_stage},
     {"parallel.zero", "what data-parallel ranks share: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too (FSDP)",
      "3",
@@ -295,6 +295,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"software.year", "of the framework's release, where it is old (default: new)", "2020", set_software_year},
     {"software.fused", "whether blocks run as fused kernels, as Megatron's and NeMo's, or XLA's convolutions (default: nobody says, "
      "half of the effect)", "yes", set_software_fused},
+    {"software.attention", "the kernel of attention where it is one: best (the GPU's fastest), flash-2 (PyTorch's "
+     "scaled_dot_product_attention on Hopper), flash-1 (Triton, 2022)", "flash-2", set_software_attention},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"measured.step", "of this very job: a measured step, which corrects what is predicted", "180 ms", nullptr},
     {"measured.runs", "measured runs of this job: a CSV file with gpus, nodes, step and, if they differ, batch, passes, parallel.tensor, ...", "RUNS.csv",

@@ -77,7 +77,7 @@ std::shared_ptr<const workload::Model> with_blocks(const workload::Model& model,
 std::optional<ShortModel> short_model_of(const Scenario& base) {
   const workload::Model& model = *base.model;
   const bool every_nth = base.parallel.recompute_every > 1;
-  if (model.measured || base.fusion.pointwise || base.fusion.attention || every_nth) return std::nullopt;
+  if (model.measured || base.fusion.pointwise || every_nth) return std::nullopt;
   const std::vector<Run> runs = runs_of(model.layers);
   ShortModel made;
   made.model = with_blocks(model, runs, made.source);

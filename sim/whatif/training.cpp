@@ -14,13 +14,19 @@ namespace {
 
 std::int64_t ceil_of(std::int64_t whole, std::int64_t part) { return whole / part + (whole % part == 0 ? 0 : 1); }
 
-/// The steps of a run at a global batch.
+/// The steps of an epoch at a global batch.
+std::int64_t steps_of_epoch(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  if (run.tokens) return ceil_of(*run.tokens, shape.global_batch * shape.tokens_per_sample.value_or(1));
+  const std::int64_t read = scenario.input.dataset ? scenario.input.dataset->samples : 1;
+  return ceil_of(samples_of_epoch(scenario).value_or(read), shape.global_batch);
+}
+
+/// The steps of a run.
 std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
   const TrainingRun& run = scenario.training;
   if (run.steps) return *run.steps;
-  const std::int64_t of_epoch = run.tokens
-                                    ? ceil_of(*run.tokens, shape.global_batch * shape.tokens_per_sample.value_or(1))
-                                    : ceil_of(samples_of_epoch(scenario).value_or(1), shape.global_batch);
+  const std::int64_t of_epoch = steps_of_epoch(scenario, shape);
   const double steps = std::ceil(run.epochs.value_or(1) * static_cast<double>(of_epoch));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e18)));
 }
@@ -68,6 +74,18 @@ std::optional<PriceRate> price_of(const Scenario& scenario) {
   return node.price;
 }
 
+std::optional<Scenario> in_first_epoch(const Scenario& scenario) {
+  const plan::Input& input = scenario.input;
+  if (!input.dataset || input.epoch.stated() || !asks_for_training(scenario)) return std::nullopt;
+  Scenario first = scenario;
+  first.input.epoch = plan::Epoch::kFirst;
+  return first;
+}
+
+std::int64_t first_epoch_steps(const Scenario& scenario, const StepShape& shape) {
+  return std::min(steps_of_epoch(scenario, shape), steps_of(scenario, shape));
+}
+
 answer::Training train(const Scenario& scenario, const StepShape& shape) {
   const TrainingRun& run = scenario.training;
   const hardware::Cluster& cluster = scenario.cluster;
@@ -75,6 +93,10 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   training.steps = steps_of(scenario, shape);
   if (!run.steps) training.epochs = run.epochs.value_or(1);
   training.stepping = shape.step * static_cast<double>(training.steps);
+  if (shape.first_epoch_step) {
+    const auto first = static_cast<double>(first_epoch_steps(scenario, shape));
+    training.stepping += max(*shape.first_epoch_step - shape.step, Time::zero()) * first;
+  }
   training.startup = run.startup;
   if (run.evaluation && training.epochs) {
     training.evaluation = *run.evaluation * std::floor(*training.epochs / run.evaluate_every);

@@ -15,6 +15,11 @@
 //   r0 k(x) + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0 k_g),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
 // by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration each count.
 //
+// Runs that lie farther apart than the prior has it widen it: its variances count q times, q, from 1 to 25, the mean
+// of squared residuals over what the prior expects, (r_g - r0 k_g)' (K_gg + s_e^2 I)^-1 (r_g - r0 k_g) / m, of the m
+// runs that are not of the smallest configuration. So a run that fits no prior is still met, and the interval says how
+// little is known beside it.
+//
 // The smallest configuration (`smaller` below) sets r0 by the mean of its runs. Callers that know better what made its
 // difference (whatif/own_runs.h puts it on the GPU's speed) predict with that first; r0 is then 0.
 //
@@ -94,6 +99,8 @@ class RunPosterior {
   /// Of the smallest configuration, whose residual is kept.
   [[nodiscard]] const RunPoint& smallest() const { return smallest_; }
   [[nodiscard]] double base() const { return base_; }
+  /// What the other runs and the prior, as it is, say of each run, in the order in which they were given.
+  [[nodiscard]] std::span<const RunEstimate> by_others() const { return others_; }
 
  private:
   [[nodiscard]] double covariance(const RunPoint& x, const RunPoint& y) const;
@@ -103,7 +110,9 @@ class RunPosterior {
   RunPrior prior_;
   RunPoint smallest_;
   double base_ = 0;
+  double scale_ = 1;  // q
   std::vector<RunPoint> points_;
+  std::vector<RunEstimate> others_;
   std::vector<double> weights_;  // (K_gg + s_e^2 I)^-1 (r_g - r0 k_g)
   std::vector<double> inverse_;  // (K_gg + s_e^2 I)^-1, row by row
 };

@@ -15,6 +15,13 @@
 // make the scores again and four more products: a = 3, b = 2 (Dao et al.).
 // efficiency, r and M are those of the width (d + v) / 2; between two measured widths efficiency and r are taken in
 // proportion to the width's logarithm and M is the nearer one's; outside, the nearest width's.
+// A curve is of the fastest kernel that was measured on its GPU; another kernel takes kernel_slowdown times as long:
+//   FlashAttention-2 on Hopper   1.77 forward, 1.75 backward: ten shapes of cudnn-frontend's benchmark on H200, PyTorch's
+//                                flash backend beside cuDNN (bench/calibrate/check_shipped, "another kernel")
+//   FlashAttention in Triton     1.38 forward, 2.0 backward of FlashAttention-2: the tutorial kernel of July 2023 on A100,
+//                                causal, 1,024 to 16,384 keys, 84 to 122 and 49 to 81 TFLOP/s (triton-lang/triton pull
+//                                1917), beside this model's FlashAttention-2; on Hopper, whose instructions it does not
+//                                use, times the line above (assumed)
 // Where no profile has a backward curve, the forward curve answers, u kBackwardSlowdown times as long.
 // Sources: Dao et al., FlashAttention (2022); Dao, FlashAttention-2 (2023), 3.3 (tiles over queries forward, over keys
 // backward; causal tiles skip keys); Shah et al., FlashAttention-3 (2024).
@@ -30,8 +37,10 @@
 // Fitted by calib/attention_fit.h, read from hardware/calibration by io/profile_file.h.
 #pragma once
 
+#include <optional>
 #include <span>
 
+#include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/units.h"
@@ -43,6 +52,11 @@ namespace ddlsim::cost {
 /// cudnn-frontend's benchmark (NVIDIA/cudnn-frontend @ 0b1577c) times on H200 with PyTorch's flash backend in both
 /// passes: 1.05 to 1.25.
 inline constexpr double kBackwardSlowdown = 1.12;
+
+/// How many times as long as the GPU's best kernel another one takes. Nothing: nobody measured it on such GPUs
+/// (FlashAttention-2 and before on Blackwell).
+[[nodiscard]] std::optional<double> kernel_slowdown(primitives::AttentionKernel kernel,
+                                                    hardware::GpuGeneration generation, primitives::AttentionPass pass);
 
 /// Pairs of a query and a key of one head that look at each other.
 [[nodiscard]] double attention_pairs(const primitives::AttentionShape& shape);

@@ -14,6 +14,10 @@
 // lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
 // cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), later GPUs load a few numbers at a time and
 // take kUnalignedCost as long for each such size.
+// A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast and Megatron-LM cast the
+// logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward zeros for the labels (4), the
+// gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that are listed. Where element-wise
+// kernels are fused the casts join it, and nothing is added.
 // The input's gradient of a convolution that is the model's first layer is not computed.
 // tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 borrow each other's curve.
 //
@@ -37,6 +41,7 @@
 #include "ddlsim/cost/layer_time.h"
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/workload/model.h"
@@ -68,6 +73,8 @@ struct Calibration {
   hardware::Gpu gpu;
   DeviceRates assumed{};  // where no curve is, efficiency included
   std::pair<double, double> assumed_interval{1, 1};
+  primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
+  bool fuses_pointwise = false;  // casts to fp32 join the kernel that reads them
 };
 
 /// Forward and backward of every layer, and what they rest on.

@@ -18,7 +18,7 @@
 //   rates of one GPU's loader, in samples/s; the slowest is the loader's
 //     storage   min(bandwidth / s, iops / requests) / m        its share; requests = ceil(s / largest), or s / largest
 //                                                              in files of many samples, which are read end to end
-//     network   bandwidth / (remote s)
+//     network   bandwidth / ((remote + m) s), m where servers share the storage: it is read through their ports
 //     workers   w / (t_read + t_cpu)                           each reads, then decodes (PyTorch)
 //               w / t_read                                     readers of a pipelined loader (DALI, tf.data)
 //     cpu       e / t_cpu, e = min(w, c) / (1 + contention (min(w, c) - 1))
@@ -104,6 +104,7 @@ struct LoaderShare {
   Bandwidth stream{};
   std::optional<Rate> iops{};
   Bandwidth network{};
+  bool by_network = false;  // to the storage too
   std::optional<Bandwidth> hand_over{};
   std::optional<Bandwidth> receive{};
 };

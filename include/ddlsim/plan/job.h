@@ -15,6 +15,7 @@
 #include "ddlsim/plan/input.h"
 #include "ddlsim/plan/parallel.h"
 #include "ddlsim/plan/strategy.h"
+#include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
@@ -59,6 +60,7 @@ struct Job {
   std::shared_ptr<const hardware::SoftwareProfile> software;
   Stated<std::optional<double>> software_year;                    // nothing: new
   Stated<std::optional<bool>> software_fused;                     // blocks run as fused kernels; nothing: nobody says
+  Stated<primitives::AttentionKernel> software_attention = by_default(primitives::AttentionKernel::kBest);
   Stated<double> straggler = by_default(1.0);                     // how many times as slow some of the GPUs are
   Stated<std::int64_t> stragglers = by_default(std::int64_t{1});  // how many are
 };

@@ -8,6 +8,7 @@
 //   shared         log2 of the GPUs per server
 //   fused, convolution  half of the effect where nobody says: what is planned may run either way
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new
+// Attention that a model lists as separate kernels runs as one where nobody says otherwise (runs_flash_attention).
 // Worked example: effects always 0.10 and half 0.05, ResNet-50 in fp16 on one GPU: f = exp(0.15) = 1.162.
 #pragma once
 
@@ -28,6 +29,11 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 
 /// The factor with fused kernels and without. Nothing where that makes no difference.
 [[nodiscard]] std::optional<std::pair<double, double>> software_factor_range(const Job& job);
+
+/// Whether attention is one kernel by default: in 16 bits and fewer, on GPUs that FlashAttention-2 is for, which are
+/// those with bf16 (Ampere, CDNA 2 and later; Dao-AILab/flash-attention README), in software since PyTorch 2.0 of March
+/// 2023, whose scaled_dot_product_attention takes it.
+[[nodiscard]] bool runs_flash_attention(const Job& job);
 
 /// On all GPU time: what somebody stated or fitted, and the software's.
 [[nodiscard]] inline double gpu_time_factor_of(const Job& job) { return job.gpu_time_factor * software_factor(job); }

@@ -6,7 +6,9 @@
 //   w(piece) = FLOPs of forward and backward as a share of the model's + 1e-6 x the same share of elements read and
 //              written + 1e-12 x its share of the layers
 // so that elements and layers decide between equals alone. Among cuts that are equally good the first parts have less,
-// as they keep the most micro-batches. Models without blocks enough are cut between layers.
+// as they keep the most micro-batches. Models without blocks enough are cut between layers, but not within a
+// transformer's block (at most three residual sums: of attention, cross-attention and MLP), which is what Megatron-LM,
+// DeepSpeed and torchtitan count by.
 //
 // The least weight of the heaviest part is found by bisection between weights that parts do have: every try ends with
 // the heaviest part that it made, or with the least weight that would have changed it.
@@ -43,6 +45,9 @@ struct CutPoints {
   bool even = false;                // all alike, with nothing between them
 };
 [[nodiscard]] CutPoints cut_points_of(std::span<const workload::Block> blocks, const LayerLoads& loads);
+
+/// Parts of a model, at most: its transformer blocks, which nobody cuts within; else its layers.
+[[nodiscard]] std::size_t most_parts(std::span<const workload::Layer> layers);
 
 /// Where the positions of a pipeline begin.
 struct StageStarts {

@@ -85,6 +85,7 @@ struct MemoryBoundKernel {
   std::int64_t elements = 0;  // read and written, per sample
   std::int64_t weights = 0;   // read and written once, whatever the batch
   std::int64_t row = 0;       // softmax, norm: elements that are reduced together; 0: does not matter
+  bool widened = false;       // a softmax of outputs: trained in 16 bits, it runs in fp32 (cost/kernel_time.h)
 
   bool operator==(const MemoryBoundKernel&) const = default;
 };
@@ -110,6 +111,19 @@ struct AttentionShape {
 
   auto operator<=>(const AttentionShape&) const = default;
 };
+
+/// Which kernel that is (cost/attention_time.h has what it takes).
+enum class AttentionKernel : std::uint8_t {
+  kBest,    // the fastest that was measured on the GPU: FlashAttention-2 on Ampere, 3 and cuDNN's on Hopper
+  kFlash2,  // FlashAttention-2 on any GPU, as PyTorch's scaled_dot_product_attention with its flash backend
+  kFlash1,  // FlashAttention in Triton, 2022
+};
+
+inline constexpr Choices<AttentionKernel, 3> kAttentionKernels{{
+    {"best", AttentionKernel::kBest},
+    {"flash-2", AttentionKernel::kFlash2},
+    {"flash-1", AttentionKernel::kFlash1},
+}};
 
 /// Scores, softmax and context in one kernel that keeps the scores on the chip.
 struct FusedAttention {

@@ -11,6 +11,7 @@
 //                         GPU).
 // With its root s the 90 % interval is speedup x exp(-+ 1.645 s), and the alternative is faster with probability
 // Phi(ln(speedup) / s). A change without effect is known for certain: none of the three is there.
+// Where nothing differs but more bandwidth of the same network, no slower and no more latency, the interval ends at 1.
 // Where measured runs corrected both sides, s is at most what their posterior leaves; where one side alone, s_g is
 // added.
 //

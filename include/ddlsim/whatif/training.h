@@ -68,7 +68,15 @@ struct StepShape {
   std::int64_t global_batch = 1;
   std::optional<std::int64_t> tokens_per_sample;
   std::optional<answer::Goodput> goodput{};  // nothing: nothing fails
+  std::optional<Time> first_epoch_step{};    // of the epoch that reads from storage; nothing: as the others
 };
+
+/// The scenario in its first epoch, where a data set is read and nobody says which epoch is meant: nothing is in memory
+/// yet. Nothing: every epoch of the run is alike.
+[[nodiscard]] std::optional<Scenario> in_first_epoch(const Scenario& scenario);
+
+/// Steps of the first epoch: at most those of the run.
+[[nodiscard]] std::int64_t first_epoch_steps(const Scenario& scenario, const StepShape& shape);
 
 /// The run of a scenario whose steps are known. Requires asks_for_training(scenario).
 [[nodiscard]] answer::Training train(const Scenario& scenario, const StepShape& shape);

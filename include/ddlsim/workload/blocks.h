@@ -31,6 +31,9 @@ struct Block {
 /// In order; every layer is in one.
 [[nodiscard]] std::vector<Block> blocks_of(std::span<const Layer> layers);
 
+/// Whether a layer is a residual sum.
+[[nodiscard]] bool is_residual(const Layer& layer);
+
 /// Whether a layer is attention of whatever kind.
 [[nodiscard]] bool is_attention(const Layer& layer);
 

@@ -5,8 +5,9 @@
 //                 elements' = elements - 2 * output,   kernels' = 0
 //               other inputs (a residual's) are still read. (torch.compile, XLA; NVFuser)
 //   attention   scores, softmax, dropout and context are one kernel that keeps scores on the chip: it reads Q, K and V
-//               and writes its output; backward computes the scores again, 2.5 times the forward FLOPs.
-//               (Dao et al., FlashAttention, NeurIPS 2022)
+//               and writes its output; backward computes the scores again, 2.5 times the forward FLOPs. Keys after a
+//               query's own are spared where the operator says `causal`; one whose scores are `biased` stays as it is,
+//               no such kernel adds a bias. (Dao et al., FlashAttention, NeurIPS 2022)
 //   tables      embeddings with sparse gradients that follow each other are one lookup, forward and backward, with the
 //               last of them (FBGEMM's table-batched embedding; HugeCTR's embedding collection). Bytes stay.
 // FLOPs of products, parameters and gradient tensors stay as they are; fused attention keeps no scores.

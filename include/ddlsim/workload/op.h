@@ -91,9 +91,12 @@ struct Embedding {
   bool sparse_gradient = false;
   Shape out{};  // empty: [lookups, width]
 };
+/// Attention in separate kernels, which compute every score.
 struct Attention {
   std::int64_t heads = 1;
   std::int64_t keys = 0;  // 0: as many as the input has rows
+  bool causal = false;    // a query looks at no key after its own: one kernel spares these (workload/fusion.h)
+  bool biased = false;    // something is added to the scores, which no one kernel does: it stays as it is
 };
 struct Lstm {
   std::int64_t hidden = 0;
