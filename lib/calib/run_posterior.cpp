@@ -94,7 +94,7 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
     const double missed = explained(i) / precision(i, i);
     posterior.others_.push_back({runs[static_cast<std::size_t>(i)].residual - missed, 1 / std::sqrt(precision(i, i))});
   }
-  if (others > 0) posterior.scale_ = std::clamp(residuals.dot(explained) / others, 1.0, kWidestPrior);
+  if (others > 1) posterior.scale_ = std::clamp(residuals.dot(explained) / others, 1.0, kWidestPrior);
   if (posterior.scale_ > 1) factor.compute(posterior.scale_ * of_prior + noise);
   const Eigen::VectorXd weights = factor.solve(residuals);
   const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(n, n));

@@ -110,8 +110,8 @@ Expected<LaunchImport> Builder::finish() {
 std::string no_rule(const std::string& name, std::span<const std::string> asked) {
   constexpr std::size_t kSlip = 2;  // letters more or fewer; longer names have words of their own
   for (const std::string& near : nearest_names(name, asked)) {
-    const auto [fewer, more] = std::minmax(near.size(), name.size());
-    if (near != name && more - fewer <= kSlip) return "no rule here: did you mean '" + near + "'?";
+    const std::size_t more = std::max(near.size(), name.size()) - std::min(near.size(), name.size());
+    if (near != name && more <= kSlip) return "no rule here: did you mean '" + near + "'?";
   }
   return "no rule here";
 }

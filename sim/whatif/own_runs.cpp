@@ -247,6 +247,7 @@ Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
 /// the others expect least.
 std::optional<std::string> doubtful(const std::vector<AskedRun>& asked, std::span<const calib::MeasuredRun> points,
                                     const calib::RunPosterior& posterior) {
+  if (asked.size() < 3) return std::nullopt;  // of two nobody knows which is right
   double most = kDoubtful;
   std::size_t which = asked.size();
   for (std::size_t i = 0; i < asked.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/passes.h"
 #include "input_part.h"
 #include "interval.h"
@@ -129,6 +130,7 @@ Work model_work_of(const Question& question) {
     std::vector<workload::Layer> layers = scenario.model->layers;
     if (workload::adapt(layers, scenario.parallel.lora_rank)) {
       Work work;
+      layers = workload::fused(std::move(layers), scenario.fusion);
       for (const workload::Layer& layer : layers) work += layer.forward_work + layer.backward_work;
       return work * static_cast<double>(scenario.batch);
     }

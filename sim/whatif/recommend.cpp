@@ -225,6 +225,7 @@ Expected<void> Recommender::gather() {
     return fail(ErrorCode::kInvalidArgument, "how long is the run?", {},
                 {"state --samples and --epochs, or --tokens, or --steps"});
   }
+  if (candidates_.empty()) return {};
   const workload::Model& model = *candidates_.front().scenario.model;
   if (!asked_.global_batch && options_.epochs_by_batch.empty() && !model.global_batch && model.has_layers()) {
     return fail(ErrorCode::kInvalidArgument,

@@ -452,11 +452,12 @@ Expected<std::vector<Override>> settings_in(const io::Node& map, std::string_vie
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
   if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
-  for (std::size_t i = 1; i < overrides.size(); ++i) {
-    const Override* first = last_of(std::span(overrides).first(i), overrides[i].path);
-    if (first == nullptr) continue;
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is set twice", overrides[i].path), overrides[i].where,
-                {fmt::format("first on line {}", first->where.line)});
+  std::map<std::string_view, const Override*> known;
+  for (const Override& one : overrides) {
+    const auto [first, added] = known.try_emplace(one.path, &one);
+    if (added) continue;
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is set twice", one.path), one.where,
+                {fmt::format("first on line {}", first->second->where.line)});
   }
   return overrides;
 }

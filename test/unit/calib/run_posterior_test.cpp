@@ -158,3 +158,19 @@ TEST_CASE("run posterior: bad runs are refused", "[unit][calib]") {
   prior.noise = 0;
   CHECK(!RunPosterior::learn(twice, prior).has_value());
 }
+
+TEST_CASE("run posterior: runs that lie apart widen the prior", "[unit][calib]") {
+  const std::vector<MeasuredRun> near{{{}, 0}, {{.servers = 2}, 0.02}, {{.servers = 4}, 0.03}};
+  const std::vector<MeasuredRun> apart{{{}, 0}, {{.servers = 2}, 0.8}, {{.servers = 4}, 0}};
+  const auto small = RunPosterior::learn(near).value();
+  const auto large = RunPosterior::learn(apart).value();
+  CHECK(large.at({.servers = 2}).residual == Approx(0.8).epsilon(0.02));
+  CHECK(large.at({.servers = 8}).deviation > 2 * small.at({.servers = 8}).deviation);
+  // What the others make of the second run is near zero, and its own residual is far from it.
+  CHECK(large.by_others()[1].residual == Approx(0).margin(0.05));
+  CHECK(0.8 / large.by_others()[1].deviation > 6);
+  // One other run says nothing about how far runs lie apart.
+  const auto two = RunPosterior::learn(std::span(apart).first(2)).value();
+  const auto calm = RunPosterior::learn(std::span(near).first(2)).value();
+  CHECK(two.at({.servers = 8}).deviation == calm.at({.servers = 8}).deviation);
+}

@@ -139,3 +139,17 @@ TEST_CASE("attention time: layers' kernels have the FLOPs and the bytes of their
     CHECK(attention_traffic(forward.shape, 1, bytes(1)).in(bytes) == static_cast<double>(layer.forward_elements));
   }
 }
+
+TEST_CASE("attention time: older kernels take longer where newer ones are", "[unit][cost]") {
+  using hardware::GpuGeneration;
+  using primitives::AttentionKernel;
+  const auto slower = [](AttentionKernel kernel, GpuGeneration generation, AttentionPass pass) {
+    return kernel_slowdown(kernel, generation, pass).value_or(0);
+  };
+  CHECK(slower(AttentionKernel::kBest, GpuGeneration::kBlackwell, AttentionPass::kForward) == 1);
+  CHECK(slower(AttentionKernel::kFlash2, GpuGeneration::kAmpere, AttentionPass::kBackward) == 1);
+  CHECK(slower(AttentionKernel::kFlash2, GpuGeneration::kHopper, AttentionPass::kForward) == 1.77);
+  CHECK(slower(AttentionKernel::kFlash1, GpuGeneration::kAmpere, AttentionPass::kBackward) == 2);
+  CHECK(slower(AttentionKernel::kFlash1, GpuGeneration::kHopper, AttentionPass::kBackward) == Approx(1.75 * 2));
+  CHECK_FALSE(kernel_slowdown(AttentionKernel::kFlash2, GpuGeneration::kBlackwell, AttentionPass::kForward));
+}

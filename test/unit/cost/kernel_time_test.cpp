@@ -351,3 +351,18 @@ TEST_CASE("kernel time: shapes that differ in one size alone are told apart", "[
   // Kernel, stride and dilation matter to a curve; without one only what is computed and moved does.
   CHECK(together.layers[7].forward.total() > together.layers[0].forward.total());
 }
+
+TEST_CASE("kernel time: a softmax of outputs in 16 bits runs in fp32", "[unit][cost]") {
+  const hardware::GpuProfile known = profile();
+  const auto time = [&](bool widened, Precision precision, bool fused) {
+    workload::Model model;
+    model.layers.emplace_back().forward = {{primitives::MemoryBoundKernel{
+        .kind = primitives::MemoryBoundKind::kSoftmax, .elements = 100'000'000, .row = 1000, .widened = widened}}};
+    Calibration how = calibration(known);
+    how.fuses_pointwise = fused;
+    return calibrated_times(model.layers, how, 1, precision, {}).layers[0].forward.total();
+  };
+  CHECK(time(true, Precision::kFp16, false) > 3 * time(false, Precision::kFp16, false));
+  CHECK(time(true, Precision::kFp16, true) == time(false, Precision::kFp16, true));
+  CHECK(time(true, Precision::kFp32, false) == time(false, Precision::kFp32, false));
+}

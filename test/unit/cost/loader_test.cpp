@@ -244,3 +244,17 @@ TEST_CASE("loader: storage systems of MLPerf Storage are never below what they d
     CHECK(accelerators * batch / whole.in(seconds) >= std::stod(row["samples_per_s"]) * (1 - 1e-9));
   }
 }
+
+TEST_CASE("loader: what servers share is read through their ports", "[unit][loader]") {
+  const LoaderWork work{.stored = bytes(1e6), .cpu = microseconds(1)};
+  LoaderShare share{.workers = 64,
+                    .cores = 64,
+                    .from = {.storage = 1},
+                    .storage = bytes_per_second(10e9),
+                    .stream = bytes_per_second(10e9),
+                    .network = bytes_per_second(1e9)};
+  CHECK(loader_rates(work, share).all().in(per_second) == Approx(10'000));
+  share.by_network = true;
+  CHECK(loader_rates(work, share).all().in(per_second) == Approx(1'000));
+  CHECK(loader_rates(work, share).slowest() == LoaderStage::kNetwork);
+}

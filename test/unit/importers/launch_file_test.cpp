@@ -423,3 +423,16 @@ TEST_CASE("launch: what is stated wins, and models that files name exist", "[uni
     CHECK(test::catalog().knows(io::Kind::kModels, value(titan, "model")));
   }
 }
+
+TEST_CASE("launch: a slip of an option is told from one without a rule", "[unit][io][launch]") {
+  const auto out = [](const LaunchImport& launch) {
+    std::string all;
+    for (const std::string& line : launch.left_out) all += line + "\n";
+    return all;
+  };
+  CHECK_THAT(out(megatron("--micro-batch-size 2 --num-layers 4 --tensor-model-paralel-size 8")),
+             Contains("--tensor-model-paralel-size (did you mean 'tensor-model-parallel-size'?)"));
+  CHECK_THAT(out(taken(LaunchFormat::kDeepSpeed, "{\"zero_optimization\": {\"stgae\": 3}}")),
+             Contains("did you mean 'zero_optimization.stage'?"));
+  CHECK_THAT(out(taken(LaunchFormat::kDeepSpeed, "{\"zero_optimization\": {\"stage\": 1}, \"elasticity_x\": 3}")), !Contains("did you mean"));
+}

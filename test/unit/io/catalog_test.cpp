@@ -296,7 +296,7 @@ TEST_CASE("catalog: what products sustain is a share of a peak", "[unit][io]") {
   const auto l4 = data->gpu("l4").value();
   CHECK(l4.sustained.at(Precision::kFp16).value() == Approx(53.1 / 121));
   CHECK_FALSE(l4.sustained.at(Precision::kFp8));
-  CHECK_FALSE(data->gpu("l40").value().sustained.at(Precision::kFp32));
+  CHECK_FALSE(data->gpu("a30").value().sustained.at(Precision::kFp32));
   copy.edit("hardware/gpus/l4.yaml", "sustained:", "fp32: 10.9", "fp4: 10.9");
   CHECK_THAT(said(copy.open()->gpu("l4")), Contains("l4.yaml:13:") && Contains("error: sustained fp4 without a peak"));
   copy.edit("hardware/gpus/l4.yaml", "sources:", "  sustained:", "  # sustained:");

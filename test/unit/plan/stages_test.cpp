@@ -186,7 +186,7 @@ TEST_CASE("stages: what contradicts a schedule is refused", "[unit][plan]") {
   CHECK(refused(job) == "part 2 has no layer");
   job.parallel.cuts.clear();
   job.parallel.virtual_stages = 30;
-  CHECK(refused(job) == "60 parts of 43 layers");
+  CHECK(refused(job) == "60 parts of 8 blocks");
   job = Builder()
             .add(Measured{.time = {milliseconds(1), milliseconds(2)}}, {100})
             .add(Measured{.time = {milliseconds(1), milliseconds(2)}}, {100})

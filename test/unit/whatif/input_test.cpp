@@ -109,6 +109,7 @@ TEST_CASE("input: bad input", "[unit][input]") {
   CHECK(refused({data, {"input.threads", "0", {}}}).find("input.threads") != std::string::npos);
   CHECK(refused({data, {"input.workers", "60000", {}}, {"batch", "128", {}}}).find("batches") != std::string::npos);
   CHECK(refused({data, {"input.storage.capacity", "100 GB", {}}}).find("holds 100 GB") != std::string::npos);
+  CHECK(refused({{"input.dataset", "kits19", {}}, {"batch", "512", {}}}).find("samples, ") != std::string::npos);
   CHECK(refused({{"input.dataset", "imagenette", {}}}).find("imagenet") != std::string::npos);
   CHECK(refused({data, {"input.cache", "pinnde", {}}}).find("pinned") != std::string::npos);
   CHECK(refused({data, {"input.loader", "workrs", {}}}).find("workers") != std::string::npos);

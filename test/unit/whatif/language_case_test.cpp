@@ -62,11 +62,16 @@ TEST_CASE("language cases: degrees, batches and what the framework did at the ti
   CHECK(said(later, "parallel.schedule") == "interleaved");
   later.extra["fsdp"] = "2";
   CHECK(said(later, "parallel.zero") == "3");
-  // Attention in one kernel, where the framework had it.
-  const auto fused = language_model_of(later).value();
-  CHECK(std::count_if(fused->layers.begin(), fused->layers.end(), [](const auto& layer) {
-          return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
-        }) == 4);
+  // Attention in one kernel, where the framework had it, and which; element-wise kernels where they were compiled.
+  CHECK(said(one, "fusion") == "none");
+  CHECK(said(later, "fusion") == "attention");
+  CHECK(said(later, "software.attention").empty());
+  later.framework = "torchtitan";
+  CHECK(said(later, "software.attention") == "flash-2");
+  later.extra["compile"] = "torch.compile";
+  CHECK(said(later, "fusion") == "all");
+  later.framework = "MosaicML Composer (PyTorch FSDP)";
+  CHECK(said(later, "software.attention") == "flash-1");
 }
 
 TEST_CASE("language cases: blocks of attention, Mamba-2 and mixtures by their letters", "[unit][whatif]") {

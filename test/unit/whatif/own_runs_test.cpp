@@ -199,3 +199,15 @@ TEST_CASE("own runs: in a search of plans runs say what split they had", "[unit]
   // Runs of two splits are no runs of one configuration.
   CHECK(resolve(catalog(), job({{"measured.steps", "1x8 = 200 ms; 1x8 (parallel.zero 1) = 450 ms", {}}})));
 }
+
+TEST_CASE("own runs: a step that the others leave no room for is met, and named", "[unit][whatif]") {
+  const auto at = [](const char* nodes) {
+    return predicted(job({{"nodes", nodes, {}}, {"measured.steps", "1x8 = 250 ms; 2x8 = 2500 ms; 4x8 = 250 ms", {}}}));
+  };
+  CHECK(at("2").step_time.in(milliseconds) == Approx(2500).epsilon(0.05));
+  CHECK(at("4").step_time.in(milliseconds) == Approx(250).epsilon(0.05));
+  const auto notes = at("8").notes;
+  CHECK(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+    return note.starts_with("your step of 2.5 s on 2 servers (16 GPUs) does not go with the others");
+  }));
+}

@@ -239,3 +239,11 @@ TEST_CASE("recommend: questions without a choice or a length are refused", "[uni
   // A batch that does not spread over GPUs.
   CHECK_THAT(refused(job({kOwn, {"global_batch", "7", {}}}), own(1)), Contains("do not spread evenly over 8 replicas"));
 }
+
+TEST_CASE("recommend: a step's batch that no source says is asked for", "[unit][whatif]") {
+  std::vector<Override> settings{
+      {"model", "gpt2_xl", {}}, {"precision", "bf16", {}}, {"training.tokens", "1e9", {}}, kOwn};
+  CHECK_THAT(refused(settings, own(1)), Contains("how many sequences has a step of GPT-2 XL?") && Contains("--global-batch"));
+  settings.push_back({"global_batch", "512", {}});
+  CHECK(found(settings, own(1)).choices.size() > 0);
+}

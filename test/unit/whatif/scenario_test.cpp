@@ -199,3 +199,48 @@ TEST_CASE("scenario: a file names its model from where it is", "[unit][whatif]")
   CHECK(load_scenario(folder / "job.yaml").value().front().value == "resnet50");
   std::filesystem::remove_all(folder);
 }
+
+TEST_CASE("scenario: more than a card's slot passes is the rate of several cards", "[unit][whatif]") {
+  const auto network = [](const char* node, const char* value) {
+    return resolve(catalog(), std::vector<Override>{
+                                  {"model", "resnet50", {}}, {"node", node, {}}, {"nodes", "2", {}}, {"network", value, {}}})
+        .value()
+        .cluster.node;
+  };
+  const hardware::Node all = network("dgx-h100", "3.2 Tb/s");
+  CHECK(all.network_ports == 8);
+  CHECK(all.network.bandwidth.in(gigabits_per_second) == Approx(400));
+  const hardware::Node one = network("dgx-h100", "400 Gb/s");
+  CHECK(one.network_ports == 1);
+  CHECK(one.network.bandwidth.in(gigabits_per_second) == Approx(400));
+  const hardware::Node stated = network("dgx-h100", "2 x 3.2 Tb/s");
+  CHECK(stated.network_ports == 2);
+  CHECK(stated.network.bandwidth.in(gigabits_per_second) == Approx(3200));
+}
+
+TEST_CASE("scenario: attention is one kernel where software and GPU have one", "[unit][whatif]") {
+  const auto fuses = [](std::vector<Override> more) {
+    std::vector<Override> settings{{"model", "gpt2", {}}, {"node", "dgx-a100", {}}, {"precision", "bf16", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return resolve(catalog(), settings).value().fusion.attention;
+  };
+  CHECK(fuses({}));
+  CHECK_FALSE(fuses({{"precision", "fp32", {}}}));
+  CHECK_FALSE(fuses({{"node", "dgx1-v100", {}}, {"precision", "fp16", {}}}));
+  CHECK_FALSE(fuses({{"software.year", "2021", {}}}));
+  CHECK_FALSE(fuses({{"fusion", "none", {}}}));
+}
+
+TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
+  const auto cuts = [](const char* value) {
+    return resolve(catalog(), std::vector<Override>{{"model", "gpt2", {}},
+                                                    {"node", "dgx-a100", {}},
+                                                    {"parallel.pipeline", "2", {}},
+                                                    {"parallel.layers_per_stage", value, {}}});
+  };
+  const auto scenario = cuts("5-7").value();
+  REQUIRE(scenario.parallel.cuts.size() == 1);
+  // Four layers of embeddings, and twelve in each of the blocks before.
+  CHECK(scenario.parallel.cuts[0] == 4 + 5 * 12);
+  CHECK(cuts("5-6").error().message == "parallel.layers_per_stage: 11 layers in all, but gpt2 has 12 blocks of 151");
+}

@@ -123,3 +123,20 @@ TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
   CHECK_THAT(refused({{"price.spot", "yes", {}}}), Contains("spot price of p3.16xlarge"));
   CHECK_THAT(refused({{"energy.carbon", "400", {}}}), Contains("g/kWh"));
 }
+
+TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
+  const Scenario s = job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"precision", "fp16", {}}}).value();
+  const answer::Prediction p = predict(s).value();
+  Scenario cold = s;
+  cold.input.epoch = plan::Epoch::kFirst;
+  const double first = predict(cold).value().step_time.in(seconds);
+  const double later = p.step_time.in(seconds);
+  REQUIRE(first > 2 * later);
+  const auto of_epoch = static_cast<double>(p.training->steps) / 3;
+  CHECK(p.training->stepping.in(seconds) == Approx(of_epoch * (first + 2 * later)));
+  // Who says which epoch is meant has it throughout.
+  CHECK_FALSE(in_first_epoch(job({{"input.dataset", "imagenet", {}},
+                                  {"training.epochs", "3", {}},
+                                  {"input.epoch", "later", {}}})
+                                 .value()));
+}

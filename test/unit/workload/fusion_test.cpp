@@ -93,3 +93,13 @@ TEST_CASE("fusion: attention keeps its scores on the chip", "[unit][workload]") 
                                                    .width = 64,
                                                    .value_width = 64});
 }
+
+TEST_CASE("fusion: one kernel spares what a causal mask hides, and adds no bias to scores", "[unit][workload]") {
+  const Model plain = model_of({{Attention{.heads = 12, .causal = true}, {128, 768}}});
+  CHECK(plain.layers[0].forward_work.in(flops) == 4 * 128.0 * 128 * 768);  // separate kernels compute all scores
+  const Model one = fused(plain, {.attention = true}).value();
+  CHECK(one.layers[0].forward_work.in(flops) == Approx(4 * 768 * (128 * 129 / 2)));
+  CHECK(std::get<primitives::FusedAttention>(one.layers[0].forward[0].shape).shape.causal);
+  const Model biased = model_of({{Attention{.heads = 12, .biased = true}, {128, 768}}});
+  CHECK(fused(biased, {.attention = true}).value().layers[0].forward_kernels == 6);
+}
