@@ -283,6 +283,7 @@ class TitanReader {
     in_.close("activation_checkpoint");
     if (how == "none" || how == "full") {
       out_.set("parallel.recompute", how, mode.words, mode.where());
+      if (how == "full") out_.assume("parallel.recompute_stops", "yes", "PyTorch's checkpoint stops early since 2.1");
     } else if (how == "memory_budget") {
       out_.ask("parallel.recompute", mode.words + ": none, selective or full", mode.where());
     } else if (how != "selective") {

@@ -37,6 +37,7 @@ struct CutKey {
   bool blocks = false;
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
+  bool recompute_stops = false;
   std::int64_t lora_rank = 0;
   std::int64_t tables_among = 1;
   DataSize spread_from{};

@@ -185,10 +185,14 @@ class Splitting {
   Expected<void> recompute(std::vector<workload::Layer>& layers) {
     const bool whole = job_.parallel.recompute == Recompute::kFull;
     std::vector<bool> again(layers.size());
+    std::vector<bool> spared(layers.size());
     std::int64_t number = 0;
     for (const workload::Block& block : split_.blocks) {
       if (!block.body || !whole || number++ % job_.parallel.recompute_every != 0) continue;
-      for (std::size_t i = block.first; i < block.first + block.count; ++i) again[i] = true;
+      const std::size_t end = block.first + block.count;
+      for (std::size_t i = block.first; i < end; ++i) again[i] = true;
+      if (!job_.parallel.recompute_stops) continue;
+      for (std::size_t i = needed_end(block); i < end; ++i) spared[i] = true;
     }
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (!whole) again[i] = workload::is_attention(job_.model->layers[i]);
@@ -199,7 +203,7 @@ class Splitting {
       }
       // Frozen layers before the first adapter have no backward that would need it.
       if (layers[i].backward.empty() && layers[i].backward_work == Work::zero()) again[i] = false;
-      if (again[i]) compute_again(layers[i], i);
+      if (again[i] && !spared[i]) compute_again(layers[i], i);
     }
     if (std::find(again.begin(), again.end(), true) == again.end()) {
       return fail(ErrorCode::kUnsupported,
@@ -208,6 +212,16 @@ class Splitting {
     }
     if (whole) split_.recomputed = std::move(again);
     return {};
+  }
+
+  /// Where a block's outputs begin that no gradient needs: a last product, and the sum that takes it.
+  [[nodiscard]] std::size_t needed_end(const workload::Block& block) const {
+    const auto& layers = job_.model->layers;
+    std::size_t end = block.first + block.count;
+    while (end > block.first && workload::is_residual(layers[end - 1])) --end;
+    const bool product = end > block.first && layers[end - 1].op &&
+                         std::holds_alternative<workload::Linear>(*layers[end - 1].op);
+    return product ? end - 1 : block.first + block.count;
   }
 
   /// The layer's forward kernels, and what its ranks send around them, in its backward.
@@ -257,6 +271,7 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .blocks = needs_blocks(parallel),
                    .recompute = parallel.recompute,
                    .recompute_every = parallel.recompute_every,
+                   .recompute_stops = parallel.recompute_stops,
                    .lora_rank = parallel.lora_rank,
                    .tables_among = spreads_tables(job) ? job.cluster.gpus() : 1,
                    .spread_from = job.strategy.spread_from};

@@ -23,34 +23,37 @@ bool says(const io::Case& one, std::string_view key, std::string_view part) {
 
 /// The first row whose words all stand in the framework's name counts.
 constexpr auto kWays = std::to_array<TrainingWay>({
-    {"sailor", false, false, false, 0, "mixed-16", "fp16", "best",
+    {"sailor", false, false, false, 0, "mixed-16", "fp16", "best", false,
      "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
-    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16", "best",
+    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16", "best", false,
      "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
-    {"deepspeed", false, false, false, 1, "mixed-16", "fp16", "best",
+    {"deepspeed", false, false, false, 1, "mixed-16", "fp16", "best", false,
      "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
-    {"megatron-core", true, true, true, 1, "mixed", "fp32", "best",
+    {"megatron-core", true, true, true, 1, "mixed", "fp32", "best", false,
      "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention"},
-    {"megatron-bridge", true, true, true, 1, "mixed", "fp32", "best",
+    {"megatron-bridge", true, true, true, 1, "mixed", "fp32", "best", false,
      "NVIDIA-NeMo/Megatron-Bridge performance recipes: distributed optimizer, sequence parallel, TransformerEngine"},
-    {"megatron-lm v0.12", true, true, false, 1, "mixed", "fp32", "best",
+    {"megatron-lm v0.12", true, true, false, 1, "mixed", "fp32", "best", false,
      "MooreThreads/SimuMax A100 runs (simu_tools/megatron_scripts/scripts/run_pretrain_llama3.sh): "
      "--use-distributed-optimizer without --overlap-grad-reduce, --sequence-parallel, TransformerEngine 2.1"},
-    {"megatron-lm transformerengine", true, true, false, 1, "mixed", "fp32", "best",
+    {"megatron-lm transformerengine", true, true, false, 1, "mixed", "fp32", "best", false,
      "MooreThreads/SimuMax, likewise with TransformerEngine 2.11; docs/b200/b200_real_repro_guide.md: nothing "
      "overlaps"},
-    {"megatron-lm (2022)", false, false, false, 0, "mixed", "fp16", "best",
+    {"megatron-lm (2022)", false, false, false, 0, "mixed", "fp16", "best", false,
      "Korthikanti et al., MLSys 2023: no data parallelism; sequence parallelism where the row says so"},
-    {"megatron-lm", false, false, false, 0, "mixed", "fp16", "best",
+    {"megatron-lm", false, false, false, 0, "mixed", "fp16", "best", false,
      "Narayanan et al., SC 2021: fused softmax; fp32 main gradients (18 bytes a parameter); sent in fp16"},
-    {"automodel", true, true, true, 3, "mixed-16", "bf16", "best", "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
-    {"composer", true, true, true, 3, "mixed", "bf16", "flash-1",
+    {"automodel", true, true, true, 3, "mixed-16", "bf16", "best", false, "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
+    {"composer", true, true, true, 3, "mixed", "bf16", "flash-1", false,
      "mosaicml/llm-foundry scripts/train/yamls/pretrain: FULL_SHARD, attn_impl triton; Composer keeps sharded weights in "
      "fp32, sums gradients in bf16 where mixed_precision is PURE"},
-    {"torchtitan", true, true, true, 3, "mixed", "fp32", "flash-2",
+    {"torchtitan", true, true, true, 3, "mixed", "fp32", "flash-2", true,
      "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
      "scaled_dot_product_attention"},
-    {"", true, true, true, 1, "mixed", "fp32", "best", "assumed: as Megatron-Core"},
+    {"internevo", true, false, true, 1, "mixed-16", "bf16", "best", false,
+     "InternLM/InternEvo configs/7B_sft.py: use_flash_attn, tensor mode mtp (no sequence parallelism), overlap_sync_grad, "
+     "gradients as the model's bf16"},
+    {"", true, true, true, 1, "mixed", "fp32", "best", false, "assumed: as Megatron-Core"},
 });
 
 bool is_submission(const io::Case& one) { return lower_case(one.source).find("training_results") != std::string::npos; }
@@ -440,9 +443,15 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   }
   if (count_or(one, "fsdp", 0) > 1) zero = 3;
   if (says(one, "optimizer_sharding", "none")) zero = 0;
-  if (zero > 0 && *replicas * degrees->context > 1) set("parallel.zero", std::to_string(zero));
+  if (zero > 0 && *replicas * degrees->context > 1) {
+    set("parallel.zero", std::to_string(zero));
+    if (const auto ranks = count_of(one, "shard_ranks"); ranks && *ranks < *replicas) {
+      set("parallel.shard_ranks", std::to_string(*ranks));
+    }
+  }
   if (const std::string_view again = recomputation_of(one); again != "none") {
     set("parallel.recompute", std::string(again));
+    if (again == "full" && way.stops_early) set("parallel.recompute_stops", "yes");
   }
   if (lower_case(*precision) != "fp32") {
     set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));

@@ -37,6 +37,7 @@ struct TrainingWay {
   std::string_view states;     // of 16-bit training (plan::States)
   std::string_view gradients;  // the format they are summed in
   std::string_view attention;  // its kernel, where attention is fused (primitives::AttentionKernel)
+  bool stops_early;            // plan::Parallel::recompute_stops
   std::string_view source;
 };
 

@@ -174,6 +174,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kRecomputes, v, "recomputation"), s.parallel.recompute);
      }},
+    {"parallel.recompute_stops", "full: not a block's last product, which no gradient needs (PyTorch since 2.1; Megatron-LM: no)",
+     "yes", set_choice<&plan::Parallel::recompute_stops>},
     {"parallel.recompute_every", "full: of so many blocks one is computed again", "2",
      set_degree<&plan::Parallel::recompute_every, 1, kMaxDegree>},
     {"parallel.offload_optimizer", "states and update on the host: yes, no", "yes",

@@ -242,6 +242,13 @@ TEST_CASE("lower: what is computed again runs, and is summed, again", "[unit][pl
   CHECK(work_of(lower(job).value(), true) == work_of(none, true));
   CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 4.0);
   CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 4 * 2);
+  // No gradient needs what the last product of a block makes.
+  job.parallel.recompute_stops = true;
+  const Work spared = none.layer(0, 13).forward_work;
+  CHECK(spared > Work::zero());
+  CHECK(work_of(lower(job).value(), false) == work_of(none, false) + (block - spared) * 4.0);
+  CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 4);
+  job.parallel.recompute_stops = false;
   job.parallel.recompute_every = 2;
   CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 2.0);
   CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 2 * 2);
