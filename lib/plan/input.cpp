@@ -46,8 +46,8 @@ Expected<void> check_input(const Job& job) {
   const std::int64_t in_step = job.batch * std::max<std::int64_t>(replicas_of(job), 1);
   if (in_step > data.samples) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a step takes {} samples, {} has {}", to_text(in_step), data.name, to_text(data.samples)), {},
-                {"choose a smaller batch, fewer GPUs or another data set"});
+                fmt::format("a step takes {} samples, {} has {}", to_text(in_step), data.name, to_text(data.samples)),
+                {}, {"choose a smaller batch, fewer GPUs or another data set"});
   }
   const std::int64_t batches = std::max<std::int64_t>(data.samples / in_step, 1);
   const std::int64_t workers = input.workers->value_or(1);

@@ -219,8 +219,8 @@ class Splitting {
     const auto& layers = job_.model->layers;
     std::size_t end = block.first + block.count;
     while (end > block.first && workload::is_residual(layers[end - 1])) --end;
-    const bool product = end > block.first && layers[end - 1].op &&
-                         std::holds_alternative<workload::Linear>(*layers[end - 1].op);
+    const bool product =
+        end > block.first && layers[end - 1].op && std::holds_alternative<workload::Linear>(*layers[end - 1].op);
     return product ? end - 1 : block.first + block.count;
   }
 

@@ -220,10 +220,15 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
   if (scenario.software && question.plan && !model.measured) notes.push_back(software_note(scenario));
   if (question.plan && fuses_attention_by_default(scenario)) {
-    notes.emplace_back("attention: one kernel (FlashAttention), as in 16 bits since PyTorch 2.0; --set fusion=none has "
-                       "a kernel for every operation");
+    notes.emplace_back(
+        "attention: one kernel (FlashAttention), as in 16 bits since PyTorch 2.0; --set fusion=none has "
+        "a kernel for every operation");
   }
   add_precision_notes(scenario, notes);
+  if (prediction.scaling_efficiency > 1.05 && scenario.parallel.expert > 1) {
+    notes.emplace_back(
+        "scaling efficiency: against one GPU with all experts, each of which would have few tokens at a time");
+  }
   if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
     notes.push_back(
         fmt::format("MFU counts the model's FLOPs; Winograd's kernels execute {:.0f} % of them: {:.0f} % of "

@@ -243,8 +243,8 @@ Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
   return likely ? factor : 1.0;
 }
 
-/// "your step of 5 s on 2 servers (16 GPUs) (line 3) does not go with the others, which make it 543 ms": of the run that
-/// the others expect least.
+/// "your step of 5 s on 2 servers (16 GPUs) (line 3) does not go with the others, which make it 543 ms": of the run
+/// that the others expect least.
 std::optional<std::string> doubtful(const std::vector<AskedRun>& asked, std::span<const calib::MeasuredRun> points,
                                     const calib::RunPosterior& posterior) {
   if (asked.size() < 3) return std::nullopt;  // of two nobody knows which is right

@@ -28,9 +28,9 @@ namespace {
 using answer::Fidelity;
 using answer::Prediction;
 
-/// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens the
-/// step most. What it takes by itself bounds what it can give, so
-/// resources are asked in that order and most are never asked.
+/// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens
+/// the step most. What it takes by itself bounds what it can give, so resources are asked in that order and most are
+/// never asked.
 std::string bottleneck_of(const Question& question, const Laid& laid) {
   constexpr double kFaster = 1.1;
   struct Resource {
@@ -170,8 +170,9 @@ Expected<answer::Timeline> step_alone(const Question& question) {
     if (!asked) return tl::unexpected<Error>(asked.error());
     return lay_out(*asked, {}, answer::Detail::kTime).map([](Laid&& laid) { return std::move(laid.line); });
   }
-  return lay_out({.scenario = alone, .fidelity = question.fidelity}, {}, answer::Detail::kTime)
-      .map([](Laid&& laid) { return std::move(laid.line); });
+  return lay_out({.scenario = alone, .fidelity = question.fidelity}, {}, answer::Detail::kTime).map([](Laid&& laid) {
+    return std::move(laid.line);
+  });
 }
 
 /// The fullest class's.
@@ -324,10 +325,9 @@ Expected<Prediction> prediction_of(const Question& question) {
     if (auto slower = add_first_epoch(scenario, shape); !slower) return tl::unexpected<Error>(slower.error());
     prediction.training = train(scenario, shape);
     if (shape.first_epoch_step && *shape.first_epoch_step > shape.step) {
-      prediction.notes.push_back(fmt::format("input: the first epoch reads from storage: {} a step, {} of {} steps",
-                                             to_text(*shape.first_epoch_step),
-                                             to_text(first_epoch_steps(scenario, shape)),
-                                             to_text(prediction.training->steps)));
+      prediction.notes.push_back(fmt::format(
+          "input: the first epoch reads from storage: {} a step, {} of {} steps", to_text(*shape.first_epoch_step),
+          to_text(first_epoch_steps(scenario, shape)), to_text(prediction.training->steps)));
     }
     if (auto sane = check_run(*prediction.training); !sane) return tl::unexpected<Error>(sane.error());
     const Time wall = prediction.training->time() - prediction.training->startup;

@@ -228,8 +228,8 @@ Expected<void> Recommender::gather() {
   if (candidates_.empty()) return {};
   const workload::Model& model = *candidates_.front().scenario.model;
   if (!asked_.global_batch && options_.epochs_by_batch.empty() && !model.global_batch && model.has_layers()) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("how many {}s has a step of {}?", model.sample, model.name), {},
+    return fail(ErrorCode::kInvalidArgument, fmt::format("how many {}s has a step of {}?", model.sample, model.name),
+                {},
                 {fmt::format("state --global-batch: no source says it, and the {} of the model's file are one GPU's",
                              to_text(model.batch))});
   }

@@ -184,8 +184,8 @@ Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::C
     const plan::CutPoints points = plan::cut_points_of(workload::blocks_of(model.layers), plan::loads_of(model.layers));
     if (!points.repeated || layers != points.starts.size()) {
       const std::string blocks = points.repeated ? fmt::format("{} blocks of ", points.starts.size()) : "";
-      return fail(ErrorCode::kInvalidArgument, fmt::format("{} layers in all, but {} has {}{}", layers, model.id, blocks,
-                                                           model.layers.size()));
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} layers in all, but {} has {}{}", layers, model.id, blocks, model.layers.size()));
     }
     for (std::size_t& cut : cuts) cut = points.starts[cut];
   }

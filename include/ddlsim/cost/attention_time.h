@@ -16,9 +16,11 @@
 // efficiency, r and M are those of the width (d + v) / 2; between two measured widths efficiency and r are taken in
 // proportion to the width's logarithm and M is the nearer one's; outside, the nearest width's.
 // A curve is of the fastest kernel that was measured on its GPU; another kernel takes kernel_slowdown times as long:
-//   FlashAttention-2 on Hopper   1.77 forward, 1.75 backward: ten shapes of cudnn-frontend's benchmark on H200, PyTorch's
+//   FlashAttention-2 on Hopper   1.77 forward, 1.75 backward: ten shapes of cudnn-frontend's benchmark on H200,
+//   PyTorch's
 //                                flash backend beside cuDNN (bench/calibrate/check_shipped, "another kernel")
-//   FlashAttention in Triton     1.38 forward, 2.0 backward of FlashAttention-2: the tutorial kernel of July 2023 on A100,
+//   FlashAttention in Triton     1.38 forward, 2.0 backward of FlashAttention-2: the tutorial kernel of July 2023 on
+//   A100,
 //                                causal, 1,024 to 16,384 keys, 84 to 122 and 49 to 81 TFLOP/s (triton-lang/triton pull
 //                                1917), beside this model's FlashAttention-2; on Hopper, whose instructions it does not
 //                                use, times the line above (assumed)

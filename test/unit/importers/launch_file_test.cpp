@@ -434,5 +434,6 @@ TEST_CASE("launch: a slip of an option is told from one without a rule", "[unit]
              Contains("--tensor-model-paralel-size (did you mean 'tensor-model-parallel-size'?)"));
   CHECK_THAT(out(taken(LaunchFormat::kDeepSpeed, "{\"zero_optimization\": {\"stgae\": 3}}")),
              Contains("did you mean 'zero_optimization.stage'?"));
-  CHECK_THAT(out(taken(LaunchFormat::kDeepSpeed, "{\"zero_optimization\": {\"stage\": 1}, \"unheard_of\": 3}")), !Contains("did you mean"));
+  CHECK_THAT(out(taken(LaunchFormat::kDeepSpeed, "{\"zero_optimization\": {\"stage\": 1}, \"unheard_of\": 3}")),
+             !Contains("did you mean"));
 }

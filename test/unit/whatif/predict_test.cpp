@@ -366,7 +366,7 @@ TEST_CASE("predict: what a split model reaches counts its samples once", "[unit]
   };
   const auto by_itself = predict(resolve(catalog(), one).value()).value();
   // Each updates what it has.
-  const double alone = by_itself.step_time.in(seconds) - update_of(by_itself) + update_of(p);
+  const double alone = by_itself.step_time.in(seconds)-update_of(by_itself) + update_of(p);
   CHECK(p.scaling_efficiency == Approx(alone * 2 / 8 / step));
   // Nothing is computed twice: what the ranks execute is the model's work but for the parts that are not cut.
   CHECK(p.mfu == Approx(p.rate_per_gpu().in(teraflops_per_second) / 125));

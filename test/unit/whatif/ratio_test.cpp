@@ -116,10 +116,10 @@ TEST_CASE("ratio: the probability of staying below a limit follows each half of 
 TEST_CASE("ratio: more of the same network makes nothing slower", "[unit][whatif]") {
   const auto on = [](const char* network, const char* precision) {
     return whatif::resolve(learnt_catalog(), std::vector<Override>{{"model", "resnet50", {}},
-                                                    {"node", "p3.16xlarge", {}},
-                                                    {"nodes", "4", {}},
-                                                    {"precision", precision, {}},
-                                                    {"network", network, {}}})
+                                                                   {"node", "p3.16xlarge", {}},
+                                                                   {"nodes", "4", {}},
+                                                                   {"precision", precision, {}},
+                                                                   {"network", network, {}}})
         .value();
   };
   const whatif::Scenario before = on("25 Gb/s", "fp16");

@@ -243,7 +243,8 @@ TEST_CASE("recommend: questions without a choice or a length are refused", "[uni
 TEST_CASE("recommend: a step's batch that no source says is asked for", "[unit][whatif]") {
   std::vector<Override> settings{
       {"model", "gpt2_xl", {}}, {"precision", "bf16", {}}, {"training.tokens", "1e9", {}}, kOwn};
-  CHECK_THAT(refused(settings, own(1)), Contains("how many sequences has a step of GPT-2 XL?") && Contains("--global-batch"));
+  CHECK_THAT(refused(settings, own(1)),
+             Contains("how many sequences has a step of GPT-2 XL?") && Contains("--global-batch"));
   settings.push_back({"global_batch", "512", {}});
   CHECK(found(settings, own(1)).choices.size() > 0);
 }

@@ -202,8 +202,9 @@ TEST_CASE("scenario: a file names its model from where it is", "[unit][whatif]")
 
 TEST_CASE("scenario: more than a card's slot passes is the rate of several cards", "[unit][whatif]") {
   const auto network = [](const char* node, const char* value) {
-    return resolve(catalog(), std::vector<Override>{
-                                  {"model", "resnet50", {}}, {"node", node, {}}, {"nodes", "2", {}}, {"network", value, {}}})
+    return resolve(catalog(),
+                   std::vector<Override>{
+                       {"model", "resnet50", {}}, {"node", node, {}}, {"nodes", "2", {}}, {"network", value, {}}})
         .value()
         .cluster.node;
   };

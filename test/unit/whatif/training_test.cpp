@@ -125,7 +125,8 @@ TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
 }
 
 TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
-  const Scenario s = job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"precision", "fp16", {}}}).value();
+  const Scenario s =
+      job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"precision", "fp16", {}}}).value();
   const answer::Prediction p = predict(s).value();
   Scenario cold = s;
   cold.input.epoch = plan::Epoch::kFirst;
@@ -135,8 +136,6 @@ TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
   const auto of_epoch = static_cast<double>(p.training->steps) / 3;
   CHECK(p.training->stepping.in(seconds) == Approx(of_epoch * (first + 2 * later)));
   // Who says which epoch is meant has it throughout.
-  CHECK_FALSE(in_first_epoch(job({{"input.dataset", "imagenet", {}},
-                                  {"training.epochs", "3", {}},
-                                  {"input.epoch", "later", {}}})
-                                 .value()));
+  CHECK_FALSE(in_first_epoch(
+      job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"input.epoch", "later", {}}}).value()));
 }
