@@ -90,7 +90,7 @@ void add_loader(const plan::Job& job, const Variation& variation, PricedStep& st
   share.network = share.network * variation.network;
   step.loader = batch_pipeline(loader_work(input, job.cluster.node.host), share, input, samples);
   if (input.decode.get() == plan::DecodeOn::kGpu) {
-    step.decoding = input.gpu_decode * (samples * job.gpu_time_factor / variation.compute);
+    step.decoding = input.gpu_decode_of() * (samples * job.gpu_time_factor / variation.compute);
   }
 }
 

@@ -468,6 +468,7 @@ Expected<void> Catalog::join_host(hardware::Node& node, const HostFile& file) co
   auto disk = storage(file.storage_id);
   if (!disk) return tl::unexpected<Error>(disk.error());
   if (file.storage_bandwidth) disk->bandwidth = *file.storage_bandwidth;
+  if (!disk->shared && !disk->capacity) disk->capacity = node.host.disk_size;
   node.host.storage = std::move(*disk);
   return {};
 }

@@ -126,11 +126,37 @@ void read_nvlink_pairs(MapReader& reader, NodeFile& file) {
   }
 }
 
+/// "900 GB SSD", "940 GB (4 x 235 GB SSD)", "8 x 3.84 TB NVMe SSD", "4x960 GB NVMe": all of it. Nothing: no size is
+/// said.
+std::optional<DataSize> disk_size(std::string_view text) {
+  const auto number = [&]() -> std::optional<double> {
+    const std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+    const auto value = parse_number(text.substr(0, end));
+    text.remove_prefix(end);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    return value ? std::optional(*value) : std::nullopt;
+  };
+  auto size = number();
+  if (!size) return std::nullopt;
+  double count = 1;
+  if (text.starts_with('x')) {
+    text.remove_prefix(1);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    count = *size;
+    size = number();
+  }
+  if (!size) return std::nullopt;
+  const auto unit = parse_data_size("1 " + std::string(text.substr(0, text.find(' '))));
+  if (!unit) return std::nullopt;
+  return *unit * (count * *size);
+}
+
 void read_rented_host(MapReader& reader, hardware::Host& host) {
   if (reader.find("vcpus") != nullptr) host.threads = reader.count("vcpus", {1, kMaxVcpus});
   host.processor = reader.text_or("processor", {});
   host.memory = reader.optional_quantity<dimension::kData>("host_memory").value_or(host.memory);
   host.disk = reader.text_or("disk", {});
+  host.disk_size = disk_size(host.disk);
 }
 
 /// "2026-01-21", "2023-06", "2024".

@@ -141,8 +141,8 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   const bool hugging_face = framework.starts_with("hf");
   if (hugging_face || names({"automodel"})) return false;
   if (names({"deepspeed", "rocm", "llmboost"})) return std::nullopt;
-  if (names({"megatron", "nemo", "hugectr", "composer", "internevo"}) || (submitted && names({"nvidia", "ngc"})))
-    return true;
+  const bool by_nvidia = submitted && names({"nvidia", "ngc"});
+  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo"})) return true;
   if (names({"pytorch", "tensorflow", "paddle", "mxnet", "oneflow"})) return false;
   return std::nullopt;
 }

@@ -63,7 +63,7 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
     notes.push_back(
         fmt::format("assumed: the GPU decodes a sample in {}, and half the decoding stays with the host "
                     "(--set input.gpu_decode=...)",
-                    to_text(input.gpu_decode)));
+                    to_text(input.gpu_decode_of())));
   }
   const hardware::Host& host = question.scenario.cluster.node.host;
   if (const auto cache = input.cache_size.get(); cache && host.memory > DataSize::zero() && *cache > host.memory) {

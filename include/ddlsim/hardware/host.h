@@ -53,6 +53,7 @@ struct Host {
   std::optional<Storage> storage{};
   std::string processor{};  // in a cloud's words, likewise
   std::string disk{};
+  std::optional<DataSize> disk_size{};  // of what those words say
 
   /// Cores that `threads` belong to; at least one.
   [[nodiscard]] double cores() const {

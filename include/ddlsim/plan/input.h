@@ -62,6 +62,7 @@ inline constexpr Choices<DecodeOn, 2> kDecodeOn{{{"cpu", DecodeOn::kCpu}, {"gpu"
 /// speed to it (Mohan et al. 2021) does not follow: 0.5 ms are refuted by OneFlow's ResNet-50, which decodes on a V100
 /// and takes 0.68 ms for a sample in all.
 inline constexpr Time kDefaultGpuDecode = milliseconds(0.045);
+inline constexpr DataSize kDecodedImage = bytes(114660);  // models/datasets/imagenet.yaml
 
 /// Of one process' threads: what each core does less for every other one, as fits of Synergy's curves have it (0.03 to
 /// 0.08 of four models; test/unit/calib/loader_fit_test.cpp).
@@ -82,6 +83,12 @@ struct Input {
   Stated<std::optional<double>> contention{};               // nothing: kDefaultContention if pipelined, else 0
   Stated<std::optional<double>> variation{};                // of a sample's work; nothing: the data set's
   Stated<bool> pinned = by_default(true);                   // batches lie in pinned memory: copies run beside kernels
+
+  /// Of a sample on the GPU: as stated, else kDefaultGpuDecode in proportion to its bytes, which is of an ImageNet
+  /// image. Requires a data set.
+  [[nodiscard]] Time gpu_decode_of() const {
+    return gpu_decode.stated() ? gpu_decode.get() : gpu_decode.get() * (dataset->stored / kDecodedImage);
+  }
 
   [[nodiscard]] double contention_of() const {
     return contention->value_or(loader.get() == Loader::kPipelined ? kDefaultContention : 0.0);

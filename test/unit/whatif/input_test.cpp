@@ -111,6 +111,8 @@ TEST_CASE("input: bad input", "[unit][input]") {
   CHECK(refused({data, {"input.storage.capacity", "100 GB", {}}}).find("holds 100 GB") != std::string::npos);
   CHECK(refused({{"input.dataset", "kits19", {}}, {"batch", "512", {}}}).find("samples, ") != std::string::npos);
   CHECK(refused({{"input.dataset", "imagenette", {}}}).find("imagenet") != std::string::npos);
+  CHECK(refused({{"input.dataset", "imagenet-22k", {}}, {"node", "g4dn.xlarge", {}}}).find("holds 125 GB") !=
+        std::string::npos);
   CHECK(refused({data, {"input.cache", "pinnde", {}}}).find("pinned") != std::string::npos);
   CHECK(refused({data, {"input.loader", "workrs", {}}}).find("workers") != std::string::npos);
   CHECK(refused({data, {"node", "dgx-b200", {}}}).find("input.cpu") != std::string::npos);
@@ -124,4 +126,16 @@ TEST_CASE("input: a processor of a server that nobody described is in two socket
       {"model", "resnet18", {}}, {"node", "dgx-b200", {}}, {"input.cpu", "epyc-7742", {}}};
   const hardware::Host host = resolve(catalog(), settings).value().cluster.node.host;
   CHECK(host.threads == 2 * 64 * 2);
+}
+
+TEST_CASE("input: a GPU decodes a larger image longer", "[unit][input]") {
+  const auto decode = [](const char* dataset, std::vector<Override> more) {
+    std::vector<Override> settings{
+        {"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"input.dataset", dataset, {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return resolve(catalog(), settings).value().input.gpu_decode_of().in(microseconds);
+  };
+  CHECK(decode("imagenet", {}) == Approx(45));
+  CHECK(decode("openimages", {}) == Approx(45 * 321851.0 / 114660));
+  CHECK(decode("openimages", {{"input.gpu_decode", "100 us", {}}}) == Approx(100));
 }
