@@ -59,41 +59,54 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   RunPosterior posterior;
   posterior.prior_ = prior;
   posterior.smallest_ = runs.front().point;
-  for (const MeasuredRun& run : runs) {
+  // Runs of one configuration are one run of their mean, with less noise.
+  std::vector<double> means;
+  std::vector<double> counts;
+  std::vector<std::size_t> of_point(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const MeasuredRun& run = runs[i];
     if (auto checked = check(run); !checked) return tl::unexpected<Error>(checked.error());
     if (smaller(run.point, posterior.smallest_)) posterior.smallest_ = run.point;
-    posterior.points_.push_back(run.point);
+    const auto known = std::find(posterior.points_.begin(), posterior.points_.end(), run.point);
+    of_point[i] = static_cast<std::size_t>(known - posterior.points_.begin());
+    if (known == posterior.points_.end()) {
+      posterior.points_.push_back(run.point);
+      means.push_back(0);
+      counts.push_back(0);
+    }
+    means[of_point[i]] += run.residual;
+    ++counts[of_point[i]];
   }
-  double sum = 0;
-  double count = 0;
-  for (const MeasuredRun& run : runs) {
-    if (smaller(posterior.smallest_, run.point)) continue;
-    sum += run.residual;
-    ++count;
-  }
-  posterior.base_ = sum / count;
-  const auto n = static_cast<Index>(runs.size());
+  const auto n = static_cast<Index>(posterior.points_.size());
   Eigen::MatrixXd of_prior(n, n);
+  Eigen::MatrixXd noise = Eigen::MatrixXd::Zero(n, n);
   Eigen::VectorXd residuals(n);
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    means[i] /= counts[i];
+    if (posterior.points_[i] == posterior.smallest_) posterior.base_ = means[i];
+  }
   for (Index i = 0; i < n; ++i) {
-    const auto& x = posterior.points_[static_cast<std::size_t>(i)];
-    residuals(i) = runs[static_cast<std::size_t>(i)].residual - posterior.base_ * posterior.kept(x);
+    const auto at = static_cast<std::size_t>(i);
+    const RunPoint& x = posterior.points_[at];
+    residuals(i) = means[at] - posterior.base_ * posterior.kept(x);
+    noise(i, i) = square(prior.noise) / counts[at];
     for (Index j = 0; j < n; ++j) {
       of_prior(i, j) = posterior.covariance(x, posterior.points_[static_cast<std::size_t>(j)]);
     }
   }
-  const Eigen::MatrixXd noise = square(prior.noise) * Eigen::MatrixXd::Identity(n, n);
   Eigen::LLT<Eigen::MatrixXd> factor(of_prior + noise);
   if (factor.info() != Eigen::Success) {
     return fail(ErrorCode::kInvalidArgument, "runs of one configuration need a noise above zero");
   }
-  const double others = static_cast<double>(runs.size()) - count;
+  const auto others = static_cast<double>(n - 1);
   const Eigen::VectorXd explained = factor.solve(residuals);
   const Eigen::MatrixXd precision = factor.solve(Eigen::MatrixXd::Identity(n, n));
+  std::vector<RunEstimate> by_others;
   for (Index i = 0; i < n; ++i) {
     const double missed = explained(i) / precision(i, i);
-    posterior.others_.push_back({runs[static_cast<std::size_t>(i)].residual - missed, 1 / std::sqrt(precision(i, i))});
+    by_others.push_back({means[static_cast<std::size_t>(i)] - missed, 1 / std::sqrt(precision(i, i))});
   }
+  for (const std::size_t point : of_point) posterior.others_.push_back(by_others[point]);
   if (others > 1) posterior.scale_ = std::clamp(residuals.dot(explained) / others, 1.0, kWidestPrior);
   if (posterior.scale_ > 1) factor.compute(posterior.scale_ * of_prior + noise);
   const Eigen::VectorXd weights = factor.solve(residuals);

@@ -192,7 +192,7 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;
-  plan.folds = !splits_model(job.parallel) && !spreads_tables(job);
+  plan.folds = !takes_ranks(job.parallel) && !spreads_tables(job);
   plan.input =
       plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
   if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
@@ -210,10 +210,14 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
 
 }  // namespace
 
-bool splits_model(const Parallel& parallel) {
+bool takes_ranks(const Parallel& parallel) {
   return parallel.tensor > 1 || parallel.context > 1 || parallel.expert > 1 || parallel.pipeline > 1 ||
          parallel.zero > 0 || parallel.offload_optimizer || parallel.offload_activations ||
-         parallel.recompute != Recompute::kNone || parallel.states.has_value() || parallel.lora_rank > 0;
+         parallel.states.value_or(States::kFp32) != States::kFp32;
+}
+
+bool splits_model(const Parallel& parallel) {
+  return takes_ranks(parallel) || parallel.recompute != Recompute::kNone || parallel.lora_rank > 0;
 }
 
 bool spreads_tables(const Job& job) { return job.strategy.kind == StrategyKind::kPearl && job.cluster.gpus() > 1; }

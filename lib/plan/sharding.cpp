@@ -158,8 +158,7 @@ class Sharding {
 
 /// Who splits a model or shards its states sends buckets of Megatron's size (plan/messages.h), unless told otherwise.
 void enlarge_buckets(Strategy& strategy, const Job& job) {
-  const bool sharded = job.parallel.zero > 0 || splits_model(job.parallel);
-  if (!sharded || strategy.bucket.origin() != Origin::kDefault) return;
+  if (!takes_ranks(job.parallel) || strategy.bucket.origin() != Origin::kDefault) return;
   constexpr double kFewest = 40e6;  // elements
   constexpr double kPerRank = 1e6;
   const auto model_ranks = static_cast<double>(job.parallel.tensor * job.parallel.pipeline);

@@ -110,6 +110,11 @@ LayerLoads loads_of(std::span<const workload::Layer> layers) {
 
 std::size_t most_parts(std::span<const workload::Layer> layers) {
   constexpr std::ptrdiff_t kSumsOfBlock = 3;
+  // Hybrids count each of their mixers as a layer, whatever repeats.
+  const bool hybrid = std::any_of(layers.begin(), layers.end(), [](const workload::Layer& layer) {
+    return layer.op && std::holds_alternative<workload::LinearAttention>(*layer.op);
+  });
+  if (hybrid) return layers.size();
   std::size_t bodies = 0;
   bool repeated = false;
   for (const workload::Block& one : workload::blocks_of(layers)) {

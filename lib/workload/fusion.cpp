@@ -64,6 +64,13 @@ bool is_biased(const Layer& layer) {
 
 void fuse_attention(Layer& layer) {
   primitives::AttentionShape shape = shape_of(layer);
+  if (shape.queries == shape.keys && layer.in.size() == 2) {
+    const GroupedAttention op{.heads = shape.heads, .width = shape.width, .causal = shape.causal};
+    if (auto made = layer_of(op, layer.in, layer.name)) {
+      layer = std::move(made->layer);
+      return;
+    }
+  }
   forget_operator(layer);
   if (shape.causal) {
     // Of a block's rows (a rank's share of a sequence) every second key is looked at, whichever share it is.

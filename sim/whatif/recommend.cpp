@@ -159,14 +159,19 @@ std::vector<std::string> Recommender::names() const {
   return names;
 }
 
-/// An epoch is the data set's. Where nobody says what host reads it, the loader is taken to keep up; notes say so.
+/// An epoch is the data set's.
 void read_data_set(Scenario& scenario) {
   const auto& data = scenario.input.dataset;
-  if (!data) return;
   TrainingRun& run = scenario.training;
-  if (!run.samples && !run.tokens && !run.steps) run.samples = data->samples;
+  if (data && !run.samples && !run.tokens && !run.steps) run.samples = data->samples;
+}
+
+/// What nobody says of the host that would read the data set; empty: nothing, or none is read.
+std::string unknown_host(const Scenario& scenario) {
   const hardware::Host& host = scenario.cluster.node.host;
-  if (!host.cpu || !host.storage || host.threads < 1) scenario.input.dataset = nullptr;
+  if (!scenario.input.dataset || (host.cpu && host.storage && host.threads > 0)) return {};
+  return fmt::format("input: nobody says what {} it has, which reads {}",
+                     !host.cpu || host.threads < 1 ? "processors" : "storage", scenario.input.dataset->name);
 }
 
 Expected<void> Recommender::add_candidate(const std::string& name) {
@@ -191,6 +196,10 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
   hardware::Node& node = scenario->cluster.node;
   scenario->training.spot = spot;
   read_data_set(*scenario);
+  if (std::string unknown = unknown_host(*scenario); !unknown.empty()) {
+    infeasible_.push_back({node.id, std::move(unknown)});
+    return {};
+  }
   if (options_.prices && !scenario->price_stated) {
     const importers::ListedPrice* row = listed(options_, catalog_, node.id, spot);
     node.price = row == nullptr ? std::nullopt : row->on_demand;

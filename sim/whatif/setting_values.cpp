@@ -78,11 +78,12 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
   const bool rate = means_number(name) && (bandwidth || !catalog.knows(io::Kind::kLinks, name));
   if (rate) {
     if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
-    // More than one card's slot passes is the rate of several: of as many as the server has, or as it takes.
+    // More than one card's slot passes is the rate of several: of as many as it takes, and as divide the server's.
     const bool counted = value.find(" x ") != std::string::npos;
     const double slots = *bandwidth / node.pcie.bandwidth;
     if (!counted && slots > 1 && slots < hardware::kMaxGpusPerNode) {
-      ports = std::max(node.network_ports, static_cast<std::int64_t>(std::ceil(slots)));
+      ports = static_cast<std::int64_t>(std::ceil(slots));
+      while (ports < node.network_ports && node.network_ports % ports != 0) ++ports;
     }
     node.network.bandwidth = counted ? *bandwidth : *bandwidth / static_cast<double>(ports);
     node.network.transport = {};  // a rate does not say what drives it

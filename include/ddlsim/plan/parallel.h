@@ -170,6 +170,10 @@ struct Parallel {
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
+/// Whether more than whole replicas that exchange gradients take part: ranks that share a replica or its states, or
+/// states in the formats of those who do (Megatron's buffers, not DDP's buckets).
+[[nodiscard]] bool takes_ranks(const Parallel& parallel);
+
 /// Whether anything of the model, its states or its samples is split.
 [[nodiscard]] bool splits_model(const Parallel& parallel);
 

@@ -7,7 +7,8 @@
 //   attention   scores, softmax, dropout and context are one kernel that keeps scores on the chip: it reads Q, K and V
 //               and writes its output; backward computes the scores again, 2.5 times the forward FLOPs. Keys after a
 //               query's own are spared where the operator says `causal`; one whose scores are `biased` stays as it is,
-//               no such kernel adds a bias. (Dao et al., FlashAttention, NeurIPS 2022)
+//               no such kernel adds a bias. A sequence's attention to itself becomes a `grouped_attention`.
+//               (Dao et al., FlashAttention, NeurIPS 2022)
 //   tables      embeddings with sparse gradients that follow each other are one lookup, forward and backward, with the
 //               last of them (FBGEMM's table-batched embedding; HugeCTR's embedding collection). Bytes stay.
 // FLOPs of products, parameters and gradient tensors stay as they are; fused attention keeps no scores.

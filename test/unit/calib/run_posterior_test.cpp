@@ -169,6 +169,10 @@ TEST_CASE("run posterior: runs that lie apart widen the prior", "[unit][calib]")
   // What the others make of the second run is near zero, and its own residual is far from it.
   CHECK(large.by_others()[1].residual == Approx(0).margin(0.05));
   CHECK(0.8 / large.by_others()[1].deviation > 6);
+  // Twice the same run is one with less noise.
+  const std::vector<MeasuredRun> twice{{{}, 0}, {{.servers = 2}, 0.02}, {{.servers = 2}, 0.02}, {{.servers = 4}, 0.03}};
+  CHECK(RunPosterior::learn(twice).value().at({.servers = 2}).deviation < small.at({.servers = 2}).deviation);
+  CHECK(RunPosterior::learn(twice).value().by_others().size() == 4);
   // One other run says nothing about how far runs lie apart.
   const auto two = RunPosterior::learn(std::span(apart).first(2)).value();
   const auto calm = RunPosterior::learn(std::span(near).first(2)).value();

@@ -211,6 +211,8 @@ TEST_CASE("scenario: more than a card's slot passes is the rate of several cards
   const hardware::Node all = network("dgx-h100", "3.2 Tb/s");
   CHECK(all.network_ports == 8);
   CHECK(all.network.bandwidth.in(gigabits_per_second) == Approx(400));
+  CHECK(network("dgx-h100", "505 Gb/s").network_ports == 2);  // as few as pass it, and divide the server's
+  CHECK(network("dgx-h100", "1.2 Tb/s").network_ports == 4);
   const hardware::Node one = network("dgx-h100", "400 Gb/s");
   CHECK(one.network_ports == 1);
   CHECK(one.network.bandwidth.in(gigabits_per_second) == Approx(400));
