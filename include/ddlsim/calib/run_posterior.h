@@ -13,8 +13,8 @@
 // all but the last two: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
 // begins, and a communication that is slower or faster than modelled. Given runs g the residual at x is
 //   r0 k(x) + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0 k_g),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
-// by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration are one of their
-// mean, with s_e^2 over their number.
+// by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration are one of
+// their mean, with s_e^2 over their number.
 //
 // Runs that lie farther apart than the prior has it widen it: its variances count q times, q, from 1 to 25, the mean
 // of squared residuals over what the prior expects, (r_g - r0 k_g)' (K_gg + s_e^2 I)^-1 (r_g - r0 k_g) / m, of the m

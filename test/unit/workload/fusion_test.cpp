@@ -78,7 +78,7 @@ TEST_CASE("fusion: attention keeps its scores on the chip", "[unit][workload]") 
   const auto model = fused(plain, {.attention = true});
   REQUIRE(model);
   const Layer& layer = model->layers[0];
-  CHECK(layer.forward_elements == 4 * 128 * 768);  // Q, K, V, output
+  CHECK(layer.forward_elements == 4 * 128 * 768);              // Q, K, V, output
   CHECK(layer.backward_elements == 8 * 128 * 768 + 128 * 12);  // and a sum per row and head
   CHECK(layer.saved_elements == 128 * 768 + 128 * 12);
   CHECK(layer.backward_work / layer.forward_work == Approx(2.5));
