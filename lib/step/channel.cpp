@@ -10,6 +10,11 @@ constexpr double kMostTaken = 0.9;
 
 }  // namespace
 
+double held_of_gpu(const cost::PricedStep& step, Time taken, DataSize sent) {
+  if (!(taken > Time::zero())) return 0;
+  return std::min(step.sm_share + step.memory_per_wire_byte * sent.in(bytes) / taken, kMostTaken);
+}
+
 Channel::Channel(const cost::PricedStep& step, std::vector<Sent>* sent) : step_(step), sent_(sent) {
   const plan::Exchange& exchange = step.plan->exchange;
   if (step.groups.front()) collectives_ = &*step.groups.front();
@@ -58,9 +63,7 @@ Time Channel::run_collective(Time ready, const plan::Row& row, const cost::Price
   const Time back = start + taken;
   free_ = back;
   moving_ += taken;
-  const Time memory = step_.memory_per_wire_byte * (piece.sent.in(bytes)*count);
-  const double held = back > start ? step_.sm_share + memory / (back - start) : 0.0;
-  busy_.push_back({start, back, 1.0 - std::min(held, kMostTaken)});
+  busy_.push_back({start, back, 1.0 - held_of_gpu(step_, taken, piece.sent * count)});
   return back;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "asynchronous.h"
+#include "channel.h"
 #include "ddlsim/plan/order.h"
 #include "input_wait.h"
 #include "slot_programs.h"
@@ -83,6 +84,7 @@ class SlotStep {
   [[nodiscard]] const SlotPrograms::Least& least(const plan::Slot& slot) const {
     return programs_.least(slot.stage, slot.part, slot.kind, turn_of(slot));
   }
+  [[nodiscard]] Time contention_of(std::size_t c, const Clocks& spent) const;
   [[nodiscard]] SlotPrograms::Least least_of(std::size_t c) const;
   /// When a rank ends at the earliest, from its begin on.
   [[nodiscard]] Time least_end(std::size_t c) const {
@@ -241,6 +243,25 @@ void SlotStep::update(std::size_t c) {
   for (const std::uint32_t r : programs_.after_update(c)) start(clocks, r, 0);
 }
 
+/// What collectives beside a class's kernels take from them: as a Channel has it, of what did not hold kernels up.
+Time SlotStep::contention_of(std::size_t c, const Clocks& spent) const {
+  const auto passes = static_cast<double>(plan::passes_of(pipeline_));
+  Time moving;
+  Time lost;
+  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
+    const plan::Row& row = plan_.rows[r];
+    const bool beside = row.rank_class == c && row.needed_by == c && row.kind == plan::RowKind::kCollective &&
+                        !row.in_the_way && row.op != primitives::CollectiveOp::kSendRecv;
+    if (!beside) continue;
+    const double times = row.every_pass ? passes : 1.0;
+    const Time taken = programs_.time_of(r) * times;
+    moving += taken;
+    lost += taken * held_of_gpu(step_, taken, step_.rows[r].sent * (static_cast<double>(row.count) * times));
+  }
+  const Time hidden = min(max(moving - spent.waited, Time::zero()), spent.forward + spent.backward);
+  return moving > Time::zero() ? lost * (hidden / moving) : Time::zero();
+}
+
 Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   Clocks spent = clocks_[slowest];
   const Time issuing = spent.took() - (spent.done - spent.begin);
@@ -257,6 +278,7 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   line.copying = spent.encoding;
   line.update = spent.update;
   line.waiting = (spent.forward + spent.backward) * (step_.wait_for_slowest / std::sqrt(passes));
+  line.contention = contention_of(slowest, spent);
   line.host_link = step_.input * passes;
   answer::Breakdown& parts = line.parts;
   line.decoding = decoding_of(step_, passes);
@@ -265,8 +287,8 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   parts.launch = max(spent.launch, Time::zero());  // sums of doubles may end below
   parts.communication_exposed = spent.exposed;
   parts.bubble = spent.bubble;
-  parts.other = line.waiting;
-  const Time busy = spent.done - spent.begin + line.waiting + line.decoding;
+  parts.other = line.waiting + line.contention;
+  const Time busy = spent.done - spent.begin + line.waiting + line.contention + line.decoding;
   line.step = with_input(step_, busy, passes, line);
   if (detail == answer::Detail::kTime) return line;
   parts.communication = max(busiest_communication(step_, plan::passes_of(pipeline_)), spent.exposed);
@@ -276,6 +298,7 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
                         {"waiting for other stages", spent.bubble},
                         {"communication, exposed", spent.exposed},
                         {"copying gradients", spent.encoding},
+                        {"kernels slowed by collectives", line.contention},
                         {"waiting for the slowest GPU", line.waiting},
                         {"weight update", line.update},
                         {"waiting for input", parts.input_exposed}};

@@ -453,8 +453,9 @@ TaskId SplitJob::alone(std::string_view name, Time duration, TaskId after) {
   return builder_.compute({.name = name, .duration = whole.next(duration)}, {&after, 1});
 }
 
-/// For the slowest of alike GPUs.
+/// For the slowest of alike GPUs, and what collectives took from kernels.
 TaskId SplitJob::waiting(TaskId after) {
+  after = alone("kernels slowed by collectives", record_.contention, after);
   if (!(record_.waiting > Time::zero())) return after;
   Rounder whole;
   return builder_.compute({.name = "waiting for the slowest GPU", .duration = whole.next(record_.waiting)},

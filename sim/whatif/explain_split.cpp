@@ -49,7 +49,7 @@ void explain_split(const Question& question, const Laid& laid, ExplainedParts& p
   answer::ExplainedPart launched = launch.is("F + G - P * (A + M)", line.parts.launch);
   if (check_equations({launched})) parts.push_back(std::move(launched));
 
-  PartBuilder waiting("other", "a synchronous step waits for the slowest GPU", "T_other");
+  PartBuilder waiting("other", "a synchronous step waits for the slowest GPU", "T_wait");
   const std::int64_t gpus = scenario.cluster.gpus();
   waiting.with("F", "forward passes, all of them", line.forward, "analytic", kSchedule)
       .with("G", "backward passes, all of them", line.backward, "analytic", kSchedule)
@@ -58,8 +58,13 @@ void explain_split(const Question& question, const Laid& laid, ExplainedParts& p
             "jitter")
       .with("E", fmt::format("largest of {} standard normal values, on average", gpus), cost::expected_largest(gpus),
             "analytic", "cost/straggler.h");
-  answer::ExplainedPart waited = waiting.is("(F + G) / sqrt(P) * j * E", line.parts.other);
+  answer::ExplainedPart waited = waiting.is("(F + G) / sqrt(P) * j * E", line.waiting);
   if (check_equations({waited})) parts.push_back(std::move(waited));
+  PartBuilder other("other", "waiting for others, and kernels slowed by collectives", "T_other");
+  other.above("T_wait", "waiting for the slowest", line.waiting);
+  other.with("contention", "multiprocessors and memory that running collectives take", line.contention, "analytic",
+             kSchedule);
+  parts.push_back(other.is("T_wait + contention", line.parts.other));
 
   PartBuilder exposed("exposed", "communication that kernels do not hide", "T_exposed");
   exposed
@@ -69,7 +74,7 @@ void explain_split(const Question& question, const Laid& laid, ExplainedParts& p
   parts.push_back(exposed.is("I + W", line.parts.communication_exposed));
 
   if (line.parts.bubble > Time::zero()) {
-    const Time end = line.step - line.parts.input_exposed - line.waiting - line.decoding;
+    const Time end = line.step - line.parts.input_exposed - line.waiting - line.contention - line.decoding;
     explain_bubble(plan, line, end, parts);
   }
 }
