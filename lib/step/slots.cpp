@@ -32,6 +32,7 @@ struct Clocks {
   Time encoding;
   Time exposed;
   Time waited;  // of it, for messages beside kernels
+  Time alone;   // of that, before its first kernel, and for the last message after all of them
   Time bubble;
   Time update;
 
@@ -164,6 +165,7 @@ void SlotStep::wait(std::size_t c, std::uint32_t r, Time until) {
   const bool theirs = plan_.rows[r].rank_class != c;
   (theirs ? clocks.bubble : clocks.exposed) += until - clocks.done;
   if (!theirs) clocks.waited += until - clocks.done;
+  if (!theirs && clocks.forward == Time::zero()) clocks.alone += until - clocks.done;
   clocks.done = until;
 }
 
@@ -237,13 +239,20 @@ void SlotStep::pair(const plan::Slot& forward, const plan::Slot& backward) {
 
 void SlotStep::update(std::size_t c) {
   Clocks& clocks = clocks_[c];
-  for (const std::uint32_t r : programs_.before_update(c)) wait(c, r, done(r, 0));
+  Time last;
+  for (const std::uint32_t r : programs_.before_update(c)) {
+    const Time before = clocks.waited;
+    wait(c, r, done(r, 0));
+    if (clocks.waited > before) last = min(clocks.waited - before, programs_.time_of(r));
+  }
+  clocks.alone += last;
   clocks.done += step_.classes[c].update;
   clocks.update += step_.classes[c].update;
   for (const std::uint32_t r : programs_.after_update(c)) start(clocks, r, 0);
 }
 
-/// What collectives beside a class's kernels take from them: as a Channel has it, of what did not hold kernels up.
+/// What collectives beside a class's kernels take from them, as a Channel has it: of their time `moving`, but for what
+/// is alone, kernels have 1 - h of the GPU; what they lose comes out of other waiting first.
 Time SlotStep::contention_of(std::size_t c, const Clocks& spent) const {
   const auto passes = static_cast<double>(plan::passes_of(pipeline_));
   Time moving;
@@ -258,8 +267,10 @@ Time SlotStep::contention_of(std::size_t c, const Clocks& spent) const {
     moving += taken;
     lost += taken * held_of_gpu(step_, taken, step_.rows[r].sent * (static_cast<double>(row.count) * times));
   }
-  const Time hidden = min(max(moving - spent.waited, Time::zero()), spent.forward + spent.backward);
-  return moving > Time::zero() ? lost * (hidden / moving) : Time::zero();
+  if (!(moving > Time::zero())) return {};
+  const double held = lost / moving;
+  const Time beside = min(max(moving - spent.alone, Time::zero()), (spent.forward + spent.backward) / (1 - held));
+  return max(beside * held - (spent.waited - spent.alone), Time::zero());
 }
 
 Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {

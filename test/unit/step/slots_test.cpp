@@ -144,6 +144,15 @@ TEST_CASE("slots: zero 3 gathers one layer ahead", "[unit][step]") {
   CHECK(ms(line) == Approx(16.5));
   CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(4));
   CHECK(line.parts.communication.in(milliseconds) == Approx(7 * 1.5 + 4 * 1));
+  // A fifth of the GPU held: of 14.5 ms on the channel the first gather and the last scatter are alone, 12 take 2.4
+  // from kernels, of which 1.5 would have been waiting. A tenth takes less than that.
+  step.sm_share = 0.2;
+  const answer::Timeline slowed = laid(step);
+  CHECK(slowed.contention.in(milliseconds) == Approx(0.9));
+  CHECK(slowed.parts.other.in(milliseconds) == Approx(0.9));
+  CHECK(ms(slowed) == Approx(17.4));
+  step.sm_share = 0.1;
+  CHECK(ms(laid(step)) == Approx(16.5));
   // All in turn: 12 of kernels, 14.5 of communication, 0.5.
   job.overlap = plan::Overlap::kNone;
   step = by_hand(plan::lower(job).value(), kF, kB, once);
