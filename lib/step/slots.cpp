@@ -245,7 +245,7 @@ void SlotStep::update(std::size_t c) {
     wait(c, r, done(r, 0));
     if (clocks.waited > before) last = min(clocks.waited - before, programs_.time_of(r));
   }
-  clocks.alone += last;
+  clocks.alone = min(clocks.alone + last, clocks.waited);
   clocks.done += step_.classes[c].update;
   clocks.update += step_.classes[c].update;
   for (const std::uint32_t r : programs_.after_update(c)) start(clocks, r, 0);

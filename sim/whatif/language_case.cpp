@@ -46,16 +46,14 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"automodel", true, true, true, 3, "mixed-16", "bf16", "best", false,
      "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
     {"composer", true, true, true, 3, "mixed", "bf16", "flash-1", false,
-     "mosaicml/llm-foundry scripts/train/yamls/pretrain: FULL_SHARD, attn_impl triton; Composer keeps sharded weights "
-     "in "
-     "fp32, sums gradients in bf16 where mixed_precision is PURE"},
+     "mosaicml/llm-foundry scripts/train/yamls/pretrain: FULL_SHARD, attn_impl triton; Composer keeps weights in fp32, "
+     "sums gradients in bf16 where mixed_precision is PURE"},
     {"torchtitan", true, true, true, 3, "mixed", "fp32", "flash-2", true,
      "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
      "scaled_dot_product_attention"},
     {"internevo", true, false, true, 1, "mixed-16", "bf16", "best", false,
-     "InternLM/InternEvo configs/7B_sft.py: use_flash_attn, tensor mode mtp (no sequence parallelism), "
-     "overlap_sync_grad, "
-     "gradients as the model's bf16"},
+     "InternLM/InternEvo configs/7B_sft.py: use_flash_attn, overlap_sync_grad, tensor mode mtp (no sequence "
+     "parallelism), gradients as the model's bf16"},
     {"", true, true, true, 1, "mixed", "fp32", "best", false, "assumed: as Megatron-Core"},
 });
 

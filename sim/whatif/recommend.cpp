@@ -166,14 +166,6 @@ void read_data_set(Scenario& scenario) {
   if (data && !run.samples && !run.tokens && !run.steps) run.samples = data->samples;
 }
 
-/// What nobody says of the host that would read the data set; empty: nothing, or none is read.
-std::string unknown_host(const Scenario& scenario) {
-  const hardware::Host& host = scenario.cluster.node.host;
-  if (!scenario.input.dataset || (host.cpu && host.storage && host.threads > 0)) return {};
-  return fmt::format("input: nobody says what {} it has, which reads {}",
-                     !host.cpu || host.threads < 1 ? "processors" : "storage", scenario.input.dataset->name);
-}
-
 Expected<void> Recommender::add_candidate(const std::string& name) {
   std::vector<Override> settings = asked_.settings;
   settings.push_back({"node", name, {}});
@@ -237,10 +229,7 @@ Expected<void> Recommender::gather() {
   if (candidates_.empty()) return {};
   const workload::Model& model = *candidates_.front().scenario.model;
   if (!asked_.global_batch && options_.epochs_by_batch.empty() && !model.global_batch && model.has_layers()) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("how many {}s has a step of {}?", model.sample, model.name),
-                {},
-                {fmt::format("state --global-batch: no source says it, and the {} of the model's file are one GPU's",
-                             to_text(model.batch))});
+    return no_batch(model);
   }
   // Types with one GPU stand together: they share the prices of layers.
   std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {

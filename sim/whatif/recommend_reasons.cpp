@@ -134,6 +134,19 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
   return notes;
 }
 
+std::string unknown_host(const Scenario& scenario) {
+  const hardware::Host& host = scenario.cluster.node.host;
+  if (!scenario.input.dataset || (host.cpu && host.storage && host.threads > 0)) return {};
+  return fmt::format("input: nobody says what {} it has, which reads {}",
+                     !host.cpu || host.threads < 1 ? "processors" : "storage", scenario.input.dataset->name);
+}
+
+tl::unexpected<Error> no_batch(const workload::Model& model) {
+  return fail(ErrorCode::kInvalidArgument, fmt::format("how many {}s has a step of {}?", model.sample, model.name), {},
+              {fmt::format("state --global-batch: no source says it, and the {} of the model's file are one GPU's",
+                           to_text(model.batch))});
+}
+
 tl::unexpected<Error> no_choice(const std::vector<ServerChoice>& all, const std::vector<answer::NoChoice>& infeasible,
                                 const Limits& limits) {
   constexpr std::size_t kShown = 8;

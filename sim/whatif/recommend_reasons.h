@@ -35,6 +35,12 @@ struct Limits {
 /// What the answer takes for granted.
 [[nodiscard]] std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result);
 
+/// What nobody says of the host that would read the data set; empty: nothing, or none is read.
+[[nodiscard]] std::string unknown_host(const Scenario& scenario);
+
+/// The error of a model whose step nobody gave a number of samples.
+[[nodiscard]] tl::unexpected<Error> no_batch(const workload::Model& model);
+
 /// The error of a question without an answer.
 [[nodiscard]] tl::unexpected<Error> no_choice(const std::vector<answer::ServerChoice>& all,
                                               const std::vector<answer::NoChoice>& infeasible, const Limits& limits);
