@@ -22,6 +22,9 @@ namespace {
 /// Every byte that crosses a link is written where it arrives, read from there, and summed or stored (derived).
 constexpr double kAccessesPerByte = 3;
 
+/// A collective leaves kernels some of the GPU, however fast its links.
+constexpr double kMostTaken = 0.9;
+
 /// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
 double sm_share_of(const plan::Job& job) {
   const hardware::Node& node = job.cluster.node;
@@ -452,6 +455,11 @@ Expected<PricedStep> price(const plan::Job& job, std::shared_ptr<const plan::Ste
     return tl::unexpected<Error>(priced.error());
   }
   return step;
+}
+
+double held_of_gpu(const PricedStep& step, Time taken, DataSize sent) {
+  if (!(taken > Time::zero())) return 0;
+  return std::min(step.sm_share + step.memory_per_wire_byte * sent.in(bytes) / taken, kMostTaken);
 }
 
 Expected<PricedStep> price_alone(const plan::Job& job, const plan::StepPlan& plan, const LayerPrices& layers) {

@@ -3,17 +3,6 @@
 #include <algorithm>
 
 namespace ddlsim::step {
-namespace {
-
-/// A collective leaves kernels some of the GPU, however fast its links.
-constexpr double kMostTaken = 0.9;
-
-}  // namespace
-
-double held_of_gpu(const cost::PricedStep& step, Time taken, DataSize sent) {
-  if (!(taken > Time::zero())) return 0;
-  return std::min(step.sm_share + step.memory_per_wire_byte * sent.in(bytes) / taken, kMostTaken);
-}
 
 Channel::Channel(const cost::PricedStep& step, std::vector<Sent>* sent) : step_(step), sent_(sent) {
   const plan::Exchange& exchange = step.plan->exchange;
@@ -63,7 +52,7 @@ Time Channel::run_collective(Time ready, const plan::Row& row, const cost::Price
   const Time back = start + taken;
   free_ = back;
   moving_ += taken;
-  busy_.push_back({start, back, 1.0 - held_of_gpu(step_, taken, piece.sent * count)});
+  busy_.push_back({start, back, 1.0 - cost::held_of_gpu(step_, taken, piece.sent * count)});
   return back;
 }
 

@@ -10,10 +10,6 @@
 
 namespace ddlsim::step {
 
-/// Share of the GPU that a collective of `taken` holds, which moves `sent` through its memory: kernels beside it have
-/// the rest.
-[[nodiscard]] double held_of_gpu(const cost::PricedStep& step, Time taken, DataSize sent);
-
 /// First-in-first-out communication of the data group, or with servers, with fusion where the plan has it.
 class Channel {
  public:

@@ -265,7 +265,7 @@ Time SlotStep::contention_of(std::size_t c, const Clocks& spent) const {
     const double times = row.every_pass ? passes : 1.0;
     const Time taken = programs_.time_of(r) * times;
     moving += taken;
-    lost += taken * held_of_gpu(step_, taken, step_.rows[r].sent * (static_cast<double>(row.count) * times));
+    lost += taken * cost::held_of_gpu(step_, taken, step_.rows[r].sent * (static_cast<double>(row.count) * times));
   }
   if (!(moving > Time::zero())) return {};
   const double held = lost / moving;

@@ -132,7 +132,10 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
   if (!adding) return std::nullopt;
   const auto longer = cost::price(again, step->plan, *adding);
   if (!longer) return std::nullopt;
-  PlanShape made{.layers = {}, .launch_interval = step->launch_interval, .waiting = step->wait_for_slowest};
+  PlanShape made{.layers = {},
+                 .launch_interval = step->launch_interval,
+                 .waiting = step->wait_for_slowest,
+                 .held = step->sm_share};
   LayerPasses& all = made.layers;
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
   for (std::size_t c = 0; c < classes; ++c) {
@@ -272,6 +275,11 @@ namespace {
 /// Whether all of what adding gradients up takes is in the bound: not where ranks keep a share each (zero 2 and 3).
 double share_added(const Split& split) { return split.passes > 1 && split.zero < 2 ? 1.0 : 0.0; }
 
+/// What collectives take from the kernels of a rank beside them, or for how long it stands still instead.
+Time contention(const StageExchange& sent, double runs, Time kernels, double held) {
+  return min(sent.held_each * runs + sent.held_once, kernels * (held / (1 - held)));
+}
+
 /// One stage: passes follow each other. While the CPU is behind, updates and messages cost nothing.
 Time one_stage(const Split& split, const PlanShape& shape, const LayerPasses& sums,
                const std::vector<StageExchange>* exchange, double adding) {
@@ -282,7 +290,9 @@ Time one_stage(const Split& split, const PlanShape& shape, const LayerPasses& su
   const Time waiting = (sums.kernels.back() + sums.added.back() * adding) * (std::sqrt(passes) * shape.waiting);
   if (exchange == nullptr) return max(busy, issuing) + waiting;
   const StageExchange& sent = exchange->front();
-  const Time own = max(max(busy + sent.standing, busy - backward + sent.once), sent.every_pass * passes);
+  const Time kernels = (sums.kernels.back() + sums.added.back() * adding) * passes;
+  const Time working = busy + sent.standing + contention(sent, passes, kernels, shape.held);
+  const Time own = max(max(working, busy - backward + sent.once), sent.every_pass * passes);
   return max(own + sent.update + sent.after, issuing) + waiting;
 }
 
@@ -303,9 +313,11 @@ Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape
   const bool in_two = plan::splits_backward(split.schedule);
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
   std::vector<plan::PartTime>& parts = parts_;
+  std::vector<Time>& work = rank_work_;
   std::vector<Time>& kernels = rank_kernels_;
   std::vector<double>& issued = rank_issued_;
   parts.clear();
+  work.assign(stages, Time::zero());
   kernels.assign(stages, Time::zero());
   issued.assign(stages, 0);
   for (std::size_t q = 0; q < places.size(); ++q) {
@@ -319,6 +331,7 @@ Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape
     }
     for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
       const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
+      work[rank] += (parts.back().forward + parts.back().backward) * runs;
       kernels[rank] += (sum(sums.kernels, place) + added) * runs;
       issued[rank] += (sums.issued[place.end] - sums.issued[place.first]) * runs;
     }
@@ -327,6 +340,13 @@ Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape
   if (exchange != nullptr) {
     bound = max(bound + with_gathered(sums, *exchange, runs) + least_after(*exchange),
                 with_sent(pipeline, in_order(split), parts, *exchange));
+    Time working = Time::infinity();  // of the slowest, whichever it is, all bubbles apart
+    for (std::size_t s = 0; s < stages; ++s) {
+      const StageExchange& sent = (*exchange)[s];
+      working = min(working, work[s] + sent.standing + contention(sent, runs, kernels[s], shape.held) + sent.update +
+                                 sent.after);
+    }
+    bound = max(bound, working);
   }
   bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
   const double waiting = shape.waiting / std::sqrt(runs);
@@ -367,6 +387,10 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
     const Time took = step->rows[r].once * static_cast<double>(row.count);
     StageExchange& stage = exchange.stages[row.rank_class];
     if (row.kind != plan::RowKind::kCollective) continue;
+    if (!row.in_the_way && !step->plan->folds && row.op != primitives::CollectiveOp::kSendRecv) {
+      const DataSize sent = step->rows[r].sent * static_cast<double>(row.count);
+      (row.every_pass ? stage.held_each : stage.held_once) += took * cost::held_of_gpu(*step, took, sent);
+    }
     if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate && row.group == 0 && !row.in_the_way) {
       stage.last[part_of(step->plan->classes[row.rank_class], row.ready.layer)] += took;
     }

@@ -43,6 +43,7 @@ struct PlanShape {
   Time exchanged{};  // of that: all-to-alls
   Time launch_interval{};
   double waiting = 0;  // for the slowest GPU, as a share of kernels' time
+  double held = 0;     // of the GPU, by a running collective at least
 };
 
 /// Weights that a part gathers when a pass of it begins.
@@ -58,6 +59,8 @@ struct StageExchange {
   Time standing{};    // likewise, in the way of kernels
   Time after{};       // in the way after the update
   Time update{};
+  Time held_each{};  // of kernels beside them, by the replicas' collectives: of those of every pass,
+  Time held_once{};  // and of those of the last one
   std::vector<FirstGather> gathers;  // one per part
   std::vector<Time> last;            // that the last backward pass of each part makes ready
 };
@@ -106,6 +109,7 @@ class PlanBounds {
   std::map<ExchangeKey, Exchange> exchanges_;
   using KernelsKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
   std::vector<plan::PartTime> parts_;  // of the pipeline that is laid out, and its ranks' kernels
+  std::vector<Time> rank_work_;
   std::vector<Time> rank_kernels_;
   std::vector<double> rank_issued_;
   std::optional<KernelsKey> last_key_;  // what was asked for last: plans that differ in `zero` alone follow each other

@@ -168,6 +168,10 @@ struct PricedStep {
 /// What a collective is asked for, as nccl-tests counts it: of shares, the total.
 [[nodiscard]] DataSize buffer_of(const plan::Row& row, std::int64_t ranks);
 
+/// Share of the GPU that a collective of `taken` holds, which moves `sent` through its memory: kernels beside it have
+/// the rest. At least the step's sm_share.
+[[nodiscard]] double held_of_gpu(const PricedStep& step, Time taken, DataSize sent);
+
 /// One GPU of the job by itself, which keeps its weights.
 [[nodiscard]] Expected<PricedStep> price_alone(const plan::Job& job, const plan::StepPlan& plan,
                                                const LayerPrices& layers);
