@@ -203,6 +203,11 @@ Expected<void> check_together(const Job& job) {
     return contradicts("products run beside gathers and scatters of rows: there are none",
                        "set parallel.sequence yes and parallel.tensor above 1, or parallel.overlap_tensor no");
   }
+  if (parallel.gather_fp8 && job.precision != Precision::kFp8) {
+    return contradicts(
+        "weights are gathered in 8 bits, but products take " + std::string(name_of(kPrecisions, job.precision)),
+        "--precision fp8, or parallel.gather_fp8 no");
+  }
   if (parallel.shard_ranks > 0 && parallel.zero == 0) {
     return contradicts("shard ranks without anything to share", "set parallel.zero, or parallel.shard_ranks 0");
   }

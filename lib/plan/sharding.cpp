@@ -13,7 +13,10 @@ using primitives::CollectiveOp;
 bool is_sixteen(const Job& job) { return job.parallel.states && *job.parallel.states != States::kFp32; }
 
 /// Of a weight that is gathered: as it is computed with where a copy of that format is kept.
-DataSize weight_element(const Job& job) { return is_sixteen(job) ? bytes(2) : gradient_size(job.strategy.gradients); }
+DataSize weight_element(const Job& job) {
+  if (job.parallel.gather_fp8) return bytes(1);
+  return is_sixteen(job) ? bytes(2) : gradient_size(job.strategy.gradients);
+}
 
 /// Layers that are gathered, and whose gradients are scattered, as one.
 struct Unit {

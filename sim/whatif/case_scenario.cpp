@@ -26,17 +26,6 @@ using hardware::Node;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16.
-std::string precision_of(std::string_view published) {
-  std::string word = lower_case(published.substr(0, published.find_first_of(" /(,;")));
-  if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
-  if (word == "mixed" || word == "half" || word == "float16") return "fp16";
-  if (word == "nvfp4" || word == "mxfp4") return "fp4";
-  // Recipes of 8 bits differ in how blocks of numbers are scaled; products run at the same rate.
-  if (word == "mxfp8" || word.starts_with("fp8-")) return "fp8";
-  return word;
-}
-
 /// "8x ConnectX-6 IB HDR 200Gb/Sec": 8 ports of 200 Gb/s.
 struct Ports {
   std::int64_t count = 1;

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "ddlsim/io/case_file.h"
+
 namespace ddlsim::whatif {
 
 [[nodiscard]] inline std::string lower_case(std::string_view text) {
@@ -32,6 +34,23 @@ namespace ddlsim::whatif {
     begin = end + 1;
   }
   return true;
+}
+
+/// Whether a case says something of `key` in which `part` stands.
+[[nodiscard]] inline bool says(const io::Case& one, std::string_view key, std::string_view part) {
+  const auto value = one.said(key);
+  return value && has(lower_case(*value), part);
+}
+
+/// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16.
+[[nodiscard]] inline std::string precision_of(std::string_view published) {
+  std::string word = lower_case(published.substr(0, published.find_first_of(" /(,;")));
+  if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
+  if (word == "mixed" || word == "half" || word == "float16") return "fp16";
+  if (word == "nvfp4" || word == "mxfp4") return "fp4";
+  // Recipes of 8 bits differ in how blocks of numbers are scaled; products run at the same rate.
+  if (word == "mxfp8" || word.starts_with("fp8-")) return "fp8";
+  return word;
 }
 
 }  // namespace ddlsim::whatif

@@ -12,52 +12,10 @@
 #include "case_text.h"
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/support/quantity_io.h"
+#include "training_way.h"
 
 namespace ddlsim::whatif {
 namespace {
-
-bool says(const io::Case& one, std::string_view key, std::string_view part) {
-  const auto value = one.said(key);
-  return value && lower_case(*value).find(part) != std::string::npos;
-}
-
-/// The first row whose words all stand in the framework's name counts.
-constexpr auto kWays = std::to_array<TrainingWay>({
-    {"sailor", false, false, false, 0, "mixed-16", "fp16", "best", false,
-     "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
-    {"deepspeed zero-3", false, false, false, 3, "mixed-16", "fp16", "best", false,
-     "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
-    {"deepspeed", false, false, false, 1, "mixed-16", "fp16", "best", false,
-     "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
-    {"megatron-core", true, true, true, 1, "mixed", "fp32", "best", false,
-     "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention"},
-    {"megatron-bridge", true, true, true, 1, "mixed", "fp32", "best", false,
-     "NVIDIA-NeMo/Megatron-Bridge performance recipes: distributed optimizer, sequence parallel, TransformerEngine"},
-    {"megatron-lm v0.12", true, true, false, 1, "mixed", "fp32", "best", false,
-     "MooreThreads/SimuMax A100 runs (simu_tools/megatron_scripts/scripts/run_pretrain_llama3.sh): "
-     "--use-distributed-optimizer without --overlap-grad-reduce, --sequence-parallel, TransformerEngine 2.1"},
-    {"megatron-lm transformerengine", true, true, false, 1, "mixed", "fp32", "best", false,
-     "MooreThreads/SimuMax, likewise with TransformerEngine 2.11; docs/b200/b200_real_repro_guide.md: nothing "
-     "overlaps"},
-    {"megatron-lm (2022)", false, false, false, 0, "mixed", "fp16", "best", false,
-     "Korthikanti et al., MLSys 2023: no data parallelism; sequence parallelism where the row says so"},
-    {"megatron-lm", false, false, false, 0, "mixed", "fp16", "best", false,
-     "Narayanan et al., SC 2021: fused softmax; fp32 main gradients (18 bytes a parameter); sent in fp16"},
-    {"automodel", true, true, true, 3, "mixed-16", "bf16", "best", false,
-     "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
-    {"composer", true, true, true, 3, "mixed", "bf16", "flash-1", false,
-     "mosaicml/llm-foundry scripts/train/yamls/pretrain: FULL_SHARD, attn_impl triton; Composer keeps weights in fp32, "
-     "sums gradients in bf16 where mixed_precision is PURE"},
-    {"torchtitan", true, true, true, 3, "mixed", "fp32", "flash-2", true,
-     "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
-     "scaled_dot_product_attention"},
-    {"internevo", true, false, true, 1, "mixed-16", "bf16", "best", false,
-     "InternLM/InternEvo configs/7B_sft.py: use_flash_attn, overlap_sync_grad, tensor mode mtp (no sequence "
-     "parallelism), gradients as the model's bf16"},
-    {"", true, true, true, 1, "mixed", "fp32", "best", false, "assumed: as Megatron-Core"},
-});
-
-bool is_submission(const io::Case& one) { return lower_case(one.source).find("training_results") != std::string::npos; }
 
 bool says_no_split(const io::Case& one) { return one.architecture.starts_with("not stated"); }
 
@@ -278,18 +236,10 @@ std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key) 
   return static_cast<std::int64_t>(*number);
 }
 
-const TrainingWay& way_of(const io::Case& one) {
-  std::string name = lower_case(one.framework);
-  if (says(one, "kernels", "te")) name += " transformerengine";
-  const auto* const found =
-      std::find_if(kWays.begin(), kWays.end(), [&](const TrainingWay& way) { return has_all_words(name, way.names); });
-  return found == kWays.end() ? kWays.back() : *found;
-}
-
 bool leaves_open(const io::Case& one) { return gives_sizes(one) && (one.precision.empty() || says_no_split(one)); }
 
 Expected<std::string> stated_precision(const io::Case& one) {
-  if (!one.precision.empty()) return one.precision;
+  if (!one.precision.empty()) return precision_of(one.precision);
   if (is_submission(one)) return std::string("fp8");
   return fail(ErrorCode::kUnsupported, "the source does not say the precision");
 }
@@ -444,7 +394,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   }
   if (count_or(one, "fsdp", 0) > 1) zero = 3;
   if (says(one, "optimizer_sharding", "none")) zero = 0;
-  if (zero > 0 && *replicas * degrees->context > 1) {
+  const bool shares = zero > 0 && *replicas * degrees->context > 1;
+  if (shares) {
     set("parallel.zero", std::to_string(zero));
     if (const auto ranks = count_of(one, "shard_ranks"); ranks && *ranks < *replicas) {
       set("parallel.shard_ranks", std::to_string(*ranks));
@@ -454,13 +405,19 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     set("parallel.recompute", std::string(again));
     if (again == "full" && way.stops_early) set("parallel.recompute_stops", "yes");
   }
-  if (lower_case(*precision) != "fp32") {
+  if (*precision != "fp32") {
     set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));
     set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
   }
   const auto overlapped = one.said("overlap_grad_reduce");
-  if (overlapped ? says(one, "overlap_grad_reduce", "false") : !way.overlaps) set("overlap", "none");
-  if (sequence && tensor > 1 && says(one, "overlap", "tp-comm")) set("parallel.overlap_tensor", "yes");
+  if (overlapped ? says(one, "overlap_grad_reduce", "false") : way.beside == Beside::kNothing) {
+    set("overlap", "none");
+  }
+  if (way.beside == Beside::kAll) {
+    if (sequence && tensor > 1 && *precision != "fp4") set("parallel.overlap_tensor", "yes");
+    if (shares && zero < 3) set("parallel.overlap_gather", "yes");
+    if (shares && *precision == "fp8") set("parallel.gather_fp8", "yes");
+  }
   if (lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")).find("lora") !=
       std::string::npos) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.

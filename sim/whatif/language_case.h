@@ -27,23 +27,6 @@
 
 namespace ddlsim::whatif {
 
-/// How a framework trained language models at some time.
-struct TrainingWay {
-  std::string_view names;      // words of the framework's name, in lower case, all of which stand in it
-  bool fused_attention;        // FlashAttention, or cuDNN's
-  bool sequence;               // norms along the sequence in the tensor group, where there is one
-  bool overlaps;               // gradients travel beside backward; else after it
-  int zero;                    // what its usual optimizer shares
-  std::string_view states;     // of 16-bit training (plan::States)
-  std::string_view gradients;  // the format they are summed in
-  std::string_view attention;  // its kernel, where attention is fused (primitives::AttentionKernel)
-  bool stops_early;            // plan::Parallel::recompute_stops
-  std::string_view source;
-};
-
-/// The way of a case's framework; the last row of the table where none is known.
-[[nodiscard]] const TrainingWay& way_of(const io::Case& one);
-
 /// Whether a case gives its model by sizes.
 [[nodiscard]] bool gives_sizes(const io::Case& one);
 

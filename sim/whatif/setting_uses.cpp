@@ -168,6 +168,8 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
      [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
     {"parallel.overlap_gather", [](const plan::Parallel& p) { return p.overlap_gather; },
      [](const plan::Parallel& p, const workload::Model&) { return p.zero == 1 || p.zero == 2; }},
+    {"parallel.gather_fp8", [](const plan::Parallel& p) { return p.gather_fp8; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero > 0; }},
     {"parallel.recompute_stops", [](const plan::Parallel& p) { return p.recompute_stops; },
      [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
     {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },

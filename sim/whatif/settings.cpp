@@ -170,6 +170,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::reshard>},
     {"parallel.overlap_gather", "zero 1, 2: updated weights are gathered beside the next forward pass: yes, no", "yes",
      set_choice<&plan::Parallel::overlap_gather>},
+    {"parallel.gather_fp8", "zero, products in 8 bits: weights are gathered in 8 bits: yes, no", "yes",
+     set_choice<&plan::Parallel::gather_fp8>},
     {"parallel.recompute", "in backward: none, selective (attention's core), full (whole blocks)", "selective",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kRecomputes, v, "recomputation"), s.parallel.recompute);

@@ -145,6 +145,7 @@ struct Parallel {
   bool reshard = true;           // zero 3: weights that were gathered for forward are dropped, and gathered again
   bool overlap_gather = false;   // zero 1, 2: updated weights are gathered beside the next forward pass (Megatron's
                                  // --overlap-param-gather), else before it
+  bool gather_fp8 = false;       // weights are gathered in 8 bits (Megatron's --fp8-param-gather)
 
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;  // full: of so many blocks one is computed again
