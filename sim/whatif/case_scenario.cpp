@@ -109,6 +109,7 @@ std::string_view link_family(std::string_view text) {
   if (has_any(text, {"omni-path", "omnipath"})) return "omni-path";
   if (has_any(text, {"infiniband", " ib", "ib ", "hdr", "edr", "ndr", "fdr", "quantum"})) return "infiniband";
   // NCCL drives these cards by verbs wherever it finds them (NCCL environment variables, NCCL_IB_DISABLE).
+  if (has(text, "rdma")) return "roce";  // over Ethernet: who has InfiniBand says so
   if (has_any(text, {"connectx-5", "connectx-6", "connectx-7", "connectx-8", "bluefield", "bf3"})) return "roce";
   return "ethernet";
 }

@@ -39,6 +39,9 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"composer", true, true, Beside::kGradients, 3, "mixed", "bf16", "flash-1", false,
      "mosaicml/llm-foundry scripts/train/yamls/pretrain: FULL_SHARD, attn_impl triton; Composer keeps weights in fp32, "
      "sums gradients in bf16 where mixed_precision is PURE"},
+    {"nemo", true, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
+     "NVIDIA/NeMo docs/source/features/optimizations/communication_overlap.rst: distributed optimizer, gradients and "
+     "weights overlapped, fp8_param_gather; scripts/performance/llm: grad_reduce_in_fp32 = False"},
     {"torchtitan", true, true, Beside::kGradients, 3, "mixed", "fp32", "flash-2", true,
      "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
      "scaled_dot_product_attention"},
