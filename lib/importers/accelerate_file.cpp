@@ -104,6 +104,9 @@ class AccelerateReader {
     }
     if (fsdp_) {
       out_.assume("parallel.states", "fp32", "FSDP of accelerate keeps weights, gradients and states in float32");
+      if (kind == "bf16" || kind == "fp16") {
+        out_.assume("strategy.gradients", kind, "and casts weights and gradients to that format before it sends them");
+      }
     }
   }
 

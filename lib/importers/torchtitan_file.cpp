@@ -268,7 +268,10 @@ class TitanReader {
     } else {
       out_.assume("parallel.states", "fp32", "torchtitan keeps weights, gradients and states in float32");
     }
-    in_.find("training.mixed_precision_reduce");
+    const auto reduced = in_.find("training.mixed_precision_reduce");
+    if (reduced && in_.word(reduced) == "bfloat16") {
+      out_.set("strategy.gradients", "bf16", reduced.words, reduced.where());
+    }
     const auto compiled = in_.find_first({"compile.enable", "training.compile"});
     if (in_.flag(compiled).value_or(false)) {
       out_.set("fusion", "pointwise", compiled.words, compiled.where());

@@ -93,9 +93,7 @@ class StateSums {
   [[nodiscard]] DataSize gradient(const Owned& owned) const {
     return std::min(sizes_.weight, activation_size(job_.precision)) * owned.largest;
   }
-  [[nodiscard]] DataSize weights_of(const Owned& owned) const {
-    return std::min(sizes_.weight, bytes(2) * 2.0) * owned.all;
-  }
+  [[nodiscard]] DataSize gathered(const Owned& owned) const { return gathered_weight(job_) * owned.all; }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
 
  private:
@@ -222,8 +220,8 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
       states.add(layer, memory);
       weight_gradients.push_back(states.gradient(layer));
       if (i == 0 || starts[part.model_layer + i]) unit = DataSize::zero();
-      unit += states.weights_of(layer);
-      whole += states.weights_of(layer);
+      unit += states.gathered(layer);
+      whole += states.gathered(layer);
       largest = max(largest, unit);
       memory.complete = memory.complete && !layer.measured;
     }
@@ -313,7 +311,7 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
     all.loss.push_back(plain.loss[i]);
     all.working.push_back(plain.again[i] + plain.gradients[i]);
     all.weight_gradient.push_back(states.gradient(owned[i]));
-    all.gathered.push_back(states.weights_of(owned[i]));
+    all.gathered.push_back(states.gathered(owned[i]));
     all.edge.push_back(edge_of(job, layer));
   }
   return all;

@@ -12,12 +12,6 @@ using primitives::CollectiveOp;
 
 bool is_sixteen(const Job& job) { return job.parallel.states && *job.parallel.states != States::kFp32; }
 
-/// Of a weight that is gathered: as it is computed with where a copy of that format is kept.
-DataSize weight_element(const Job& job) {
-  if (job.parallel.gather_fp8) return bytes(1);
-  return is_sixteen(job) ? bytes(2) : gradient_size(job.strategy.gradients);
-}
-
 /// Layers that are gathered, and whose gradients are scattered, as one.
 struct Unit {
   std::size_t first = 0;
@@ -87,7 +81,7 @@ class Sharding {
         messages(chunk_, strategy_, 1, {.which = which, .chosen = &split_.experts, .whole_tables = true});
     for (const Row& sum : sums) scatter(sum.size / ranks_, sum.count, sum.ready, every_pass);
     for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
-      const DataSize share = weight_element(job_) * (sum->size / gradient / ranks_);
+      const DataSize share = gathered_weight(job_) * (sum->size / gradient / ranks_);
       const bool beside = job_.parallel.overlap_gather;
       Row& row = beside
                      ? add(CollectiveOp::kAllGather, share, {Moment::kBegin, 0}, {Moment::kForward, sum->ready.layer})
@@ -124,7 +118,7 @@ class Sharding {
     const std::vector<Unit> all = units();
     const auto ahead = static_cast<std::size_t>(job_.parallel.prefetch);
     const auto gather = [&](const Unit& unit, Point ready, Point needed) {
-      add(CollectiveOp::kAllGather, weight_element(job_) * (elements_of(unit, true) / ranks_), ready, needed)
+      add(CollectiveOp::kAllGather, gathered_weight(job_) * (elements_of(unit, true) / ranks_), ready, needed)
           .every_pass = true;
     };
     for (std::size_t n = 0; n < all.size(); ++n) {
@@ -174,6 +168,12 @@ void enlarge_buckets(Strategy& strategy, const Job& job) {
 }
 
 }  // namespace
+
+DataSize gathered_weight(const Job& job) {
+  if (job.parallel.gather_fp8) return bytes(1);
+  if (is_sixteen(job)) return bytes(2);
+  return job.parallel.zero >= 3 ? activation_size(job.precision) : gradient_size(job.strategy.gradients);
+}
 
 Strategy as_sent(const Job& job) {
   Strategy strategy = job.strategy;

@@ -69,6 +69,7 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
   set(Feature::kVoltaConvolution, generation == GpuGeneration::kVolta ? convolution : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
+  set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
   set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));
   const auto& year = job.software_year.get();

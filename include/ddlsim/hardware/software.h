@@ -32,12 +32,13 @@ enum class SoftwareFeature : std::uint8_t {
   kVolta,         // 1 for Volta and Turing
   kVoltaConvolution,  // of these, 1 for convolutional networks of 16 bits: their profiles know the cuDNN of 2017
   kHopper,            // 1 for Hopper and Blackwell
+  kEightBits,         // 1 for products of 8 bits and fewer
   kNoProfile,         // 1 for GPUs without a profile of their architecture
   kShared,            // doublings of the GPUs that share a server
   kYears,             // years of age at `SoftwareProfile::newest`, over 3; never below 0
 };
 
-inline constexpr Choices<SoftwareFeature, 13> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 14> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"tf32", SoftwareFeature::kTf32},
     {"attention", SoftwareFeature::kAttention},
@@ -48,6 +49,7 @@ inline constexpr Choices<SoftwareFeature, 13> kSoftwareFeatures{{
     {"volta", SoftwareFeature::kVolta},
     {"volta-convolution", SoftwareFeature::kVoltaConvolution},
     {"hopper", SoftwareFeature::kHopper},
+    {"eight-bits", SoftwareFeature::kEightBits},
     {"no-profile", SoftwareFeature::kNoProfile},
     {"shared", SoftwareFeature::kShared},
     {"years", SoftwareFeature::kYears},
