@@ -288,6 +288,30 @@ TEST_CASE("launch: megatron's faults have their place", "[unit][io][launch]") {
              Contains("train.sh:2:3: error: '--tensor-model-parallel-size four'") && Contains("whole number from 1"));
   CHECK_THAT(fault("a.py --micro-batch-size -1"), Contains("--micro-batch-size -1"));
   CHECK_THAT(fault("a.py --micro-batch-size 0"), Contains("from 1 to"));
+TEST_CASE("launch: megatron counts embedding and loss as blocks of the stages", "[unit][io][launch]") {
+  // 6 blocks of 11 layers, one before them, three behind: 8 on 4 stages are 2 each, 1 of them the embedding, 1 the
+  // loss.
+  std::string six = kModel;
+  six.replace(six.find("--num-layers 4"), 14, "--num-layers 6");
+  const std::string counted =
+      "--micro-batch-size 1 --account-for-embedding-in-pipeline-split "
+      "--account-for-loss-in-pipeline-split " +
+      six;
+  const LaunchImport four = megatron(counted + "--pipeline-model-parallel-size 4");
+  CHECK(value(four, "parallel.layers_per_stage") == "12-22-22-14");
+  CHECK(left_out(four).empty());
+  // Two parts a rank with a block each: the first has the embedding alone, the last norm, head and loss.
+  const LaunchImport parts =
+      megatron(counted + "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1");
+  CHECK(value(parts, "parallel.virtual_stages") == "2");
+  CHECK(value(parts, "parallel.layers_per_stage") == "1-11-11-11-11-11-11-3");
+  const std::string one = "--micro-batch-size 1 --account-for-loss-in-pipeline-split " + six;
+  CHECK(value(megatron(one + "--pipeline-model-parallel-size 7"), "parallel.layers_per_stage") ==
+        "12-11-11-11-11-11-3");
+  CHECK_THAT(refused(LaunchFormat::kMegatron, one + "--pipeline-model-parallel-size 2"),
+             Contains("6 blocks, 7 with embedding or loss counted, on 2 parts leave a remainder"));
+}
+
   CHECK_THAT(fault("a.py --micro-batch-size 1 --num-layers 2\nb.py --micro-batch-size 2 --num-layers 4\n"),
              Contains("2 commands with Megatron-LM arguments") && Contains("train.sh:2:1"));
   CHECK_THAT(fault("A=(--micro-batch-size 1\n"), Contains("train.sh:1:3") && Contains("is not closed"));

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/scenario.h"
 #include "catalog.h"
+#include "ddlsim/whatif/predict.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -247,3 +248,22 @@ TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
   CHECK(scenario.parallel.cuts[0] == 4 + 5 * 12);
   CHECK(cuts("5-6").error().message == "parallel.layers_per_stage: 11 layers in all, but gpt2 has 12 blocks of 151");
 }
+  // Embedding or head alone, as Megatron-LM has it where it counts them as blocks.
+  CHECK(cuts("0-12").value().parallel.cuts == std::vector<std::size_t>{4});
+  CHECK(cuts("12-0").value().parallel.cuts == std::vector<std::size_t>{4 + 12 * 12});
+  CHECK_FALSE(cuts("6-0-6"));
+  CHECK_FALSE(cuts("0"));
+  const auto ends = predict(
+      resolve(catalog(), std::vector<Override>{{"model", "gpt2", {}},
+                                               {"node", "dgx-a100", {}},
+                                               {"gpus_per_node", "2", {}},
+                                               {"precision", "bf16", {}},
+                                               {"global_batch", "64", {}},
+                                               {"batch", "1", {}},
+                                               {"parallel.pipeline", "2", {}},
+                                               {"parallel.schedule", "interleaved", {}},
+                                               {"parallel.virtual_stages", "7", {}},
+                                               {"parallel.layers_per_stage", "0-1-1-1-1-1-1-1-1-1-1-1-1-0", {}}})
+          .value());
+  REQUIRE(ends);
+  CHECK(ends->breakdown.bubble > Time::zero());
