@@ -120,7 +120,9 @@ class MegatronReader {
     }
     if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
     const Argument* four = in_.find_first({"fp4-format", "fp4"});
-    if (four != nullptr && in_.word(four->name) != "false") {
+    const bool narrower = four != nullptr && in_.word(four->name) != "false";
+    eight_ = eight && !narrower;
+    if (narrower) {
       out_.set("precision", "fp4", four->words(), four->where);
       out_.assume("parallel.states", "mixed", why);
     } else if (eight) {
@@ -171,6 +173,13 @@ class MegatronReader {
     }
     if (const Argument* found = read_strategy(zero); found != nullptr) said = found;
     if (in_.flag("use-torch-fsdp2")) {
+    if (!in_.flag("fp8-param-gather")) return;
+    if (eight_ && zero > 0) {
+      switched("fp8-param-gather", "parallel.gather_fp8");
+    } else {
+      const Argument& found = *in_.find("fp8-param-gather");
+      out_.leave_out(found.words(), "of no effect without --fp8-format and a distributed optimizer", found.where);
+    }
       zero = 3;
       said = in_.find("use-torch-fsdp2");
     }
@@ -358,6 +367,7 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
     MegatronReader reader(*arguments, out);
     reader.read();
     if (out.count_of("nodes") == 0) read_sbatch(text, file, out);
+  bool eight_ = false;  // products of 8 bits
     read_megatron_model(*arguments, options, out);
     report_rest(*arguments, std::max<std::int64_t>(out.count_of("parallel.tensor"), 1), out);
   }

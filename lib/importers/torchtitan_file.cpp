@@ -261,6 +261,15 @@ class TitanReader {
     } else {
       out_.fault(fmt::format("'{}'", compute.words), compute.where(), {"valid: bfloat16, float32"});
     }
+    const auto gather = in_.find_first(
+        {"quantize.linear.float8.enable_fsdp_float8_all_gather", "float8.enable_fsdp_float8_all_gather"});
+    if (in_.flag(gather).value_or(false)) {
+      if (eight && out_.count_of("parallel.zero") > 0) {
+        out_.set("parallel.gather_fp8", "yes", gather.words, gather.where());
+      } else {
+        out_.leave_out(gather.words, "of no effect without float8 in model.converters, and FSDP", gather.where());
+      }
+    }
     if (kept == "bfloat16") {
       out_.ask("parallel.states",
                stored.words + ": weights, gradients and states all of 16 bits; mixed-16 is the nearest",

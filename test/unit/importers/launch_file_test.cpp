@@ -91,6 +91,28 @@ TEST_CASE("launch: megatron, updated weights that are gathered beside the next f
   CHECK(value(megatron(shares + "--overlap-grad-reduce"), "parallel.overlap_gather") == "-");
 }
 
+TEST_CASE("launch: weights gathered in 8 bits", "[unit][io][launch]") {
+  const std::string shares = "--micro-batch-size 1 --bf16 --fp8-param-gather ";
+  const LaunchImport eight = megatron(shares + "--fp8-format hybrid --use-distributed-optimizer");
+  CHECK(value(eight, "parallel.gather_fp8") == "yes");
+  CHECK(left_out(eight).empty());
+  const LaunchImport sixteen = megatron(shares + "--use-distributed-optimizer");
+  CHECK(value(sixteen, "parallel.gather_fp8") == "-");
+  CHECK_THAT(left_out(sixteen), Contains("--fp8-param-gather: of no effect without --fp8-format"));
+  CHECK(value(megatron(shares + "--fp8-format hybrid"), "parallel.gather_fp8") == "-");
+  // The list that Megatron prints has it where nobody asked for it.
+  CHECK(left_out(megatron("micro_batch_size ...... 1\nnum_layers ..... 2\nfp8_param_gather ...... False\n")).empty());
+
+  const auto titan = [](const std::string& converters, const std::string& section) {
+    return taken(LaunchFormat::kTorchtitan, "[training]\nlocal_batch_size = 1\n[model]\nconverters = [" + converters +
+                                                "]\n[" + section + "]\nenable_fsdp_float8_all_gather = true\n");
+  };
+  CHECK(value(titan("\"quantize.linear.float8\"", "quantize.linear.float8"), "parallel.gather_fp8") == "yes");
+  CHECK(value(titan("\"float8\"", "float8"), "parallel.gather_fp8") == "yes");
+  CHECK(value(titan("", "float8"), "parallel.gather_fp8") == "-");
+  CHECK_THAT(left_out(titan("", "float8")), Contains("of no effect without float8 in model.converters"));
+}
+
 TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]") {
   const LaunchImport launch = megatron("--pipeline-model-parallel-size 2 --micro-batch-size 1 --fp16");
   CHECK(value(launch, "overlap") == "none");
