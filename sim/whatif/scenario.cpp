@@ -117,7 +117,7 @@ Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::sp
   for (const Override& setting : overrides) {
     if (!is_dimension(setting.path) || last_of(overrides, setting.path) != &setting) continue;
     if (auto known = check_dimension(**model, setting); !known) return known;
-    const auto value = parse_count(setting.value, {1, std::int64_t{1} << 32});
+    const auto value = parse_length(setting.value, {1, std::int64_t{1} << 32});
     if (!value) return at(value.error(), setting);
     dimensions.emplace_back(setting.path.substr(6), *value);
   }
