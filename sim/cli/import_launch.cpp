@@ -9,6 +9,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "describe.h"
 #include "output.h"
 #include "program.h"
@@ -76,7 +77,8 @@ void check_settings(const std::vector<std::pair<std::string, std::string>>& stat
   for (const whatif::SettingInfo& setting : whatif::settings()) known.push_back(setting.path);
   for (const auto& [path, value] : stated) {
     if (path.starts_with("model.") || std::find(known.begin(), known.end(), path) != known.end()) continue;
-    throw UsageError{fmt::format("--set {}: no such setting", path.substr(0, 60)), suggestion(path, known)};
+    throw UsageError{fmt::format("--set {}: no such setting", path.substr(0, 60)),
+                     whatif::suggested_setting(path, known)};
   }
 }
 

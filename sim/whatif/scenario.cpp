@@ -15,6 +15,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/scenario_map.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "settings.h"
 #include "stated_runs.h"
 
@@ -76,7 +77,7 @@ Expected<void> check_paths(std::span<const Override> overrides) {
     errors.push_back(Error{ErrorCode::kNotFound,
                            fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
                            setting.where,
-                           {suggestion(setting.path, paths), "`ddlsim list settings` shows them all"},
+                           {suggested_setting(path, paths), "`ddlsim list settings` shows them all"},
                            {}});
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
