@@ -57,8 +57,20 @@ class MegatronReader {
         in_.word(per_node->name) != "-1") {
       taken(per_node->name, "gpus_per_node");
     }
-    if (const auto world = in_.count("world-size"); world && !out_.has("nodes")) {
-      out_.ask("nodes", fmt::format("{} GPUs in all: how many servers?", *world), in_.find("world-size")->where);
+    if (const auto world = in_.count("world-size"); world && !out_.has("nodes")) set_servers(*world);
+  }
+
+  /// Servers of so many GPUs in all, where their own number is known: whole ones, or a part of one.
+  void set_servers(std::int64_t world) {
+    const SourceLocation where = in_.find("world-size")->where;
+    const std::int64_t each = out_.gpus_per_node();
+    if (each > 0 && world % each == 0) {
+      out_.set("nodes", world / each, fmt::format("{} GPUs in all, {} of a server", world, each), where);
+    } else if (each > world) {
+      out_.set("nodes", 1, fmt::format("{} GPUs in all, of a server of {}", world, each), where);
+      out_.set("gpus_per_node", world, fmt::format("{} GPUs in all", world), where);
+    } else {
+      out_.ask("nodes", fmt::format("{} GPUs in all: how many servers?", world), where);
     }
   }
 
@@ -107,6 +119,9 @@ class MegatronReader {
     const Argument* fp8 = in_.find_first({"fp8-format", "fp8", "fp8-hybrid", "fp8-e4m3"});
     const std::string format = fp8 == nullptr ? std::string() : in_.word(fp8->name);
     const bool eight = fp8 != nullptr && format != "false" && format != "0";
+    const Argument* four = in_.find_first({"fp4-format", "fp4"});
+    const bool narrower = four != nullptr && in_.word(four->name) != "false";
+    eight_ = eight && !narrower;
     const Argument* trainer = in_.find("precision");  // NeMo: bf16, 16, 16-mixed, bf16-mixed, 32
     const std::string said = trainer == nullptr ? std::string() : in_.word("precision");
     const bool bf16 = in_.flag("bf16") || said.starts_with("bf16");
@@ -119,9 +134,6 @@ class MegatronReader {
       out_.ask("precision", in_.find(name)->words(), in_.find(name)->where);
     }
     if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
-    const Argument* four = in_.find_first({"fp4-format", "fp4"});
-    const bool narrower = four != nullptr && in_.word(four->name) != "false";
-    eight_ = eight && !narrower;
     if (narrower) {
       out_.set("precision", "fp4", four->words(), four->where);
       out_.assume("parallel.states", "mixed", why);
@@ -161,6 +173,13 @@ class MegatronReader {
     switched("optimizer-cpu-offload", "parallel.offload_optimizer");
     switched("cpu-offloading", "parallel.offload_activations");
     if (zero > 0 && zero < 3) switched("overlap-param-gather", "parallel.overlap_gather");
+    if (!in_.flag("fp8-param-gather")) return;
+    if (eight_ && zero > 0) {
+      switched("fp8-param-gather", "parallel.gather_fp8");
+    } else {
+      const Argument& found = *in_.find("fp8-param-gather");
+      out_.leave_out(found.words(), "of no effect without --fp8-format and a distributed optimizer", found.where);
+    }
   }
 
   /// What replicas share out, as a stage of ZeRO.
@@ -173,13 +192,6 @@ class MegatronReader {
     }
     if (const Argument* found = read_strategy(zero); found != nullptr) said = found;
     if (in_.flag("use-torch-fsdp2")) {
-    if (!in_.flag("fp8-param-gather")) return;
-    if (eight_ && zero > 0) {
-      switched("fp8-param-gather", "parallel.gather_fp8");
-    } else {
-      const Argument& found = *in_.find("fp8-param-gather");
-      out_.leave_out(found.words(), "of no effect without --fp8-format and a distributed optimizer", found.where);
-    }
       zero = 3;
       said = in_.find("use-torch-fsdp2");
     }
@@ -355,6 +367,7 @@ class MegatronReader {
   Builder& out_;
   std::int64_t tensor_ = 1;
   std::int64_t pipeline_ = 1;
+  bool eight_ = false;  // products of 8 bits
 };
 
 }  // namespace
@@ -367,7 +380,6 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
     MegatronReader reader(*arguments, out);
     reader.read();
     if (out.count_of("nodes") == 0) read_sbatch(text, file, out);
-  bool eight_ = false;  // products of 8 bits
     read_megatron_model(*arguments, options, out);
     report_rest(*arguments, std::max<std::int64_t>(out.count_of("parallel.tensor"), 1), out);
   }

@@ -82,6 +82,19 @@ void check_settings(const std::vector<std::pair<std::string, std::string>>& stat
   }
 }
 
+/// GPUs of the server that --set names; 0: none is named, or nobody knows it, which is for who uses the scenario.
+std::int64_t gpus_of_node(const std::vector<std::pair<std::string, std::string>>& stated) {
+  std::vector<whatif::Override> settings;
+  for (const auto& [path, value] : stated) {
+    if (path == "node") settings.push_back({path, value, {}});
+  }
+  if (settings.empty()) return 0;
+  const auto catalog = open_catalog("");
+  if (!catalog) return 0;
+  const auto cluster = whatif::resolve_cluster(*catalog, settings);
+  return cluster ? cluster->cluster.node.gpus : 0;
+}
+
 /// What was not taken, on stderr.
 void report(const importers::LaunchImport& launch) {
   std::string text;
@@ -141,6 +154,7 @@ int import_launch(std::string_view name, const std::vector<std::string>& argumen
   options.variables = pairs_of("--define", flags.defines);
   options.vocabulary = flags.vocabulary;
   check_settings(options.stated);
+  options.gpus_of_node = gpus_of_node(options.stated);
   const std::string model_file = model_file_of(flags);
   if (!model_file.empty()) options.model_id = std::filesystem::path(model_file).stem().string();
   auto launch = importers::import_launch(*format, flags.file, options);

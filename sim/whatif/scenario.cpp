@@ -84,6 +84,24 @@ Expected<void> check_paths(std::span<const Override> overrides) {
   return {};
 }
 
+/// What an import asks for stays to be stated; a later setting does.
+Expected<void> check_filled(std::span<const Override> overrides) {
+  std::vector<Error> errors;
+  for (const Override& setting : overrides) {
+    if (setting.value != "?" || last_of(overrides, setting.path) != &setting || errors.size() == io::kMaxErrors)
+      continue;
+    errors.push_back(
+        Error{ErrorCode::kInvalidArgument,
+              fmt::format("fill in '?': {}", setting.path.substr(0, 60)),
+              setting.where,
+              {fmt::format("in the file, where the comment beside it says what is asked, or by --set {}=VALUE",
+                           setting.path.substr(0, 60))},
+              {}});
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return {};
+}
+
 /// A dimension that the model does not have may be a slip of a setting's name as well.
 Expected<void> check_dimension(const workload::Model& model, const Override& setting) {
   std::vector<std::string> names;
@@ -344,6 +362,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
                                 std::shared_ptr<const workload::Model> given) {
   Scenario scenario;
   if (auto known = check_paths(all); !known) return tl::unexpected<Error>(known.error());
+  if (auto filled = check_filled(all); !filled) return tl::unexpected<Error>(filled.error());
   const Taken taken = take_others(all);
   const std::vector<Override>& stated = taken.own;
   const Spelt spelt = with_framework(stated);
@@ -401,6 +420,7 @@ Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const O
   const Spelt spelt = with_framework(stated);
   scenario.framework = spelt.framework;
   if (auto known = check_paths(spelt.overrides); !known) return tl::unexpected<Error>(known.error());
+  if (auto filled = check_filled(spelt.overrides); !filled) return tl::unexpected<Error>(filled.error());
   if (last_of(spelt.overrides, "node") == nullptr) return fail(ErrorCode::kInvalidArgument, "no node named");
   if (auto applied = apply(scenario, catalog, spelt, false); !applied) return tl::unexpected<Error>(applied.error());
   return scenario;

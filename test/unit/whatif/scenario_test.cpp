@@ -214,6 +214,22 @@ TEST_CASE("scenario: words of frameworks are hints at the settings they mean", "
   CHECK(found.error().notes.front() == "did you mean 'parallel.tensor'?");
 }
 
+TEST_CASE("scenario: what an import asks for stays to be filled in", "[unit][whatif]") {
+  const std::string file = (std::filesystem::temp_directory_path() / "ddlsim_asked_for.yaml").string();
+  std::ofstream(file) << "model: resnet50\nnode: dgx1-v100\nnodes: \"?\"\nparallel:\n  tensor: \"?\"\n";
+  auto stated = load_scenario(file).value();
+  const auto refused = resolve(catalog(), stated);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "fill in '?': nodes");
+  CHECK(refused.error().where.line == 3);
+  REQUIRE(refused.error().also.size() == 1);
+  CHECK(refused.error().also.front().message == "fill in '?': parallel.tensor");
+  CHECK_FALSE(resolve_cluster(catalog(), stated));
+  stated.push_back({"nodes", "2", {}});
+  stated.push_back({"parallel.tensor", "1", {}});
+  CHECK(resolve(catalog(), stated));
+}
+
 TEST_CASE("scenario: layers per stage are those of the model's list", "[unit][whatif]") {
   const std::size_t layers = with({}).value().model->layers.size();
   const std::string fitting = "10-" + std::to_string(layers - 10);
