@@ -367,9 +367,11 @@ std::string significant(double value, int digits) {
 
 std::string to_text(Time value) {
   constexpr double kDay = 86400;
+  constexpr double kLeast = 0.5e-12;  // half of what a clock of events tells apart; below it differences are rounding
   if (value.in(seconds) > 2 * kDay && !std::isinf(value.in(seconds))) {
     return significant(value.in(seconds) / kDay) + " d";
   }
+  if (std::abs(value.in(seconds)) < kLeast) return "0 ns";
   constexpr auto kScales = std::to_array<Scale>({{3600, "h"}, {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}});
   return scaled(value.in(seconds), kScales);
 }

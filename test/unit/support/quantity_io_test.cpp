@@ -237,6 +237,8 @@ TEST_CASE("quantity_io: times around the edges of units", "[unit][support]") {
   CHECK(to_text(hours(2.5)) == "2.5 h");
   CHECK(to_text(hours(48)) == "48 h");
   CHECK(to_text(hours(640)) == "26.67 d");       // 640 / 24
+  CHECK(to_text(seconds(4.225e-15)) == "0 ns");  // a difference that is rounding
+  CHECK(to_text(seconds(-4.225e-15)) == "0 ns");
   CHECK(to_text(Time::zero()) == "0 ns");
   CHECK(to_text(nanoseconds(0.25)) == "0.25 ns");
   CHECK(to_text(milliseconds(-3)) == "-3 ms");
