@@ -91,9 +91,16 @@ Expected<void> check_degrees(const Job& job) {
   }
   const std::int64_t replicas = gpus / model / parallel.pipeline;
   if (replicas % parallel.expert != 0) {
-    return bad("expert degree " + std::to_string(parallel.expert) + " does not divide " + std::to_string(replicas) +
-                   " data-parallel ranks, out of which its groups are cut",
-               "valid: " + divisors_of_count(replicas));
+    Error error = bad("expert degree " + std::to_string(parallel.expert) + " does not divide " +
+                          std::to_string(replicas) + " data-parallel ranks, out of which its groups are cut",
+                      "valid: " + divisors_of_count(replicas))
+                      .value();
+    if (parallel.tensor > 1 && replicas * parallel.tensor % parallel.expert == 0) {
+      error.notes.emplace_back(
+          "expert groups over tensor ranks (Megatron-LM's --expert-tensor-parallel-size 1) are not modelled: every "
+          "expert is cut over its tensor group as the other layers are");
+    }
+    return tl::unexpected<Error>(std::move(error));
   }
   return {};
 }
