@@ -159,7 +159,7 @@ class AccelerateReader {
     } else if (name == "hybrid_shard" || name == "4" || name == "hybrid_shard_zero2" || name == "5") {
       out_.set("parallel.zero", 3, found.words, found.where());
       if (name == "hybrid_shard_zero2" || name == "5") out_.set("parallel.reshard", "no", found.words, found.where());
-      const std::int64_t inside = out_.count_of("gpus_per_node");
+      const std::int64_t inside = out_.gpus_per_node();
       if (inside > 0) {
         out_.set("parallel.shard_ranks", inside, found.words + ": within a server", found.where());
       } else {

@@ -268,6 +268,7 @@ std::string bytes_of(const ChakraNode& node) {
   constexpr std::uint64_t kInt64 = 9;
   constexpr std::uint64_t kUint64 = 13;
   constexpr std::uint64_t kBool = 27;
+  constexpr double kMostOps = 0x1p62;  // what the field holds
   WireWriter out;
   out.number(1, node.id);
   out.text(2, node.name);
@@ -278,7 +279,7 @@ std::string bytes_of(const ChakraNode& node) {
   out.attribute("is_cpu_op", kBool, node.on_cpu ? 1 : 0);
   if (node.collective) out.attribute("comm_type", kInt64, chakra::number_of(*node.collective));
   if (node.sent > DataSize::zero()) out.attribute("comm_size", kInt64, std::llround(node.sent.in(ddlsim::bytes)));
-  if (node.work > Work::zero()) out.attribute("num_ops", kInt64, std::llround(node.work.in(flops)));
+  if (node.work > Work::zero()) out.attribute("num_ops", kInt64, std::llround(std::min(node.work.in(flops), kMostOps)));
   if (node.tensor > DataSize::zero()) {
     out.attribute("tensor_size", kUint64, std::llround(node.tensor.in(ddlsim::bytes)));
   }

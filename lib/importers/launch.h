@@ -48,6 +48,9 @@ class Builder {
   [[nodiscard]] bool has(std::string_view path) const;
   /// The value of a setting, 0 when it has none or it is asked for.
   [[nodiscard]] std::int64_t count_of(std::string_view path) const;
+  /// GPUs of a server, of all servers; 0: not known.
+  [[nodiscard]] std::int64_t gpus_per_node() const;
+  [[nodiscard]] std::int64_t gpus() const { return count_of("nodes") * gpus_per_node(); }
   [[nodiscard]] bool failed() const { return !errors_.empty(); }
   [[nodiscard]] LaunchImport& result() { return result_; }
   /// Asks for what a prediction needs and no launch file says, and puts the settings in order.
@@ -60,6 +63,7 @@ class Builder {
   LaunchImport result_;
   std::vector<Error> errors_;
   std::vector<std::string> stated_;
+  std::int64_t gpus_of_node_ = 0;
 };
 
 /// "no rule here", with the name among those asked for that `name` may be a slip of.

@@ -33,7 +33,7 @@ std::string shown(std::string_view text) {
   return out;
 }
 
-Builder::Builder(const LaunchOptions& options) {
+Builder::Builder(const LaunchOptions& options) : gpus_of_node_(options.gpus_of_node) {
   for (const auto& [path, value] : options.stated) {
     if (LaunchSetting* known = find(path)) {
       known->value = value;
@@ -95,6 +95,11 @@ std::int64_t Builder::count_of(std::string_view path) const {
   const LaunchSetting* setting = find(path);
   if (setting == nullptr) return 0;
   return parse_count(setting->value, {0, kLargest}).value_or(0);
+}
+
+std::int64_t Builder::gpus_per_node() const {
+  const std::int64_t used = count_of("gpus_per_node");
+  return used > 0 ? used : has("gpus_per_node") ? 0 : gpus_of_node_;
 }
 
 Expected<LaunchImport> Builder::finish() {

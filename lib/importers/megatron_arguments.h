@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,5 +69,21 @@ void read_sbatch(std::string_view text, const std::string& file, Builder& out);
 
 /// Takes from `arguments` what describes the model; asks for what is missing of it. Sets `out.result().model`.
 void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Builder& out);
+
+/// Blocks that Megatron deals to stages: embedding and loss count as one each where the arguments say so. Nothing where
+/// the number is not known.
+std::optional<std::int64_t> counted_layers(Arguments& arguments);
+
+/// Where the blocks of a model stand in its list of layers.
+struct BlockStarts {
+  std::span<const std::size_t> first;  // layer of each block
+  std::size_t after = 0;               // the layer behind the last block
+  std::size_t layers = 0;              // of the model
+};
+/// Sets the layers of each part of the pipeline: as many blocks in every stage, or as the arguments say.
+void add_megatron_stages(Arguments& arguments, const BlockStarts& blocks, Builder& out);
+
+/// Notes what nobody has looked at: what changes nothing, what is not modelled, what has no rule. `tensor`: the degree.
+void report_rest(Arguments& arguments, std::int64_t tensor, Builder& out);
 
 }  // namespace ddlsim::importers::launch

@@ -10,113 +10,6 @@
 namespace ddlsim::importers::launch {
 namespace {
 
-/// Beginnings of options that leave a step's time as it is: data, checkpoints, logs, the optimizer's numbers,
-/// launching.
-constexpr std::array<std::string_view, 81> kPassedBy{
-    "lr",
-    "min-lr",
-    "weight-decay",
-    "start-weight",
-    "end-weight",
-    "adam-",
-    "sgd-momentum",
-    "clip-grad",
-    "init-method",
-    "seed",
-    "save",
-    "load",
-    "log-",
-    "tensorboard",
-    "wandb",
-    "eval-",
-    "data-path",
-    "data-cache",
-    "data-args",
-    "data-impl",
-    "train-iters",
-    "train-samples",
-    "train-data",
-    "valid-",
-    "test-data",
-    "split",
-    "tokenizer",
-    "vocab-file",
-    "merge-file",
-    "exit-",
-    "distributed-",
-    "master-",
-    "node-rank",
-    "rdzv",
-    "no-load-",
-    "no-save-",
-    "ckpt",
-    "dist-ckpt",
-    "async-save",
-    "use-dist-ckpt",
-    "profile",
-    "timing-",
-    "num-workers",
-    "mock-data",
-    "dataloader",
-    "no-create-attention-mask",
-    "reset-",
-    "eod",
-    "override-",
-    "finetune",
-    "rotary-",
-    "norm-epsilon",
-    "layernorm-epsilon",
-    "no-mmap",
-    "tiktoken",
-    "manual-gc",
-    "empty-unused",
-    "loss-scale",
-    "initial-loss",
-    "min-loss-scale",
-    "hysteresis",
-    "moe-aux-loss",
-    "moe-router-load",
-    "moe-z-loss",
-    "moe-router-score",
-    "moe-router-bias",
-    "moe-router-topk-scaling",
-    "moe-flex-dispatcher",
-    "decoupled",
-    "kill-",
-    "rank",
-    "local-rank",
-    "iteration",
-    "consumed-",
-    "check-for-nan",
-    "ignore-",
-    "use-mcore-models",
-    "use-cpu-initialization",
-    "transformer-impl",
-    "use-rope-scaling",
-    "rope-",
-};
-
-/// Options that change a step's time and have no setting.
-constexpr std::array kUnmodelled{
-    Unmodelled{"distribute-saved-activations",
-               "what is kept is not cut over the tensor group; --sequence-parallel does that"},
-    Unmodelled{"expert-tensor-parallel-size", "experts are cut as the other layers are (parallel.tensor)"},
-    Unmodelled{"moe-shared-expert-overlap", "a shared expert runs after the exchange of tokens, not beside it"},
-    Unmodelled{"overlap-moe-expert-parallel-comm", "the exchange of tokens is not run beside another micro-batch"},
-    Unmodelled{"use-precision-aware-optimizer", "state formats are those of parallel.states"},
-    Unmodelled{"fp8-param-gather", "weights are gathered in 16 bits"},
-    Unmodelled{"defer-embedding-wgrad-compute", "gradients are made where backward stands"},
-    Unmodelled{"account-for-embedding-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
-    Unmodelled{"account-for-loss-in-pipeline-split", "state the stages: parallel.layers_per_stage"},
-    Unmodelled{"pipeline-model-parallel-layout", "state the stages: parallel.layers_per_stage"},
-    Unmodelled{"pipeline-model-parallel-split-rank", "encoder and decoder are not told apart"},
-    Unmodelled{"rampup-batch-size", "the batch at the end of the ramp is taken"},
-    Unmodelled{"cpu-offloading-num-layers", "parallel.offload_activations is all or nothing"},
-    Unmodelled{"optimizer-offload-fraction", "parallel.offload_optimizer is all or nothing"},
-    Unmodelled{"mtp-num-layers", "the multi-token-prediction module is left out"},
-    Unmodelled{"lora", "state parallel.lora_rank"},
-};
-
 class MegatronReader {
  public:
   MegatronReader(Arguments& arguments, Builder& out) : in_(arguments), out_(out) {}
@@ -133,54 +26,7 @@ class MegatronReader {
     read_experts();
   }
 
-  /// What nobody has looked at.
-  void rest(const LaunchOptions&) {
-    for (const Unmodelled& row : kUnmodelled) {
-      const Argument* found = in_.find(row.name);
-      if (found == nullptr || (found->values.size() == 1 && !in_.is_unknown(row.name) && usual(*found))) continue;
-      out_.leave_out(found->words(), std::string(row.why), found->where);
-    }
-    std::vector<std::string> others;
-    for (const Argument& argument : in_.all()) {
-      if (argument.read) continue;
-      const bool passed = std::any_of(kPassedBy.begin(), kPassedBy.end(),
-                                      [&](std::string_view start) { return argument.name.starts_with(start); });
-      if (passed || (argument.values.size() == 1 && off(argument.values.front()))) {
-        out_.pass_by();
-      } else {
-        const std::string why = no_rule(argument.name, in_.asked());
-        const std::size_t slip = why.find(": ");
-        others.push_back("--" + shown(argument.name) +
-                         (slip == std::string::npos ? "" : " (" + why.substr(slip + 2) + ")"));
-      }
-    }
-    constexpr std::size_t kMostNamed = 20;
-    const std::size_t all = others.size();
-    if (all > kMostNamed) {
-      others.resize(kMostNamed);
-      others.push_back(fmt::format("and {} more", all - kMostNamed));
-    }
-    if (!others.empty()) out_.leave_out(fmt::format("{} options", all), "no rule here: " + join(others), {});
-    for (const Argument& argument : in_.unknown()) {
-      out_.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
-                     argument.where);
-    }
-  }
-
  private:
-  /// A value that asks for nothing: what Megatron's list of arguments has where nobody stated the option.
-  [[nodiscard]] bool usual(const Argument& argument) const {
-    const std::string& value = argument.values.front();
-    if (argument.name == "expert-tensor-parallel-size") return value == std::to_string(tensor_);
-    if (argument.name == "optimizer-offload-fraction") return value == "1.0" || value == "1" || off(value);
-    return off(value);
-  }
-
-  static bool off(const std::string& value) {
-    return value == "None" || value == "False" || value == "false" || value == "null" || value == "[]" ||
-           value == "~" || value.empty() || value == "0" || value == "0.0";
-  }
-
   /// A degree or size; asked for where it is not known. Nothing where it is missing.
   std::optional<std::int64_t> taken(std::string_view option, const std::string& path, std::int64_t least = 1) {
     const Argument* found = in_.find(option);
@@ -211,8 +57,20 @@ class MegatronReader {
         in_.word(per_node->name) != "-1") {
       taken(per_node->name, "gpus_per_node");
     }
-    if (const auto world = in_.count("world-size"); world && !out_.has("nodes")) {
-      out_.ask("nodes", fmt::format("{} GPUs in all: how many servers?", *world), in_.find("world-size")->where);
+    if (const auto world = in_.count("world-size"); world && !out_.has("nodes")) set_servers(*world);
+  }
+
+  /// Servers of so many GPUs in all, where their own number is known: whole ones, or a part of one.
+  void set_servers(std::int64_t world) {
+    const SourceLocation where = in_.find("world-size")->where;
+    const std::int64_t each = out_.gpus_per_node();
+    if (each > 0 && world % each == 0) {
+      out_.set("nodes", world / each, fmt::format("{} GPUs in all, {} of a server", world, each), where);
+    } else if (each > world) {
+      out_.set("nodes", 1, fmt::format("{} GPUs in all, of a server of {}", world, each), where);
+      out_.set("gpus_per_node", world, fmt::format("{} GPUs in all", world), where);
+    } else {
+      out_.ask("nodes", fmt::format("{} GPUs in all: how many servers?", world), where);
     }
   }
 
@@ -261,6 +119,9 @@ class MegatronReader {
     const Argument* fp8 = in_.find_first({"fp8-format", "fp8", "fp8-hybrid", "fp8-e4m3"});
     const std::string format = fp8 == nullptr ? std::string() : in_.word(fp8->name);
     const bool eight = fp8 != nullptr && format != "false" && format != "0";
+    const Argument* four = in_.find_first({"fp4-format", "fp4"});
+    const bool narrower = four != nullptr && in_.word(four->name) != "false";
+    eight_ = eight && !narrower;
     const Argument* trainer = in_.find("precision");  // NeMo: bf16, 16, 16-mixed, bf16-mixed, 32
     const std::string said = trainer == nullptr ? std::string() : in_.word("precision");
     const bool bf16 = in_.flag("bf16") || said.starts_with("bf16");
@@ -273,8 +134,7 @@ class MegatronReader {
       out_.ask("precision", in_.find(name)->words(), in_.find(name)->where);
     }
     if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
-    const Argument* four = in_.find_first({"fp4-format", "fp4"});
-    if (four != nullptr && in_.word(four->name) != "false") {
+    if (narrower) {
       out_.set("precision", "fp4", four->words(), four->where);
       out_.assume("parallel.states", "mixed", why);
     } else if (eight) {
@@ -313,6 +173,13 @@ class MegatronReader {
     switched("optimizer-cpu-offload", "parallel.offload_optimizer");
     switched("cpu-offloading", "parallel.offload_activations");
     if (zero > 0 && zero < 3) switched("overlap-param-gather", "parallel.overlap_gather");
+    if (!in_.flag("fp8-param-gather")) return;
+    if (eight_ && zero > 0) {
+      switched("fp8-param-gather", "parallel.gather_fp8");
+    } else {
+      const Argument& found = *in_.find("fp8-param-gather");
+      out_.leave_out(found.words(), "of no effect without --fp8-format and a distributed optimizer", found.where);
+    }
   }
 
   /// What replicas share out, as a stage of ZeRO.
@@ -376,7 +243,7 @@ class MegatronReader {
     if (said != nullptr) {
       chunks = in_.count(*said).value_or(1);
     } else if (each != nullptr) {
-      const auto layers = in_.count("num-layers");
+      const auto layers = counted_layers(in_);
       const auto size = in_.count(*each);
       if (!layers || !size || pipeline_ <= 1) {
         if (pipeline_ > 1) {
@@ -437,7 +304,7 @@ class MegatronReader {
   /// uniform: groups of n layers keep their first input; block: the first n layers of a stage are computed again.
   void read_full_recompute() {
     const std::string method = in_.word("recompute-method");
-    const auto layers = in_.count("num-layers");
+    const auto layers = counted_layers(in_);
     const Argument* found = in_.find_first({"recompute-num-layers", "checkpoint-num-layers"});
     const auto count = found == nullptr ? std::nullopt : in_.count(*found);
     if (method != "block") {
@@ -500,6 +367,7 @@ class MegatronReader {
   Builder& out_;
   std::int64_t tensor_ = 1;
   std::int64_t pipeline_ = 1;
+  bool eight_ = false;  // products of 8 bits
 };
 
 }  // namespace
@@ -513,7 +381,7 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
     reader.read();
     if (out.count_of("nodes") == 0) read_sbatch(text, file, out);
     read_megatron_model(*arguments, options, out);
-    reader.rest(options);
+    report_rest(*arguments, std::max<std::int64_t>(out.count_of("parallel.tensor"), 1), out);
   }
   return out.finish();
 }

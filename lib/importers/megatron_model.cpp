@@ -378,44 +378,12 @@ class ModelReader {
       starts.push_back(stack.size());
       add_block(stack, i);
     }
+    const std::size_t after = stack.size();
     norm(stack, "final_layernorm");
     stack.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "output_layer");
     stack.add("softmax", kSoftmaxed, "loss");
-    add_stages(starts, stack.size());
+    add_megatron_stages(in_, {starts, after, stack.size()}, out_);
     describe(stack);
-  }
-
-  /// Megatron gives every stage the same number of blocks, or the first and last what they are told to have.
-  void add_stages(const std::vector<std::size_t>& starts, std::size_t all) {
-    const std::int64_t stages = out_.count_of("parallel.pipeline");
-    if (stages <= 1 || out_.has("parallel.virtual_stages") || in_.has("pipeline-model-parallel-layout")) return;
-    const std::int64_t first = size_or("decoder-first-pipeline-num-layers", 0);
-    const std::int64_t last = size_or("decoder-last-pipeline-num-layers", 0);
-    const std::int64_t others = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
-    const std::int64_t left = layers_ - first - last;
-    if (left < 0 || (others == 0) != (left == 0) || (others > 0 && (left % others != 0 || left < others))) {
-      out_.fault(fmt::format("{} blocks on {} stages leave a remainder", layers_, stages),
-                 in_.find("pipeline-model-parallel-size")->where,
-                 {"every stage has as many; --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers "
-                  "make exceptions"});
-      return;
-    }
-    std::string counts;
-    std::size_t begin = 0;
-    std::int64_t block = 0;
-    for (std::int64_t stage = 0; stage < stages; ++stage) {
-      const std::int64_t own = stage == 0 && first > 0 ? first : stage == stages - 1 && last > 0 ? last : left / others;
-      block += own;
-      const std::size_t end = stage == stages - 1 ? all : starts[static_cast<std::size_t>(block)];
-      counts += fmt::format("{}{}", stage == 0 ? "" : "-", end - begin);
-      begin = end;
-    }
-    const std::string why = first > 0 || last > 0
-                                ? fmt::format("blocks of the first and last stage as stated ({} and {})",
-                                              first > 0 ? first : left / std::max<std::int64_t>(others, 1),
-                                              last > 0 ? last : left / std::max<std::int64_t>(others, 1))
-                                : fmt::format("{} blocks in every stage, in layers of the model file", left / others);
-    out_.assume("parallel.layers_per_stage", counts, why);
   }
 
   void describe(hf::Stack& stack) {

@@ -124,11 +124,24 @@ class TitanReader {
     if (in_.flag(async).value_or(false) && tensor > 1) {
       out_.set("parallel.overlap_tensor", "yes", async.words, async.where());
     }
-    read_sharding(context);
+    read_sharding({.tensor = tensor, .context = context});
     if (pipeline_ > 1) read_schedule();
   }
 
-  void read_sharding(std::int64_t context) {
+  struct Ranks {
+    std::int64_t tensor = 1;
+    std::int64_t context = 1;
+  };
+
+  /// GPUs that share what each of `copies` has, where the degrees leave them so many; 0: nobody says of how many GPUs.
+  [[nodiscard]] std::int64_t left_to_shard(const Ranks& ranks, std::int64_t copies) const {
+    const std::int64_t data = out_.count_of("parallel.data");
+    if (data > 0 && data % copies == 0) return data / copies;
+    const std::int64_t taken = ranks.tensor * ranks.context * pipeline_ * copies;
+    return out_.gpus() > 0 && out_.gpus() % taken == 0 ? out_.gpus() / taken : 0;
+  }
+
+  void read_sharding(const Ranks& ranks) {
     const std::int64_t copies = degree("data_parallel_replicate_degree", "");
     const auto found = in_.find_first({"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree",
                                        "training.data_parallel_degree"});
@@ -139,7 +152,7 @@ class TitanReader {
       out_.fault(fmt::format("'{}'", words), where, {"a degree from 1, or -1 for the GPUs that are left"});
     }
     if (shards > 0) out_.set("parallel.data", shards * copies, fmt::format("{}, {} copies", words, copies), where);
-    if (shards == 1 && context == 1) {
+    if (shards == 1 && ranks.context == 1) {
       out_.set("parallel.zero", 0, words, where);
       return;
     }
@@ -147,7 +160,10 @@ class TitanReader {
     if (copies > 1 && shards > 0) {
       out_.set("parallel.shard_ranks", shards, fmt::format("{} of {} copies", words, copies), where);
     }
-    if (copies > 1 && shards < 0) {
+    const std::int64_t left = copies > 1 && shards < 0 ? left_to_shard(ranks, copies) : 0;
+    if (left > 0) {
+      out_.set("parallel.shard_ranks", left, fmt::format("{} copies of the GPUs that are left", copies), where);
+    } else if (copies > 1 && shards < 0) {
       out_.ask("parallel.shard_ranks", fmt::format("{} copies of the GPUs that are left: how many share?", copies),
                where);
     }
@@ -243,6 +259,15 @@ class TitanReader {
         } else {
           out_.leave_out("model.converters: " + item.text, "no rule here", item.where);
         }
+      }
+    }
+    const auto gather = in_.find_first(
+        {"quantize.linear.float8.enable_fsdp_float8_all_gather", "float8.enable_fsdp_float8_all_gather"});
+    if (in_.flag(gather).value_or(false)) {
+      if (eight && out_.count_of("parallel.zero") > 0) {
+        out_.set("parallel.gather_fp8", "yes", gather.words, gather.where());
+      } else {
+        out_.leave_out(gather.words, "of no effect without float8 in model.converters, and FSDP", gather.where());
       }
     }
     for (const char* section : {"float8", "quantize", "mx"}) in_.close(section);

@@ -17,6 +17,7 @@ enum RunColumn : std::size_t {
   kRunStep,
   kRunBatch,
   kRunPasses,
+  kRunGlobalBatch,
   kRunModel,
   kRunPrecision,
   kRunFirstOfSplit,
@@ -29,6 +30,7 @@ RunRow read_run(RowReader& row, const CsvReader& csv) {
   run.step = row.keep(parse_time(row.text(kRunStep)), kRunStep).value_or(run.step);
   if (!row.text(kRunBatch).empty()) run.batch = row.count(kRunBatch);
   if (!row.text(kRunPasses).empty()) run.passes = row.count(kRunPasses);
+  if (!row.text(kRunGlobalBatch).empty()) run.global_batch = row.count(kRunGlobalBatch);
   run.model = row.text(kRunModel);
   run.precision = row.text(kRunPrecision);
   for (std::size_t i = 0; i < kRunSplit.size(); ++i) {
@@ -48,7 +50,7 @@ RunRow read_run(RowReader& row, const CsvReader& csv) {
 
 Expected<std::vector<RunRow>> read_runs(std::istream& stream, const std::string& file) {
   const std::vector<std::string> wanted{"gpus", "nodes", "step"};
-  std::vector<std::string> optional{"batch", "passes", "model", "precision"};
+  std::vector<std::string> optional{"batch", "passes", "global_batch", "model", "precision"};
   optional.insert(optional.end(), kRunSplit.begin(), kRunSplit.end());
   std::vector<std::string> names = wanted;
   names.insert(names.end(), optional.begin(), optional.end());

@@ -50,6 +50,12 @@ tl::unexpected<Error> contradicts(std::string what, std::string note) {
   return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
 }
 
+/// A straggler holds up whole replicas; others wait for it as well, but nobody here says where.
+tl::unexpected<Error> two_speeds(std::string what, const std::string& otherwise) {
+  const std::string all = "leave straggler out and state gpu.time_factor: every GPU that slow, an upper bound";
+  return contradicts(std::move(what), all + "; or " + otherwise);
+}
+
 Expected<void> check_values(const Parallel& parallel) {
   struct Count {
     std::string_view name;
@@ -85,9 +91,16 @@ Expected<void> check_degrees(const Job& job) {
   }
   const std::int64_t replicas = gpus / model / parallel.pipeline;
   if (replicas % parallel.expert != 0) {
-    return bad("expert degree " + std::to_string(parallel.expert) + " does not divide " + std::to_string(replicas) +
-                   " data-parallel ranks, out of which its groups are cut",
-               "valid: " + divisors_of_count(replicas));
+    Error error = bad("expert degree " + std::to_string(parallel.expert) + " does not divide " +
+                          std::to_string(replicas) + " data-parallel ranks, out of which its groups are cut",
+                      "valid: " + divisors_of_count(replicas))
+                      .value();
+    if (parallel.tensor > 1 && replicas * parallel.tensor % parallel.expert == 0) {
+      error.notes.emplace_back(
+          "expert groups over tensor ranks (Megatron-LM's --expert-tensor-parallel-size 1) are not modelled: every "
+          "expert is cut over its tensor group as the other layers are");
+    }
+    return tl::unexpected<Error>(std::move(error));
   }
   return {};
 }
@@ -180,7 +193,7 @@ Expected<void> check_tables(const Job& job) {
     return contradicts("PEARL spreads tables over whole replicas of the other weights", "leave parallel.* out");
   }
   if (job.cluster.gpus() == 1) return {};
-  if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "tables spread over GPUs of two speeds");
+  if (job.straggler > 1) return two_speeds("tables spread over GPUs of two speeds", "use strategy allreduce");
   if (job.overlap == Overlap::kIdeal) {
     return contradicts("ideal overlap is a bound of whole models: with tables spread it is no schedule",
                        "use overlap backward or none");
@@ -230,7 +243,9 @@ Expected<void> check_splits(const Job& job) {
     return contradicts("parameter servers hold whole models: no part of one can be split", "use strategy allreduce");
   }
   if (auto exchange = check_exchange(job); !exchange) return exchange;
-  if (job.straggler > 1) return fail(ErrorCode::kUnsupported, "a split model on GPUs of two speeds");
+  if (job.straggler > 1) {
+    return two_speeds("a split model on GPUs of two speeds", "leave the splits and parallel.zero out");
+  }
   if (auto degrees = check_degrees(job); !degrees) return degrees;
   if (auto model = check_model(job); !model) return model;
   return check_together(job);

@@ -139,7 +139,10 @@ CutPoints cut_points_of(std::span<const workload::Block> blocks, const LayerLoad
                                                         work_of(loads, *before) == work_of(loads, one)));
     before = &one;
   }
-  if (!points.starts.empty()) points.starts.front() = 0;
+  if (before == nullptr) return points;
+  points.first_body = points.starts.front();
+  points.after_bodies = before->first + before->count;
+  points.starts.front() = 0;
   return points;
 }
 

@@ -40,6 +40,7 @@ constexpr auto kUnits = std::to_array<UnitRow>({
     {"ns", dimension::kTime, 1e-9},
     {"min", dimension::kTime, 60},
     {"h", dimension::kTime, 3600},
+    {"d", dimension::kTime, 86400},
     {"B", dimension::kData, 1},
     {"kB", dimension::kData, 1e3},
     {"KB", dimension::kData, 1e3},
@@ -100,6 +101,28 @@ constexpr auto kUnits = std::to_array<UnitRow>({
     {"g/kWh", kCarbon, 1.0 / 3.6e6},
     {"kg/kWh", kCarbon, 1e3 / 3.6e6},
 });
+
+/// Words for units, read but not listed: a list of valid units has the symbols.
+constexpr auto kUnitWords = std::to_array<UnitRow>({
+    {"second", dimension::kTime, 1},
+    {"seconds", dimension::kTime, 1},
+    {"minute", dimension::kTime, 60},
+    {"minutes", dimension::kTime, 60},
+    {"hour", dimension::kTime, 3600},
+    {"hours", dimension::kTime, 3600},
+    {"day", dimension::kTime, 86400},
+    {"days", dimension::kTime, 86400},
+    {"week", dimension::kTime, 7 * 86400},
+    {"weeks", dimension::kTime, 7 * 86400},
+});
+
+/// Null where there is no such unit.
+const UnitRow* find_unit(std::string_view symbol) {
+  const auto named = [&](const UnitRow& row) { return row.symbol == symbol; };
+  if (const auto* row = std::find_if(kUnits.begin(), kUnits.end(), named); row != kUnits.end()) return row;
+  const auto* row = std::find_if(kUnitWords.begin(), kUnitWords.end(), named);
+  return row == kUnitWords.end() ? nullptr : row;
+}
 
 std::string_view dimension_name(Dimension d) {
   constexpr auto kNames = std::to_array<std::pair<Dimension, std::string_view>>({
@@ -182,8 +205,8 @@ Expected<double> parse_in(std::string_view whole, Dimension wanted, Range range)
   if (symbol.front() == ',') {
     return fail(ErrorCode::kParse, what() + ": digits are not grouped and the decimal sign is a point");
   }
-  const auto row = std::find_if(kUnits.begin(), kUnits.end(), [&](const UnitRow& r) { return r.symbol == symbol; });
-  if (row == kUnits.end()) {
+  const UnitRow* row = find_unit(symbol);
+  if (row == nullptr) {
     return fail(ErrorCode::kParse, fmt::format("{}: unknown unit {}", what(), quoted(symbol)), {},
                 {suggestion(symbol, symbols_of(wanted))});
   }
@@ -260,15 +283,46 @@ Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {
 Expected<std::int64_t> parse_large_count(std::string_view text) {
   text = trim(text);
   constexpr double kMost = 1e15;
-  const std::string choices = "write a whole number from 1 to 1e15, as 1281167 or 1.28e6";
+  constexpr auto kSuffixes = std::to_array<std::pair<std::string_view, double>>(
+      {{"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1e9}, {"T", 1e12}});
+  const std::string choices = "write a whole number from 1 to 1e15, as 1281167, 1.28e6, 300B or 15T";
   const auto number = leading_number(text);
-  if (!number || !number->second.empty() || number->first != std::floor(number->first)) {
+  const std::string_view suffix = number ? trim(number->second) : std::string_view{};
+  const auto* row = std::find_if(kSuffixes.begin(), kSuffixes.end(), [&](const auto& s) { return s.first == suffix; });
+  if (!number || row == kSuffixes.end()) {
     return fail(ErrorCode::kParse, quoted(text) + " is not a whole number", {}, {choices});
   }
-  if (number->first < 1 || number->first > kMost) {
+  // 1.1 million is 1,100,000.0000000001 in binary.
+  const double product = number->first * row->second;
+  const double value =
+      row->second > 1 && std::abs(product - std::round(product)) < 1e-6 ? std::round(product) : product;
+  if (value != std::floor(value)) {
+    return fail(ErrorCode::kParse, quoted(text) + " is not a whole number", {}, {choices});
+  }
+  if (value < 1 || value > kMost) {
     return fail(ErrorCode::kInvalidArgument, quoted(text) + " is out of range", {}, {choices});
   }
-  return static_cast<std::int64_t>(number->first);
+  return static_cast<std::int64_t>(value);
+}
+
+Expected<std::int64_t> parse_length(std::string_view text, CountRange range) {
+  const auto exact = parse_count(text, range);
+  const auto number = leading_number(trim(text));
+  if (exact || !number) return exact;
+  const std::string_view suffix = trim(number->second);
+  const bool thousands = suffix == "k" || suffix == "K";
+  const double unit = thousands || suffix == "Ki" ? kKi : suffix == "M" || suffix == "Mi" ? kMi : 0;
+  const double value = number->first * unit;
+  if (unit == 0 || value != std::floor(value) || value < static_cast<double>(range.lowest) ||
+      value > static_cast<double>(range.highest)) {
+    return exact;
+  }
+  if (suffix.ends_with('i')) return static_cast<std::int64_t>(value);
+  // A context of "128k" is 131,072 tokens to most, and 128,000 to some.
+  return fail(
+      ErrorCode::kParse,
+      fmt::format("{} may be {:.0f} or {:.0f}", quoted(trim(text)), value, number->first * (thousands ? 1e3 : 1e6)), {},
+      {fmt::format("write the number, or {}{}i for {:.0f}", number->first, thousands ? 'K' : 'M', value)});
 }
 
 Expected<double> parse_fraction(std::string_view text) {
@@ -312,6 +366,12 @@ std::string significant(double value, int digits) {
 }
 
 std::string to_text(Time value) {
+  constexpr double kDay = 86400;
+  constexpr double kLeast = 0.5e-12;  // half of what a clock of events tells apart; below it differences are rounding
+  if (value.in(seconds) > 2 * kDay && !std::isinf(value.in(seconds))) {
+    return significant(value.in(seconds) / kDay) + " d";
+  }
+  if (std::abs(value.in(seconds)) < kLeast) return "0 ns";
   constexpr auto kScales = std::to_array<Scale>({{3600, "h"}, {1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}});
   return scaled(value.in(seconds), kScales);
 }

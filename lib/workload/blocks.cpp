@@ -1,6 +1,7 @@
 #include "ddlsim/workload/blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <variant>
 
@@ -23,7 +24,7 @@ std::vector<std::uint64_t> marks_of(std::span<const Layer> layers) {
     };
     for (const std::int64_t size : layer.in) mix(size);
     for (const std::int64_t tensor : layer.parameters) mix(tensor);
-    mix(static_cast<std::int64_t>(layer.forward_work.in(flops)));
+    mix(std::bit_cast<std::int64_t>(layer.forward_work.in(flops)));
     mix(layer.forward_elements);
     mix(layer.backward_elements);
     mix(layer.output_elements);

@@ -37,6 +37,12 @@ class Counter {
     for (const std::int64_t size : shape) result = keep(checked_multiply(result, size));
     return result;
   }
+  /// FLOPs, of which no tensor is made: exact up to 2^53, rounded above. Its factors are counts: it cannot overflow.
+  static Work work(std::initializer_list<std::int64_t> factors) {
+    double result = 1;
+    for (const std::int64_t factor : factors) result *= static_cast<double>(factor);
+    return flops(result);
+  }
   [[nodiscard]] bool overflowed() const { return overflowed_; }
 
  private:
@@ -47,8 +53,6 @@ class Counter {
   }
   bool overflowed_ = false;
 };
-
-inline Work work(std::int64_t count) { return flops(static_cast<double>(count)); }
 
 /// The error of an operator that its input does not fit.
 inline tl::unexpected<Error> misfit(std::string_view op, const Shape& in, std::string_view needs) {

@@ -15,7 +15,7 @@ namespace {
 
 /// A matrix product with weights, or of two activations.
 struct Multiplication {
-  std::int64_t forward_flops = 0;
+  Work forward_work{};
   std::int64_t input = 0;   // elements
   std::int64_t output = 0;  // elements
   std::int64_t weights = 0;
@@ -23,8 +23,8 @@ struct Multiplication {
 
 /// Backward makes the gradients of input and weights, each a product of the forward's size.
 void set_gemm(Layer& layer, Counter& count, const Multiplication& gemm) {
-  layer.forward_work = work(gemm.forward_flops);
-  layer.backward_work = work(count.product({2, gemm.forward_flops}));
+  layer.forward_work = gemm.forward_work;
+  layer.backward_work = gemm.forward_work * 2.0;
   layer.forward_elements = count.sum({gemm.input, gemm.output});
   layer.backward_elements = count.product({2, layer.forward_elements});
   layer.forward_weight_elements = gemm.weights;
@@ -97,7 +97,7 @@ struct LayerRules {
     made.out = {op.out, (*size)[0], (*size)[1]};
     const std::int64_t weights = count.product({op.out, in[0] / op.groups, op.kernel[0], op.kernel[1]});
     set_gemm(made.layer, count,
-             {.forward_flops = count.product({2, weights, (*size)[0], (*size)[1]}),
+             {.forward_work = Counter::work({2, weights, (*size)[0], (*size)[1]}),
               .input = count.elements(in),
               .output = count.elements(made.out),
               .weights = weights});
@@ -126,7 +126,7 @@ struct LayerRules {
     const std::int64_t weights = count.product({in.back(), op.out});
     const std::int64_t input = count.elements(in);
     set_gemm(made.layer, count,
-             {.forward_flops = count.product({2, input, op.out}),
+             {.forward_work = Counter::work({2, input, op.out}),
               .input = input,
               .output = count.elements(made.out),
               .weights = weights});
@@ -245,8 +245,8 @@ struct LayerRules {
     made.out = in;
     Layer& layer = made.layer;
     layer.scores = scores;
-    layer.forward_work = work(count.product({4, queries, keys}));
-    layer.backward_work = work(count.product({8, queries, keys}));
+    layer.forward_work = Counter::work({4, queries, keys});
+    layer.backward_work = Counter::work({8, queries, keys});
     // Scores: written by Q.K, read and written by scale, mask, softmax and dropout, read by the product with V.
     // Backward: read for V's gradient, written as their own, dropout 2, softmax 3, scale 2, and read twice.
     const std::int64_t others = count.sum({count.product({2, queries}), pairs});
@@ -276,15 +276,13 @@ struct LayerRules {
     const std::int64_t gates = count.product({4, op.hidden});
     const std::int64_t input_weights = count.product({gates, in[1]});
     const std::int64_t state_weights = count.product({gates, op.hidden});
-    const std::int64_t flops_forward =
-        count.product({2, op.directions, in[0], count.sum({input_weights, state_weights})});
     const std::int64_t state = count.product({op.directions, in[0], op.hidden});
     made.out = {in[0], count.product({op.directions, op.hidden})};
     // Recurrent weights are read again at every time step.
     const std::int64_t weights =
         count.product({op.directions, count.sum({input_weights, count.product({in[0], state_weights})})});
     set_gemm(made.layer, count,
-             {.forward_flops = flops_forward,
+             {.forward_work = Counter::work({2, op.directions, in[0], count.sum({input_weights, state_weights})}),
               .input = count.elements(in),
               .output = count.product({10, state}),
               .weights = weights});
@@ -305,7 +303,7 @@ struct LayerRules {
     const std::int64_t left = count.product({op.products, op.rows, op.inner});
     const std::int64_t right = count.product({op.products, op.inner, op.columns});
     set_gemm(made.layer, count,
-             {.forward_flops = count.product({2, op.products, op.rows, op.inner, op.columns}),
+             {.forward_work = Counter::work({2, op.products, op.rows, op.inner, op.columns}),
               .input = count.sum({left, right}),
               .output = count.product({op.products, op.rows, op.columns})});
     add_kernels(made.layer, op);
@@ -380,7 +378,7 @@ Expected<LayerAndShape> layer_of(const Op& op, const Shape& in, std::string name
   made.layer.output_elements = count.elements(made.out);
   if (count.overflowed()) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the layer's size exceeds 2^53 elements or FLOPs per sample (input {})", to_string(in)));
+                fmt::format("the layer's size exceeds 2^53 elements per sample (input {})", to_string(in)));
   }
   return made;
 }

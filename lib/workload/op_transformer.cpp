@@ -79,10 +79,9 @@ Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, Laye
   const std::int64_t pairs = pairs_of(op, rows, count);
   made.out = {rows, values};
   Layer& layer = made.layer;
-  layer.forward_work = work(count.product({2, pairs, count.sum({queries, values})}));
+  layer.forward_work = Counter::work({2, pairs, count.sum({queries, values})});
   // Scores again and the gradients of queries and keys; those of probabilities and values.
-  layer.backward_work =
-      work(count.product({2, pairs, count.sum({count.product({3, queries}), count.product({2, values})})}));
+  layer.backward_work = Counter::work({2, pairs, count.sum({count.product({3, queries}), count.product({2, values})})});
   // Queries, keys, values and the output; backward reads them and the output's gradient, and writes the other three.
   const std::int64_t kv = count.product({kv_heads, count.sum({op.width, value_width})});
   layer.forward_elements = count.product({rows, count.sum({queries, kv, values})});
@@ -126,8 +125,8 @@ Expected<void> experts_layer(const Experts& op, const Shape& in, LayerAndShape& 
   const std::int64_t matrices = op.gated ? 3 : 2;
   made.out = in;
   Layer& layer = made.layer;
-  layer.forward_work = work(count.product({2, routed, matrices, matrix}));
-  layer.backward_work = work(count.product({4, routed, matrices, matrix}));
+  layer.forward_work = Counter::work({2, routed, matrices, matrix});
+  layer.backward_work = Counter::work({4, routed, matrices, matrix});
   // Rows are gathered by expert (2 outside), multiplied (gated: 2 read, else 1; 1 written) and summed (1, and the
   // output); inside, each product writes, the activation reads all and writes one, and the last product reads it.
   const std::int64_t first = matrices - 1;
@@ -178,8 +177,8 @@ Expected<void> index_scores_layer(const IndexScores& op, const Shape& in, LayerA
   const std::int64_t m = rows % 2 == 0 ? rows / 2 : rows;
   const std::int64_t n = rows % 2 == 0 ? rows + 1 : (rows + 1) / 2;
   const std::int64_t pairs = count.product({m, n});
-  layer.forward_work = work(count.product({2, pairs, queries}));
-  layer.backward_work = work(count.product({4, pairs, queries}));
+  layer.forward_work = Counter::work({2, pairs, queries});
+  layer.backward_work = Counter::work({4, pairs, queries});
   const std::int64_t inputs = count.product({rows, count.sum({queries, op.width, op.heads})});
   layer.forward_elements = count.sum({inputs, count.product({2, pairs}), count.product({rows, keep})});
   layer.backward_elements = count.sum({count.product({2, inputs}), count.product({2, pairs})});
@@ -199,14 +198,14 @@ namespace {
 /// The products of linear attention, and which of them backward makes again.
 class ChunkedProducts {
  public:
-  ChunkedProducts(Layer& layer, Counter& count) : layer_(layer), count_(count) {}
+  explicit ChunkedProducts(Layer& layer) : layer_(layer) {}
 
   /// C[m, n] = A[m, k] B[k, n], `times` of them in one kernel. `last`: it ends in the output.
   void add(std::int64_t times, const Shape& mnk, bool last = false) {
     const primitives::Gemm forward = gemm(times, mnk);
-    const std::int64_t flops = count_.product({2, times, mnk[0], mnk[1], mnk[2]});
-    forward_ = count_.sum({forward_, flops});
-    backward_ = count_.sum({backward_, count_.product({last ? 2 : 3, flops})});
+    const Work work = Counter::work({2, times, mnk[0], mnk[1], mnk[2]});
+    forward_ += work;
+    backward_ += work * (last ? 2.0 : 3.0);
     layer_.forward.push_back({forward});
     if (!last) layer_.backward.push_back({forward});
     layer_.backward.push_back({gemm(times, {mnk[0], mnk[2], mnk[1]})});
@@ -214,8 +213,8 @@ class ChunkedProducts {
   }
 
   void finish() {
-    layer_.forward_work = work(forward_);
-    layer_.backward_work = work(backward_);
+    layer_.forward_work = forward_;
+    layer_.backward_work = backward_;
     layer_.forward_kernels = static_cast<int>(layer_.forward.size());
     layer_.backward_kernels = static_cast<int>(layer_.backward.size());
   }
@@ -226,9 +225,8 @@ class ChunkedProducts {
   }
 
   Layer& layer_;
-  Counter& count_;
-  std::int64_t forward_ = 0;
-  std::int64_t backward_ = 0;
+  Work forward_{};
+  Work backward_{};
 };
 
 }  // namespace
@@ -253,7 +251,7 @@ Expected<void> linear_attention_layer(const LinearAttention& op, const Shape& in
   const std::int64_t v = op.value_width;
   made.out = {rows, values};
   Layer& layer = made.layer;
-  ChunkedProducts products(layer, count);
+  ChunkedProducts products(layer);
   if (op.delta) {
     products.add(all, {c, c, n});                                 // keys by keys
     products.add(all, {c, c, std::max<std::int64_t>(c / 6, 1)});  // the triangle inverted: c^3 / 3

@@ -12,6 +12,7 @@
 #include "ddlsim/io/content_hash.h"
 #include "ddlsim/report/program.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "describe.h"
 #include "program.h"
 #include "standard_input.h"
@@ -89,6 +90,18 @@ std::vector<std::string> option_names(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+/// "did you mean '--tp'?": the flag of the setting that a word means, or how --set has it; else the nearest flag.
+std::string suggested_option(const std::string& typed, const CLI::App& app) {
+  const std::vector<std::string> names = option_names(app);
+  const auto there = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const auto path = whatif::setting_of_word(typed.substr(0, typed.find('=')));
+  if (!path || !there("--set")) return suggestion(typed, names);
+  for (const Flag& flag : kFlags) {
+    if (flag.setting == *path && there(flag.name)) return fmt::format("did you mean '{}'?", flag.name);
+  }
+  return fmt::format("did you mean '--set {}=VALUE'?", *path);
 }
 
 }  // namespace
@@ -298,7 +311,7 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
   const std::string& first = extras.front();
   const bool option = first.starts_with("-");
   throw UsageError{fmt::format("unknown {} '{}'", option ? "option" : "argument", first),
-                   option ? suggestion(first, option_names(app)) : fmt::format("see `{} --help`", app.get_name())};
+                   option ? suggested_option(first, app) : fmt::format("see `{} --help`", app.get_name())};
 }
 
 }  // namespace ddlsim::cli

@@ -9,6 +9,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "describe.h"
 #include "output.h"
 #include "program.h"
@@ -76,8 +77,22 @@ void check_settings(const std::vector<std::pair<std::string, std::string>>& stat
   for (const whatif::SettingInfo& setting : whatif::settings()) known.push_back(setting.path);
   for (const auto& [path, value] : stated) {
     if (path.starts_with("model.") || std::find(known.begin(), known.end(), path) != known.end()) continue;
-    throw UsageError{fmt::format("--set {}: no such setting", path.substr(0, 60)), suggestion(path, known)};
+    throw UsageError{fmt::format("--set {}: no such setting", path.substr(0, 60)),
+                     whatif::suggested_setting(path, known)};
   }
+}
+
+/// GPUs of the server that --set names; 0: none is named, or nobody knows it, which is for who uses the scenario.
+std::int64_t gpus_of_node(const std::vector<std::pair<std::string, std::string>>& stated) {
+  std::vector<whatif::Override> settings;
+  for (const auto& [path, value] : stated) {
+    if (path == "node") settings.push_back({path, value, {}});
+  }
+  if (settings.empty()) return 0;
+  const auto catalog = open_catalog("");
+  if (!catalog) return 0;
+  const auto cluster = whatif::resolve_cluster(*catalog, settings);
+  return cluster ? cluster->cluster.node.gpus : 0;
 }
 
 /// What was not taken, on stderr.
@@ -139,6 +154,7 @@ int import_launch(std::string_view name, const std::vector<std::string>& argumen
   options.variables = pairs_of("--define", flags.defines);
   options.vocabulary = flags.vocabulary;
   check_settings(options.stated);
+  options.gpus_of_node = gpus_of_node(options.stated);
   const std::string model_file = model_file_of(flags);
   if (!model_file.empty()) options.model_id = std::filesystem::path(model_file).stem().string();
   auto launch = importers::import_launch(*format, flags.file, options);

@@ -25,15 +25,21 @@ struct LogFlags {
   std::int64_t gpus = 0;
   std::int64_t nodes = 0;
   std::int64_t batch = 0;
+  std::int64_t global_batch = 0;
 };
 
-/// Samples of a replica and pass, and passes: as stated, or where the log says enough.
+std::optional<std::int64_t> global_batch_of(const importers::TrainingLog& log, const LogFlags& flags) {
+  return flags.global_batch > 0 ? flags.global_batch : log.global_batch;
+}
+
+/// Samples of a replica and pass, passes, and samples of a step: as stated, or where the log says enough.
 std::string batch_columns(const importers::TrainingLog& log, const LogFlags& flags) {
   const std::int64_t batch = flags.batch > 0 ? flags.batch : log.batch.value_or(0);
-  if (batch == 0) return ",";
+  const auto global = global_batch_of(log, flags);
   const std::int64_t pass = batch * log.replicas.value_or(0);
-  if (pass == 0 || !log.global_batch || *log.global_batch % pass != 0) return fmt::format("{},", batch);
-  return fmt::format("{},{}", batch, *log.global_batch / pass);
+  const bool whole = global && pass > 0 && *global % pass == 0;
+  return fmt::format("{},{},{}", batch == 0 ? "" : std::to_string(batch), whole ? std::to_string(*global / pass) : "",
+                     global ? std::to_string(*global) : "");
 }
 
 std::string split_columns(const importers::TrainingLog& log) {
@@ -53,19 +59,25 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--gpus {}, but the log's world size is {}", flags.gpus, *log->gpus), {file, 1, 1});
   }
+  if (flags.global_batch > 0 && log->global_batch && *log->global_batch != flags.global_batch) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--global-batch {}, but the log's is {}", flags.global_batch, *log->global_batch),
+                {file, 1, 1});
+  }
   if (flags.nodes == 0 && gpus > 1) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("no log says in how many servers its {} GPUs were", gpus),
                 {file, 1, 1}, {"state it with --nodes"});
   }
   const auto [low, high] = log->spread();
+  const auto global = global_batch_of(*log, flags);
   std::string name = file;
   for (char& c : name) c = c == '\n' || c == '\r' ? ' ' : c;
-  return fmt::format(
-      "# {}: {}, {} steps after {} of warm-up, 5 to 95 % of them {} to {}{}{}\n{},{},{},{},{}\n", name,
-      name_of(importers::kLogFormats, log->format), log->steps.size() - log->warm_up(), log->warm_up(), to_text(low),
-      to_text(high), log->global_batch ? fmt::format(", global batch {}", *log->global_batch) : "",
-      log->steps.size() == 1 ? "; one step alone: starting up may be in it" : "", gpus,
-      std::max<std::int64_t>(flags.nodes, 1), to_text(log->step()), batch_columns(*log, flags), split_columns(*log));
+  return fmt::format("# {}: {}, {} steps after {} of warm-up, 5 to 95 % of them {} to {}{}{}\n{},{},{},{},{}\n", name,
+                     name_of(importers::kLogFormats, log->format), log->steps.size() - log->warm_up(), log->warm_up(),
+                     to_text(low), to_text(high), global ? fmt::format(", global batch {}", *global) : "",
+                     log->steps.size() == 1 ? "; one step alone: starting up may be in it" : "", gpus,
+                     std::max<std::int64_t>(flags.nodes, 1), to_text(log->step()), batch_columns(*log, flags),
+                     split_columns(*log));
 }
 
 }  // namespace
@@ -92,8 +104,12 @@ int import_log(const std::vector<std::string>& arguments) {
       ->default_str("the log's micro-batch")
       ->check(count)
       ->type_name("N");
+  app.add_option("--global-batch", flags.global_batch, "samples of a step over all replicas")
+      ->default_str("the log's")
+      ->check(count)
+      ->type_name("N");
   parse(app, arguments);
-  std::string text = "gpus,nodes,step,batch,passes,parallel.tensor,parallel.pipeline,parallel.context\n";
+  std::string text = "gpus,nodes,step,batch,passes,global_batch,parallel.tensor,parallel.pipeline,parallel.context\n";
   for (const std::string& file : flags.files) {
     const auto row = row_of(file, flags);
     if (!row) return print(row.error());

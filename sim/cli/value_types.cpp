@@ -126,7 +126,7 @@ constexpr auto kTypes = std::to_array<ValueType>({
     {"PART", "a part of an explanation", explained_parts},
     {"ADDRESS", "an IP address or a host's name", nullptr},
     {"N", "a whole number", nullptr},
-    {"COUNT", "a number of things: 1281167, 1.28e6", nullptr},
+    {"COUNT", "a number of things: 1281167, 1.28e6, 300B", nullptr},
     {"NUMBER", "a number", nullptr},
     {"SHARE", "a share: '90%', '0.9'", nullptr},
     {"TIME", "a time with its unit: '180 ms', '24h'", nullptr},

@@ -16,6 +16,14 @@ namespace {
 using answer::Curve;
 using answer::CurvePoint;
 
+/// Whether points differ in their GPUs: only those scale.
+bool scales(const Curve& curve) {
+  if (curve.setting == "nodes" || curve.setting == "gpus_per_node") return true;
+  const std::int64_t first = curve.points.front().prediction.gpus;
+  return std::any_of(curve.points.begin(), curve.points.end(),
+                     [&](const CurvePoint& point) { return point.prediction.gpus != first; });
+}
+
 /// What so many GPUs would do if each did what each of the first point's does.
 double perfect(const Curve& curve, const CurvePoint& point) {
   const answer::Prediction& first = curve.points.front().prediction;
@@ -51,25 +59,42 @@ std::string csv_of(const Curve& curve) {
 }
 
 Table table_of(const Curve& curve) {
-  Table table({curve.setting, "GPUs", "step time", "90 % interval", "samples/s", "of perfect", "bound by"});
+  const bool scaling = scales(curve);
+  const bool tokens = curve.points.front().prediction.tokens_per_sample.has_value();
+  std::vector<std::string> head{curve.setting, "GPUs", "step time", "90 % interval", "samples/s"};
+  if (tokens) head.emplace_back("tokens/s");
+  if (scaling) head.emplace_back("of perfect");
+  head.emplace_back("bound by");
+  Table table(head);
   for (const CurvePoint& point : curve.points) {
     const answer::Prediction& p = point.prediction;
-    table.add({point.value, to_text(p.gpus), to_text(p.step_time),
-               to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second),
-               significant(p.throughput_samples_per_second, 4),
-               percent(p.throughput_samples_per_second / perfect(curve, point)), p.bottleneck});
+    std::vector<std::string> row{point.value, to_text(p.gpus), to_text(p.step_time),
+                                 to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second),
+                                 significant(p.throughput_samples_per_second, 4)};
+    if (tokens) row.push_back(significant(p.tokens_per_second().value_or(0), 4));
+    if (scaling) row.push_back(percent(p.throughput_samples_per_second / perfect(curve, point)));
+    row.push_back(p.bottleneck);
+    table.add(std::move(row));
   }
   return table;
 }
 
-/// The answer first: what the last point has of perfect scaling.
+/// The answer first: the last point, and what it has of perfect scaling.
 std::string headline(const Curve& curve) {
   const CurvePoint& last = curve.points.back();
   const answer::Prediction& p = last.prediction;
-  return fmt::format("{} = {}: {} {}s/s, {} of perfect scaling from {} = {}; bound by {}\n", curve.setting, last.value,
-                     significant(p.throughput_samples_per_second, 4), p.sample,
-                     percent(p.throughput_samples_per_second / perfect(curve, last)), curve.setting,
-                     curve.points.front().value, p.bottleneck);
+  const auto tokens = p.tokens_per_second();
+  std::string text =
+      fmt::format("{} = {}: {} {}s/s{}", curve.setting, last.value, significant(p.throughput_samples_per_second, 4),
+                  p.sample, tokens ? fmt::format(" ({} tokens/s)", significant(*tokens, 4)) : "");
+  if (scales(curve)) {
+    text += fmt::format(", {} of perfect scaling from {} = {}",
+                        percent(p.throughput_samples_per_second / perfect(curve, last)), curve.setting,
+                        curve.points.front().value);
+  } else {
+    text += fmt::format(", a step in {}", to_text(p.step_time));
+  }
+  return text + fmt::format("; bound by {}\n", p.bottleneck);
 }
 
 }  // namespace
@@ -102,7 +127,8 @@ Chart chart_of(const Curve& curve) {
     }
     return significant(value, 3);
   };
-  chart.series = {std::move(model), std::move(ideal)};
+  chart.series = {std::move(model)};
+  if (scales(curve)) chart.series.push_back(std::move(ideal));
   return chart;
 }
 

@@ -16,13 +16,15 @@ constexpr std::size_t kMostValues = 1000;
 
 /// "25 Gb/s" as a number that grows with it; nothing: a word.
 std::optional<double> size_of(const std::string& value) {
-  if (const auto count = parse_large_count(value)) return static_cast<double>(*count);
   if (const auto number = parse_number(value)) return *number;
   if (const auto rate = parse_bandwidth(value)) return rate->in(bytes_per_second);
   if (const auto size = parse_data_size(value)) return size->in(bytes);
   if (const auto time = parse_time(value, Range::kNonNegative)) return time->in(seconds);
   if (const auto rate = parse_compute_rate(value)) return rate->in(flops_per_second);
   if (const auto share = parse_fraction(value)) return *share;
+  // Behind sizes: "8 B" is eight bytes.
+  if (const auto count = parse_large_count(value)) return static_cast<double>(*count);
+  if (const auto length = parse_length(value, {1, std::int64_t{1} << 40})) return static_cast<double>(*length);
   return std::nullopt;
 }
 

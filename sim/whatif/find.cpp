@@ -13,6 +13,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predictor.h"
+#include "find_start.h"
 #include "number_settings.h"
 
 namespace ddlsim::whatif {
@@ -401,12 +402,11 @@ void Search::answer_with(double value, answer::Inverse& result) {
 }
 
 Expected<answer::Inverse> Search::run(const FindOptions& options) {
-  auto scenario = resolve(catalog_, base_);
-  if (!scenario) return tl::unexpected<Error>(scenario.error());
-  scenario_ = std::move(*scenario);
-  auto baseline = predictor_.predict(*scenario_);
-  if (!baseline) return tl::unexpected<Error>(baseline.error());
-  baseline_ = std::move(*baseline);
+  auto start = start_of_search(catalog_, base_, variable_, predictor_);
+  if (!start) return tl::unexpected<Error>(start.error());
+  scenario_ = std::move(start->scenario);
+  baseline_ = std::move(start->prediction);
+  if (start->instead) base_.push_back(*start->instead);
   std::erase_if(base_, [](const Override& s) { return s.path.starts_with("measured."); });
   sure_ = options.sure;
   const auto now = sure_ ? measure(condition_, *baseline_, *sure_) : measure(condition_, *baseline_);
@@ -449,6 +449,12 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   result.baseline = baseline_;
   describe_tries(result);
   result.predictions = probes_.size() + 1;
+  if (start->instead) {
+    result.notes.push_back(
+        fmt::format("{}: the job is none as it is stated; the search begins with the fewest that make "
+                    "it one, {}",
+                    variable_.path, start->instead->value));
+  }
   for (const std::string& note : result.prediction.notes) result.notes.push_back(note);
   return result;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -11,6 +13,8 @@
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
+#include "ddlsim/plan/parallel.h"
+#include "ddlsim/support/choices.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/workload/blocks.h"
 
@@ -57,6 +61,29 @@ void divide_batch(plan::Job& job, std::int64_t by) {
   job.strategy.accumulation = job.strategy.accumulation.get() * by;
 }
 
+/// Formats that keep less than the job's own of weights, gradients and states, where products take fewer bits than 32.
+/// A format that does not help is tried and left.
+std::vector<FittingChange> formats(const plan::Job& job, std::initializer_list<plan::States> list) {
+  std::vector<FittingChange> changes;
+  const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
+  const plan::States now = job.parallel.states.value_or(plan::States::kFp32);
+  if (!narrow || now == plan::States::kAdam8bit) return changes;
+  for (const plan::States states : list) {
+    if (states == now) continue;
+    changes.push_back({fmt::format("parallel.states={}", name_of(plan::kStates, states)),
+                       [states](plan::Job& j) { j.parallel.states = states; }});
+  }
+  return changes;
+}
+
+/// What frozen weights are kept in: of LoRA the format alone may halve them.
+std::vector<FittingChange> sixteen_bit_formats(const plan::Job& job) {
+  return formats(job, {plan::States::kMixed, plan::States::kMixedSixteen});
+}
+
+/// It trains with other numbers than Adam's, so it comes late.
+std::vector<FittingChange> eight_bit_formats(const plan::Job& job) { return formats(job, {plan::States::kAdam8bit}); }
+
 std::vector<FittingChange> single_changes(const plan::Job& job) {
   std::vector<FittingChange> changes;
   const plan::Parallel& now = job.parallel;
@@ -80,6 +107,7 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
   if (now.recompute != plan::Recompute::kFull) {
     add("parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; });
   }
+  for (FittingChange& format : sixteen_bit_formats(job)) changes.push_back(std::move(format));
   for (std::int64_t ranks = 2 * now.expert; ranks <= std::min(experts_of(*job.model), job.cluster.gpus()); ranks *= 2) {
     add(fmt::format("parallel.expert={}", ranks), [ranks](plan::Job& j) { j.parallel.expert = ranks; });
   }
@@ -99,16 +127,36 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
     add(fmt::format("batch={}, {} passes", job.batch / by, job.strategy.accumulation.get() * by),
         [by](plan::Job& j) { divide_batch(j, by); });
   }
+  for (FittingChange& format : eight_bit_formats(job)) changes.push_back(std::move(format));
   if (!now.offload_optimizer) {
     add("parallel.offload_optimizer=yes", [](plan::Job& j) { j.parallel.offload_optimizer = true; });
   }
   return changes;
 }
 
-/// The strongest of each kind, one on top of the other.
-std::vector<FittingChange> added_changes(const plan::Job& job) {
-  std::vector<FittingChange> changes{
-      {"parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; }}};
+/// A format of states with what is computed again: both leave ranks and micro-batches as they are.
+std::vector<FittingChange> paired_changes(const plan::Job& job) {
+  std::vector<FittingChange> changes;
+  std::vector<FittingChange> all = sixteen_bit_formats(job);
+  for (FittingChange& format : eight_bit_formats(job)) all.push_back(std::move(format));
+  for (const FittingChange& format : all) {
+    for (const plan::Recompute how : {plan::Recompute::kSelective, plan::Recompute::kFull}) {
+      if (job.parallel.recompute >= how) continue;
+      changes.push_back({fmt::format("{}, parallel.recompute={}", format.words, name_of(plan::kRecomputes, how)),
+                         [apply = format.apply, how](plan::Job& j) {
+                           apply(j);
+                           j.parallel.recompute = how;
+                         }});
+    }
+  }
+  return changes;
+}
+
+/// The strongest of each kind, one on top of the other, then those of `end`.
+std::vector<FittingChange> added_changes(const plan::Job& job, std::vector<FittingChange> end) {
+  std::vector<FittingChange> changes;
+  if (job.parallel.lora_rank > 0) changes = formats(job, {plan::States::kMixed});
+  changes.push_back({"parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; }});
   if (job.cluster.gpus() > 1) changes.push_back({"parallel.zero=3", [](plan::Job& j) { j.parallel.zero = 3; }});
   if (const std::int64_t inside = job.cluster.gpus_per_node; inside > job.parallel.tensor) {
     changes.push_back({fmt::format("parallel.tensor={}, parallel.sequence=yes", inside), [inside](plan::Job& j) {
@@ -121,20 +169,25 @@ std::vector<FittingChange> added_changes(const plan::Job& job) {
     changes.push_back({fmt::format("batch=1, {} passes", job.strategy.accumulation.get() * by),
                        [by](plan::Job& j) { divide_batch(j, by); }});
   }
-  changes.push_back({"parallel.offload_optimizer=yes", [](plan::Job& j) { j.parallel.offload_optimizer = true; }});
+  std::move(end.begin(), end.end(), std::back_inserter(changes));
   return changes;
 }
 
-std::string first_change(const plan::Job& job, DataSize capacity) {
-  for (const FittingChange& change : single_changes(job)) {
-    plan::Job changed = job;
-    change.apply(changed);
-    const auto needed = needed_by_job(changed);
-    if (needed && *needed <= capacity) return fmt::format("{} ({})", change.words, to_text(*needed));
-  }
+/// How changes that are added up end: on the host as the states are; in 8 bits on the GPU; in 16 bits on the host.
+std::vector<std::vector<FittingChange>> ends_of_added(const plan::Job& job) {
+  const FittingChange host{"parallel.offload_optimizer=yes", [](plan::Job& j) { j.parallel.offload_optimizer = true; }};
+  if (job.parallel.lora_rank > 0) return {{host}};  // its format comes first
+  std::vector<std::vector<FittingChange>> ends{
+      {host}, eight_bit_formats(job), formats(job, {plan::States::kMixedSixteen})};
+  ends.back().push_back(host);
+  return ends;
+}
+
+/// Adds changes up until they fit; empty: they do not.
+std::string first_of_added(const plan::Job& job, DataSize capacity, const std::vector<FittingChange>& changes) {
   plan::Job changed = job;
   std::string words;
-  for (const FittingChange& change : added_changes(job)) {
+  for (const FittingChange& change : changes) {
     plan::Job more = changed;
     change.apply(more);
     const auto needed = needed_by_job(more);
@@ -142,6 +195,22 @@ std::string first_change(const plan::Job& job, DataSize capacity) {
     changed = std::move(more);
     words += (words.empty() ? "" : ", ") + change.words;
     if (*needed <= capacity) return fmt::format("{} ({})", words, to_text(*needed));
+  }
+  return {};
+}
+
+std::string first_change(const plan::Job& job, DataSize capacity) {
+  std::vector<FittingChange> tried = single_changes(job);
+  for (FittingChange& pair : paired_changes(job)) tried.push_back(std::move(pair));
+  for (const FittingChange& change : tried) {
+    plan::Job changed = job;
+    change.apply(changed);
+    const auto needed = needed_by_job(changed);
+    if (needed && *needed <= capacity) return fmt::format("{} ({})", change.words, to_text(*needed));
+  }
+  for (std::vector<FittingChange>& end : ends_of_added(job)) {
+    const std::string words = first_of_added(job, capacity, added_changes(job, std::move(end)));
+    if (!words.empty()) return words;
   }
   return "no setting on these GPUs";
 }
@@ -151,24 +220,28 @@ std::vector<FittingChange> recipes(const plan::Job& job) {
   if (plan::has_tables(job)) {
     return {{"strategy=pearl", [](plan::Job& j) { j.strategy.kind = plan::StrategyKind::kPearl; }}};
   }
-  const auto shared = [](plan::Job& j) {
+  // Frozen weights are most of what LoRA keeps, and the mixed format halves them.
+  std::vector<FittingChange> lora;
+  if (job.parallel.lora_rank > 0) lora = formats(job, {plan::States::kMixed});
+  const std::string first = lora.empty() ? std::string() : lora.front().words + ", ";
+  const auto shared = [lora](plan::Job& j) {
+    for (const FittingChange& format : lora) format.apply(j);
     j.parallel.zero = 3;
     j.parallel.recompute = plan::Recompute::kFull;
   };
-  std::vector<FittingChange> all{{"parallel.zero=3 and parallel.recompute=full", shared}};
+  const std::string sharing = first + "parallel.zero=3 and parallel.recompute=full";
+  std::vector<FittingChange> all{{sharing, shared}};
   const std::int64_t inside = job.cluster.gpus_per_node;
   if (inside > job.parallel.tensor) {
     all.push_back(
-        {fmt::format("parallel.tensor={}, parallel.sequence=yes, parallel.zero=3 and parallel.recompute=full", inside),
-         [shared, inside](plan::Job& j) {
+        {fmt::format("parallel.tensor={}, parallel.sequence=yes, {}", inside, sharing), [shared, inside](plan::Job& j) {
            shared(j);
            j.parallel.tensor = inside;
            j.parallel.sequence = true;
          }});
   }
   for (std::int64_t ranks = experts_of(*job.model); ranks > job.parallel.expert; ranks /= 2) {
-    all.push_back({fmt::format("parallel.expert={}, parallel.zero=3 and parallel.recompute=full", ranks),
-                   [shared, ranks](plan::Job& j) {
+    all.push_back({fmt::format("parallel.expert={}, {}", ranks, sharing), [shared, ranks](plan::Job& j) {
                      shared(j);
                      j.parallel.expert = ranks;
                    }});

@@ -9,6 +9,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "where_clause.h"
 
 namespace ddlsim::whatif {
@@ -41,7 +42,7 @@ Expected<void> check_path(const std::string& path, const SourceLocation& where) 
   }
   if (std::any_of(kOpen.begin(), kOpen.end(), [&](std::string_view head) { return path.starts_with(head); })) return {};
   return fail(ErrorCode::kNotFound, fmt::format("unknown setting '{}'", path.substr(0, 60)), where,
-              {suggestion(path, known), "`ddlsim list settings` shows them all"});
+              {suggested_setting(path, known), "`ddlsim list settings` shows them all"});
 }
 
 Expected<void> check_steps(const Axis& axis) {

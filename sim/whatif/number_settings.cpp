@@ -10,6 +10,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
@@ -324,7 +325,7 @@ Expected<NumberSetting> number_setting(std::string_view word) {
     return NumberSetting{.path = word, .kind = Kind::kCount, .lowest = 1, .highest = 65536};
   }
   return fail(ErrorCode::kNotFound, fmt::format("unknown setting '{}'", word.substr(0, 60)), {},
-              {suggestion(path, paths), "a dimension of a model is written model.NAME, as model.sequence"});
+              {suggested_setting(path, paths), "a dimension of a model is written model.NAME, as model.sequence"});
 }
 
 std::string_view si_unit(NumberKind kind) { return written(kind).si; }

@@ -46,7 +46,11 @@ calib::RunPoint configuration_of(const Scenario& scenario) {
           .split = split_of(scenario)};
 }
 
-bool same_place(const Scenario& a, const Scenario& b) { return configuration_of(a) == configuration_of(b); }
+/// Whether two runs' steps are of the same work in the same place. Passes are no part of a configuration: what the
+/// model says of them has no error of its own.
+bool same_place(const Scenario& a, const Scenario& b) {
+  return configuration_of(a) == configuration_of(b) && a.strategy.accumulation == b.strategy.accumulation;
+}
 
 std::string place(const Scenario& scenario) {
   const hardware::Cluster& cluster = scenario.cluster;

@@ -15,6 +15,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/scenario_map.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "settings.h"
 #include "stated_runs.h"
 
@@ -76,8 +77,26 @@ Expected<void> check_paths(std::span<const Override> overrides) {
     errors.push_back(Error{ErrorCode::kNotFound,
                            fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
                            setting.where,
-                           {suggestion(setting.path, paths), "`ddlsim list settings` shows them all"},
+                           {suggested_setting(path, paths), "`ddlsim list settings` shows them all"},
                            {}});
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return {};
+}
+
+/// What an import asks for stays to be stated; a later setting does.
+Expected<void> check_filled(std::span<const Override> overrides) {
+  std::vector<Error> errors;
+  for (const Override& setting : overrides) {
+    if (setting.value != "?" || last_of(overrides, setting.path) != &setting || errors.size() == io::kMaxErrors)
+      continue;
+    errors.push_back(
+        Error{ErrorCode::kInvalidArgument,
+              fmt::format("fill in '?': {}", setting.path.substr(0, 60)),
+              setting.where,
+              {fmt::format("in the file, where the comment beside it says what is asked, or by --set {}=VALUE",
+                           setting.path.substr(0, 60))},
+              {}});
   }
   if (!errors.empty()) return fail_with_all(std::move(errors));
   return {};
@@ -117,7 +136,7 @@ Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::sp
   for (const Override& setting : overrides) {
     if (!is_dimension(setting.path) || last_of(overrides, setting.path) != &setting) continue;
     if (auto known = check_dimension(**model, setting); !known) return known;
-    const auto value = parse_count(setting.value, {1, std::int64_t{1} << 32});
+    const auto value = parse_length(setting.value, {1, std::int64_t{1} << 32});
     if (!value) return at(value.error(), setting);
     dimensions.emplace_back(setting.path.substr(6), *value);
   }
@@ -343,6 +362,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
                                 std::shared_ptr<const workload::Model> given) {
   Scenario scenario;
   if (auto known = check_paths(all); !known) return tl::unexpected<Error>(known.error());
+  if (auto filled = check_filled(all); !filled) return tl::unexpected<Error>(filled.error());
   const Taken taken = take_others(all);
   const std::vector<Override>& stated = taken.own;
   const Spelt spelt = with_framework(stated);
@@ -400,6 +420,7 @@ Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const O
   const Spelt spelt = with_framework(stated);
   scenario.framework = spelt.framework;
   if (auto known = check_paths(spelt.overrides); !known) return tl::unexpected<Error>(known.error());
+  if (auto filled = check_filled(spelt.overrides); !filled) return tl::unexpected<Error>(filled.error());
   if (last_of(spelt.overrides, "node") == nullptr) return fail(ErrorCode::kInvalidArgument, "no node named");
   if (auto applied = apply(scenario, catalog, spelt, false); !applied) return tl::unexpected<Error>(applied.error());
   return scenario;

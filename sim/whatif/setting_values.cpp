@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 
 #include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
@@ -171,25 +173,51 @@ Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&) {
   return {};
 }
 
+namespace {
+
+/// Layers at which parts begin that are counted in blocks; the first may have the embedding alone, the last the head.
+Expected<std::vector<std::size_t>> cuts_between_blocks(const workload::Model& model,
+                                                       std::span<const std::size_t> counts) {
+  const plan::CutPoints points = plan::cut_points_of(workload::blocks_of(model.layers), plan::loads_of(model.layers));
+  const std::size_t sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  if (!points.repeated || sum != points.starts.size()) {
+    const std::string blocks = points.repeated ? fmt::format("{} blocks of ", points.starts.size()) : "";
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} layers in all, but {} has {}{}", sum, model.id, blocks, model.layers.size()));
+  }
+  std::vector<std::size_t> cuts;
+  std::size_t block = 0;
+  for (std::size_t part = 0; part + 1 < counts.size(); ++part) {
+    block += counts[part];
+    cuts.push_back(block == 0                      ? points.first_body
+                   : block == points.starts.size() ? points.after_bodies
+                                                   : points.starts[block]);
+  }
+  const bool bare = (counts.front() == 0 && points.first_body == 0) ||
+                    (counts.back() == 0 && points.after_bodies == model.layers.size());
+  if (!bare) return cuts;
+  return fail(ErrorCode::kInvalidArgument, fmt::format("a part without a block has no layer of {} left", model.id));
+}
+
+}  // namespace
+
 Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::Catalog&) {
-  std::vector<std::size_t> cuts;  // in blocks, where the model has so many of them
-  std::size_t layers = 0;
-  for (const std::string& part : parts_of(value)) {
-    const auto count = parse_count(part, {1, 1 << 20});
+  std::vector<std::size_t> counts;
+  const std::vector<std::string> parts = parts_of(value);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    // Megatron-LM counts the embedding as a block of the first part and the loss as one of the last.
+    const bool end = i == 0 || i + 1 == parts.size();
+    const auto count = parse_count(parts[i], {end && parts.size() > 1 ? 0 : 1, 1 << 20});
     if (!count) return tl::unexpected<Error>(count.error());
-    if (layers > 0) cuts.push_back(layers);
-    layers += static_cast<std::size_t>(*count);
+    counts.push_back(static_cast<std::size_t>(*count));
   }
-  if (scenario.model != nullptr && scenario.model->has_layers() && layers != scenario.model->layers.size()) {
-    const workload::Model& model = *scenario.model;
-    const plan::CutPoints points = plan::cut_points_of(workload::blocks_of(model.layers), plan::loads_of(model.layers));
-    if (!points.repeated || layers != points.starts.size()) {
-      const std::string blocks = points.repeated ? fmt::format("{} blocks of ", points.starts.size()) : "";
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} layers in all, but {} has {}{}", layers, model.id, blocks, model.layers.size()));
-    }
-    for (std::size_t& cut : cuts) cut = points.starts[cut];
-  }
+  const std::size_t sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const bool in_layers =
+      scenario.model == nullptr || !scenario.model->has_layers() || sum == scenario.model->layers.size();
+  if (!in_layers) return store(cuts_between_blocks(*scenario.model, counts), scenario.parallel.cuts);
+  std::vector<std::size_t> cuts;
+  std::size_t layers = 0;
+  for (std::size_t part = 0; part + 1 < counts.size(); ++part) cuts.push_back(layers += counts[part]);
   scenario.parallel.cuts = std::move(cuts);
   return {};
 }

@@ -152,7 +152,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"parallel.virtual_stages", "interleaved: chunks of layers per rank", "2",
      set_degree<&plan::Parallel::virtual_stages, 1, kMaxDegree>},
-    {"parallel.layers_per_stage", "blocks of each stage, or layers of the model's list (default: nearly equal work)", "20-20-21",
+    {"parallel.layers_per_stage", "blocks of each stage (at an end 0: embedding or head alone), or layers of the model's list (default: nearly equal work)", "20-20-21",
      set_layers_per_stage},
     {"parallel.zero", "what data-parallel ranks share: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too (FSDP)",
      "3",
@@ -184,7 +184,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::offload_optimizer>},
     {"parallel.offload_activations", "what is kept for backward waits on the host: yes, no", "yes",
      set_choice<&plan::Parallel::offload_activations>},
-    {"parallel.states", "formats of weights, gradients and optimizer states: fp32, mixed, mixed-16, fp8, adam-8bit", "mixed",
+    {"parallel.states", "formats of weights, gradients and optimizer states: fp32, mixed, mixed-16 (or mixed-bf16), fp8, adam-8bit", "mixed",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kStates, v, "format of states"), s.parallel.states);
      }},

@@ -33,19 +33,26 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-/// "parallel.tensor 4, parallel.zero 1"
-Expected<std::vector<std::pair<std::string, std::string>>> parse_split(std::string_view text) {
-  std::vector<std::pair<std::string, std::string>> settings;
+constexpr std::string_view kGlobalBatch = "global_batch";
+
+/// "parallel.tensor 4, parallel.zero 1, global_batch 128"
+Expected<void> parse_split(std::string_view text, io::RunRow& run) {
   for (const std::string_view one : split(text, ',')) {
     const auto words = split(one, ' ');
+    if (words.size() == 2 && words[0] == kGlobalBatch) {
+      const auto samples = parse_count(words[1], {1, std::int64_t{1} << 40});
+      if (!samples) return tl::unexpected<Error>(samples.error());
+      run.global_batch = *samples;
+      continue;
+    }
     const bool known = std::find(io::kRunSplit.begin(), io::kRunSplit.end(), words[0]) != io::kRunSplit.end();
     if (words.size() != 2 || !known) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' says nothing of a split", one.substr(0, 60)), {},
                   {"write a setting and its value, as parallel.tensor 4"});
     }
-    settings.emplace_back(words[0], words[1]);
+    run.split.emplace_back(words[0], words[1]);
   }
-  return settings;
+  return {};
 }
 
 /// "2x8@64 = 251 ms", "2x8@64 (parallel.tensor 4, parallel.zero 1) = 251 ms"
@@ -57,12 +64,11 @@ Expected<io::RunRow> parse_run(std::string_view text) {
   };
   auto sides = split(text, '=');
   if (sides.size() != 2) return wrong();
-  std::vector<std::pair<std::string, std::string>> settings;
+  io::RunRow run;
   if (const std::size_t open = sides[0].find('('); open != std::string_view::npos) {
     if (sides[0].back() != ')') return wrong();
-    auto parsed = parse_split(sides[0].substr(open + 1, sides[0].size() - open - 2));
+    auto parsed = parse_split(sides[0].substr(open + 1, sides[0].size() - open - 2), run);
     if (!parsed) return tl::unexpected<Error>(parsed.error());
-    settings = std::move(*parsed);
     sides[0] = trimmed(sides[0].substr(0, open));
   }
   const auto where = split(sides[0], '@');
@@ -72,7 +78,6 @@ Expected<io::RunRow> parse_run(std::string_view text) {
   if (!nodes) return tl::unexpected<Error>(nodes.error());
   const auto gpus = parse_count(counts[1], {1, hardware::kMaxGpusPerNode});
   if (!gpus) return tl::unexpected<Error>(gpus.error());
-  io::RunRow run;
   run.gpus = *nodes * *gpus;
   run.nodes = *nodes;
   if (where.size() == 2) {
@@ -83,7 +88,6 @@ Expected<io::RunRow> parse_run(std::string_view text) {
   const auto step = parse_time(sides[1]);
   if (!step) return tl::unexpected<Error>(step.error());
   run.step = *step;
-  run.split = std::move(settings);
   return run;
 }
 
@@ -132,6 +136,12 @@ Expected<Scenario> scenario_of(const io::RunRow& row, std::span<const Override> 
   state("nodes", row.nodes);
   state("gpus_per_node", row.gpus / row.nodes);
   if (row.batch) state("batch", *row.batch);
+  // What the run says of a step's samples stands for both of what the job says of them.
+  if (row.passes || row.global_batch) {
+    std::erase_if(settings,
+                  [](const Override& s) { return s.path == kGlobalBatch || s.path == "strategy.accumulation"; });
+  }
+  if (row.global_batch) state(std::string(kGlobalBatch), *row.global_batch);
   if (row.passes) state("strategy.accumulation", *row.passes);
   for (const auto& [path, value] : row.split) settings.push_back({path, value, row.where});
   std::erase_if(settings, [](const Override& s) { return s.path == "parallel.data"; });

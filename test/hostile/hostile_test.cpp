@@ -125,6 +125,8 @@ TEST_CASE("hostile: wrong usage", "[hostile]") {
   refuses(kWrongUsage, {}, {"ddlsim predict", "ddlsim help COMMAND"});
   refuses(kWrongUsage, {"pedict"}, {"unknown command 'pedict'", "'predict'"});
   refuses(kWrongUsage, plus(kJob, {"--ndoes", "4"}), {"unknown option '--ndoes'", "'--nodes'"});
+  refuses(kWrongUsage, plus(kJob, {"--seq", "4096"}), {"unknown option '--seq'", "'--set model.sequence=VALUE'"});
+  refuses(kWrongUsage, plus(kJob, {"--tensor-parallel-size=8"}), {"unknown option", "'--tp'"});
   refuses(kWrongUsage, plus(kJob, {"--format", "jsn"}), {"unknown format 'jsn'", "'json'"});
   refuses(kWrongUsage, plus(kJob, {"extra"}), {"unknown argument 'extra'"});
   refuses(kWrongUsage, plus(kJob, {"--nodes"}), {"--nodes"});

@@ -94,6 +94,22 @@ TEST_CASE("hostile: wrong usage of import megatron") {
   CHECK_THAT(fine.err, Contains("asked for: nodes"));
 }
 
+TEST_CASE("hostile: servers follow from GPUs, a log's global batch goes with its run") {
+  const TempFolder folder;
+  const std::string list =
+      folder.file("list.txt", "micro_batch_size ...... 1\nnum_layers ...... 4\nworld_size ...... 16\n");
+  const Outcome known = run_program({"import", "megatron", list, "--set", "node=dgx-h100"});
+  CHECK_THAT(known.out, Contains("nodes: 2 "));
+  CHECK_THAT(run_program({"import", "megatron", list, "--set", "node=no-such"}).out, Contains("nodes: \"?\""));
+  const std::string log =
+      folder.file("t.log",
+                  "using world size: 64, data-parallel size: 8\n micro_batch_size ...... 1\n iteration 1/ 9 | elapsed "
+                  "time per iteration (ms): 9100.5 | global batch size: 128 |\n");
+  CHECK_THAT(run_program({"import", "log", log, "--nodes", "8"}).out,
+             Contains("batch,passes,global_batch,") && Contains("64,8,9.101 s,1,16,128,"));
+  refused(1, {"import", "log", log, "--nodes", "8", "--global-batch", "256"}, {"--global-batch 256", "128"});
+}
+
 TEST_CASE("hostile: a scenario with questions is no scenario") {
   const TempFolder folder;
   const std::string script =
@@ -102,7 +118,8 @@ TEST_CASE("hostile: a scenario with questions is no scenario") {
   CHECK(
       run_program({"import", "megatron", script, "-o", out, "--set", "node=dgx-h100", "--set", "model=gpt2"}).status ==
       0);
-  refused(1, {"predict", "-f", out, "--nodes", "1"}, {"job.yaml", "?"});
+  refused(1, {"predict", "-f", out, "--nodes", "1"},
+          {"job.yaml", "fill in '?': parallel.tensor", "--set parallel.tensor=VALUE"});
   const Outcome said = run_program({"predict", "-f", out, "--nodes", "1", "--set", "parallel.tensor=2"});
   CHECK_THAT(said.err, !Contains("'?'"));
 }

@@ -50,8 +50,9 @@ inline constexpr Choices<LaunchFormat, 4> kLaunchFormats{{
 }};
 
 struct LaunchOptions {
-  std::string model_id{};       // of the model that the arguments describe
-  std::int64_t vocabulary = 0;  // of a tokenizer that Megatron's arguments only name; 0: not stated
+  std::string model_id{};         // of the model that the arguments describe
+  std::int64_t gpus_of_node = 0;  // of the server that is stated; 0: none is, or nobody looked
+  std::int64_t vocabulary = 0;    // of a tokenizer that Megatron's arguments only name; 0: not stated
   std::vector<std::pair<std::string, std::string>> stated{};     // settings (--set), which win over the file's
   std::vector<std::pair<std::string, std::string>> variables{};  // of a shell script (--define)
 };

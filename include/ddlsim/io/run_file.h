@@ -6,6 +6,8 @@
 //   step        with its unit: "180 ms"
 //   batch       samples per GPU and pass; empty or absent: the job's
 //   passes      gradient accumulation; likewise
+//   global_batch  samples of a step over all replicas: sets the run's passes; empty or absent: the job's, or what the
+//                 run's own passes make
 //   model, precision   what ran; where they are there they must be the job's
 //   parallel.tensor, parallel.pipeline, ... (kRunSplit)   how the model was split; empty or absent: as the job is
 // Lines that start with '#' are passed over. Example:
@@ -40,6 +42,7 @@ struct RunRow {
   Time step{};
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> passes;
+  std::optional<std::int64_t> global_batch;
   std::string model;                                       // empty: not said
   std::string precision;                                   // likewise
   std::vector<std::pair<std::string, std::string>> split;  // settings, of kRunSplit

@@ -41,6 +41,8 @@ struct LayerLoads {
 /// Where a model may be cut between blocks; what stands between bodies goes with the one before it.
 struct CutPoints {
   std::vector<std::size_t> starts;  // layers
+  std::size_t first_body = 0;       // where the first body itself begins: what stands before it may be a part alone
+  std::size_t after_bodies = 0;     // the layer behind the last body; the layers' number where nothing follows
   bool repeated = false;            // bodies with attention
   bool even = false;                // all alike, with nothing between them
 };

@@ -1,8 +1,9 @@
 // Quantities as text: "25 Gb/s", "16 GiB", "5 us", "70 %", "24.48 $/h".
 //
-// A number, optional space, a unit. Units are case-sensitive because b and B, m and M mean different things. Rejected,
-// with the reason: no unit, an unknown unit, a unit of another dimension, nan, inf, digit grouping ("1,000"), text left
-// over. Zero and negative values are rejected by the `Range` the caller states.
+// A number, optional space, a unit; of a time words as well ("30 days"). Units are case-sensitive because b and B, m
+// and M mean different things. Rejected, with the reason: no unit, an unknown unit, a unit of another dimension, nan,
+// inf, digit grouping ("1,000"), text left over. Zero and negative values are rejected by the `Range` the caller
+// states.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +45,12 @@ struct CountRange {
 /// A count: digits only (no sign, point, exponent or grouping).
 [[nodiscard]] Expected<std::int64_t> parse_count(std::string_view text, CountRange range);
 
-/// A count of samples or tokens as people write them: "1281167", "1.28e6", "300e9". A whole number all the same.
+/// A count of samples or tokens as people write them: "1281167", "1.28e6", "300e9", "300B", "15T" (k, M, G or B, T are
+/// thousands to trillions). A whole number all the same.
 [[nodiscard]] Expected<std::int64_t> parse_large_count(std::string_view text);
+
+/// A length in tokens: digits, or "128Ki" (131072), "1Mi". "128k" is refused, as it may be 128,000 or 131,072.
+[[nodiscard]] Expected<std::int64_t> parse_length(std::string_view text, CountRange range);
 
 /// A share in (0, 1]: "70 %" or "0.7".
 [[nodiscard]] Expected<double> parse_fraction(std::string_view text);
@@ -53,7 +58,8 @@ struct CountRange {
 /// A finite decimal number; the whole text must be one. Fails for nan, inf, hex and empty text.
 [[nodiscard]] Expected<double> parse_number(std::string_view text);
 
-/// For people: four significant digits in a sensible unit ("412.3 ms", "25 Gb/s" for networks stays with `in_bits`).
+/// For people: four significant digits in a sensible unit ("412.3 ms", "30 d", "25 Gb/s" for networks stays with
+/// `in_bits`).
 [[nodiscard]] std::string to_text(Time value);
 [[nodiscard]] std::string to_text(DataSize value);
 [[nodiscard]] std::string to_text(Work value);

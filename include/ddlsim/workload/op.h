@@ -213,7 +213,8 @@ struct LayerAndShape {
 };
 
 /// What `op` on an input of shape `in` costs, and its output's shape; the layer keeps both.
-/// Errors: kInvalidArgument when the shape does not fit the operator, or a count exceeds 2^53.
+/// Errors: kInvalidArgument when the shape does not fit the operator, or a count of elements exceeds 2^53; FLOPs
+/// have no limit (rounded to 53 bits).
 [[nodiscard]] Expected<LayerAndShape> layer_of(const Op& op, const Shape& in, std::string name);
 
 /// "[3, 224, 224]"

@@ -91,6 +91,28 @@ TEST_CASE("launch: megatron, updated weights that are gathered beside the next f
   CHECK(value(megatron(shares + "--overlap-grad-reduce"), "parallel.overlap_gather") == "-");
 }
 
+TEST_CASE("launch: weights gathered in 8 bits", "[unit][io][launch]") {
+  const std::string shares = "--micro-batch-size 1 --bf16 --fp8-param-gather ";
+  const LaunchImport eight = megatron(shares + "--fp8-format hybrid --use-distributed-optimizer");
+  CHECK(value(eight, "parallel.gather_fp8") == "yes");
+  CHECK(left_out(eight).empty());
+  const LaunchImport sixteen = megatron(shares + "--use-distributed-optimizer");
+  CHECK(value(sixteen, "parallel.gather_fp8") == "-");
+  CHECK_THAT(left_out(sixteen), Contains("--fp8-param-gather: of no effect without --fp8-format"));
+  CHECK(value(megatron(shares + "--fp8-format hybrid"), "parallel.gather_fp8") == "-");
+  // The list that Megatron prints has it where nobody asked for it.
+  CHECK(left_out(megatron("micro_batch_size ...... 1\nnum_layers ..... 2\nfp8_param_gather ...... False\n")).empty());
+
+  const auto titan = [](const std::string& converters, const std::string& section) {
+    return taken(LaunchFormat::kTorchtitan, "[training]\nlocal_batch_size = 1\n[model]\nconverters = [" + converters +
+                                                "]\n[" + section + "]\nenable_fsdp_float8_all_gather = true\n");
+  };
+  CHECK(value(titan("\"quantize.linear.float8\"", "quantize.linear.float8"), "parallel.gather_fp8") == "yes");
+  CHECK(value(titan("\"float8\"", "float8"), "parallel.gather_fp8") == "yes");
+  CHECK(value(titan("", "float8"), "parallel.gather_fp8") == "-");
+  CHECK_THAT(left_out(titan("", "float8")), Contains("of no effect without float8 in model.converters"));
+}
+
 TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]") {
   const LaunchImport launch = megatron("--pipeline-model-parallel-size 2 --micro-batch-size 1 --fp16");
   CHECK(value(launch, "overlap") == "none");
@@ -266,6 +288,35 @@ TEST_CASE("launch: megatron's stages are written as layers of the model file", "
   CHECK(read->layers.size() == 48);
 }
 
+TEST_CASE("launch: megatron counts embedding and loss as blocks of the stages", "[unit][io][launch]") {
+  // 6 blocks of 11 layers, one before them, three behind: 8 on 4 stages are 2 each, 1 of them the embedding, 1 the
+  // loss.
+  std::string six = kModel;
+  six.replace(six.find("--num-layers 4"), 14, "--num-layers 6");
+  const std::string counted =
+      "--micro-batch-size 1 --account-for-embedding-in-pipeline-split "
+      "--account-for-loss-in-pipeline-split " +
+      six;
+  const LaunchImport four = megatron(counted + "--pipeline-model-parallel-size 4");
+  CHECK(value(four, "parallel.layers_per_stage") == "12-22-22-14");
+  CHECK(left_out(four).empty());
+  // Two parts a rank with a block each: the first has the embedding alone, the last norm, head and loss.
+  const LaunchImport parts =
+      megatron(counted + "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1");
+  CHECK(value(parts, "parallel.virtual_stages") == "2");
+  CHECK(value(parts, "parallel.layers_per_stage") == "1-11-11-11-11-11-11-3");
+  // One of a stage's two is computed again.
+  CHECK(
+      value(megatron(counted + "--pipeline-model-parallel-size 4 --recompute-granularity full --recompute-method block "
+                               "--recompute-num-layers 1"),
+            "parallel.recompute_every") == "2");
+  const std::string one = "--micro-batch-size 1 --account-for-loss-in-pipeline-split " + six;
+  CHECK(value(megatron(one + "--pipeline-model-parallel-size 7"), "parallel.layers_per_stage") ==
+        "12-11-11-11-11-11-3");
+  CHECK_THAT(refused(LaunchFormat::kMegatron, one + "--pipeline-model-parallel-size 2"),
+             Contains("6 blocks, 7 with embedding or loss counted, on 2 parts leave a remainder"));
+}
+
 TEST_CASE("launch: megatron, a model that is not all there is asked for", "[unit][io][launch]") {
   const LaunchImport launch = megatron(
       "--micro-batch-size 1 --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
@@ -422,6 +473,37 @@ TEST_CASE("launch: what is stated wins, and models that files name exist", "[uni
                                              "\"\n[training]\nlocal_batch_size = 1\n");
     CHECK(test::catalog().knows(io::Kind::kModels, value(titan, "model")));
   }
+}
+
+TEST_CASE("launch: servers and shares that follow are not asked for", "[unit][io][launch]") {
+  const std::string list = "micro_batch_size ...... 1\nnum_layers ...... 4\nworld_size ...... 16\n";
+  LaunchOptions options;
+  CHECK(value(megatron(list, options), "nodes") == "?");
+  options.stated = {{"node", "dgx-h100"}};
+  options.gpus_of_node = 8;
+  CHECK(value(megatron(list, options), "nodes") == "2");
+  CHECK(value(megatron(list, options), "gpus_per_node") == "-");
+  const auto of = [&](const std::string& world) {
+    return megatron("micro_batch_size ...... 1\nnum_layers ...... 4\nworld_size ...... " + world + "\n", options);
+  };
+  CHECK(value(of("4"), "nodes") == "1");
+  CHECK(value(of("4"), "gpus_per_node") == "4");
+  CHECK(value(of("12"), "nodes") == "?");  // one and a half
+
+  // torchtitan: 32 GPUs / tensor 2 / 4 copies leave 4 that share.
+  const std::string titan =
+      "[training]\nlocal_batch_size = 1\n[parallelism]\ndata_parallel_replicate_degree = 4\n"
+      "tensor_parallel_degree = 2\n";
+  CHECK(value(taken(LaunchFormat::kTorchtitan, titan, options), "parallel.shard_ranks") == "?");
+  options.stated.emplace_back("nodes", "4");
+  CHECK(value(taken(LaunchFormat::kTorchtitan, titan, options), "parallel.shard_ranks") == "4");
+  LaunchOptions replicas;
+  replicas.stated = {{"parallel.data", "8"}};
+  CHECK(value(taken(LaunchFormat::kTorchtitan, titan, replicas), "parallel.shard_ranks") == "2");
+  // accelerate shares within a server.
+  const std::string hybrid = "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n";
+  CHECK(value(taken(LaunchFormat::kAccelerate, hybrid), "parallel.shard_ranks") == "?");
+  CHECK(value(taken(LaunchFormat::kAccelerate, hybrid, options), "parallel.shard_ranks") == "8");
 }
 
 TEST_CASE("launch: a slip of an option is told from one without a rule", "[unit][io][launch]") {

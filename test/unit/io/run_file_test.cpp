@@ -46,6 +46,14 @@ TEST_CASE("run file: how a run was split", "[unit][io]") {
   check_refused("gpus,nodes,step,parallel.data\n8,1,1 ms,2\n", "parallel.data", 1);  // what the others leave
 }
 
+TEST_CASE("run file: a run's own global batch", "[unit][io]") {
+  const auto runs = read("gpus,nodes,step,global_batch\n64,8,1.3 s,128\n64,8,1.3 s,\n");
+  REQUIRE(runs);
+  CHECK((*runs)[0].global_batch == 128);
+  CHECK_FALSE((*runs)[1].global_batch);
+  check_refused("gpus,nodes,step,global_batch\n64,8,1.3 s,0\n", "", 2);
+}
+
 TEST_CASE("run file: what it refuses, with its place", "[unit][io]") {
   check_refused("gpus,nodes,step\n8,1,180\n", "unit", 2);
   check_refused("gpus,nodes,step\n8,1,nan ms\n", "nan", 2);

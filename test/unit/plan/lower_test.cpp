@@ -574,6 +574,12 @@ TEST_CASE("lower: what does not go with spread tables is refused", "[unit][plan]
   job = pearl_of(1'000'000, 4);
   job.straggler.set(2);
   CHECK(refused(job).message.find("two speeds") != std::string::npos);
+  CHECK(refused(job).notes.front().find("state gpu.time_factor") != std::string::npos);
+  job = job_of(model_of({1000}), 1, 4);
+  job.parallel.zero = 1;
+  job.straggler.set(2);
+  CHECK(refused(job).message == "a split model on GPUs of two speeds");
+  CHECK(refused(job).notes.front().find("state gpu.time_factor") != std::string::npos);
   job = pearl_of(1'000'000, 4);
   job.overlap = Overlap::kIdeal;
   CHECK(refused(job).code == ErrorCode::kUnsupported);

@@ -208,6 +208,11 @@ TEST_CASE("lower: experts of a tensor group gather the rows that were sent", "[u
   job.parallel = {.tensor = 2, .expert = 2};
   CHECK(refused(job).notes == std::vector<std::string>{"set parallel.sequence yes"});
   job.parallel.sequence = true;
+  // Megatron-LM's expert groups may go over tensor ranks; the refusal says that these do not.
+  job.parallel.expert = 8;
+  CHECK(refused(job).notes.front() == "valid: 1, 2, 4");
+  CHECK(refused(job).notes.back().find("--expert-tensor-parallel-size 1) are not modelled") != std::string::npos);
+  job.parallel.expert = 2;
   const StepPlan plan = lower(job).value();
   const auto sent = rows_in(plan, GroupRole::kExperts);
   REQUIRE(sent.size() == 4);

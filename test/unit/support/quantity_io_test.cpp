@@ -36,6 +36,14 @@ TEST_CASE("quantity_io: units are read as they are written", "[unit][support]") 
   CHECK(seconds_of("3 min") == 180.0);   // 3 * 60
   CHECK(seconds_of("1.5 h") == 5400.0);  // 1.5 * 3600
   CHECK(seconds_of("250 ns") == Approx(250e-9));
+  CHECK(seconds_of("30 d") == 2592000.0);  // 30 * 86,400
+  CHECK(seconds_of("30 days") == 2592000.0);
+  CHECK(seconds_of("1 day") == 86400.0);
+  CHECK(seconds_of("36 hours") == 129600.0);
+  CHECK(seconds_of("1 hour") == 3600.0);
+  CHECK(seconds_of("2 weeks") == 1209600.0);
+  CHECK(seconds_of("1.5 minutes") == 90.0);
+  CHECK_THAT(said(parse_time("30 D")), Contains("unknown unit 'D'"));
   CHECK(bytes_of("16 GiB") == 17179869184.0);  // 16 * 2^30
   CHECK(bytes_of("16 GB") == 16e9);
   CHECK(bytes_of("1 TiB") == 1099511627776.0);  // 2^40
@@ -155,6 +163,39 @@ TEST_CASE("quantity_io: counts are digits only", "[unit][support]") {
   CHECK_FALSE(parse_count("-1", {0, 100}).has_value());
 }
 
+TEST_CASE("quantity_io: counts of tokens as people write them", "[unit][support]") {
+  CHECK(parse_large_count("15T").value() == 15'000'000'000'000);
+  CHECK(parse_large_count("15.6 T").value() == 15'600'000'000'000);
+  CHECK(parse_large_count("1e12").value() == 1'000'000'000'000);
+  CHECK(parse_large_count("300B").value() == 300'000'000'000);
+  CHECK(parse_large_count("300G").value() == 300'000'000'000);
+  CHECK(parse_large_count("1.1M").value() == 1'100'000);
+  CHECK(parse_large_count("128k").value() == 128'000);
+  CHECK(parse_large_count("128K").value() == 128'000);
+  for (const char* text : {"15 t", "15TB", "15 tokens", "1.5", "0.0001k", "T", "15T 3", "128Ki", "15m", "15 d"}) {
+    CAPTURE(text);
+    CHECK(code_of(parse_large_count(text)) == ErrorCode::kParse);
+  }
+  for (const char* text : {"1001T", "0k", "-3M"}) {
+    CAPTURE(text);
+    CHECK(code_of(parse_large_count(text)) == ErrorCode::kInvalidArgument);
+  }
+  CHECK_THAT(said(parse_large_count("15 tokens")), Contains("300B or 15T"));
+}
+
+TEST_CASE("quantity_io: a length in tokens says which thousand it means", "[unit][support]") {
+  const auto length = [](const char* text) { return parse_length(text, {1, std::int64_t{1} << 32}); };
+  CHECK(length("131072").value() == 131072);
+  CHECK(length("128Ki").value() == 131072);
+  CHECK(length("1 Mi").value() == 1048576);
+  CHECK_THAT(said(length("128k")), Contains("'128k' may be 131072 or 128000") && Contains("128Ki for 131072"));
+  CHECK_THAT(said(length("1M")), Contains("1048576 or 1000000"));
+  for (const char* text : {"128T", "1.5", "1e3", "0", "0.0001Ki", "8Mi Mi", "5000Mi"}) {
+    CAPTURE(text);
+    CHECK_FALSE(length(text));
+  }
+}
+
 TEST_CASE("quantity_io: numbers", "[unit][support]") {
   CHECK(parse_number("1.5e3").value() == 1500.0);
   CHECK(parse_number(" -2 ").value() == -2.0);
@@ -194,6 +235,11 @@ TEST_CASE("quantity_io: times around the edges of units", "[unit][support]") {
   CHECK(to_text(seconds(59.9)) == "59.9 s");
   CHECK(to_text(seconds(3600)) == "1 h");
   CHECK(to_text(hours(2.5)) == "2.5 h");
+  CHECK(to_text(hours(48)) == "48 h");
+  CHECK(to_text(hours(640)) == "26.67 d");       // 640 / 24
+  CHECK(to_text(seconds(4.225e-15)) == "0 ns");  // a difference that is rounding
+  CHECK(to_text(seconds(-4.225e-15)) == "0 ns");
+  CHECK(to_text(Time::zero()) == "0 ns");
   CHECK(to_text(nanoseconds(0.25)) == "0.25 ns");
   CHECK(to_text(milliseconds(-3)) == "-3 ms");
   CHECK(to_text(Time::infinity()) == "infinite");

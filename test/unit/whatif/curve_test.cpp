@@ -77,3 +77,20 @@ TEST_CASE("curve: perfect scaling is the first point's rate per GPU") {
   CHECK(text.find("of perfect scaling from nodes = 1") != std::string::npos);
   CHECK(text.find("perfect scaling\n") != std::string::npos);
 }
+
+TEST_CASE("curve: over what is no count of GPUs nothing scales, and tokens are counted") {
+  const std::vector<whatif::Override> job{{"model", "gpt2", {}}, {"node", "dgx-a100", {}}, {"precision", "bf16", {}}};
+  const answer::Curve curve = curve_of("model.sequence=512,1024", job);
+  const std::string text = report::render(curve, report::Format::kText);
+  CHECK(text.find("perfect") == std::string::npos);
+  CHECK(text.find(" tokens/s), a step in ") != std::string::npos);
+  CHECK(text.find("  tokens/s  ") != std::string::npos);
+  // Lengths may be written in Ki, and are placed by size.
+  const answer::Curve lengths = curve_of("model.sequence=1Ki,512", job);
+  CHECK(lengths.points.front().value == "512");
+  CHECK(lengths.points.back().prediction.step_time == curve.points.back().prediction.step_time);
+  // A tensor-parallel degree leaves the GPUs as they are; images have no tokens.
+  CHECK(report::render(curve_of("parallel.tensor=1,2", job), report::Format::kText).find("perfect") ==
+        std::string::npos);
+  CHECK(report::render(curve_of("batch=32,64"), report::Format::kText).find("tokens/s") == std::string::npos);
+}

@@ -51,6 +51,30 @@ TEST_CASE("find: conditions", "[unit][find]") {
   CHECK(parse_condition("memory ≤ 12 GB")->relation == Relation::kAtMost);
 }
 
+TEST_CASE("find: servers begin where the job is one", "[unit][find]") {
+  // tp 8 x pp 4 is no job on the one server that nobody stated.
+  const std::vector<Override> base{{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}},
+                                   {"precision", "bf16", {}},     {"batch", "1", {}},
+                                   {"parallel.tensor", "8", {}},  {"parallel.pipeline", "4", {}}};
+  const auto answer = found(base, "nodes", "throughput >= 20 sequences/s");
+  REQUIRE(answer.value);
+  CHECK(*answer.value > 4);
+  CHECK(static_cast<int>(*answer.value) % 4 == 0);
+  CHECK(answer.now == "4");
+  CHECK(std::any_of(answer.notes.begin(), answer.notes.end(), [](const std::string& note) {
+    return note == "nodes: the job is none as it is stated; the search begins with the fewest that make it one, 4";
+  }));
+  // A number that is stated and makes no job is no reason to stop either; what no number mends is said.
+  std::vector<Override> stated = base;
+  stated.push_back({"nodes", "3", {}});
+  CHECK(found(stated, "nodes", "throughput >= 20 sequences/s").value == answer.value);
+  std::vector<Override> never = base;
+  never.push_back({"parallel.zero", "1", {}});
+  never.push_back({"straggler", "1.3", {}});
+  CHECK(why_not(never, "nodes", "throughput >= 20 sequences/s").find("two speeds") != std::string::npos);
+  CHECK(why_not(base, "batch", "throughput >= 20 sequences/s").find("multiple of tensor 8") != std::string::npos);
+}
+
 TEST_CASE("find: what is no condition", "[unit][find]") {
   const auto why = [](const char* text) { return parse_condition(text).error().message; };
   CHECK_THAT(why("fast"), Catch::Contains("is not a condition: no >=, <= or ="));

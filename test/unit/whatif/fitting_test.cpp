@@ -43,8 +43,12 @@ const Settings kShared{{"parallel.tensor", "8", {}},
 
 TEST_CASE("fitting: the smallest cluster holds the job, and a server less does not", "[unit][whatif]") {
   CHECK_THAT(ways(kLlama),
-             Contains("no setting on these GPUs; the smallest cluster found: 3 servers (24 GPUs) with "
-                      "parallel.tensor=8, parallel.sequence=yes, parallel.zero=3 and parallel.recompute=full"));
+             Contains("parallel.states=mixed-16, parallel.offload_optimizer=yes (44.5") &&
+                 Contains("; the smallest cluster found: 3 servers (24 GPUs) with "
+                          "parallel.tensor=8, parallel.sequence=yes, parallel.zero=3 and parallel.recompute=full"));
+  CHECK(predicted(with(with(kLlama, kShared),
+                       {{"parallel.states", "mixed-16", {}}, {"parallel.offload_optimizer", "yes", {}}}))
+            .fits == true);
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "3", {}}})).fits == true);
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "2", {}}})).fits == false);
 }
@@ -75,6 +79,26 @@ TEST_CASE("fitting: the change that is named makes it fit", "[unit][whatif]") {
   CHECK_THAT(ways(experts), StartsWith("parallel.expert=4 ("));
   CHECK(predicted(with(experts, {{"parallel.expert", "2", {}}})).fits == false);
   CHECK(predicted(with(experts, {{"parallel.expert", "4", {}}})).fits == true);
+}
+
+TEST_CASE("fitting: formats of states are tried, alone and with recomputation", "[unit][whatif]") {
+  // LoRA on a 24 GB card: 8 G frozen parameters take 32 GB in fp32, 16 GB in the mixed format.
+  const Settings lora{{"model", "llama_3_1_8b", {}},   {"node", "pcie-8x4090", {}}, {"gpus_per_node", "1", {}},
+                      {"precision", "bf16", {}},       {"batch", "1", {}},          {"model.sequence", "2048", {}},
+                      {"parallel.lora_rank", "16", {}}};
+  CHECK_THAT(ways(lora), StartsWith("parallel.states=mixed, parallel.recompute=full (19.98 GB)"));
+  CHECK_THAT(ways(lora), Contains("the smallest cluster found: 1 server (1 GPU) with parallel.states=mixed, "));
+  CHECK(predicted(with(lora, {{"parallel.states", "mixed", {}}})).fits == false);
+  CHECK(predicted(with(lora, {{"parallel.states", "mixed", {}}, {"parallel.recompute", "full", {}}})).fits == true);
+  // Adam's states of 8 bits: 10 bytes a parameter where fp32 takes 16.
+  const Settings gpt{{"model", "gpt2_xl", {}},
+                     {"node", "pcie-8x4090", {}},
+                     {"gpus_per_node", "1", {}},
+                     {"precision", "bf16", {}},
+                     {"batch", "1", {}}};
+  CHECK_THAT(ways(gpt), StartsWith("parallel.states=adam-8bit"));
+  // Products of fp32 need weights of fp32.
+  CHECK_THAT(ways(with(gpt, {{"precision", "fp32", {}}})), !Contains("parallel.states"));
 }
 
 TEST_CASE("fitting: nothing is said where a job fits, or nobody can know", "[unit][whatif]") {

@@ -143,6 +143,47 @@ TEST_CASE("own runs: a file says the same as words", "[unit][whatif]") {
   CHECK(by_file.notes == by_words.notes);
 }
 
+TEST_CASE("own runs: of another global batch, and of other passes than the question's", "[unit][whatif]") {
+  const auto trained = [](const std::string& nodes, const std::string& samples, std::vector<Override> more = {}) {
+    std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
+                                   {"node", "dgx-h100", {}},
+                                   {"nodes", nodes, {}},
+                                   {"precision", "bf16", {}},
+                                   {"batch", "1", {}},
+                                   {"parallel.zero", "1", {}},
+                                   {"parallel.tensor", "8", {}},
+                                   {"parallel.sequence", "yes", {}},
+                                   {"global_batch", samples, {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  // 8 servers made 128 samples a step, in 16 passes; asked are 32 with 512.
+  const std::string file = (std::filesystem::temp_directory_path() / "ddlsim_global_batch_test.csv").string();
+  const Time ran = predicted(trained("8", "128")).step_time * 1.2;
+  const std::string step = std::to_string(ran.in(milliseconds)) + " ms";
+  const double plain = predicted(trained("32", "512")).step_time.in(seconds);
+  const auto by = [&](const std::string& table) {
+    std::ofstream(file) << table;
+    return predicted(trained("32", "512", {{"measured.runs", file, {}}})).step_time.in(seconds);
+  };
+  const double corrected = by("gpus,nodes,step,global_batch\n64,8," + step + ",128\n");
+  CHECK(corrected / plain > 1.1);
+  CHECK(corrected / plain < 1.25);
+  CHECK(by("gpus,nodes,step,passes\n64,8," + step + ",16\n") == corrected);
+  CHECK(by("gpus,nodes,step,passes,global_batch\n64,8," + step + ",16,128\n") == corrected);
+  const auto words = predicted(trained("32", "512", {{"measured.steps", "8x8 (global_batch 128) = " + step, {}}}));
+  CHECK(words.step_time.in(seconds) == Approx(corrected).epsilon(1e-6));
+  // Passes that do not make it are a slip.
+  std::ofstream(file) << "gpus,nodes,step,passes,global_batch\n64,8," + step + ",8,128\n";
+  CHECK_FALSE(whatif::resolve(catalog(), trained("32", "512", {{"measured.runs", file, {}}})));
+  // Steps of another number of passes are no runs of one configuration: they do not contradict each other.
+  const double more = predicted(trained("8", "512")).step_time.in(milliseconds)*1.2;
+  const double both =
+      by("gpus,nodes,step,global_batch\n64,8," + step + ",128\n64,8," + std::to_string(more) + " ms,512\n");
+  CHECK(both / plain > 1.1);
+  CHECK(both / plain < 1.25);
+}
+
 TEST_CASE("own runs: the baseline's speak for its alternatives", "[unit][whatif]") {
   const std::vector<Override> base = job({{"measured.step", "600 ms", {}}});
   const auto compared = whatif::compare(catalog(), base,

@@ -40,6 +40,23 @@ TEST_CASE("predict: the compute of a VGG-16 head, by hand", "[unit][whatif]") {
   CHECK(p.mfu == Approx(3 * 30.9405e9 * 64 / p.step_time.in(seconds) / 15.7e12).epsilon(1e-4));
 }
 
+TEST_CASE("predict: a context of a million tokens", "[unit][whatif]") {
+  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
+                                                                  {"model.sequence", "1048576", {}},
+                                                                  {"node", "dgx-h100", {}},
+                                                                  {"nodes", "4", {}},
+                                                                  {"precision", "bf16", {}},
+                                                                  {"batch", "1", {}},
+                                                                  {"parallel.context", "32", {}},
+                                                                  {"parallel.zero", "3", {}}})
+                             .value())
+                     .value();
+  // Attention alone: 32 layers of 14 * 2^19 (2^20 + 1) * 4096 FLOPs, 1.0e18; 32 GPUs of 989.5 TFLOP/s at most.
+  CHECK(p.step_time.in(seconds) > 1.0e18 / (32 * 989.5e12));
+  CHECK(p.mfu > 0.2);
+  CHECK(p.mfu < 1);
+}
+
 TEST_CASE("predict: PS traffic on the network, by hand", "[unit][whatif]") {
   const auto p = predicted({{"nodes", "4", {}}, {"strategy", "ps", {}}});
   // 8 workers push 4 x 25,557,032 bytes each through a node's port.

@@ -1,5 +1,8 @@
 #include "ddlsim/whatif/scenario.h"
 #include "catalog.h"
+#include "ddlsim/whatif/find.h"
+#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/setting_words.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -176,6 +179,57 @@ TEST_CASE("scenario: how a model is split", "[unit][whatif]") {
   CHECK(error_of({{"parallel.expert_imbalance", "0.5", {}}}).find("between 1 and 1000") != std::string::npos);
 }
 
+TEST_CASE("scenario: words of frameworks are hints at the settings they mean", "[unit][whatif]") {
+  const auto hint = [](const char* word) {
+    const auto refused = with({{word, "2", {}}});
+    return refused ? std::string() : refused.error().notes.front();
+  };
+  CHECK(hint("tp") == "did you mean 'parallel.tensor'?");
+  CHECK(hint("TP") == "did you mean 'parallel.tensor'?");
+  CHECK(hint("pp") == "did you mean 'parallel.pipeline'?");
+  CHECK(hint("cp") == "did you mean 'parallel.context'?");
+  CHECK(hint("ep") == "did you mean 'parallel.expert'?");
+  CHECK(hint("dp") == "did you mean 'parallel.data'?");
+  CHECK(hint("zero") == "did you mean 'parallel.zero'?");
+  CHECK(hint("recompute") == "did you mean 'parallel.recompute'?");
+  CHECK(hint("micro_batch") == "did you mean 'batch'?");
+  CHECK(hint("global-batch-size") == "did you mean 'global_batch'?");
+  CHECK(hint("seq_length") == "did you mean 'model.sequence'?");
+  CHECK(hint("sequence_length") == "did you mean 'model.sequence'?");
+  CHECK(hint("parallel.tensr").find("'parallel.tensor'") != std::string::npos);
+  // What they mean is there.
+  for (const char* word :
+       {"tp",     "pp",   "vpp", "cp",  "ep",           "dp",    "sp",      "zero",   "schedule", "recompute",
+        "states", "lora", "mbs", "gbs", "accumulation", "dtype", "samples", "tokens", "epochs",   "steps"}) {
+    CAPTURE(word);
+    const auto path = setting_of_word(word);
+    REQUIRE(path);
+    const auto all = settings();
+    CHECK(std::any_of(all.begin(), all.end(), [&](const SettingInfo& one) { return one.path == *path; }));
+  }
+  CHECK_FALSE(setting_of_word("nonsense"));
+  const auto found = find(catalog(), std::vector<Override>{{"model", "gpt2", {}}, {"node", "dgx-a100", {}}}, "tp",
+                          parse_condition("step_time <= 1 s").value());
+  REQUIRE_FALSE(found);
+  CHECK(found.error().notes.front() == "did you mean 'parallel.tensor'?");
+}
+
+TEST_CASE("scenario: what an import asks for stays to be filled in", "[unit][whatif]") {
+  const std::string file = (std::filesystem::temp_directory_path() / "ddlsim_asked_for.yaml").string();
+  std::ofstream(file) << "model: resnet50\nnode: dgx1-v100\nnodes: \"?\"\nparallel:\n  tensor: \"?\"\n";
+  auto stated = load_scenario(file).value();
+  const auto refused = resolve(catalog(), stated);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "fill in '?': nodes");
+  CHECK(refused.error().where.line == 3);
+  REQUIRE(refused.error().also.size() == 1);
+  CHECK(refused.error().also.front().message == "fill in '?': parallel.tensor");
+  CHECK_FALSE(resolve_cluster(catalog(), stated));
+  stated.push_back({"nodes", "2", {}});
+  stated.push_back({"parallel.tensor", "1", {}});
+  CHECK(resolve(catalog(), stated));
+}
+
 TEST_CASE("scenario: layers per stage are those of the model's list", "[unit][whatif]") {
   const std::size_t layers = with({}).value().model->layers.size();
   const std::string fitting = "10-" + std::to_string(layers - 10);
@@ -246,4 +300,23 @@ TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
   // Four layers of embeddings, and twelve in each of the blocks before.
   CHECK(scenario.parallel.cuts[0] == 4 + 5 * 12);
   CHECK(cuts("5-6").error().message == "parallel.layers_per_stage: 11 layers in all, but gpt2 has 12 blocks of 151");
+  // Embedding or head alone, as Megatron-LM has it where it counts them as blocks.
+  CHECK(cuts("0-12").value().parallel.cuts == std::vector<std::size_t>{4});
+  CHECK(cuts("12-0").value().parallel.cuts == std::vector<std::size_t>{4 + 12 * 12});
+  CHECK_FALSE(cuts("6-0-6"));
+  CHECK_FALSE(cuts("0"));
+  const auto ends = predict(
+      resolve(catalog(), std::vector<Override>{{"model", "gpt2", {}},
+                                               {"node", "dgx-a100", {}},
+                                               {"gpus_per_node", "2", {}},
+                                               {"precision", "bf16", {}},
+                                               {"global_batch", "64", {}},
+                                               {"batch", "1", {}},
+                                               {"parallel.pipeline", "2", {}},
+                                               {"parallel.schedule", "interleaved", {}},
+                                               {"parallel.virtual_stages", "7", {}},
+                                               {"parallel.layers_per_stage", "0-1-1-1-1-1-1-1-1-1-1-1-1-0", {}}})
+          .value());
+  REQUIRE(ends);
+  CHECK(ends->breakdown.bubble > Time::zero());
 }

@@ -111,6 +111,21 @@ TEST_CASE("op: what does not fit is refused", "[unit][workload]") {
   CHECK(huge.error().message.find("2^53") != std::string::npos);
 }
 
+TEST_CASE("op: FLOPs have no limit, elements have", "[unit][workload]") {
+  // A million tokens: 2^19 (2^20 + 1) pairs, backward 2 (3 + 2) 4096 FLOPs each: 2.25e16, over 2^53 = 9.0e15.
+  const std::int64_t rows = std::int64_t{1} << 20;
+  const GroupedAttention op{.heads = 32, .kv_heads = 8, .width = 128, .causal = true};
+  const LayerAndShape attention = made(op, {rows, 4096});
+  const double pairs = 0x1p19 * (0x1p20 + 1);
+  CHECK(attention.layer.forward_work.in(flops) == Approx(2 * pairs * 2 * 4096).epsilon(1e-15));
+  CHECK(attention.layer.backward_work.in(flops) == Approx(2 * pairs * 5 * 4096).epsilon(1e-15));
+  // 2^60 pairs are no count of anything.
+  CHECK_FALSE(layer_of(op, {std::int64_t{1} << 30, 4096}, ""));
+  // Up to 2^53 they are exact.
+  CHECK(made(Linear{.out = (1 << 20) + 1}, {(1 << 20) + 3}).layer.forward_work.in(flops) ==
+        2.0 * static_cast<double>(((std::int64_t{1} << 20) + 1) * ((std::int64_t{1} << 20) + 3)));
+}
+
 TEST_CASE("op: an RMS norm has one tensor", "[unit][workload]") {
   const LayerAndShape norm = made(RmsNorm{}, {128, 768});
   CHECK(norm.layer.parameters == std::vector<std::int64_t>{768});

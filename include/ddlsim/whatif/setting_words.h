@@ -1,0 +1,19 @@
+// Words that frameworks and people have for a setting: hints where a name is not known, never read as settings.
+//
+// Example: "tp", "--tensor-parallel-size" and "tensor_model_parallel_size" mean parallel.tensor.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ddlsim::whatif {
+
+/// The path that a word means, whatever its case, dashes and underscores, leading ones too; nothing: no word for one.
+[[nodiscard]] std::optional<std::string_view> setting_of_word(std::string_view word);
+
+/// "did you mean 'parallel.tensor'?": by its words, else the nearest of `paths`.
+[[nodiscard]] std::string suggested_setting(std::string_view name, std::span<const std::string> paths);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,166 @@
+// What of Megatron-LM's arguments changes nothing here, and what nobody here models.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddlsim/support/names.h"
+#include "megatron_arguments.h"
+
+namespace ddlsim::importers::launch {
+namespace {
+
+/// Beginnings of options that leave a step's time as it is: data, checkpoints, logs, the optimizer's numbers,
+/// launching.
+constexpr std::array<std::string_view, 81> kPassedBy{
+    "lr",
+    "min-lr",
+    "weight-decay",
+    "start-weight",
+    "end-weight",
+    "adam-",
+    "sgd-momentum",
+    "clip-grad",
+    "init-method",
+    "seed",
+    "save",
+    "load",
+    "log-",
+    "tensorboard",
+    "wandb",
+    "eval-",
+    "data-path",
+    "data-cache",
+    "data-args",
+    "data-impl",
+    "train-iters",
+    "train-samples",
+    "train-data",
+    "valid-",
+    "test-data",
+    "split",
+    "tokenizer",
+    "vocab-file",
+    "merge-file",
+    "exit-",
+    "distributed-",
+    "master-",
+    "node-rank",
+    "rdzv",
+    "no-load-",
+    "no-save-",
+    "ckpt",
+    "dist-ckpt",
+    "async-save",
+    "use-dist-ckpt",
+    "profile",
+    "timing-",
+    "num-workers",
+    "mock-data",
+    "dataloader",
+    "no-create-attention-mask",
+    "reset-",
+    "eod",
+    "override-",
+    "finetune",
+    "rotary-",
+    "norm-epsilon",
+    "layernorm-epsilon",
+    "no-mmap",
+    "tiktoken",
+    "manual-gc",
+    "empty-unused",
+    "loss-scale",
+    "initial-loss",
+    "min-loss-scale",
+    "hysteresis",
+    "moe-aux-loss",
+    "moe-router-load",
+    "moe-z-loss",
+    "moe-router-score",
+    "moe-router-bias",
+    "moe-router-topk-scaling",
+    "moe-flex-dispatcher",
+    "decoupled",
+    "kill-",
+    "rank",
+    "local-rank",
+    "iteration",
+    "consumed-",
+    "check-for-nan",
+    "ignore-",
+    "use-mcore-models",
+    "use-cpu-initialization",
+    "transformer-impl",
+    "use-rope-scaling",
+    "rope-",
+};
+
+/// Options that change a step's time and have no setting.
+constexpr std::array kUnmodelled{
+    Unmodelled{"distribute-saved-activations",
+               "what is kept is not cut over the tensor group; --sequence-parallel does that"},
+    Unmodelled{"expert-tensor-parallel-size", "experts are cut as the other layers are (parallel.tensor)"},
+    Unmodelled{"moe-shared-expert-overlap", "a shared expert runs after the exchange of tokens, not beside it"},
+    Unmodelled{"overlap-moe-expert-parallel-comm", "the exchange of tokens is not run beside another micro-batch"},
+    Unmodelled{"use-precision-aware-optimizer", "state formats are those of parallel.states"},
+    Unmodelled{"defer-embedding-wgrad-compute", "gradients are made where backward stands"},
+    Unmodelled{"pipeline-model-parallel-layout", "state the stages: parallel.layers_per_stage"},
+    Unmodelled{"pipeline-model-parallel-split-rank", "encoder and decoder are not told apart"},
+    Unmodelled{"rampup-batch-size", "the batch at the end of the ramp is taken"},
+    Unmodelled{"cpu-offloading-num-layers", "parallel.offload_activations is all or nothing"},
+    Unmodelled{"optimizer-offload-fraction", "parallel.offload_optimizer is all or nothing"},
+    Unmodelled{"mtp-num-layers", "the multi-token-prediction module is left out"},
+    Unmodelled{"lora", "state parallel.lora_rank"},
+};
+
+bool off(const std::string& value) {
+  return value == "None" || value == "False" || value == "false" || value == "null" || value == "[]" || value == "~" ||
+         value.empty() || value == "0" || value == "0.0";
+}
+
+/// A value that asks for nothing: what Megatron's list of arguments has where nobody stated the option.
+bool usual(const Argument& argument, std::int64_t tensor) {
+  const std::string& value = argument.values.front();
+  if (argument.name == "expert-tensor-parallel-size") return value == std::to_string(tensor);
+  if (argument.name == "optimizer-offload-fraction") return value == "1.0" || value == "1" || off(value);
+  return off(value);
+}
+
+}  // namespace
+
+void report_rest(Arguments& arguments, std::int64_t tensor, Builder& out) {
+  for (const Unmodelled& row : kUnmodelled) {
+    const Argument* found = arguments.find(row.name);
+    if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found, tensor)))
+      continue;
+    out.leave_out(found->words(), std::string(row.why), found->where);
+  }
+  std::vector<std::string> others;
+  for (const Argument& argument : arguments.all()) {
+    if (argument.read) continue;
+    const bool passed = std::any_of(kPassedBy.begin(), kPassedBy.end(),
+                                    [&](std::string_view start) { return argument.name.starts_with(start); });
+    if (passed || (argument.values.size() == 1 && off(argument.values.front()))) {
+      out.pass_by();
+    } else {
+      const std::string why = no_rule(argument.name, arguments.asked());
+      const std::size_t slip = why.find(": ");
+      others.push_back("--" + shown(argument.name) +
+                       (slip == std::string::npos ? "" : " (" + why.substr(slip + 2) + ")"));
+    }
+  }
+  constexpr std::size_t kMostNamed = 20;
+  const std::size_t all = others.size();
+  if (all > kMostNamed) {
+    others.resize(kMostNamed);
+    others.push_back(fmt::format("and {} more", all - kMostNamed));
+  }
+  if (!others.empty()) out.leave_out(fmt::format("{} options", all), "no rule here: " + join(others), {});
+  for (const Argument& argument : arguments.unknown()) {
+    out.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
+                  argument.where);
+  }
+}
+
+}  // namespace ddlsim::importers::launch

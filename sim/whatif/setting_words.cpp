@@ -1,0 +1,98 @@
+#include "ddlsim/whatif/setting_words.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ddlsim/support/names.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+/// As fold_name() has them: Megatron-LM's, DeepSpeed's, Hugging Face's and torchtitan's names, and what people say.
+constexpr auto kWords = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"tp", "parallel.tensor"},
+    {"tensor-parallel", "parallel.tensor"},
+    {"tensor-parallel-size", "parallel.tensor"},
+    {"tensor-parallel-degree", "parallel.tensor"},
+    {"tensor-model-parallel-size", "parallel.tensor"},
+    {"pp", "parallel.pipeline"},
+    {"pipeline-parallel", "parallel.pipeline"},
+    {"pipeline-parallel-size", "parallel.pipeline"},
+    {"pipeline-parallel-degree", "parallel.pipeline"},
+    {"pipeline-model-parallel-size", "parallel.pipeline"},
+    {"vp", "parallel.virtual_stages"},
+    {"vpp", "parallel.virtual_stages"},
+    {"virtual-pipeline-model-parallel-size", "parallel.virtual_stages"},
+    {"cp", "parallel.context"},
+    {"context-parallel", "parallel.context"},
+    {"context-parallel-size", "parallel.context"},
+    {"context-parallel-degree", "parallel.context"},
+    {"ep", "parallel.expert"},
+    {"expert-parallel", "parallel.expert"},
+    {"expert-parallel-size", "parallel.expert"},
+    {"expert-parallel-degree", "parallel.expert"},
+    {"expert-model-parallel-size", "parallel.expert"},
+    {"dp", "parallel.data"},
+    {"data-parallel", "parallel.data"},
+    {"data-parallel-size", "parallel.data"},
+    {"sequence-parallel", "parallel.sequence"},
+    {"sp", "parallel.sequence"},
+    {"zero", "parallel.zero"},
+    {"zero-stage", "parallel.zero"},
+    {"fsdp", "parallel.zero"},
+    {"schedule", "parallel.schedule"},
+    {"recompute", "parallel.recompute"},
+    {"recompute-granularity", "parallel.recompute"},
+    {"activation-checkpointing", "parallel.recompute"},
+    {"gradient-checkpointing", "parallel.recompute"},
+    {"states", "parallel.states"},
+    {"lora", "parallel.lora_rank"},
+    {"lora-rank", "parallel.lora_rank"},
+    {"mbs", "batch"},
+    {"micro-batch", "batch"},
+    {"micro-batch-size", "batch"},
+    {"batch-size", "batch"},
+    {"per-device-train-batch-size", "batch"},
+    {"gbs", "global_batch"},
+    {"global-batch-size", "global_batch"},
+    {"train-batch-size", "global_batch"},
+    {"accumulation", "strategy.accumulation"},
+    {"grad-accum", "strategy.accumulation"},
+    {"gradient-accumulation", "strategy.accumulation"},
+    {"gradient-accumulation-steps", "strategy.accumulation"},
+    {"seq", "model.sequence"},
+    {"sequence", "model.sequence"},
+    {"seq-len", "model.sequence"},
+    {"seq-length", "model.sequence"},
+    {"seqlen", "model.sequence"},
+    {"sequence-length", "model.sequence"},
+    {"context-length", "model.sequence"},
+    {"max-seq-len", "model.sequence"},
+    {"max-seq-length", "model.sequence"},
+    {"dtype", "precision"},
+    {"samples", "training.samples"},
+    {"tokens", "training.tokens"},
+    {"epochs", "training.epochs"},
+    {"steps", "training.steps"},
+});
+
+}  // namespace
+
+std::optional<std::string_view> setting_of_word(std::string_view word) {
+  while (word.starts_with('-')) word.remove_prefix(1);
+  // Names of any length come from files; the longest word here is far shorter.
+  const std::string folded = fold_name(word.substr(0, 64));
+  const auto* found = std::find_if(kWords.begin(), kWords.end(), [&](const auto& w) { return w.first == folded; });
+  if (found == kWords.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string suggested_setting(std::string_view name, std::span<const std::string> paths) {
+  if (const auto path = setting_of_word(name)) return fmt::format("did you mean '{}'?", *path);
+  return suggestion(name, paths);
+}
+
+}  // namespace ddlsim::whatif
