@@ -292,6 +292,9 @@ class Pricing {
           const CollectiveCost cost = group->cost(row.op, buffer_of(row, ranks_of.gpus));
           priced.once = cost.time;
           priced.sent = cost.wire.of_gpu(ranks_of.gpus_per_node());
+          const EffectiveRates reach = effective_rates(ranks_of, group->library());
+          if (ranks_of.nodes > 1) priced.network = cost.wire.inter / reach.inter;
+          if (ranks_of.gpus_per_node() > 1) priced.peers = cost.wire.intra / reach.intra;
         }
         break;
       case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;
@@ -299,7 +302,12 @@ class Pricing {
       case plan::RowKind::kCopyBack:
         priced.once = row.size / (row.alone ? alone_on_pcie(step.rates) : step.rates.pcie_share);
         break;
-      case plan::RowKind::kHost: priced.once = row.size / (job_.server_memory * variation_.server_memory); break;
+      case plan::RowKind::kHost: {
+        // All ranks of a server update what they have at once.
+        const auto sharing = static_cast<double>(job_.cluster.gpus_per_node);
+        priced.once = row.size * sharing / (job_.server_memory * variation_.server_memory);
+        break;
+      }
       case plan::RowKind::kServer: break;
     }
     return priced;

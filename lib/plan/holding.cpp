@@ -71,9 +71,9 @@ class StateSums {
     sixteen_ = formats == States::kMixedSixteen || formats == States::kAdam8bit;
     const double ranks =
         static_cast<double>(plan.grid.ranks()) / static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
-    share_ = 1.0 / ranks;
-    expert_share_ = static_cast<double>(job.parallel.expert) / ranks;
-    if (job.parallel.shard_ranks > 0) share_ = expert_share_ = 1.0 / static_cast<double>(job.parallel.shard_ranks);
+    const std::int64_t shards = job.parallel.shard_ranks;
+    share_ = 1.0 / (shards > 0 ? static_cast<double>(shards) : ranks);
+    expert_share_ = job.parallel.expert > 1 ? 1.0 / static_cast<double>(sharing_ranks(plan, true)) : share_;
   }
 
   void add(const Owned& owned, MemoryFootprint& memory) {

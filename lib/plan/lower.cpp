@@ -57,7 +57,8 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   const StateSizes sizes = state_sizes(*job.parallel.states, model.optimizer);
   const DataSize updated = *job.parallel.states == States::kFp32 ? sizes.weight : sizes.weight + sizes.master * 2.0;
   const DataSize read = *job.parallel.states == States::kFp32 ? sizes.weight : DataSize::zero();
-  const bool main_gradients = *job.parallel.states == States::kMixed || *job.parallel.states == States::kFp8;
+  const bool main_gradients = (*job.parallel.states == States::kMixed || *job.parallel.states == States::kFp8) &&
+                              !job.parallel.offload_optimizer;  // the host has its own
   const DataSize buffers = main_gradients ? kMainGradientBuffer * held + kClipping * elements : DataSize::zero();
   return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * elements + buffers;
 }

@@ -32,7 +32,7 @@ class Sharding {
       if (experts && !found) continue;  // every rank has experts of its own
       group_ = found.value_or(0);
       ranks_ = static_cast<double>(plan_.groups[group_].ranks);
-      if (ranks_ == 1) continue;
+      if (ranks_ == 1 && !copies()) continue;
       if (job_.parallel.zero >= 3) {
         by_units();
       } else {
@@ -56,18 +56,26 @@ class Sharding {
     return rows_.back();
   }
 
-  /// A scattered sum, and the same of the shard's copies (HSDP).
+  /// Of the shard (HSDP).
+  [[nodiscard]] std::optional<std::size_t> copies() const {
+    return experts_ ? std::nullopt : group_of(plan_, GroupRole::kCopies);
+  }
+
+  /// A scattered sum, where several ranks share, and the same of the shard's copies.
   void scatter(DataSize share, std::int64_t count, Point ready, bool every_pass) {
-    Row& row = add(CollectiveOp::kReduceScatter, share, ready, {Moment::kUpdate, 0});
-    row.every_pass = every_pass;
-    row.count = count;
-    const auto copies = experts_ ? std::nullopt : group_of(plan_, GroupRole::kCopies);
-    if (!copies) return;
-    const std::size_t scattered = rows_.size() - 1;
+    std::size_t scattered = kNoRow;
+    if (ranks_ > 1) {
+      Row& row = add(CollectiveOp::kReduceScatter, share, ready, {Moment::kUpdate, 0});
+      row.every_pass = every_pass;
+      row.count = count;
+      scattered = rows_.size() - 1;
+    }
+    const auto others = copies();
+    if (!others) return;
     Row& sum = add(CollectiveOp::kAllReduce, share, ready, {Moment::kUpdate, 0});
     sum.every_pass = every_pass;
     sum.count = count;
-    sum.group = *copies;
+    sum.group = *others;
     sum.after = scattered;
   }
 
@@ -80,7 +88,7 @@ class Sharding {
     const std::vector<Row> sums =
         messages(chunk_, strategy_, 1, {.which = which, .chosen = &split_.experts, .whole_tables = true});
     for (const Row& sum : sums) scatter(sum.size / ranks_, sum.count, sum.ready, every_pass);
-    for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
+    for (auto sum = sums.rbegin(); sum != sums.rend() && ranks_ > 1; ++sum) {
       const DataSize share = gathered_weight(job_) * (sum->size / gradient / ranks_);
       const bool beside = job_.parallel.overlap_gather;
       Row& row = beside
@@ -118,6 +126,7 @@ class Sharding {
     const std::vector<Unit> all = units();
     const auto ahead = static_cast<std::size_t>(job_.parallel.prefetch);
     const auto gather = [&](const Unit& unit, Point ready, Point needed) {
+      if (ranks_ == 1) return;
       add(CollectiveOp::kAllGather, gathered_weight(job_) * (elements_of(unit, true) / ranks_), ready, needed)
           .every_pass = true;
     };

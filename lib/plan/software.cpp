@@ -18,11 +18,11 @@ constexpr double kFewerWhenFused = 0.5;   // of small kernels
 constexpr double kNobodySays = 0.5;       // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
-/// Where TF32 is not several times FP32 (GeForce, A40, L40S) libraries gain nothing by it that software could lose.
-bool on_tensor_cores(const hardware::Gpu& gpu) {
-  constexpr double kSeveral = 4;
+/// 1 where TF32 is four times FP32 and more. Where it is twice as fast at most (GeForce, A40, L40S) libraries gain
+/// nothing by it that software could lose: 0; between by the logarithm.
+double on_tensor_cores(const hardware::Gpu& gpu) {
   const auto tf32 = gpu.peak.at(Precision::kTf32);
-  return tf32 && *tf32 >= kSeveral * gpu.peak.fp32;
+  return tf32 ? std::clamp(portable_log2(*tf32 / gpu.peak.fp32) - 1, 0.0, 1.0) : 0.0;
 }
 
 /// From 0 for large ones to 1.
@@ -56,7 +56,7 @@ SoftwareFeatures software_features(const Job& job) {
   const bool half = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
-  set(Feature::kTf32, job.precision == Precision::kTf32 && on_tensor_cores(gpu) ? 1 : 0);
+  set(Feature::kTf32, job.precision == Precision::kTf32 ? on_tensor_cores(gpu) : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
   const double convolution = half && totals.convolutional ? 1 : 0;

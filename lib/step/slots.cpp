@@ -77,7 +77,8 @@ class SlotStep {
   [[nodiscard]] std::span<const Segment> program(const plan::Slot& slot) const {
     return programs_.of(slot.stage, slot.part, slot.kind, turn_of(slot));
   }
-  [[nodiscard]] Timeline answer(std::size_t slowest, answer::Detail detail) const;
+  [[nodiscard]] Clocks whole(std::size_t c) const;
+  [[nodiscard]] Timeline answer(answer::Detail detail) const;
   [[nodiscard]] SlotPrograms::Turn turn_of(const plan::Slot& slot) const {
     return {slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part),
             slot.micro_batch == plan::last_micro_batch(pipeline_, slot.part)};
@@ -85,7 +86,14 @@ class SlotStep {
   [[nodiscard]] const SlotPrograms::Least& least(const plan::Slot& slot) const {
     return programs_.least(slot.stage, slot.part, slot.kind, turn_of(slot));
   }
-  [[nodiscard]] Time contention_of(std::size_t c, const Clocks& spent) const;
+  struct Moved {
+    Time network;  // busy for it
+    Time peers;
+    Time beside;  // collectives beside kernels, and what those lose
+    Time lost;
+  };
+  [[nodiscard]] std::vector<Moved> moved() const;
+  [[nodiscard]] static Time contention_of(const Moved& moved, const Clocks& spent);
   [[nodiscard]] SlotPrograms::Least least_of(std::size_t c) const;
   /// When a rank ends at the earliest, from its begin on.
   [[nodiscard]] Time least_end(std::size_t c) const {
@@ -251,34 +259,66 @@ void SlotStep::update(std::size_t c) {
   for (const std::uint32_t r : programs_.after_update(c)) start(clocks, r, 0);
 }
 
-/// What collectives beside a class's kernels take from them, as a Channel has it: of their time `moving`, but for what
-/// is alone, kernels have 1 - h of the GPU; what they lose comes out of other waiting first.
-Time SlotStep::contention_of(std::size_t c, const Clocks& spent) const {
+/// Of every class, what its rows take of links and of its GPU.
+std::vector<SlotStep::Moved> SlotStep::moved() const {
   const auto passes = static_cast<double>(plan::passes_of(pipeline_));
-  Time moving;
-  Time lost;
+  std::vector<Moved> all(clocks_.size());
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     const plan::Row& row = plan_.rows[r];
-    const bool beside = row.rank_class == c && row.needed_by == c && row.kind == plan::RowKind::kCollective &&
-                        !row.in_the_way && row.op != primitives::CollectiveOp::kSendRecv;
-    if (!beside) continue;
+    if (row.kind != plan::RowKind::kCollective) continue;
     const double times = row.every_pass ? passes : 1.0;
+    const double pieces = static_cast<double>(row.count) * times;
+    Moved& one = all[row.rank_class];
+    one.network += step_.rows[r].network * pieces;
+    one.peers += step_.rows[r].peers * pieces;
+    if (row.in_the_way || row.rank_class != row.needed_by || row.op == primitives::CollectiveOp::kSendRecv) continue;
     const Time taken = programs_.time_of(r) * times;
-    moving += taken;
-    lost += taken * cost::held_of_gpu(step_, taken, step_.rows[r].sent * (static_cast<double>(row.count) * times));
+    one.beside += taken;
+    one.lost += taken * cost::held_of_gpu(step_, taken, step_.rows[r].sent * pieces);
   }
-  if (!(moving > Time::zero())) return {};
-  const double held = lost / moving;
-  const Time beside = min(max(moving - spent.alone, Time::zero()), (spent.forward + spent.backward) / (1 - held));
-  return max(beside * held - (spent.waited - spent.alone), Time::zero());
+  return all;
 }
 
-Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
-  Clocks spent = clocks_[slowest];
+/// What collectives beside a class's kernels take from them, as a Channel has it: of their time, but for what is alone,
+/// kernels have 1 - h of the GPU; what they lose comes out of other waiting first, for messages and for the CPU.
+Time SlotStep::contention_of(const Moved& moved, const Clocks& spent) {
+  if (!(moved.beside > Time::zero())) return {};
+  const double held = moved.lost / moved.beside;
+  const Time kernels = spent.forward + spent.backward - spent.launch;
+  const Time beside = min(max(moved.beside - spent.alone, Time::zero()), kernels / (1 - held));
+  return max(beside * held - (spent.waited - spent.alone) - spent.launch, Time::zero());
+}
+
+/// A class's step, with what its CPU needs to issue it.
+Clocks SlotStep::whole(std::size_t c) const {
+  Clocks spent = clocks_[c];
   const Time issuing = spent.took() - (spent.done - spent.begin);
   spent.done += issuing;
   spent.backward += issuing;
   spent.launch += issuing;
+  return spent;
+}
+
+Timeline SlotStep::answer(answer::Detail detail) const {
+  const std::vector<Moved> moved = this->moved();
+  Clocks spent;
+  Time contention;
+  Time busiest;  // link
+  std::size_t slowest = 0;
+  for (std::size_t c = 0; c < clocks_.size(); ++c) {
+    const Clocks one = whole(c);
+    const Time lost = contention_of(moved[c], one);
+    busiest = max(busiest, max(moved[c].network, moved[c].peers));
+    if (c > 0 && one.done - one.begin + lost <= spent.done - spent.begin + contention) continue;
+    slowest = c;
+    spent = one;
+    contention = lost;
+  }
+  // Groups have a channel each, and share links.
+  const Time shared = max(busiest - (spent.done - spent.begin + contention), Time::zero());
+  spent.done += shared;
+  spent.exposed += shared;
+  spent.waited += shared;
   const cost::PricedClass& layers = step_.classes[slowest];
   const auto passes = static_cast<double>(plan::passes_of(pipeline_));
   Timeline line;
@@ -289,7 +329,7 @@ Timeline SlotStep::answer(std::size_t slowest, answer::Detail detail) const {
   line.copying = spent.encoding;
   line.update = spent.update;
   line.waiting = (spent.forward + spent.backward) * (step_.wait_for_slowest / std::sqrt(passes));
-  line.contention = contention_of(slowest, spent);
+  line.contention = contention;
   line.host_link = step_.input * passes;
   answer::Breakdown& parts = line.parts;
   line.decoding = decoding_of(step_, passes);
@@ -345,14 +385,8 @@ Expected<Timeline> SlotStep::run(answer::Detail detail, Time enough) {
   });
   if (!visited) return tl::unexpected<Error>(visited.error());
   if (longer.step > enough) return longer;
-  std::size_t slowest = 0;
-  Time longest;
-  for (std::size_t c = 0; c < stages; ++c) {
-    update(c);
-    if (clocks_[c].took() > longest) slowest = c;
-    longest = max(longest, clocks_[c].took());
-  }
-  return answer(slowest, detail);
+  for (std::size_t c = 0; c < stages; ++c) update(c);
+  return answer(detail);
 }
 
 }  // namespace

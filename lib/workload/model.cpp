@@ -14,6 +14,12 @@ double as_double(std::int64_t count) { return static_cast<double>(count); }
 
 }  // namespace
 
+Work computed_again(const Layer& layer) {
+  const bool fused = !layer.backward.empty() &&
+                     std::holds_alternative<primitives::FusedAttention>(layer.backward.front().shape);
+  return fused ? max(layer.backward_work - layer.forward_work * 2.0, Work::zero()) : Work::zero();
+}
+
 Expected<Totals> total(const std::vector<Layer>& layers) {
   Totals totals;
   bool fits = true;
@@ -27,6 +33,7 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
   for (const Layer& layer : layers) {
     totals.forward_work += layer.forward_work;
     totals.backward_work += layer.backward_work;
+    totals.computed_again += computed_again(layer);
     add(totals.saved_elements, layer.saved_elements);
     if (layer.forward_work == Work::zero()) {
       add(totals.memory_bound_elements, layer.forward_elements);

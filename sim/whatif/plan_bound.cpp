@@ -340,13 +340,11 @@ Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape
   if (exchange != nullptr) {
     bound = max(bound + with_gathered(sums, *exchange, runs) + least_after(*exchange),
                 with_sent(pipeline, in_order(split), parts, *exchange));
-    Time working = Time::infinity();  // of the slowest, whichever it is, all bubbles apart
-    for (std::size_t s = 0; s < stages; ++s) {
+    for (std::size_t s = 0; s < stages; ++s) {  // bubbles apart
       const StageExchange& sent = (*exchange)[s];
-      working = min(working, work[s] + sent.standing + contention(sent, runs, kernels[s], shape.held) + sent.update +
-                                 sent.after);
+      const Time lost = contention(sent, runs, kernels[s], shape.held);
+      bound = max(bound, work[s] + sent.standing + lost + sent.update + sent.after);
     }
-    bound = max(bound, working);
   }
   bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
   const double waiting = shape.waiting / std::sqrt(runs);

@@ -131,11 +131,14 @@ Work model_work_of(const Question& question) {
     if (workload::adapt(layers, scenario.parallel.lora_rank)) {
       Work work;
       layers = workload::fused(std::move(layers), scenario.fusion);
-      for (const workload::Layer& layer : layers) work += layer.forward_work + layer.backward_work;
+      for (const workload::Layer& layer : layers) {
+        work += layer.forward_work + layer.backward_work - workload::computed_again(layer);
+      }
       return work * static_cast<double>(scenario.batch);
     }
   }
-  return workload::features_at(model, scenario.batch, scenario.precision).flops;
+  return workload::features_at(model, scenario.batch, scenario.precision).flops -
+         model.totals.computed_again * static_cast<double>(scenario.batch);
 }
 
 answer::Split split_of(const Scenario& scenario, std::int64_t passes) {

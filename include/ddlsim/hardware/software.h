@@ -22,7 +22,7 @@ namespace ddlsim::hardware {
 /// physics.
 enum class SoftwareFeature : std::uint8_t {
   kAlways,        // 1
-  kTf32,          // 1 for TF32 at four times the rate of FP32 and more
+  kTf32,          // 1 for TF32 at four times the rate of FP32 and more, 0 at twice and less
   kAttention,     // 1 for models with attention of 16 bits or fewer
   kFused,         // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
   kConvolution,   // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own

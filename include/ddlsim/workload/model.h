@@ -64,6 +64,7 @@ struct SparseTable {
 struct Totals {
   Work forward_work{};
   Work backward_work{};
+  Work computed_again{};  // of backward: what fused attention does not keep, which is no work of the model (MFU)
   std::int64_t memory_bound_elements = 0;  // forward and backward, of layers without FLOPs
   std::int64_t saved_elements = 0;
   std::int64_t dense_parameters = 0;       // per model
@@ -75,6 +76,10 @@ struct Totals {
   bool recurrent = false;
   bool convolutional = false;  // whether most FLOPs are convolutions'
 };
+
+/// What a layer's backward computes again of its forward: fused attention keeps no scores (Dao et al. 2022), and makes
+/// them anew, one product of the five.
+[[nodiscard]] Work computed_again(const Layer& layer);
 
 /// Errors: kInvalidArgument when a sum exceeds 2^62.
 [[nodiscard]] Expected<Totals> total(const std::vector<Layer>& layers);
