@@ -84,6 +84,12 @@ bool runs_flash_attention(const Job& job) {
   return narrow && modern && job.cluster.node.gpu.peak.bf16 && job.model->has_layers() && !job.model->measured;
 }
 
+bool transposes_images(const Job& job) {
+  const bool half = job.precision == Precision::kFp16 || job.precision == Precision::kBf16;
+  return half && job.software_layout == ImageLayout::kChannelsFirst &&
+         job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kAmpere;
+}
+
 double software_factor(const Job& job) {
   if (!has_software(job)) return 1;
   return factor_of(*job.software, software_features(job));

@@ -120,10 +120,38 @@ void join_tables(std::vector<Layer>& layers) {
   }
 }
 
+/// What the library turns for one product of a convolution: its input or that one's gradient, and its output or that
+/// one's; nothing for other layers and depthwise ones.
+std::int64_t turned(const Layer& layer) {
+  const auto* op = layer.op ? std::get_if<Convolution>(&*layer.op) : nullptr;
+  if (op == nullptr || layer.in.empty() || (op->groups > 1 && op->groups == layer.in.front())) return 0;
+  std::int64_t in = 1;
+  for (const std::int64_t size : layer.in) in *= size;
+  return 2 * (in + layer.output_elements);
+}
+
+void transpose(Layer& layer, std::int64_t elements) {
+  if (elements == 0) return;
+  const auto turn = [&](std::vector<primitives::Kernel>& kernels, std::int64_t& moved, int& launched) {
+    const auto products =
+        static_cast<std::int64_t>(std::count_if(kernels.begin(), kernels.end(), [](const primitives::Kernel& kernel) {
+          return std::holds_alternative<primitives::ConvolutionShape>(kernel.shape);
+        }));
+    if (products == 0) return;
+    kernels.push_back({primitives::MemoryBoundKernel{.elements = elements * products}});
+    moved += elements * products;
+    launched += static_cast<int>(2 * products);
+  };
+  turn(layer.forward, layer.forward_elements, layer.forward_kernels);
+  turn(layer.backward, layer.backward_elements, layer.backward_kernels);
+}
+
 }  // namespace
 
 std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const std::vector<bool>& closed) {
   if (fusion.tables) join_tables(layers);
+  std::vector<std::int64_t> turns(layers.size());
+  if (fusion.transposes) std::transform(layers.begin(), layers.end(), turns.begin(), turned);
   Layer* before = nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     Layer& layer = layers[i];
@@ -135,6 +163,7 @@ std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const 
     }
     if (i < closed.size() && closed[i]) before = nullptr;
   }
+  for (std::size_t i = 0; i < layers.size(); ++i) transpose(layers[i], turns[i]);
   return layers;
 }
 

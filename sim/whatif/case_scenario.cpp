@@ -147,8 +147,8 @@ int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text,
   } else if (has(text, "pcie") || pcie) {
     score += node.gpu_interconnect == Interconnect::kPcie ? 350 : 0;
   }
-  // A part of a cloud's server that nobody names is a worse guess than one with two GPUs more.
-  if (node.tariff.provider.empty()) score += 25;
+  // A part of a cloud's server that nobody names is a worse guess than one with six GPUs more.
+  if (node.tariff.provider.empty()) score += 60;
   return score;
 }
 
@@ -223,6 +223,7 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   if (const auto fused = software_fused_of(one)) {
     settings.push_back({"software.fused", *fused ? "yes" : "no", one.where});
   }
+  if (says(one, "memory_format", "nchw")) settings.push_back({"software.layout", "channels-first", one.where});
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
   } else if (!software_year_of(one)) {

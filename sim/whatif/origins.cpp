@@ -140,6 +140,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "software.attention", [](auto& s) -> auto& { return s.software_attention; }),
     stated(
+        "software.layout", [](auto& s) -> auto& { return s.software_layout; }),
+    stated(
         "jobs", [](auto& s) -> auto& { return s.jobs; }),
     stated(
         "jobs.offset", [](auto& s) -> auto& { return s.jobs_offset; }),

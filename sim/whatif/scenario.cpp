@@ -383,6 +383,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
   }
   if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
   if (last_of(spelt.overrides, "fusion") == nullptr) scenario.fusion.attention = plan::runs_flash_attention(scenario);
+  scenario.fusion.transposes = plan::transposes_images(scenario);
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
   }

@@ -136,6 +136,7 @@ constexpr auto kUses = std::to_array<Use>({
      [](const Question& q) {
        return q.calibrated() != nullptr && (q.scenario.fusion.attention || has_one_kernel(*q.scenario.model));
      }},
+    {"software.layout", [](const Question& q) { return q.scenario.fusion.transposes; }},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},
     {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},

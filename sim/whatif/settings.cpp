@@ -301,6 +301,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      "half of the effect)", "yes", set_software_fused},
     {"software.attention", "the kernel of attention where it is one: best (the GPU's fastest), flash-2 (PyTorch's "
      "scaled_dot_product_attention on Hopper), flash-1 (Triton, 2022)", "flash-2", set_software_attention},
+    {"software.layout", "of images: channels-last, channels-first (PyTorch unless told otherwise: from Ampere on convolutions of "
+     "16 bits turn them)", "channels-first", set_software_layout},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"measured.step", "of this very job: a measured step, which corrects what is predicted", "180 ms", nullptr},
     {"measured.runs", "measured runs of this job: a CSV file with gpus, nodes, step and, if they differ, batch, passes, parallel.tensor, ...", "RUNS.csv",

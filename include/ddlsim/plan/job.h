@@ -36,6 +36,17 @@ inline constexpr Bandwidth kDefaultServerMemory = gigabytes_per_second(60);
 /// 229.8 images/s per GPU fall to 227.5 while E(n) of cost/straggler.h grows from 0.59 to 1.78.
 inline constexpr double kDefaultJitter = 0.01;
 
+/// How a framework's images lie in memory.
+enum class ImageLayout : std::uint8_t {
+  kChannelsLast,   // pixel by pixel (TensorFlow, MXNet of NVIDIA, PyTorch with memory_format=channels_last)
+  kChannelsFirst,  // channel by channel (PyTorch unless told otherwise)
+};
+
+inline constexpr Choices<ImageLayout, 2> kImageLayouts{{
+    {"channels-last", ImageLayout::kChannelsLast},
+    {"channels-first", ImageLayout::kChannelsFirst},
+}};
+
 struct Job {
   std::shared_ptr<const workload::Model> model;
   hardware::Cluster cluster;
@@ -61,6 +72,7 @@ struct Job {
   Stated<std::optional<double>> software_year;  // nothing: new
   Stated<std::optional<bool>> software_fused;   // blocks run as fused kernels; nothing: nobody says
   Stated<primitives::AttentionKernel> software_attention = by_default(primitives::AttentionKernel::kBest);
+  Stated<ImageLayout> software_layout = by_default(ImageLayout::kChannelsLast);
   Stated<double> straggler = by_default(1.0);                     // how many times as slow some of the GPUs are
   Stated<std::int64_t> stragglers = by_default(std::int64_t{1});  // how many are
 };

@@ -35,6 +35,10 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// 2023, whose scaled_dot_product_attention takes it.
 [[nodiscard]] bool runs_flash_attention(const Job& job);
 
+/// Whether convolutions turn what lies channel by channel: in 16 bits on GPUs from Ampere on. Profiles of Volta and
+/// Turing were measured so and have it in them.
+[[nodiscard]] bool transposes_images(const Job& job);
+
 /// On all GPU time: what somebody stated or fitted, and the software's.
 [[nodiscard]] inline double gpu_time_factor_of(const Job& job) { return job.gpu_time_factor * software_factor(job); }
 

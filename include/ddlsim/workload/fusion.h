@@ -11,6 +11,12 @@
 //               (Dao et al., FlashAttention, NeurIPS 2022)
 //   tables      embeddings with sparse gradients that follow each other are one lookup, forward and backward, with the
 //               last of them (FBGEMM's table-batched embedding; HugeCTR's embedding collection). Bytes stay.
+//   transposes  the contrary: images lie channel after channel, and tensor cores take them pixel by pixel. Around every
+//               convolution but a depthwise one its library turns what goes in and what comes out, a read and a write
+//               of each: input and output forward; for the gradient of the input that of the output and itself, for
+//               that of the weights the input and the output's gradient,
+//                 elements' = elements + 2 (input + output) a product
+//               (NVIDIA, Deep Learning Performance: Convolutional Layers, "Tensor Layouts": transposes from NCHW)
 // FLOPs of products, parameters and gradient tensors stay as they are; fused attention keeps no scores.
 // Limits: layers are fused in the order of the list, across a branch's end as well; norms and softmax stay kernels of
 // their own; no fused optimizer (the update is one kernel already).
@@ -29,6 +35,7 @@ struct Fusion {
   bool pointwise = false;
   bool attention = false;
   bool tables = false;
+  bool transposes = false;
 
   friend bool operator==(const Fusion&, const Fusion&) = default;
 };
