@@ -18,7 +18,7 @@
 //   rates of one GPU's loader, in samples/s; the slowest is the loader's
 //     storage   min(bandwidth / s, iops / requests) / m        its share; requests = ceil(s / largest), or s / largest
 //                                                              in files of many samples, which are read end to end
-//     network   bandwidth / ((remote + m) s), m where servers share the storage: it is read through their ports
+//     network   bandwidth / ((remote + m) s), m where the storage is read through the servers' ports
 //     workers   w / (t_read + t_cpu)                           each reads, then decodes (PyTorch)
 //               w / t_read                                     readers of a pipelined loader (DALI, tf.data)
 //     cpu       e / t_cpu, e = min(w, c) / (1 + contention (min(w, c) - 1))
