@@ -6,7 +6,7 @@
 //   first epoch   m = 1
 //   pinned        m = 1 - x                                    what came first stays (MinIO; Mohan et al., VLDB 2021)
 //   partitioned   m = 1 - min(1, n x); of the rest (n-1)/n comes from the memory of the n - 1 other servers
-//   page          m = -(1-x) ln(1-x)                           LRU, a new random order every epoch, one server
+//   page          m = (1-x)(1 - ln(1-x))                       LRU, a new random order every epoch, one server
 //                 A sample read at share v of one epoch and u of the next has all others but v (1-u) of the set
 //                 between; it is still there if that is at most x, and v (1-u) >= 1-x has that probability. n servers
 //                 read 1/n of a new order each: a sample comes back after k epochs with probability (1-1/n)^(k-1)/n,
