@@ -12,6 +12,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
 #include "goodput_notes.h"
+#include "sound.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -256,6 +257,7 @@ Expected<void> check_goodput(const Scenario& scenario) {
 }
 
 Expected<answer::Goodput> goodput(const Scenario& scenario) {
+  if (auto sound = check_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const Rates rates = rates_of(scenario);
   const auto one = checkpoint_of(scenario);
   if (!one) return tl::unexpected<Error>(one.error());
