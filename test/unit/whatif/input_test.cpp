@@ -69,19 +69,24 @@ TEST_CASE("input: the first epoch reads from storage, later ones from memory", "
 
 TEST_CASE("input: an object store is read through the server's port", "[unit][input]") {
   const auto delivered = [](const std::string& storage) {
-    return asked({{"model", "alexnet", {}},
-                  {"node", "p3.8xlarge", {}},
-                  {"input.dataset", "cosmoflow", {}},
-                  {"input.epoch", "first", {}},
-                  {"input.loader", "pipelined", {}},
-                  {"input.workers", "64", {}},
-                  {"input.storage", storage, {}}})
-        ->input;
+    return *asked({{"model", "alexnet", {}},
+                   {"node", "p3.8xlarge", {}},
+                   {"input.dataset", "cosmoflow", {}},
+                   {"input.epoch", "first", {}},
+                   {"input.loader", "pipelined", {}},
+                   {"input.workers", "64", {}},
+                   {"input.storage", storage, {}}});
   };
   // 70 % of 10 Gb/s, samples of 2.828 MB.
   const double port = 0.7 * 1.25e9 / catalog().dataset("cosmoflow").value()->stored.in(bytes);
-  CHECK(*delivered("object-store").samples_per_second == Approx(port));
-  CHECK(delivered("object-store").bound_by == "network");
+  for (const std::string storage : {"object-store", "nfs-10g"}) {
+    CAPTURE(storage);
+    const answer::Prediction prediction = delivered(storage);
+    CHECK(*prediction.input.samples_per_second == Approx(port));
+    CHECK(prediction.input.bound_by == "network");
+    CHECK(prediction.bottleneck == "network");
+  }
+  CHECK(delivered("ebs-gp2").bottleneck == "storage");
 }
 
 TEST_CASE("input: a volume is no faster than the server's path to volumes", "[unit][input]") {
@@ -161,6 +166,8 @@ TEST_CASE("input: a processor of a server that nobody described is in two socket
 }
 
 TEST_CASE("input: a GPU decodes a larger image longer", "[unit][input]") {
+  CHECK(notes(asked({{"node", "dgx-h100", {}}, {"input.dataset", "imagenet", {}}, {"input.decode", "gpu", {}}}).value(),
+              "the time measured on a V100"));
   const auto decode = [](const char* dataset, std::vector<Override> more) {
     std::vector<Override> settings{
         {"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"input.dataset", dataset, {}}};
