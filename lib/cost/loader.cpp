@@ -140,7 +140,7 @@ LoaderShare loader_share(const plan::Job& job) {
     share.storage = storage->bandwidth / readers;
     share.stream = storage->stream.value_or(storage->bandwidth);
     if (storage->iops) share.iops = *storage->iops / readers;
-    share.by_network = storage->shared;
+    share.by_network = storage->attached == hardware::Attachment::kNetwork;
   }
   return share;
 }

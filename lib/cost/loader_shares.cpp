@@ -79,7 +79,7 @@ class Climb {
       std::size_t best = jobs;
       for (std::size_t j = 0; j < jobs; ++j) {
         if (jumps[j].cores > ascent.left) jumps[j] = best_jump(ascent, j);
-        if (jumps[j].slope > 0 && (best == jobs || jumps[j].slope > jumps[best].slope)) best = j;
+        if (jumps[j].slope > 0 && (best == jobs || before(ascent, jumps, j, best))) best = j;
       }
       if (best == jobs) return ascent.place;
       ascent.left -= jumps[best].cores;
@@ -169,6 +169,12 @@ class Climb {
     std::int64_t left = 0;  // cores
     double price = 0;
   };
+
+  /// Who gains more for a core is served first, and of those alike who has fewer.
+  [[nodiscard]] bool before(const Ascent& ascent, const std::vector<Jump>& jumps, std::size_t a, std::size_t b) const {
+    if (jumps[a].slope != jumps[b].slope) return jumps[a].slope > jumps[b].slope;
+    return curves_[a][ascent.place[a]].cores < curves_[b][ascent.place[b]].cores;
+  }
 
   [[nodiscard]] Jump best_jump(const Ascent& ascent, std::size_t job) const {
     const LoaderDemand& demand = demands_[job];
@@ -289,6 +295,24 @@ double worth_of(std::span<const LoaderDemand> demands, std::span<const LoaderGra
   return worth;
 }
 
+namespace {
+
+/// Even shares where they are worth as much as the best with no more cores: what gains nothing is left out, such as
+/// serving one of two alike jobs before the other.
+std::vector<LoaderGrant> even_if_as_good(const LoaderSupply& supply, std::span<const LoaderDemand> demands,
+                                         std::vector<LoaderGrant> best) {
+  std::vector<LoaderGrant> even = even_shares(supply, demands);
+  std::int64_t more = 0;  // cores
+  for (std::size_t j = 0; j < demands.size(); ++j) {
+    if (even[j].rate < demands[j].least) return best;
+    more += even[j].cores - best[j].cores;
+  }
+  if (more > 0) return best;
+  return worth_of(demands, even) * kShareSlack >= worth_of(demands, best) ? even : best;
+}
+
+}  // namespace
+
 Expected<std::vector<LoaderGrant>> share_loaders(SharePolicy policy, const LoaderSupply& supply,
                                                  std::span<const LoaderDemand> demands) {
   switch (policy) {
@@ -298,8 +322,11 @@ Expected<std::vector<LoaderGrant>> share_loaders(SharePolicy policy, const Loade
       for (const LoaderDemand& demand : demands) grants.push_back(fair_share(supply, demand));
       return grants;
     }
-    case SharePolicy::kADloader: return marginal_shares(supply, demands);
-    case SharePolicy::kOptimal: return exact_shares(supply, demands);
+    case SharePolicy::kADloader: return even_if_as_good(supply, demands, marginal_shares(supply, demands));
+    case SharePolicy::kOptimal:
+      return exact_shares(supply, demands).map([&](std::vector<LoaderGrant> best) {
+        return even_if_as_good(supply, demands, std::move(best));
+      });
   }
   return std::vector<LoaderGrant>(demands.size());
 }

@@ -80,7 +80,17 @@ Expected<hardware::Storage> read_storage(const Node& document) {
   storage.latency = reader.quantity<dimension::kTime>("latency", Range::kNonNegative);
   storage.capacity = reader.optional_quantity<dimension::kData>("capacity");
   storage.shared = reader.choice("shared", kSharedOrNot);
-  storage.sources = reader.sources({"bandwidth", "stream", "iops", "request", "latency", "capacity", "shared"});
+  // Files of before there was the key: what servers share, they reach over their ports.
+  storage.attached = storage.shared ? hardware::Attachment::kNetwork : hardware::Attachment::kServer;
+  if (const Node* attached = reader.find("attached")) {
+    storage.attached = reader.choice("attached", hardware::kAttachments);
+    if (storage.shared && storage.attached == hardware::Attachment::kServer) {
+      reader.report(*attached, ErrorCode::kInvalidArgument, "a disk in each server, which all servers share",
+                    {"attached: network, or shared: no"});
+    }
+  }
+  storage.sources =
+      reader.sources({"bandwidth", "stream", "iops", "request", "latency", "capacity", "shared", "attached"});
   storage.notes = reader.text_or("notes", {});
   reader.finish();
   return whole(std::move(storage), errors);
@@ -157,6 +167,7 @@ HostFile read_host(const Node& map, std::vector<Error>& errors) {
   file.host.memory = reader.quantity<dimension::kData>("memory");
   file.storage_id = reader.text_or("storage", {});
   file.storage_bandwidth = reader.optional_quantity<kBytesPerTime>("storage_bandwidth");
+  file.host.volume_bandwidth = reader.optional_quantity<kBytesPerTime>("volume_bandwidth");
   if (file.storage_bandwidth && file.storage_id.empty()) {
     reader.report(map, ErrorCode::kInvalidArgument, "storage_bandwidth without storage",
                   {"name what is read: storage: ebs-gp2"});
@@ -176,6 +187,7 @@ std::string to_yaml(const hardware::Storage& storage) {
   file.time("latency", storage.latency);
   if (storage.capacity) file.size("capacity", *storage.capacity);
   file.line("shared", storage.shared ? "yes" : "no");
+  file.line("attached", std::string(name_of(hardware::kAttachments, storage.attached)));
   file.sources(storage.sources, storage.notes);
   return file.take();
 }

@@ -164,7 +164,8 @@ Expected<ResultRun> read_run(sqlite3* database, const std::string& path) {
 /// What differs between two questions; empty: nothing.
 std::string difference(const ResultRun& a, const ResultRun& b) {
   if (a.program != b.program) return fmt::format("it was written by {}, and this is {}", a.program, b.program);
-  if (a.grid_hash != b.grid_hash) return "it holds another grid";
+  if (a.grid != b.grid) return "it holds another grid";
+  if (a.grid_hash != b.grid_hash) return "it was written with other contents of files that its settings name";
   if (a.data_hash != b.data_hash) return "it was written with other files of models or hardware";
   if (a.detail != b.detail) {
     return fmt::format("it holds answers of detail '{}', and these are '{}'", a.detail, b.detail);

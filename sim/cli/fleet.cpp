@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -92,7 +93,7 @@ Expected<void> read_jobs(const std::string& table, whatif::Shard part, whatif::F
   ProgressLine progress("jobs");
   const auto tell = [&progress](std::int64_t jobs) { progress(jobs, std::nullopt); };
   const auto takes = [part](std::int64_t row) { return row_is_of(row, part); };
-  if (table == "-") return fleet.add_table(std::cin, "standard input", tell);
+  if (table == "-") return fleet.add_table(std::cin, "<stdin>", tell);
   std::ifstream stream(table);
   if (!stream) return fail(ErrorCode::kIo, "could not be opened", {table, 0, 0});
   return fleet.add_table(stream, table, tell, takes);
@@ -294,6 +295,13 @@ int run_fleet(const std::vector<std::string>& arguments) {
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
   if (!flags.merge.empty()) return merge(flags, shape, *catalog);
+  if (std::error_code none; !flags.table.empty() && flags.table != "-" && !std::filesystem::exists(flags.table, none)) {
+    return print(Error{ErrorCode::kIo,
+                       "there is no such table of jobs",
+                       {flags.table, 0, 0},
+                       {"to draw jobs: --population, of " + join(catalog->ids(io::Kind::kPopulations))},
+                       {}});
+  }
 
   std::optional<io::PopulationFile> population;
   if (flags.table.empty()) {

@@ -157,12 +157,8 @@ Expected<Grid> grid_of(const SweepFlags& flags) {
   return Grid::create(std::move(parts));
 }
 
-/// Of the program's data, and of files that settings name.
-Expected<std::string> data_hash(const Grid& grid, const io::Catalog& catalog) {
-  auto own = io::fingerprint_of(catalog.root());
-  if (!own) return own;
-  io::ContentHash hash;
-  hash.add(*own);
+/// Adds the files of the user's own that settings name.
+void add_named_files(const Grid& grid, io::ContentHash& hash) {
   const auto add = [&](const std::string& value) {
     std::error_code none;
     if (value.find_first_of("./") == std::string::npos || !std::filesystem::is_regular_file(value, none)) return;
@@ -174,16 +170,16 @@ Expected<std::string> data_hash(const Grid& grid, const io::Catalog& catalog) {
   for (const Axis& axis : grid.axes()) {
     for (const auto& step : axis.steps) std::for_each(step.begin(), step.end(), add);
   }
-  return hash.hex();
 }
 
 /// `fingerprint`: whether the data that answers come from are looked at, which takes some hundred files.
 Expected<io::ResultRun> run_of(const Grid& grid, const io::Catalog& catalog, const whatif::SweepOptions& options,
                                bool fingerprint) {
-  auto data = fingerprint ? data_hash(grid, catalog) : Expected<std::string>(std::string());
+  auto data = fingerprint ? io::fingerprint_of(catalog.root()) : Expected<std::string>(std::string());
   if (!data) return tl::unexpected<Error>(data.error());
   io::ContentHash hash;
   hash.add(grid.text());
+  if (fingerprint) add_named_files(grid, hash);
   io::ResultRun run{.program = "ddlsim " DDLSIM_VERSION,
                     .grid = grid.text(),
                     .grid_hash = hash.hex(),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ddlsim/cost/nccl.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/hardware/topology.h"
 #include "ddlsim/importers/topology_file.h"
 #include "ddlsim/report/views.h"
@@ -92,7 +94,16 @@ Expected<Source> from_scenario(const io::Catalog& catalog, std::vector<Override>
   auto topology = hardware::topology_of(scenario->cluster, options);
   if (!topology) return tl::unexpected<Error>(topology.error());
   const hardware::Node& node = scenario->cluster.node;
-  Source source{std::move(*topology), {fmt::format("{} x {}", scenario->cluster.nodes, node.name), {}}};
+  Source source{std::move(*topology), {fmt::format("{} x {}", scenario->cluster.nodes, node.name), {}, {}}};
+  const hardware::PeerPath peers = node.peers(scenario->cluster.gpus_per_node);
+  if (scenario->cluster.gpus_per_node > 1 && !peers.by_nvlink() && peers.through_host) {
+    const cost::Communicator inside = cost::communicator_of(scenario->cluster, 1, scenario->cluster.gpus_per_node);
+    source.title.through_host = cost::effective_rates(inside, cost::collective_library_of(*scenario)).intra;
+    source.title.notes.push_back(
+        fmt::format("GPUs do not reach each other's memory over PCIe (peer_to_peer: no): collectives copy through the "
+                    "host's, {} per GPU",
+                    to_text(*source.title.through_host)));
+  }
   if (node.pcie_uplinks > 1 && flags.socket_link.empty()) {
     source.title.notes.push_back(
         fmt::format("assumed: two sockets joined at {}, NCCL's rate of Intel Skylake "
@@ -107,7 +118,7 @@ Expected<Source> from_nvidia_smi(const io::Catalog& catalog, const std::vector<O
   const auto gpu_name = setting(settings, "gpu");
   std::string pcie = "pcie3-x16";
   std::string nvlink = "nvlink3";
-  report::TopologyTitle title{flags.nvidia_smi, {}};
+  report::TopologyTitle title{flags.nvidia_smi, {}, {}};
   if (gpu_name) {
     const auto gpu = catalog.gpu(*gpu_name);
     if (!gpu) return tl::unexpected<Error>(gpu.error());
@@ -143,7 +154,7 @@ Expected<Source> from_nvidia_smi(const io::Catalog& catalog, const std::vector<O
 Expected<Source> from_nccl(const TopologyFlags& flags) {
   auto file = importers::load_nccl_topology(flags.nccl);
   if (!file) return tl::unexpected<Error>(file.error());
-  return Source{std::move(file->topology), {flags.nccl, std::move(file->notes)}};
+  return Source{std::move(file->topology), {flags.nccl, std::move(file->notes), {}}};
 }
 
 /// Which flags go with which source.

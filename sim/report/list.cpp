@@ -163,6 +163,7 @@ void add_storage(Collector& rows, const hardware::Storage& storage) {
   rows.add("latency", to_text(storage.latency), "latency");
   if (storage.capacity) rows.add("capacity", to_text(*storage.capacity), "capacity");
   rows.add("shared", storage.shared ? "yes" : "no", "shared");
+  rows.add("attached", std::string(name_of(hardware::kAttachments, storage.attached)), "attached");
   if (!storage.notes.empty()) rows.add("notes", storage.notes);
 }
 

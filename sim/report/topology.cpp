@@ -151,12 +151,15 @@ Json json_of(const Topology& topology, const Facts& facts, const TopologyTitle& 
           {"notes", title.notes}};
 }
 
-std::string answer_first(const Topology& topology, const Facts& facts) {
+std::string answer_first(const Topology& topology, const Facts& facts, const TopologyTitle& title) {
   if (!facts.ring) return "one GPU: nothing to send to\n";
   const Ring& ring = *facts.ring;
   const std::string rings = ring.rings > 1 ? fmt::format("{} rings", ring.rings) : std::string("a ring");
-  return fmt::format("{} over {} GPUs: {} per GPU, held back by {}\n", rings, ring.order.size(),
-                     to_text(ring.bandwidth), narrowest(topology, ring));
+  std::string text = fmt::format("{} over {} GPUs: {} per GPU, held back by {}\n", rings, ring.order.size(),
+                                 to_text(ring.bandwidth), narrowest(topology, ring));
+  if (!title.through_host) return text;
+  return fmt::format("through the host's memory, {} per GPU; the links alone would carry {}",
+                     to_text(*title.through_host), text);
 }
 
 }  // namespace
@@ -165,7 +168,7 @@ std::string render(const Topology& topology, const TopologyTitle& title, Format 
   const Facts facts = facts_of(topology);
   if (format == Format::kJson) return dump(json_of(topology, facts, title));
   if (format == Format::kCsv) return network_table(topology, facts).render(format);
-  std::string text = answer_first(topology, facts) + "\n" + title.text + "\n";
+  std::string text = answer_first(topology, facts, title) + "\n" + title.text + "\n";
   std::string counts;
   for (const auto& [word, kind] : hardware::kVertexKinds) {
     if (const std::int64_t count = topology.count(kind); count > 0) {

@@ -7,6 +7,7 @@
 
 #include "ddlsim/support/quantity_io.h"
 #include "notes.h"
+#include "sound.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -60,6 +61,7 @@ std::string title_of(const Scenario& scenario, const CollectiveQuestion& questio
 }  // namespace
 
 Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, const CollectiveQuestion& question) {
+  if (auto sound = check_cluster_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const auto sizes = sizes_of(question);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   const cost::Communicator communicator = cost::communicator_of(scenario);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ddlsim/cost/loader.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -99,7 +100,8 @@ constexpr double kFasterGpu = 1.2;
 
 class Upgrades {
  public:
-  Upgrades(const io::Catalog& catalog, const Scenario& scenario) : catalog_(catalog), scenario_(scenario) {}
+  Upgrades(const io::Catalog& catalog, const Scenario& scenario, const answer::Prediction& baseline)
+      : catalog_(catalog), scenario_(scenario), baseline_(baseline) {}
 
   const std::vector<Change>& collect() {
     network();
@@ -107,6 +109,7 @@ class Upgrades {
     gpu_rates();
     gpus();
     strategies();
+    input();
     return changes_;
   }
   [[nodiscard]] const std::vector<std::string>& skipped() const { return skipped_; }
@@ -197,8 +200,59 @@ class Upgrades {
     if (plan::has_tables(scenario_) && scenario_.strategy.kind != plan::StrategyKind::kPearl) add("strategy", "pearl");
   }
 
+  void input() {
+    const plan::Input& input = scenario_.input;
+    if (!input.dataset) {
+      skipped_.emplace_back("input: nobody says what the job reads (--dataset)");
+      return;
+    }
+    if (baseline_.input.exposed <= Time::zero()) {
+      skipped_.emplace_back("input: the loader keeps up");
+      return;
+    }
+    storages();
+    const std::int64_t threads = scenario_.cluster.node.host.threads;
+    if (input.workers.get()) add("input.workers", std::to_string(std::max<std::int64_t>(2 * *input.workers.get(), 1)));
+    add("input.threads", std::to_string(2 * threads));
+    const bool decodes = input.dataset->decode > Time::zero() && input.decode.get() == plan::DecodeOn::kCpu;
+    if (decodes) add("input.decode", "gpu");
+  }
+
+  /// Samples per second that a storage would deliver to one GPU.
+  [[nodiscard]] Rate delivered_by(hardware::Storage storage) const {
+    Scenario with = scenario_;
+    with.cluster.node.host.storage = std::move(storage);
+    const cost::LoaderWork work = cost::loader_work(with.input, with.cluster.node.host);
+    return cost::loader_rates(work, cost::loader_share(with)).storage;
+  }
+
+  /// The next storage that each server may have for itself, at least twice as fast for these samples, and the fastest.
+  void storages() {
+    const hardware::Host& host = scenario_.cluster.node.host;
+    if (baseline_.input.from_storage <= 0 || !host.storage) {
+      skipped_.emplace_back("input.storage: the data set is in memory");
+      return;
+    }
+    const Rate now = delivered_by(*host.storage);
+    std::vector<std::pair<Rate, std::string>> faster;
+    for (const std::string& id : catalog_.ids(io::Kind::kStorage)) {
+      auto listed = catalog_.storage(id);
+      if (!listed || listed->shared || listed->attached == hardware::Attachment::kNetwork) continue;
+      const Rate rate = delivered_by(host.reaching(std::move(*listed)));
+      if (rate >= now * 2.0) faster.emplace_back(rate, id);
+    }
+    if (faster.empty()) {
+      skipped_.emplace_back("input.storage: none of a server's own that is twice as fast is listed");
+      return;
+    }
+    std::stable_sort(faster.begin(), faster.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    add("input.storage", faster.front().second);
+    if (faster.back().first > faster.front().first) add("input.storage", faster.back().second);
+  }
+
   const io::Catalog& catalog_;
   const Scenario& scenario_;
+  const answer::Prediction& baseline_;
   std::vector<Change> changes_;
   std::vector<std::string> skipped_;
 };
@@ -251,7 +305,7 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
   answer::Comparison comparison = std::move(*started);
   const double communication = communication_of(*scenario, comparison.baseline.step_time, predictor);
   comparison.ranked = true;
-  Upgrades upgrades(catalog, *scenario);
+  Upgrades upgrades(catalog, *scenario, comparison.baseline);
   std::vector<Change> changes = upgrades.collect();
   std::vector<std::string> too_large;
   if (comparison.baseline.fits == false) {

@@ -12,6 +12,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
 #include "goodput_notes.h"
+#include "sound.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -125,11 +126,12 @@ Expected<Time> write_time(const Scenario& scenario, const Checkpoint& one) {
                             to_text(*storage->capacity * own)),
                 {}, {"name a larger one: --set checkpoint.storage=..."});
   }
-  const Bandwidth all = said.bandwidth ? *said.bandwidth : storage->bandwidth * own;
+  const hardware::Node& node = scenario.cluster.node;
+  const Bandwidth all = said.bandwidth ? *said.bandwidth : node.host.reaching(*storage).bandwidth * own;
   Time write = one.size / all;
-  const bool over_network = said.bandwidth || storage->shared;
+  const bool over_network = said.bandwidth || storage->attached == hardware::Attachment::kNetwork;
   if (said.node_bandwidth || over_network) {
-    const Bandwidth each = said.node_bandwidth.value_or(scenario.cluster.node.network_bandwidth());
+    const Bandwidth each = said.node_bandwidth.value_or(node.network_bandwidth());
     write = max(write, one.size / servers / each);
   }
   return write;
@@ -255,6 +257,7 @@ Expected<void> check_goodput(const Scenario& scenario) {
 }
 
 Expected<answer::Goodput> goodput(const Scenario& scenario) {
+  if (auto sound = check_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const Rates rates = rates_of(scenario);
   const auto one = checkpoint_of(scenario);
   if (!one) return tl::unexpected<Error>(one.error());
@@ -330,7 +333,8 @@ void add_goodput_notes(const Scenario& scenario, const answer::Prediction& predi
     notes.push_back(fmt::format("goodput: nobody states {}: taken to take no time, so it is an upper bound", unsaid));
   }
   const hardware::Storage* storage = storage_of(scenario);
-  if (storage != nullptr && !storage->shared && !scenario.checkpoints.write && !scenario.checkpoints.bandwidth) {
+  const bool in_server = storage != nullptr && storage->attached == hardware::Attachment::kServer;
+  if (in_server && !scenario.checkpoints.write && !scenario.checkpoints.bandwidth) {
     notes.push_back(
         fmt::format("checkpoints lie on each server's own {}: they are taken to outlive it", storage->name));
   }

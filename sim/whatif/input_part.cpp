@@ -61,7 +61,8 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
   }
   if (input.decode.get() == plan::DecodeOn::kGpu && !input.gpu_decode.stated()) {
     notes.push_back(
-        fmt::format("assumed: the GPU decodes a sample in {}, and half the decoding stays with the host "
+        fmt::format("assumed: the GPU decodes a sample in {}, the time measured on a V100, and half the decoding stays "
+                    "with the host "
                     "(--set input.gpu_decode=...)",
                     to_text(input.gpu_decode_of())));
   }

@@ -107,7 +107,9 @@ Expected<void> set_storage(Scenario& scenario, const std::string& value, const i
   const auto& own = scenario.cluster.node.host.storage;
   // The server's own, named: at what the server reaches of it.
   if (storage && own && own->id == storage->id) return {};
-  return keep(std::move(storage), scenario.cluster.node.host.storage);
+  if (!storage) return tl::unexpected<Error>(std::move(storage.error()));
+  scenario.cluster.node.host.storage = scenario.cluster.node.host.reaching(std::move(*storage));
+  return {};
 }
 
 Expected<void> set_storage_bandwidth(Scenario& scenario, const std::string& value, const io::Catalog&) {

@@ -66,11 +66,12 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   using Varied = cost::Variation;
   const Time loading = laid.line.loading + laid.line.starved;
   const bool reads = laid.step && laid.step->loader && laid.step->loader->storage > Time::zero();
+  const bool through_port = laid.step && laid.step->loader && laid.step->loader->network > Time::zero();
   std::array<Resource, 11> resources{{
       {"gpu compute", parts.compute, &Varied::compute},
       {"gpu memory bandwidth", parts.memory, &Varied::memory},
       {"kernel launches", parts.launch, &Varied::launch},
-      {"network", on("network"), &Varied::network},
+      {"network", on("network") + (through_port ? loading : Time::zero()), &Varied::network},
       {"nvlink", on("nvlink"), &Varied::nvlink},
       {"pcie", pcie, &Varied::pcie},
       {"server memory", at_servers, &Varied::server_memory},

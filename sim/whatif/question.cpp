@@ -14,6 +14,7 @@
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "sound.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -180,6 +181,7 @@ Expected<Simulated> jobs_of(const Question& question, const cost::PricedStep& st
       error.notes.push_back(fmt::format("in other_jobs, number {}", i));
       return tl::unexpected<Error>(std::move(error));
     };
+    if (other.job == nullptr) return in_job({ErrorCode::kInvalidArgument, "there is no job", {}, {}, {}});
     const auto asked = ask(*other.job);
     if (!asked) return in_job(asked.error());
     if (!asked->plan) return in_job({ErrorCode::kUnsupported, "a job without layers is not simulated", {}, {}, {}});
@@ -314,6 +316,7 @@ std::optional<std::int64_t> tokens_of(const workload::Model& model) {
 }
 
 Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
+  if (auto sound = check_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const auto fidelity = fidelity_of(scenario);
   if (!fidelity) return tl::unexpected<Error>(fidelity.error());
   if (auto known = check_gradients(scenario); !known) return tl::unexpected<Error>(known.error());

@@ -132,6 +132,7 @@ class Recommender {
   std::vector<Trial> runnable_;      // the cheapest first, once they are judged
   std::vector<std::size_t> inside_;  // of them, those inside the limits
   std::vector<NoChoice> infeasible_;
+  std::optional<Error> refused_;  // the first type's that does not take the settings
 };
 
 /// The types to try: the one that is named, else those of the clouds and those whose price is stated by name.
@@ -144,15 +145,7 @@ std::vector<std::string> Recommender::names() const {
   }
   for (const Override& setting : asked_.settings) {
     if (setting.path != "price") continue;
-    for (std::size_t start = 0; start <= setting.value.size();) {
-      const std::size_t comma = std::min(setting.value.find(',', start), setting.value.size());
-      std::string part = setting.value.substr(start, comma - start);
-      start = comma + 1;
-      const std::size_t equals = part.rfind('=');
-      if (equals == std::string::npos) continue;
-      part = part.substr(std::min(part.find_first_not_of(' '), equals), equals);
-      if (const auto node = catalog_.node(part.substr(0, part.rfind('='))); node) names.push_back(node->id);
-    }
+    for (std::string& named : servers_priced(catalog_, setting.value)) names.push_back(std::move(named));
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -183,6 +176,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
       return tl::unexpected<Error>(scenario.error());
     }
     infeasible_.push_back({name, scenario.error().message});
+    if (!refused_) refused_ = std::move(scenario.error());
     return {};
   }
   hardware::Node& node = scenario->cluster.node;
@@ -209,6 +203,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
 
 Expected<void> Recommender::gather() {
   if (auto known = check_providers(catalog_, options_); !known) return known;
+  if (auto known = check_region(options_); !known) return known;
   if (!asked_.node && states_runs(asked_.settings)) {
     return fail(ErrorCode::kUnsupported, "measured runs are of one kind of server, and this chooses among many", {},
                 {"name the kind they ran on: --node; another kind's step is that of `what-if --vs --node`"});
@@ -226,7 +221,12 @@ Expected<void> Recommender::gather() {
     return fail(ErrorCode::kInvalidArgument, "how long is the run?", {},
                 {"state --samples and --epochs, or --tokens, or --steps"});
   }
-  if (candidates_.empty()) return {};
+  if (candidates_.empty()) {
+    // What every type says alike is about the settings, and is said once.
+    const auto alike = [&](const NoChoice& one) { return one.why == refused_->message; };
+    if (refused_ && std::all_of(infeasible_.begin(), infeasible_.end(), alike)) return tl::unexpected<Error>(*refused_);
+    return {};
+  }
   const workload::Model& model = *candidates_.front().scenario.model;
   if (!asked_.global_batch && options_.epochs_by_batch.empty() && !model.global_batch && model.has_layers()) {
     return no_batch(model);

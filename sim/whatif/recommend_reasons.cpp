@@ -53,8 +53,14 @@ void add_price(const answer::Recommendation& result, std::vector<std::string>& w
                                   [&](const ServerChoice& one) { return one.node != best.node; });
   if (other == result.choices.end()) return;
   const PriceRate now = other->price / static_cast<double>(other->nodes);
-  would_help.push_back(fmt::format("{} below {} instead of {}: {} would be the cheapest", other->node,
-                                   to_text(now * (best.cost() / other->cost())), to_text(now), name_of_choice(*other)));
+  const std::string level = to_text(now * (best.cost() / other->cost()));
+  if (level == to_text(now)) {
+    would_help.push_back(fmt::format("{} below the {} it costs: {} is level with the cheapest", other->node, level,
+                                     name_of_choice(*other)));
+    return;
+  }
+  would_help.push_back(fmt::format("{} below {} instead of {}: {} would be the cheapest", other->node, level,
+                                   to_text(now), name_of_choice(*other)));
 }
 
 /// A larger budget that buys time.

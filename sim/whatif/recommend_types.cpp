@@ -41,6 +41,31 @@ const importers::ListedPrice* listed(const RecommendOptions& options, const io::
   return best;
 }
 
+Expected<void> check_region(const RecommendOptions& options) {
+  if (!options.prices || options.region.empty()) return {};
+  std::vector<std::string> regions;
+  for (const importers::ListedPrice& row : *options.prices) regions.push_back(row.region);
+  std::sort(regions.begin(), regions.end());
+  regions.erase(std::unique(regions.begin(), regions.end()), regions.end());
+  if (std::binary_search(regions.begin(), regions.end(), options.region)) return {};
+  return fail(ErrorCode::kNotFound, fmt::format("the price list has no region '{}'", options.region.substr(0, 60)), {},
+              {suggestion(options.region, regions), "leave --region out for the cheapest of all"});
+}
+
+std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::string& prices) {
+  std::vector<std::string> names;
+  for (std::size_t start = 0; start <= prices.size();) {
+    const std::size_t comma = std::min(prices.find(',', start), prices.size());
+    std::string part = prices.substr(start, comma - start);
+    start = comma + 1;
+    const std::size_t equals = part.rfind('=');
+    if (equals == std::string::npos) continue;
+    part = part.substr(std::min(part.find_first_not_of(' '), equals), equals);
+    if (const auto node = catalog.node(part.substr(0, part.rfind('='))); node) names.push_back(node->id);
+  }
+  return names;
+}
+
 Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options) {
   if (!options.providers) return {};
   std::vector<std::string> known;

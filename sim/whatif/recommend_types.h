@@ -14,6 +14,12 @@ namespace ddlsim::whatif {
 /// Errors: kNotFound for a cloud that no instance is of.
 [[nodiscard]] Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options);
 
+/// Errors: kNotFound for a region that the price list does not have.
+[[nodiscard]] Expected<void> check_region(const RecommendOptions& options);
+
+/// The servers of the catalogue that a setting `price` names: "dgx-a100=12 $/h, dgx1-v100=3 $/h".
+[[nodiscard]] std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::string& prices);
+
 /// The cheapest row of the price list for a server; null without one. Requires a list.
 [[nodiscard]] const importers::ListedPrice* listed(const RecommendOptions& options, const io::Catalog& catalog,
                                                    const std::string& node, bool spot);

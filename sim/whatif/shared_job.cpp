@@ -33,11 +33,12 @@ std::string key_of(const JobEntry& job) {
   return key;
 }
 
-/// Of a server's worker: its part of the cores while all workers run and all GPUs train.
-double cores_per_worker(const hardware::Host& host, std::int64_t gpus) {
+/// Of one of a server's `workers`: its part of the cores while all of them run and all GPUs train.
+double cores_per_worker(const hardware::Host& host, double workers, std::int64_t gpus) {
   const double all = cost::filled_cores(host, static_cast<double>(host.threads));
   const double training = static_cast<double>(gpus) * cost::kTrainingCores;
-  return std::max(all - training, all * cost::kTrainingCores) / static_cast<double>(host.threads);
+  const double left = std::max(all - training, all * cost::kTrainingCores);
+  return std::min(cost::filled_cores(host, workers), left) / workers;
 }
 
 /// Bytes that storage reads in the time a sample holds it.
@@ -76,8 +77,21 @@ std::vector<Override> JobProfiler::of_server(std::int64_t nodes, std::int64_t gp
   if (server.storage_bandwidth) {
     settings.push_back({"input.storage.bandwidth", server.storage_bandwidth->text, server.storage_bandwidth->where});
   }
-  if (server.cores) settings.push_back({"input.threads", std::to_string(*server.cores), server.where});
+  if (threads_ > 0) settings.push_back({"input.threads", std::to_string(threads_), server.where});
   return settings;
+}
+
+Expected<void> JobProfiler::set_threads(const hardware::Node& node) {
+  const std::optional<std::int64_t> cores = file_->server.cores;
+  if (!cores) return {};
+  const hardware::Host& host = node.host;
+  if (host.threads > 0 && static_cast<double>(*cores) > host.cores()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("cores: {} of {}, which has {}", to_text(*cores), node.name, significant(host.cores())),
+                file_->server.where, {"at most as many as the server has; without them, a worker for each thread"});
+  }
+  threads_ = *cores * (host.cpu ? host.cpu->threads_per_core : 1);
+  return {};
 }
 
 Expected<void> JobProfiler::set_supply() {
@@ -86,6 +100,7 @@ Expected<void> JobProfiler::set_supply() {
   const auto plain = resolve_cluster(*catalog_, node);
   if (!plain) return at(plain.error(), server.node.where);
   supply_.gpus = plain->cluster.node.gpus;
+  if (auto set = set_threads(plain->cluster.node); !set) return set;
   const auto whole = resolve_cluster(*catalog_, of_server(1, supply_.gpus));
   if (!whole) {
     if (!plain->cluster.node.host.storage && server.storage_bandwidth && !server.storage) {
@@ -100,7 +115,7 @@ Expected<void> JobProfiler::set_supply() {
     return fail(ErrorCode::kInvalidArgument, fmt::format("nobody says how many cores {} has", name), server.where,
                 {"cores: 24, of which each runs one loader worker"});
   }
-  supply_.cores = host.threads;
+  supply_.cores = server.cores.value_or(host.threads);
   if (supply_.cores < supply_.gpus) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} has {} cores for {} GPUs: a job may have no worker", name, to_text(supply_.cores),
@@ -177,7 +192,7 @@ Expected<void> JobProfiler::predict(const JobEntry& job, JobProfile& profile) {
   share.iops.reset();
   share.storage = supply_.storage / processes;
   demand.read = read_of(work, share, host);
-  const double each = cores_per_worker(host, supply_.gpus);
+  const double each = cores_per_worker(host, static_cast<double>(supply_.cores), supply_.gpus);
   const std::int64_t most = job.most_workers.value_or(most_useful(profile, loaders));
   for (std::int64_t workers = 1; workers <= supply_.cores && workers * profile.servers <= most; ++workers) {
     share.workers = std::max(static_cast<double>(workers) / processes, 1.0);

@@ -41,6 +41,7 @@ class JobProfiler {
   JobProfiler(const io::Catalog& catalog, const io::JobsFile& file) : catalog_(&catalog), file_(&file) {}
 
   [[nodiscard]] std::vector<Override> of_server(std::int64_t nodes, std::int64_t gpus) const;
+  Expected<void> set_threads(const hardware::Node& node);
   Expected<void> set_supply();
   Expected<JobProfile> make(const io::JobEntry& job);
   Expected<void> place(const io::JobEntry& job, JobProfile& profile) const;
@@ -51,6 +52,7 @@ class JobProfiler {
   const io::Catalog* catalog_;
   const io::JobsFile* file_;
   cost::LoaderSupply supply_;
+  std::int64_t threads_ = 0;  // hardware threads of the cores that the file grants; 0: it says nothing
   std::string title_;
   std::map<std::string, JobProfile> known_;
   Predictor predictor_;

@@ -110,11 +110,13 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
     training.checkpoints = wall * shape.goodput->checkpoints;
     training.failures = max(wall - worked - training.checkpoints, Time::zero());
   }
-  training.utilisation = std::min(shape.kernels / shape.step, 1.0);
+  // A step that waits for storage runs no more kernels than one that does not.
+  const Time kernels = min(shape.kernels, shape.step) * static_cast<double>(training.steps);
+  training.utilisation = kernels / training.stepping;
   // What is lost was worked as well.
   const double again = shape.goodput ? 1 + shape.goodput->recomputed / shape.goodput->share : 1;
   const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
-  training.energy = all * (training.stepping * training.utilisation + training.evaluation) * again;
+  training.energy = all * (kernels + training.evaluation) * again;
   if (run.carbon) training.carbon = *run.carbon * training.energy;
   if (const auto price = price_of(scenario)) {
     const std::int64_t spares = shape.goodput ? shape.goodput->spares : 0;

@@ -271,7 +271,8 @@ TEST_CASE("hostile: tables of jobs that are wrong", "[hostile]") {
   refuses_table("\x89PNG\r\n\x1A\n", ":1:1: error: ", "job");
   refuses(kNoAnswer, {"fleet", folder.path().string()}, {folder.path().string() + ": error: "});
   refuses(kNoAnswer, {"fleet", folder.path().string() + "/none.csv"}, {"none.csv: error: "});
-  refuses(kNoAnswer, {"fleet", "-"}, {"standard input:1:1: error: the file is empty"});
+  refuses(kNoAnswer, {"fleet", "pai_2019"}, {"pai_2019: error: ", "--population, of pai_2019"});
+  refuses(kNoAnswer, {"fleet", "-"}, {"<stdin>:1:1: error: the file is empty"});
 }
 
 TEST_CASE("hostile: tables that are one endless line", "[hostile]") {

@@ -159,6 +159,14 @@ TEST_CASE("sweep: files that are not its own stay as they are", "[hostile][sweep
   CHECK(folder.names() == Words{"list.db", "own.db"});
 }
 
+TEST_CASE("sweep: its data have the fingerprint that every command prints", "[hostile][sweep]") {
+  const auto data_of = [](const Words& words) {
+    const std::string out = run_program(plus(words, {"--json"})).out;
+    return Json::parse(words.front() == "sweep" ? out.substr(0, out.find('\n')) : out)["program"]["data"];
+  };
+  CHECK(data_of(kSmall) == data_of({"predict", "--model", "resnet50", "--node", "dgx1-v100"}));
+}
+
 TEST_CASE("sweep: the same rows whatever the threads, the file and the parts", "[hostile][sweep]") {
   const TempFolder folder;
   const auto in = [&](const std::string& name) { return (folder.path() / name).string(); };

@@ -11,6 +11,7 @@ namespace {
 
 using namespace ddlsim::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 const std::string kData = DDLSIM_SOURCE_DATA "/test/data/topology/";
 
@@ -50,6 +51,14 @@ TEST_CASE("topology: wrong usage", "[hostile]") {
   refuses(2, {"--node", "dgx-a100", "--socket-link", "0 GB/s"}, {"--socket-link"});
   refuses(2, {"--node", "dgx-a100", "--socket-link", "10"}, {"--socket-link"});
   refuses(2, {"--node", "dgx-a100", "--nodes-per-leaf", "0"}, {"--nodes-per-leaf"});
+}
+
+TEST_CASE("topology: GPUs that meet in the host's memory have its rate first", "[hostile]") {
+  const Outcome staged = run_program({"topology", "--node", "p2.8xlarge"});
+  CHECK(staged.status == 0);
+  CHECK_THAT(staged.out, StartsWith("through the host's memory, 1.5 GB/s per GPU; the links alone would carry a ring"));
+  CHECK_THAT(staged.out, Contains("peer_to_peer: no"));
+  CHECK_THAT(run_program({"topology", "--node", "p3.16xlarge"}).out, !Contains("host's memory"));
 }
 
 TEST_CASE("topology: clusters that are not drawn", "[hostile]") {

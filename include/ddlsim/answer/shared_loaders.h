@@ -53,12 +53,16 @@ struct LoaderPolicy {
   LoaderTimes times;
   Time makespan{};         // from the first arrival to the last end
   Time mean_completion{};  // from a job's arrival to its end
+  Rate aggregate{};        // samples of all jobs over the time in which any has GPUs
   Rate throughput{};       // mean over jobs of samples over the time with GPUs
   double full_speed = 0;   // mean over jobs: that over its rate at full speed
   double gpu_idle = 0;     // of the time in which jobs hold GPUs
   std::int64_t restarts = 0;
-  std::optional<double> throughput_gain;  // over even: mean over jobs of one's throughput over that under even, less 1
-  std::optional<double> makespan_gain;    // likewise: shorter by
+  // Over even.
+  std::optional<double> aggregate_gain;
+  std::optional<double> throughput_gain;  // mean over jobs of one's throughput over that under even, less 1
+  std::optional<double> completion_gain;  // the mean is shorter by
+  std::optional<double> makespan_gain;    // likewise
 };
 
 struct SharedLoaders {

@@ -6,7 +6,7 @@
 //   first epoch   m = 1
 //   pinned        m = 1 - x                                    what came first stays (MinIO; Mohan et al., VLDB 2021)
 //   partitioned   m = 1 - min(1, n x); of the rest (n-1)/n comes from the memory of the n - 1 other servers
-//   page          m = -(1-x) ln(1-x)                           LRU, a new random order every epoch, one server
+//   page          m = (1-x)(1 - ln(1-x))                       LRU, a new random order every epoch, one server
 //                 A sample read at share v of one epoch and u of the next has all others but v (1-u) of the set
 //                 between; it is still there if that is at most x, and v (1-u) >= 1-x has that probability. n servers
 //                 read 1/n of a new order each: a sample comes back after k epochs with probability (1-1/n)^(k-1)/n,
@@ -18,7 +18,7 @@
 //   rates of one GPU's loader, in samples/s; the slowest is the loader's
 //     storage   min(bandwidth / s, iops / requests) / m        its share; requests = ceil(s / largest), or s / largest
 //                                                              in files of many samples, which are read end to end
-//     network   bandwidth / ((remote + m) s), m where servers share the storage: it is read through their ports
+//     network   bandwidth / ((remote + m) s), m where the storage is read through the servers' ports
 //     workers   w / (t_read + t_cpu)                           each reads, then decodes (PyTorch)
 //               w / t_read                                     readers of a pipelined loader (DALI, tf.data)
 //     cpu       e / t_cpu, e = min(w, c) / (1 + contention (min(w, c) - 1))

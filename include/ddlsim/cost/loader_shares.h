@@ -12,6 +12,7 @@
 //                     Where the storage binds, a sample costs p s_j besides; p is bisected, and the best of what it
 //                     gives, the bandwidth filled (below), is bettered by trades of up to three steps between two jobs.
 //   optimal           the same maximum exactly, over cores, memory and bandwidth, by dynamic programming
+// The last two give even shares where those are worth as much: alike jobs on straight lines share evenly.
 //
 // Marginal gain is optimal where curves are concave and cores alone bind. Where they are not, a job may take several
 // cores at once, the most gain for each: the upper concave hull of its curve.

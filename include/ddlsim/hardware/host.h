@@ -9,10 +9,23 @@
 #include <optional>
 #include <string>
 
+#include "ddlsim/support/choices.h"
 #include "ddlsim/support/source.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::hardware {
+
+/// What lies between a server and its storage, and bounds it too.
+enum class Attachment : std::uint8_t {
+  kServer,   // nothing: a disk in the server
+  kVolume,   // the provider's path to volumes (EBS), beside the network ports: Host::volume_bandwidth
+  kNetwork,  // the server's network ports
+};
+inline constexpr Choices<Attachment, 3> kAttachments{{
+    {"server", Attachment::kServer},
+    {"volume", Attachment::kVolume},
+    {"network", Attachment::kNetwork},
+}};
 
 /// A disk, a volume or a service that samples are read from.
 struct Storage {
@@ -25,6 +38,7 @@ struct Storage {
   Time latency{};                     // from a request to its first byte
   std::optional<DataSize> capacity{};
   bool shared = false;  // all servers read the same one
+  Attachment attached = Attachment::kServer;
   Sources sources;
   std::string notes;
 };
@@ -53,13 +67,19 @@ struct Host {
   std::optional<Storage> storage{};
   std::string processor{};  // in a cloud's words, likewise
   std::string disk{};
-  std::optional<DataSize> disk_size{};  // of what those words say
+  std::optional<DataSize> disk_size{};          // of what those words say
+  std::optional<Bandwidth> volume_bandwidth{};  // of all the server's volumes; nothing: nobody says
 
   /// Cores that `threads` belong to; at least one.
   [[nodiscard]] double cores() const {
     const std::int64_t per_core = cpu ? cpu->threads_per_core : 1;
     const std::int64_t whole = (threads + per_core - 1) / per_core;
     return static_cast<double>(whole);
+  }
+  /// A storage at what this server reaches of it: a volume no faster than the path to all volumes.
+  [[nodiscard]] Storage reaching(Storage one) const {
+    if (one.attached == Attachment::kVolume && volume_bandwidth) one.bandwidth = min(one.bandwidth, *volume_bandwidth);
+    return one;
   }
 };
 

@@ -1,6 +1,7 @@
 // Jobs that share servers: the input of `ddlsim loader`. A file names its jobs, or says how to draw them.
 //
 //   server: {node: dgx1-v100, nodes: 16, cores: 24, memory: 500 GB, storage: sata-ssd, storage_bandwidth: 500 MB/s}
+//                                   # cores: whole ones, a worker each; without it a worker for each hardware thread
 //   policies: [even, a-dloader]     # all of them
 //   objective: fair-share           # what a sample/s is worth: fair-share, full-speed, samples
 //   fair: yes                       # nobody gets less than his GPUs' share
@@ -96,7 +97,7 @@ struct JobsDraw {
 struct JobsServer {
   TextAt node;
   std::int64_t nodes = 1;
-  std::optional<std::int64_t> cores;
+  std::optional<std::int64_t> cores;  // whole ones, with all their hardware threads; nothing: a worker for each thread
   std::optional<DataSize> memory;
   std::optional<TextAt> storage;
   std::optional<TextAt> storage_bandwidth;  // a bandwidth

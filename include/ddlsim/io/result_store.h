@@ -1,8 +1,9 @@
 // Rows of results in an SQLite file: written once, in order, never lost.
 //
 // The file, schema 1 (`PRAGMA user_version`; `PRAGMA application_id` is 0x64646c73, "ddls"):
-//   run      one row: what was asked. program, grid (its text), grid_hash, data_hash (models/ and hardware/), detail,
-//            points (positions of the whole grid), shard, shards, rows (written so far), finished (0 or 1)
+//   run      one row: what was asked. program, grid (its text), grid_hash (its text, and the files that its settings
+//            name), data_hash (models/ and hardware/, as every command prints it), detail, points (positions of the
+//            whole grid), shard, shards, rows (written so far), finished (0 or 1)
 //   setting  path, value: the same for every point
 //   axis     number, path: what varies, in the grid's order
 //   point    a row for each point: point INTEGER PRIMARY KEY (its number on the grid, ascending), a TEXT column for

@@ -64,6 +64,8 @@ struct NamedPrediction {
 struct TopologyTitle {
   std::string text;
   std::vector<std::string> notes;
+  /// Of one GPU in a collective, where GPUs over PCIe meet in the host's memory; nothing: they reach each other.
+  std::optional<Bandwidth> through_host;
 };
 /// JSON: `ddlsim/topology/1`. Of alike servers the first is shown.
 [[nodiscard]] std::string render(const hardware::Topology& topology, const TopologyTitle& title, Format format);

@@ -29,9 +29,11 @@ struct Change {
 
 /// The upgrades tried: the next network rate (at least twice as fast), twice the NVLink, PCIe, memory bandwidth and
 /// peak rate, half the launch interval, the next GPU of the same form with at least 1.2 times the rate and the fastest
-/// one, and the other of ps and allreduce. What the job does not use, or cannot take, is in `skipped` with the reason.
-/// Of a job that does not fit its GPUs' memory, changes that make it fit as well (batch, 16 bits, recomputation, ZeRO,
-/// all of them, a larger GPU). What does not fit comes last.
+/// one, and the other of ps and allreduce. Where GPUs wait for input: the next storage of a server's own that is at
+/// least twice as fast and the fastest one, twice the workers that are stated, twice the hardware threads, and decoding
+/// on the GPU. What the job does not use, or cannot take, is in `skipped` with the reason. Of a job that does not fit
+/// its GPUs' memory, changes that make it fit as well (batch, 16 bits, recomputation, ZeRO, all of them, a larger GPU).
+/// What does not fit comes last.
 [[nodiscard]] Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::span<const Override> base);
 
 }  // namespace ddlsim::whatif

@@ -37,7 +37,8 @@ inline constexpr double kInterval90High = 2.23;
 inline constexpr double kMeasuredInterval90Low = 0.96;
 inline constexpr double kMeasuredInterval90High = 1.18;
 
-/// Errors: kUnsupported when the GPU has no rate for the precision, or the fidelity cannot answer for the model.
+/// Errors: kInvalidArgument, naming the setting, for a value out of its range or no model; kUnsupported when the GPU
+/// has no rate for the precision, or the fidelity cannot answer for the model.
 [[nodiscard]] Expected<answer::Prediction> predict(const Scenario& scenario);
 
 /// What the event fidelity simulates for a scenario: its tasks and when they ran, for a trace (report/trace.h). Errors:

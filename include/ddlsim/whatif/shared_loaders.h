@@ -7,10 +7,12 @@
 // server's memory, under every policy; memory is granted only where rates were measured at several sizes.
 //
 // What counts (io::ShareObjective): the rate over that with a fair share, over full speed times GPUs, or samples/s.
-// What is shown, by policy: makespan; mean completion, from arrival to end; throughput, of a job samples over the time
-// from its start to its end; full_speed, that over G; GPU idle share, 1 - sum g_j samples_j / G_j over sum g_j (end_j -
-// start_j). Gains over `even`: of throughput the mean over jobs of their ratios, of the makespan how much shorter it
-// is.
+// What is shown, by policy: aggregate throughput, samples of all jobs over the time in which any has GPUs; makespan;
+// mean completion, from arrival to end; throughput, of a job samples over the time from its start to its end;
+// full_speed, that over G; GPU idle share, 1 - sum g_j samples_j / G_j over sum g_j (end_j - start_j). Gains over
+// `even`: of aggregate throughput (whose samples are the same under every policy, so that images and sentences do no
+// harm), of mean completion and makespan how much shorter they are, and of the jobs' throughput the mean of their
+// ratios, which grows where one of two alike jobs runs before the other though nothing gets done sooner.
 //
 // Arrivals and times: events/shared_loaders.h; grants: cost/loader_shares.h. Drawn jobs: arrivals Poisson, kind and
 // GPUs by their weights, time at full speed evenly over its logarithm; draws are by splitmix64 from the seed, the same

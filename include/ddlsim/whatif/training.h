@@ -6,8 +6,8 @@
 //   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
 //            + floor(steps x step time / checkpoint_every) x checkpoint
 //   cost   = servers x price of a server x time         by the second; start-up is paid like the rest
-//   energy = GPUs x TDP x (steps x step time x u + evaluations),  u = (compute + memory) / step time
-//   CO2    = energy x carbon intensity
+//   energy = GPUs x TDP x (steps x (compute + memory) + evaluations); waiting, for input of the first epoch too, is
+//   none CO2    = energy x carbon intensity
 //
 // Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
 // What nobody states of start-up, evaluation and checkpoints takes no time. Units: seconds, dollars, joules, grams.

@@ -73,6 +73,19 @@ TEST_CASE("loader shares: the worked example", "[unit][loader_shares]") {
   CHECK(grants[3].cores == 1);
 }
 
+TEST_CASE("loader shares: alike jobs on straight lines share evenly", "[unit][loader_shares]") {
+  const LoaderSupply server{8, gigabytes(100), Bandwidth::infinity(), 2};
+  const std::vector<LoaderDemand> alike{line(10, 1000), line(10, 1000)};
+  for (const SharePolicy policy : {SharePolicy::kADloader, SharePolicy::kOptimal}) {
+    const auto grants = share_loaders(policy, server, alike).value();
+    CHECK(grants[0].cores == 4);
+    CHECK(grants[1].cores == 4);
+  }
+  // One of them with nothing to gain above two cores leaves the other the rest.
+  const std::vector<LoaderDemand> unlike{line(10, 1000), line(10, 20)};
+  CHECK(share_loaders(SharePolicy::kADloader, server, unlike).value()[0].cores == 6);
+}
+
 TEST_CASE("loader shares: shares without a question", "[unit][loader_shares]") {
   std::vector<LoaderDemand> demands{line(10, 1e9), line(10, 1e9), line(10, 1e9)};
   demands[2].gpus = 4;

@@ -15,6 +15,7 @@ TEST_CASE("input files: what is written reads back as it was", "[unit][io]") {
     CHECK(again.bandwidth == storage.bandwidth);
     CHECK(again.latency == storage.latency);
     CHECK(again.iops == storage.iops);
+    CHECK(again.attached == storage.attached);
     CHECK(io::to_yaml(again) == text);
   }
   for (const std::string& id : catalog().ids(io::Kind::kCpus)) {
@@ -43,9 +44,33 @@ TEST_CASE("input files: a server's host comes with its processor and storage", "
   CHECK(node.host.memory == gibibytes(488));
   CHECK(node.host.storage->id == "ebs-gp2");
   CHECK(catalog().node("p2.xlarge")->host.storage->bandwidth == bytes_per_second(93.75e6));
+  CHECK(catalog().node("p3.8xlarge")->host.storage->bandwidth == bytes_per_second(250 * 1048576.0));
   for (const io::Kind kind : {io::Kind::kNodes, io::Kind::kInstances}) {
     for (const std::string& id : catalog().ids(kind)) CHECK(catalog().node(id));
   }
+}
+
+TEST_CASE("input files: a server bounds its volumes and no other storage", "[unit][io]") {
+  const hardware::Host host{.volume_bandwidth = bytes_per_second(875e6)};
+  CHECK(host.reaching(catalog().storage("ebs-gp3").value()).bandwidth == bytes_per_second(875e6));
+  CHECK(host.reaching(catalog().storage("ebs-gp2").value()).bandwidth == bytes_per_second(250 * 1048576.0));
+  CHECK(host.reaching(catalog().storage("nvme").value()).bandwidth == bytes_per_second(2896e6));
+  CHECK(host.reaching(catalog().storage("object-store").value()).bandwidth == bytes_per_second(12.5e9));
+}
+
+TEST_CASE("input files: how a storage is attached is said, or follows from who reads it", "[unit][io]") {
+  const auto storage = [](const std::string& more) {
+    const std::string text = "storage: x\nname: X\nbandwidth: 1 GB/s\nrequest: 1 MiB\nlatency: 1 ms\n" + more +
+                             "sources: {bandwidth: a, request: a, latency: a, shared: a" +
+                             (more.find("attached") == std::string::npos ? "}\n" : ", attached: a}\n");
+    return io::parse_yaml(text, "x.yaml").and_then(io::read_storage);
+  };
+  CHECK(storage("shared: yes\n")->attached == hardware::Attachment::kNetwork);
+  CHECK(storage("shared: no\n")->attached == hardware::Attachment::kServer);
+  CHECK(storage("shared: no\nattached: network\n")->attached == hardware::Attachment::kNetwork);
+  const auto torn = storage("shared: yes\nattached: server\n");
+  REQUIRE_FALSE(torn);
+  CHECK(torn.error().where.line == 7);
 }
 
 TEST_CASE("input files: faults are named with their place", "[unit][io]") {

@@ -125,8 +125,12 @@ TEST_CASE("result store: another question's file is left as it is", "[store]") {
   write_part(in("a.db"), run_of(), {row(0, 0.5)}, false);
   const std::string before = contents(in("a.db"));
   ResultRun other = run_of();
+  other.grid = "another";
   other.grid_hash = "cc";
   CHECK_THAT(open_fault(in("a.db"), other), Contains("another grid"));
+  other = run_of();
+  other.grid_hash = "cc";
+  CHECK_THAT(open_fault(in("a.db"), other), Contains("other contents of files that its settings name"));
   other = run_of();
   other.program = "ddlsim next";
   CHECK_THAT(open_fault(in("a.db"), other), Contains("written by ddlsim test, and this is ddlsim next"));
@@ -203,6 +207,7 @@ TEST_CASE("result store: conflicts and gaps are named", "[store]") {
   REQUIRE_FALSE(conflict);
   CHECK_THAT(to_string(conflict.error()), Contains("point 1 (nodes 2): step_time_s is 1.5, and 9.5 in"));
   ResultRun other = run_of();
+  other.grid = "another";
   other.grid_hash = "cc";
   write_part(in("c.db"), other, {row(0, 0.5)});
   const auto mixed = merge_results({in("a.db"), in("c.db")}, in("all.db"), {});

@@ -62,6 +62,37 @@ TEST_CASE("compare: what would help says that plan compares splits", "[unit][wha
                     [](const std::string& text) { return text.find("`ddlsim plan`") != std::string::npos; }));
 }
 
+TEST_CASE("compare: what would help a job that waits for input is its storage, threads and decoder", "[unit][whatif]") {
+  const std::vector<Override> reads{{"model", "resnet18", {}},
+                                    {"node", "p3.8xlarge", {}},
+                                    {"precision", "fp16", {}},
+                                    {"input.dataset", "imagenet", {}}};
+  const auto tried = [&](std::vector<Override> more) {
+    more.insert(more.begin(), reads.begin(), reads.end());
+    return whatif::what_would_help(catalog(), more).value();
+  };
+  const auto speedup = [](const answer::Comparison& compared, const std::string& name) {
+    for (const auto& one : compared.alternatives) {
+      if (one.name == name) return one.speedup;
+    }
+    return 0.0;
+  };
+  const auto skips = [](const answer::Comparison& compared, const std::string& reason) {
+    return std::find(compared.skipped.begin(), compared.skipped.end(), reason) != compared.skipped.end();
+  };
+  const auto by_storage = tried({{"input.epoch", "first", {}}});
+  CHECK(by_storage.alternatives.front().name.starts_with("input.storage = "));
+  CHECK(speedup(by_storage, "input.storage = nvme") > 1.4);
+  CHECK(speedup(by_storage, "input.storage = ebs-st1") == 0);  // 500 MiB/s, and 500 requests a second
+  const auto by_cores = tried({{"input.workers", "2", {}}});
+  CHECK(speedup(by_cores, "input.workers = 4") == Approx(2).epsilon(0.05));
+  CHECK(speedup(by_cores, "input.threads = 64") >= 1);
+  CHECK(by_cores.alternatives.front().name == "input.decode = gpu");
+  CHECK(skips(by_cores, "input.storage: the data set is in memory"));
+  CHECK(skips(tried({{"model", "vgg16", {}}, {"precision", "fp32", {}}}), "input: the loader keeps up"));
+  CHECK(skips(whatif::what_would_help(catalog(), job()).value(), "input: nobody says what the job reads (--dataset)"));
+}
+
 TEST_CASE("notes: settings of a split that it has no use for", "[unit][whatif]") {
   const std::string text = "stated, but without effect here: ";
   CHECK(notes(job({{"parallel.schedule", "zb-h1", {}}, {"parallel.prefetch", "2", {}}}),

@@ -67,6 +67,43 @@ TEST_CASE("input: the first epoch reads from storage, later ones from memory", "
   CHECK(pinned.input.from_storage == Approx(0.5).epsilon(1e-4));
 }
 
+TEST_CASE("input: an object store is read through the server's port", "[unit][input]") {
+  const auto delivered = [](const std::string& storage) {
+    return *asked({{"model", "alexnet", {}},
+                   {"node", "p3.8xlarge", {}},
+                   {"input.dataset", "cosmoflow", {}},
+                   {"input.epoch", "first", {}},
+                   {"input.loader", "pipelined", {}},
+                   {"input.workers", "64", {}},
+                   {"input.storage", storage, {}}});
+  };
+  // 70 % of 10 Gb/s, samples of 2.828 MB.
+  const double port = 0.7 * 1.25e9 / catalog().dataset("cosmoflow").value()->stored.in(bytes);
+  for (const std::string storage : {"object-store", "nfs-10g"}) {
+    CAPTURE(storage);
+    const answer::Prediction prediction = delivered(storage);
+    CHECK(*prediction.input.samples_per_second == Approx(port));
+    CHECK(prediction.input.bound_by == "network");
+    CHECK(prediction.bottleneck == "network");
+  }
+  CHECK(delivered("ebs-gp2").bottleneck == "storage");
+}
+
+TEST_CASE("input: a volume is no faster than the server's path to volumes", "[unit][input]") {
+  const auto read = [](const std::string& node, const std::string& storage) {
+    const auto scenario =
+        resolve(catalog(),
+                std::vector<Override>{{"model", "resnet18", {}}, {"node", node, {}}, {"input.storage", storage, {}}});
+    return scenario->cluster.node.host.storage->bandwidth.in(bytes_per_second);
+  };
+  CHECK(read("p3.2xlarge", "ebs-gp2") == Approx(218.75e6));
+  CHECK(read("p3.2xlarge", "ebs-gp3") == Approx(218.75e6));
+  CHECK(read("p3.8xlarge", "ebs-io2") == Approx(875e6));
+  CHECK(read("p4d.24xlarge", "ebs-io2") == Approx(2375e6));
+  CHECK(read("dgx1-v100", "ebs-io2") == Approx(4000 * 1048576.0));
+  CHECK(read("p3.2xlarge", "nvme") == Approx(2896e6));
+}
+
 TEST_CASE("input: the event fidelity has the same step", "[unit][input]") {
   for (const std::vector<Override>& change : std::vector<std::vector<Override>>{
            {{"input.workers", "3", {}}},
@@ -129,6 +166,8 @@ TEST_CASE("input: a processor of a server that nobody described is in two socket
 }
 
 TEST_CASE("input: a GPU decodes a larger image longer", "[unit][input]") {
+  CHECK(notes(asked({{"node", "dgx-h100", {}}, {"input.dataset", "imagenet", {}}, {"input.decode", "gpu", {}}}).value(),
+              "the time measured on a V100"));
   const auto decode = [](const char* dataset, std::vector<Override> more) {
     std::vector<Override> settings{
         {"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"input.dataset", dataset, {}}};

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "catalog.h"
 #include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/elasticity.h"
+#include "ddlsim/whatif/explain.h"
+#include "ddlsim/whatif/goodput.h"
+#include "ddlsim/whatif/predictor.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
@@ -422,4 +427,37 @@ TEST_CASE("predict: MFU of adapters' training counts no gradient of frozen weigh
   CHECK(ratio > 0.64);
   CHECK(ratio < 0.75);
   CHECK(adapted.hfu == Approx(adapted.mfu).epsilon(0.05));
+}
+
+TEST_CASE("predict: what C++ sets out of range is refused by its setting's name", "[unit][whatif]") {
+  const Scenario sound = resolve(catalog(), job()).value();
+  const auto refused = [&](const std::string& path, const auto& edit) {
+    Scenario edited = sound;
+    edit(edited);
+    CAPTURE(path);
+    const auto answer = predict(edited);
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code == ErrorCode::kInvalidArgument);
+    CHECK_THAT(to_string(answer.error()), Contains(path + ":"));
+    Predictor predictor;
+    CHECK_FALSE(predictor.step_time(edited));
+    CHECK_FALSE(elasticities(edited));
+    CHECK_FALSE(explain(edited));
+    CHECK_FALSE(goodput(edited));
+  };
+  refused("model", [](Scenario& s) { s.model = nullptr; });
+  for (const std::int64_t none : {0, -5}) {
+    refused("nodes", [&](Scenario& s) { s.cluster.nodes = none; });
+    refused("node: gpus", [&](Scenario& s) { s.cluster.node.gpus = none; });
+    refused("gpus_per_node", [&](Scenario& s) { s.cluster.gpus_per_node = none; });
+    refused("batch", [&](Scenario& s) { s.batch = none; });
+    refused("parallel.tensor", [&](Scenario& s) { s.parallel.tensor = none; });
+    refused("strategy.accumulation", [&](Scenario& s) { s.strategy.accumulation = none; });
+  }
+  refused("gpus_per_node", [](Scenario& s) { s.cluster.gpus_per_node = 9; });
+  refused("efficiency.compute", [](Scenario& s) { s.efficiency.compute = -1; });
+  refused("efficiency.network", [](Scenario& s) { s.efficiency.network = std::nan(""); });
+  refused("network", [](Scenario& s) { s.cluster.node.network.bandwidth = Bandwidth{}; });
+  refused("jitter", [](Scenario& s) { s.jitter = -1; });
+  CHECK(predict(sound));
 }

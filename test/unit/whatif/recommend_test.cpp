@@ -209,6 +209,18 @@ TEST_CASE("recommend: no choice inside the limits says by how much they are miss
   CHECK_THAT(refused(job({kOwn}), options), Contains("no choice is done in") && Contains("for"));
 }
 
+TEST_CASE("recommend: a price that is level with the cheapest is no threshold", "[unit][whatif]") {
+  // One T4 each: alike but for their processors.
+  const auto result = found(job({{"price", "g4dn.8xlarge=2 $/h, g4dn.16xlarge=2 $/h", {}}}), own(1));
+  REQUIRE(result.choices.size() == 2);
+  const auto said = [&](const std::string& text) {
+    return std::any_of(result.would_help.begin(), result.would_help.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  CHECK(said("below the 2 $/h it costs: 1 x g4dn.8xlarge is level with the cheapest"));
+  CHECK_FALSE(said("instead of 2 "));
+}
+
 TEST_CASE("recommend: prices come from a list where there is one", "[unit][whatif]") {
   RecommendOptions options;
   options.providers = {"aws"};
@@ -223,6 +235,8 @@ TEST_CASE("recommend: prices come from a list where there is one", "[unit][whati
   CHECK_THAT(cheapest.infeasible.front().why, Contains("nobody says what it costs"));
   options.region = "us-east-1";
   CHECK(choice_of(found(job(), options), "p3.2xlarge", 1, "one GPU").price.in(dollars_per_hour) == Approx(4));
+  options.region = "us-east-2";
+  CHECK_THAT(refused(job(), options), Contains("no region 'us-east-2'") && Contains("did you mean 'us-east-1'"));
   options.region.clear();
   const auto spot = found(job({{"price.spot", "yes", {}}}), options);
   REQUIRE(spot.choices.size() == 1);
@@ -235,6 +249,9 @@ TEST_CASE("recommend: questions without a choice or a length are refused", "[uni
   RecommendOptions options;
   options.providers = {"awz"};
   CHECK_THAT(refused(job(), options), Contains("unknown catalog 'awz'") && Contains("AWS"));
+  options.providers = {"aws"};
+  const std::string never = refused(job({{"training.epochs", "0", {}}}), options);
+  CHECK_THAT(never, Contains("training.epochs") && Contains("not above 0") && !Contains("p3.2xlarge"));
   CHECK_THAT(refused(job({{"node", "p3.16xlrage", {}}}), own(1)), Contains("'p3.16xlarge'"));
   // A batch that does not spread over GPUs.
   CHECK_THAT(refused(job({kOwn, {"global_batch", "7", {}}}), own(1)), Contains("do not spread evenly over 8 replicas"));

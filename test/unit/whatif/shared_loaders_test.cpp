@@ -68,8 +68,35 @@ TEST_CASE("shared loaders: measured jobs on one server", "[unit][shared_loaders]
   const double resnet = (1000 + 15000.0 / 115) / 1000;
   CHECK(of(*answer, "optimal").throughput_gain.value() == Approx((alexnet + resnet + 1 + 1) / 4 - 1));
   CHECK(even.throughput_gain.value() == 0);
+  // The same 490,000 samples, in the time in which any job runs.
+  CHECK(of(*answer, "optimal").aggregate.in(per_second) == Approx(490));
+  CHECK(of(*answer, "optimal").aggregate_gain.value() == Approx(75000.0 / 175 / 1000));
+  CHECK(of(*answer, "optimal").completion_gain.value() == Approx(1 - 1 / ((alexnet + resnet + 1 + 1) / 4)));
+  CHECK_THAT(report::render(*answer, report::Format::kText),
+             Contains("42.9 % more throughput of all jobs than even shares, mean completion 12.3 % shorter"));
   CHECK(of(*answer, "gpu-proportional").makespan.in(seconds) == Approx(1750));
   CHECK_THAT(answer->notes.back(), Contains("23.5 %") && Contains("not public"));
+}
+
+TEST_CASE("shared loaders: alike jobs gain nothing over even shares", "[unit][shared_loaders]") {
+  const auto answer = shared(R"(
+server: {node: c4140-4xv100, cores: 8}
+restart: 0 s
+fair: no
+jobs:
+  - {name: a, samples_per_s: {1: 10, 2: 20, 3: 30, 4: 40, 5: 50, 6: 60, 7: 70}, samples: 4000}
+  - {name: b, samples_per_s: {1: 10, 2: 20, 3: 30, 4: 40, 5: 50, 6: 60, 7: 70}, samples: 4000}
+)");
+  REQUIRE(answer);
+  for (const answer::LoaderPolicy& policy : answer->policies) {
+    if (policy.name == "gpu-proportional") continue;
+    CAPTURE(policy.name);
+    CHECK(policy.aggregate.in(per_second) == Approx(80));
+    CHECK(policy.aggregate_gain.value() == Approx(0).margin(1e-12));
+    CHECK(policy.throughput_gain.value() == Approx(0).margin(1e-12));
+  }
+  CHECK_THAT(report::render(*answer, report::Format::kText),
+             Contains("even shares have the highest throughput of all jobs"));
 }
 
 TEST_CASE("shared loaders: predicted jobs are what predict says", "[unit][shared_loaders]") {
@@ -82,12 +109,12 @@ jobs:
   REQUIRE(answer);
   const std::vector<whatif::Override> settings{
       {"model", "resnet18", {}},   {"node", "dgx1-v100", {}},         {"batch", "256", {}},
-      {"precision", "fp16", {}},   {"input.dataset", "imagenet", {}}, {"input.threads", "24", {}},
+      {"precision", "fp16", {}},   {"input.dataset", "imagenet", {}}, {"input.workers", "3", {}},
       {"input.cache", "none", {}}, {"input.storage", "sata-ssd", {}}};
   const auto prediction = whatif::predict(*whatif::resolve(catalog(), settings));
   REQUIRE(prediction);
   CHECK(answer->jobs[0].full.in(per_second) == Approx(prediction->input.needed_samples_per_second));
-  // All of the server: as many samples/s as its loader makes, 24 workers of 8 GPUs.
+  // All of the server: as many samples/s as its loader makes, 24 workers of 8 GPUs, each with a core to itself.
   CHECK(answer->policies[0].throughput.in(per_second) == Approx(*prediction->input.samples_per_second).epsilon(0.01));
   CHECK(answer->jobs[0].samples == 1281167);
 }
@@ -184,6 +211,7 @@ TEST_CASE("shared loaders: servers and jobs that do not go together", "[unit][sh
   CHECK_THAT(fault(with("node: dgx1", rates)), Contains("jobs.yaml:1:") && Contains("dgx1-v100"));
   CHECK_THAT(fault(with("node: dgx-b200", rates)), Contains("how many cores") && Contains("cores: 24"));
   CHECK_THAT(fault(with("node: dgx1-v100, cores: 7", rates)), Contains("7 cores for 8 GPUs"));
+  CHECK_THAT(fault(with("node: dgx1-v100, cores: 41", rates)), Contains("jobs.yaml:1:") && Contains("which has 40"));
   CHECK_THAT(fault(with("node: dgx-b200, cores: 64, storage_bandwidth: 1 GB/s", rates)), Contains("what storage"));
   CHECK_THAT(fault(with("node: dgx-b200, cores: 64", model)), Contains("nobody says what processors"));
   CHECK_THAT(fault(with("node: dgx1-v100", rates + ", gpus: 9")),

@@ -135,6 +135,14 @@ TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
   REQUIRE(first > 2 * later);
   const auto of_epoch = static_cast<double>(p.training->steps) / 3;
   CHECK(p.training->stepping.in(seconds) == Approx(of_epoch * (first + 2 * later)));
+  // Kernels are the same in both: 3 epochs take 3 times the energy of one.
+  const Scenario once =
+      job({{"input.dataset", "imagenet", {}}, {"training.epochs", "1", {}}, {"precision", "fp16", {}}}).value();
+  const answer::Prediction one = predict(once).value();
+  CHECK(p.training->energy.in(joules) == Approx(3 * one.training->energy.in(joules)));
+  const double kernels = (p.breakdown.compute + p.breakdown.memory).in(seconds);
+  CHECK(one.training->energy.in(joules) == Approx(8 * 300.0 * kernels * of_epoch));
+  CHECK(one.training->utilisation == Approx(kernels / first));
   // Who says which epoch is meant has it throughout.
   CHECK_FALSE(in_first_epoch(
       job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"input.epoch", "later", {}}}).value()));
