@@ -93,7 +93,7 @@ class StateSums {
   [[nodiscard]] DataSize gradient(const Owned& owned) const {
     return std::min(sizes_.weight, activation_size(job_.precision)) * owned.largest;
   }
-  [[nodiscard]] DataSize gathered(const Owned& owned) const { return gathered_weight(job_) * owned.all; }
+  [[nodiscard]] DataSize gathered(const Owned& owned) const { return gathered_weight(job_, true) * owned.all; }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
 
  private:

@@ -89,7 +89,7 @@ class Sharding {
         messages(chunk_, strategy_, 1, {.which = which, .chosen = &split_.experts, .whole_tables = true});
     for (const Row& sum : sums) scatter(sum.size / ranks_, sum.count, sum.ready, every_pass);
     for (auto sum = sums.rbegin(); sum != sums.rend() && ranks_ > 1; ++sum) {
-      const DataSize share = gathered_weight(job_) * (sum->size / gradient / ranks_);
+      const DataSize share = gathered_weight(job_, false) * (sum->size / gradient / ranks_);
       const bool beside = job_.parallel.overlap_gather;
       Row& row = beside
                      ? add(CollectiveOp::kAllGather, share, {Moment::kBegin, 0}, {Moment::kForward, sum->ready.layer})
@@ -127,7 +127,7 @@ class Sharding {
     const auto ahead = static_cast<std::size_t>(job_.parallel.prefetch);
     const auto gather = [&](const Unit& unit, Point ready, Point needed) {
       if (ranks_ == 1) return;
-      add(CollectiveOp::kAllGather, gathered_weight(job_) * (elements_of(unit, true) / ranks_), ready, needed)
+      add(CollectiveOp::kAllGather, gathered_weight(job_, true) * (elements_of(unit, true) / ranks_), ready, needed)
           .every_pass = true;
     };
     for (std::size_t n = 0; n < all.size(); ++n) {
@@ -178,10 +178,10 @@ void enlarge_buckets(Strategy& strategy, const Job& job) {
 
 }  // namespace
 
-DataSize gathered_weight(const Job& job) {
+DataSize gathered_weight(const Job& job, bool by_every_use) {
   if (job.parallel.gather_fp8) return bytes(1);
   if (is_sixteen(job)) return bytes(2);
-  return job.parallel.zero >= 3 ? activation_size(job.precision) : gradient_size(job.strategy.gradients);
+  return by_every_use ? activation_size(job.precision) : gradient_size(job.strategy.gradients);
 }
 
 Strategy as_sent(const Job& job) {

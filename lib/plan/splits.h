@@ -89,7 +89,7 @@ void exchange_by(const Job& job, StepPlan& plan);
 
 /// Of a weight that is gathered: as it is computed with, where a copy of that format is kept, or where every use gathers
 /// (zero 3): FSDP casts a rank's share to param_dtype before it sends it.
-[[nodiscard]] DataSize gathered_weight(const Job& job);
+[[nodiscard]] DataSize gathered_weight(const Job& job, bool by_every_use);
 
 /// The gradients and weights that are shared with the data group.
 [[nodiscard]] std::vector<Row> sharded_rows(const Job& job, const StepPlan& plan, const SplitModel& split,

@@ -303,19 +303,26 @@ Timeline SlotStep::answer(answer::Detail detail) const {
   const std::vector<Moved> moved = this->moved();
   Clocks spent;
   Time contention;
+  Time last;     // of all classes
   Time busiest;  // link
   std::size_t slowest = 0;
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
     const Clocks one = whole(c);
     const Time lost = contention_of(moved[c], one);
+    last = max(last, one.done - one.begin);
     busiest = max(busiest, max(moved[c].network, moved[c].peers));
     if (c > 0 && one.done - one.begin + lost <= spent.done - spent.begin + contention) continue;
     slowest = c;
     spent = one;
     contention = lost;
   }
+  // Who loses most to collectives may wait for others first.
+  const Time waits = last - (spent.done - spent.begin);
+  spent.done += waits;
+  spent.bubble += waits;
+  contention = contention - waits;
   // Groups have a channel each, and share links.
-  const Time shared = max(busiest - (spent.done - spent.begin + contention), Time::zero());
+  const Time shared = max(busiest - (last + contention), Time::zero());
   spent.done += shared;
   spent.exposed += shared;
   spent.waited += shared;

@@ -12,7 +12,7 @@ namespace ddlsim::whatif {
 namespace {
 
 /// As fold_name() has them: Megatron-LM's, DeepSpeed's, Hugging Face's and torchtitan's names, and what people say.
-constexpr auto kWords = std::to_array<std::pair<std::string_view, std::string_view>>({
+constexpr auto kFrameworkWords = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"tp", "parallel.tensor"},
     {"tensor-parallel", "parallel.tensor"},
     {"tensor-parallel-size", "parallel.tensor"},
@@ -85,8 +85,9 @@ std::optional<std::string_view> setting_of_word(std::string_view word) {
   while (word.starts_with('-')) word.remove_prefix(1);
   // Names of any length come from files; the longest word here is far shorter.
   const std::string folded = fold_name(word.substr(0, 64));
-  const auto* found = std::find_if(kWords.begin(), kWords.end(), [&](const auto& w) { return w.first == folded; });
-  if (found == kWords.end()) return std::nullopt;
+  const auto* found =
+      std::find_if(kFrameworkWords.begin(), kFrameworkWords.end(), [&](const auto& w) { return w.first == folded; });
+  if (found == kFrameworkWords.end()) return std::nullopt;
   return found->second;
 }
 

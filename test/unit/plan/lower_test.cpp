@@ -429,6 +429,11 @@ TEST_CASE("lower: an offloaded optimizer copies gradients out and weights back",
   CHECK(rows_of(plan, RowKind::kCopy)[0].size.in(bytes) == Approx(2000));
   CHECK(rows_of(plan, RowKind::kHost)[0].size.in(bytes) == Approx(5 * 3'000));
   CHECK(rows_of(plan, RowKind::kCopyBack)[0].size.in(bytes) == Approx(3'000));
+  // Megatron's buffer of gradients is the GPU's: the host moves its share, whoever keeps the gradients.
+  job.parallel.states = States::kMixed;
+  const DataSize moved = rows_of(lower(job).value(), RowKind::kHost)[0].size;
+  job.parallel.zero = 1;
+  CHECK(rows_of(lower(job).value(), RowKind::kHost)[0].size == moved);
 }
 
 TEST_CASE("lower: without overlap a split model sends after backward, in the way", "[unit][plan]") {

@@ -301,3 +301,40 @@ TEST_CASE("lower: a head that is tied to the first stage's table has a copy on t
   CHECK(sums[1].rank_class == 1);
   CHECK(plan.layer(1, plan.classes[1].chunk.count - 2).parameters == std::vector<std::int64_t>{512'000});
 }
+
+TEST_CASE("lower: shards of one rank are copies, which sum whole gradients and gather nothing", "[unit][plan]") {
+  for (const int zero : {1, 2, 3}) {
+    CAPTURE(zero);
+    Job job = job_on(decoder(2), 4, 8);
+    job.parallel.zero = zero;
+    job.parallel.shard_ranks = 1;
+    const StepPlan plan = lower(job).value();
+    CHECK(of(plan, CollectiveOp::kAllGather).empty());
+    CHECK(of(plan, CollectiveOp::kReduceScatter).empty());
+    double summed = 0;
+    for (const Row& row : rows_in(plan, GroupRole::kCopies)) {
+      CHECK(row.op == CollectiveOp::kAllReduce);
+      CHECK(row.after == kNoRow);
+      summed += row.size.in(bytes) * static_cast<double>(row.count);
+    }
+    CHECK(summed == Approx(4 * (2 * kBlockWeights + 2 * 512'000 + 512)));
+  }
+}
+
+TEST_CASE("lower: weights are gathered in the format of computation, or in 8 bits", "[unit][plan]") {
+  // FSDP keeps fp32 and casts a rank's share before it sends it; ZeRO 1 sends what it has updated.
+  Job job = job_on(decoder(2), 1, 4);
+  const auto gathered = [&] { return of(lower(job).value(), CollectiveOp::kAllGather)[1].size.in(bytes); };
+  job.parallel.zero = 3;
+  const double whole = gathered();
+  job.precision = Precision::kBf16;
+  CHECK(gathered() == Approx(whole / 2));
+  const DataSize unit = lower(job).value().classes[0].memory.buffers;
+  job.precision = Precision::kFp8;
+  CHECK(gathered() == Approx(whole / 2));
+  job.parallel.gather_fp8 = true;
+  CHECK(gathered() == Approx(whole / 4));
+  CHECK(lower(job).value().classes[0].memory.buffers == unit / 2.0);
+  job.precision = Precision::kBf16;
+  CHECK(refused(job).notes.front() == "--precision fp8, or parallel.gather_fp8 no");
+}

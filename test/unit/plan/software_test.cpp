@@ -48,7 +48,8 @@ TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan
       {{.feature = SoftwareFeature::kAlways, .effect = 0.10}, {.feature = SoftwareFeature::kTf32, .effect = 0.05}});
   CHECK(software_factor(job) == Approx(std::exp(0.10)));
   job.precision = Precision::kTf32;
-  job.cluster.node.gpu.peak.tf32 = 4 * job.cluster.node.gpu.peak.fp32;
+  job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
+  job.cluster.node.gpu.peak.tf32 = teraflops_per_second(40);
   CHECK(software_factor(job) == Approx(std::exp(0.15)));
   job.gpu_time_factor = 2.0;
   CHECK(gpu_time_factor_of(job) == Approx(2 * std::exp(0.15)));
@@ -71,6 +72,17 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(2.8e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.precision = Precision::kTf32;
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(5.6e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
+  job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
+  // TF32 counts by halves of four times FP32's rate: no cliff.
+  for (const auto& [times, value] : {std::pair(1.0, 0.0), {2.0, 0.0}, {2.828427, 0.5}, {4.0, 1.0}, {8.0, 1.0}}) {
+    job.cluster.node.gpu.peak.tf32 = job.cluster.node.gpu.peak.fp32 * times;
+    CHECK(feature(job, SoftwareFeature::kTf32) == Approx(value).margin(1e-6));
+  }
+  Job narrow = job;
+  narrow.precision = Precision::kFp8;
+  CHECK(feature(narrow, SoftwareFeature::kEightBits) == 1);
+  narrow.precision = Precision::kBf16;
+  CHECK(feature(narrow, SoftwareFeature::kEightBits) == 0);
   // TF32 counts where it is several times FP32's rate, as on data centres' GPUs.
   hardware::PeakRates& peak = job.cluster.node.gpu.peak;
   peak.fp32 = teraflops_per_second(10);

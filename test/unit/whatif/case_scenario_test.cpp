@@ -57,6 +57,7 @@ TEST_CASE("case: networks as sources print them", "[unit][whatif]") {
   CHECK(network("not stated (plateau 0.99 GB/s ~ 10 Gb/s class link)") == "ethernet-10g");
   CHECK(network("[ConnectX-6] 100 GB/Sec") == "roce-100g");  // a slip for Gb; RDMA drives the card
   CHECK(network("Storage: 2x BF3 ConnectX-7 400Gb/s, Compute: 8x BF3 ConnectX-7 400Gb/s") == "8 x roce-400g");
+  CHECK(network("400 Gb/s with GPU direct RDMA") == "roce-400g");  // who has InfiniBand says so
   // What PCIe carries inside the server is no port: the server's own.
   CHECK(network("ROCE2; Data bandwidth for GPU-PCIe: 504 GB/s; PCIe-NIC: 500 GB/s").empty());
   CHECK(network("Cray Aries dragonfly (Piz Daint XC50)") == "cray-aries");

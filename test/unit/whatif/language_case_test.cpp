@@ -58,6 +58,21 @@ TEST_CASE("language cases: degrees, batches and what the framework did at the ti
   later.framework = "Megatron-Core 0.8";
   CHECK(said(later, "parallel.sequence") == "yes");
   CHECK(said(later, "parallel.zero") == "1");
+  // Weights beside the next forward pass, in 8 bits where products take them so.
+  CHECK(said(later, "parallel.overlap_gather") == "yes");
+  CHECK(said(later, "parallel.overlap_tensor") == "yes");
+  CHECK(said(later, "parallel.gather_fp8").empty());
+  CHECK(said(later, "strategy.gradients") == "fp32");
+  later.precision = "MXFP8";
+  CHECK(said(later, "parallel.gather_fp8") == "yes");
+  later.source = "github:mlcommons/training_results_v5.1:NVIDIA/results/x@441d65f";
+  CHECK(said(later, "strategy.gradients") == "bf16");
+  later.precision = "NVFP4";
+  CHECK(said(later, "parallel.gather_fp8").empty());
+  CHECK(said(later, "parallel.overlap_tensor").empty());
+  later.source.clear();
+  later.precision = "bf16";
+  CHECK(said(one, "parallel.overlap_gather").empty());
   later.extra["vp"] = "2";
   CHECK(said(later, "parallel.schedule") == "interleaved");
   later.extra["fsdp"] = "2";

@@ -103,3 +103,21 @@ TEST_CASE("fusion: one kernel spares what a causal mask hides, and adds no bias 
   const Model biased = model_of({{Attention{.heads = 12, .biased = true}, {128, 768}}});
   CHECK(fused(biased, {.attention = true}).value().layers[0].forward_kernels == 6);
 }
+
+TEST_CASE("fusion: convolutions turn images that lie channel by channel", "[unit][workload]") {
+  // 3 x 100 elements in, 10 x 100 out: 2 x 1300 a product, forward and for the gradients of weights and input.
+  const Model plain = model_of({{Convolution{.out = 10}, {3, 10, 10}}, {Linear{.out = 5}, {10}}});
+  const auto model = fused(plain, {.transposes = true});
+  REQUIRE(model);
+  const Layer& before = plain.layers[0];
+  const Layer& after = model->layers[0];
+  CHECK(after.forward_elements == before.forward_elements + 2600);
+  CHECK(after.backward_elements == before.backward_elements + 2600 * static_cast<std::int64_t>(before.backward.size()));
+  CHECK(after.forward.size() == before.forward.size() + 1);
+  CHECK(after.forward_kernels == before.forward_kernels + 2);
+  CHECK(model->layers[1].forward_elements == plain.layers[1].forward_elements);
+  // A depthwise one has kernels of its own for either layout.
+  const Model depthwise =
+      model_of({{Convolution{.out = 8, .kernel = {3, 3}, .pad = {1, 1}, .groups = 8}, {8, 10, 10}}});
+  CHECK(fused(depthwise, {.transposes = true})->layers[0].forward_elements == depthwise.layers[0].forward_elements);
+}
