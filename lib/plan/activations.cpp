@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "ddlsim/plan/memory.h"
+#include "ddlsim/workload/blocks.h"
 
 namespace ddlsim::plan {
 namespace {
@@ -25,15 +26,17 @@ bool is_dropout(const wl::Layer& layer) { return layer.name.find("dropout") != s
 /// Follows a list of layers and knows which tensor is a part, which whole, and which somebody has kept already.
 class Keeper {
  public:
-  /// `drops`: probabilities of attention are dropped at random, as other layers' outputs are.
-  Keeper(const ActivationCut& cut, bool drops)
+  /// `drops`: probabilities of attention are dropped at random, as other layers' outputs are. `convolves`: networks of
+  /// convolutions keep what their layers say (plan/memory.h), whoever shares their states.
+  Keeper(const ActivationCut& cut, bool drops, bool convolves)
       : element_(activation_size(cut.precision).in(bytes)),
         batch_(static_cast<double>(cut.batch)),
         tensor_(static_cast<double>(cut.tensor)),
         rows_(1.0 / static_cast<double>(cut.context)),
         whole_(cut.sequence ? rows_ / tensor_ : rows_),
         part_(rows_ / tensor_),
-        drops_(drops) {}
+        drops_(drops),
+        convolves_(convolves) {}
 
   KeptActivations next(const wl::Layer& layer, const wl::Layer* after) {
     kept_ = {};
@@ -41,6 +44,10 @@ class Keeper {
     after_ = after;
     if (!layer.op || layer.measured) {
       always(element_ * static_cast<double>(layer.saved_elements) * rows_);
+      return kept_;
+    }
+    if (convolves_) {
+      keep(std::monostate{}, false);
       return kept_;
     }
     const bool was_kept = std::exchange(output_kept_, false);
@@ -184,6 +191,7 @@ class Keeper {
   double whole_;  // of one between the parts of a block,
   double part_;   // of one inside of them
   bool drops_;
+  bool convolves_;
   KeptActivations kept_;
   const wl::Layer* layer_ = nullptr;
   const wl::Layer* after_ = nullptr;
@@ -198,7 +206,12 @@ class Keeper {
 
 std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> layers, const ActivationCut& cut) {
   const bool drops = std::any_of(layers.begin(), layers.end(), is_dropout);
-  Keeper keeper(cut, drops);
+  const auto any = [&](auto is) { return std::any_of(layers.begin(), layers.end(), is); };
+  const bool convolves = any([](const wl::Layer& layer) {
+                           return layer.op && std::holds_alternative<wl::Convolution>(*layer.op);
+                         }) &&
+                         !any(wl::is_attention);
+  Keeper keeper(cut, drops, convolves);
   std::vector<KeptActivations> kept;
   kept.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {

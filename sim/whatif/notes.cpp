@@ -127,6 +127,9 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
             : "fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run matrix products as TF32 unless "
               "told otherwise: --precision tf32");
   }
+  if (scenario.precision_assumed) {
+    notes.emplace_back("precision: nobody stated one; language models are trained in bf16");
+  }
   const double share = is_cast(scenario.precision) ? share_without_cast(model) : 0;
   if (share > 0.01) {
     notes.push_back(

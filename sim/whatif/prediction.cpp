@@ -30,7 +30,8 @@ using answer::Prediction;
 
 /// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens
 /// the step most. What it takes by itself bounds what it can give, so resources are asked in that order and most are
-/// never asked.
+/// never asked. Where messages stick out for more than half of a step and no link alone helps, for they bound each other
+/// (PCIe and the host's memory), it is the busiest of them.
 std::string bottleneck_of(const Question& question, const Laid& laid) {
   constexpr double kFaster = 1.1;
   struct Resource {
@@ -57,7 +58,8 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   const Time pcie = on("pcie") * 2.0 + (pcie_feeds_network ? on("network") : Time::zero());
   // Stations of servers that no link's traffic shows.
   const bool servers = laid.step && laid.step->servers;
-  const Time at_servers = servers ? parts.communication : Time::zero();
+  const bool in_host = servers || question.scenario.parallel.offload_optimizer;
+  const Time at_servers = in_host ? parts.communication : Time::zero();
   const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
   const bool by_tcp = transport == hardware::NetworkTransport::kTcp ||
                       question.scenario.collective.kind == plan::CollectiveLibraryKind::kGloo;
@@ -93,6 +95,12 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
       most = gain;
       best = resource.name;
     }
+  }
+  constexpr double kAlmostNothing = 0.25;
+  const Time all = laid.line.step * (1.0 - 1.0 / kFaster);
+  if (parts.communication_exposed > laid.line.step / 2.0 && most < all * kAlmostNothing) {
+    if (busiest == on("network") && busiest > Time::zero()) return "network";
+    if (busiest > Time::zero()) return on("nvlink") >= on("pcie") ? "nvlink" : "pcie";
   }
   return std::string(best);
 }

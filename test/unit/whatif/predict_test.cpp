@@ -560,3 +560,37 @@ TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][what
   CHECK(step("a100-sxm4-40gb", "tf32", "channels-first") == step("a100-sxm4-40gb", "tf32", "channels-last"));
   CHECK(step("v100-sxm2-32gb", "fp16", "channels-first") == step("v100-sxm2-32gb", "fp16", "channels-last"));
 }
+
+TEST_CASE("predict: a network of convolutions keeps as much whoever shares its states", "[unit][whatif]") {
+  std::vector<Override> settings{
+      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"precision", "fp32", {}}, {"batch", "64", {}}};
+  const auto plain = asked(settings).memory;
+  settings.push_back({"parallel.zero", "1", {}});
+  const auto shared = asked(settings).memory;
+  CHECK(shared.activations.in(bytes) == Approx(plain.activations.in(bytes)));
+  CHECK(shared.optimizer_state < plain.optimizer_state);
+}
+
+TEST_CASE("predict: language models are trained in bf16 where nobody says otherwise", "[unit][whatif]") {
+  const auto precision = [](std::vector<Override> settings) { return asked(std::move(settings)).precision; };
+  CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}}) == "bf16");
+  CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"precision", "fp32", {}}}) == "fp32");
+  CHECK(precision({{"model", "gpt2", {}}, {"node", "dgx1-v100", {}}}) == "fp32");
+  CHECK(precision({{"model", "resnet50", {}}, {"node", "dgx-h100", {}}}) == "fp32");
+  const auto p = asked({{"model", "gpt2", {}}, {"node", "dgx-a100", {}}});
+  CHECK(std::any_of(p.notes.begin(), p.notes.end(),
+                    [](const std::string& note) { return note.starts_with("precision: nobody stated one"); }));
+}
+
+TEST_CASE("predict: messages that bound each other are what bounds a step", "[unit][whatif]") {
+  const auto p = asked({{"model", "llama_3_1_8b", {}},
+                        {"node", "pcie-8x4090", {}},
+                        {"precision", "bf16", {}},
+                        {"batch", "1", {}},
+                        {"parallel.zero", "3", {}},
+                        {"parallel.recompute", "full", {}},
+                        {"parallel.states", "mixed-16", {}},
+                        {"model.sequence", "2048", {}}});
+  CHECK(p.breakdown.communication_exposed > p.step_time / 2.0);
+  CHECK(p.bottleneck == "pcie");
+}
