@@ -66,8 +66,9 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
   set(Feature::kSmallKernels, smallness(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
-  set(Feature::kVolta, generation == GpuGeneration::kVolta ? 1 : 0);
-  set(Feature::kVoltaConvolution, generation == GpuGeneration::kVolta ? convolution : 0);
+  const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
+  set(Feature::kVolta, volta ? 1 : 0);
+  set(Feature::kVoltaConvolution, volta ? convolution : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);

@@ -79,7 +79,7 @@ struct MeasuredProfile {
 struct Gpu {
   std::string id;
   std::string name;
-  std::string architecture;  // its maker's name for it: profiles are lent within one, no cost depends on it
+  std::string architecture;  // its maker's name for it: profiles are lent within one
   std::string kernels_of;    // another whose binaries it runs as well: whose profiles answer where its own has none
   Form form = Form::kPcie;
   std::int64_t sm_count = 0;

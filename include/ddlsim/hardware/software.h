@@ -29,7 +29,7 @@ enum class SoftwareFeature : std::uint8_t {
                   // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
   kRecurrent,     // 1 for models with LSTMs
   kSmallKernels,  // 0 for kernels of 5.6 GFLOP and more, 1 for those of 2 and less, by the logarithm (fp32: 2.8, 1)
-  kVolta,         // 1 for Volta and Turing
+  kVolta,         // 1 for Volta
   kVoltaConvolution,  // of these, 1 for convolutional networks of 16 bits: their profiles know the cuDNN of 2017
   kHopper,            // 1 for Hopper and Blackwell
   kEightBits,         // 1 for products of 8 bits and fewer

@@ -60,6 +60,9 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kAlways) == 1);
   CHECK(feature(job, SoftwareFeature::kVolta) == 1);
   CHECK(feature(job, SoftwareFeature::kHopper) == 0);
+  Job later = job;
+  later.cluster.node.gpu.architecture = "Turing";  // which has Volta's rows in NCCL, and products of its own
+  CHECK(feature(later, SoftwareFeature::kVolta) == 0);
   CHECK(feature(job, SoftwareFeature::kTf32) == 0);
   CHECK(feature(job, SoftwareFeature::kAttention) == 0);
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
