@@ -293,8 +293,10 @@ class Pricing {
           priced.once = cost.time;
           priced.sent = cost.wire.of_gpu(ranks_of.gpus_per_node());
           const EffectiveRates reach = effective_rates(ranks_of, group->library());
-          if (ranks_of.nodes > 1) priced.network = cost.wire.inter / reach.inter;
-          if (ranks_of.gpus_per_node() > 1) priced.peers = cost.wire.intra / reach.intra;
+          if (ranks_of.nodes > 1) priced.network = min(cost.wire.inter / reach.inter, cost.time);
+          // What meets in a host is limited by more than a link.
+          const bool on_links = ranks_of.fabric != GpuFabric::kPcie && ranks_of.fabric != GpuFabric::kHostMemory;
+          if (ranks_of.gpus_per_node() > 1 && on_links) priced.peers = min(cost.wire.intra / reach.intra, cost.time);
         }
         break;
       case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;

@@ -215,7 +215,7 @@ TEST_CASE("edges: what is wrong with a measured run is said with its row", "[hos
   said("1,1,4,300 ms,,\n8,1,4,1 us,,\n",
        {"runs.csv:3:1: error: a measured step of 1 us", "faster than the wire allows"});
   said("1,1,4,300 ms,,\n1,1,8,1 ms,,\n",
-       {"runs.csv:3:1: error: a measured step of 1 ms", "at their full rate in fp32"});
+       {"runs.csv:3:1: error: a measured step of 1 ms", "at their full rate in bf16"});
   said("1,1,4,300 ms,,\n8,1,4,300 ms,4,4\n", {"runs.csv:3:1: error: 8 GPUs", "tensor 4 times pipeline 4"});
 }
 

@@ -139,8 +139,8 @@ struct PricedRow {
   Time encoding{};  // on the GPU before it starts
   Time hidden{};    // of a row in the way: how much of it runs beside its layer's kernels at most
   DataSize sent{};  // of a collective's piece, through each GPU's memory
-  Time network{};   // of a collective's piece: for how long it has the network
-  Time peers{};     // and the links within a server, busy at the rates they reach
+  Time network{};   // of a collective's piece: for how long, of its own time, it has the network
+  Time peers{};     // and NVLink within a server, busy at the rates they reach
 };
 
 struct PricedStep {

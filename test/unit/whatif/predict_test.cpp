@@ -567,7 +567,7 @@ TEST_CASE("predict: a network of convolutions keeps as much whoever shares its s
   const auto plain = asked(settings).memory;
   settings.push_back({"parallel.zero", "1", {}});
   const auto shared = asked(settings).memory;
-  CHECK(shared.activations.in(bytes) == Approx(plain.activations.in(bytes)));
+  CHECK(shared.activations.in(bytes) == Approx(plain.activations.in(bytes)).epsilon(1e-3));
   CHECK(shared.optimizer_state < plain.optimizer_state);
 }
 
