@@ -207,10 +207,9 @@ class Keeper {
 std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> layers, const ActivationCut& cut) {
   const bool drops = std::any_of(layers.begin(), layers.end(), is_dropout);
   const auto any = [&](auto is) { return std::any_of(layers.begin(), layers.end(), is); };
-  const bool convolves = any([](const wl::Layer& layer) {
-                           return layer.op && std::holds_alternative<wl::Convolution>(*layer.op);
-                         }) &&
-                         !any(wl::is_attention);
+  const bool convolves =
+      any([](const wl::Layer& layer) { return layer.op && std::holds_alternative<wl::Convolution>(*layer.op); }) &&
+      !any(wl::is_attention);
   Keeper keeper(cut, drops, convolves);
   std::vector<KeptActivations> kept;
   kept.reserve(layers.size());

@@ -87,8 +87,8 @@ void exchange_by(const Job& job, StepPlan& plan);
 [[nodiscard]] std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split,
                                             std::size_t rank_class, const Chunk& chunk, KeptMessages& kept);
 
-/// Of a weight that is gathered: as it is computed with, where a copy of that format is kept, or where every use gathers
-/// (zero 3): FSDP casts a rank's share to param_dtype before it sends it.
+/// Of a weight that is gathered: as it is computed with, where a copy of that format is kept, or where every use
+/// gathers (zero 3): FSDP casts a rank's share to param_dtype before it sends it.
 [[nodiscard]] DataSize gathered_weight(const Job& job, bool by_every_use);
 
 /// The gradients and weights that are shared with the data group.

@@ -15,8 +15,8 @@ double as_double(std::int64_t count) { return static_cast<double>(count); }
 }  // namespace
 
 Work computed_again(const Layer& layer) {
-  const bool fused = !layer.backward.empty() &&
-                     std::holds_alternative<primitives::FusedAttention>(layer.backward.front().shape);
+  const bool fused =
+      !layer.backward.empty() && std::holds_alternative<primitives::FusedAttention>(layer.backward.front().shape);
   return fused ? max(layer.backward_work - layer.forward_work * 2.0, Work::zero()) : Work::zero();
 }
 

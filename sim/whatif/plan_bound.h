@@ -59,8 +59,8 @@ struct StageExchange {
   Time standing{};    // likewise, in the way of kernels
   Time after{};       // in the way after the update
   Time update{};
-  Time held_each{};  // of kernels beside them, by the replicas' collectives: of those of every pass,
-  Time held_once{};  // and of those of the last one
+  Time held_each{};                  // of kernels beside them, by the replicas' collectives: of those of every pass,
+  Time held_once{};                  // and of those of the last one
   std::vector<FirstGather> gathers;  // one per part
   std::vector<Time> last;            // that the last backward pass of each part makes ready
 };

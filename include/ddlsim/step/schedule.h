@@ -32,8 +32,8 @@
 // long as its CPU needs to issue it: the next step follows. A stage gathers weights for its first pass while it waits
 // for its first input. The bubble is what the slowest class waits for the others. Contention is counted once, at
 // the end: collectives beside a class's kernels take their share of them, out of its waiting for messages and for the
-// CPU first; the class that ends last by that is the slowest. Groups have a channel each: a step is no shorter than what
-// all of them together have of a link (cost::PricedRow), and how they meet on it only events know. Sums of
+// CPU first; the class that ends last by that is the slowest. Groups have a channel each: a step is no shorter than
+// what all of them together have of a link (cost::PricedRow), and how they meet on it only events know. Sums of
 // gradients start with the last micro-batch of a part, beside what its rank has left to do and beside the bubble
 // (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages wait for leaves after the input's
 // pass, sums after the weights'. A pair of DualPipe takes both passes' kernels; all-to-alls of one are hidden behind
