@@ -132,8 +132,9 @@ bool usual(const Argument& argument, std::int64_t tensor) {
 void report_rest(Arguments& arguments, std::int64_t tensor, Builder& out) {
   for (const Unmodelled& row : kUnmodelled) {
     const Argument* found = arguments.find(row.name);
-    if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found, tensor)))
+    if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found, tensor))) {
       continue;
+    }
     out.leave_out(found->words(), std::string(row.why), found->where);
   }
   std::vector<std::string> others;

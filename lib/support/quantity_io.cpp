@@ -306,7 +306,7 @@ Expected<std::int64_t> parse_large_count(std::string_view text) {
 }
 
 Expected<std::int64_t> parse_length(std::string_view text, CountRange range) {
-  const auto exact = parse_count(text, range);
+  auto exact = parse_count(text, range);
   const auto number = leading_number(trim(text));
   if (exact || !number) return exact;
   const std::string_view suffix = trim(number->second);

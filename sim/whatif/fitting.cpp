@@ -209,7 +209,7 @@ std::string first_change(const plan::Job& job, DataSize capacity) {
     if (needed && *needed <= capacity) return fmt::format("{} ({})", change.words, to_text(*needed));
   }
   for (std::vector<FittingChange>& end : ends_of_added(job)) {
-    const std::string words = first_of_added(job, capacity, added_changes(job, std::move(end)));
+    std::string words = first_of_added(job, capacity, added_changes(job, std::move(end)));
     if (!words.empty()) return words;
   }
   return "no setting on these GPUs";

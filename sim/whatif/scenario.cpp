@@ -88,8 +88,9 @@ Expected<void> check_paths(std::span<const Override> overrides) {
 Expected<void> check_filled(std::span<const Override> overrides) {
   std::vector<Error> errors;
   for (const Override& setting : overrides) {
-    if (setting.value != "?" || last_of(overrides, setting.path) != &setting || errors.size() == io::kMaxErrors)
+    if (setting.value != "?" || last_of(overrides, setting.path) != &setting || errors.size() == io::kMaxErrors) {
       continue;
+    }
     errors.push_back(
         Error{ErrorCode::kInvalidArgument,
               fmt::format("fill in '?': {}", setting.path.substr(0, 60)),
