@@ -1,6 +1,7 @@
 #include "ddlsim/plan/software.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "ddlsim/support/portable_math.h"
 
@@ -83,6 +84,16 @@ bool runs_flash_attention(const Job& job) {
   const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const bool modern = job.software_year.get().value_or(kSince) >= kSince;
   return narrow && modern && job.cluster.node.gpu.peak.bf16 && job.model->has_layers() && !job.model->measured;
+}
+
+bool trains_in_sixteen(const Job& job) {
+  const auto causal = [](const workload::Layer& layer) {
+    const auto* single = layer.op ? std::get_if<workload::Attention>(&*layer.op) : nullptr;
+    const auto* grouped = layer.op ? std::get_if<workload::GroupedAttention>(&*layer.op) : nullptr;
+    return (single != nullptr && single->causal) || (grouped != nullptr && grouped->causal);
+  };
+  const auto& layers = job.model->layers;
+  return job.cluster.node.gpu.peak.bf16 && !job.model->measured && std::any_of(layers.begin(), layers.end(), causal);
 }
 
 bool transposes_images(const Job& job) {

@@ -147,17 +147,6 @@ Expected<void> set_model(Scenario& scenario, const io::Catalog& catalog, std::sp
   return {};
 }
 
-/// Nobody trains a language model in fp32 where the GPU has bf16 (GPT-NeoX, Llama and their successors).
-bool trains_in_sixteen(const Scenario& scenario) {
-  const workload::Model& model = *scenario.model;
-  return scenario.cluster.node.gpu.peak.bf16 && !model.measured &&
-         std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
-           const auto* single = layer.op ? std::get_if<workload::Attention>(&*layer.op) : nullptr;
-           const auto* grouped = layer.op ? std::get_if<workload::GroupedAttention>(&*layer.op) : nullptr;
-           return (single != nullptr && single->causal) || (grouped != nullptr && grouped->causal);
-         });
-}
-
 }  // namespace
 
 std::vector<SettingInfo> settings() {
@@ -394,7 +383,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
                  "or a cloud instance: " + join(catalog.ids(io::Kind::kInstances))});
   }
   if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
-  if (last_of(spelt.overrides, "precision") == nullptr && trains_in_sixteen(scenario)) {
+  if (last_of(spelt.overrides, "precision") == nullptr && plan::trains_in_sixteen(scenario)) {
     scenario.precision = Precision::kBf16;
     scenario.precision_assumed = true;
   }

@@ -35,6 +35,10 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// 2023, whose scaled_dot_product_attention takes it.
 [[nodiscard]] bool runs_flash_attention(const Job& job);
 
+/// Whether nobody trains such a model in fp32: one whose attention is causal, a language model, on a GPU with bf16
+/// (GPT-NeoX, Llama and their successors).
+[[nodiscard]] bool trains_in_sixteen(const Job& job);
+
 /// Whether convolutions turn what lies channel by channel: in 16 bits on GPUs from Ampere on. Profiles of Volta and
 /// Turing were measured so and have it in them.
 [[nodiscard]] bool transposes_images(const Job& job);

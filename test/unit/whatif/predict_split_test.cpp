@@ -1,0 +1,143 @@
+// What models that are split over GPUs cost, and what of a job a prediction takes for granted.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+answer::Prediction asked(std::vector<Override> settings) {
+  return predict(resolve(catalog(), settings).value()).value();
+}
+
+}  // namespace
+
+TEST_CASE("predict: MFU counts no attention twice", "[unit][whatif]") {
+  // Three passes of a forward one: what fused attention's backward computes again is in HFU alone.
+  const auto p = asked({{"model", "llama_3_1_8b", {}},
+                        {"node", "dgx-h100", {}},
+                        {"precision", "bf16", {}},
+                        {"batch", "1", {}},
+                        {"model.sequence", "131072", {}},
+                        {"parallel.context", "8", {}}});
+  // 32 blocks: products of 6.98e9 weights and the head of 525e6, scores and context of 32 heads of 128 over half of
+  // 131,072 keys.
+  const double tokens = 131072;
+  const double products = 2 * (32 * (4096.0 * 4096 * 2 + 4096.0 * 1024 * 2 + 3 * 4096.0 * 14336) + 4096.0 * 128256);
+  const double attention = 32 * 4 * 4096.0 * (tokens + 1) / 2;
+  CHECK(p.model_work.in(flops) == Approx(3 * tokens * (products + attention)).epsilon(0.01));
+  CHECK(p.hfu > p.mfu * 1.1);
+}
+
+TEST_CASE("predict: a step takes at least as long as its busiest link", "[unit][whatif]") {
+  // Tensor groups and shards share the ports of four-GPU servers, each on a channel of its own.
+  const auto p = asked({{"model", "llama_3_1_8b", {}},
+                        {"node", "gb200-tray", {}},
+                        {"nodes", "16", {}},
+                        {"precision", "bf16", {}},
+                        {"parallel.tensor", "8", {}},
+                        {"parallel.sequence", "yes", {}},
+                        {"batch", "2", {}},
+                        {"global_batch", "64", {}},
+                        {"parallel.zero", "3", {}}});
+  for (const answer::LinkTraffic& traffic : p.traffic) CHECK(p.step_time >= traffic.time * (1 - 1e-9));
+  CHECK(p.breakdown.communication_exposed > Time::zero());
+}
+
+TEST_CASE("predict: a server's memory updates for all of its ranks", "[unit][whatif]") {
+  // 8.03e9 parameters, 28 bytes each in fp32 states, whoever of the server has them: 225 GB at 1 GB/s.
+  const auto update = [](const char* gpus) {
+    return asked({{"model", "llama_3_1_8b", {}},
+                  {"node", "dgx-a100-80gb", {}},
+                  {"gpus_per_node", gpus, {}},
+                  {"precision", "bf16", {}},
+                  {"batch", "1", {}},
+                  {"parallel.zero", "3", {}},
+                  {"parallel.states", "mixed-16", {}},
+                  {"parallel.recompute", "full", {}},
+                  {"model.sequence", "2048", {}},
+                  {"parallel.offload_optimizer", "yes", {}},
+                  {"ps.memory_bandwidth", "1 GB/s", {}}})
+        .step_time.in(seconds);
+  };
+  CHECK(update("8") == Approx(update("2")).epsilon(0.02));
+  CHECK(update("8") > 8.03 * 28);
+}
+
+TEST_CASE("predict: experts that no other rank has are no less with stated shards", "[unit][whatif]") {
+  std::vector<Override> settings{
+      {"model", "mixtral_8x7b", {}}, {"node", "hgx-h200", {}},     {"precision", "bf16", {}}, {"batch", "1", {}},
+      {"global_batch", "8", {}},     {"parallel.expert", "8", {}}, {"parallel.zero", "1", {}}};
+  const auto all = asked(settings).memory;
+  settings.push_back({"parallel.shard_ranks", "8", {}});
+  CHECK(asked(settings).memory.optimizer_state == all.optimizer_state);
+}
+
+TEST_CASE("predict: a larger batch of a job that waits for its CPU takes no less", "[unit][whatif]") {
+  Time last;
+  for (const char* batch : {"4", "8", "10", "12", "16"}) {
+    const auto p = asked({{"model", "resnet50", {}},
+                          {"node", "p4d.24xlarge", {}},
+                          {"precision", "bf16", {}},
+                          {"strategy", "pytorch-fsdp", {}},
+                          {"strategy.accumulation", "8", {}},
+                          {"batch", batch, {}}});
+    CHECK(p.step_time >= last * 0.999);
+    last = p.step_time;
+  }
+}
+
+TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][whatif]") {
+  const auto step = [](const char* gpu, const char* precision, const char* layout) {
+    return asked({{"model", "resnet50", {}},
+                  {"node", "dgx-a100", {}},
+                  {"gpu", gpu, {}},
+                  {"gpus_per_node", "1", {}},
+                  {"precision", precision, {}},
+                  {"batch", "256", {}},
+                  {"software.layout", layout, {}}})
+        .step_time;
+  };
+  CHECK(step("a100-sxm4-40gb", "fp16", "channels-first") > step("a100-sxm4-40gb", "fp16", "channels-last") * 1.2);
+  CHECK(step("a100-sxm4-40gb", "tf32", "channels-first") == step("a100-sxm4-40gb", "tf32", "channels-last"));
+  CHECK(step("v100-sxm2-32gb", "fp16", "channels-first") == step("v100-sxm2-32gb", "fp16", "channels-last"));
+}
+
+TEST_CASE("predict: a network of convolutions keeps as much whoever shares its states", "[unit][whatif]") {
+  std::vector<Override> settings{
+      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"precision", "fp32", {}}, {"batch", "64", {}}};
+  const auto plain = asked(settings).memory;
+  settings.push_back({"parallel.zero", "1", {}});
+  const auto shared = asked(settings).memory;
+  CHECK(shared.activations.in(bytes) == Approx(plain.activations.in(bytes)).epsilon(1e-3));
+  CHECK(shared.optimizer_state < plain.optimizer_state);
+}
+
+TEST_CASE("predict: language models are trained in bf16 where nobody says otherwise", "[unit][whatif]") {
+  const auto precision = [](std::vector<Override> settings) { return asked(std::move(settings)).precision; };
+  CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}}) == "bf16");
+  CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"precision", "fp32", {}}}) == "fp32");
+  CHECK(precision({{"model", "gpt2", {}}, {"node", "dgx1-v100", {}}}) == "fp32");
+  CHECK(precision({{"model", "resnet50", {}}, {"node", "dgx-h100", {}}}) == "fp32");
+  const auto p = asked({{"model", "gpt2", {}}, {"node", "dgx-a100", {}}});
+  CHECK(std::any_of(p.notes.begin(), p.notes.end(),
+                    [](const std::string& note) { return note.starts_with("precision: nobody stated one"); }));
+}
+
+TEST_CASE("predict: messages that bound each other are what bounds a step", "[unit][whatif]") {
+  const auto p = asked({{"model", "llama_3_1_8b", {}},
+                        {"node", "pcie-8x4090", {}},
+                        {"precision", "bf16", {}},
+                        {"batch", "1", {}},
+                        {"parallel.zero", "3", {}},
+                        {"parallel.recompute", "full", {}},
+                        {"parallel.states", "mixed-16", {}},
+                        {"model.sequence", "2048", {}}});
+  CHECK(p.breakdown.communication_exposed > p.step_time / 2.0);
+  CHECK(p.bottleneck == "pcie");
+}
