@@ -304,12 +304,10 @@ class Pricing {
       case plan::RowKind::kCopyBack:
         priced.once = row.size / (row.alone ? alone_on_pcie(step.rates) : step.rates.pcie_share);
         break;
-      case plan::RowKind::kHost: {
-        // All ranks of a server update what they have at once.
-        const auto sharing = static_cast<double>(job_.cluster.gpus_per_node);
-        priced.once = row.size * sharing / (job_.server_memory * variation_.server_memory);
+      case plan::RowKind::kHost:  // all ranks of a server update what they have at once
+        priced.once = row.size * static_cast<double>(job_.cluster.gpus_per_node) /
+                      (job_.server_memory * variation_.server_memory);
         break;
-      }
       case plan::RowKind::kServer: break;
     }
     return priced;

@@ -97,9 +97,12 @@ bool trains_in_sixteen(const Job& job) {
 }
 
 bool transposes_images(const Job& job) {
+  return job.software_layout == ImageLayout::kChannelsFirst && layout_matters(job);
+}
+
+bool layout_matters(const Job& job) {
   const bool half = job.precision == Precision::kFp16 || job.precision == Precision::kBf16;
-  return half && job.software_layout == ImageLayout::kChannelsFirst &&
-         job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kAmpere;
+  return half && job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kAmpere;
 }
 
 double software_factor(const Job& job) {

@@ -130,6 +130,11 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
   if (scenario.precision_assumed) {
     notes.emplace_back("precision: nobody stated one; language models are trained in bf16");
   }
+  if (!scenario.software_layout.stated() && model.totals.convolutional && plan::layout_matters(scenario)) {
+    notes.emplace_back(
+        "images: taken to lie pixel by pixel (channels_last); PyTorch unless told otherwise turns them around every "
+        "convolution: --set software.layout=channels-first");
+  }
   const double share = is_cast(scenario.precision) ? share_without_cast(model) : 0;
   if (share > 0.01) {
     notes.push_back(

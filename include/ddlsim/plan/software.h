@@ -39,8 +39,10 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// (GPT-NeoX, Llama and their successors).
 [[nodiscard]] bool trains_in_sixteen(const Job& job);
 
-/// Whether convolutions turn what lies channel by channel: in 16 bits on GPUs from Ampere on. Profiles of Volta and
-/// Turing were measured so and have it in them.
+/// Whether it makes a difference how images lie: in 16 bits on GPUs from Ampere on. Profiles of Volta and Turing were
+/// measured channel by channel and have it in them.
+[[nodiscard]] bool layout_matters(const Job& job);
+/// Whether convolutions turn what lies channel by channel.
 [[nodiscard]] bool transposes_images(const Job& job);
 
 /// On all GPU time: what somebody stated or fitted, and the software's.

@@ -106,6 +106,15 @@ TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][what
   CHECK(step("a100-sxm4-40gb", "fp16", "channels-first") > step("a100-sxm4-40gb", "fp16", "channels-last") * 1.2);
   CHECK(step("a100-sxm4-40gb", "tf32", "channels-first") == step("a100-sxm4-40gb", "tf32", "channels-last"));
   CHECK(step("v100-sxm2-32gb", "fp16", "channels-first") == step("v100-sxm2-32gb", "fp16", "channels-last"));
+  // Who says nothing hears of it, where it makes a difference.
+  const auto told = [](const char* model, const char* precision) {
+    const auto p = asked({{"model", model, {}}, {"node", "dgx-a100", {}}, {"precision", precision, {}}});
+    return std::any_of(p.notes.begin(), p.notes.end(),
+                       [](const std::string& note) { return note.starts_with("images: taken to lie"); });
+  };
+  CHECK(told("resnet50", "fp16"));
+  CHECK_FALSE(told("resnet50", "tf32"));
+  CHECK_FALSE(told("bert_large", "fp16"));
 }
 
 TEST_CASE("predict: a network of convolutions keeps as much whoever shares its states", "[unit][whatif]") {
