@@ -284,3 +284,23 @@ TEST_CASE("slots: a stage gathers its weights before its first input is there", 
   job.overlap = plan::Overlap::kNone;
   CHECK(ms(laid(by_hand(plan::lower(job).value(), kF, kB, once))) == Approx(9.5));
 }
+
+TEST_CASE("slots: who loses most to collectives may have waited for others", "[unit][step]") {
+  // Two stages of two data ranks, four passes: stage 0 works until 15 ms, stage 1 from 1 to 13, and scatters 1 ms after
+  // every pass, the last one alone: until 14. The other three hold half of the GPU, 1.5 ms: 15.5.
+  plan::Job job = job_of(layers(2), 4);
+  job.parallel.pipeline = 2;
+  job.parallel.zero = 2;
+  job.strategy.accumulation.set(4);
+  const auto once = [](const Row& row) {
+    return row.op == CollectiveOp::kReduceScatter && row.rank_class == 1 ? milliseconds(1) : Time::zero();
+  };
+  cost::PricedStep step = by_hand(plan::lower(job).value(), kF, kB, once);
+  CHECK(ms(laid(step)) == Approx(15));
+  step.sm_share = 0.5;
+  const answer::Timeline line = laid(step);
+  CHECK(line.rank_class == 1);
+  CHECK(ms(line) == Approx(15.5));
+  CHECK(line.contention.in(milliseconds) == Approx(0.5));
+  CHECK(line.parts.bubble.in(milliseconds) == Approx(2));
+}
