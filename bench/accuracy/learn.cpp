@@ -4,9 +4,10 @@
 //
 // --rows writes what each row was learnt from: its features, log P on the grid, what is left of it with its source out.
 //
-// Every step that ddlsim can predict is a row: its features z (plan/software.h), its measured time m, and the time P(f)
-// that is predicted when all GPU time is f times as long, read off a grid of f. Sought are effects a that minimise
-//   sum of w |log m - log P(exp(a z))| + ridge * sum of a_k^2
+// Every step that ddlsim can predict is a row: its features z (plan/software.h), its measured time m, the time P(f)
+// that is predicted when all GPU time is f times as long, read off a grid of f, and the share s of GPU time that
+// kernels bound by memory take, as the step feels it. Sought are effects a, and b of memory, that minimise
+//   sum of w |log m - log P(f)| + ridge * (sum of a_k^2 + sum of b_k^2),   f = exp(a z) (1 - s + s exp(b z))
 // with w = 1 / square root of the rows of its source, so that a source with a hundred rows counts as ten, not as a
 // hundred. P is linearised where the fit stands (Gauss-Newton), the absolute values by iteratively reweighted least
 // squares, the system solved by Eigen's LDLT. What sharing a server takes is
@@ -61,6 +62,7 @@ struct Row {
   bool rate = true;
   hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
   double measured = 0;                       // log time
+  double of_memory = 0;                      // share of GPU time
   std::array<double, kGrid.size()> times{};  // log P(f) on the grid
   Eigen::Matrix<double, kFeatures, 1> features;
   double weight = 1;
@@ -70,6 +72,8 @@ struct Row {
   std::map<hardware::ChangeKind, std::string> has;
 };
 
+using Effects = Eigen::Matrix<double, kFeatures, 1>;
+
 /// log P and its slope at a log f; straight lines between the grid's points and beyond.
 std::pair<double, double> predicted(const Row& row, double factor) {
   std::size_t i = 1;
@@ -78,7 +82,31 @@ std::pair<double, double> predicted(const Row& row, double factor) {
   return {row.times[i - 1] + slope * (factor - kGrid[i - 1]), slope};
 }
 
-using Effects = Eigen::Matrix<double, kFeatures, 1>;
+/// log f of a row's GPU time.
+struct LogFactor {
+  double value = 0;
+  Effects slope;  // by each effect
+};
+
+LogFactor factor_of(const Row& row, const Effects& a) {
+  double all = 0;
+  double memory = 0;
+  for (std::size_t k = 0; k < kFeatures; ++k) {
+    const auto at = static_cast<int>(k);
+    (is_of_memory(hardware::kSoftwareFeatures[k].second) ? memory : all) += a[at] * row.features[at];
+  }
+  const double bound = row.of_memory * std::exp(memory);
+  const double total = 1 - row.of_memory + bound;
+  LogFactor factor{.value = all + std::log(total), .slope = row.features};
+  for (std::size_t k = 0; k < kFeatures; ++k) {
+    if (is_of_memory(hardware::kSoftwareFeatures[k].second)) factor.slope[static_cast<int>(k)] *= bound / total;
+  }
+  return factor;
+}
+
+double residual_of(const Row& row, const Effects& a) {
+  return row.measured - predicted(row, factor_of(row, a).value).first;
+}
 
 /// Keeps the effect of sharing a server where series have it.
 void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, double shared) {
@@ -123,10 +151,11 @@ Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
     Effects right = Effects::Zero();
     for (const Row& row : rows) {
       if (counts[row.source] == 0) continue;
-      const auto [time, slope] = predicted(row, a.dot(row.features));
+      const LogFactor factor = factor_of(row, a);
+      const auto [time, slope] = predicted(row, factor.value);
       const double residual = row.measured - time;
       const double weight = row.weight * counts[row.source] / std::max(std::abs(residual), kSmallest);
-      const Effects z = row.features * slope;
+      const Effects z = factor.slope * slope;
       normal += weight * z * z.transpose();
       right += weight * z * (residual + z.dot(a));
     }
@@ -218,14 +247,22 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   for (std::size_t k = 0; k < kFeatures; ++k) row.features[static_cast<int>(k)] = features[k];
   describe(one, *scenario, row);
   whatif::Predictor predictor;
-  for (std::size_t i = 0; i < kGrid.size(); ++i) {
-    hardware::SoftwareProfile only;
-    only.effects = {{.feature = hardware::SoftwareFeature::kAlways, .effect = kGrid[i]}};
-    scenario->software = std::make_shared<const hardware::SoftwareProfile>(std::move(only));
+  const auto log_time = [&](const hardware::SoftwareFactor& factor) -> std::optional<double> {
+    scenario->software_of_whole = factor;
     const auto step = predictor.step_time(*scenario);
-    if (!step) return std::nullopt;
-    row.times[i] = std::log(step->in(seconds));
+    return step ? std::optional(std::log(step->in(seconds))) : std::nullopt;
+  };
+  for (std::size_t i = 0; i < kGrid.size(); ++i) {
+    const auto time = log_time({std::exp(kGrid[i]), std::exp(kGrid[i])});
+    if (!time) return std::nullopt;
+    row.times[i] = *time;
   }
+  constexpr double kMore = 1.1;
+  const auto more = log_time({kMore, kMore});
+  const auto more_memory = log_time({1, kMore});
+  if (!more || !more_memory) return std::nullopt;
+  const double felt = *more - predicted(row, 0).first;
+  if (felt > 1e-9) row.of_memory = std::clamp((*more_memory - predicted(row, 0).first) / felt, 0.0, 1.0);
   return row;
 }
 
@@ -284,6 +321,7 @@ struct Learner {
     for (Row& row : rows) {
       const double years = std::max(newest - row.year.value_or(newest), 0.0);
       row.features[static_cast<int>(hardware::SoftwareFeature::kYears)] = years / 3;
+      row.features[static_cast<int>(hardware::SoftwareFeature::kMemoryYears)] = years / 3;
     }
   }
 
@@ -294,7 +332,7 @@ struct Learner {
       counts[left] = 0;
       const Effects a = fit(rows, counts);
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (rows[i].source == left) residuals[i] = rows[i].measured - predicted(rows[i], a.dot(rows[i].features)).first;
+        if (rows[i].source == left) residuals[i] = residual_of(rows[i], a);
       }
     }
   }
@@ -403,15 +441,15 @@ struct Learner {
 
   void write_rows(const std::string& path) const {
     std::ofstream file(path);
-    file << "set,id,group,source,kind,measured,left";
+    file << "set,id,group,source,kind,measured,left,of_memory";
     for (const auto& [name, feature] : hardware::kSoftwareFeatures) file << ',' << name;
     for (const double factor : kGrid) file << fmt::format(",p{}", factor);
     file << '\n';
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Row& row = rows[i];
-      file << fmt::format("{},{},\"{}\",\"{}\",{},{:.6f},{:.6f}", row.set, row.id, row.group, sources[row.source],
-                          hardware::kQuestionKinds[static_cast<std::size_t>(row.kind)].first, row.measured,
-                          residuals[i]);
+      file << fmt::format("{},{},\"{}\",\"{}\",{},{:.6f},{:.6f},{:.4f}", row.set, row.id, row.group,
+                          sources[row.source], hardware::kQuestionKinds[static_cast<std::size_t>(row.kind)].first,
+                          row.measured, residuals[i], row.of_memory);
       for (const double value : row.features) file << fmt::format(",{:.6g}", value);
       for (const double time : row.times) file << fmt::format(",{:.6f}", time);
       file << '\n';

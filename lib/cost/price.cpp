@@ -160,13 +160,13 @@ class Pricing {
 
   /// Backward of a class's layers in two. Both parts of a layer have a kernel at least, if they take time.
   void split(std::span<const workload::Layer> layers, std::span<const LayerTimes> known, const ReachedRates& rates,
-             double factor, PricedClass& priced) const {
+             const hardware::SoftwareFactor& factor, PricedClass& priced) const {
     std::vector<PricedLayer> inputs;
     std::vector<PricedLayer> weights;
     for (std::size_t i = layers.size(); i-- > 0;) {
       const PricedLayer& backward = priced.backward[layers.size() - 1 - i];
       const LayerTime put_off = weights_of(layers[i], known[i], rates);
-      const Time later = put_off.compute * factor + put_off.memory * factor;
+      const Time later = put_off.compute * factor.compute + put_off.memory * factor.memory;
       const Time first = max(backward.time - later, Time::zero());
       const int all = layers[i].backward_kernels;
       const int of_weights =
@@ -180,7 +180,7 @@ class Pricing {
   }
 
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
-    const double factor = gpu_time_factor_;
+    const hardware::SoftwareFactor& factor = gpu_time_factor_;
     PricedClass priced = same_rates_ && factor == layers_.factor && c < layers_.classes.size()
                              ? layers_.classes[c]
                              : laid_out(c, rates, factor);
@@ -190,7 +190,8 @@ class Pricing {
 
  public:
   /// Layers in the order they run.
-  [[nodiscard]] PricedClass laid_out(std::size_t c, const ReachedRates& rates, double factor) const {
+  [[nodiscard]] PricedClass laid_out(std::size_t c, const ReachedRates& rates,
+                                     const hardware::SoftwareFactor& factor) const {
     const plan::RankClass& one = plan_.classes[c];
     const std::size_t count = one.chunk.count;
     const std::span layers = std::span(*one.chunk.layers).subspan(one.chunk.first, count);
@@ -198,8 +199,8 @@ class Pricing {
     PricedClass priced;
     const auto laid = [&](std::size_t i, Pass pass, int kernels) {
       const LayerTime time = time_of(layers[i], known[i], pass, rates);
-      const Time compute = time.compute * factor;
-      const Time memory = time.memory * factor;
+      const Time compute = time.compute * factor.compute;
+      const Time memory = time.memory * factor.memory;
       priced.compute += compute;
       priced.memory += memory;
       return PricedLayer::of(compute + memory, kernels);
@@ -213,7 +214,7 @@ class Pricing {
     priced.forward = std::move(forward);
     priced.backward = std::move(backward);
     if (plan::splits_backward(plan_.schedule) && plan_.classes.size() > 1) split(layers, known, rates, factor, priced);
-    priced.update = layers_.update[c] / variation_.memory * factor;
+    priced.update = layers_.update[c] / variation_.memory * factor.memory;
     return priced;
   }
 
@@ -318,7 +319,7 @@ class Pricing {
   const LayerPrices& layers_;
   const Variation& variation_;
   bool same_rates_;
-  double gpu_time_factor_;
+  hardware::SoftwareFactor gpu_time_factor_;
 };
 
 std::span<const workload::Layer> span_of(const plan::Chunk& chunk) {

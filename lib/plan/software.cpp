@@ -10,6 +10,7 @@ namespace {
 
 using Feature = hardware::SoftwareFeature;
 using hardware::GpuGeneration;
+using hardware::SoftwareFactor;
 
 // GFLOP: fp32 takes longer for as many.
 constexpr double kLargeKernel = 5.6;
@@ -39,12 +40,13 @@ double smallness(const Job& job) {
 
 bool has_software(const Job& job) { return job.software != nullptr && job.model->has_layers() && !job.model->measured; }
 
-double factor_of(const hardware::SoftwareProfile& software, const SoftwareFeatures& values) {
-  double sum = 0;
+SoftwareFactor factor_of(const hardware::SoftwareProfile& software, const SoftwareFeatures& values) {
+  double all = 0;
+  double memory = 0;
   for (const hardware::SoftwareEffect& one : software.effects) {
-    sum += one.effect * values[static_cast<std::size_t>(one.feature)];
+    (is_of_memory(one.feature) ? memory : all) += one.effect * values[static_cast<std::size_t>(one.feature)];
   }
-  return portable_exp2(sum * kLog2OfE);
+  return {portable_exp2(all * kLog2OfE), portable_exp2((all + memory) * kLog2OfE)};
 }
 
 }  // namespace
@@ -57,25 +59,28 @@ SoftwareFeatures software_features(const Job& job) {
   const bool half = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
-  set(Feature::kTf32, job.precision == Precision::kTf32 ? on_tensor_cores(gpu) : 0);
+  set(Feature::kMemoryTf32, job.precision == Precision::kTf32 ? on_tensor_cores(gpu) : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
   const double convolution = half && totals.convolutional ? 1 : 0;
   const auto& said = job.software_fused.get();
   const double fused = !said ? kNobodySays : *said ? 1.0 : 0.0;
   set(Feature::kFused, attention * fused);
+  set(Feature::kMemoryFused, attention * fused);
   set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
-  set(Feature::kSmallKernels, smallness(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
+  set(Feature::kMemorySmall, smallness(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
-  set(Feature::kVoltaConvolution, volta ? convolution : 0);
+  set(Feature::kMemoryVolta, volta ? 1 : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
   set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));
   const auto& year = job.software_year.get();
-  if (job.software && year) set(Feature::kYears, std::max(job.software->newest - *year, 0.0) / 3);
+  const double years = job.software && year ? std::max(job.software->newest - *year, 0.0) / 3 : 0;
+  set(Feature::kYears, years);
+  set(Feature::kMemoryYears, years);
   return values;
 }
 
@@ -105,18 +110,19 @@ bool layout_matters(const Job& job) {
   return half && job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kAmpere;
 }
 
-double software_factor(const Job& job) {
-  if (!has_software(job)) return 1;
+SoftwareFactor software_factor(const Job& job) {
+  if (job.software_of_whole) return *job.software_of_whole;
+  if (!has_software(job)) return {};
   return factor_of(*job.software, software_features(job));
 }
 
-std::optional<std::pair<double, double>> software_factor_range(const Job& job) {
+std::optional<std::pair<SoftwareFactor, SoftwareFactor>> software_factor_range(const Job& job) {
   if (!has_software(job)) return std::nullopt;
   Job one = job;
   one.software_fused = std::optional<bool>(true);
-  const double fused = software_factor(one);
+  const SoftwareFactor fused = software_factor(one);
   one.software_fused = std::optional<bool>(false);
-  const double single = software_factor(one);
+  const SoftwareFactor single = software_factor(one);
   if (fused == single) return std::nullopt;
   return std::pair(fused, single);
 }

@@ -137,7 +137,7 @@ class Explainer {
     const plan::StepPlan& plan = *question_.plan;
     return static_cast<double>(plan.folds ? plan.micro_batches : plan::passes_of(plan::pipeline_of(plan)));
   }
-  [[nodiscard]] double gpu_factor() const { return plan::gpu_time_factor_of(scenario_); }
+  [[nodiscard]] hardware::SoftwareFactor gpu_factor() const { return plan::gpu_time_factor_of(scenario_); }
   [[nodiscard]] std::string kernels_source() const;
 
   const Question& question_;
@@ -189,11 +189,13 @@ void Explainer::rates_of_work() {
 }
 
 void Explainer::software() {
-  PartBuilder part("software", "factor on all GPU time: what the framework takes on top of kernels", "f");
+  PartBuilder part("software", "factor on kernels bound by arithmetic: what the framework takes on top of them", "f_c");
+  PartBuilder memory("software", "factor on kernels bound by memory", "f_m");
   part.with("g", "factor that somebody stated or measured", scenario_.gpu_time_factor.get(),
             origin_word(scenario_.gpu_time_factor.origin()), "gpu.time_factor");
   const bool learnt = scenario_.software != nullptr && scenario_.model->has_layers() && !scenario_.model->measured;
   std::string sum;
+  std::string of_memory = "f_c";
   if (learnt) {
     const plan::SoftwareFeatures values = plan::software_features(scenario_);
     for (const hardware::SoftwareEffect& one : scenario_.software->effects) {
@@ -201,13 +203,21 @@ void Explainer::software() {
       if (value == 0) continue;
       std::string name(name_of(hardware::kSoftwareFeatures, one.feature));
       std::replace(name.begin(), name.end(), '-', '_');
-      part.with("e_" + name, fmt::format("effect, 90 %: {} to {}", one.low, one.high), one.effect, "interpolated",
-                "hardware/software/steps.yaml");
-      part.with("x_" + name, "how much of it the job has", value, "analytic", "plan/software.h");
-      sum += fmt::format("{0}e_{1} * x_{1}", sum.empty() ? "" : " + ", name);
+      const bool memory_alone = is_of_memory(one.feature);
+      (memory_alone ? memory : part)
+          .with("e_" + name, fmt::format("effect, 90 %: {} to {}", one.low, one.high), one.effect, "interpolated",
+                "hardware/software/steps.yaml")
+          .with("x_" + name, "how much of it the job has", value, "analytic", "plan/software.h");
+      if (memory_alone) {
+        of_memory += fmt::format(" * exp(e_{0} * x_{0})", name);
+      } else {
+        sum += fmt::format("{0}e_{1} * x_{1}", sum.empty() ? "" : " + ", name);
+      }
     }
   }
-  parts_.push_back(part.is(sum.empty() ? "g" : fmt::format("g * exp({})", sum), gpu_factor()));
+  parts_.push_back(part.is(sum.empty() ? "g" : fmt::format("g * exp({})", sum), gpu_factor().compute));
+  parts_.push_back(memory.above("f_c", "factor on kernels bound by arithmetic", gpu_factor().compute)
+                       .is(of_memory, gpu_factor().memory));
 }
 
 std::string Explainer::kernels_source() const {
@@ -249,7 +259,8 @@ void Explainer::kernels(const std::string& name, const std::string& symbol, Time
     equation += " + k_rest";
   }
   const cost::PricedClass& all = prices.classes[rank_class()];
-  if (!equation.empty()) keep(part.is(equation, (symbol == "K_c" ? all.compute : all.memory) / prices.factor));
+  if (!equation.empty())
+    keep(part.is(equation, symbol == "K_c" ? all.compute / prices.factor.compute : all.memory / prices.factor.memory));
 }
 
 /// Of the layer that takes longest, forward: arithmetic or memory, whichever is slower (no profile, no measurement).
@@ -291,18 +302,18 @@ void Explainer::gpu_time() {
   const cost::PricedClass& all = prices.classes[rank_class()];
   const answer::Timeline& line = laid_.line;
   PartBuilder compute("compute", "kernels bound by arithmetic, all passes", "T_compute");
-  compute.with("P", "passes of a step", passes(), "stated", "").above("f", "software", gpu_factor());
-  compute.above("K_c", "kernels of one pass", all.compute / prices.factor);
+  compute.with("P", "passes of a step", passes(), "stated", "").above("f_c", "software", gpu_factor().compute);
+  compute.above("K_c", "kernels of one pass", all.compute / prices.factor.compute);
   const bool decodes = line.decoding > Time::zero();
   if (decodes) compute.with("decode", "decoding on the GPU", line.decoding, "assumed", "input.gpu_decode");
-  keep(compute.is(decodes ? "P * f * K_c + decode" : "P * f * K_c", line.parts.compute));
+  keep(compute.is(decodes ? "P * f_c * K_c + decode" : "P * f_c * K_c", line.parts.compute));
   PartBuilder memory("memory-bound", "kernels bound by memory, weight update, copying gradients", "T_memory");
   memory.with("P", "passes of a step", passes(), "stated", "")
-      .above("f", "software", gpu_factor())
-      .above("K_m", "kernels of one pass", all.memory / prices.factor)
+      .above("f_m", "software", gpu_factor().memory)
+      .above("K_m", "kernels of one pass", all.memory / prices.factor.memory)
       .with("U", "weight update, software included", line.update, to_string(prediction_.provenance), kernels_source())
       .with("C", "copying gradients into buckets and back", line.copying, "analytic", "plan/messages.h");
-  keep(memory.is("P * f * K_m + U + C", line.parts.memory));
+  keep(memory.is("P * f_m * K_m + U + C", line.parts.memory));
 }
 
 void Explainer::launches() {

@@ -94,18 +94,25 @@ bool fuses_attention_by_default(const Scenario& scenario) {
   });
 }
 
+/// "1.12", or what it is on each of both bounds where they differ.
+std::string factor_text(const hardware::SoftwareFactor& factor) {
+  if (factor.compute == factor.memory) return fmt::format("{:.2f}", factor.compute);
+  return fmt::format("{:.2f} (kernels bound by memory {:.2f})", factor.compute, factor.memory);
+}
+
 std::string software_note(const Scenario& scenario) {
   const hardware::SoftwareProfile& learnt = *scenario.software;
   std::string note = fmt::format(
-      "software: GPU time x {:.2f} on top of kernels, interpolated from {} published steps of {} sources (a source "
+      "software: GPU time x {} on top of kernels, interpolated from {} published steps of {} sources (a source "
       "left "
       "out: {:.0f} % off in the median); --set software=none gives kernels alone",
-      plan::software_factor(scenario), to_text(learnt.rows), to_text(learnt.sources), 100 * learnt.median_error);
+      factor_text(plan::software_factor(scenario)), to_text(learnt.rows), to_text(learnt.sources),
+      100 * learnt.median_error);
   if (!scenario.software_fused.get()) {
     if (const auto range = plan::software_factor_range(scenario)) {
-      note += fmt::format("; whether kernels are fused nobody says: software.fused=yes ({}) x {:.2f}, no x {:.2f}",
-                          scenario.model->totals.convolutional ? "XLA, NVIDIA's MXNet" : "Megatron, NeMo", range->first,
-                          range->second);
+      note += fmt::format("; whether kernels are fused nobody says: software.fused=yes ({}) x {}, no x {}",
+                          scenario.model->totals.convolutional ? "XLA, NVIDIA's MXNet" : "Megatron, NeMo",
+                          factor_text(range->first), factor_text(range->second));
     }
   }
   return note;

@@ -99,10 +99,7 @@ PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
 Scenario PlanBounds::short_job(const ShapeKey& key) const {
   Scenario job = space_.with(key);
   // The software's factor is that of the whole model.
-  const double software = plan::software_factor(job);
-  job.gpu_time_factor.set(job.gpu_time_factor * software);
-  job.launch_interval.set(job.launch_interval.get() / software);  // which launches do not take
-  job.software = nullptr;
+  job.software_of_whole = plan::software_factor(job);
   if (tools_.shorter && key.stages == 1) job.model = tools_.shorter->model;
   return job;
 }
@@ -137,13 +134,15 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
                  .waiting = step->wait_for_slowest,
                  .held = step->sm_share};
   LayerPasses& all = made.layers;
+  const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(job);
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
   for (std::size_t c = 0; c < classes; ++c) {
     LayerPasses one = passes_of(*step, c);
     // What goes beside kernels hides the better, the longer they take.
     const LayerPasses added = passes_of(*longer, c);
     for (std::size_t i = 0; i < one.weights.size(); ++i) {
-      one.weights[i] = times[all.weights.size() + i].weights.total() * plan::gpu_time_factor_of(job);
+      const cost::LayerTime& weights = times[all.weights.size() + i].weights;
+      one.weights[i] = weights.compute * factor.compute + weights.memory * factor.memory;
       one.added[i] = max(added.backward[i] - one.backward[i], Time::zero());
     }
     with_lists(all, one, [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); });

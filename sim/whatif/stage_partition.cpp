@@ -27,10 +27,7 @@ Expected<std::vector<Time>> times_on(Scenario job) {
   const cost::PricedClass& one = prices->classes.front();
   const std::size_t count = one.forward.size();
   std::vector<Time> times;
-  // Kernels alone: what software takes on top of them is the same for all layers.
-  for (std::size_t i = 0; i < count; ++i) {
-    times.push_back((one.forward[i].time + one.backward[count - 1 - i].time) / prices->factor);
-  }
+  for (std::size_t i = 0; i < count; ++i) times.push_back(one.forward[i].time + one.backward[count - 1 - i].time);
   return times;
 }
 

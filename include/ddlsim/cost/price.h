@@ -120,8 +120,8 @@ struct LayerPrices {
   std::vector<std::size_t> first;             // of each class
   std::vector<Time> update;                   // of each class's weights
   std::optional<CalibratedTimes> calibrated;  // by profiles; of all layers together, without their list
-  std::vector<PricedClass> classes;  // the same laid out to run, nothing varied, GPU time `factor` times as long
-  double factor = 1;
+  std::vector<PricedClass> classes;  // the same laid out to run, nothing varied, kernels `factor` times as long
+  hardware::SoftwareFactor factor;
 };
 
 /// `assumed_interval` holds for what no curve covers. Errors: as reached_rates.

@@ -1,6 +1,11 @@
 // What a framework takes on top of the kernels of a step, learnt from published steps.
 //
-//   GPU time = f * sum of kernels,   f = exp(sum over the features of effect * value)
+//   GPU time = f_c * kernels bound by arithmetic + f_m * kernels bound by memory
+//   f_c = exp(sum over the features of effect * value)
+//   f_m = f_c * exp(sum over the features of memory of effect * value)
+//
+// What frameworks do apart is mostly done to memory: what a fused block spares, what casts and turned layouts cost.
+// Worked example: always 0.1, and of memory fused -0.4 at half its value: f_c = 1.105, f_m = 1.105 * 0.819 = 0.905.
 //
 // `SoftwareProfile` is a file of hardware/software: the effects with the interval that resampling the sources gives,
 // how many rows and sources they rest on, and what they err by on sources that were left out; and the ends of the 90 %
@@ -21,45 +26,63 @@ namespace ddlsim::hardware {
 /// What of a job the factor depends on. No feature depends on a rate: halving a rate changes what it changes by
 /// physics.
 enum class SoftwareFeature : std::uint8_t {
-  kAlways,        // 1
-  kTf32,          // 1 for TF32 at four times the rate of FP32 and more, 0 at twice and less
-  kAttention,     // 1 for models with attention of 16 bits or fewer
-  kFused,         // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
-  kConvolution,   // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
-                  // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
-  kRecurrent,     // 1 for models with LSTMs
-  kSmallKernels,  // 0 for kernels of 5.6 GFLOP and more, 1 for those of 2 and less, by the logarithm (fp32: 2.8, 1)
-  kVolta,         // 1 for Volta
-  kVoltaConvolution,  // of these, 1 for convolutional networks of 16 bits: their profiles know the cuDNN of 2017
-  kHopper,            // 1 for Hopper and Blackwell
-  kEightBits,         // 1 for products of 8 bits and fewer
-  kNoProfile,         // 1 for GPUs without a profile of their architecture
-  kShared,            // doublings of the GPUs that share a server
-  kYears,             // years of age at `SoftwareProfile::newest`, over 3; never below 0
+  kAlways,       // 1
+  kAttention,    // 1 for models with attention of 16 bits or fewer
+  kFused,        // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
+  kConvolution,  // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
+                 // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
+  kRecurrent,    // 1 for models with LSTMs
+  kVolta,        // 1 for Volta
+  kHopper,       // 1 for Hopper and Blackwell
+  kEightBits,    // 1 for products of 8 bits and fewer
+  kNoProfile,    // 1 for GPUs without a profile of their architecture
+  kShared,       // doublings of the GPUs that share a server
+  kYears,        // years of age at `SoftwareProfile::newest`, over 3; never below 0
+  // Of memory: on kernels bound by it alone.
+  kMemoryTf32,   // 1 for TF32 at four times the rate of FP32 and more, 0 at twice and less
+  kMemoryFused,  // as kFused
+  kMemorySmall,  // 0 for kernels of 5.6 GFLOP and more, 1 for those of 2 and less, by the logarithm (fp32: 2.8, 1)
+  kMemoryVolta,  // as kVolta
+  kMemoryYears,  // as kYears
 };
 
-inline constexpr Choices<SoftwareFeature, 14> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 16> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
-    {"tf32", SoftwareFeature::kTf32},
     {"attention", SoftwareFeature::kAttention},
     {"fused", SoftwareFeature::kFused},
     {"convolution", SoftwareFeature::kConvolution},
     {"recurrent", SoftwareFeature::kRecurrent},
-    {"small-kernels", SoftwareFeature::kSmallKernels},
     {"volta", SoftwareFeature::kVolta},
-    {"volta-convolution", SoftwareFeature::kVoltaConvolution},
     {"hopper", SoftwareFeature::kHopper},
     {"eight-bits", SoftwareFeature::kEightBits},
     {"no-profile", SoftwareFeature::kNoProfile},
     {"shared", SoftwareFeature::kShared},
     {"years", SoftwareFeature::kYears},
+    {"memory-tf32", SoftwareFeature::kMemoryTf32},
+    {"memory-fused", SoftwareFeature::kMemoryFused},
+    {"memory-small-kernels", SoftwareFeature::kMemorySmall},
+    {"memory-volta", SoftwareFeature::kMemoryVolta},
+    {"memory-years", SoftwareFeature::kMemoryYears},
 }};
 
 inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
 
+[[nodiscard]] constexpr bool is_of_memory(SoftwareFeature feature) { return feature >= SoftwareFeature::kMemoryTf32; }
+
+/// How many times as long kernels take.
+struct SoftwareFactor {
+  double compute = 1;  // bound by arithmetic
+  double memory = 1;
+
+  friend bool operator==(const SoftwareFactor&, const SoftwareFactor&) = default;
+  friend SoftwareFactor operator*(const SoftwareFactor& factor, double times) {
+    return {factor.compute * times, factor.memory * times};
+  }
+};
+
 struct SoftwareEffect {
   SoftwareFeature feature = SoftwareFeature::kAlways;
-  double effect = 0;  // on the logarithm of GPU time, per unit of the feature
+  double effect = 0;  // on the logarithm of the kernels' time, per unit of the feature
   double low = 0;     // 5 % of the resampled
   double high = 0;    // 95 %
 };

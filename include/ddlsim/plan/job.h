@@ -69,8 +69,9 @@ struct Job {
   bool gpu_time_measured = false;                      // that factor is from a measured step of this model here
   /// What the framework takes on top of kernels (plan/software.h); null: nothing, kernels alone.
   std::shared_ptr<const hardware::SoftwareProfile> software;
-  Stated<std::optional<double>> software_year;  // nothing: new
-  Stated<std::optional<bool>> software_fused;   // blocks run as fused kernels; nothing: nobody says
+  std::optional<hardware::SoftwareFactor> software_of_whole;  // of the whole model, where this one is a part of it
+  Stated<std::optional<double>> software_year;                // nothing: new
+  Stated<std::optional<bool>> software_fused;                 // blocks run as fused kernels; nothing: nobody says
   Stated<primitives::AttentionKernel> software_attention = by_default(primitives::AttentionKernel::kBest);
   Stated<ImageLayout> software_layout = by_default(ImageLayout::kChannelsLast);
   Stated<double> straggler = by_default(1.0);                     // how many times as slow some of the GPUs are

@@ -1,9 +1,9 @@
-// A job's software: what its framework takes on top of its kernels (hardware/software.h), as a factor on all GPU time.
+// A job's software: what its framework takes on top of its kernels (hardware/software.h), as factors on GPU time.
 //
-// It is of GPU time: the CPU's launches (Job::launch_interval) are those of an eager framework, and take no longer.
-// The factor is 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
+// They are of GPU time: the CPU's launches (Job::launch_interval) are those of an eager framework, and take no longer.
+// They are 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
 // framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
-//   small-kernels  max(0, min(1, log2(5.6 GFLOP / FLOPs of a kernel) / 1.5)), 2.8 GFLOP in fp32, of forward and
+//   memory-small-kernels  max(0, min(1, log2(5.6 GFLOP / FLOPs of a kernel) / 1.5)), 2.8 GFLOP in fp32, of forward and
 //                  backward together, pass and batch as the job has them; half of it where blocks of 16 bits are fused
 //   shared         log2 of the GPUs per server
 //   fused, convolution  half of the effect where nobody says: what is planned may run either way
@@ -25,10 +25,11 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 
 [[nodiscard]] SoftwareFeatures software_features(const Job& job);
 
-[[nodiscard]] double software_factor(const Job& job);
+[[nodiscard]] hardware::SoftwareFactor software_factor(const Job& job);
 
 /// The factor with fused kernels and without. Nothing where that makes no difference.
-[[nodiscard]] std::optional<std::pair<double, double>> software_factor_range(const Job& job);
+[[nodiscard]] std::optional<std::pair<hardware::SoftwareFactor, hardware::SoftwareFactor>> software_factor_range(
+    const Job& job);
 
 /// Whether attention is one kernel by default: in 16 bits and fewer, on GPUs that FlashAttention-2 is for, which are
 /// those with bf16 (Ampere, CDNA 2 and later; Dao-AILab/flash-attention README), in software since PyTorch 2.0 of March
@@ -45,7 +46,9 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// Whether convolutions turn what lies channel by channel.
 [[nodiscard]] bool transposes_images(const Job& job);
 
-/// On all GPU time: what somebody stated or fitted, and the software's.
-[[nodiscard]] inline double gpu_time_factor_of(const Job& job) { return job.gpu_time_factor * software_factor(job); }
+/// On GPU time: what somebody stated or fitted, and the software's.
+[[nodiscard]] inline hardware::SoftwareFactor gpu_time_factor_of(const Job& job) {
+  return software_factor(job) * job.gpu_time_factor;
+}
 
 }  // namespace ddlsim::plan

@@ -7,6 +7,7 @@
 
 using namespace ddlsim;
 using namespace ddlsim::plan;
+using hardware::SoftwareFactor;
 using hardware::SoftwareFeature;
 
 namespace {
@@ -43,43 +44,52 @@ std::shared_ptr<const hardware::SoftwareProfile> learnt(std::vector<hardware::So
 
 TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan]") {
   Job job = job_of(1024);
-  CHECK(software_factor(job) == 1);
-  job.software = learnt(
-      {{.feature = SoftwareFeature::kAlways, .effect = 0.10}, {.feature = SoftwareFeature::kTf32, .effect = 0.05}});
-  CHECK(software_factor(job) == Approx(std::exp(0.10)));
+  CHECK(software_factor(job) == SoftwareFactor{});
+  job.software = learnt({{.feature = SoftwareFeature::kAlways, .effect = 0.10},
+                         {.feature = SoftwareFeature::kMemoryTf32, .effect = 0.05}});
+  CHECK(software_factor(job).compute == Approx(std::exp(0.10)));
+  CHECK(software_factor(job).memory == Approx(std::exp(0.10)));
   job.precision = Precision::kTf32;
   job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
   job.cluster.node.gpu.peak.tf32 = teraflops_per_second(40);
-  CHECK(software_factor(job) == Approx(std::exp(0.15)));
+  // Of memory: on kernels bound by it alone.
+  CHECK(software_factor(job).compute == Approx(std::exp(0.10)));
+  CHECK(software_factor(job).memory == Approx(std::exp(0.15)));
   job.gpu_time_factor = 2.0;
-  CHECK(gpu_time_factor_of(job) == Approx(2 * std::exp(0.15)));
+  CHECK(gpu_time_factor_of(job).compute == Approx(2 * std::exp(0.10)));
+  CHECK(gpu_time_factor_of(job).memory == Approx(2 * std::exp(0.15)));
+  // A part of a model has the whole one's factors, whatever its own features.
+  job.software_of_whole = SoftwareFactor{.compute = 3, .memory = 5};
+  CHECK(software_factor(job) == SoftwareFactor{.compute = 3, .memory = 5});
 }
 
 TEST_CASE("software: what a job's features are", "[unit][plan]") {
   Job job = job_of(1024);
   CHECK(feature(job, SoftwareFeature::kAlways) == 1);
   CHECK(feature(job, SoftwareFeature::kVolta) == 1);
+  CHECK(feature(job, SoftwareFeature::kMemoryVolta) == 1);
   CHECK(feature(job, SoftwareFeature::kHopper) == 0);
   Job later = job;
   later.cluster.node.gpu.architecture = "Turing";  // which has Volta's rows in NCCL, and products of its own
   CHECK(feature(later, SoftwareFeature::kVolta) == 0);
-  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
+  CHECK(feature(later, SoftwareFeature::kMemoryVolta) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
   CHECK(feature(job, SoftwareFeature::kAttention) == 0);
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
   job.cluster.gpus_per_node = 8;
   CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
   // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each.
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == 1);
+  CHECK(feature(job, SoftwareFeature::kMemorySmall) == 1);
   // 800 samples: 2.52 GFLOP a kernel, which is small below 2.8 GFLOP in fp32, below 5.6 in TF32.
   job.batch = 800;
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(2.8e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
+  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(std::log2(2.8e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.precision = Precision::kTf32;
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(std::log2(5.6e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
+  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(std::log2(5.6e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
   // TF32 counts by halves of four times FP32's rate: no cliff.
   for (const auto& [times, value] : {std::pair(1.0, 0.0), {2.0, 0.0}, {2.828427, 0.5}, {4.0, 1.0}, {8.0, 1.0}}) {
     job.cluster.node.gpu.peak.tf32 = job.cluster.node.gpu.peak.fp32 * times;
-    CHECK(feature(job, SoftwareFeature::kTf32) == Approx(value).margin(1e-6));
+    CHECK(feature(job, SoftwareFeature::kMemoryTf32) == Approx(value).margin(1e-6));
   }
   Job narrow = job;
   narrow.precision = Precision::kFp8;
@@ -90,26 +100,27 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   hardware::PeakRates& peak = job.cluster.node.gpu.peak;
   peak.fp32 = teraflops_per_second(10);
   peak.tf32.reset();
-  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
   peak.tf32 = peak.fp32 * 2;
-  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
   peak.tf32 = peak.fp32 * 8;
-  CHECK(feature(job, SoftwareFeature::kTf32) == 1);
+  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 1);
   job.precision = Precision::kFp32;
-  CHECK(feature(job, SoftwareFeature::kTf32) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
   job.batch = 1 << 20;
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemorySmall) == 0);
 }
 
 TEST_CASE("software: years count from the newest that was learnt from, and never backwards", "[unit][plan]") {
   Job job = job_of(1024);
   job.software = learnt({{.feature = SoftwareFeature::kYears, .effect = 0.1}});
-  CHECK(software_factor(job) == 1);
+  CHECK(software_factor(job) == SoftwareFactor{});
   job.software_year = std::optional<double>(2020);
   CHECK(feature(job, SoftwareFeature::kYears) == Approx(2));
-  CHECK(software_factor(job) == Approx(std::exp(0.2)));
+  CHECK(feature(job, SoftwareFeature::kMemoryYears) == Approx(2));
+  CHECK(software_factor(job).compute == Approx(std::exp(0.2)));
   job.software_year = std::optional<double>(2030);
-  CHECK(software_factor(job) == 1);
+  CHECK(software_factor(job) == SoftwareFactor{});
 }
 
 TEST_CASE("software: fused kernels count for attention in 16 bits, by half where nobody says", "[unit][plan]") {
@@ -122,17 +133,18 @@ TEST_CASE("software: fused kernels count for attention in 16 bits, by half where
   model->layers.front().op = workload::Attention{};
   model->totals = workload::total(model->layers).value();
   job.model = model;
-  CHECK(software_factor(job) == Approx(std::exp(0.5 - 0.2)));
+  CHECK(software_factor(job).compute == Approx(std::exp(0.5 - 0.2)));
   REQUIRE(software_factor_range(job));
-  CHECK(software_factor_range(job)->first == Approx(std::exp(0.1)));
-  CHECK(software_factor_range(job)->second == Approx(std::exp(0.5)));
+  CHECK(software_factor_range(job)->first.compute == Approx(std::exp(0.1)));
+  CHECK(software_factor_range(job)->second.compute == Approx(std::exp(0.5)));
   job.software_fused = std::optional<bool>(true);
-  CHECK(software_factor(job) == Approx(std::exp(0.1)));
+  CHECK(software_factor(job).compute == Approx(std::exp(0.1)));
+  CHECK(feature(job, SoftwareFeature::kMemoryFused) == 1);
   job.software_fused = std::optional<bool>(false);
-  CHECK(software_factor(job) == Approx(std::exp(0.5)));
+  CHECK(software_factor(job).compute == Approx(std::exp(0.5)));
   job.precision = Precision::kFp32;
   job.software_fused = std::optional<bool>(true);
-  CHECK(software_factor(job) == 1);
+  CHECK(software_factor(job) == SoftwareFactor{});
 }
 
 TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[unit][plan]") {
@@ -147,25 +159,21 @@ TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[un
   CHECK_FALSE(job.model->totals.convolutional);
   job.model = model;
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0);  // fp32
-  CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 0);
-  const double small = feature(job, SoftwareFeature::kSmallKernels);
+  const double small = feature(job, SoftwareFeature::kMemorySmall);
   CHECK(small == 1);
   job.precision = Precision::kFp16;
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0.5);  // nobody says
-  CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 1);
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(0.75 * small));
+  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(0.75 * small));
   job.software_fused = std::optional<bool>(true);
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0);
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(0.5 * small));
+  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(0.5 * small));
   job.software_fused = std::optional<bool>(false);
   CHECK(feature(job, SoftwareFeature::kConvolution) == 1);
-  CHECK(feature(job, SoftwareFeature::kSmallKernels) == small);
-  job.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kAmpere;
-  CHECK(feature(job, SoftwareFeature::kVoltaConvolution) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemorySmall) == small);
   job.software = learnt({{.feature = SoftwareFeature::kConvolution, .effect = 0.3}});
-  CHECK(software_factor(job) == Approx(std::exp(0.3)));
+  CHECK(software_factor(job).compute == Approx(std::exp(0.3)));
   REQUIRE(software_factor_range(job));
-  CHECK(software_factor_range(job)->first == 1);
+  CHECK(software_factor_range(job)->first == SoftwareFactor{});
 }
 
 TEST_CASE("software: steps that were measured whole, and features without layers, have none", "[unit][plan]") {
@@ -174,10 +182,10 @@ TEST_CASE("software: steps that were measured whole, and features without layers
   auto measured = std::make_shared<workload::Model>(*job.model);
   measured->measured = workload::MeasuredOn{};
   job.model = measured;
-  CHECK(software_factor(job) == 1);
+  CHECK(software_factor(job) == SoftwareFactor{});
   auto features = std::make_shared<workload::Model>(*job.model);
   features->measured.reset();
   features->layers.clear();
   job.model = features;
-  CHECK(software_factor(job) == 1);
+  CHECK(software_factor(job) == SoftwareFactor{});
 }

@@ -97,7 +97,7 @@ TEST_CASE("explain: parts are the prediction's, and each other's", "[unit][expla
   CHECK(part_with(all, "T_exposed").result == p.breakdown.communication_exposed.in(seconds));
   CHECK(value_of(part_with(all, "T"), "T_exposed") == part_with(all, "T_exposed").result);
   CHECK(value_of(part_with(all, "T"), "T_compute") == part_with(all, "T_compute").result);
-  CHECK(value_of(part_with(all, "T_compute"), "f") == part_with(all, "f").result);
+  CHECK(value_of(part_with(all, "T_compute"), "f_c") == part_with(all, "f_c").result);
   CHECK(value_of(part_with(all, "T_communication"), "t_1") == part_with(all, "t_1").result);
   CHECK(value_of(part_with(all, "t_1"), "b_1") == part_with(all, "b_1").result);
   CHECK(part_with(all, "T_communication").result == p.breakdown.communication.in(seconds));
@@ -227,7 +227,7 @@ TEST_CASE("explain: an equation that the code left behind is no explanation", "[
   auto parts = explain(job("resnet50", "dgx1-v100", {{"nodes", "4", {}}})).value().parts;
   REQUIRE(check_equations(parts));
   for (answer::ExplainedPart& part : parts) {
-    if (part.symbol == "f") part.result *= 1 + 3e-6;
+    if (part.symbol == "f_c") part.result *= 1 + 3e-6;
   }
   CHECK_THAT(check_equations(parts).error().message, Catch::Contains("a fault of ddlsim itself"));
   // Both are held to the same share of themselves, however large.

@@ -1,4 +1,6 @@
 // What frameworks take on top of kernels, as a question sees it.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -27,15 +29,18 @@ bool notes_have(const answer::Prediction& p, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE("software: GPU time is kernels' times the factor, and a note names it", "[unit][whatif]") {
+TEST_CASE("software: kernels take the factor of what they are bound by, and a note names both", "[unit][whatif]") {
   // Launches take no longer for it, so there are none to wait for.
   const Scenario learnt = resolved(resnet({{"cuda_graphs", "yes", {}}}));
   const Scenario alone = resolved(resnet({{"software", "none", {}}, {"cuda_graphs", "yes", {}}}));
   REQUIRE(alone.software == nullptr);
   const auto with = predict(learnt).value();
   const auto kernels = predict(alone).value();
-  const double factor = plan::software_factor(learnt);
-  CHECK(with.step_time / kernels.step_time == Approx(factor).epsilon(1e-9));
+  const hardware::SoftwareFactor factor = plan::software_factor(learnt);
+  CHECK(factor.memory < factor.compute);  // Volta
+  CHECK(with.breakdown.compute / kernels.breakdown.compute == Approx(factor.compute).epsilon(1e-9));
+  CHECK(with.breakdown.memory / kernels.breakdown.memory == Approx(factor.memory).epsilon(1e-9));
+  CHECK(notes_have(with, fmt::format("x {:.2f} (kernels bound by memory {:.2f})", factor.compute, factor.memory)));
   CHECK(notes_have(with, "--set software=none"));
   CHECK_FALSE(notes_have(kernels, "--set software=none"));
 }
@@ -51,8 +56,13 @@ TEST_CASE("software: a step that waits for launches takes no longer for it", "[u
 TEST_CASE("software: an older release is no faster than what its year says", "[unit][whatif]") {
   const Scenario newest = resolved(resnet({{"cuda_graphs", "yes", {}}}));
   const Scenario older = resolved(resnet({{"software.year", "2019", {}}, {"cuda_graphs", "yes", {}}}));
-  const double years = plan::software_factor(older) / plan::software_factor(newest);
-  CHECK(predict(older).value().step_time / predict(newest).value().step_time == Approx(years).epsilon(1e-9));
+  const hardware::SoftwareFactor then = plan::software_factor(older);
+  const hardware::SoftwareFactor now = plan::software_factor(newest);
+  CHECK(then.compute > now.compute);
+  const answer::Breakdown was = predict(older).value().breakdown;
+  const answer::Breakdown is = predict(newest).value().breakdown;
+  CHECK(was.compute / is.compute == Approx(then.compute / now.compute).epsilon(1e-9));
+  CHECK(was.memory / is.memory == Approx(then.memory / now.memory).epsilon(1e-9));
 }
 
 TEST_CASE("software: the interval is the learnt ends of the kind of question", "[unit][whatif]") {
