@@ -27,6 +27,13 @@ double on_tensor_cores(const hardware::Gpu& gpu) {
   return tf32 ? std::clamp(portable_log2(*tf32 / gpu.peak.fp32) - 1, 0.0, 1.0) : 0.0;
 }
 
+/// 0 where tensor cores are 8 times as fast as FP32 (Volta, Turing) and less, 1 where 16 times (GA100, later data
+/// centres' chips): what convolutions read from memory to them does not keep up.
+double wide_cores(const hardware::Gpu& gpu) {
+  const auto half = gpu.peak.at(Precision::kFp16);
+  return half ? std::clamp(portable_log2(*half / gpu.peak.fp32) - 3, 0.0, 1.0) : 0.0;
+}
+
 /// From 0 for large ones to 1.
 double smallness(const Job& job) {
   const workload::Totals& totals = job.model->totals;
@@ -68,6 +75,7 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kFused, attention * fused);
   set(Feature::kMemoryFused, attention * fused);
   set(Feature::kConvolution, convolution * (1 - fused));
+  set(Feature::kWideConvolution, convolution * wide_cores(gpu));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
   set(Feature::kMemorySmall, smallness(job) * (1 - (1 - kFewerWhenFused) * fused * std::max(attention, convolution)));
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
@@ -89,6 +97,12 @@ bool runs_flash_attention(const Job& job) {
   const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const bool modern = job.software_year.get().value_or(kSince) >= kSince;
   return narrow && modern && job.cluster.node.gpu.peak.bf16 && job.model->has_layers() && !job.model->measured;
+}
+
+bool joins_pointwise(const Job& job) {
+  const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
+  return narrow && job.software_fused.get().value_or(false) && job.model->totals.convolutional &&
+         job.model->has_layers() && !job.model->measured;
 }
 
 bool trains_in_sixteen(const Job& job) {

@@ -21,10 +21,9 @@ namespace ddlsim::whatif {
 /// single operators. Nothing for others, and for DeepSpeed, whose engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
-/// Whether element-wise layers join the kernel before them (workload/fusion.h): where the row says XLA, and in
-/// OneFlow's ResNet (Oneflow-Inc/OneFlow-Benchmark train.sh: --fuse_bn_relu, --fuse_bn_add_relu). NVIDIA's MXNet fuses
-/// these with half precision as well, but says so in no row; with it the A100's are 10 % too fast that are right
-/// without.
+/// Whether element-wise layers join the kernel before them (workload/fusion.h) in fp32 too: where the row says XLA, and
+/// in OneFlow's ResNet (Oneflow-Inc/OneFlow-Benchmark train.sh: --fuse_bn_relu, --fuse_bn_add_relu). In 16 bits they do
+/// wherever software_fused_of holds (plan::joins_pointwise).
 [[nodiscard]] bool fuses_pointwise(const io::Case& one);
 
 /// Tokens that a sequence has on average once its loader has cut and padded it; nothing where no length is said, and

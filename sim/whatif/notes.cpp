@@ -110,9 +110,10 @@ std::string software_note(const Scenario& scenario) {
       100 * learnt.median_error);
   if (!scenario.software_fused.get()) {
     if (const auto range = plan::software_factor_range(scenario)) {
-      note += fmt::format("; whether kernels are fused nobody says: software.fused=yes ({}) x {}, no x {}",
-                          scenario.model->totals.convolutional ? "XLA, NVIDIA's MXNet" : "Megatron, NeMo",
-                          factor_text(range->first), factor_text(range->second));
+      note += fmt::format(
+          "; whether kernels are fused nobody says: software.fused=yes ({}) x {}, no x {}",
+          scenario.model->totals.convolutional ? "XLA, NVIDIA's MXNet; element-wise kernels joined" : "Megatron, NeMo",
+          factor_text(range->first), factor_text(range->second));
     }
   }
   return note;

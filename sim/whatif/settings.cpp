@@ -297,8 +297,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"software", "what frameworks take on top of kernels: learnt from published steps, or none (kernels alone)", "none",
      set_software},
     {"software.year", "of the framework's release, where it is old (default: new)", "2020", set_software_year},
-    {"software.fused", "whether blocks run as fused kernels, as Megatron's and NeMo's, or XLA's convolutions (default: nobody says, "
-     "half of the effect)", "yes", set_software_fused},
+    {"software.fused", "whether blocks run as fused kernels, as Megatron's and NeMo's, or XLA's convolutions, whose norms then take "
+     "element-wise kernels in (default: nobody says, half of the effect)", "yes", set_software_fused},
     {"software.attention", "the kernel of attention where it is one: best (the GPU's fastest), flash-2 (PyTorch's "
      "scaled_dot_product_attention on Hopper), flash-1 (Triton, 2022)", "flash-2", set_software_attention},
     {"software.layout", "of images: channels-last, channels-first (PyTorch unless told otherwise: from Ampere on convolutions of "

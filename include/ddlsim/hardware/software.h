@@ -31,13 +31,14 @@ enum class SoftwareFeature : std::uint8_t {
   kFused,        // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
   kConvolution,  // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
                  // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
-  kRecurrent,    // 1 for models with LSTMs
-  kVolta,        // 1 for Volta
-  kHopper,       // 1 for Hopper and Blackwell
-  kEightBits,    // 1 for products of 8 bits and fewer
-  kNoProfile,    // 1 for GPUs without a profile of their architecture
-  kShared,       // doublings of the GPUs that share a server
-  kYears,        // years of age at `SoftwareProfile::newest`, over 3; never below 0
+  kWideConvolution,  // 1 for convolutional networks of 16 bits where tensor cores are 16 times as fast as FP32, 0 at 8
+  kRecurrent,        // 1 for models with LSTMs
+  kVolta,            // 1 for Volta
+  kHopper,           // 1 for Hopper and Blackwell
+  kEightBits,        // 1 for products of 8 bits and fewer
+  kNoProfile,        // 1 for GPUs without a profile of their architecture
+  kShared,           // doublings of the GPUs that share a server
+  kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
   // Of memory: on kernels bound by it alone.
   kMemoryTf32,   // 1 for TF32 at four times the rate of FP32 and more, 0 at twice and less
   kMemoryFused,  // as kFused
@@ -46,11 +47,12 @@ enum class SoftwareFeature : std::uint8_t {
   kMemoryYears,  // as kYears
 };
 
-inline constexpr Choices<SoftwareFeature, 16> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"fused", SoftwareFeature::kFused},
     {"convolution", SoftwareFeature::kConvolution},
+    {"wide-convolution", SoftwareFeature::kWideConvolution},
     {"recurrent", SoftwareFeature::kRecurrent},
     {"volta", SoftwareFeature::kVolta},
     {"hopper", SoftwareFeature::kHopper},

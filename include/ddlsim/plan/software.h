@@ -7,6 +7,7 @@
 //                  backward together, pass and batch as the job has them; half of it where blocks of 16 bits are fused
 //   shared         log2 of the GPUs per server
 //   fused, convolution  half of the effect where nobody says: what is planned may run either way
+//   wide-convolution  log2(peak of 16 bits / peak of FP32) - 3 within 0 and 1, of convolutional networks in 16 bits
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new
 // Attention that a model lists as separate kernels runs as one where nobody says otherwise (runs_flash_attention).
 // Worked example: effects always 0.10 and half 0.05, ResNet-50 in fp16 on one GPU: f = exp(0.15) = 1.162.
@@ -35,6 +36,10 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// those with bf16 (Ampere, CDNA 2 and later; Dao-AILab/flash-attention README), in software since PyTorch 2.0 of March
 /// 2023, whose scaled_dot_product_attention takes it.
 [[nodiscard]] bool runs_flash_attention(const Job& job);
+
+/// Whether element-wise layers join the norm or convolution before them by default (workload/fusion.h): in networks of
+/// convolutions in 16 bits whose software fuses (NVIDIA's MXNet and PyTorch in MLPerf, apex: BN-ReLU and BN-Add-ReLU).
+[[nodiscard]] bool joins_pointwise(const Job& job);
 
 /// Whether nobody trains such a model in fp32: one whose attention is causal, a language model, on a GPU with bf16
 /// (GPT-NeoX, Llama and their successors).

@@ -176,6 +176,45 @@ TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[un
   CHECK(software_factor_range(job)->first == SoftwareFactor{});
 }
 
+TEST_CASE("software: convolutions lag behind tensor cores that are sixteen times FP32", "[unit][plan]") {
+  Job job = job_of(1024);
+  auto model = std::make_shared<workload::Model>(*job.model);
+  model->totals.convolutional = true;
+  job.model = model;
+  job.precision = Precision::kBf16;
+  job.software_fused = std::optional<bool>(false);
+  hardware::PeakRates& peak = job.cluster.node.gpu.peak;
+  peak.fp32 = teraflops_per_second(10);
+  CHECK(feature(job, SoftwareFeature::kWideConvolution) == 0);  // no tensor cores
+  for (const auto& [times, value] : {std::pair(4.0, 0.0), {8.0, 0.0}, {11.313708, 0.5}, {16.0, 1.0}, {32.0, 1.0}}) {
+    peak.fp16 = peak.fp32 * times;
+    CHECK(feature(job, SoftwareFeature::kWideConvolution) == Approx(value).margin(1e-6));
+  }
+  job.precision = Precision::kFp32;
+  CHECK(feature(job, SoftwareFeature::kWideConvolution) == 0);
+  job.precision = Precision::kBf16;
+  job.model = one_linear(1024);
+  CHECK(feature(job, SoftwareFeature::kWideConvolution) == 0);
+}
+
+TEST_CASE("software: norms take element-wise kernels in where convolutions of 16 bits are fused", "[unit][plan]") {
+  Job job = job_of(1024);
+  auto model = std::make_shared<workload::Model>(*job.model);
+  model->totals.convolutional = true;
+  job.model = model;
+  job.precision = Precision::kFp16;
+  CHECK_FALSE(joins_pointwise(job));  // nobody says
+  job.software_fused = std::optional<bool>(false);
+  CHECK_FALSE(joins_pointwise(job));
+  job.software_fused = std::optional<bool>(true);
+  CHECK(joins_pointwise(job));
+  job.precision = Precision::kTf32;
+  CHECK_FALSE(joins_pointwise(job));
+  job.precision = Precision::kBf16;
+  job.model = one_linear(1024);
+  CHECK_FALSE(joins_pointwise(job));
+}
+
 TEST_CASE("software: steps that were measured whole, and features without layers, have none", "[unit][plan]") {
   Job job = job_of(1024);
   job.software = learnt({{.feature = SoftwareFeature::kAlways, .effect = 0.5}});

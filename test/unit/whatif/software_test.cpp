@@ -45,6 +45,16 @@ TEST_CASE("software: kernels take the factor of what they are bound by, and a no
   CHECK_FALSE(notes_have(kernels, "--set software=none"));
 }
 
+TEST_CASE("software: fused convolutions of 16 bits join element-wise kernels, unless fusion is stated",
+          "[unit][whatif]") {
+  const Override half{"precision", "fp16", {}};
+  const Override fused{"software.fused", "yes", {}};
+  CHECK(resolved(resnet({half, fused})).fusion.pointwise);
+  CHECK_FALSE(resolved(resnet({half})).fusion.pointwise);
+  CHECK_FALSE(resolved(resnet({fused})).fusion.pointwise);  // fp32
+  CHECK_FALSE(resolved(resnet({half, fused, {"fusion", "none", {}}})).fusion.pointwise);
+}
+
 TEST_CASE("software: a step that waits for launches takes no longer for it", "[unit][whatif]") {
   const Override slow{"launch_interval", "10 ms", {}};
   const auto with = predict(resolved(resnet({slow}))).value();
