@@ -259,8 +259,8 @@ void Explainer::kernels(const std::string& name, const std::string& symbol, Time
     equation += " + k_rest";
   }
   const cost::PricedClass& all = prices.classes[rank_class()];
-  if (!equation.empty())
-    keep(part.is(equation, symbol == "K_c" ? all.compute / prices.factor.compute : all.memory / prices.factor.memory));
+  if (equation.empty()) return;
+  keep(part.is(equation, symbol == "K_c" ? all.compute / prices.factor.compute : all.memory / prices.factor.memory));
 }
 
 /// Of the layer that takes longest, forward: arithmetic or memory, whichever is slower (no profile, no measurement).
