@@ -23,8 +23,8 @@
 
 namespace ddlsim::hardware {
 
-/// What of a job the factor depends on. No feature depends on a rate: halving a rate changes what it changes by
-/// physics.
+/// What of a job the factors depend on. No feature depends on a rate, for halving a rate changes what it changes by
+/// physics; two compare a GPU's tensor cores with its FP32.
 enum class SoftwareFeature : std::uint8_t {
   kAlways,       // 1
   kAttention,    // 1 for models with attention of 16 bits or fewer
