@@ -48,12 +48,20 @@ double of_change(const Scenario& scenario, ChangeKind kind) {
   return kUnlearnt;
 }
 
+/// Whether one side's kernels are another's code: fused or not, of another age, with images that lie otherwise.
+bool runs_other_code(const Scenario& a, const Scenario& b) {
+  return (a.software == nullptr) != (b.software == nullptr) || a.software_fused.get() != b.software_fused.get() ||
+         a.software_year.get() != b.software_year.get() || a.software_attention.get() != b.software_attention.get() ||
+         a.software_layout.get() != b.software_layout.get() || a.fusion != b.fusion;
+}
+
 /// What neither counts nor rates say; `gpu` is the share of a step that kernels may change.
 double variance_of_kinds(const Scenario& a, const Scenario& b, double gpu) {
   double sum = 0;
   if (a.cluster.node.gpu.id != b.cluster.node.gpu.id) sum += square(gpu * of_change(a, ChangeKind::kGpu));
   if (a.model->name != b.model->name) sum += square(gpu * of_change(a, ChangeKind::kGpu));
-  if (a.precision != b.precision) sum += square(gpu * of_change(a, ChangeKind::kPrecision));
+  const bool other_kernels = a.precision != b.precision || (sum == 0 && runs_other_code(a, b));
+  if (other_kernels) sum += square(gpu * of_change(a, ChangeKind::kPrecision));
   if (a.strategy.kind != b.strategy.kind) sum += square(of_change(a, ChangeKind::kStrategy));
   return sum;
 }

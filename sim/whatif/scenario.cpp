@@ -387,9 +387,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
     scenario.precision = Precision::kBf16;
     scenario.precision_assumed = true;
   }
-  if (last_of(spelt.overrides, "fusion") == nullptr) {
-    scenario.fusion = {.pointwise = plan::joins_pointwise(scenario), .attention = plan::runs_flash_attention(scenario)};
-  }
+  if (last_of(spelt.overrides, "fusion") == nullptr) scenario.fusion = plan::default_fusion(scenario);
   scenario.fusion.transposes = plan::transposes_images(scenario);
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());

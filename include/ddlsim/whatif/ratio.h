@@ -7,8 +7,8 @@
 //   2. (c - c')^2 s_g^2   c, c': the share of each step that is no GPU time; s_g: the deviation of what GPU time may be
 //                         off by, from the ends of questions of one GPU (hardware/software.h);
 //   3. s_k^2              of every other thing that differs: the strategy, and in proportion to the larger share of GPU
-//                         time, 1 - min(c, c'), the GPU, the precision (ChangeSpread) and the model (as much as the
-//                         GPU).
+//                         time, 1 - min(c, c'), the GPU, the precision (ChangeSpread), the model (as much as the GPU)
+//                         and software alone (fused, its year, its kernels: as much as the precision).
 // With its root s the 90 % interval is speedup x exp(-+ 1.645 s), and the alternative is faster with probability
 // Phi(ln(speedup) / s). A change without effect is known for certain: none of the three is there.
 // Where nothing differs but more bandwidth of the same network, no slower and no more latency, the interval ends at 1.

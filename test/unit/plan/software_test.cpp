@@ -29,6 +29,15 @@ Job job_of(std::int64_t width) {
   return job;
 }
 
+Job convolutional_job(Precision precision) {
+  Job job = job_of(1024);
+  auto model = std::make_shared<workload::Model>(*job.model);
+  model->totals.convolutional = true;
+  job.model = model;
+  job.precision = precision;
+  return job;
+}
+
 double feature(const Job& job, SoftwareFeature which) {
   return software_features(job)[static_cast<std::size_t>(which)];
 }
@@ -177,11 +186,7 @@ TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[un
 }
 
 TEST_CASE("software: convolutions lag behind tensor cores that are sixteen times FP32", "[unit][plan]") {
-  Job job = job_of(1024);
-  auto model = std::make_shared<workload::Model>(*job.model);
-  model->totals.convolutional = true;
-  job.model = model;
-  job.precision = Precision::kBf16;
+  Job job = convolutional_job(Precision::kBf16);
   job.software_fused = std::optional<bool>(false);
   hardware::PeakRates& peak = job.cluster.node.gpu.peak;
   peak.fp32 = teraflops_per_second(10);
@@ -198,11 +203,7 @@ TEST_CASE("software: convolutions lag behind tensor cores that are sixteen times
 }
 
 TEST_CASE("software: norms take element-wise kernels in where convolutions of 16 bits are fused", "[unit][plan]") {
-  Job job = job_of(1024);
-  auto model = std::make_shared<workload::Model>(*job.model);
-  model->totals.convolutional = true;
-  job.model = model;
-  job.precision = Precision::kFp16;
+  Job job = convolutional_job(Precision::kFp16);
   CHECK_FALSE(joins_pointwise(job));  // nobody says
   job.software_fused = std::optional<bool>(false);
   CHECK_FALSE(joins_pointwise(job));

@@ -71,6 +71,16 @@ TEST_CASE("ratio: what differs beside counts adds its spread", "[unit][whatif]")
   CHECK(with(job({{"gpu", "a100-sxm4-40gb", {}}, {"precision", "fp16", {}}})) ==
         Approx(std::hypot(spread(ChangeKind::kGpu), spread(ChangeKind::kPrecision))));
   CHECK(with(job({{"model", "vgg16", {}}})) == Approx(spread(ChangeKind::kGpu)));
+  // Other code of the same kernels is no better known; with another GPU it goes along.
+  for (const auto& [path, value] : {std::pair("software.fused", "yes"),
+                                    {"software.year", "2019"},
+                                    {"software", "none"},
+                                    {"software.layout", "channels-first"},
+                                    {"fusion", "pointwise"}}) {
+    INFO(path);
+    CHECK(with(job({{path, value, {}}})) == Approx(spread(ChangeKind::kPrecision)));
+  }
+  CHECK(with(job({{"gpu", "a100-sxm4-40gb", {}}, {"fusion", "pointwise", {}}})) == Approx(spread(ChangeKind::kGpu)));
   // Kernels change what they take of the step.
   const whatif::Scenario other = job({{"gpu", "a100-sxm4-40gb", {}}});
   CHECK(deviation(whatif::ratio_of({&before, 0.75}, {&other, 0.75}, 2), 2) == Approx(spread(ChangeKind::kGpu) / 4));
