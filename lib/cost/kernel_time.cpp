@@ -455,7 +455,8 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
     return whole;
   };
   for (const workload::Layer& layer : layers) {
-    const LayerTime forward = pass(layer.forward, false);
+    LayerTime forward = pass(layer.forward, false);
+    forward.host = layer.host * batch;
     LayerTime backward = pass(layer.backward, input && times.layers.empty());
     if (const DataSize moved = accumulated_by(layer, beside.accumulated); moved > DataSize::zero()) {
       const Time adding = sum.add(time.memory_bound(primitives::MemoryBoundKind::kElementwise, 0, moved)).total();

@@ -99,7 +99,7 @@ void add_loader(const plan::Job& job, const Variation& variation, PricedStep& st
 
 /// A layer's time by its profile when rates are other than those it was worked out with.
 LayerTime varied(const LayerTime& time, const Variation& variation) {
-  return {time.compute / variation.compute, time.memory / variation.memory};
+  return {time.compute / variation.compute, time.memory / variation.memory, time.host};
 }
 
 class Pricing {
@@ -128,7 +128,7 @@ class Pricing {
   void price_alone(PricedStep& step, const ReachedRates& rates) {
     step.rates = rates;
     // What software takes on top of kernels is the GPU's time: an eager framework's launches are in the interval.
-    step.launch_interval = plan::launch_interval_of(job_) / variation_.launch * job_.gpu_time_factor;
+    step.launch_interval = launch_interval();
     for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
     step.groups.resize(plan_.groups.size());
     step.input = plan_.input / (step.rates.pcie_share * (job_.input.pinned ? 1.0 : kUnpinnedShare));
@@ -136,6 +136,10 @@ class Pricing {
   }
 
  private:
+  [[nodiscard]] Time launch_interval() const {
+    return plan::launch_interval_of(job_) / variation_.launch * job_.gpu_time_factor;
+  }
+
   [[nodiscard]] LayerTime time_of(const workload::Layer& layer, const LayerTimes& known, Pass pass,
                                   const ReachedRates& rates) const {
     const LayerTime& nominal = pass == Pass::kForward ? known.forward : known.backward;
@@ -184,6 +188,8 @@ class Pricing {
     PricedClass priced = same_rates_ && factor == layers_.factor && c < layers_.classes.size()
                              ? layers_.classes[c]
                              : laid_out(c, rates, factor);
+    const auto launches = static_cast<double>(plan_.classes[c].update_launches);
+    priced.update = max(priced.update, launch_interval() * launches);
     if (!plan_.classes[c].updates_on_gpu) priced.update = Time::zero();
     return priced;
   }
@@ -203,7 +209,9 @@ class Pricing {
       const Time memory = time.memory * factor.memory;
       priced.compute += compute;
       priced.memory += memory;
-      return PricedLayer::of(compute + memory, kernels);
+      PricedLayer priced_layer = PricedLayer::of(compute + memory + time.host * job_.gpu_time_factor, kernels);
+      priced_layer.host = time.host * job_.gpu_time_factor;
+      return priced_layer;
     };
     std::vector<PricedLayer> forward(count);
     std::vector<PricedLayer> backward(count);

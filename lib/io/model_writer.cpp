@@ -151,6 +151,7 @@ struct KeyWriter {
     keys.size("width", op.width);
     keys.size("keep", op.keep);
   }
+  void operator()(const workload::HostWork& op) const { keys.time_unless_zero("time", op.time); }
   void operator()(const workload::LinearAttention& op) const {
     keys.size("heads", op.heads);
     keys.size_unless("key_heads", op.key_heads, 0);
@@ -203,6 +204,7 @@ struct WordsFor {
   Words operator()(const workload::Measured&) const { return {"measured"}; }
   Words operator()(const workload::CausalConv&) const { return {"causal_conv"}; }
   Words operator()(const workload::IndexScores&) const { return {"index_scores"}; }
+  Words operator()(const workload::HostWork&) const { return {"host"}; }
   Words operator()(const workload::LinearAttention&) const { return {"linear_attention"}; }
 };
 

@@ -88,6 +88,8 @@ Op make_index_scores(OpReader& keys) {
   return workload::IndexScores{.heads = keys.size("heads"), .width = keys.size("width"), .keep = keys.size("keep")};
 }
 
+Op make_host_work(OpReader& keys) { return workload::HostWork{keys.map().quantity<dimension::kTime>("time")}; }
+
 Op make_linear_attention(OpReader& keys) {
   return workload::LinearAttention{.heads = keys.size("heads"),
                                    .key_heads = keys.size_or("key_heads", 0),
@@ -149,6 +151,7 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"causal_conv", make_causal_conv},
     {"linear_attention", make_linear_attention},
     {"index_scores", make_index_scores},
+    {"host", make_host_work},
 });
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "ddlsim/plan/messages.h"
 #include "splits.h"
+#include "update.h"
 
 namespace ddlsim::plan {
 namespace {
@@ -93,7 +94,8 @@ Expected<StepPlan> lower_data_parallel(const Job& job, StepPlan plan) {
   }
   const Chunk all = chunk_of(plan.model);
   RankClass one{.role = "replica", .ranks = job.cluster.gpus(), .chunk = all};
-  one.updated = bytes(4) * workload::gradient_elements(*plan.model, job.batch) * update_accesses(plan.model->optimizer);
+  one.updated = bytes(4) * workload::gradient_elements(*plan.model, job.batch) * accesses_of_update(job);
+  one.update_launches = launches_of_update(job, all);
   one.updates_on_gpu = !(plan.model->measured && plan.model->measured->update);
   one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
   plan.classes.push_back(one);

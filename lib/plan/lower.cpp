@@ -8,6 +8,7 @@
 #include "ddlsim/plan/messages.h"
 #include "memo.h"
 #include "splits.h"
+#include "update.h"
 
 namespace ddlsim::plan {
 namespace {
@@ -52,7 +53,7 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
       }
     }
   }
-  if (!job.parallel.states) return bytes(4) * elements * update_accesses(model.optimizer);
+  if (!job.parallel.states) return bytes(4) * elements * accesses_of_update(job);
   // Gradient in, weight out, and in and out what is updated in full precision.
   const StateSizes sizes = state_sizes(*job.parallel.states, model.optimizer);
   const DataSize updated = *job.parallel.states == States::kFp32 ? sizes.weight : sizes.weight + sizes.master * 2.0;
@@ -60,7 +61,8 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   const bool main_gradients = (*job.parallel.states == States::kMixed || *job.parallel.states == States::kFp8) &&
                               !job.parallel.offload_optimizer;  // the host has its own
   const DataSize buffers = main_gradients ? kMainGradientBuffer * held + kClipping * elements : DataSize::zero();
-  return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * elements + buffers;
+  const double more = static_cast<double>(accesses_of_update(job)) / update_accesses(model.optimizer);
+  return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * (elements * more) + buffers;
 }
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
@@ -135,6 +137,7 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
   for (const PartChunk& part : parts) {
     const DataSize updated = updated_by(job, plan, split, part.chunk);
     one.updated += updated;
+    one.update_launches += launches_of_update(job, part.chunk);
     append(exchanged, shifted(job.parallel.zero > 0 ? sharded_rows(job, plan, split, c, part.chunk)
                                                     : gradients_of(job, plan, split, c, part.chunk, *memo.messages),
                               part.first));
@@ -164,6 +167,7 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
   if (stages) append(plan.rows, rows_of_tied(plan));
   for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
     plan.classes[c].updated = plan.classes[0].updated;
+    plan.classes[c].update_launches = plan.classes[0].update_launches;
     plan.classes[c].updates_on_gpu = plan.classes[0].updates_on_gpu;
   }
 }

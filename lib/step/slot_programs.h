@@ -28,7 +28,7 @@ struct Run {
     if (layer.kernels == 0) return;
     issue += interval * layer.kernels;
     work += layer.time;
-    kernels += layer.time;
+    kernels += layer.time - layer.host;
     last = max(last + layer.time, issue + layer.last);
   }
   void delay(Time time) {

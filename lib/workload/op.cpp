@@ -316,6 +316,12 @@ struct LayerRules {
   Expected<void> operator()(const CausalConv& op) { return causal_conv_layer(op, in, made, count); }
   Expected<void> operator()(const IndexScores& op) { return index_scores_layer(op, in, made, count); }
   Expected<void> operator()(const LinearAttention& op) { return linear_attention_layer(op, in, made, count); }
+  Expected<void> operator()(const HostWork& op) {
+    made.out = in;
+    made.layer.host = op.time;
+    made.layer.backward_kernels = 0;
+    return {};
+  }
   Expected<void> operator()(const Measured& op) {
     const auto kernels = [&](Time time) {
       return time > Time::zero() ? static_cast<int>(std::min<std::int64_t>(op.kernels, 1 << 20)) : 0;

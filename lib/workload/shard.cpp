@@ -274,6 +274,7 @@ class TensorCut {
   }
   /// Small, and of one choice for all heads: every rank makes it whole.
   Expected<void> cut(IndexScores&, Shape&, Shard&, const Layer&) { return {}; }
+  Expected<void> cut(HostWork&, Shape&, Shard&, const Layer&) { return {}; }
   Expected<void> cut(LinearAttention& attention, Shape& in, Shard&, const Layer&) {
     if (!part_) return {};
     const std::int64_t values = attention.heads * attention.value_width;

@@ -185,6 +185,7 @@ std::string choices_of_setting(std::string_view path) {
       {"fusion", "none|pointwise|attention|all"},
       {"software", "learnt|none"},
       {"software.attention", one_of(primitives::kAttentionKernels)},
+      {"software.optimizer", one_of(plan::kUpdateKernels)},
   });
   const auto* found = std::find_if(known.begin(), known.end(), [&](const Row& row) { return row.first == path; });
   return found == known.end() ? std::string() : found->second;

@@ -223,6 +223,9 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   if (const auto fused = software_fused_of(one)) {
     settings.push_back({"software.fused", *fused ? "yes" : "no", one.where});
   }
+  if (const auto optimizer = software_optimizer_of(one)) {
+    settings.push_back({"software.optimizer", *optimizer, one.where});
+  }
   if (says(one, "memory_format", "nchw")) settings.push_back({"software.layout", "channels-first", one.where});
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});

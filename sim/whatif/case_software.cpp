@@ -147,6 +147,25 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   return std::nullopt;
 }
 
+std::optional<std::string> software_optimizer_of(const io::Case& one) {
+  const std::string framework = lower_case(one.framework);
+  const bool trainers = has_any(framework, {"fsdp", "megatron", "nemo", "deepspeed", "composer", "torchtitan", "torchtune",
+                                            "release", "rocm", "lightning"});
+  if (!has(framework, "pytorch") || trainers || software_fused_of(one).value_or(true)) return std::nullopt;
+  const std::string model = lower_case(one.model);
+  const std::string precision = precision_of(one.precision);
+  const bool examples = has_any(lower_case(one.source + one.framework), {"deeplearningexamples", "ngc"});
+  if (examples) {
+    const bool fine_tuned = has(model, "bert") && one.said("phase") != "pre-training";
+    const bool loops = has(model, "gnmt") || (fine_tuned && (precision == "fp32" || precision == "tf32"));
+    return loops ? std::optional<std::string>("for-loop") : std::nullopt;
+  }
+  constexpr double kForeach = 2023.2;  // PyTorch 2.0
+  const auto year = software_year_of(one);
+  if (!year) return std::nullopt;
+  return *year < kForeach ? "for-loop" : "foreach";
+}
+
 bool fuses_pointwise(const io::Case& one) {
   return one.said("xla") == "true" || (lower_case(one.framework).find("oneflow") != std::string::npos &&
                                        lower_case(one.model).find("resnet") != std::string::npos);

@@ -21,6 +21,12 @@ namespace ddlsim::whatif {
 /// single operators. Nothing for others, and for DeepSpeed, whose engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
+/// How the optimizer runs, in the words of software.optimizer; nothing: fused. PyTorch's own are loops before 2.0 (March
+/// 2023) and foreach since. Trainers with a name of their own fuse (Megatron, NeMo, torchtitan, Composer, MLPerf's), and
+/// so do NVIDIA's examples (Apex's FusedAdam and FusedLAMB), but for GNMT (torch.optim.Adam: PyTorch/Translation/GNMT/
+/// train.py) and BERT's fine-tuning in 32 bits (BertAdam, tensor by tensor: PyTorch/LanguageModeling/BERT/run_squad.py).
+[[nodiscard]] std::optional<std::string> software_optimizer_of(const io::Case& one);
+
 /// Whether element-wise layers join the kernel before them (workload/fusion.h) in fp32 too: where the row says XLA, and
 /// in OneFlow's ResNet (Oneflow-Inc/OneFlow-Benchmark train.sh: --fuse_bn_relu, --fuse_bn_add_relu). In 16 bits they do
 /// wherever software_fused_of holds (plan::joins_pointwise).

@@ -158,7 +158,7 @@ void Explainer::step() {
   };
   add("T_compute", "kernels bound by arithmetic", b.compute, true);
   add("T_memory", "kernels bound by the GPU's memory, weight update, copies", b.memory, true);
-  add("T_launch", "waiting for the CPU's launches", b.launch, true);
+  add("T_launch", "waiting for the CPU", b.launch, true);
   add("T_input", "waiting for input", b.input_exposed, false);
   add("T_exposed", "communication that kernels do not hide", b.communication_exposed, true);
   add("T_bubble", "stages waiting for each other", b.bubble, false);
@@ -270,7 +270,7 @@ void Explainer::roofline() {
   const plan::Chunk& chunk = question_.plan->classes.front().chunk;
   std::size_t largest = 0;
   for (std::size_t i = 0; i < chunk.count; ++i) {
-    if (prices.layers[i].forward.total() > prices.layers[largest].forward.total()) largest = i;
+    if (prices.layers[i].forward.kernels() > prices.layers[largest].forward.kernels()) largest = i;
   }
   if (chunk.count == 0) return;
   const workload::Layer& layer = chunk[largest];
@@ -294,7 +294,7 @@ void Explainer::roofline() {
             origin_word(scenario_.efficiency.memory.origin()), "Wang et al., IISWC 2019")
       .with("M", "bandwidth of the GPU's memory", gpu.memory_bandwidth, "datasheet", sheet);
   parts_.push_back(
-      part.is("max(B * w / (s_c * Q), a * (B * e + q) / (s_m * M))", prices.layers[largest].forward.total()));
+      part.is("max(B * w / (s_c * Q), a * (B * e + q) / (s_m * M))", prices.layers[largest].forward.kernels()));
 }
 
 void Explainer::gpu_time() {
@@ -319,7 +319,7 @@ void Explainer::gpu_time() {
 void Explainer::launches() {
   const answer::Timeline& line = laid_.line;
   const cost::PricedClass& all = laid_.step->classes.front();
-  PartBuilder part("launch", "what the GPU waits for the CPU that launches kernels", "T_launch");
+  PartBuilder part("launch", "what the GPU waits for the CPU: launches, and work on samples", "T_launch");
   part.with("P", "passes of a step", passes(), "stated", "")
       .with("F", "forward pass", line.forward, "analytic", "step/schedule.h")
       .with("G", "backward pass", line.backward, "analytic", "step/schedule.h")

@@ -40,7 +40,7 @@ void explain_split(const Question& question, const Laid& laid, ExplainedParts& p
   const auto passes = static_cast<double>(plan::passes_of(plan::pipeline_of(plan)));
   const cost::PricedClass& all = laid.step->classes[line.rank_class];
 
-  PartBuilder launch("launch", "what the GPU waits for the CPU that launches kernels", "T_launch");
+  PartBuilder launch("launch", "what the GPU waits for the CPU: launches, and work on samples", "T_launch");
   launch.with("P", "passes of a step", passes, "stated", "")
       .with("F", "forward passes, all of them", line.forward, "analytic", kSchedule)
       .with("G", "backward passes, all of them", line.backward, "analytic", kSchedule)

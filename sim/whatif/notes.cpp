@@ -258,6 +258,11 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
                                       name_of(kPrecisions, on->precision))
                         : fmt::format("kernels' times as measured on {}", on->gpu));
   }
+  for (const workload::Layer& layer : model.layers) {
+    if (layer.host == Time::zero()) continue;
+    notes.push_back(fmt::format("launches: {} of the CPU's work on every {} ({}) among them, for which the GPU waits",
+                                to_text(layer.host), model.sample, layer.name));
+  }
   if (!model.recalled.empty()) {
     std::string keys;
     for (const std::string& key : model.recalled) keys += (keys.empty() ? "" : ", ") + key;

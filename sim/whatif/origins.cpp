@@ -140,6 +140,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "software.attention", [](auto& s) -> auto& { return s.software_attention; }),
     stated(
+        "software.optimizer", [](auto& s) -> auto& { return s.software_optimizer; }),
+    stated(
         "software.layout", [](auto& s) -> auto& { return s.software_layout; }),
     stated(
         "jobs", [](auto& s) -> auto& { return s.jobs; }),

@@ -34,6 +34,7 @@ struct Key {
   std::int64_t data_ranks = 0;            // share the update of a model that is split
   std::optional<DataSize> spread_from{};  // tables are spread
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
+  plan::UpdateKernels optimizer = plan::UpdateKernels::kFused;
   Precision precision = Precision::kFp32;
 };
 
@@ -50,7 +51,7 @@ bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
          key.l2 == gpu.l2.value_or(DataSize{}) && key.compute_share == cost::compute_share(job) &&
          key.memory_share == job.efficiency.memory.get() && key.by_profiles == cost::by_profiles(job) &&
          key.accumulation == job.strategy.accumulation.get() && key.fusion == job.fusion &&
-         key.attention == job.software_attention && key.parallel == job.parallel &&
+         key.attention == job.software_attention && key.optimizer == job.software_optimizer && key.parallel == job.parallel &&
          key.spread_from == spread_from(job) &&
          (!(plan::splits_model(key.parallel) || key.spread_from) || key.data_ranks == plan.groups.front().ranks) &&
          std::equal(profiles.begin(), profiles.end(), key.profiles.begin(), key.profiles.end(), same_profile);
@@ -75,6 +76,7 @@ Key key_of(const plan::Job& job, const plan::StepPlan& plan) {
           .data_ranks = plan.groups.front().ranks,
           .spread_from = spread_from(job),
           .attention = job.software_attention,
+          .optimizer = job.software_optimizer,
           .precision = job.precision};
 }
 

@@ -52,7 +52,8 @@ double of_change(const Scenario& scenario, ChangeKind kind) {
 bool runs_other_code(const Scenario& a, const Scenario& b) {
   return (a.software == nullptr) != (b.software == nullptr) || a.software_fused.get() != b.software_fused.get() ||
          a.software_year.get() != b.software_year.get() || a.software_attention.get() != b.software_attention.get() ||
-         a.software_layout.get() != b.software_layout.get() || a.fusion != b.fusion;
+         a.software_layout.get() != b.software_layout.get() ||
+         a.software_optimizer.get() != b.software_optimizer.get() || a.fusion != b.fusion;
 }
 
 /// What neither counts nor rates say; `gpu` is the share of a step that kernels may change.

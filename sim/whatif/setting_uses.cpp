@@ -136,6 +136,8 @@ constexpr auto kUses = std::to_array<Use>({
      [](const Question& q) {
        return q.calibrated() != nullptr && (q.scenario.fusion.attention || has_one_kernel(*q.scenario.model));
      }},
+    {"software.optimizer",
+     [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
     {"software.layout", [](const Question& q) { return q.scenario.fusion.transposes; }},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},

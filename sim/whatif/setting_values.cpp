@@ -340,6 +340,10 @@ Expected<void> set_software_attention(Scenario& scenario, Value value, const io:
   return store(parse_choice(primitives::kAttentionKernels, value, "attention kernel"), scenario.software_attention);
 }
 
+Expected<void> set_software_optimizer(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(parse_choice(plan::kUpdateKernels, value, "way of an optimizer"), scenario.software_optimizer);
+}
+
 Expected<void> set_software_layout(Scenario& scenario, Value value, const io::Catalog&) {
   return store(parse_choice(plan::kImageLayouts, value, "layout of images"), scenario.software_layout);
 }

@@ -3,7 +3,7 @@
 //   t = max( FLOPs * batch / (peak * e_compute),  bytes / (B_mem * e_memory) )
 //   bytes = (activation elements * batch + weight elements) * activation size
 //
-// A measured layer takes its measured time (cost/wave_scaling.h).
+// A measured layer takes its measured time (cost/wave_scaling.h), the CPU's work on samples its time for each of them.
 // An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by.
 // Source: Williams et al., "Roofline", CACM 2009. Limits: no tile or wave quantisation, no cache, no fusion, one
 // efficiency for every operator. A GPU that somebody measured has cost/kernel_time.h.
@@ -33,7 +33,9 @@ enum class Pass { kForward, kBackward };
 struct LayerTime {
   Time compute{};
   Time memory{};
-  [[nodiscard]] constexpr Time total() const { return compute + memory; }
+  Time host{};  // the GPU waits for the CPU
+  [[nodiscard]] constexpr Time kernels() const { return compute + memory; }
+  [[nodiscard]] constexpr Time total() const { return kernels() + host; }
 };
 
 struct LayerTimes {
@@ -74,6 +76,7 @@ struct WeightsShare {
     const Time time = wave_scaled(forward ? timed.forward : timed.backward, timed.bound, device.measured);
     return timed.bound == workload::Bound::kMemory ? LayerTime{Time::zero(), time} : LayerTime{time, Time::zero()};
   }
+  if (forward && layer.host > Time::zero()) return {Time::zero(), Time::zero(), layer.host * batch};
   const Time compute = layer_work(layer, pass, batch) / device.compute;
   const Time memory = layer_traffic(layer, pass, batch, activation) / device.memory;
   return compute > memory ? LayerTime{compute, Time::zero()} : LayerTime{Time::zero(), memory};

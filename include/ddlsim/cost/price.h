@@ -76,13 +76,14 @@ struct ReachedRates {
 
 /// The times of a job's layers, and what they rest on.
 struct PricedLayer {
-  Time time{};         // of all its kernels, the factor on GPU time included
+  Time time{};         // of all its kernels, the factor on GPU time included, and of what they wait for
   Time last{};         // of one of them
   double kernels = 1;  // that the CPU issues one by one
+  Time host{};         // of `time`: the GPU waits for the CPU's work on samples
 
   [[nodiscard]] static PricedLayer of(Time time, int kernels) {
     const auto count = static_cast<double>(kernels);
-    return {time, kernels > 0 ? time / count : time, count};
+    return {time, kernels > 0 ? time / count : time, count, Time::zero()};
   }
 };
 

@@ -47,6 +47,20 @@ inline constexpr Choices<ImageLayout, 2> kImageLayouts{{
     {"channels-first", ImageLayout::kChannelsFirst},
 }};
 
+/// How an optimizer runs on the GPU; the names of torch.optim's implementations.
+///   fused     all tensors and operations in one kernel (Apex, Megatron, `fused=True`): workload::update_accesses
+///   foreach   operation by operation, each over all tensors (PyTorch's default since 2.0): workload::SingleOperations
+///   for-loop  tensor by tensor, operation by operation, each a kernel that the CPU launches. Adam's begin when the CPU
+///             has the norm that gradients are clipped to, and take as long as it takes to launch them; SGD's are
+///             launched while the GPU is still at its backward pass.
+enum class UpdateKernels : std::uint8_t { kFused, kForeach, kForLoop };
+
+inline constexpr Choices<UpdateKernels, 3> kUpdateKernels{{
+    {"fused", UpdateKernels::kFused},
+    {"foreach", UpdateKernels::kForeach},
+    {"for-loop", UpdateKernels::kForLoop},
+}};
+
 struct Job {
   std::shared_ptr<const workload::Model> model;
   hardware::Cluster cluster;
@@ -73,6 +87,7 @@ struct Job {
   Stated<std::optional<double>> software_year;                // nothing: new
   Stated<std::optional<bool>> software_fused;                 // blocks run as fused kernels; nothing: nobody says
   Stated<primitives::AttentionKernel> software_attention = by_default(primitives::AttentionKernel::kBest);
+  Stated<UpdateKernels> software_optimizer = by_default(UpdateKernels::kFused);
   Stated<ImageLayout> software_layout = by_default(ImageLayout::kChannelsLast);
   Stated<double> straggler = by_default(1.0);                     // how many times as slow some of the GPUs are
   Stated<std::int64_t> stragglers = by_default(std::int64_t{1});  // how many are

@@ -114,6 +114,7 @@ struct RankClass {
   std::vector<Part> parts{};         // empty: all layers are one
   std::int64_t weight_versions = 1;  // that it keeps (PipeDream)
   DataSize updated{};                // read and written by the update of its weights
+  std::int64_t update_launches = 0;  // of its kernels, where nothing else happens while the CPU launches them
   bool updates_on_gpu = true;        // false: servers or the host do, or measured layers have it among them
   MemoryFootprint memory{};
 };

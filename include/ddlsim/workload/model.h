@@ -32,6 +32,23 @@ inline constexpr Choices<Optimizer, 4> kOptimizers{{
 /// fp32 values read and written per parameter by one update: weight in and out, gradient in, each state in and out.
 [[nodiscard]] constexpr int update_accesses(Optimizer optimizer) { return 3 + 2 * state_values(optimizer); }
 
+/// The update of a tensor where every operation is a kernel of its own, which reads and writes all it works on:
+/// torch.optim's code without `fused` (1.8: _functional.py; weight decay among it), e.g. SGD with momentum: decay
+/// (gradient, weight -> gradient: 3 accesses), momentum *= (2), += (3), weight -= (3).
+struct SingleOperations {
+  int kernels = 0;
+  int accesses = 0;  // fp32 values per parameter
+};
+[[nodiscard]] constexpr SingleOperations single_operations(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd: return {2, 6};
+    case Optimizer::kSgdMomentum: return {4, 11};
+    case Optimizer::kAdagrad: return {5, 14};
+    case Optimizer::kAdam: return {9, 22};
+  }
+  return {};
+}
+
 /// The architectures of Wang et al. (IISWC 2019): where parameters live and which links carry them.
 enum class Architecture { k1w1g, k1wng, kPsWorker, kAllReduceLocal, kAllReduceCluster, kPearl };
 

@@ -156,6 +156,12 @@ struct IndexScores {
   std::int64_t keep = 0;   // keys that a query chooses
 };
 
+/// What the CPU does with every sample, in forward, while the GPU waits: proposals sorted out, targets drawn. It takes the
+/// same time beside every GPU and in every precision. Its shape is that of its input.
+struct HostWork {
+  Time time{};  // per sample
+};
+
 /// What limits kernels that were timed, and so what their time grows with on another GPU (cost/wave_scaling.h).
 enum class Bound { kMemory, kCompute, kFixed };
 
@@ -180,7 +186,7 @@ struct Measured {
 
 using Op = std::variant<Convolution, Linear, BatchNorm, LayerNorm, Pointwise, Combine, Pool, GlobalPool, Flatten,
                         Concat, Embedding, Attention, Lstm, MatMul, RmsNorm, GroupedAttention, Experts, Measured,
-                        CausalConv, LinearAttention, IndexScores>;
+                        CausalConv, LinearAttention, IndexScores, HostWork>;
 
 /// What one operator costs. Elements are counted per sample; weight elements per step, whatever the batch.
 struct Layer {
@@ -202,6 +208,7 @@ struct Layer {
   std::int64_t frozen_elements = 0;        // weights that are not trained: held, without gradient or state
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse
+  Time host{};                             // of forward, per sample: the GPU waits for the CPU
   std::optional<MeasuredTime> measured{};  // instead of the counts above
   std::optional<Op> op{};                  // what it is, on `in`; none: made by hand, or changed by fusion
   Shape in{};                              // of one sample; empty without `op`

@@ -110,6 +110,7 @@ TEST_CASE("every operator comes back as it was written") {
         "la"},
        {"linear_attention", wl::LinearAttention{.heads = 1, .width = 2, .value_width = 4, .delta = true}, "ld"},
        {"index_scores", wl::IndexScores{.heads = 2, .width = 2, .keep = 3}, "is", {4, 4}},
+       {"host", wl::HostWork{milliseconds(1.5)}, "ho"},
        {"matmul", wl::MatMul{.rows = 2, .inner = 3, .columns = 4, .products = 5, .out = {5, 2, 4}}, "mm"}},
       {3, 16, 16});
   const auto text = write_model(description);

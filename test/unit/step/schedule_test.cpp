@@ -215,6 +215,17 @@ TEST_CASE("step: layer times that somebody measured win over the roofline", "[un
   CHECK(line.parts.memory.in(milliseconds) == Approx(4));
 }
 
+TEST_CASE("step: what the GPU waits for the host is no kernel's time", "[unit][step]") {
+  Setting s;
+  s.layers = {{{milliseconds(1), Time::zero(), milliseconds(3)}, {milliseconds(2), Time::zero()}},
+              {{Time::zero(), milliseconds(4)}, {milliseconds(5), Time::zero()}}};
+  const answer::Timeline line = scheduled(two_layers(), {}, s);
+  CHECK(ms(line.forward) == Approx(1 + 3 + 4));
+  CHECK(ms(line.parts.compute) == Approx(8));
+  CHECK(ms(line.parts.memory) == Approx(4));
+  CHECK(ms(line.parts.launch) == Approx(3));
+}
+
 TEST_CASE("step: workers that wait for nobody are bound by the busiest server", "[unit][step]") {
   // One worker at a time meets a server of 2.5 GB/s that all four share: 10 MB leave in 1 ms, arrive in 4, are served
   // in 4 and fetched in 1. Layer 2's, ready at 7: 8, 12, 16, 17; layer 1's, ready at 9: 10, 16, 20, 21.

@@ -461,3 +461,28 @@ TEST_CASE("predict: what C++ sets out of range is refused by its setting's name"
   refused("jitter", [](Scenario& s) { s.jitter = -1; });
   CHECK(predict(sound));
 }
+
+TEST_CASE("predict: what the CPU does with samples is no GPU's time", "[unit][whatif]") {
+  const auto detector = [](std::vector<Override> more) {
+    std::vector<Override> settings{{"model", "maskrcnn_resnet50_fpn", {}}, {"node", "dgx1-v100", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return predict(resolve(ddlsim::test::learnt_catalog(), settings).value()).value();
+  };
+  // 36 ms an image of 2 and of 4, and some launches; whatever the precision, the software and the fidelity.
+  const auto launch = [&](std::vector<Override> more) {
+    return detector(std::move(more)).breakdown.launch.in(milliseconds);
+  };
+  CHECK(launch({{"batch", "2", {}}}) == Approx(72).margin(0.2));
+  CHECK(launch({{"batch", "4", {}}, {"precision", "fp16", {}}}) == Approx(144).margin(0.2));
+  CHECK(launch({{"batch", "2", {}}, {"software", "none", {}}}) == Approx(72).margin(0.2));
+  CHECK(launch({{"batch", "2", {}}, {"strategy.accumulation", "3", {}}}) == Approx(216).margin(0.2));
+  CHECK(launch({{"batch", "2", {}}, {"gpu.calibration", "none", {}}}) == Approx(72).margin(0.2));
+  const auto analytic = detector({{"batch", "2", {}}});
+  const auto event = detector({{"batch", "2", {}}, {"fidelity", "event", {}}});
+  CHECK(event.step_time.in(seconds) == Approx(analytic.step_time.in(seconds)).epsilon(1e-9));
+  CHECK(std::any_of(analytic.notes.begin(), analytic.notes.end(),
+                    [](const std::string& note) { return note.find("36 ms of the CPU's work on every image") < 20; }));
+  // Of two stages the first has it: 72 ms for each of four micro-batches of two, and the other waits.
+  const auto split = detector({{"batch", "2", {}}, {"parallel.pipeline", "2", {}}, {"strategy.accumulation", "4", {}}});
+  CHECK(split.breakdown.launch.in(milliseconds) == Approx(288).margin(2));
+}

@@ -238,6 +238,16 @@ TEST_CASE("op: index scores are of every pair", "[unit][workload]") {
   CHECK(scores.layer.parameters.empty());
 }
 
+TEST_CASE("op: the host works on every sample, forward alone", "[unit][workload]") {
+  const LayerAndShape sorted = made(HostWork{milliseconds(36)}, {7, 5});
+  CHECK(sorted.out == Shape{7, 5});
+  CHECK(sorted.layer.host == milliseconds(36));
+  CHECK(sorted.layer.forward_work == Work::zero());
+  CHECK(sorted.layer.forward_elements + sorted.layer.backward_elements + sorted.layer.saved_elements == 0);
+  CHECK(sorted.layer.forward_kernels == 1);
+  CHECK(sorted.layer.backward_kernels == 0);
+}
+
 TEST_CASE("op: a layer keeps what it was made from", "[unit][workload]") {
   const Layer head = made(Linear{.out = 1000, .bias = false}, {128, 2048}).layer;
   REQUIRE(head.op);
