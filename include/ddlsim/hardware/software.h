@@ -40,7 +40,7 @@ enum class SoftwareFeature : std::uint8_t {
   kShared,           // doublings of the GPUs that share a server
   kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
   // Of memory: on kernels bound by it alone.
-  kMemoryTf32,   // 1 for TF32 at four times the rate of FP32 and more, 0 at twice and less
+  kMemoryTf32,   // 1 for TF32 at twice the rate of FP32 and more, 0 where it is no faster
   kMemoryFused,  // as kFused
   kMemorySmall,  // 0 for kernels of 5.6 GFLOP and more, 1 for those of 2 and less, by the logarithm (fp32: 2.8, 1)
   kMemoryVolta,  // as kVolta
