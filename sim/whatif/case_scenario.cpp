@@ -379,9 +379,16 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   settings.push_back({"model", name, one.where});
   const auto length = sequence_length_of(one);
   const auto& dimensions = (*model)->dimensions;
-  const bool sequence = std::any_of(dimensions.begin(), dimensions.end(),
-                                    [](const auto& dimension) { return dimension.first == "sequence"; });
-  if (length && sequence) settings.push_back({"model.sequence", *length, one.where});
+  const auto has_dimension = [&](std::string_view wanted) {
+    return std::any_of(dimensions.begin(), dimensions.end(), [&](const auto& dimension) { return dimension.first == wanted; });
+  };
+  if (length && has_dimension("sequence")) settings.push_back({"model.sequence", *length, one.where});
+  const auto vocabulary = vocabulary_of(one);
+  if (vocabulary && has_dimension("vocabulary")) settings.push_back({"model.vocabulary", *vocabulary, one.where});
+  const auto predictions = predictions_of(one, length.value_or(""));
+  if (length && predictions && has_dimension("predictions")) {
+    settings.push_back({"model.predictions", *predictions, one.where});
+  }
   return {};
 }
 

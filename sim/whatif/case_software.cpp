@@ -115,6 +115,13 @@ std::optional<double> release_in(std::string_view text) {
   return std::nullopt;
 }
 
+/// NVIDIA's examples for PyTorch, or its code for MLPerf.
+bool nvidias_pytorch(const io::Case& one) {
+  const std::string framework = lower_case(one.framework);
+  return has(framework, "pytorch") &&
+         has_any(lower_case(one.source) + framework, {"deeplearningexamples", "ngc", "pytorch nvidia release"});
+}
+
 }  // namespace
 
 std::optional<double> software_year_of(const io::Case& one) {
@@ -154,8 +161,7 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
   if (!has(framework, "pytorch") || trainers || software_fused_of(one).value_or(true)) return std::nullopt;
   const std::string model = lower_case(one.model);
   const std::string precision = precision_of(one.precision);
-  const bool examples = has_any(lower_case(one.source + one.framework), {"deeplearningexamples", "ngc"});
-  if (examples) {
+  if (nvidias_pytorch(one)) {
     const bool fine_tuned = has(model, "bert") && one.said("phase") != "pre-training";
     const bool loops = has(model, "gnmt") || (fine_tuned && (precision == "fp32" || precision == "tf32"));
     return loops ? std::optional<std::string>("for-loop") : std::nullopt;
@@ -181,6 +187,19 @@ std::optional<std::string> sequence_length_of(const io::Case& one) {
                       container_in(one.said("container").value_or("")) >= 2021 + 10 / 12.0;
   if (binned && length == "512" && one.said("phase") == "pre-training") return "277";
   return length;
+}
+
+std::optional<std::string> vocabulary_of(const io::Case& one) {
+  const bool bert = has(lower_case(one.model), "bert") && one.said("phase").value_or("pre-training") == "pre-training";
+  return bert && nvidias_pytorch(one) ? std::optional<std::string>("30528") : std::nullopt;
+}
+
+std::optional<std::string> predictions_of(const io::Case& one, std::string_view length) {
+  const auto phase = one.said("phase");
+  if (phase == "fine-tuning") return "1";
+  if (phase != "pre-training") return std::nullopt;
+  if (nvidias_pytorch(one) && software_year_of(one).value_or(2100) < 2021 + 10 / 12.0) return std::string(length);
+  return length == "512" ? std::optional<std::string>("80") : std::nullopt;
 }
 
 }  // namespace ddlsim::whatif

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ddlsim/io/case_file.h"
 
@@ -42,5 +43,15 @@ namespace ddlsim::whatif {
 ///     LDDL README, "Sequence Binning"): 270 to 279 for batches of 4 to 64 of these lengths, 277 for 16. Their phase 1
 ///     (128) is not binned.
 [[nodiscard]] std::optional<std::string> sequence_length_of(const io::Case& one);
+
+/// Positions of a sequence of BERT whose word its head predicts, of a sequence of `length`; nothing where the model's own
+/// stand. One where it is fine-tuned (no such head). In pre-training 20 of 128 and 80 of 512 (google-research/bert
+/// README: max_predictions_per_seq); all in NVIDIA's example for PyTorch before LDDL (containers before 21.11:
+/// PyTorch/LanguageModeling/BERT/modeling.py, BertForPreTraining, hands its head the whole sequence).
+[[nodiscard]] std::optional<std::string> predictions_of(const io::Case& one, std::string_view length);
+
+/// Words of BERT's vocabulary where code pads it for tensor cores: NVIDIA's for PyTorch makes 30,522 a multiple of 8
+/// (PyTorch/LanguageModeling/BERT/run_pretraining.py, and its submissions to MLPerf). Nothing: the model's own.
+[[nodiscard]] std::optional<std::string> vocabulary_of(const io::Case& one);
 
 }  // namespace ddlsim::whatif
