@@ -20,8 +20,8 @@ constexpr double kFewerWhenFused = 0.5;   // of small kernels
 constexpr double kNobodySays = 0.5;       // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
-/// 1 where TF32 is twice FP32 and more. Where it is no faster (GeForce) libraries gain nothing by it that software could
-/// lose: 0; between by the logarithm.
+/// 1 where TF32 is twice FP32 and more. Where it is no faster (GeForce) libraries gain nothing by it that software
+/// could lose: 0; between by the logarithm.
 double on_tensor_cores(const hardware::Gpu& gpu) {
   const auto tf32 = gpu.peak.at(Precision::kTf32);
   return tf32 ? std::clamp(portable_log2(*tf32 / gpu.peak.fp32), 0.0, 1.0) : 0.0;

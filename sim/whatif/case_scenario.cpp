@@ -380,7 +380,8 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   const auto length = sequence_length_of(one);
   const auto& dimensions = (*model)->dimensions;
   const auto has_dimension = [&](std::string_view wanted) {
-    return std::any_of(dimensions.begin(), dimensions.end(), [&](const auto& dimension) { return dimension.first == wanted; });
+    return std::any_of(dimensions.begin(), dimensions.end(),
+                       [&](const auto& dimension) { return dimension.first == wanted; });
   };
   if (length && has_dimension("sequence")) settings.push_back({"model.sequence", *length, one.where});
   const auto vocabulary = vocabulary_of(one);

@@ -156,8 +156,8 @@ std::optional<bool> software_fused_of(const io::Case& one) {
 
 std::optional<std::string> software_optimizer_of(const io::Case& one) {
   const std::string framework = lower_case(one.framework);
-  const bool trainers = has_any(framework, {"fsdp", "megatron", "nemo", "deepspeed", "composer", "torchtitan", "torchtune",
-                                            "release", "rocm", "lightning"});
+  const bool trainers = has_any(framework, {"fsdp", "megatron", "nemo", "deepspeed", "composer", "torchtitan",
+                                            "torchtune", "release", "rocm", "lightning"});
   if (!has(framework, "pytorch") || trainers || software_fused_of(one).value_or(true)) return std::nullopt;
   const std::string model = lower_case(one.model);
   const std::string precision = precision_of(one.precision);

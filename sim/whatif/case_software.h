@@ -22,10 +22,11 @@ namespace ddlsim::whatif {
 /// single operators. Nothing for others, and for DeepSpeed, whose engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
-/// How the optimizer runs, in the words of software.optimizer; nothing: fused. PyTorch's own are loops before 2.0 (March
-/// 2023) and foreach since. Trainers with a name of their own fuse (Megatron, NeMo, torchtitan, Composer, MLPerf's), and
-/// so do NVIDIA's examples (Apex's FusedAdam and FusedLAMB), but for GNMT (torch.optim.Adam: PyTorch/Translation/GNMT/
-/// train.py) and BERT's fine-tuning in 32 bits (BertAdam, tensor by tensor: PyTorch/LanguageModeling/BERT/run_squad.py).
+/// How the optimizer runs, in the words of software.optimizer; nothing: fused. PyTorch's own are loops before 2.0
+/// (March 2023) and foreach since. Trainers with a name of their own fuse (Megatron, NeMo, torchtitan, Composer,
+/// MLPerf's), and so do NVIDIA's examples (Apex's FusedAdam and FusedLAMB), but for GNMT (torch.optim.Adam:
+/// PyTorch/Translation/GNMT/ train.py) and BERT's fine-tuning in 32 bits (BertAdam, tensor by tensor:
+/// PyTorch/LanguageModeling/BERT/run_squad.py).
 [[nodiscard]] std::optional<std::string> software_optimizer_of(const io::Case& one);
 
 /// Whether element-wise layers join the kernel before them (workload/fusion.h) in fp32 too: where the row says XLA, and
@@ -44,8 +45,8 @@ namespace ddlsim::whatif {
 ///     (128) is not binned.
 [[nodiscard]] std::optional<std::string> sequence_length_of(const io::Case& one);
 
-/// Positions of a sequence of BERT whose word its head predicts, of a sequence of `length`; nothing where the model's own
-/// stand. One where it is fine-tuned (no such head). In pre-training 20 of 128 and 80 of 512 (google-research/bert
+/// Positions of a sequence of BERT whose word its head predicts, of a sequence of `length`; nothing where the model's
+/// own stand. One where it is fine-tuned (no such head). In pre-training 20 of 128 and 80 of 512 (google-research/bert
 /// README: max_predictions_per_seq); all in NVIDIA's example for PyTorch before LDDL (containers before 21.11:
 /// PyTorch/LanguageModeling/BERT/modeling.py, BertForPreTraining, hands its head the whole sequence).
 [[nodiscard]] std::optional<std::string> predictions_of(const io::Case& one, std::string_view length);

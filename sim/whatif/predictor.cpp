@@ -51,8 +51,8 @@ bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
          key.l2 == gpu.l2.value_or(DataSize{}) && key.compute_share == cost::compute_share(job) &&
          key.memory_share == job.efficiency.memory.get() && key.by_profiles == cost::by_profiles(job) &&
          key.accumulation == job.strategy.accumulation.get() && key.fusion == job.fusion &&
-         key.attention == job.software_attention && key.optimizer == job.software_optimizer && key.parallel == job.parallel &&
-         key.spread_from == spread_from(job) &&
+         key.attention == job.software_attention && key.optimizer == job.software_optimizer &&
+         key.parallel == job.parallel && key.spread_from == spread_from(job) &&
          (!(plan::splits_model(key.parallel) || key.spread_from) || key.data_ranks == plan.groups.front().ranks) &&
          std::equal(profiles.begin(), profiles.end(), key.profiles.begin(), key.profiles.end(), same_profile);
 }

@@ -156,8 +156,8 @@ struct IndexScores {
   std::int64_t keep = 0;   // keys that a query chooses
 };
 
-/// What the CPU does with every sample, in forward, while the GPU waits: proposals sorted out, targets drawn. It takes the
-/// same time beside every GPU and in every precision. Its shape is that of its input.
+/// What the CPU does with every sample, in forward, while the GPU waits: proposals sorted out, targets drawn. It takes
+/// the same time beside every GPU and in every precision. Its shape is that of its input.
 struct HostWork {
   Time time{};  // per sample
 };

@@ -95,8 +95,8 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   job.precision = Precision::kTf32;
   CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(std::log2(5.6e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
-  // TF32 counts by halves of four times FP32's rate: no cliff.
-  for (const auto& [times, value] : {std::pair(1.0, 0.0), {2.0, 0.0}, {2.828427, 0.5}, {4.0, 1.0}, {8.0, 1.0}}) {
+  // TF32 counts from FP32's rate to twice that: no cliff.
+  for (const auto& [times, value] : {std::pair(0.5, 0.0), {1.0, 0.0}, {1.4142136, 0.5}, {2.0, 1.0}, {8.0, 1.0}}) {
     job.cluster.node.gpu.peak.tf32 = job.cluster.node.gpu.peak.fp32 * times;
     CHECK(feature(job, SoftwareFeature::kMemoryTf32) == Approx(value).margin(1e-6));
   }
@@ -110,7 +110,7 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   peak.fp32 = teraflops_per_second(10);
   peak.tf32.reset();
   CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
-  peak.tf32 = peak.fp32 * 2;
+  peak.tf32 = peak.fp32;
   CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
   peak.tf32 = peak.fp32 * 8;
   CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 1);

@@ -297,6 +297,51 @@ TEST_CASE("case: BERT's second phase is read in bins of 64 tokens where LDDL rea
   CHECK(said(one, "model.sequence") == "512");
 }
 
+TEST_CASE("case: BERT's head, vocabulary and optimizer are its code's", "[unit][whatif]") {
+  io::Case one = row();
+  one.source = "github:NVIDIA/DeepLearningExamples:PyTorch/LanguageModeling/BERT/README.md#L811";
+  one.framework = "PyTorch";
+  one.model = "BERT-Large";
+  one.precision = "FP32";
+  one.extra = {{"container", "20.06-py3"}, {"phase", "pre-training"}, {"seq_len", "512"}};
+  CHECK(said(one, "model.predictions") == "512");
+  CHECK(said(one, "model.vocabulary") == "30528");
+  CHECK(said(one, "software.optimizer").empty());
+  one.extra["container"] = "21.11-py3";
+  CHECK(said(one, "model.predictions").empty());  // 277 of 512 tokens
+  one.extra["phase"] = "fine-tuning";
+  CHECK(said(one, "model.predictions") == "1");
+  CHECK(said(one, "model.vocabulary").empty());
+  CHECK(said(one, "software.optimizer") == "for-loop");
+  one.precision = "AMP";
+  CHECK(said(one, "software.optimizer").empty());
+  one.model = "GNMT v2";
+  CHECK(said(one, "software.optimizer") == "for-loop");
+  one.model = "BERT-Large";
+  one.framework = "TensorFlow2";
+  one.extra["phase"] = "pre-training";
+  CHECK(said(one, "model.predictions") == "80");
+  CHECK(said(one, "model.vocabulary").empty());
+  one.extra["seq_len"] = "128";
+  CHECK(said(one, "model.predictions").empty());
+}
+
+TEST_CASE("case: PyTorch's optimizers are loops before 2.0, and other trainers' are fused", "[unit][whatif]") {
+  const auto optimizer = [](const char* framework) {
+    io::Case one = row();
+    one.model = "bert_large";
+    one.framework = framework;
+    return said(one, "software.optimizer");
+  };
+  CHECK(optimizer("PyTorch 1.11.0+cu113") == "for-loop");
+  CHECK(optimizer("PyTorch 2.2.1+cu121") == "foreach");
+  CHECK(optimizer("PyTorch").empty());  // nobody knows of when
+  CHECK(optimizer("fms-fsdp (PyTorch FSDP)").empty());
+  CHECK(optimizer("torchtitan (PyTorch FSDP2)").empty());
+  CHECK(optimizer("Megatron-LM (2022)").empty());
+  CHECK(optimizer("TensorFlow 2.4").empty());
+}
+
 TEST_CASE("case: GPUs' names with clocks, power or form in brackets", "[unit][whatif]") {
   CHECK(catalog().gpu("V100-SXM3-32GB-H(450W)")->id == "v100-sxm3-32gb");
   CHECK(catalog().gpu("H100 (PCIe)")->id == "h100-pcie-80gb");
