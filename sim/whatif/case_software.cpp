@@ -149,7 +149,7 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   if (hugging_face || names({"automodel"})) return false;
   if (names({"deepspeed", "rocm", "llmboost"})) return std::nullopt;
   const bool by_nvidia = submitted && names({"nvidia", "ngc"});
-  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo"})) return true;
+  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo", "jax"})) return true;
   if (names({"pytorch", "tensorflow", "paddle", "mxnet", "oneflow"})) return false;
   return std::nullopt;
 }
