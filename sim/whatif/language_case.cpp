@@ -383,7 +383,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
   const bool compiled = says(one, "compile", "torch.compile");
-  set("fusion", compiled ? "all" : way.fused_attention ? "attention" : "none");
+  const bool one_kernel = way.fused_attention && one.said("transformer_engine") != "no";  // XLA has none of its own
+  set("fusion", compiled ? "all" : one_kernel ? "attention" : "none");
   if (way.attention != "best") set("software.attention", std::string(way.attention));
   if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
   const bool sequence = one.said("sequence_parallel") ? says(one, "sequence_parallel", "true") : way.sequence;
