@@ -17,9 +17,9 @@ namespace ddlsim::whatif {
 /// Whether blocks run as fused kernels. Convolutional networks: NVIDIA's MXNet, OneFlow, XLA and what is submitted to
 /// MLPerf fuse norms and activations, others run single operators. With attention, by the framework's name: Megatron
 /// and NeMo fuse (masked softmax, bias and GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does what
-/// NVIDIA submits to MLPerf, and XLA in JAX; InternEvo (Apex's and flash-attn's kernels) and MosaicML's Composer (norms in 16 bits, no
-/// dropout: bench/accuracy/README.md) count with them; PyTorch, Hugging Face, TensorFlow, PaddlePaddle and MXNet run
-/// single operators. Nothing for others, and for DeepSpeed, whose engine runs either.
+/// NVIDIA submits to MLPerf, and XLA in JAX; InternEvo (Apex's and flash-attn's kernels) and MosaicML's Composer (norms
+/// in 16 bits, no dropout: bench/accuracy/README.md) count with them; PyTorch, Hugging Face, TensorFlow, PaddlePaddle
+/// and MXNet run single operators. Nothing for others, and for DeepSpeed, whose engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
 /// How the optimizer runs, in the words of software.optimizer; nothing: fused. PyTorch's own are loops before 2.0

@@ -49,7 +49,8 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "InternLM/InternEvo configs/7B_sft.py: use_flash_attn, overlap_sync_grad, tensor mode mtp (no sequence "
      "parallelism), gradients as the model's bf16"},
     {"jax", true, false, Beside::kGradients, 0, "mixed", "fp32", "best", true,
-     "AI-Hypercomputer/maxtext, google/paxml: rematerialization is what XLA's dead-code elimination leaves of it: the last "
+     "AI-Hypercomputer/maxtext, google/paxml: rematerialization is what XLA's dead-code elimination leaves of it: the "
+     "last "
      "product of a block is not computed again; NVIDIA/dgxc-benchmarking maxtext: XLA overlaps"},
     {"training_results", true, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
      "mlcommons/training_results_v5.1 @ 4da2d1c, Cisco/benchmarks/llama31_8b/implementations/nemo/pretrain.py: "

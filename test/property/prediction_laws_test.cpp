@@ -219,6 +219,9 @@ TEST_CASE("law: twice every rate and half every fixed time is half the time", "[
     node.gpu.peak.fp32 = node.gpu.peak.fp32 * 2.0;
     node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * 2.0;
     fast.launch_interval = fast.launch_interval / 2.0;
+    workload::Model model = *slow.model;
+    for (workload::Layer& layer : model.layers) layer.host = layer.host / 2.0;
+    fast.model = std::make_shared<const workload::Model>(std::move(model));
     RC_LOG(words(slow));
     RC_ASSERT(std::abs(step_of(fast) * 2.0 / step_of(slow) - 1) < 1e-9);
   }));
