@@ -434,7 +434,7 @@ DataSize accumulated_by(const workload::Layer& layer, DataSize per_parameter) {
 }
 
 CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration, double batch,
-                                 Precision precision, const MovedBeside& beside, bool input) {
+                                 Precision precision, const MovedBeside& beside, std::optional<std::size_t> input) {
   const KernelTimes time(calibration, batch, precision);
   CalibratedTimes times;
   times.layers.reserve(layers.size());
@@ -457,7 +457,7 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
   for (const workload::Layer& layer : layers) {
     LayerTime forward = pass(layer.forward, false);
     forward.host = layer.host * batch;
-    LayerTime backward = pass(layer.backward, input && times.layers.empty());
+    LayerTime backward = pass(layer.backward, input == times.layers.size());
     if (const DataSize moved = accumulated_by(layer, beside.accumulated); moved > DataSize::zero()) {
       const Time adding = sum.add(time.memory_bound(primitives::MemoryBoundKind::kElementwise, 0, moved)).total();
       backward.memory += adding;

@@ -163,12 +163,12 @@ class Pricing {
   }
 
   /// Backward of a class's layers in two. Both parts of a layer have a kernel at least, if they take time.
-  void split(std::span<const workload::Layer> layers, std::span<const LayerTimes> known, const ReachedRates& rates,
+  void split(const plan::Chunk& layers, std::span<const LayerTimes> known, const ReachedRates& rates,
              const hardware::SoftwareFactor& factor, PricedClass& priced) const {
     std::vector<PricedLayer> inputs;
     std::vector<PricedLayer> weights;
-    for (std::size_t i = layers.size(); i-- > 0;) {
-      const PricedLayer& backward = priced.backward[layers.size() - 1 - i];
+    for (std::size_t i = layers.count; i-- > 0;) {
+      const PricedLayer& backward = priced.backward[layers.count - 1 - i];
       const LayerTime put_off = weights_of(layers[i], known[i], rates);
       const Time later = put_off.compute * factor.compute + put_off.memory * factor.memory;
       const Time first = max(backward.time - later, Time::zero());
@@ -199,8 +199,8 @@ class Pricing {
   [[nodiscard]] PricedClass laid_out(std::size_t c, const ReachedRates& rates,
                                      const hardware::SoftwareFactor& factor) const {
     const plan::RankClass& one = plan_.classes[c];
-    const std::size_t count = one.chunk.count;
-    const std::span layers = std::span(*one.chunk.layers).subspan(one.chunk.first, count);
+    const plan::Chunk& layers = one.chunk;
+    const std::size_t count = layers.count;
     const std::span known = std::span(layers_.layers).subspan(layers_.first[c], count);
     PricedClass priced;
     const auto laid = [&](std::size_t i, Pass pass, int kernels) {
@@ -330,12 +330,21 @@ class Pricing {
   hardware::SoftwareFactor gpu_time_factor_;
 };
 
-std::span<const workload::Layer> span_of(const plan::Chunk& chunk) {
-  return std::span(*chunk.layers).subspan(chunk.first, chunk.count);
+/// A chunk's layers as a list; `copies` holds those that do not follow each other.
+std::span<const workload::Layer> list_of(const plan::Chunk& chunk, std::vector<workload::Layer>& copies) {
+  if (!chunk.which) return std::span(*chunk.layers).subspan(chunk.first, chunk.count);
+  for (std::size_t i = 0; i < chunk.count; ++i) copies.push_back(chunk[i]);
+  return copies;
 }
 
-/// Whether the first of its layers is the model's.
-bool has_input(const plan::RankClass& one) { return one.parts.empty() || one.parts.front().position == 0; }
+/// Which of a chunk's layers, if any, is the model's first.
+std::optional<std::size_t> input_of(const plan::Chunk& chunk) {
+  for (std::size_t i = 0; i < chunk.count; ++i) {
+    if (chunk.place(i) == 0) return i;
+    if (!chunk.which) break;
+  }
+  return std::nullopt;
+}
 
 /// Times of lists of layers, by the job's profiles or its rates.
 class LayerPricing {
@@ -357,7 +366,8 @@ class LayerPricing {
 
   [[nodiscard]] bool calibrated() const { return calibrated_; }
 
-  [[nodiscard]] CalibratedTimes times(std::span<const workload::Layer> layers, DataSize updated, bool input) const {
+  [[nodiscard]] CalibratedTimes times(std::span<const workload::Layer> layers, DataSize updated,
+                                      std::optional<std::size_t> input) const {
     const auto batch = static_cast<double>(job_.batch);
     const DataSize accumulated = plan::accumulated_per_parameter(job_);
     if (calibrated_) {
@@ -419,7 +429,8 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
   if (pricing.calibrated()) prices.calibrated.emplace();
   const plan::Chunk* known = nullptr;  // GPUs of two speeds run the same layers
   for (const plan::RankClass& one : plan.classes) {
-    const bool again = known != nullptr && known->layers == one.chunk.layers && known->first == one.chunk.first;
+    const bool again = known != nullptr && known->layers == one.chunk.layers && known->first == one.chunk.first &&
+                       known->which == one.chunk.which;
     if (again) {
       prices.first.push_back(prices.first.back());
       prices.update.push_back(prices.update.back());
@@ -427,7 +438,8 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
     }
     known = &one.chunk;
     prices.first.push_back(prices.layers.size());
-    CalibratedTimes times = pricing.times(span_of(one.chunk), one.updated, has_input(one));
+    std::vector<workload::Layer> copies;
+    CalibratedTimes times = pricing.times(list_of(one.chunk, copies), one.updated, input_of(one.chunk));
     prices.layers.insert(prices.layers.end(), times.layers.begin(), times.layers.end());
     prices.update.push_back(times.update);
     if (!prices.calibrated) continue;
@@ -449,16 +461,14 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
   LayerPrices prices;
   if (pricing.calibrated()) prices.calibrated.emplace();
   for (const plan::RankClass& one : plan.classes) {
-    prices.update.push_back(pricing.times({}, one.updated, false).update);
+    prices.update.push_back(pricing.times({}, one.updated, std::nullopt).update);
     prices.first.push_back(prices.layers.size());
     if (one.chunk.count == 0) continue;
     // The whole list at once: stages that are cut elsewhere share it.
-    const bool input = one.chunk.first > 0 || has_input(one);
     const auto [found, added] = memo.layers.try_emplace(
-        {one.chunk.layers.get(), job.batch, input, plan::accumulated_per_parameter(job).in(bytes)});
-    if (added) found->second = pricing.times(*one.chunk.layers, {}, input).layers;
-    const auto first = found->second.begin() + static_cast<std::ptrdiff_t>(one.chunk.first);
-    prices.layers.insert(prices.layers.end(), first, first + static_cast<std::ptrdiff_t>(one.chunk.count));
+        {one.chunk.layers.get(), job.batch, plan::accumulated_per_parameter(job).in(bytes)});
+    if (added) found->second = pricing.times(*one.chunk.layers, {}, 0).layers;
+    for (std::size_t i = 0; i < one.chunk.count; ++i) prices.layers.push_back(found->second[one.chunk.place(i)]);
   }
   lay_out(job, plan, *rates, prices);
   return prices;

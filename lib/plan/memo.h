@@ -95,7 +95,6 @@ struct Memo {
   std::map<CutKey, Expected<SplitModel>> cuts;
   std::map<const Layers*, CutPoints> cut_points;
   std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, StageStarts> starts;                  // parts, batch
-  std::map<std::pair<const Layers*, std::vector<std::size_t>>, std::shared_ptr<const Layers>> joined;  // by its parts
   std::map<std::pair<const Layers*, bool>, std::vector<Owned>> owned;                                  // by adapters
   std::map<const workload::Model*, BlockStarts> blocks;
   std::map<std::tuple<PipelineSchedule, std::int64_t, std::int64_t, std::int64_t, std::size_t, std::vector<double>>,

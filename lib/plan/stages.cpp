@@ -12,8 +12,8 @@ namespace {
 using primitives::CollectiveOp;
 using Starts = std::vector<std::size_t>;
 
-/// The layers of several parts one after the other: themselves where they already follow each other.
-Chunk joined_chunk(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts, Memo& memo) {
+/// The layers of several parts one after the other.
+Chunk joined_chunk(const std::shared_ptr<const Layers>& layers, std::vector<Part>& parts) {
   Chunk chunk{layers, parts.front().layer, 0};
   bool follow = true;
   for (Part& part : parts) {
@@ -22,20 +22,12 @@ Chunk joined_chunk(const std::shared_ptr<const Layers>& layers, std::vector<Part
     chunk.count += part.count;
   }
   if (follow) return chunk;
-  std::vector<std::size_t> which;
-  for (const Part& part : parts) which.insert(which.end(), {part.layer, part.count});
-  auto& known = memo.joined[{layers.get(), std::move(which)}];
-  if (known == nullptr) {
-    auto copy = std::make_shared<Layers>();
-    copy->reserve(chunk.count);
-    for (const Part& part : parts) {
-      const auto first = layers->begin() + static_cast<std::ptrdiff_t>(part.layer);
-      copy->insert(copy->end(), first, first + static_cast<std::ptrdiff_t>(part.count));
-    }
-    known = std::move(copy);
+  auto which = std::make_shared<std::vector<std::size_t>>();
+  which->reserve(chunk.count);
+  for (const Part& part : parts) {
+    for (std::size_t i = 0; i < part.count; ++i) which->push_back(part.layer + i);
   }
-  chunk.layers = known;
-  chunk.first = 0;
+  chunk.which = std::move(which);
   return chunk;
 }
 
@@ -135,7 +127,7 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
       one.parts.push_back({.count = first[q + 1] - first[q], .position = q, .layer = first[q]});
     }
     if (how == Lowered::kWhole) {
-      one.chunk = joined_chunk(layers, one.parts, memo);
+      one.chunk = joined_chunk(layers, one.parts);
     } else {
       one.chunk = {layers, 0, layers->size()};
       for (Part& part : one.parts) part.first = part.layer;

@@ -94,10 +94,10 @@ struct MovedBeside {
   DataSize accumulated{};  // of each parameter, to add its gradient to earlier passes' (plan/lower.h)
 };
 
-/// `batch` samples. `input`: the first layer is the model's.
+/// `batch` samples. `input`: which of the layers, if any, is the model's first.
 [[nodiscard]] CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const Calibration& calibration,
                                                double batch, Precision precision, const MovedBeside& beside,
-                                               bool input = true);
+                                               std::optional<std::size_t> input = 0);
 
 /// What adding up gradients moves in a layer's backward. A sparse gradient is appended, and measured layers have it.
 [[nodiscard]] DataSize accumulated_by(const workload::Layer& layer, DataSize per_parameter);

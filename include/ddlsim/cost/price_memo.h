@@ -13,7 +13,7 @@ namespace ddlsim::cost {
 /// Times of layers by the list they stand in, the micro-batch and what adding up gradients moves, for jobs that differ
 /// in their splits, micro-batch, passes and servers alone, and whose lists one plan::Lowerer made that outlives this.
 struct PriceMemo {
-  using Key = std::tuple<const std::vector<workload::Layer>*, std::int64_t, bool, double>;  // bool: the model's input
+  using Key = std::tuple<const std::vector<workload::Layer>*, std::int64_t, double>;
   std::map<Key, std::vector<LayerTimes>> layers;
 };
 

@@ -86,13 +86,16 @@ struct RankGroup {
 /// ranks.
 [[nodiscard]] std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank);
 
-/// Layers that follow each other. They belong to somebody who lives longer, or to the plan.
+/// Layers of a list, which belongs to somebody who lives longer, or to the plan: those that follow `first`, or where they
+/// do not follow each other those that `which` numbers.
 struct Chunk {
   std::shared_ptr<const std::vector<workload::Layer>> layers;
   std::size_t first = 0;
   std::size_t count = 0;
+  std::shared_ptr<const std::vector<std::size_t>> which{};
 
-  [[nodiscard]] const workload::Layer& operator[](std::size_t i) const { return (*layers)[first + i]; }
+  [[nodiscard]] std::size_t place(std::size_t i) const { return which ? (*which)[i] : first + i; }
+  [[nodiscard]] const workload::Layer& operator[](std::size_t i) const { return (*layers)[place(i)]; }
 };
 
 /// Layers of a class that follow each other in the model: its stage, or one of several (plan/order.h).
