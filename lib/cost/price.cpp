@@ -465,8 +465,8 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
     prices.first.push_back(prices.layers.size());
     if (one.chunk.count == 0) continue;
     // The whole list at once: stages that are cut elsewhere share it.
-    const auto [found, added] = memo.layers.try_emplace(
-        {one.chunk.layers.get(), job.batch, plan::accumulated_per_parameter(job).in(bytes)});
+    const auto [found, added] =
+        memo.layers.try_emplace({one.chunk.layers.get(), job.batch, plan::accumulated_per_parameter(job).in(bytes)});
     if (added) found->second = pricing.times(*one.chunk.layers, {}, 0).layers;
     for (std::size_t i = 0; i < one.chunk.count; ++i) prices.layers.push_back(found->second[one.chunk.place(i)]);
   }

@@ -148,15 +148,6 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vect
   return plain;
 }
 
-const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model, Memo& memo) {
-  const auto [found, added] = memo.blocks.try_emplace(model.get());
-  if (added) {
-    found->second.blocks = workload::blocks_of(model->layers);
-    found->second.starts = starts_of(found->second.blocks, model->layers.size());
-  }
-  return found->second;
-}
-
 const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
   const KeptKey key{.model = plan.model.get(),
                     .tensor = job.parallel.tensor,
@@ -287,6 +278,15 @@ DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
 }
 
 }  // namespace
+
+const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model, Memo& memo) {
+  const auto [found, added] = memo.blocks.try_emplace(model.get());
+  if (added) {
+    found->second.blocks = workload::blocks_of(model->layers);
+    found->second.starts = starts_of(found->second.blocks, model->layers.size());
+  }
+  return found->second;
+}
 
 HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo) {
   const std::vector<Owned>& owned = owned_in(job, split, memo);

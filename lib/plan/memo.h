@@ -52,6 +52,13 @@ struct BlockStarts {
   std::vector<bool> starts;
 };
 
+/// Where a list of layers may be cut, in how many parts at most, and what its layers weigh.
+struct CutPlaces {
+  std::size_t most = 0;
+  LayerLoads loads;
+  CutPoints points;
+};
+
 /// Activations of one micro-batch by layer, as recomputation leaves them.
 struct Plainly {
   std::vector<DataSize> kept;       // until backward
@@ -93,14 +100,17 @@ struct Memo {
            std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
       models;  // as given, as run
   std::map<CutKey, Expected<SplitModel>> cuts;
-  std::map<const Layers*, CutPoints> cut_points;
-  std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, StageStarts> starts;                  // parts, batch
-  std::map<std::pair<const Layers*, bool>, std::vector<Owned>> owned;                                  // by adapters
+  std::map<const Layers*, CutPlaces> cut_places;
+  std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, StageStarts> starts;  // parts, batch
+  std::map<std::pair<const Layers*, bool>, std::vector<Owned>> owned;                  // by adapters
   std::map<const workload::Model*, BlockStarts> blocks;
   std::map<std::tuple<PipelineSchedule, std::int64_t, std::int64_t, std::int64_t, std::size_t, std::vector<double>>,
            std::vector<std::int64_t>>
       in_flight;  // stages, virtual stages, passes, the rank; what its parts keep
   std::map<KeptKey, Plainly> kept;
 };
+
+/// Of a model that the memo keeps.
+[[nodiscard]] const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model, Memo& memo);
 
 }  // namespace ddlsim::plan

@@ -53,14 +53,14 @@ class Splitting {
  public:
   Splitting(const Job& job, std::shared_ptr<const workload::Model> model) : job_(job), model_(std::move(model)) {}
 
-  Expected<SplitModel> run() {
+  Expected<SplitModel> run(Memo& memo) {
     const Parallel& parallel = job_.parallel;
     const workload::Cut cut = cut_of(job_);
     const bool shares = cut.tensor > 1 || cut.context > 1 || cut.expert > 1 || cut.expert_load != 1;
     const bool copies = parallel.pipeline > 1 && has_tied();
     const bool changes = shares || copies || parallel.lora_rank > 0;
     split_.layers = chunk_of(model_).layers;
-    if (needs_blocks(parallel)) split_.blocks = workload::blocks_of(job_.model->layers);
+    if (needs_blocks(parallel)) split_.blocks = blocks_in(job_.model, memo).blocks;
     std::vector<workload::Layer> layers;
     if (shares) {
       if (auto done = share(cut, layers); !done) return tl::unexpected<Error>(done.error());
@@ -277,7 +277,7 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .tables_among = spreads_tables(job) ? job.cluster.gpus() : 1,
                    .spread_from = job.strategy.spread_from};
   auto found = memo.cuts.find(key);
-  if (found == memo.cuts.end()) found = memo.cuts.emplace(key, Splitting(job, plan.model).run()).first;
+  if (found == memo.cuts.end()) found = memo.cuts.emplace(key, Splitting(job, plan.model).run(memo)).first;
   return found->second;
 }
 

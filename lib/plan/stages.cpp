@@ -67,13 +67,14 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
   const auto& cuts = job.parallel.cuts;
   const std::string named = parts == static_cast<std::size_t>(job.parallel.pipeline) ? "stage" : "part";
   if (cuts.empty()) {
-    const std::size_t most = most_parts(*layers);
-    if (parts <= most) {
-      const LayerLoads loads = loads_of(*layers);
-      const auto [points, added] = memo.cut_points.try_emplace(layers.get());
-      if (added) points->second = cut_points_of(workload::blocks_of(*layers), loads);
-      return balanced_starts(points->second, loads, static_cast<double>(job.batch), parts);
+    const auto [known, added] = memo.cut_places.try_emplace(layers.get());
+    CutPlaces& places = known->second;
+    if (added) {
+      places = {.most = most_parts(*layers), .loads = loads_of(*layers), .points = {}};
+      places.points = cut_points_of(workload::blocks_of(*layers), places.loads);
     }
+    const std::size_t most = places.most;
+    if (parts <= most) return balanced_starts(places.points, places.loads, static_cast<double>(job.batch), parts);
     const bool blocks = most < layers->size();
     return fail(ErrorCode::kInvalidArgument,
                 std::to_string(parts) + " " + named + "s of " + std::to_string(most) + (blocks ? " blocks" : " layers"),

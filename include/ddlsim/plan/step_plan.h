@@ -86,8 +86,8 @@ struct RankGroup {
 /// ranks.
 [[nodiscard]] std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank);
 
-/// Layers of a list, which belongs to somebody who lives longer, or to the plan: those that follow `first`, or where they
-/// do not follow each other those that `which` numbers.
+/// Layers of a list, which belongs to somebody who lives longer, or to the plan: those that follow `first`, or where
+/// they do not follow each other those that `which` numbers.
 struct Chunk {
   std::shared_ptr<const std::vector<workload::Layer>> layers;
   std::size_t first = 0;
