@@ -129,11 +129,19 @@ std::string_view transport_of(std::string_view family) {
   return {};
 }
 
+/// Whether a case names the server: with its links, or one that is rented, with the case's GPU, anywhere.
+bool names(const SaidOfServer& said, const Node& node, const hardware::Gpu& gpu) {
+  const std::string id = lower_case(node.id);
+  const bool rented = !node.tariff.provider.empty() && node.gpu.id == gpu.id;
+  return has(said.links, id) || (rented && has(said.besides, id));
+}
+
 /// How well a server fits what a case says of its GPUs; below zero: not at all.
-int fitness(const Node& node, const hardware::Gpu& gpu, const std::string& text, std::int64_t widest) {
+int fitness(const Node& node, const hardware::Gpu& gpu, const SaidOfServer& said, std::int64_t widest) {
+  const std::string& text = said.links;
   if (node.gpus < widest) return -1;
   int score = 1000 - static_cast<int>(std::min<std::int64_t>(node.gpus - widest, 100)) * 10;
-  if (has(text, lower_case(node.id))) score += 2000;
+  if (names(said, node, gpu)) score += 2000;
   if (node.gpu.id == gpu.id) score += 400;
   if (node.gpu.form == gpu.form) score += 300;
   if (node.gpu.architecture == gpu.architecture) score += 200;
@@ -267,11 +275,11 @@ CaseReader::CaseReader(const io::Catalog& catalog) : catalog_(catalog) {
   }
 }
 
-const Node* CaseReader::best_server(const hardware::Gpu& gpu, const std::string& text, std::int64_t gpus) const {
+const Node* CaseReader::best_server(const hardware::Gpu& gpu, const SaidOfServer& said, std::int64_t gpus) const {
   const Node* best = nullptr;
   int most = -1;
   for (const Node& node : servers_) {
-    const int score = fitness(node, gpu, text, gpus);
+    const int score = fitness(node, gpu, said, gpus);
     // Of rented servers that fit alike: nobody means the one with the slowest network and does not say so.
     const bool rented = !node.tariff.provider.empty();
     const bool faster = best != nullptr && rented && node.network_bandwidth() > best->network_bandwidth();
@@ -288,11 +296,12 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
   const std::string text = lower_case(one.intra_interconnect + " | " + one.inter_network);
   if (in_racks(one, *gpu, text)) return add_racks(one, *gpu, settings);
   // The server that the row names; else all of a group on one kind of server, where there is one that is wide enough.
-  const Node* best = best_server(*gpu, text, one.gpus_per_node);
-  if (best == nullptr || !has(text, lower_case(best->id))) {
-    best = best_server(*gpu, text, std::max(widest, one.gpus_per_node));
+  const SaidOfServer said{text, lower_case(one.said("instance").value_or("") + " | " + one.notes)};
+  const Node* best = best_server(*gpu, said, one.gpus_per_node);
+  if (best == nullptr || !names(said, *best, *gpu)) {
+    best = best_server(*gpu, said, std::max(widest, one.gpus_per_node));
   }
-  if (best == nullptr) best = best_server(*gpu, text, one.gpus_per_node);
+  if (best == nullptr) best = best_server(*gpu, said, one.gpus_per_node);
   if (best == nullptr) {
     return fail(ErrorCode::kNotFound, fmt::format("no server of the catalog has {} GPUs", one.gpus_per_node));
   }

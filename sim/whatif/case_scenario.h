@@ -30,6 +30,12 @@ struct CollectiveCase {
   [[nodiscard]] primitives::CollectiveOp op() const { return calls.front().op; }
 };
 
+/// What a case says that may tell its server, in lower case.
+struct SaidOfServer {
+  std::string links;    // within it and between servers
+  std::string besides;  // its notes
+};
+
 /// Reads a catalog's servers once; then says for case after case which settings it amounts to.
 class CaseReader {
  public:
@@ -46,7 +52,7 @@ class CaseReader {
   [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest,
                                           std::vector<Override>& settings) const;
-  [[nodiscard]] const hardware::Node* best_server(const hardware::Gpu& gpu, const std::string& text,
+  [[nodiscard]] const hardware::Node* best_server(const hardware::Gpu& gpu, const SaidOfServer& said,
                                                   std::int64_t gpus) const;
   [[nodiscard]] Expected<void> add_racks(const io::Case& one, const hardware::Gpu& gpu,
                                          std::vector<Override>& settings) const;
