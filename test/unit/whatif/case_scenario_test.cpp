@@ -203,6 +203,23 @@ TEST_CASE("case: GPUs without peer access meet in the host's memory, whatever jo
   CHECK(said(one, "gpu_interconnect") == "pcie");
 }
 
+TEST_CASE("case: a rented server that the notes name", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "V100-SXM2-16GB";
+  one.gpus_per_node = 1;
+  one.nodes = one.total_gpus = 4;
+  one.intra_interconnect = "";
+  one.inter_network = "AWS default (unshaped TCP)";
+  CHECK(said(one, "node") != "p3.2xlarge");
+  one.notes = "instance type not stated here (p2p.md: p3.2xlarge)";
+  CHECK(said(one, "node") == "p3.2xlarge");
+  one.notes = "measured beside a dgx1-p100";  // nobody rents it, nor has it this GPU
+  CHECK(said(one, "node") != "dgx1-p100");
+  one.notes.clear();
+  one.extra["instance"] = "AWS p3.2xlarge";
+  CHECK(said(one, "node") == "p3.2xlarge");
+}
+
 TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
   const auto fused = [](const char* framework, const char* source = "github:somebody/paper:table.md",
                         const char* model = "bert_large") {
