@@ -30,7 +30,6 @@ const hardware::CurveReport& table_report() {
 
 /// A curve of another GPU or precision, constants of other GPUs' gradients: as an octave outside the fitted ranges.
 constexpr double kBorrowedOctaves = 1;
-constexpr double kWidened = 3.6;  // (6 + 8 + 4 + 12 + 6) / (5 x 2)
 
 /// A kernel's time, what it is bound by, and what the time rests on.
 struct KernelTime {
@@ -221,7 +220,7 @@ KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) 
 KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
   double elements = static_cast<double>(kernel.elements) * batch_ + static_cast<double>(kernel.weights);
   const bool narrow = precision_ != Precision::kFp32 && precision_ != Precision::kTf32;
-  if (kernel.widened && narrow && !calibration_.fuses_pointwise) elements *= kWidened;
+  if (narrow && !calibration_.fuses_pointwise) elements *= kernel.widening;
   return memory_bound(kernel.kind, kernel.row, element_ * elements);
 }
 

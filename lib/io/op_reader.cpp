@@ -110,6 +110,8 @@ Op make_measured(OpReader& keys) {
 }
 
 Op activation(OpReader&) { return workload::Pointwise{.inverts_output = true}; }
+Op gelu(OpReader&) { return workload::Pointwise{.inverts_output = true, .composite = workload::Composite::kGelu}; }
+Op dropout(OpReader&) { return workload::Pointwise{.composite = workload::Composite::kDropout}; }
 Op copy(OpReader&) { return workload::Pointwise{.inverts_output = false}; }
 
 constexpr auto kOps = std::to_array<OpRow>({
@@ -118,12 +120,12 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"batchnorm", [](OpReader&) -> Op { return workload::BatchNorm{}; }},
     {"layernorm", [](OpReader&) -> Op { return workload::LayerNorm{}; }},
     {"relu", activation},
-    {"gelu", activation},
+    {"gelu", gelu},
     {"tanh", activation},
     {"sigmoid", activation},
     {"softmax", [](OpReader&) -> Op { return workload::Pointwise{.inverts_output = true, .over_rows = true}; }},
     {"lrn", activation},
-    {"dropout", copy},
+    {"dropout", dropout},
     {"scale", copy},
     {"add", [](OpReader&) -> Op { return workload::Combine{.product = false}; }},
     {"multiply", [](OpReader&) -> Op { return workload::Combine{.product = true}; }},

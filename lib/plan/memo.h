@@ -27,6 +27,7 @@ struct CutKey {
   bool fuses_pointwise = false;
   bool fuses_attention = false;
   bool transposes = false;
+  bool composed = false;
   std::int64_t tensor = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
@@ -96,7 +97,7 @@ using Layers = std::vector<workload::Layer>;
 struct Memo {
   KeptMessages own_messages;
   KeptMessages* messages = &own_messages;
-  std::map<std::tuple<const workload::Model*, bool, bool, bool, bool>,
+  std::map<std::tuple<const workload::Model*, bool, bool, bool, bool, bool>,
            std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
       models;  // as given, as run
   std::map<CutKey, Expected<SplitModel>> cuts;

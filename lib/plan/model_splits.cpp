@@ -72,7 +72,7 @@ class Splitting {
       if (auto done = workload::adapt(layers, parallel.lora_rank); !done) return tl::unexpected<Error>(done.error());
     }
     // What is cut is fused afterwards; nothing joins a kernel whose output is sent first.
-    if (changes && (job_.fusion.pointwise || job_.fusion.attention || job_.fusion.transposes)) {
+    if (changes && job_.fusion != workload::Fusion{}) {
       layers = workload::fused(std::move(layers), job_.fusion, closed_);
     }
     if (parallel.recompute != Recompute::kNone) {
@@ -261,6 +261,7 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .fuses_pointwise = job.fusion.pointwise,
                    .fuses_attention = job.fusion.attention,
                    .transposes = job.fusion.transposes,
+                   .composed = job.fusion.composed,
                    .tensor = cut.tensor,
                    .context = cut.context,
                    .expert = cut.expert,

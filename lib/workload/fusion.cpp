@@ -1,6 +1,7 @@
 #include "ddlsim/workload/fusion.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -146,6 +147,62 @@ void transpose(Layer& layer, std::int64_t elements) {
   turn(layer.backward, layer.backward_elements, layer.backward_kernels);
 }
 
+/// Of an operator that is composed: accesses to its tensor, and kernels.
+struct Composition {
+  double forward = 0;
+  int forward_kernels = 0;
+  double backward = 0;
+  int backward_kernels = 0;
+};
+constexpr Composition kGelu{18, 8, 26, 10};
+constexpr Composition kDropout{8.5, 5, 5, 2};
+constexpr Composition kLayerNorm{15, 8, 41, 20};
+/// Accesses of attention's dropout that its operator has already.
+constexpr double kCounted = 2;
+/// fp32 where the rest is in 16 bits.
+constexpr double kWide = 2;
+
+std::optional<Composition> composition_of(const Op& op) {
+  if (std::holds_alternative<LayerNorm>(op)) return kLayerNorm;
+  const auto* pointwise = std::get_if<Pointwise>(&op);
+  if (pointwise == nullptr || pointwise->composite == Composite::kNo) return std::nullopt;
+  return pointwise->composite == Composite::kGelu ? kGelu : kDropout;
+}
+
+/// As many kernels as launch, which share the accesses.
+std::vector<primitives::Kernel> single_kernels(double accesses, int kernels, std::int64_t tensor) {
+  const auto each = static_cast<std::int64_t>(accesses / kernels * static_cast<double>(tensor));
+  return {static_cast<std::size_t>(kernels), {primitives::MemoryBoundKernel{.elements = each, .widening = kWide}}};
+}
+
+void compose(Layer& layer) {
+  if (!layer.op) return;
+  const auto moved = [](double accesses, std::int64_t tensor) {
+    return static_cast<std::int64_t>(accesses * static_cast<double>(tensor));
+  };
+  if (layer.scores > 0 && std::holds_alternative<Attention>(*layer.op) && !is_biased(layer)) {
+    const auto add = [&](std::vector<primitives::Kernel>& kernels, double accesses, int more) {
+      const auto single = single_kernels(accesses - kCounted, more, layer.scores);
+      kernels.insert(kernels.end(), single.begin(), single.end());
+    };
+    add(layer.forward, kDropout.forward, kDropout.forward_kernels - 1);
+    add(layer.backward, kDropout.backward, kDropout.backward_kernels - 1);
+    layer.forward_elements += moved(kDropout.forward - kCounted, layer.scores);
+    layer.backward_elements += moved(kDropout.backward - kCounted, layer.scores);
+    layer.forward_kernels += kDropout.forward_kernels - 1;
+    layer.backward_kernels += kDropout.backward_kernels - 1;
+    return;
+  }
+  const auto made_of = composition_of(*layer.op);
+  if (!made_of || layer.forward_kernels == 0) return;
+  layer.forward = single_kernels(made_of->forward, made_of->forward_kernels, layer.output_elements);
+  layer.backward = single_kernels(made_of->backward, made_of->backward_kernels, layer.output_elements);
+  layer.forward_elements = moved(made_of->forward, layer.output_elements);
+  layer.backward_elements = moved(made_of->backward, layer.output_elements);
+  layer.forward_kernels = made_of->forward_kernels;
+  layer.backward_kernels = made_of->backward_kernels;
+}
+
 }  // namespace
 
 std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const std::vector<bool>& closed) {
@@ -156,6 +213,7 @@ std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const 
   for (std::size_t i = 0; i < layers.size(); ++i) {
     Layer& layer = layers[i];
     if (fusion.attention && layer.scores > 0 && !is_biased(layer)) fuse_attention(layer);
+    if (fusion.composed && !fusion.pointwise) compose(layer);
     if (fusion.pointwise && before != nullptr && is_pointwise(layer)) {
       join(*before, layer);
     } else if (layer.forward_kernels > 0) {

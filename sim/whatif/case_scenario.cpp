@@ -66,6 +66,9 @@ Ports ports_in(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     const auto count = text[i] == 'x' ? number_before(text, i) : std::nullopt;
     if (!count || *count != std::floor(*count) || *count > 1000) continue;
+    // "100 Gb/s (4X EDR)": lanes of one port.
+    const std::string_view after = text.substr(std::min(text.find_first_not_of(' ', i + 1), text.size()));
+    if (unit != std::string_view::npos && rate_of_generation(after.substr(0, 3)) > 0) continue;
     ports.count = static_cast<std::int64_t>(*count);
     ports.counted = true;
     break;
@@ -196,6 +199,7 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
   }
   if (has(framework + extra, "horovod")) {
     if (has(extra, "mpi")) return "horovod-mpi";
+    if (runs_xla(one)) return "horovod-xla";
     return has_any(framework,
                    {"tensorflow 1.x", "tensorflow 1.7", "tensorflow 1.12", "tensorflow 1.13", "0.15", "0.16"})
                ? "horovod-2018"
@@ -234,6 +238,7 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   if (const auto optimizer = software_optimizer_of(one)) {
     settings.push_back({"software.optimizer", *optimizer, one.where});
   }
+  if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
   if (says(one, "memory_format", "nchw")) settings.push_back({"software.layout", "channels-first", one.where});
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
@@ -334,7 +339,10 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
     settings.push_back({"network.latency", fmt::format("{} ms", kUsualHop + *delay), one.where});
   }
   const std::string transport = lower_case(one.inter_network + " " + one.said("transport").value_or(""));
-  if (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx")) {
+  // DLPerf's scripts of PaddlePaddle's BERT say NCCL_IB_DISABLE=1 (PaddlePaddle/bert/scripts/multi_node_train.sh).
+  const bool without_verbs = has(one.source, "DLPerf:PaddlePaddle/bert");
+  if (without_verbs ||
+      (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx"))) {
     settings.push_back({"network.transport", "tcp", one.where});
   } else if (const std::string_view driver = transport_of(link_family(lower_case(one.inter_network)));
              !driver.empty()) {

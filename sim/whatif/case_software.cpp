@@ -154,8 +154,18 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   return std::nullopt;
 }
 
+bool runs_xla(const io::Case& one) {
+  return has(lower_case(one.framework), "tensorflow") &&
+         (one.said("xla") == "true" || has(one.source, "DeepLearningExamples:TensorFlow/LanguageModeling/BERT") ||
+          has(one.source, "DeepLearningExamples:TensorFlow2/LanguageModeling/BERT"));
+}
+
+bool composes_operators(const io::Case& one) { return has(lower_case(one.framework), "tensorflow") && !runs_xla(one); }
+
 std::optional<std::string> software_optimizer_of(const io::Case& one) {
   const std::string framework = lower_case(one.framework);
+  const bool first = has_any(framework, {"tensorflow 1", "tensorflow1"});
+  if (first && composes_operators(one) && has(lower_case(one.model), "bert")) return "for-loop";
   const bool trainers = has_any(framework, {"fsdp", "megatron", "nemo", "deepspeed", "composer", "torchtitan",
                                             "torchtune", "release", "rocm", "lightning"});
   if (!has(framework, "pytorch") || trainers || software_fused_of(one).value_or(true)) return std::nullopt;

@@ -22,11 +22,19 @@ namespace ddlsim::whatif {
 /// and MXNet run single operators. Nothing for others, and for DeepSpeed, whose engine runs either.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
+/// Whether TensorFlow compiles by XLA: where the row says so, and in NVIDIA's example of BERT, whose scripts do unless
+/// told otherwise (TensorFlow/LanguageModeling/BERT/scripts/run_pretraining_lamb_phase1.sh: use_xla).
+[[nodiscard]] bool runs_xla(const io::Case& one);
+
+/// Whether GELU, layer norm and dropout run as single operations (software.operators): TensorFlow's without XLA.
+[[nodiscard]] bool composes_operators(const io::Case& one);
+
 /// How the optimizer runs, in the words of software.optimizer; nothing: fused. PyTorch's own are loops before 2.0
 /// (March 2023) and foreach since. Trainers with a name of their own fuse (Megatron, NeMo, torchtitan, Composer,
 /// MLPerf's), and so do NVIDIA's examples (Apex's FusedAdam and FusedLAMB), but for GNMT (torch.optim.Adam:
 /// PyTorch/Translation/GNMT/ train.py) and BERT's fine-tuning in 32 bits (BertAdam, tensor by tensor:
-/// PyTorch/LanguageModeling/BERT/run_squad.py).
+/// PyTorch/LanguageModeling/BERT/run_squad.py). BERT's Adam is single operations where TensorFlow 1 composes those
+/// (google-research/bert optimization.py).
 [[nodiscard]] std::optional<std::string> software_optimizer_of(const io::Case& one);
 
 /// Whether element-wise layers join the kernel before them (workload/fusion.h) in fp32 too: where the row says XLA, and

@@ -28,6 +28,10 @@ constexpr auto kFrameworks = std::to_array<Framework>({
      "strategy=allreduce; strategy.grouping=fusion; strategy.bucket=128 MiB; strategy.cycle=1 ms; "
      "collective.library=nccl",
      "horovod/common/operations.cc; changed by pull request 2468"},
+    {"horovod-xla", "Horovod around TensorFlow's XLA: gradients leave a compiled cluster together, after backward",
+     "strategy=allreduce; strategy.grouping=fusion; strategy.bucket=128 MiB; strategy.cycle=1 ms; "
+     "collective.library=nccl; overlap=none",
+     "horovod/horovod issues 1283 and 1673; NVIDIA/tensorflow 9932ec3 (tf_xla_async_io_level, off by default)"},
     {"pytorch-dp", "torch.nn.DataParallel: one process shares out batch and weights from GPU 0",
      "strategy=data-parallel; collective.library=nccl",
      "torch/nn/parallel/data_parallel.py; torch/nn/parallel/comm.py"},

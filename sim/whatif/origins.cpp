@@ -142,6 +142,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "software.optimizer", [](auto& s) -> auto& { return s.software_optimizer; }),
     stated(
+        "software.operators", [](auto& s) -> auto& { return s.software_operators; }),
+    stated(
         "software.layout", [](auto& s) -> auto& { return s.software_layout; }),
     stated(
         "jobs", [](auto& s) -> auto& { return s.jobs; }),

@@ -53,6 +53,7 @@ bool runs_other_code(const Scenario& a, const Scenario& b) {
   return (a.software == nullptr) != (b.software == nullptr) || a.software_fused.get() != b.software_fused.get() ||
          a.software_year.get() != b.software_year.get() || a.software_attention.get() != b.software_attention.get() ||
          a.software_layout.get() != b.software_layout.get() ||
+         a.software_operators.get() != b.software_operators.get() ||
          a.software_optimizer.get() != b.software_optimizer.get() || a.fusion != b.fusion;
 }
 

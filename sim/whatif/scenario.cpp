@@ -389,6 +389,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
   }
   if (last_of(spelt.overrides, "fusion") == nullptr) scenario.fusion = plan::default_fusion(scenario);
   scenario.fusion.transposes = plan::transposes_images(scenario);
+  scenario.fusion.composed = scenario.software_operators == plan::OperatorKernels::kComposed;
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
   }

@@ -138,6 +138,7 @@ constexpr auto kUses = std::to_array<Use>({
      }},
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
+    {"software.operators", [](const Question& q) { return q.scenario.fusion.composed; }},
     {"software.layout", [](const Question& q) { return q.scenario.fusion.transposes; }},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},

@@ -344,6 +344,10 @@ Expected<void> set_software_optimizer(Scenario& scenario, Value value, const io:
   return store(parse_choice(plan::kUpdateKernels, value, "way of an optimizer"), scenario.software_optimizer);
 }
 
+Expected<void> set_software_operators(Scenario& scenario, Value value, const io::Catalog&) {
+  return store(parse_choice(plan::kOperatorKernels, value, "kernels of operators"), scenario.software_operators);
+}
+
 Expected<void> set_software_layout(Scenario& scenario, Value value, const io::Catalog&) {
   return store(parse_choice(plan::kImageLayouts, value, "layout of images"), scenario.software_layout);
 }

@@ -303,6 +303,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      "scaled_dot_product_attention on Hopper), flash-1 (Triton, 2022)", "flash-2", set_software_attention},
     {"software.optimizer", "how the weights' update runs: fused (one kernel), foreach (PyTorch's default since 2.0), for-loop (PyTorch's "
      "before: a kernel for every operation on every tensor)", "for-loop", set_software_optimizer},
+    {"software.operators", "GELU, layer norm and dropout: whole (a kernel each), composed (of kernels of single operations: TensorFlow "
+     "without XLA)", "composed", set_software_operators},
     {"software.layout", "of images: channels-last, channels-first (PyTorch unless told otherwise: from Ampere on convolutions of "
      "16 bits turn them)", "channels-first", set_software_layout},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},

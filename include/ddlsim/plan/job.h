@@ -47,6 +47,17 @@ inline constexpr Choices<ImageLayout, 2> kImageLayouts{{
     {"channels-first", ImageLayout::kChannelsFirst},
 }};
 
+/// How GELU, layer norm and dropout run (workload/fusion.h).
+enum class OperatorKernels : std::uint8_t {
+  kWhole,     // one kernel each
+  kComposed,  // single operations, a kernel each (TensorFlow without XLA)
+};
+
+inline constexpr Choices<OperatorKernels, 2> kOperatorKernels{{
+    {"whole", OperatorKernels::kWhole},
+    {"composed", OperatorKernels::kComposed},
+}};
+
 /// How an optimizer runs on the GPU; the names of torch.optim's implementations.
 ///   fused     all tensors and operations in one kernel (Apex, Megatron, `fused=True`): workload::update_accesses
 ///   foreach   operation by operation, each over all tensors (PyTorch's default since 2.0): workload::SingleOperations
@@ -89,6 +100,7 @@ struct Job {
   Stated<primitives::AttentionKernel> software_attention = by_default(primitives::AttentionKernel::kBest);
   Stated<UpdateKernels> software_optimizer = by_default(UpdateKernels::kFused);
   Stated<ImageLayout> software_layout = by_default(ImageLayout::kChannelsLast);
+  Stated<OperatorKernels> software_operators = by_default(OperatorKernels::kWhole);
   Stated<double> straggler = by_default(1.0);                     // how many times as slow some of the GPUs are
   Stated<std::int64_t> stragglers = by_default(std::int64_t{1});  // how many are
 };

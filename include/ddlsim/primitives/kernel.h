@@ -85,7 +85,7 @@ struct MemoryBoundKernel {
   std::int64_t elements = 0;  // read and written, per sample
   std::int64_t weights = 0;   // read and written once, whatever the batch
   std::int64_t row = 0;       // softmax, norm: elements that are reduced together; 0: does not matter
-  bool widened = false;       // a softmax of outputs: trained in 16 bits, it runs in fp32 (cost/kernel_time.h)
+  double widening = 1;        // times the bytes, trained in 16 bits: what runs in fp32 (cost/kernel_time.h)
 
   bool operator==(const MemoryBoundKernel&) const = default;
 };

@@ -64,10 +64,13 @@ struct Linear {
 };
 struct BatchNorm {};
 struct LayerNorm {};
+/// What a framework without a kernel for it makes of kernels of single operations (workload/fusion.h).
+enum class Composite : std::uint8_t { kNo, kGelu, kDropout };
 /// One tensor in, one out.
 struct Pointwise {
   bool inverts_output = false;  // backward reads the saved output as well (relu, gelu, tanh, softmax, ...)
   bool over_rows = false;       // softmax: the last size is reduced
+  Composite composite = Composite::kNo;
 };
 /// Two tensors in, one out.
 struct Combine {

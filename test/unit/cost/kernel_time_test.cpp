@@ -354,17 +354,17 @@ TEST_CASE("kernel time: shapes that differ in one size alone are told apart", "[
 
 TEST_CASE("kernel time: a softmax of outputs in 16 bits runs in fp32", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
-  const auto time = [&](bool widened, Precision precision, bool fused, std::int64_t elements = 100'000'000) {
+  const auto time = [&](double widening, Precision precision, bool fused, std::int64_t elements = 100'000'000) {
     workload::Model model;
     model.layers.emplace_back().forward = {{primitives::MemoryBoundKernel{
-        .kind = primitives::MemoryBoundKind::kSoftmax, .elements = elements, .row = 1000, .widened = widened}}};
+        .kind = primitives::MemoryBoundKind::kSoftmax, .elements = elements, .row = 1000, .widening = widening}}};
     Calibration how = calibration(known);
     how.fuses_pointwise = fused;
     return calibrated_times(model.layers, how, 1, precision, {}).layers[0].forward.total();
   };
   // Casts, logarithm, zeros, gradient: 6 + 8 + 4 + 12 + 6 bytes where ten are listed.
-  CHECK(time(true, Precision::kFp16, false).in(seconds) ==
-        Approx(time(false, Precision::kFp16, false, 360'000'000).in(seconds)));
-  CHECK(time(true, Precision::kFp16, true) == time(false, Precision::kFp16, true));
-  CHECK(time(true, Precision::kFp32, false) == time(false, Precision::kFp32, false));
+  CHECK(time(3.6, Precision::kFp16, false).in(seconds) ==
+        Approx(time(1, Precision::kFp16, false, 360'000'000).in(seconds)));
+  CHECK(time(3.6, Precision::kFp16, true) == time(1, Precision::kFp16, true));
+  CHECK(time(3.6, Precision::kFp32, false) == time(1, Precision::kFp32, false));
 }

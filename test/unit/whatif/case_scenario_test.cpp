@@ -54,6 +54,9 @@ TEST_CASE("case: networks as sources print them", "[unit][whatif]") {
   CHECK(network("2.5 Gb/s") == "2.5 Gb/s");
   CHECK(network("1.6Tb/s") == "1600 Gb/s");
   CHECK(network("EDR InfiniBand") == "infiniband-100g");
+  CHECK(network("InfiniBand 100 Gb/s (4X EDR), one port") == "infiniband-100g");  // lanes
+  CHECK(network("4x InfiniBand 100 Gb/sec (4X EDR)") == "4 x infiniband-100g");
+  CHECK(network("4x EDR") == "4 x infiniband-100g");
   CHECK(network("not stated (plateau 0.99 GB/s ~ 10 Gb/s class link)") == "ethernet-10g");
   CHECK(network("[ConnectX-6] 100 GB/Sec") == "roce-100g");  // a slip for Gb; RDMA drives the card
   CHECK(network("Storage: 2x BF3 ConnectX-7 400Gb/s, Compute: 8x BF3 ConnectX-7 400Gb/s") == "8 x roce-400g");
@@ -98,6 +101,8 @@ TEST_CASE("case: frameworks and their servers", "[unit][whatif]") {
   CHECK(said(one, "strategy") == "horovod");
   one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
   CHECK(said(one, "strategy") == "horovod-2018");
+  one.extra = {{"xla", "true"}};
+  CHECK(said(one, "strategy") == "horovod-xla");
   one.architecture = "ps";
   one.extra = {{"num_ps", "2"}, {"ps_colocated", "true"}, {"variable_update", "distributed_replicated"}};
   CHECK(said(one, "strategy") == "tf-distributed-replicated");
@@ -290,6 +295,28 @@ TEST_CASE("case: what says XLA, and OneFlow's ResNet, fuse element-wise layers",
   CHECK(said(one, "fusion") == "pointwise");
   one.model = "BERT-Large";
   CHECK(said(one, "fusion").empty());
+}
+
+TEST_CASE("case: TensorFlow without XLA composes operators", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "BERT-Base";
+  one.framework = "NGC TensorFlow 1.15 (20.03)+Horovod";
+  CHECK(said(one, "software.operators") == "composed");
+  CHECK(said(one, "software.optimizer") == "for-loop");
+  one.model = "Transformer-XL";
+  CHECK(said(one, "software.operators") == "composed");
+  CHECK(said(one, "software.optimizer").empty());
+  one.extra["xla"] = "true";
+  CHECK(said(one, "software.operators").empty());
+  // NVIDIA's scripts for BERT compile unless told otherwise.
+  one.extra.erase("xla");
+  one.model = "BERT-Large";
+  one.source = "github:NVIDIA/DeepLearningExamples:TensorFlow/LanguageModeling/BERT/README.md";
+  CHECK(said(one, "software.operators").empty());
+  CHECK(said(one, "software.optimizer").empty());
+  one.framework = "PyTorch 1.11";
+  one.source = "github:somebody";
+  CHECK(said(one, "software.operators").empty());
 }
 
 // Lengths of Wikipedia's sequences, from which 277 is: sim/whatif/case_software.h.

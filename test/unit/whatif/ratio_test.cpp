@@ -76,6 +76,7 @@ TEST_CASE("ratio: what differs beside counts adds its spread", "[unit][whatif]")
                                     {"software.year", "2019"},
                                     {"software", "none"},
                                     {"software.layout", "channels-first"},
+                                    {"software.operators", "composed"},
                                     {"fusion", "pointwise"}}) {
     INFO(path);
     CHECK(with(job({{path, value, {}}})) == Approx(spread(ChangeKind::kPrecision)));

@@ -121,3 +121,42 @@ TEST_CASE("fusion: convolutions turn images that lie channel by channel", "[unit
       model_of({{Convolution{.out = 8, .kernel = {3, 3}, .pad = {1, 1}, .groups = 8}, {8, 10, 10}}});
   CHECK(fused(depthwise, {.transposes = true})->layers[0].forward_elements == depthwise.layers[0].forward_elements);
 }
+
+TEST_CASE("fusion: composed operators are single operations, in fp32", "[unit][workload]") {
+  const Model plain = model_of({{Pointwise{.inverts_output = true, .composite = Composite::kGelu}, {10, 100}},
+                                {Pointwise{.composite = Composite::kDropout}, {10, 100}},
+                                {LayerNorm{}, {10, 100}},
+                                {Pointwise{.inverts_output = true}, {10, 100}},
+                                {Attention{.heads = 2}, {10, 100}}});
+  const auto model = fused(plain, {.composed = true});
+  REQUIRE(model);
+  const auto is = [&](std::size_t i, std::int64_t forward, int forward_kernels, std::int64_t backward,
+                      int backward_kernels) {
+    const Layer& layer = model->layers[i];
+    CHECK(layer.forward_elements == forward);
+    CHECK(layer.forward_kernels == forward_kernels);
+    CHECK(layer.forward.size() == static_cast<std::size_t>(forward_kernels));
+    CHECK(layer.backward_elements == backward);
+    CHECK(layer.backward_kernels == backward_kernels);
+    CHECK(layer.backward.size() == static_cast<std::size_t>(backward_kernels));
+    std::int64_t moved = 0;
+    for (const auto& kernel : layer.backward) {
+      const auto& single = std::get<primitives::MemoryBoundKernel>(kernel.shape);
+      CHECK(single.widening == 2);
+      moved += single.elements;
+    }
+    CHECK(moved == backward);
+  };
+  is(0, 18'000, 8, 26'000, 10);
+  is(1, 8'500, 5, 5'000, 2);
+  is(2, 15'000, 8, 41'000, 20);
+  CHECK(model->layers[3].forward_elements == plain.layers[3].forward_elements);  // a relu is one everywhere
+  // Attention: its dropout, on 2 x 10 x 10 scores, of which two accesses each way are counted.
+  CHECK(model->layers[4].forward_elements == plain.layers[4].forward_elements + 1300);
+  CHECK(model->layers[4].backward_elements == plain.layers[4].backward_elements + 600);
+  CHECK(model->layers[4].forward.size() == plain.layers[4].forward.size() + 4);
+  CHECK(model->layers[4].backward_kernels == plain.layers[4].backward_kernels + 1);
+  CHECK(model->totals.dense_parameters == plain.totals.dense_parameters);
+  // A compiler takes them apart and joins them: nothing is composed.
+  CHECK(fused(plain, {.pointwise = true, .composed = true})->layers[2].forward_kernels == 1);
+}
