@@ -147,10 +147,10 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   }
   const bool hugging_face = framework.starts_with("hf");
   if (hugging_face || names({"automodel"})) return false;
-  if (names({"deepspeed", "rocm", "llmboost"})) return std::nullopt;
+  if (names({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
   const bool by_nvidia = submitted && names({"nvidia", "ngc"});
   if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo", "jax"})) return true;
-  if (names({"pytorch", "tensorflow", "paddle", "mxnet", "oneflow"})) return false;
+  if (names({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;
   return std::nullopt;
 }
 

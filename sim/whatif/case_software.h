@@ -19,7 +19,9 @@ namespace ddlsim::whatif {
 /// and NeMo fuse (masked softmax, bias and GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does what
 /// NVIDIA submits to MLPerf, and XLA in JAX; InternEvo (Apex's and flash-attn's kernels) and MosaicML's Composer (norms
 /// in 16 bits, no dropout: bench/accuracy/README.md) count with them; PyTorch, Hugging Face, TensorFlow, PaddlePaddle
-/// and MXNet run single operators. Nothing for others, and for DeepSpeed, whose engine runs either.
+/// and MXNet run single operators. Nothing for others, for DeepSpeed, whose engine runs either, and for OneFlow, whose
+/// BERT has residual sums fused and nothing else (OneFlow-Benchmark LanguageModeling/BERT/util.py:
+/// enable_fuse_add_to_output).
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
 
 /// Whether TensorFlow compiles by XLA: where the row says so, and in NVIDIA's example of BERT, whose scripts do unless

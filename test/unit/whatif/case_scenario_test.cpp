@@ -249,6 +249,7 @@ TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
   CHECK(fused("PyTorch 1.6 DDP", page, "ResNet-50 v1.5") == "no");
   CHECK(fused("PyTorch", "github:mlcommons/training_results_v5.1:x.json", "RetinaNet") == "yes");
   CHECK(fused("Megatron-DeepSpeed").empty());
+  CHECK(fused("OneFlow 0.2.0").empty());
   CHECK(fused("PyTorch 2.6.0, ROCm 6.4", "github:mlcommons/training_results_v5.0:x.json").empty());
 }
 
