@@ -63,6 +63,7 @@ class KernelTimes {
   template <typename Find>
   auto curve(Find find, Precision wanted) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
+  [[nodiscard]] KernelTime convolution(const primitives::ConvolutionShape& shape) const;
   /// What a product takes whose sizes do not fit the tensor cores' loads; `aligned` where they do.
   [[nodiscard]] Time unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const;
   [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
@@ -159,6 +160,19 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
 }
 
 KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) const {
+  KernelTime kernel = convolution(shape);
+  const bool depthwise = shape.groups > 1 && shape.groups == shape.in;
+  if (!calibration_.spares_turning || kernel.report == nullptr || depthwise) return kernel;
+  const auto count = [&](std::int64_t channels, const auto& size) {
+    return static_cast<double>(channels) * static_cast<double>(size[0]) * static_cast<double>(size[1]) * batch_;
+  };
+  const double sides = count(shape.in, shape.input) + count(shape.out, shape.output);
+  const KernelTime turns = memory_bound(primitives::MemoryBoundKind::kElementwise, 0, element_ * (2 * sides));
+  kernel.time = max(kernel.time - turns.time, roofline(kernel.executed, element_ * sides).time);
+  return kernel;
+}
+
+KernelTime KernelTimes::convolution(const primitives::ConvolutionShape& shape) const {
   const auto count = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
   const double weights = count(shape.in / shape.groups, shape.out) * count(shape.kernel[0], shape.kernel[1]);
   const double output = count(shape.output[0], shape.output[1]) * batch_;

@@ -357,7 +357,8 @@ class LayerPricing {
                      .assumed = rates.device,
                      .assumed_interval = assumed_interval,
                      .attention = job.software_attention,
-                     .fuses_pointwise = job.fusion.pointwise} {
+                     .fuses_pointwise = job.fusion.pointwise,
+                     .spares_turning = plan::spares_turning(job)} {
     if (!calibrated_) return;
     for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
       calibration_.profiles.push_back(in_use(job, one));

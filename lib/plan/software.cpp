@@ -119,6 +119,12 @@ bool transposes_images(const Job& job) {
   return job.software_layout == ImageLayout::kChannelsFirst && layout_matters(job);
 }
 
+bool spares_turning(const Job& job) {
+  const bool half = job.precision == Precision::kFp16 || job.precision == Precision::kBf16;
+  const bool said = job.software_layout.stated() && job.software_layout == ImageLayout::kChannelsLast;
+  return half && said && !layout_matters(job);
+}
+
 bool layout_matters(const Job& job) {
   const bool half = job.precision == Precision::kFp16 || job.precision == Precision::kBf16;
   return half && job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kAmpere;

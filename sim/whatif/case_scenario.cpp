@@ -239,7 +239,7 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
     settings.push_back({"software.optimizer", *optimizer, one.where});
   }
   if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
-  if (says(one, "memory_format", "nchw")) settings.push_back({"software.layout", "channels-first", one.where});
+  if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
   } else if (!software_year_of(one)) {

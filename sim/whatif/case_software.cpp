@@ -162,6 +162,20 @@ bool runs_xla(const io::Case& one) {
 
 bool composes_operators(const io::Case& one) { return has(lower_case(one.framework), "tensorflow") && !runs_xla(one); }
 
+std::optional<std::string> layout_of(const io::Case& one) {
+  const std::string format = lower_case(one.said("memory_format").value_or(""));
+  if (format == "nchw") return "channels-first";
+  const std::string framework = lower_case(one.framework);
+  const bool nvidias = has_any(framework + lower_case(one.source), {"nvidia", "ngc", "training_results"});
+  const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets") &&
+                        precision_of(one.precision) == "fp16";
+  const bool said = format == "nhwc" || lower_case(one.said("channels_last").value_or("")) == "true";
+  if (said || examples || (has(framework, "mxnet") && nvidias)) {
+    return "channels-last";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> software_optimizer_of(const io::Case& one) {
   const std::string framework = lower_case(one.framework);
   const bool first = has_any(framework, {"tensorflow 1", "tensorflow1"});

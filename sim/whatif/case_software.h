@@ -31,6 +31,9 @@ namespace ddlsim::whatif {
 /// Whether GELU, layer norm and dropout run as single operations (software.operators): TensorFlow's without XLA.
 [[nodiscard]] bool composes_operators(const io::Case& one);
 
+/// How images lie, in the words of software.layout; nothing where nobody says.
+[[nodiscard]] std::optional<std::string> layout_of(const io::Case& one);
+
 /// How the optimizer runs, in the words of software.optimizer; nothing: fused. PyTorch's own are loops before 2.0
 /// (March 2023) and foreach since. Trainers with a name of their own fuse (Megatron, NeMo, torchtitan, Composer,
 /// MLPerf's), and so do NVIDIA's examples (Apex's FusedAdam and FusedLAMB), but for GNMT (torch.optim.Adam:

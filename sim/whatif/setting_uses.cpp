@@ -139,7 +139,9 @@ constexpr auto kUses = std::to_array<Use>({
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
     {"software.operators", [](const Question& q) { return q.scenario.fusion.composed; }},
-    {"software.layout", [](const Question& q) { return q.scenario.fusion.transposes; }},
+    {"software.layout", [](const Question& q) {
+       return q.scenario.fusion.transposes || (q.calibrated() != nullptr && plan::spares_turning(q.scenario));
+     }},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},
     {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},

@@ -75,6 +75,7 @@ struct Calibration {
   std::pair<double, double> assumed_interval{1, 1};
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
   bool fuses_pointwise = false;  // casts to fp32 join the kernel that reads them
+  bool spares_turning = false;   // images lie as tensor cores take them; the profile's convolutions turned them
 };
 
 /// Forward and backward of every layer, and what they rest on.

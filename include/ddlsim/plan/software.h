@@ -53,6 +53,8 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// Whether it makes a difference how images lie: in 16 bits on GPUs from Ampere on. Profiles of Volta and Turing were
 /// measured channel by channel and have it in them.
 [[nodiscard]] bool layout_matters(const Job& job);
+/// Whether convolutions spare the turns that are in a profile of Volta or Turing: images are said to lie pixel by pixel.
+[[nodiscard]] bool spares_turning(const Job& job);
 /// Whether convolutions turn what lies channel by channel.
 [[nodiscard]] bool transposes_images(const Job& job);
 
