@@ -115,19 +115,28 @@ bool trains_in_sixteen(const Job& job) {
   return job.cluster.node.gpu.peak.bf16 && !job.model->measured && std::any_of(layers.begin(), layers.end(), causal);
 }
 
+namespace {
+
+/// Tensor cores take images of 16 bits pixel by pixel.
+bool has_halves(const Job& job) { return job.precision == Precision::kFp16 || job.precision == Precision::kBf16; }
+
+GpuGeneration generation_of(const Job& job) {
+  return job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
+}
+
+}  // namespace
+
+bool turns_by_profile(const Job& job) { return has_halves(job) && generation_of(job) == GpuGeneration::kVolta; }
+
+bool layout_matters(const Job& job) { return has_halves(job) && generation_of(job) >= GpuGeneration::kVolta; }
+
 bool transposes_images(const Job& job) {
-  return job.software_layout == ImageLayout::kChannelsFirst && layout_matters(job);
+  return job.software_layout == ImageLayout::kChannelsFirst && layout_matters(job) && !turns_by_profile(job);
 }
 
 bool spares_turning(const Job& job) {
-  const bool half = job.precision == Precision::kFp16 || job.precision == Precision::kBf16;
   const bool said = job.software_layout.stated() && job.software_layout == ImageLayout::kChannelsLast;
-  return half && said && !layout_matters(job);
-}
-
-bool layout_matters(const Job& job) {
-  const bool half = job.precision == Precision::kFp16 || job.precision == Precision::kBf16;
-  return half && job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kAmpere;
+  return said && turns_by_profile(job);
 }
 
 SoftwareFactor software_factor(const Job& job) {

@@ -167,12 +167,12 @@ std::optional<std::string> layout_of(const io::Case& one) {
   if (format == "nchw") return "channels-first";
   const std::string framework = lower_case(one.framework);
   const bool nvidias = has_any(framework + lower_case(one.source), {"nvidia", "ngc", "training_results"});
-  const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets") &&
-                        precision_of(one.precision) == "fp16";
+  const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets");
+  const std::string precision = precision_of(one.precision);
+  const bool half = precision == "fp16" || precision == "amp" || precision == "bf16";
   const bool said = format == "nhwc" || lower_case(one.said("channels_last").value_or("")) == "true";
-  if (said || examples || (has(framework, "mxnet") && nvidias)) {
-    return "channels-last";
-  }
+  const bool by_script = half && (examples || has(framework, "oneflow") || (has(framework, "mxnet") && nvidias));
+  if (said || by_script) return "channels-last";
   return std::nullopt;
 }
 

@@ -31,7 +31,10 @@ namespace ddlsim::whatif {
 /// Whether GELU, layer norm and dropout run as single operations (software.operators): TensorFlow's without XLA.
 [[nodiscard]] bool composes_operators(const io::Case& one);
 
-/// How images lie, in the words of software.layout; nothing where nobody says.
+/// How images lie, in the words of software.layout; nothing where nobody says. Pixel by pixel in 16 bits by the scripts
+/// of NVIDIA's MXNet (DeepLearningExamples MxNet/Classification/RN50v1.5/runner: --conv-layout NHWC), of its PyTorch
+/// networks (PyTorch/Classification/ConvNets/configs.yml: memory_format) and of DLPerf's OneFlow
+/// (OneFlow/Classification/ConvNets/resnet50v1.5/local_train.sh: --channel_last).
 [[nodiscard]] std::optional<std::string> layout_of(const io::Case& one);
 
 /// How the optimizer runs, in the words of software.optimizer; nothing: fused. PyTorch's own are loops before 2.0

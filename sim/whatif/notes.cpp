@@ -140,8 +140,12 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
   }
   if (!scenario.software_layout.stated() && model.totals.convolutional && plan::layout_matters(scenario)) {
     notes.emplace_back(
-        "images: taken to lie pixel by pixel (channels_last); PyTorch unless told otherwise turns them around every "
-        "convolution: --set software.layout=channels-first");
+        plan::turns_by_profile(scenario)
+            ? "images: taken to lie channel by channel; pixel by pixel (channels_last, NVIDIA's MXNet) spares "
+              "convolutions to turn them: --set software.layout=channels-last"
+            : "images: taken to lie pixel by pixel (channels_last); PyTorch unless told otherwise turns them around "
+              "every "
+              "convolution: --set software.layout=channels-first");
   }
   const double share = is_cast(scenario.precision) ? share_without_cast(model) : 0;
   if (share > 0.01) {

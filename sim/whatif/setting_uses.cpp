@@ -139,7 +139,8 @@ constexpr auto kUses = std::to_array<Use>({
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
     {"software.operators", [](const Question& q) { return q.scenario.fusion.composed; }},
-    {"software.layout", [](const Question& q) {
+    {"software.layout",
+     [](const Question& q) {
        return q.scenario.fusion.transposes || (q.calibrated() != nullptr && plan::spares_turning(q.scenario));
      }},
     {"gpu.time_factor", [](const Question&) { return true; }},

@@ -305,8 +305,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      "before: a kernel for every operation on every tensor)", "for-loop", set_software_optimizer},
     {"software.operators", "GELU, layer norm and dropout: whole (a kernel each), composed (of kernels of single operations: TensorFlow "
      "without XLA)", "composed", set_software_operators},
-    {"software.layout", "of images: channels-last, channels-first (PyTorch unless told otherwise: from Ampere on convolutions of "
-     "16 bits turn them)", "channels-first", set_software_layout},
+    {"software.layout", "of images: channels-last, channels-first (PyTorch unless told otherwise: convolutions of 16 bits turn them); default: as the "
+     "GPU's convolutions were measured, channels-first on Volta and Turing", "channels-first", set_software_layout},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
     {"measured.step", "of this very job: a measured step, which corrects what is predicted", "180 ms", nullptr},
     {"measured.runs", "measured runs of this job: a CSV file with gpus, nodes, step and, if they differ, batch, passes, parallel.tensor, ...", "RUNS.csv",

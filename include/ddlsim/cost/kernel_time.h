@@ -21,6 +21,11 @@
 // The input's gradient of a convolution that is the model's first layer is not computed.
 // tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 borrow each other's curve.
 //
+// Images. Convolutions of 16 bits on Volta and Turing were measured on images that lie channel by channel (DeepBench),
+// which cuDNN turns for the tensor cores and back. Where they are said to lie pixel by pixel (`spares_turning`) a
+// convolution takes less: the time in which input and output are read and written once, 2 (in + out) elements by the
+// curve of element-wise kernels; never less than its roofline. Depthwise ones are not turned.
+//
 // Trust. The curve's 90 % interval of measured / predicted holds for each kernel; a step's kernels err together (one
 // clock, one library), so the layer's ends are the sums of the kernels' ends. Outside the curve's fitted_ranges the
 // interval's logarithm doubles per octave; a curve borrowed from another GPU or precision widens like one octave. What

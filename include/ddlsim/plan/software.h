@@ -50,13 +50,16 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// (GPT-NeoX, Llama and their successors).
 [[nodiscard]] bool trains_in_sixteen(const Job& job);
 
-/// Whether it makes a difference how images lie: in 16 bits on GPUs from Ampere on. Profiles of Volta and Turing were
-/// measured channel by channel and have it in them.
+/// Whether it makes a difference how images lie: in 16 bits on GPUs with tensor cores.
 [[nodiscard]] bool layout_matters(const Job& job);
-/// Whether convolutions spare the turns that are in a profile of Volta or Turing: images are said to lie pixel by pixel.
-[[nodiscard]] bool spares_turning(const Job& job);
-/// Whether convolutions turn what lies channel by channel.
+/// Whether the GPU's convolutions were measured on images that lie channel by channel: those of 16 bits on Volta and
+/// Turing. There that is the default.
+[[nodiscard]] bool turns_by_profile(const Job& job);
+/// Whether convolutions turn images besides what their profile has in it: they lie channel by channel, Ampere and
+/// later.
 [[nodiscard]] bool transposes_images(const Job& job);
+/// Whether they spare turns that their profile has in it (cost/kernel_time.h): images are said to lie pixel by pixel.
+[[nodiscard]] bool spares_turning(const Job& job);
 
 /// On GPU time: what somebody stated or fitted, and the software's.
 [[nodiscard]] inline hardware::SoftwareFactor gpu_time_factor_of(const Job& job) {

@@ -298,6 +298,33 @@ TEST_CASE("case: what says XLA, and OneFlow's ResNet, fuse element-wise layers",
   CHECK(said(one, "fusion").empty());
 }
 
+TEST_CASE("case: how images lie", "[unit][whatif]") {
+  const auto layout = [](const char* framework, const char* precision, const char* source = "github:somebody") {
+    io::Case one = row();
+    one.framework = framework;
+    one.precision = precision;
+    one.source = source;
+    return said(one, "software.layout");
+  };
+  CHECK(layout("NVIDIA MXNet 20.06", "FP16") == "channels-last");
+  CHECK(layout("MXNet", "AMP", "github:NVIDIA/DeepLearningExamples:MxNet/Classification/RN50v1.5/README.md") ==
+        "channels-last");
+  CHECK(layout("NVIDIA MXNet 20.06", "FP32").empty());
+  CHECK(layout("MXNet 1.2.0.rc1, cuDNN", "FP16").empty());
+  CHECK(layout("OneFlow", "AMP") == "channels-last");
+  const char* examples = "github:NVIDIA/DeepLearningExamples:PyTorch/Classification/ConvNets/resnet50v1.5/README.md";
+  CHECK(layout("PyTorch", "AMP", examples) == "channels-last");
+  CHECK(layout("PyTorch", "TF32", examples).empty());
+  CHECK(layout("PyTorch", "AMP").empty());
+  io::Case one = row();
+  one.extra["memory_format"] = "nchw";
+  CHECK(said(one, "software.layout") == "channels-first");
+  one.extra["memory_format"] = "nhwc";
+  CHECK(said(one, "software.layout") == "channels-last");
+  one.extra = {{"channels_last", "true"}};
+  CHECK(said(one, "software.layout") == "channels-last");
+}
+
 TEST_CASE("case: TensorFlow without XLA composes operators", "[unit][whatif]") {
   io::Case one = row();
   one.model = "BERT-Base";
