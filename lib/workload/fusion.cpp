@@ -147,20 +147,18 @@ void transpose(Layer& layer, std::int64_t elements) {
   turn(layer.backward, layer.backward_elements, layer.backward_kernels);
 }
 
-/// Of an operator that is composed: accesses to its tensor, and kernels.
-struct Composition {
-  double forward = 0;
-  int forward_kernels = 0;
-  double backward = 0;
-  int backward_kernels = 0;
+/// A pass of single operations: accesses to the operator's tensor, and kernels.
+struct Singles {
+  double accesses = 0;
+  int kernels = 0;
 };
-constexpr Composition kGelu{18, 8, 26, 10};
-constexpr Composition kDropout{8.5, 5, 5, 2};
-constexpr Composition kLayerNorm{15, 8, 41, 20};
-/// Accesses of attention's dropout that its operator has already.
-constexpr double kCounted = 2;
-/// fp32 where the rest is in 16 bits.
-constexpr double kWide = 2;
+struct Composition {
+  Singles forward;
+  Singles backward;
+};
+constexpr Composition kGelu{{18, 8}, {26, 10}};
+constexpr Composition kDropout{{8.5, 5}, {5, 2}};
+constexpr Composition kLayerNorm{{15, 8}, {41, 20}};
 
 std::optional<Composition> composition_of(const Op& op) {
   if (std::holds_alternative<LayerNorm>(op)) return kLayerNorm;
@@ -169,38 +167,43 @@ std::optional<Composition> composition_of(const Op& op) {
   return pointwise->composite == Composite::kGelu ? kGelu : kDropout;
 }
 
+/// One pass of a layer.
+struct PassOf {
+  std::vector<primitives::Kernel>& kernels;
+  std::int64_t& moved;
+  int& launched;
+};
+
 /// As many kernels as launch, which share the accesses.
-std::vector<primitives::Kernel> single_kernels(double accesses, int kernels, std::int64_t tensor) {
-  const auto each = static_cast<std::int64_t>(accesses / kernels * static_cast<double>(tensor));
-  return {static_cast<std::size_t>(kernels), {primitives::MemoryBoundKernel{.elements = each, .widening = kWide}}};
+void add(PassOf pass, const Singles& singles, std::int64_t tensor) {
+  constexpr double kWide = 2;  // fp32 where the rest is in 16 bits
+  const double elements = singles.accesses * static_cast<double>(tensor);
+  const primitives::MemoryBoundKernel each{.elements = static_cast<std::int64_t>(elements / singles.kernels),
+                                           .widening = kWide};
+  pass.kernels.insert(pass.kernels.end(), static_cast<std::size_t>(singles.kernels), {each});
+  pass.moved += static_cast<std::int64_t>(elements);
+  pass.launched += singles.kernels;
 }
 
 void compose(Layer& layer) {
   if (!layer.op) return;
-  const auto moved = [](double accesses, std::int64_t tensor) {
-    return static_cast<std::int64_t>(accesses * static_cast<double>(tensor));
-  };
+  const PassOf forward{layer.forward, layer.forward_elements, layer.forward_kernels};
+  const PassOf backward{layer.backward, layer.backward_elements, layer.backward_kernels};
   if (layer.scores > 0 && std::holds_alternative<Attention>(*layer.op) && !is_biased(layer)) {
-    const auto add = [&](std::vector<primitives::Kernel>& kernels, double accesses, int more) {
-      const auto single = single_kernels(accesses - kCounted, more, layer.scores);
-      kernels.insert(kernels.end(), single.begin(), single.end());
-    };
-    add(layer.forward, kDropout.forward, kDropout.forward_kernels - 1);
-    add(layer.backward, kDropout.backward, kDropout.backward_kernels - 1);
-    layer.forward_elements += moved(kDropout.forward - kCounted, layer.scores);
-    layer.backward_elements += moved(kDropout.backward - kCounted, layer.scores);
-    layer.forward_kernels += kDropout.forward_kernels - 1;
-    layer.backward_kernels += kDropout.backward_kernels - 1;
+    const auto but_one = [](Singles all) { return Singles{all.accesses - 2, all.kernels - 1}; };  // counted already
+    add(forward, but_one(kDropout.forward), layer.scores);
+    add(backward, but_one(kDropout.backward), layer.scores);
     return;
   }
   const auto made_of = composition_of(*layer.op);
   if (!made_of || layer.forward_kernels == 0) return;
-  layer.forward = single_kernels(made_of->forward, made_of->forward_kernels, layer.output_elements);
-  layer.backward = single_kernels(made_of->backward, made_of->backward_kernels, layer.output_elements);
-  layer.forward_elements = moved(made_of->forward, layer.output_elements);
-  layer.backward_elements = moved(made_of->backward, layer.output_elements);
-  layer.forward_kernels = made_of->forward_kernels;
-  layer.backward_kernels = made_of->backward_kernels;
+  for (const PassOf& pass : {forward, backward}) {
+    pass.kernels.clear();
+    pass.moved = 0;
+    pass.launched = 0;
+  }
+  add(forward, made_of->forward, layer.output_elements);
+  add(backward, made_of->backward, layer.output_elements);
 }
 
 }  // namespace
