@@ -185,17 +185,21 @@ void add(PassOf pass, const Singles& singles, std::int64_t tensor) {
   pass.launched += singles.kernels;
 }
 
+/// Attention in separate kernels, of which dropout is one.
+bool drops_scores(const Layer& layer) {
+  return layer.scores > 0 && layer.op && std::holds_alternative<Attention>(*layer.op) && !is_biased(layer);
+}
+
 void compose(Layer& layer) {
-  if (!layer.op) return;
   const PassOf forward{layer.forward, layer.forward_elements, layer.forward_kernels};
   const PassOf backward{layer.backward, layer.backward_elements, layer.backward_kernels};
-  if (layer.scores > 0 && std::holds_alternative<Attention>(*layer.op) && !is_biased(layer)) {
+  if (drops_scores(layer)) {
     const auto but_one = [](Singles all) { return Singles{all.accesses - 2, all.kernels - 1}; };  // counted already
     add(forward, but_one(kDropout.forward), layer.scores);
     add(backward, but_one(kDropout.backward), layer.scores);
     return;
   }
-  const auto made_of = composition_of(*layer.op);
+  const auto made_of = layer.op ? composition_of(*layer.op) : std::nullopt;
   if (!made_of || layer.forward_kernels == 0) return;
   for (const PassOf& pass : {forward, backward}) {
     pass.kernels.clear();
@@ -207,6 +211,8 @@ void compose(Layer& layer) {
 }
 
 }  // namespace
+
+bool is_composite(const Layer& layer) { return drops_scores(layer) || (layer.op && composition_of(*layer.op)); }
 
 std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const std::vector<bool>& closed) {
   if (fusion.tables) join_tables(layers);

@@ -5,6 +5,7 @@
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
+#include "ddlsim/workload/fusion.h"
 #include "settings.h"
 
 namespace ddlsim::whatif {
@@ -138,7 +139,12 @@ constexpr auto kUses = std::to_array<Use>({
      }},
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
-    {"software.operators", [](const Question& q) { return q.scenario.fusion.composed; }},
+    {"software.operators",
+     [](const Question& q) {
+       const auto& layers = q.scenario.model->layers;
+       return q.scenario.fusion.composed && !q.scenario.fusion.pointwise &&
+              std::any_of(layers.begin(), layers.end(), workload::is_composite);
+     }},
     {"software.layout",
      [](const Question& q) {
        return q.scenario.fusion.transposes || (q.calibrated() != nullptr && plan::spares_turning(q.scenario));

@@ -53,6 +53,9 @@ struct Fusion {
   friend bool operator==(const Fusion&, const Fusion&) = default;
 };
 
+/// Whether `composed` makes single operations of it.
+[[nodiscard]] bool is_composite(const Layer& layer);
+
 /// The layers as they run. Into one that `closed` names nothing is joined: its output is sent before others read it.
 [[nodiscard]] std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion,
                                        const std::vector<bool>& closed = {});

@@ -137,6 +137,19 @@ TEST_CASE("predict: composed operators take what they move, split or not", "[uni
   CHECK(step("bert_base", "composed", "1") < 2.8 * step("bert_base", "whole", "1"));
   CHECK(step("bert_base", "composed", "2") > 1.3 * step("bert_base", "whole", "2"));
   CHECK(step("resnet50", "composed", "1") == step("resnet50", "whole", "1"));
+  // What changes nothing is named.
+  const auto idle = [](const char* model, const char* fusion) {
+    const auto p = asked({{"model", model, {}},
+                          {"node", "dgx1-v100", {}},
+                          {"fusion", fusion, {}},
+                          {"software.operators", "composed", {}}});
+    return std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& note) {
+      return note.find("without effect") != std::string::npos && note.find("software.operators") != std::string::npos;
+    });
+  };
+  CHECK_FALSE(idle("bert_base", "none"));
+  CHECK(idle("bert_base", "pointwise"));
+  CHECK(idle("resnet50", "none"));
 }
 
 TEST_CASE("predict: a network of convolutions keeps as much whoever shares its states", "[unit][whatif]") {
