@@ -115,6 +115,7 @@ TEST_CASE("fusion: convolutions turn images that lie channel by channel", "[unit
   CHECK(after.backward_elements == before.backward_elements + 2600 * static_cast<std::int64_t>(before.backward.size()));
   CHECK(after.forward.size() == before.forward.size() + 1);
   CHECK(after.forward_kernels == before.forward_kernels + 2);
+  CHECK(after.backward_kernels == before.backward_kernels + 2 * static_cast<int>(before.backward.size()));
   CHECK(model->layers[1].forward_elements == plain.layers[1].forward_elements);
   // A depthwise one has kernels of its own for either layout.
   const Model depthwise =
