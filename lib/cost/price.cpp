@@ -15,6 +15,7 @@
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
+#include "layer_pricing.h"
 
 namespace ddlsim::cost {
 namespace {
@@ -64,17 +65,6 @@ PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const Reac
 DataSize over_host_link(const PsFabric& servers, DataSize all) {
   if (!servers.local && !servers.transport.through_host) return DataSize::zero();
   return servers.local_aggregation ? all / static_cast<double>(servers.workers_per_node) : all;
-}
-
-ProfileInUse in_use(const plan::Job& job, const hardware::MeasuredProfile& one) {
-  const hardware::Gpu& gpu = job.cluster.node.gpu;
-  ProfileInUse use{.profile = one.profile.get(), .borrowed = is_borrowed(gpu, one)};
-  if (use.borrowed && one.profile->gpu == gpu.id) {
-    use.measured_at = hardware::device_spec(gpu, job.precision);
-    use.measured_at->peak = one.peak.at(job.precision).value_or(ComputeRate{});
-    use.measured_at->memory = one.memory_bandwidth;
-  }
-  return use;
 }
 
 /// What a job's loader adds to its step.
@@ -345,52 +335,6 @@ std::optional<std::size_t> input_of(const plan::Chunk& chunk) {
   }
   return std::nullopt;
 }
-
-/// Times of lists of layers, by the job's profiles or its rates.
-class LayerPricing {
- public:
-  LayerPricing(const plan::Job& job, const ReachedRates& rates, std::pair<double, double> assumed_interval)
-      : job_(job),
-        calibrated_(by_profiles(job)),
-        calibration_{.profiles = {},
-                     .gpu = job.cluster.node.gpu,
-                     .assumed = rates.device,
-                     .assumed_interval = assumed_interval,
-                     .attention = job.software_attention,
-                     .fuses_pointwise = job.fusion.pointwise,
-                     .spares_turning = plan::spares_turning(job)} {
-    if (!calibrated_) return;
-    for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
-      calibration_.profiles.push_back(in_use(job, one));
-    }
-  }
-
-  [[nodiscard]] bool calibrated() const { return calibrated_; }
-
-  [[nodiscard]] CalibratedTimes times(std::span<const workload::Layer> layers, DataSize updated,
-                                      std::optional<std::size_t> input) const {
-    const auto batch = static_cast<double>(job_.batch);
-    const DataSize accumulated = plan::accumulated_per_parameter(job_);
-    if (calibrated_) {
-      return calibrated_times(layers, calibration_, batch, job_.precision, {updated, accumulated}, input);
-    }
-    const DataSize activation = activation_size(job_.precision);
-    const DeviceRates& device = calibration_.assumed;
-    CalibratedTimes times;
-    for (const workload::Layer& layer : layers) {
-      times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device),
-                              layer_time(layer, Pass::kBackward, batch, activation, device)});
-      times.layers.back().backward.memory += accumulated_by(layer, accumulated) / device.memory;
-    }
-    times.update = updated / device.memory;
-    return times;
-  }
-
- private:
-  const plan::Job& job_;
-  bool calibrated_;
-  Calibration calibration_;
-};
 
 /// Layers as their classes run them.
 void lay_out(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates, LayerPrices& prices) {

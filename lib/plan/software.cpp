@@ -139,6 +139,14 @@ bool spares_turning(const Job& job) {
   return said && turns_by_profile(job);
 }
 
+workload::Fusion fusion_of(const Job& job, bool stated) {
+  workload::Fusion fusion = job.fusion;
+  if (!stated) fusion = {.pointwise = joins_pointwise(job), .attention = runs_flash_attention(job)};
+  fusion.transposes = transposes_images(job);
+  fusion.composed = job.software_operators == OperatorKernels::kComposed;
+  return fusion;
+}
+
 SoftwareFactor software_factor(const Job& job) {
   if (job.software_of_whole) return *job.software_of_whole;
   if (!has_software(job)) return {};

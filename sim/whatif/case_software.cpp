@@ -143,7 +143,7 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   const bool convolves =
       has_any(lower_case(one.model), {"resnet", "inception", "vgg", "alexnet", "retinanet", "ssd", "mask"});
   if (convolves || one.metric == io::CaseMetric::kImagesPerSecond) {
-    return submitted || one.said("xla") == "true" || names({"mxnet", "oneflow"});
+    return submitted || says(one, "xla", "true") || names({"mxnet", "oneflow"});
   }
   const bool hugging_face = framework.starts_with("hf");
   if (hugging_face || names({"automodel"})) return false;
@@ -156,7 +156,7 @@ std::optional<bool> software_fused_of(const io::Case& one) {
 
 bool runs_xla(const io::Case& one) {
   return has(lower_case(one.framework), "tensorflow") &&
-         (one.said("xla") == "true" || has(one.source, "DeepLearningExamples:TensorFlow/LanguageModeling/BERT") ||
+         (says(one, "xla", "true") || has(one.source, "DeepLearningExamples:TensorFlow/LanguageModeling/BERT") ||
           has(one.source, "DeepLearningExamples:TensorFlow2/LanguageModeling/BERT"));
 }
 
@@ -170,7 +170,7 @@ std::optional<std::string> layout_of(const io::Case& one) {
   const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets");
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "fp16" || precision == "amp" || precision == "bf16";
-  const bool said = format == "nhwc" || lower_case(one.said("channels_last").value_or("")) == "true";
+  const bool said = format == "nhwc" || says(one, "channels_last", "true");
   const bool by_script = half && (examples || has(framework, "oneflow") || (has(framework, "mxnet") && nvidias));
   if (said || by_script) return "channels-last";
   return std::nullopt;
@@ -197,7 +197,7 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
 }
 
 bool fuses_pointwise(const io::Case& one) {
-  return one.said("xla") == "true" || (lower_case(one.framework).find("oneflow") != std::string::npos &&
+  return says(one, "xla", "true") || (lower_case(one.framework).find("oneflow") != std::string::npos &&
                                        lower_case(one.model).find("resnet") != std::string::npos);
 }
 

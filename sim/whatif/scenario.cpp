@@ -387,9 +387,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
     scenario.precision = Precision::kBf16;
     scenario.precision_assumed = true;
   }
-  if (last_of(spelt.overrides, "fusion") == nullptr) scenario.fusion = plan::default_fusion(scenario);
-  scenario.fusion.transposes = plan::transposes_images(scenario);
-  scenario.fusion.composed = scenario.software_operators == plan::OperatorKernels::kComposed;
+  scenario.fusion = plan::fusion_of(scenario, last_of(spelt.overrides, "fusion") != nullptr);
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());
   }

@@ -142,12 +142,12 @@ constexpr auto kUses = std::to_array<Use>({
     {"software.operators",
      [](const Question& q) {
        const auto& layers = q.scenario.model->layers;
-       return q.scenario.fusion.composed && !q.scenario.fusion.pointwise &&
-              std::any_of(layers.begin(), layers.end(), workload::is_composite);
+       return !q.scenario.fusion.pointwise && std::any_of(layers.begin(), layers.end(), workload::is_composite);
      }},
     {"software.layout",
      [](const Question& q) {
-       return q.scenario.fusion.transposes || (q.calibrated() != nullptr && plan::spares_turning(q.scenario));
+       return q.scenario.model->totals.convolutional && plan::layout_matters(q.scenario) &&
+              (q.calibrated() != nullptr || !plan::turns_by_profile(q.scenario));
      }},
     {"gpu.time_factor", [](const Question&) { return true; }},
     {"jobs", by_several_nodes},

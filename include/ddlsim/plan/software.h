@@ -41,10 +41,8 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// convolutions in 16 bits whose software fuses (NVIDIA's MXNet and PyTorch in MLPerf, apex: BN-ReLU and BN-Add-ReLU).
 [[nodiscard]] bool joins_pointwise(const Job& job);
 
-/// What runs as one kernel where nobody says: both of these.
-[[nodiscard]] inline workload::Fusion default_fusion(const Job& job) {
-  return {.pointwise = joins_pointwise(job), .attention = runs_flash_attention(job)};
-}
+/// How the job's layers run. What is one kernel where nobody says (`stated` is false): both of these.
+[[nodiscard]] workload::Fusion fusion_of(const Job& job, bool stated);
 
 /// Whether nobody trains such a model in fp32: one whose attention is causal, a language model, on a GPU with bf16
 /// (GPT-NeoX, Llama and their successors).

@@ -1,0 +1,30 @@
+// Times of lists of layers, by the job's profiles (cost/kernel_time.h) or its rates (cost/layer_time.h).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ddlsim/cost/kernel_time.h"
+#include "ddlsim/cost/price.h"
+
+namespace ddlsim::cost {
+
+class LayerPricing {
+ public:
+  /// The job outlives it.
+  LayerPricing(const plan::Job& job, const ReachedRates& rates, std::pair<double, double> assumed_interval);
+
+  [[nodiscard]] bool calibrated() const { return calibrated_; }
+
+  /// `updated`: what the optimizer reads and writes. `input`: which of the layers, if any, is the model's first.
+  [[nodiscard]] CalibratedTimes times(std::span<const workload::Layer> layers, DataSize updated,
+                                      std::optional<std::size_t> input) const;
+
+ private:
+  const plan::Job& job_;
+  bool calibrated_;
+  Calibration calibration_;
+};
+
+}  // namespace ddlsim::cost
