@@ -198,7 +198,7 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
 
 bool fuses_pointwise(const io::Case& one) {
   return says(one, "xla", "true") || (lower_case(one.framework).find("oneflow") != std::string::npos &&
-                                       lower_case(one.model).find("resnet") != std::string::npos);
+                                      lower_case(one.model).find("resnet") != std::string::npos);
 }
 
 std::optional<std::string> sequence_length_of(const io::Case& one) {
