@@ -37,7 +37,7 @@ Expected<void> check(const MeasuredRun& run) {
 
 bool smaller(const RunPoint& a, const RunPoint& b) {
   const auto key = [](const RunPoint& p) {
-    return std::tuple{p.gpus_per_server * p.servers, p.batch, p.servers, p.split};
+    return std::tuple{p.gpus_per_server * p.servers, p.batch, p.servers, p.split, p.software};
   };
   return key(a) < key(b);
 }
@@ -51,6 +51,7 @@ double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& p
   sum += square(prior.communication * (x.communication - y.communication));
   sum += square(prior.batch) * std::abs(std::log2(x.batch / y.batch));
   if (x.split != y.split) sum += 2 * square(prior.split);
+  if (x.software != y.software) sum += 2 * square(prior.series);
   return std::sqrt(sum);
 }
 
@@ -128,16 +129,17 @@ double RunPosterior::covariance(const RunPoint& x, const RunPoint& y) const {
   sum += square(prior_.servers) * u * v + square(prior_.servers_path) * std::min(u, v);
   sum += square(prior_.communication) * x.communication * y.communication;
   if (p * q > 0) sum += square(prior_.batch) * std::min(std::abs(p), std::abs(q));
-  const double shared = square(prior_.series);
-  const double own = square(prior_.split);
-  const double known = kept(x) * kept(y);
-  return scale_ * (sum + own * ((x.split == y.split ? 1 : 0) - known) + shared * (1 - known));
+  const double known = kept(x) * kept(y) * alike(smallest_, smallest_);
+  return scale_ * (sum + alike(x, y) - known);
+}
+
+double RunPosterior::alike(const RunPoint& x, const RunPoint& y) const {
+  return (x.split == y.split ? square(prior_.split) : 0) + (x.software == y.software ? square(prior_.series) : 0);
 }
 
 double RunPosterior::kept(const RunPoint& x) const {
-  if (x.split == smallest_.split) return 1;
-  const double all = square(prior_.series) + square(prior_.split);
-  return all > 0 ? square(prior_.series) / all : 1;
+  const double all = alike(smallest_, smallest_);
+  return all > 0 ? alike(x, smallest_) / all : 1;
 }
 
 RunEstimate RunPosterior::at(const RunPoint& point) const {

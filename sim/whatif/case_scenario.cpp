@@ -444,7 +444,9 @@ Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t wid
   auto model = language_model_of(one);
   if (!model) return tl::unexpected<Error>(model.error());
   if (auto stages = stages_of(one, **model)) settings->push_back(std::move(*stages));
-  return resolve(catalog_, *settings, std::move(*model));
+  auto scenario = resolve(catalog_, *settings, std::move(*model));
+  if (scenario) scenario->framework = one.framework;
+  return scenario;
 }
 
 Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {

@@ -10,6 +10,10 @@ namespace ddlsim::whatif {
 /// What makes two splits of a model different ones; 0s for a whole model.
 [[nodiscard]] calib::RunSplit split_of(const Scenario& scenario);
 
+/// Where a scenario stands along its runs, but for its communication, which is left open. Models that are not split
+/// count as run by the same software.
+[[nodiscard]] calib::RunPoint configuration_of(const Scenario& scenario);
+
 /// Where a question stands along its runs; `step` is its answer without a correction.
 [[nodiscard]] calib::RunPoint point_of(const Question& question, Time step);
 

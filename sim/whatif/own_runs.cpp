@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -37,14 +39,6 @@ struct AskedRun {
 };
 
 std::int64_t gpus_of(const OwnRun& run) { return run.scenario.cluster.gpus(); }
-
-/// Its communication is left open.
-calib::RunPoint configuration_of(const Scenario& scenario) {
-  return {.gpus_per_server = scenario.cluster.gpus_per_node,
-          .servers = scenario.cluster.nodes,
-          .batch = static_cast<double>(scenario.batch),
-          .split = split_of(scenario)};
-}
 
 /// Whether two runs' steps are of the same work in the same place. Passes are no part of a configuration: what the
 /// model says of them has no error of its own.
@@ -307,7 +301,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   for (const calib::MeasuredRun& run : points) {
     learnt->most_per_server_ = std::max(learnt->most_per_server_, run.point.gpus_per_server);
     learnt->most_servers_ = std::max(learnt->most_servers_, run.point.servers);
-    learnt->splits_.push_back(run.point.split);
+    learnt->ran_.push_back(run.point);
   }
   const std::string count = fmt::format("{} measured run{}", runs.size(), runs.size() == 1 ? "" : "s");
   const bool by_gpu = *factor != 1;
@@ -325,7 +319,9 @@ bool OwnRuns::covers(const calib::RunPoint& point) const {
 }
 
 bool OwnRuns::ran_split_as(const calib::RunPoint& point) const {
-  return std::find(splits_.begin(), splits_.end(), point.split) != splits_.end();
+  return std::any_of(ran_.begin(), ran_.end(), [&](const calib::RunPoint& run) {
+    return run.split == point.split && run.software == point.software;
+  });
 }
 
 Scenario corrected(Scenario scenario, std::shared_ptr<const OwnRuns> runs) {
@@ -334,6 +330,23 @@ Scenario corrected(Scenario scenario, std::shared_ptr<const OwnRuns> runs) {
   scenario.own_runs = std::move(runs);
   return scenario;
 }
+
+namespace {
+
+/// A number for a framework by the letters of its name and its release: 26.04.01 is 26.04.
+std::int64_t software_in(std::string_view framework) {
+  constexpr std::uint64_t kBase = 131;
+  std::uint64_t number = 0;
+  int dots = 0;
+  for (const char c : framework) {
+    const auto lower = static_cast<unsigned char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c == '.') ++dots;
+    if (std::islower(lower) != 0 || (std::isdigit(lower) != 0 && dots < 2)) number = number * kBase + lower;
+  }
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace
 
 calib::RunSplit split_of(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
@@ -350,6 +363,15 @@ calib::RunSplit split_of(const Scenario& scenario) {
           parallel.recompute_every,
           parallel.offload_optimizer || parallel.offload_activations ? 1 : 0,
           scenario.batch};
+}
+
+calib::RunPoint configuration_of(const Scenario& scenario) {
+  const bool split = plan::splits_model(scenario.parallel);
+  return {.gpus_per_server = scenario.cluster.gpus_per_node,
+          .servers = scenario.cluster.nodes,
+          .batch = static_cast<double>(scenario.batch),
+          .split = split_of(scenario),
+          .software = split ? software_in(scenario.framework) : 0};
 }
 
 calib::RunPoint point_of(const Question& question, Time step) {
@@ -377,7 +399,10 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const calib::RunEstimate found = runs.posterior().at(point);
   const double factor = std::exp(found.residual);
   const double deviation = std::hypot(found.deviation, runs.scatter());
-  const double alone = std::exp(runs.posterior().at({.batch = point.batch, .split = point.split}).residual);
+  const double alone =
+      std::exp(runs.posterior()
+                   .at({.batch = point.batch, .split = point.split, .software = point.software})
+                   .residual);
   scale(prediction, factor);
   prediction.scaling_efficiency *= alone;
   const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit

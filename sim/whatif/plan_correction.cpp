@@ -25,10 +25,7 @@ double PlanCorrection::least(const Split& split) const {
   const auto& runs = space_.base().own_runs;
   if (!runs) return 1;
   const Scenario job = space_.with(split);
-  return least_at(*runs, {.gpus_per_server = job.cluster.gpus_per_node,
-                          .servers = job.cluster.nodes,
-                          .batch = static_cast<double>(job.batch),
-                          .split = split_of(job)});
+  return least_at(*runs, configuration_of(job));
 }
 
 double PlanCorrection::least_of_family(const Split& split) {
@@ -37,13 +34,13 @@ double PlanCorrection::least_of_family(const Split& split) {
   const auto [found, added] = of_families_.try_emplace({split.nodes, split.batch}, 1);
   if (!added) return found->second;
   constexpr std::int64_t kNoTensor = -1;
-  calib::RunPoint point{.gpus_per_server = space_.base().cluster.gpus_per_node,
-                        .servers = split.nodes,
-                        .batch = static_cast<double>(split.batch),
-                        .split = {kNoTensor}};  // as none ran
+  calib::RunPoint point = configuration_of(space_.base());
+  point.servers = split.nodes;
+  point.batch = static_cast<double>(split.batch);
+  point.split = {kNoTensor};  // as none ran
   found->second = least_at(*runs, point);
-  for (const calib::RunSplit& ran : runs->splits()) {
-    point.split = ran;
+  for (const calib::RunPoint& ran : runs->ran()) {
+    point.split = ran.split;
     found->second = std::min(found->second, least_at(*runs, point));
   }
   return found->second;

@@ -26,11 +26,9 @@ double square(double x) { return x * x; }
 double normal_below(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
 calib::RunPoint point_of(const RatioSide& side) {
-  return {.gpus_per_server = side.scenario->cluster.gpus_per_node,
-          .servers = side.scenario->cluster.nodes,
-          .batch = static_cast<double>(side.scenario->batch),
-          .communication = std::clamp(side.communication, 0.0, 1.0),
-          .split = split_of(*side.scenario)};
+  calib::RunPoint point = configuration_of(*side.scenario);
+  point.communication = std::clamp(side.communication, 0.0, 1.0);
+  return point;
 }
 
 double of_gpu_time(const Scenario& scenario) {

@@ -8,9 +8,10 @@
 //                  + s_n^2 u v + s_N^2 min(u, v)              u, v = log2(servers)
 //                  + s_c^2 c d                                c, d = share of the step that is no GPU time
 //                  + s_B^2 min(|p|, |q|) if p q > 0           p, q = log2(batch / batch of the smallest)
-//                  + s_p^2 ([x, y split alike] - k(x) k(y)) + s_0^2 (1 - k(x) k(y))
-//   k(x) = 1 where x is split as the smallest configuration is, else s_0^2 / (s_0^2 + s_p^2)
-// all but the last two: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
+//                  + S(x, y) - k(x) k(y) (s_0^2 + s_p^2)
+//   S(x, y) = s_p^2 [x, y split alike] + s_0^2 [x, y run by the same software]
+//   k(x) = S(x, smallest) / (s_0^2 + s_p^2): 1 where x is split and run as the smallest configuration is
+// all but the last: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
 // begins, and a communication that is slower or faster than modelled. Given runs g the residual at x is
 //   r0 k(x) + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0 k_g),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
 // by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration are one of
@@ -53,11 +54,12 @@ struct RunPoint {
   double batch = 1;          // samples per GPU and pass
   double communication = 0;  // share of the step that is no GPU time: 1 - d ln P / d ln(GPU time)
   RunSplit split{};
+  std::int64_t software = 0;  // that runs a split model: equal where the same does
 
   [[nodiscard]] bool operator==(const RunPoint&) const = default;
 };
 
-/// Fewer GPUs, then a smaller batch, then fewer servers, then the split that sorts first: no order of a file decides.
+/// Fewer GPUs, then a smaller batch, then fewer servers, then the split and the software that sort first: no order of a file decides.
 [[nodiscard]] bool smaller(const RunPoint& a, const RunPoint& b);
 
 struct MeasuredRun {
@@ -75,7 +77,7 @@ struct RunPrior {
   double servers_path = 0.062;  // s_N
   double communication = 0.21;  // s_c
   double batch = 0.05;          // s_B, per root of a doubling: assumed
-  double series = 0.13;         // s_0, what a job's splits share
+  double series = 0.13;         // s_0, what a job's splits share if the same software runs them
   double split = 0.16;          // s_p, of a split of its own
   double noise = 0.02;          // s_e, of one run: assumed
 };
@@ -87,7 +89,8 @@ struct RunEstimate {
 
 /// Of f(x) - f(y) for two configurations of which none was measured, r0 being the same:
 ///   s_k^2 (a - b)^2 + s_K^2 |a - b| + s_j^2 [one of them over several servers] + s_n^2 (u - v)^2 + s_N^2 |u - v|
-///   + s_c^2 (c - d)^2 + s_B^2 |p - q| + 2 s_p^2 [split differently], and its root.
+///   + s_c^2 (c - d)^2 + s_B^2 |p - q| + 2 s_p^2 [split differently] + 2 s_0^2 [run by different software], and its
+///   root.
 [[nodiscard]] double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior = {});
 
 class RunPosterior {
@@ -105,6 +108,8 @@ class RunPosterior {
 
  private:
   [[nodiscard]] double covariance(const RunPoint& x, const RunPoint& y) const;
+  /// S(x, y).
+  [[nodiscard]] double alike(const RunPoint& x, const RunPoint& y) const;
   /// k(x): the share of the smallest configuration's residual that another one keeps.
   [[nodiscard]] double kept(const RunPoint& x) const;
 

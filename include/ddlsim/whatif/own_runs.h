@@ -13,8 +13,9 @@
 //
 // Worked example: README.md, "Your own runs decide".
 //
-// Limits: the same model, GPU and software. In a comparison the baseline's runs speak for the alternatives too: what
-// the software adds is the same on both sides.
+// Limits: the same model and GPU. Of a split model other software's runs say less; what ran is told by the framework's
+// name up to its release (Scenario::framework), which published cases have. In a comparison the baseline's runs speak
+// for the alternatives too: what the software adds is the same on both sides.
 #pragma once
 
 #include <memory>
@@ -38,7 +39,7 @@ struct RunQuantiles {
 };
 inline constexpr RunQuantiles kWithinServer{-0.95, 3.5};
 inline constexpr RunQuantiles kAcrossServers{-1.1, 4.6};
-/// Likewise where the model is split as in no run: of the sets of split models there, every anchor but `none`.
+/// Likewise where the model is split as in no run, or run by other software: of the sets of split models there, every anchor but `none`.
 inline constexpr RunQuantiles kOtherSplit{-1.75, 2.4};
 
 /// Runs of one configuration may differ by so much; more, and they contradict each other.
@@ -64,10 +65,10 @@ class OwnRuns {
   [[nodiscard]] const calib::RunPosterior& posterior() const { return posterior_; }
   /// Whether a configuration lies within what was measured.
   [[nodiscard]] bool covers(const calib::RunPoint& point) const;
-  /// Whether a run split the model as this configuration does.
+  /// Whether a run split the model as this configuration does, by the same software.
   [[nodiscard]] bool ran_split_as(const calib::RunPoint& point) const;
-  /// Of the runs.
-  [[nodiscard]] const std::vector<calib::RunSplit>& splits() const { return splits_; }
+  /// Where the runs stand.
+  [[nodiscard]] const std::vector<calib::RunPoint>& ran() const { return ran_; }
   /// Runs of one configuration: the standard deviation of their log step, the largest of all configurations; 0: none
   /// was run twice. No prediction is known better than that.
   [[nodiscard]] double scatter() const { return scatter_; }
@@ -82,7 +83,7 @@ class OwnRuns {
   calib::RunPosterior posterior_;
   std::int64_t most_per_server_ = 1;
   std::int64_t most_servers_ = 1;
-  std::vector<calib::RunSplit> splits_;
+  std::vector<calib::RunPoint> ran_;
   std::vector<std::string> learnt_;
 };
 

@@ -83,6 +83,21 @@ TEST_CASE("run posterior: another split of the model keeps a part of what the fi
   CHECK(more.at({.servers = 4, .split = {2}}).residual == Approx(half + 0.02));
 }
 
+TEST_CASE("run posterior: other software keeps what is the split's own, and nothing of another split", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.series = 0.1;
+  prior.split = 0.2;
+  const std::vector<MeasuredRun> runs{{{.split = {8}, .software = 1}, 0.5}};
+  const auto learnt = RunPosterior::learn(runs, prior).value();
+  // 0.04 of 0.04 + 0.01, with 0.05 - 0.04^2 / 0.05 left and the noise.
+  const auto same_split = learnt.at({.split = {8}, .software = 2});
+  CHECK(same_split.residual == Approx(0.4));
+  CHECK(same_split.deviation == Approx(std::sqrt(0.018 + 0.01)));
+  CHECK(learnt.at({.split = {4}, .software = 1}).residual == Approx(0.1));
+  CHECK(learnt.at({.split = {4}, .software = 2}).residual == Approx(0));
+  CHECK(learnt.at({.split = {4}, .software = 2}).deviation == Approx(std::sqrt(0.05 + 0.01)));
+}
+
 TEST_CASE("run posterior: splits on equally many GPUs each keep what they showed, in any order", "[unit][calib]") {
   RunPrior prior = kNothing;
   prior.series = prior.split = 0.2;
@@ -142,6 +157,8 @@ TEST_CASE("run posterior: what two configurations may differ by, every term by i
   CHECK(between({.batch = 64}, {.batch = 16}) == Approx(0.1 * std::sqrt(2)));
   prior.split = 0.1;
   CHECK(between({.split = {8}}, {.split = {4}}) == Approx(0.1 * std::sqrt(2)));
+  prior.series = 0.3;
+  CHECK(between({.software = 1}, {.software = 2}) == Approx(0.3 * std::sqrt(2)));
 }
 
 TEST_CASE("run posterior: bad runs are refused", "[unit][calib]") {

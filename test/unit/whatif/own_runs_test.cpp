@@ -72,6 +72,28 @@ TEST_CASE("own runs: a step of one split corrects the others by a part, and less
   CHECK(by_runs("4").provenance == Provenance::kInterpolated);
 }
 
+TEST_CASE("own runs: another release's step says less of a split model, and as much of a whole one", "[unit][whatif]") {
+  // What is kept of a step that takes 1.5 times as long, where `asked` runs what "NeMo 26.04" measured.
+  const auto kept = [](const std::vector<Override>& settings, const std::string& asked) {
+    whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
+    const Time own = whatif::predict(scenario).value().step_time;
+    scenario.framework = "NeMo 26.04";
+    const auto runs = whatif::OwnRuns::learn(std::vector<whatif::OwnRun>{{scenario, own * 1.5}}).value();
+    scenario.framework = asked;
+    const answer::Prediction found = whatif::predict(whatif::corrected(scenario, runs)).value();
+    return std::pair(std::log(found.step_time / own) / std::log(1.5), width(found));
+  };
+  const std::vector<Override> whole{{"model", "gpt2_medium", {}}, {"node", "dgx-a100", {}}, {"precision", "bf16", {}}};
+  auto split = whole;
+  split.push_back({"parallel.tensor", "4", {}});
+  CHECK(kept(split, "nemo 26.04.01").first == Approx(1));
+  // 0.16^2 of 0.13^2 + 0.16^2 (run_posterior.h).
+  CHECK(kept(split, "NeMo 26.06").first == Approx(0.60235).epsilon(1e-4));
+  CHECK(kept(split, "Megatron-LM").first == Approx(0.60235).epsilon(1e-4));
+  CHECK(kept(split, "NeMo 26.06").second > 1.3 * kept(split, "NeMo 26.04").second);
+  CHECK(kept(whole, "NeMo 26.06").first == Approx(1));
+}
+
 TEST_CASE("own runs: a measured step of the very job is what is predicted for it", "[unit][whatif]") {
   const auto measured = predicted(job({{"measured.step", "600 ms", {}}}));
   CHECK(measured.step_time.in(milliseconds) == Approx(600));
