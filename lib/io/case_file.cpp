@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <istream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -60,6 +62,53 @@ std::vector<std::string> columns() {
 
 using Extra = std::map<std::string, std::string, std::less<>>;
 
+/// Other names of what this project's tables call so; in lower case, with underscores.
+constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"seq_length", "seq_len"},
+    {"sequence_length", "seq_len"},
+    {"max_seq_length", "seq_len"},
+    {"max_seq_len", "seq_len"},
+    {"max_sequence_length", "seq_len"},
+    {"seqlen", "seq_len"},
+    {"seq", "seq_len"},
+    {"context_length", "seq_len"},
+    {"tensor_parallel", "tp"},
+    {"tensor_parallel_size", "tp"},
+    {"tensor_model_parallel_size", "tp"},
+    {"pipeline_parallel", "pp"},
+    {"pipeline_parallel_size", "pp"},
+    {"pipeline_model_parallel_size", "pp"},
+    {"context_parallel", "cp"},
+    {"context_parallel_size", "cp"},
+    {"expert_parallel", "ep"},
+    {"expert_model_parallel_size", "ep"},
+    {"data_parallel", "dp"},
+    {"data_parallel_size", "dp"},
+    {"virtual_pipeline", "vp"},
+    {"virtual_pipeline_model_parallel_size", "vp"},
+    {"mbs", "micro_batch"},
+    {"micro_batch_size", "micro_batch"},
+    {"gbs", "global_batch"},
+    {"global_batch_size", "global_batch"},
+    {"gradient_accumulation", "grad_accum"},
+    {"gradient_accumulation_steps", "grad_accum"},
+    {"hidden_size", "hidden"},
+    {"num_layers", "layers"},
+    {"num_attention_heads", "heads"},
+    {"vocab_size", "vocab"},
+});
+
+/// The name that tables here have for a key: "TP" is tp, "max_seq_length" seq_len. Any other stays as it is.
+std::string usual_name(const std::string& key) {
+  std::string folded = key;
+  for (char& c : folded) c = c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const auto& [other, usual] : kOtherNames) {
+    if (other == folded) return std::string(usual);
+    if (usual == folded) return folded;
+  }
+  return key;
+}
+
 Expected<Extra> parse_extra(std::string_view text) {
   Extra extra;
   if (text.empty()) return extra;
@@ -73,9 +122,24 @@ Expected<Extra> parse_extra(std::string_view text) {
     if (value.is_structured()) {
       return fail(ErrorCode::kParse, fmt::format("'{}' in 'extra' is not a plain value", key.substr(0, 60)));
     }
-    extra[key] = value.is_string() ? value.get<std::string>() : value.dump();
+    std::string said = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string name = usual_name(key);
+    // What is written in this project's own words counts.
+    if (name == key) {
+      extra[name] = std::move(said);
+    } else {
+      extra.try_emplace(name, std::move(said));
+    }
   }
   return extra;
+}
+
+/// Tools that keep empty fields in a column of numbers write its whole ones as "8.0".
+std::int64_t count_in(RowReader& row, Column column) {
+  constexpr std::string_view kZero = ".0";
+  std::string text = row.text(column);
+  if (text.ends_with(kZero)) text.erase(text.size() - kZero.size());
+  return row.keep(parse_count(text, {1, std::int64_t{1} << 40}), column).value_or(1);
 }
 
 Case read_row(RowReader& row, const CsvReader& csv) {
@@ -87,12 +151,12 @@ Case read_row(RowReader& row, const CsvReader& csv) {
   one.framework = row.text(kFramework);
   one.precision = row.text(kPrecision);
   one.gpu = row.needed(kGpu);
-  one.gpus_per_node = row.count(kGpusPerNode);
-  one.nodes = row.count(kNodes);
-  one.total_gpus = row.count(kTotalGpus);
+  one.gpus_per_node = count_in(row, kGpusPerNode);
+  one.nodes = count_in(row, kNodes);
+  one.total_gpus = count_in(row, kTotalGpus);
   one.intra_interconnect = row.text(kIntra);
   one.inter_network = row.text(kInter);
-  if (!row.text(kBatch).empty()) one.batch_per_gpu = row.count(kBatch);
+  if (!row.text(kBatch).empty()) one.batch_per_gpu = count_in(row, kBatch);
   one.architecture = row.text(kArchitecture);
   if (auto extra = row.keep(parse_extra(row.text(kExtra)), kExtra)) one.extra = std::move(*extra);
   one.metric = row.keep(parse_choice(kCaseMetrics, row.text(kMetric), "metric"), kMetric).value_or(one.metric);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "ddlsim/io/software_file.h"
 #include "ddlsim/support/names.h"
 #include "file_name.h"
+#include "gpu_name.h"
 #include "known_names.h"
 #include "near_profiles.h"
 
@@ -181,7 +184,27 @@ std::optional<fs::path> Catalog::look_up(Kind kind, std::string_view name) const
     depth -= c == ')' && depth > 0 ? 1 : 0;
   }
   if (auto known = look_up_exactly(kind, spaced)) return known;
-  return look_up_exactly(kind, bare);
+  if (auto known = look_up_exactly(kind, bare)) return known;
+  return look_up_by_words(kind, bare);
+}
+
+/// Of GPUs: by the words that tell one from another, in any order. Who says no form means the module.
+std::optional<fs::path> Catalog::look_up_by_words(Kind kind, std::string_view name) const {
+  std::set<std::string> said = gpu_words(name);
+  if (said.empty() || is_path(name)) return std::nullopt;
+  const Shelf& shelf = this->shelf(kind);
+  const auto all = aliases();
+  for (const bool module : {false, true}) {
+    if (module && !said.insert("sxm").second) break;
+    for (const std::string& id : shelf.ids) {
+      if (gpu_words(id) == said) return shelf.folder / (id + ".yaml");
+    }
+    if (!all || !(*all)->contains(kind)) continue;
+    for (const Alias& alias : (*all)->at(kind)) {
+      if (gpu_words(alias.name) == said) return shelf.folder / (alias.id + ".yaml");
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<fs::path> Catalog::look_up_exactly(Kind kind, std::string_view name) const {

@@ -1,7 +1,9 @@
 // What a row of collectives ran, and on what.
 #include <fmt/core.h>
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,18 @@
 
 namespace ddlsim::whatif {
 namespace {
+
+/// nccl-tests' programs and NCCL's functions by this project's names: "all_reduce_perf", "AllReduce".
+std::string operation_named(std::string name) {
+  constexpr std::string_view kProgram = "_perf";
+  if (name.ends_with(kProgram)) name.erase(name.size() - kProgram.size());
+  constexpr auto kNames = std::to_array<std::pair<std::string_view, std::string_view>>(
+      {{"allreduce", "all_reduce"}, {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"}, {"alltoall", "all_to_all"}});
+  for (const auto& [joined, op] : kNames) {
+    if (name == joined) return std::string(op);
+  }
+  return name;
+}
 
 /// What a row of collectives ran. Servers without a process of their own: all gradients to one rank and back
 /// (ps_central), or every rank's share to it and back (ps_sharded); in pieces of a rank's share where the row says so.
@@ -27,7 +41,7 @@ Expected<std::vector<CollectiveCalls>> calls_of(const io::Case& one, DataSize si
   if (model == "ps_sharded") {
     return std::vector<CollectiveCalls>{{CollectiveOp::kAllToAll, size, 1}, {CollectiveOp::kAllGather, size, 1}};
   }
-  const auto op = parse_choice(primitives::kCollectiveOps, one.model, "operation");
+  const auto op = parse_choice(primitives::kCollectiveOps, operation_named(model), "operation");
   if (!op) return tl::unexpected<Error>(op.error());
   if (has(lower_case(one.said("calls").value_or("")), "size/world_size each")) {
     return std::vector<CollectiveCalls>{{*op, piece, ranks}};

@@ -77,7 +77,7 @@ Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const 
     case io::CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
     case io::CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;
     case io::CaseMetric::kTflopsPerGpu:
-      if (gives_sizes(one)) {
+      if (gives_sizes(one) && one.said("hidden")) {
         const auto flops = published_flops(one);
         if (!flops) return tl::unexpected<Error>(flops.error());
         return flops->in(teraflops) / step.in(seconds) / static_cast<double>(scenario.cluster.gpus());

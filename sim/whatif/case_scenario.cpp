@@ -11,9 +11,9 @@
 
 #include "case_input.h"
 #include "case_metric.h"
+#include "case_network.h"
 #include "case_software.h"
 #include "case_text.h"
-#include "ddlsim/cost/collective.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "language_case.h"
@@ -23,114 +23,6 @@ namespace {
 
 using hardware::Interconnect;
 using hardware::Node;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// "8x ConnectX-6 IB HDR 200Gb/Sec": 8 ports of 200 Gb/s.
-struct Ports {
-  std::int64_t count = 1;
-  double gigabits = 0;
-  bool counted = false;  // the text says how many
-};
-
-/// The number that ends at `end`, spaces aside; nothing where there is none.
-std::optional<double> number_before(std::string_view text, std::size_t end) {
-  while (end > 0 && text[end - 1] == ' ') --end;
-  std::size_t begin = end;
-  while (begin > 0 && (is_digit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
-  const auto number = parse_number(text.substr(begin, end - begin));
-  if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
-  return *number;
-}
-
-/// The rate of an InfiniBand generation that is named without one.
-double rate_of_generation(std::string_view text) {
-  constexpr auto kGenerations = std::to_array<std::pair<std::string_view, double>>(
-      {{"xdr", 800}, {"ndr", 400}, {"hdr", 200}, {"edr", 100}, {"fdr", 56}, {"qdr", 40}});
-  for (const auto& [name, rate] : kGenerations) {
-    if (has(text, name)) return rate;
-  }
-  return 0;
-}
-
-Ports ports_in(std::string_view text) {
-  Ports ports;
-  std::size_t unit = text.find("gb");
-  double scale = 1;
-  if (unit == std::string_view::npos) {
-    unit = text.find("tb");
-    scale = 1000;
-  }
-  if (unit != std::string_view::npos) ports.gigabits = number_before(text, unit).value_or(0) * scale;
-  if (ports.gigabits == 0) ports.gigabits = rate_of_generation(text);
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    const auto count = text[i] == 'x' ? number_before(text, i) : std::nullopt;
-    if (!count || *count != std::floor(*count) || *count > 1000) continue;
-    // "100 Gb/s (4X EDR)": lanes of one port.
-    const std::string_view after = text.substr(std::min(text.find_first_not_of(' ', i + 1), text.size()));
-    if (unit != std::string_view::npos && rate_of_generation(after.substr(0, 3)) > 0) continue;
-    ports.count = static_cast<std::int64_t>(*count);
-    ports.counted = true;
-    break;
-  }
-  return ports;
-}
-
-/// What PCIe carries inside a server is no network.
-std::string without_pcie(const std::string& text) {
-  std::string kept;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    if (!has(part, "pcie")) kept += part + ";";
-    begin = end + 1;
-  }
-  return kept;
-}
-
-/// The ports that carry gradients: what is called "compute", else the fastest that are listed.
-std::pair<Ports, std::string> compute_ports(const std::string& text) {
-  std::pair<Ports, std::string> best;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    const Ports ports = ports_in(part);
-    const bool better =
-        static_cast<double>(ports.count) * ports.gigabits > static_cast<double>(best.first.count) * best.first.gigabits;
-    if (ports.gigabits > 0 && (has(part, "compute") || (better && !has(best.second, "compute")))) best = {ports, part};
-    begin = end + 1;
-  }
-  return best;
-}
-
-/// The family of links that a description names.
-std::string_view link_family(std::string_view text) {
-  if (has(text, "tcpxo")) return "gpudirect-tcpxo";
-  if (has(text, "tcpx")) return "gpudirect-tcpx";
-  if (has(text, "roce")) return "roce";
-  if (has(text, "efa")) return "aws-efa";
-  if (has_any(text, {"omni-path", "omnipath"})) return "omni-path";
-  if (has_any(text, {"infiniband", " ib", "ib ", "hdr", "edr", "ndr", "fdr", "quantum"})) return "infiniband";
-  // NCCL drives these cards by verbs wherever it finds them (NCCL environment variables, NCCL_IB_DISABLE).
-  if (has(text, "rdma")) return "roce";  // over Ethernet: who has InfiniBand says so
-  if (has_any(text, {"connectx-5", "connectx-6", "connectx-7", "connectx-8", "bluefield", "bf3"})) return "roce";
-  return "ethernet";
-}
-
-/// What drives a link of that family, for rates that no file has; empty: its name does not say it.
-std::string_view transport_of(std::string_view family) {
-  constexpr auto kDrivers = std::to_array<std::pair<std::string_view, std::string_view>>({
-      {"roce", "roce"},
-      {"infiniband", "infiniband"},
-      {"aws-efa", "efa"},
-      {"gpudirect-tcpx", "tcpx"},
-      {"gpudirect-tcpxo", "tcpx"},
-  });
-  for (const auto& [name, transport] : kDrivers) {
-    if (name == family) return transport;
-  }
-  return {};
-}
 
 /// Whether a case names the server: with its links, or one that is rented, with the case's GPU, anywhere.
 bool names(const SaidOfServer& said, const Node& node, const hardware::Gpu& gpu) {
@@ -247,6 +139,17 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   }
 }
 
+/// Images of another size are another model: all of its layers have other shapes.
+Expected<void> check_image_size(const io::Case& one, const workload::Model& model) {
+  auto said = count_of(one, "image_size");
+  if (!said) said = count_of(one, "resolution");
+  if (!said || model.layers.empty() || model.layers.front().in.size() != 3) return {};
+  const workload::Shape& shape = model.layers.front().in;
+  if (*said == shape[1] || *said == shape[2]) return {};
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("images of {} pixels a side; '{}' is known for {} x {}", *said, model.name, shape[1], shape[2]));
+}
+
 /// Settings that a parameter-server case states beyond its framework.
 void add_servers(const io::Case& one, std::vector<Override>& settings) {
   if (const auto servers = one.said("num_ps"); servers && one.nodes > 1) {
@@ -255,15 +158,6 @@ void add_servers(const io::Case& one, std::vector<Override>& settings) {
   if (const auto colocated = one.said("ps_colocated")) {
     settings.push_back({"strategy.colocated", lower_case(*colocated) == "false" ? "no" : "yes", one.where});
   }
-}
-
-/// "delay 10ms": on the way out of every server, besides what the network takes. Nothing where none is stated.
-std::optional<double> stated_delay(const std::string& text) {
-  const std::size_t word = text.find("delay ");
-  if (word == std::string::npos) return std::nullopt;
-  const std::size_t unit = text.find("ms", word);
-  if (unit == std::string::npos) return std::nullopt;
-  return number_before(text, unit);
 }
 
 }  // namespace
@@ -329,26 +223,7 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
     settings.push_back({"peer_to_peer", "no", one.where});
   }
   if (one.nodes == 1) return {};
-  const std::string network = network_of(one, *best);
-  if (!network.empty()) settings.push_back({"network", network, one.where});
-  if (network.empty() && has_any(without_pcie(lower_case(one.inter_network)), {"gb/s", "gbe", "gbps", "tb/s"})) {
-    return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
-  }
-  if (const auto delay = stated_delay(lower_case(one.inter_network))) {
-    constexpr double kUsualHop = 0.014;  // ms: a network link's files
-    settings.push_back({"network.latency", fmt::format("{} ms", kUsualHop + *delay), one.where});
-  }
-  const std::string transport = lower_case(one.inter_network + " " + one.said("transport").value_or(""));
-  // DLPerf's scripts of PaddlePaddle's BERT say NCCL_IB_DISABLE=1 (PaddlePaddle/bert/scripts/multi_node_train.sh).
-  const bool without_verbs = has(one.source, "DLPerf:PaddlePaddle/bert");
-  if (without_verbs ||
-      (has_any(transport, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(transport, "tcpx"))) {
-    settings.push_back({"network.transport", "tcp", one.where});
-  } else if (const std::string_view driver = transport_of(link_family(lower_case(one.inter_network)));
-             !driver.empty()) {
-    settings.push_back({"network.transport", std::string(driver), one.where});
-  }
-  return {};
+  return add_network(catalog_, one, *best, settings);
 }
 
 /// A rack of 72 GPUs is one NVLink domain, however many trays its source counts.
@@ -366,26 +241,6 @@ Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& g
   return {};
 }
 
-std::string CaseReader::network_of(const io::Case& one, const Node& server) const {
-  std::string said = one.inter_network;
-  // Where bits are stated, a rate in bytes is something else, a measured one say; where they are not, GB is a slip for
-  // Gb.
-  for (std::size_t at = said.find("GB"); has(said, "Gb") && at != std::string::npos; at = said.find("GB", at)) {
-    said.replace(at, 2, "--");
-  }
-  const std::string text = lower_case(said);
-  if (has(text, "aries")) return "cray-aries";
-  Ports ports = compute_ports(without_pcie(text)).first;
-  if (ports.gigabits == 0) return {};
-  // Servers of modules from Hopper on have a card for every GPU: a rate without a count is that of one of them.
-  if (!ports.counted && cost::assumed_transport(server) != cost::NetworkTransport::kTcp) {
-    ports.count = server.network_ports;
-  }
-  std::string link = fmt::format("{}-{}g", link_family(text), ports.gigabits);
-  if (!catalog_.knows(io::Kind::kLinks, link)) link = fmt::format("{} Gb/s", ports.gigabits);
-  return ports.count == 1 ? link : fmt::format("{} x {}", ports.count, link);
-}
-
 Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>& settings) const {
   std::string name = one.model;
   if (const auto variant = one.said("variant"); variant && catalog_.knows(io::Kind::kModels, name + " " + *variant)) {
@@ -394,6 +249,7 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   const auto model = catalog_.model(name);
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
+  if (auto same = check_image_size(one, **model); !same) return same;
   const auto length = sequence_length_of(one);
   const auto& dimensions = (*model)->dimensions;
   const auto has_dimension = [&](std::string_view wanted) {
@@ -437,10 +293,31 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   return settings;
 }
 
+/// A split of a language model that is shipped and known by its name, where the case says no sizes.
+bool CaseReader::is_known_split(const io::Case& one) const {
+  if (one.said("hidden") || !(gives_sizes(one) || splits_model(architecture_family(one)))) return false;
+  const auto model = catalog_.model(one.model);
+  if (!model || !(*model)->totals.attention) return false;
+  const auto& dimensions = (*model)->dimensions;
+  return std::any_of(dimensions.begin(), dimensions.end(),
+                     [](const auto& dimension) { return dimension.first == "sequence"; });
+}
+
+Expected<std::vector<Override>> CaseReader::split_settings_of(const io::Case& one, std::int64_t widest) const {
+  auto settings = language_settings_of(one, widest);
+  if (!settings) return settings;
+  if (auto added = add_model(one, *settings); !added) return tl::unexpected<Error>(added.error());
+  return settings;
+}
+
 Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest) const {
   auto settings = settings_of(one, widest);
   if (!settings) return tl::unexpected<Error>(settings.error());
-  if (!gives_sizes(one)) return resolve(catalog_, *settings);
+  if (is_known_split(one) || !gives_sizes(one)) {
+    auto scenario = resolve(catalog_, *settings);
+    if (scenario && is_known_split(one)) scenario->framework = one.framework;
+    return scenario;
+  }
   auto model = language_model_of(one);
   if (!model) return tl::unexpected<Error>(model.error());
   if (auto stages = stages_of(one, **model)) settings->push_back(std::move(*stages));
@@ -451,6 +328,7 @@ Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t wid
 
 Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {
   const std::string family = architecture_family(one);
+  if (is_known_split(one)) return split_settings_of(one, widest);
   if (gives_sizes(one)) return language_settings_of(one, widest);
   if (splits_model(family)) {
     return fail(ErrorCode::kUnsupported,

@@ -50,6 +50,8 @@ class CaseReader {
  private:
   [[nodiscard]] std::string precision_run(const io::Case& one, const std::vector<Override>& settings) const;
   [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
+  [[nodiscard]] bool is_known_split(const io::Case& one) const;
+  [[nodiscard]] Expected<std::vector<Override>> split_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest,
                                           std::vector<Override>& settings) const;
   [[nodiscard]] const hardware::Node* best_server(const hardware::Gpu& gpu, const SaidOfServer& said,
@@ -57,7 +59,6 @@ class CaseReader {
   [[nodiscard]] Expected<void> add_racks(const io::Case& one, const hardware::Gpu& gpu,
                                          std::vector<Override>& settings) const;
   [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;
-  [[nodiscard]] std::string network_of(const io::Case& one, const hardware::Node& server) const;
 
   const io::Catalog& catalog_;
   std::vector<hardware::Node> servers_;

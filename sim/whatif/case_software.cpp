@@ -201,8 +201,24 @@ bool fuses_pointwise(const io::Case& one) {
                                       lower_case(one.model).find("resnet") != std::string::npos);
 }
 
+namespace {
+
+/// BERT's own scripts (google-research/bert README; NVIDIA/DeepLearningExamples LanguageModeling/BERT): phase 1 of
+/// pre-training has sequences of 128, phase 2 of 512, fine-tuning on SQuAD of 384.
+std::optional<std::string> length_of_phase(const io::Case& one) {
+  const std::string said = lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or("") + " " + one.model);
+  if (has(said, "squad")) return "384";
+  const std::string phase = lower_case(one.said("phase").value_or(""));
+  if (phase == "2" || has(phase, "phase 2") || has(phase, "phase2")) return "512";
+  if (phase == "1" || has(phase, "phase 1") || has(phase, "phase1")) return "128";
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> sequence_length_of(const io::Case& one) {
   auto length = one.said("seq_len");
+  if (!length && has(lower_case(one.model), "bert")) length = length_of_phase(one);
   const std::string unit = lower_case(one.said("unit").value_or(""));
   if (!length && (has(unit, "unpadded") || has(unit, "packed")) && has(unit, "512")) return "256";
   const std::string framework = lower_case(one.framework);

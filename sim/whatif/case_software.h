@@ -51,7 +51,8 @@ namespace ddlsim::whatif {
 [[nodiscard]] bool fuses_pointwise(const io::Case& one);
 
 /// Tokens that a sequence has on average once its loader has cut and padded it; nothing where no length is said, and
-/// the model's own stands. That is `extra.seq_len`, but for BERT's pre-training on Wikipedia, where most sequences are
+/// the model's own stands. That is `extra.seq_len`, or what the phase of BERT that is named has (128, 512, SQuAD 384),
+/// but for BERT's pre-training on Wikipedia, where most sequences are
 /// shorter than the 512 tokens they may have (lengths of all 16,279,552: graphcore/examples v3.2.0,
 /// tutorials/blogs_code/packedBERT/histograms.py, Krell et al. 2021, arXiv 2107.02027; mean 255.8):
 ///   - MLPerf's without padding run them as they are: 256;

@@ -42,9 +42,15 @@ namespace ddlsim::whatif {
   return value && has(lower_case(*value), part);
 }
 
-/// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16.
+/// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16, "bfloat16" and "bf16-mixed" bf16, Apex's "O2" amp.
 [[nodiscard]] inline std::string precision_of(std::string_view published) {
-  std::string word = lower_case(published.substr(0, published.find_first_of(" /(,;")));
+  const std::string all = lower_case(published);
+  std::string word = all.substr(0, all.find_first_of(" /(,;"));
+  if (has(all, "mixed precision") && !has_any(all, {"fp8", "bf16", "bfloat16"})) return "amp";
+  if (word == "xla") word = all.substr(std::min(all.find_last_of(' ') + 1, all.size()));
+  if (word == "32" || word == "32-true") return "fp32";
+  if (word == "16" || word == "16-mixed" || word == "o1" || word == "o2") return "amp";
+  if (word == "bfloat16" || word.starts_with("bf16") || word.ends_with("-bf16")) return "bf16";
   if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
   if (word == "mixed" || word == "half" || word == "float16") return "fp16";
   if (word == "nvfp4" || word == "mxfp4") return "fp4";

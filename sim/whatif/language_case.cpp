@@ -342,6 +342,8 @@ Expected<std::int64_t> micro_batch_of(const io::Case& one, std::int64_t replicas
   const auto global = count_of(one, "global_batch");
   const auto passes = count_of(one, "grad_accum");
   if (global && passes && *passes > 0 && *global % (replicas * *passes) == 0) return *global / (replicas * *passes);
+  const bool whole = count_or(one, "pp", 1) == 1 && count_or(one, "tp", 1) == 1 && count_or(one, "cp", 1) == 1;
+  if (whole && !global && !one.said("hidden") && one.batch_per_gpu) return *one.batch_per_gpu;
   // Megatron's examples of these sizes use 1 with pipelines of many stages; without a statement the smallest is the
   // one that always fits.
   return 1;

@@ -143,6 +143,7 @@ class Catalog {
   [[nodiscard]] const Shelf& shelf(Kind kind) const { return shelves_[static_cast<std::size_t>(kind)]; }
   [[nodiscard]] std::optional<std::filesystem::path> look_up(Kind kind, std::string_view name) const;
   [[nodiscard]] std::optional<std::filesystem::path> look_up_exactly(Kind kind, std::string_view name) const;
+  [[nodiscard]] std::optional<std::filesystem::path> look_up_by_words(Kind kind, std::string_view name) const;
 
   std::filesystem::path root_;
   std::vector<Shelf> shelves_;

@@ -1,0 +1,40 @@
+// The network between the servers of a case, as its source words it. Private to the room.
+//
+// Ports and rates are read from words such as
+//   "8x ConnectX-6 IB HDR 200Gb/Sec", "4x100 Gbps EFA", "2 x EDR 100Gb/s", "200Gb/s x 8", "dual-rail EDR"   ports x rate
+//   "100 Gb/s (4X EDR)"                                  one port: four lanes of it
+//   "200 Gb/s InfiniBand per GPU"                        a port for every GPU
+//   "10 Gigabit Ethernet", "25G", "100G IB", "HDR200"    rates without a unit, generations with one
+//   "EDR", "OPA", "Slingshot-11"                         a generation's rate
+//   "400 Gbps EFA"                                       what AWS sells is an instance's, in cards of 100 Gb/s
+// Of several networks of a server the one called "compute" counts, else the fastest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddlsim/hardware/node.h"
+#include "ddlsim/io/case_file.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/whatif/scenario.h"
+
+namespace ddlsim::whatif {
+
+struct NetworkPorts {
+  std::int64_t count = 1;
+  double gigabits = 0;   // per second and port; 0: nobody says
+  bool counted = false;  // the text says how many
+  bool per_gpu = false;  // one for every GPU
+};
+
+/// Of the fastest network of a text, or of the one that computes; `text` in lower case.
+[[nodiscard]] NetworkPorts network_ports_in(const std::string& text);
+
+/// What a case says of its network, as settings; nothing where it says nothing. Errors: kUnsupported for a rate that
+/// cannot be read.
+[[nodiscard]] Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const hardware::Node& server,
+                                         std::vector<Override>& settings);
+
+}  // namespace ddlsim::whatif
