@@ -35,6 +35,7 @@ class Keeper {
         rows_(1.0 / static_cast<double>(cut.context)),
         whole_(cut.sequence ? rows_ / tensor_ : rows_),
         part_(rows_ / tensor_),
+        load_(cut.expert_load),
         drops_(drops),
         convolves_(convolves) {}
 
@@ -168,7 +169,7 @@ class Keeper {
   }
 
   void keep(const wl::Experts& op, bool) {
-    const double rows = rows_in(layer_->in) * static_cast<double>(op.active);
+    const double rows = rows_in(layer_->in) * static_cast<double>(op.active) * load_;
     const double outside = rows * static_cast<double>(layer_->in.back()) * rows_;
     const double inside = rows * static_cast<double>(op.width) * part_;
     always(element_ * (outside + (op.gated ? 3 : 2) * inside));
@@ -190,6 +191,7 @@ class Keeper {
   double rows_;   // shares: of a tensor whose rows alone are cut,
   double whole_;  // of one between the parts of a block,
   double part_;   // of one inside of them
+  double load_;   // of experts
   bool drops_;
   bool convolves_;
   KeptActivations kept_;

@@ -1,4 +1,6 @@
 // What of a job contradicts its splits: refused, with what would do.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -131,6 +133,18 @@ Expected<void> check_model(const Job& job) {
   if (parallel.expert > 1 && first_of<workload::Experts>(model) == nullptr) {
     return contradicts(model.id + " has no experts to spread over " + std::to_string(parallel.expert) + " ranks",
                        "use parallel.expert 1");
+  }
+  if (const auto* layer = first_of<workload::Experts>(model); layer != nullptr && parallel.expert > 1) {
+    const auto& experts = std::get<workload::Experts>(*layer->op);
+    // All rows choose experts of one rank, as far as a rank has so many.
+    const auto here = static_cast<double>(experts.experts / parallel.expert);
+    const double most = static_cast<double>(parallel.expert) *
+                        std::min(1.0, here / static_cast<double>(experts.active));
+    if (parallel.expert_imbalance > most) {
+      return bad(fmt::format("parallel.expert_imbalance {:g}", parallel.expert_imbalance),
+                 fmt::format("at most {:g}: all rows on one of {} ranks with {:g} of {} experts, of which a row takes {}",
+                             most, parallel.expert, here, experts.experts, experts.active));
+    }
   }
   return {};
 }

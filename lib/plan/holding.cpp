@@ -117,7 +117,8 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vect
                           .context = job.parallel.context,
                           .sequence = job.parallel.sequence,
                           .batch = job.batch,
-                          .precision = job.precision};
+                          .precision = job.precision,
+                          .expert_load = expert_load(job.parallel)};
   const std::vector<KeptActivations> all = kept_activations(plan.model->layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;

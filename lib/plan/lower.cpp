@@ -216,6 +216,15 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
 
 }  // namespace
 
+double expert_load(const Parallel& parallel) {
+  const double load = parallel.expert > 1 ? parallel.expert_imbalance : 1.0;
+  return parallel.expert_capacity > 0 ? std::min(load, parallel.expert_capacity) : load;
+}
+
+double expert_share(const Parallel& parallel) {
+  return parallel.expert_capacity > 0 ? std::min(1.0, parallel.expert_capacity) : 1.0;
+}
+
 bool takes_ranks(const Parallel& parallel) {
   return parallel.tensor > 1 || parallel.context > 1 || parallel.expert > 1 || parallel.pipeline > 1 ||
          parallel.zero > 0 || parallel.offload_optimizer || parallel.offload_activations ||

@@ -17,15 +17,13 @@ using primitives::CollectiveOp;
 
 workload::Cut cut_of(const Job& job) {
   const Parallel& parallel = job.parallel;
-  double load = parallel.expert > 1 ? parallel.expert_imbalance : 1.0;
-  if (parallel.expert_capacity > 0) load = std::min(load, parallel.expert_capacity);
   return {.tensor = parallel.tensor,
           .sequence = parallel.sequence,
           .overlap = parallel.overlap_tensor,
           .context = parallel.context,
           .ulysses = parallel.context_by == ContextBy::kUlysses,
           .expert = parallel.expert,
-          .expert_load = load};
+          .expert_load = expert_load(parallel)};
 }
 
 GroupRole role_of(workload::Ranks among) {

@@ -134,9 +134,20 @@ class Upgrades {
         changes_.back().overrides.push_back(
             {"network.transport", std::string(name_of(hardware::kNetworkTransports, *transport)), {}});
       }
+      with_slots(gigabits_per_second(rate / static_cast<double>(ports)));
       return;
     }
     skipped_.emplace_back("network: no faster one is listed");
+  }
+
+  /// Cards that today's slots could not feed once more, with slots of twice the rate.
+  void with_slots(Bandwidth card) {
+    constexpr double kOfSlot = 0.7;  // what PCIe reaches (Wang et al. 2019)
+    const Bandwidth slot = scenario_.cluster.node.pcie.bandwidth;
+    if (card <= slot * kOfSlot) return;
+    Change both = changes_.back();
+    both.overrides.push_back({"pcie", to_text(slot * 2.0), {}});
+    changes_.push_back(std::move(both));
   }
 
   [[nodiscard]] bool uses_transport() const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "correction.h"
 #include "ddlsim/plan/lower.h"
@@ -28,6 +29,19 @@ namespace {
 using answer::Fidelity;
 using answer::Prediction;
 
+/// What p stages of equal work stand of a step of m micro-batches in v parts: (p - 1) / (m v + p - 1), and without
+/// pipelining (p - 1) / p.
+Time filling_of(const Question& question, Time step) {
+  const plan::Parallel& parallel = question.scenario.parallel;
+  const auto others = static_cast<double>(parallel.pipeline - 1);
+  const bool pipelined = parallel.schedule != plan::PipelineSchedule::kNone;
+  const auto passes = pipelined ? static_cast<double>(question.scenario.strategy.accumulation * parallel.virtual_stages) : 1.0;
+  return step * (others / (passes + others));
+}
+
+/// A bubble of so many times what stages of equal work stand is no longer theirs.
+constexpr double kMostlyFilling = 2;
+
 /// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens
 /// the step most. What it takes by itself bounds what it can give, so resources are asked in that order and most are
 /// never asked. Where messages stick out for more than half of a step and no link alone helps, for they bound each
@@ -40,7 +54,11 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
     double cost::Variation::*speed;
   };
   const answer::Breakdown& parts = laid.line.parts;
-  if (parts.bubble > laid.line.step / 2.0) return "pipeline bubble";
+  // A bubble that stages of equal work would not have is waiting for a slower one, and what makes that one slow bounds
+  // the step.
+  if (parts.bubble > laid.line.step / 2.0 && parts.bubble <= filling_of(question, laid.line.step) * kMostlyFilling) {
+    return "pipeline bubble";
+  }
   const auto on = [&](std::string_view link) {
     Time sum;
     for (const answer::LinkTraffic& traffic : laid.traffic) {
@@ -96,6 +114,13 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
       best = resource.name;
     }
   }
+  // Cards and the slots that feed them are bought to match: where neither alone helps, both may.
+  if (on("network") * (1.0 - 1.0 / kFaster) > most) {
+    cost::Variation both;
+    both.network = both.pcie = kFaster;
+    const auto varied = lay_out(question, both, answer::Detail::kTime);
+    if (varied && laid.line.step - varied->line.step > most) return "network";
+  }
   constexpr double kAlmostNothing = 0.25;
   const Time all = laid.line.step * (1.0 - 1.0 / kFaster);
   if (parts.communication_exposed > laid.line.step / 2.0 && most < all * kAlmostNothing) {
@@ -111,6 +136,26 @@ plan::Parallel whole(const plan::Parallel& parallel) {
           .recompute_every = parallel.recompute_every,
           .states = parallel.states,
           .lora_rank = parallel.lora_rank};
+}
+
+/// Experts' FLOPs of one sample, all copies of its rows worked on.
+Work experts_work(const workload::Model& model) {
+  Work work;
+  for (const workload::Layer& layer : model.layers) {
+    if (layer.op && std::holds_alternative<workload::Experts>(*layer.op)) work += layer.forward_work + layer.backward_work;
+  }
+  return work;
+}
+
+/// The busiest rank's FLOPs over the mean of all ranks.
+double busier_than_most(const Question& question, Work model_work) {
+  const plan::Parallel& parallel = question.scenario.parallel;
+  const double load = plan::expert_load(parallel);
+  const double share = plan::expert_share(parallel);
+  if (load == share) return 1;
+  const Work experts = experts_work(*question.scenario.model) * static_cast<double>(question.scenario.batch);
+  const Work others = model_work - experts * share;
+  return (others + experts * load) / (others + experts * share);
 }
 
 /// FLOPs that one pass executes, per GPU: what profiles know of kernels, else what layers say.
@@ -146,8 +191,10 @@ Work model_work_of(const Question& question) {
       return work * static_cast<double>(scenario.batch);
     }
   }
+  const double dropped = 1 - plan::expert_share(scenario.parallel);
+  const Work unmade = dropped > 0 ? experts_work(*scenario.model) * dropped : Work{};
   return workload::features_at(model, scenario.batch, scenario.precision).flops -
-         model.totals.computed_again * static_cast<double>(scenario.batch);
+         (model.totals.computed_again + unmade) * static_cast<double>(scenario.batch);
 }
 
 answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
@@ -317,7 +364,8 @@ Expected<Prediction> prediction_of(const Question& question) {
   const Work work = model_work_of(question);
   prediction.model_work = work * (static_cast<double>(passes) * replicas);
   prediction.mfu = prediction.rate_per_gpu() / peak;
-  prediction.hfu = executed_per_gpu(question, work) * static_cast<double>(passes) / line.step / peak;
+  const Work executed = executed_per_gpu(question, work) / busier_than_most(question, work);
+  prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
   auto [footprint, rank] = memory_of(question);
   add_memory(question, footprint, std::move(rank), prediction);
   prediction.input = input_part(question, prediction);

@@ -190,7 +190,11 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
     {"parallel.expert_capacity", [](const plan::Parallel& p) { return p.expert_capacity > 0; },
      [](const plan::Parallel&, const workload::Model& m) { return workload::has_experts(m); }},
     {"parallel.expert_imbalance", [](const plan::Parallel& p) { return p.expert_imbalance > 1; },
-     [](const plan::Parallel&, const workload::Model& m) { return workload::has_experts(m); }},
+     [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+    {"parallel.expert_dispatch", [](const plan::Parallel& p) { return p.expert_dispatch != plan::ExpertDispatch::kCopies; },
+     [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+    {"parallel.layers_per_stage", [](const plan::Parallel& p) { return !p.cuts.empty(); },
+     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
 });
 
 }  // namespace

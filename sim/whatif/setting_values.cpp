@@ -263,7 +263,7 @@ Expected<void> set_oversubscription(Scenario& scenario, Value value, const io::C
 }
 
 Expected<void> set_jitter(Scenario& scenario, Value value, const io::Catalog&) {
-  if (value == "0" || value == "0 %") {
+  if (value == "0" || value == "0 %" || value == "0%") {
     scenario.jitter = 0.0;
     return {};
   }

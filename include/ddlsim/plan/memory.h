@@ -116,6 +116,7 @@ struct ActivationCut {
   bool sequence = false;
   std::int64_t batch = 1;
   Precision precision = Precision::kFp32;
+  double expert_load = 1;  // of the busiest rank's experts (plan/parallel.h)
 };
 
 /// What one layer leaves for its backward, and what that needs besides.

@@ -171,6 +171,13 @@ struct Parallel {
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
+/// Copies of rows that the busiest rank's experts work on over an even share of all that are routed.
+[[nodiscard]] double expert_load(const Parallel& parallel);
+
+/// The share of routed copies that experts work on; 1: none is dropped. Of ranks that are busier than others it counts
+/// as if none were.
+[[nodiscard]] double expert_share(const Parallel& parallel);
+
 /// Whether more than whole replicas that exchange gradients take part: ranks that share a replica or its states, or
 /// states in the formats of those who do (Megatron's buffers, not DDP's buckets).
 [[nodiscard]] bool takes_ranks(const Parallel& parallel);
