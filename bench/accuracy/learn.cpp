@@ -371,9 +371,15 @@ struct Learner {
         from.insert(rows[i].source);
       }
       if (values.empty()) continue;
+      double low = std::min(weighted_quantile(values, 0.05), 1.0);
+      double high = std::max(weighted_quantile(values, 0.95), 1.0);
+      if (from.size() == 1) {  // the next source may err the other way
+        low = std::min(low, 1 / high);
+        high = std::max(high, 1 / low);
+      }
       list.push_back({.kind = kind,
-                      .low = std::min(weighted_quantile(values, 0.05), 1.0),
-                      .high = std::max(weighted_quantile(values, 0.95), 1.0),
+                      .low = low,
+                      .high = high,
                       .rows = static_cast<std::int64_t>(values.size()),
                       .sources = static_cast<std::int64_t>(from.size())});
     }

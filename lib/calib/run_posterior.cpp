@@ -14,6 +14,7 @@ namespace {
 using Index = Eigen::Index;
 
 constexpr double kWidestPrior = 25;  // times its variances: five times its deviations
+constexpr double kFarForOne = 3;     // deviations of one run from what the smallest makes of it
 
 double square(double x) { return x * x; }
 
@@ -108,7 +109,9 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
     by_others.push_back({means[static_cast<std::size_t>(i)] - missed, 1 / std::sqrt(precision(i, i))});
   }
   for (const std::size_t point : of_point) posterior.others_.push_back(by_others[point]);
-  if (others > 1) posterior.scale_ = std::clamp(residuals.dot(explained) / others, 1.0, kWidestPrior);
+  const double apart = residuals.dot(explained);
+  if (others > 1) posterior.scale_ = std::clamp(apart / others, 1.0, kWidestPrior);
+  if (others == 1) posterior.scale_ = std::clamp(apart / square(kFarForOne), 1.0, kWidestPrior);
   if (posterior.scale_ > 1) factor.compute(posterior.scale_ * of_prior + noise);
   const Eigen::VectorXd weights = factor.solve(residuals);
   const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(n, n));

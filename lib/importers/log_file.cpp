@@ -95,6 +95,7 @@ class LogReader {
                    "torchtitan's 'step: N loss: ...' with times of day, MLPerf's ':::MLLOG' with tracked_stats or "
                    "epochs"});
     }
+    settle_arguments();
     return std::move(log_);
   }
 
@@ -156,9 +157,45 @@ class LogReader {
     if (auto kept = keep(" pipeline_model_parallel_size ..", log_.pipeline, "pipeline's size"); !kept) return kept;
     if (auto kept = keep("context-parallel size:", log_.context, "context-parallel size"); !kept) return kept;
     if (auto kept = keep(" context_parallel_size ..", log_.context, "context-parallel size"); !kept) return kept;
+    if (auto kept = keep(" expert_model_parallel_size ..", log_.expert, "expert-parallel size"); !kept) return kept;
     if (auto kept = keep(" micro_batch_size ..", log_.batch, "micro-batch"); !kept) return kept;
+    if (auto kept = keep(" num_layers ..", layers_, "number of layers"); !kept) return kept;
+    if (auto kept = keep(" num_layers_per_virtual_pipeline_stage ..", part_, "virtual stage's layers"); !kept) return kept;
+    read_words(line);
     if (auto kept = keep("global batch size:", log_.global_batch, "global batch"); !kept) return kept;
     return keep("global_batch_size:", log_.global_batch, "global batch");
+  }
+
+  /// Megatron's arguments that are no counts: "sequence_parallel .... True".
+  void read_words(std::string_view line) {
+    const auto word = [&](std::string_view key) -> std::optional<std::string_view> {
+      const auto text = after(line, key);
+      return text ? std::optional(text->substr(0, text->find_first_of(" \t\r"))) : std::nullopt;
+    };
+    const auto keep = [&](std::string_view key, std::optional<bool>& target) {
+      if (const auto said = word(key)) target = *said == "True";
+    };
+    keep(" sequence_parallel ..", log_.sequence);
+    keep(" use_distributed_optimizer ..", log_.shards);
+    keep(" bf16 ..", bf16_);
+    keep(" fp16 ..", fp16_);
+    if (const auto said = word(" fp8 ..")) fp8_ = *said != "None" && *said != "False";
+    if (const auto said = word(" recompute_granularity ..")) log_.recompute = *said == "None" ? "none" : *said;
+  }
+
+  void settle_arguments() {
+    if (fp8_ || bf16_ || fp16_) {
+      log_.precision = fp8_.value_or(false)    ? "fp8"
+                       : bf16_.value_or(false) ? "bf16"
+                       : fp16_.value_or(false) ? "fp16"
+                                               : "fp32";
+    }
+    // One that says neither of the 16-bit formats says nothing.
+    if (log_.precision == "fp32" && !(bf16_ && fp16_)) log_.precision.clear();
+    const std::int64_t parts = part_.value_or(0) * log_.pipeline.value_or(1);
+    if (layers_ && parts > 0 && log_.pipeline.value_or(1) > 1 && *layers_ % parts == 0) {
+      log_.virtual_stages = *layers_ / parts;
+    }
   }
 
   Expected<void> add_step(std::string_view text, Time unit) {
@@ -241,6 +278,11 @@ class LogReader {
   double epoch_ = 0;                                   // when it began, in ms
   std::optional<std::int64_t> iteration_;              // Megatron's
   std::optional<std::pair<std::int64_t, Time>> last_;  // torchtitan's step, and when
+  std::optional<std::int64_t> layers_;  // of the model, and of a virtual stage: Megatron's arguments, as the next
+  std::optional<std::int64_t> part_;
+  std::optional<bool> bf16_;
+  std::optional<bool> fp16_;
+  std::optional<bool> fp8_;
   TrainingLog log_;
 };
 

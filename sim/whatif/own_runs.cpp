@@ -242,10 +242,10 @@ Expected<double> gpu_factor(const OwnRun& smallest, Time measured) {
 }
 
 /// "your step of 5 s on 2 servers (16 GPUs) (line 3) does not go with the others, which make it 543 ms": of the run
-/// that the others expect least.
+/// that the others expect least, or of two that do not go together.
 std::optional<std::string> doubtful(const std::vector<AskedRun>& asked, std::span<const calib::MeasuredRun> points,
                                     const calib::RunPosterior& posterior) {
-  if (asked.size() < 3) return std::nullopt;  // of two nobody knows which is right
+  if (asked.size() < 2) return std::nullopt;
   double most = kDoubtful;
   std::size_t which = asked.size();
   for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -257,6 +257,12 @@ std::optional<std::string> doubtful(const std::vector<AskedRun>& asked, std::spa
   }
   if (which == asked.size()) return std::nullopt;
   const OwnRun& run = *asked[which].run;
+  if (asked.size() == 2) {  // nobody knows which is right
+    const OwnRun& other = *asked[1 - which].run;
+    return fmt::format("your steps of {} on {} and of {} on {} do not go together: is one of another job, or the network "
+                       "another than the scenario says?",
+                       to_text(other.step), place(other.scenario), to_text(run.step), place(run.scenario));
+  }
   const std::string where = run.where.line > 0 ? fmt::format(", line {},", run.where.line) : "";
   const double ratio = std::exp(posterior.by_others()[which].residual - points[which].residual);
   return fmt::format("your step of {} on {}{} does not go with the others, which make it {}: is it of this job?",

@@ -19,8 +19,8 @@
 //
 // Runs that lie farther apart than the prior has it widen it: its variances count q times, q, from 1 to 25, the mean
 // of squared residuals over what the prior expects, (r_g - r0 k_g)' (K_gg + s_e^2 I)^-1 (r_g - r0 k_g) / m, of the m
-// configurations, two or more, that are not the smallest. So a run that fits no prior is still met, and the
-// interval says how little is known beside it.
+// configurations, two or more, that are not the smallest; a single one counts from three deviations on, by a ninth. So
+// a run that fits no prior is still met, and the interval says how little is known beside it.
 //
 // The smallest configuration (`smaller` below) sets r0 by the mean of its runs. Callers that know better what made its
 // difference (whatif/own_runs.h puts it on the GPU's speed) predict with that first; r0 is then 0.

@@ -3,7 +3,8 @@
 // The first line that looks like one decides whose log it is; other lines are passed over:
 //   megatron     "iteration 100/ 500 | ... | elapsed time per iteration (ms): 5432.1 | ... global batch size: 1024 |",
 //                with "world size: 64", "data-parallel size: 8", "tensor-model-parallel size: 4" and its kind, and
-//                "micro_batch_size .... 1" from its start
+//                "micro_batch_size .... 1" from its start; of its arguments those that say how the model was split,
+//                recomputed and in what precision
 //   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
 //                steps between them (of several ranks' lines of one step the first counts)
@@ -49,6 +50,12 @@ struct TrainingLog {
   std::optional<std::int64_t> tensor;        // ranks of these groups, as the next two
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
+  std::optional<std::int64_t> expert;
+  std::optional<std::int64_t> virtual_stages;
+  std::optional<bool> sequence;  // sequence parallelism
+  std::optional<bool> shards;    // a distributed optimizer: zero 1
+  std::string recompute;         // none, selective or full; empty: not said, as the next
+  std::string precision;         // fp8, bf16, fp16 or fp32
 
   [[nodiscard]] std::size_t warm_up() const;
   /// Median after the warm-up.

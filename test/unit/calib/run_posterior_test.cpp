@@ -28,10 +28,10 @@ TEST_CASE("run posterior: its worked example", "[unit][calib]") {
 }
 
 TEST_CASE("run posterior: every term by itself", "[unit][calib]") {
-  // Given one run at y beside the smallest, the residual at x is k(x, y) / (k(y, y) + 0.01) of y's.
+  // Given one run at y beside the smallest, not too far from it, the residual at x is k(x, y) / (k(y, y) + 0.01) of y's.
   const auto share = [](const RunPrior& prior, const calib::RunPoint& x, const calib::RunPoint& y) {
-    const std::vector<MeasuredRun> runs{{{.batch = 32}, 0}, {y, 1}};
-    return RunPosterior::learn(runs, prior).value().at(x).residual;
+    const std::vector<MeasuredRun> runs{{{.batch = 32}, 0}, {y, 0.3}};
+    return RunPosterior::learn(runs, prior).value().at(x).residual / 0.3;
   };
   RunPrior prior = kNothing;
   prior.gpus = 0.2;  // 0.04 * 3 * 2 of 0.04 * 4 + 0.01
@@ -130,6 +130,22 @@ TEST_CASE("run posterior: more runs narrow what is said", "[unit][calib]") {
   }
 }
 
+TEST_CASE("run posterior: one run that is far from the smallest widens the prior", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.gpus_path = 0.1;
+  const calib::RunPoint asked{.gpus_per_server = 4};
+  const auto deviation = [&](double residual) {
+    const std::vector<MeasuredRun> runs{{{}, 0}, {{.gpus_per_server = 2}, residual}};
+    return RunPosterior::learn(runs, prior).value().at(asked).deviation;
+  };
+  // 0.01 of the path and 0.01 of noise at two GPUs, 0.02 of the path at four: 0.02 - 0.01^2 / 0.02, and the noise.
+  CHECK(deviation(0.1) == Approx(std::sqrt(0.015 + 0.01)));
+  const double three = 3 * std::sqrt(0.02);
+  CHECK(deviation(three) == Approx(deviation(0.1)));
+  // Six deviations: four times the prior's variances, 0.08 - 0.04^2 / 0.05.
+  CHECK(deviation(2 * three) == Approx(std::sqrt(0.048 + 0.01)));
+}
+
 TEST_CASE("run posterior: what two configurations may differ by, every term by itself", "[unit][calib]") {
   RunPrior prior = kNothing;
   const auto between = [&](const calib::RunPoint& x, const calib::RunPoint& y) {
@@ -190,8 +206,10 @@ TEST_CASE("run posterior: runs that lie apart widen the prior", "[unit][calib]")
   const std::vector<MeasuredRun> twice{{{}, 0}, {{.servers = 2}, 0.02}, {{.servers = 2}, 0.02}, {{.servers = 4}, 0.03}};
   CHECK(RunPosterior::learn(twice).value().at({.servers = 2}).deviation < small.at({.servers = 2}).deviation);
   CHECK(RunPosterior::learn(twice).value().by_others().size() == 4);
-  // One other run says nothing about how far runs lie apart.
+  // One other run says nothing about how far runs lie apart, unless it is far from what the prior leaves room for.
   const auto two = RunPosterior::learn(std::span(apart).first(2)).value();
   const auto calm = RunPosterior::learn(std::span(near).first(2)).value();
-  CHECK(two.at({.servers = 8}).deviation == calm.at({.servers = 8}).deviation);
+  const std::vector<MeasuredRun> slow{{{}, 0}, {{.servers = 2}, 0.2}};
+  CHECK(RunPosterior::learn(slow).value().at({.servers = 8}).deviation == calm.at({.servers = 8}).deviation);
+  CHECK(two.at({.servers = 8}).deviation > 2 * calm.at({.servers = 8}).deviation);
 }

@@ -50,6 +50,30 @@ TEST_CASE("log: Megatron-LM's iterations, and what its start says of the job", "
   CHECK(log->global_batch == 32);
 }
 
+TEST_CASE("log: Megatron-LM's arguments say how the model ran", "[unit][importers]") {
+  const std::string steps =
+      " iteration 10/ 20 | elapsed time per iteration (ms): 100.0 |\n"
+      " iteration 20/ 20 | elapsed time per iteration (ms): 100.0 |\n";
+  const auto said = [&](const std::string& arguments) { return read(arguments + steps).value(); };
+  const auto all = said(
+      "  bf16 ............ True\n  fp16 ............ False\n  fp8 ............. hybrid\n"
+      "  num_layers ...... 32\n  num_layers_per_virtual_pipeline_stage ... 2\n  pipeline_model_parallel_size ... 4\n"
+      "  recompute_granularity ... full\n  sequence_parallel ... True\n  use_distributed_optimizer ... False\n"
+      "  expert_model_parallel_size ... 8\n");
+  CHECK(all.precision == "fp8");
+  CHECK(all.virtual_stages == 4);
+  CHECK(all.recompute == "full");
+  CHECK(all.sequence == true);
+  CHECK(all.shards == false);
+  CHECK(all.expert == 8);
+  CHECK(said("  recompute_granularity ... None\n").recompute == "none");
+  CHECK(said("  bf16 ... True\n  fp8 ... None\n").precision == "bf16");
+  CHECK(said("  bf16 ... False\n  fp16 ... False\n").precision == "fp32");
+  CHECK(said("  bf16 ... False\n").precision.empty());
+  CHECK(said("").recompute.empty());
+  CHECK_FALSE(said("").sequence);
+}
+
 TEST_CASE("log: Megatron-LM's iterations that begin again are another job's", "[unit][importers]") {
   const auto line = [](const std::string& iteration) {
     return " iteration " + iteration + "/ 50 | elapsed time per iteration (ms): 2100.0 | global batch size: 32 |\n";

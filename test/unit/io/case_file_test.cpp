@@ -48,6 +48,21 @@ TEST_CASE("cases: what is empty is not stated", "[unit][io]") {
   CHECK(cases->front().extra.empty());
 }
 
+TEST_CASE("cases: other names of what is said, and whole numbers with a zero behind", "[unit][io]") {
+  const auto cases = read(
+      "a1,g,paper,BERT,PyTorch,FP32,V100,8.0,2.0,16.0,NVLink,25 Gb/s,64.0,ddp,"
+      "\"{\"\"TP\"\": 8, \"\"max_seq_length\"\": 512, \"\"seq_len\"\": 384, \"\"GBS\"\": 2, \"\"Odd Key\"\": 1}\",images_per_s,5,\n");
+  REQUIRE(cases);
+  const Case& one = cases->front();
+  CHECK(one.total_gpus == 16);
+  CHECK(one.batch_per_gpu == 64);
+  CHECK(one.said("tp") == "8");
+  CHECK(one.said("seq_len") == "384");  // in this project's own words
+  CHECK(one.said("global_batch") == "2");
+  CHECK(one.said("Odd Key") == "1");
+  CHECK(error_of("a1,,,ResNet-50,,,V100,1,1,1.5,,,,single,,step_ms,10,\n").find("'1.5'") != std::string::npos);
+}
+
 TEST_CASE("cases: faults are named with their place", "[unit][io]") {
   CHECK(error_of("").find("no rows") != std::string::npos);
   CHECK(error_of(kRow + kRow).find("cases.csv:3:1: error: the id 'a1' stands twice") != std::string::npos);

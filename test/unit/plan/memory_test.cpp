@@ -54,6 +54,14 @@ double kept_in(const List& list, const ActivationCut& cut, bool core = true) {
 
 }  // namespace
 
+TEST_CASE("memory: a busier rank's experts keep as many rows more", "[unit][plan]") {
+  // 16 rows of 8, 2 of 4 experts each, 32 inside, gated: 2 x 16 x (8 + 3 x 32) values of 2 bytes.
+  List list;
+  list.add("experts", workload::Experts{.experts = 4, .active = 2, .width = 32}, {16, 8});
+  CHECK(kept_in(list, {.precision = Precision::kBf16}) == 2 * 2 * 16 * (8 + 3 * 32));
+  CHECK(kept_in(list, {.precision = Precision::kBf16, .expert_load = 1.5}) == 1.5 * 2 * 2 * 16 * (8 + 3 * 32));
+}
+
 TEST_CASE("memory: a GPT's block keeps what Korthikanti et al. count", "[unit][plan]") {
   // Table 2 of Korthikanti et al. 2023; beside it 8 bytes a row for each of two norms, which the paper leaves out.
   const std::int64_t s = 128;

@@ -185,8 +185,18 @@ TEST_CASE("lower: experts are spread over ranks cut out of the replicas", "[unit
   CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size == experts[0].size * 1.25);
   // Sent once to a rank that has any of its 2 of 8 experts: 4 (1 - C(6, 2) / C(8, 2)) = 13/7 of 4 ranks, not 2 copies;
   // on two servers of four GPUs the group of four is on one.
-  job.parallel.expert_imbalance = 1;
+  CHECK(expert_load(job.parallel) == 1.25);
+  CHECK(expert_share(job.parallel) == 1);
+  job.parallel.expert_capacity = 0.5;
+  CHECK(expert_load(job.parallel) == 0.5);
+  CHECK(expert_share(job.parallel) == 0.5);
+  // All rows on one of four ranks, which has both of a row's two experts.
   job.parallel.expert_capacity = 0;
+  job.parallel.expert_imbalance = 4;
+  CHECK(lower(job));
+  job.parallel.expert_imbalance = 4.1;
+  CHECK_FALSE(lower(job));
+  job.parallel.expert_imbalance = 1;
   job.parallel.expert_dispatch = ExpertDispatch::kOnce;
   CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size.in(bytes) ==
         Approx(experts[0].size.in(bytes)*13 / 14));

@@ -67,6 +67,103 @@ TEST_CASE("case: networks as sources print them", "[unit][whatif]") {
   CHECK(network("0 Gb/s") == "error: no rate can be read from '0 Gb/s'");
 }
 
+TEST_CASE("case: the same network in the words of other sources", "[unit][whatif]") {
+  for (const std::string published : {"2x EDR", "2 x EDR 100Gb/s", "dual-rail EDR", "EDR InfiniBand 100G x 2"}) {
+    CHECK(network(published) == "2 x infiniband-100g");
+  }
+  CHECK(network("4xEDR (100 Gb/s each)") == "4 x infiniband-100g");
+  for (const std::string published : {"8\u00d7200Gb/s HDR", "200Gb/s HDR x 8", "200 Gb/s InfiniBand per GPU"}) {
+    CHECK(network(published) == "8 x infiniband-200g");
+  }
+  for (const std::string published : {"10 Gigabit Ethernet", "10G", "10 Gbit/s"}) {
+    CHECK(network(published) == "ethernet-10g");
+  }
+  CHECK(network("HDR100") == "infiniband-100g");
+  CHECK(network("100G IB") == "infiniband-100g");
+  CHECK(network("QDR") == "infiniband-40g");
+  CHECK(network("OPA 100") == "omni-path-100g");
+  CHECK(network("Intel Omni-Path") == "omni-path-100g");
+  // AWS names what an instance has.
+  for (const std::string published : {"4x100 Gbps EFA", "400 Gbps EFA", "EFA (400 Gbps)", "EFA 400G"}) {
+    CHECK(network(published) == "4 x aws-efa-100g");
+  }
+  CHECK(network("a3-highgpu-8g").empty());  // no rate
+  const auto driver = [](const std::string& published) {
+    io::Case one = row();
+    one.inter_network = published;
+    return said(one, "network.transport");
+  };
+  CHECK(driver("8 x 400 Gb/s") == "roce");  // nobody buys such cards for TCP
+  CHECK(driver("100 Gb/s").empty());        // may be either
+  CHECK(driver("Slingshot-11") == "roce");
+  CHECK(driver("10GbE, TCP sockets") == "tcp");
+}
+
+TEST_CASE("case: a rate of today's cards is one card's, a slower one another network's", "[unit][whatif]") {
+  const auto of_h100 = [](const std::string& published, const std::string& path) {
+    io::Case one = row();
+    one.gpu = "H100-SXM5-80GB";
+    one.inter_network = published;
+    return said(one, path);
+  };
+  CHECK(of_h100("400 Gb/s InfiniBand", "network") == "8 x infiniband-400g");
+  CHECK(of_h100("200 Gb/s HDR InfiniBand", "network") == "8 x infiniband-200g");
+  CHECK(of_h100("10GbE", "network") == "ethernet-10g");
+  CHECK(of_h100("10GbE", "network.transport") == "tcp");
+  CHECK(of_h100("100 Gb/s RoCE", "network") == "roce-100g");
+}
+
+TEST_CASE("case: language models that are shipped are split by name", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "H100-SXM5-80GB";
+  one.model = "Llama 3.1 8B";
+  one.framework = "NeMo 25.02";
+  one.precision = "bfloat16";
+  one.architecture = "tp-pp-dp";
+  one.extra = {{"tp", "2"}, {"pp", "2"}, {"seq_len", "4096"}, {"micro_batch", "1"}, {"global_batch", "64"}};
+  one.metric = io::CaseMetric::kTokensPerSecond;
+  CHECK(said(one, "model") == "Llama 3.1 8B");
+  CHECK(said(one, "model.sequence") == "4096");
+  CHECK(said(one, "parallel.tensor") == "2");
+  CHECK(said(one, "parallel.data") == "4");
+  CHECK(said(one, "precision") == "bf16");
+  const auto scenario = CaseReader(catalog()).scenario_of(one, 8).value();
+  CHECK(scenario.model->parameters() == catalog().model("llama_3_1_8b").value()->parameters());
+  CHECK(scenario.framework == "NeMo 25.02");
+  // Without a split of its own FSDP has whole replicas' batches.
+  one.architecture = "fsdp";
+  one.extra = {{"seq_len", "4096"}, {"fsdp", "16"}};
+  one.batch_per_gpu = 2;
+  CHECK(said(one, "batch") == "2");
+  CHECK(said(one, "parallel.zero") == "3");
+  one.precision = "";
+  CHECK(said(one, "precision") == "error: the source does not say the precision");
+  one.model = "ResNet-50 v1.5";
+  CHECK(said(one, "batch").starts_with("error: 'fsdp': a split of a model whose sizes"));
+}
+
+TEST_CASE("case: images of another size are another model", "[unit][whatif]") {
+  io::Case one = row();
+  one.extra["image_size"] = "224";
+  CHECK(said(one, "model") == "ResNet-50 v1.5");
+  one.extra["image_size"] = "448";
+  CHECK(said(one, "model") == "error: images of 448 pixels a side; 'ResNet-50 v1.5' is known for 224 x 224");
+}
+
+TEST_CASE("case: BERT's phases have lengths of their own where none is said", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "BERT-Large";
+  CHECK(said(one, "model.sequence").empty());
+  one.extra["phase"] = "2";
+  CHECK(said(one, "model.sequence") == "512");
+  one.extra["phase"] = "pre-training phase 1";
+  CHECK(said(one, "model.sequence") == "128");
+  one.extra["phase"] = "fine-tuning SQuAD";
+  CHECK(said(one, "model.sequence") == "384");
+  one.extra["seq_len"] = "96";
+  CHECK(said(one, "model.sequence") == "96");
+}
+
 TEST_CASE("case: precisions as sources print them", "[unit][whatif]") {
   const auto precision = [](const std::string& published) {
     io::Case one = row();
@@ -77,6 +174,13 @@ TEST_CASE("case: precisions as sources print them", "[unit][whatif]") {
   CHECK(precision("FP16(no AMP)") == "fp16");
   CHECK(precision("FP16/BF16 (not restated)") == "fp16");
   CHECK(precision("") == "fp32");
+  CHECK(precision("bfloat16") == "bf16");
+  CHECK(precision("BF16-mixed") == "bf16");
+  CHECK(precision("automatic mixed precision") == "amp");
+  CHECK(precision("XLA AMP") == "amp");
+  CHECK(precision("O2") == "amp");
+  CHECK(precision("16") == "amp");
+  CHECK(precision("32") == "fp32");
 }
 
 TEST_CASE("case: NVIDIA's containers for PyTorch run fp32 in TF32 where the GPU has it", "[unit][whatif]") {
@@ -421,6 +525,17 @@ TEST_CASE("case: GPUs' names with clocks, power or form in brackets", "[unit][wh
   CHECK_FALSE(catalog().gpu("(PCIe)"));
 }
 
+TEST_CASE("case: GPUs' names with their words in any order", "[unit][whatif]") {
+  CHECK(catalog().gpu("A100 80GB SXM")->id == "a100-sxm4-80gb");
+  CHECK(catalog().gpu("NVIDIA A100 80GB SXM4")->id == "a100-sxm4-80gb");
+  CHECK(catalog().gpu("8x A100-SXM-80GB")->id == "a100-sxm4-80gb");
+  CHECK(catalog().gpu("A100 PCIe 80 GB")->id == "a100-pcie-80gb");
+  CHECK(catalog().gpu("V100-32G")->id == "v100-sxm2-32gb");  // who says no form means the module
+  CHECK(catalog().gpu("H100 80GB HBM3")->id == "h100-sxm5-80gb");
+  CHECK_FALSE(catalog().gpu("GH200 144GB HBM3e"));  // another memory is another card
+  CHECK_FALSE(catalog().gpu("NVIDIA Tesla"));
+}
+
 TEST_CASE("case: servers that are no process are reduces and broadcasts, or exchanges", "[unit][whatif]") {
   io::Case one = row();
   one.architecture = "collective";
@@ -444,6 +559,11 @@ TEST_CASE("case: servers that are no process are reduces and broadcasts, or exch
   one.model = "all_reduce";
   one.extra["calls"] = "world_size all-reduces of size/world_size each";
   CHECK(CaseReader(catalog()).collective_of(one, 1)->calls.front().times == 4);
+  one.extra.erase("calls");
+  for (const std::string name : {"all_reduce_perf", "AllReduce"}) {
+    one.model = name;
+    CHECK(CaseReader(catalog()).collective_of(one, 1)->op() == primitives::CollectiveOp::kAllReduce);
+  }
   one.model = "ps_other";
   CHECK_FALSE(CaseReader(catalog()).collective_of(one, 1));
 }

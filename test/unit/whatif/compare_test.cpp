@@ -99,6 +99,13 @@ TEST_CASE("notes: settings of a split that it has no use for", "[unit][whatif]")
               text + "parallel.schedule, parallel.prefetch"));
   CHECK_FALSE(notes(job({{"parallel.prefetch", "2", {}}, {"parallel.zero", "3", {}}}), text));
   CHECK(notes(job({{"parallel.expert_imbalance", "1.5", {}}}), text + "parallel.expert_imbalance"));
+  CHECK(notes(job({{"parallel.expert_dispatch", "once", {}}}), text + "parallel.expert_dispatch"));
+  const std::vector<Override> mixture{{"model", "mixtral_8x7b", {}}, {"node", "dgx-h100", {}}};
+  auto cut = mixture;
+  cut.push_back({"parallel.layers_per_stage", "16-16", {}});
+  CHECK(notes(cut, text + "parallel.layers_per_stage"));
+  cut.push_back({"parallel.pipeline", "2", {}});
+  CHECK_FALSE(notes(cut, text));
   CHECK(notes(job({{"collective.pointer_cache", "yes", {}}}), text + "collective.pointer_cache"));
   CHECK_FALSE(notes(job({{"collective.pointer_cache", "yes", {}}, {"collective.library", "mpi", {}}}), text));
 }

@@ -274,3 +274,14 @@ TEST_CASE("own runs: a step that the others leave no room for is met, and named"
     return note.starts_with("your step of 2.5 s on 2 servers (16 GPUs) does not go with the others");
   }));
 }
+
+TEST_CASE("own runs: two that do not go together are named, and less is known between them", "[unit][whatif]") {
+  const auto with = [](const std::string& second) {
+    return predicted(job({{"nodes", "8", {}}, {"measured.steps", "1x8 = 250 ms; 4x8 = " + second, {}}}));
+  };
+  const auto apart = with("5000 ms");
+  CHECK(says(apart, "your steps of 250 ms on 8 GPUs of one server and of 5 s on 4 servers (32 GPUs) do not go together"));
+  const auto close = with("300 ms");
+  CHECK_FALSE(says(close, "do not go together"));
+  CHECK(width(apart) > 1.5 * width(close));
+}

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "catalog.h"
+#include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
@@ -184,4 +185,73 @@ TEST_CASE("predict: messages that bound each other are what bounds a step", "[un
                         {"model.sequence", "2048", {}}});
   CHECK(p.breakdown.communication_exposed > p.step_time / 2.0);
   CHECK(p.bottleneck == "pcie");
+}
+
+TEST_CASE("predict: experts that drop rows or are busier than others execute what they work on", "[unit][whatif]") {
+  const auto with = [](std::vector<Override> more) {
+    std::vector<Override> settings{{"model", "mixtral_8x7b", {}},    {"node", "dgx-h100", {}},
+                                   {"parallel.expert", "8", {}},     {"parallel.zero", "1", {}},
+                                   {"parallel.states", "mixed", {}}, {"model.sequence", "1024", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return asked(settings);
+  };
+  const auto even = with({});
+  CHECK(even.hfu > even.mfu);
+  CHECK(even.hfu < 1.02 * even.mfu);
+  // Twice the rows on one rank take longer; all ranks together work on as many.
+  const auto busy = with({{"parallel.expert_imbalance", "2", {}}});
+  CHECK(busy.step_time > even.step_time * 1.3);
+  CHECK(busy.model_work.in(flops) == even.model_work.in(flops));
+  CHECK(busy.hfu / busy.mfu == Approx(even.hfu / even.mfu).epsilon(0.01));
+  // 32 blocks of two experts of 3 x 4096 x 14336 weights for each of 1,024 tokens, three passes, half of them dropped.
+  const auto dropped = with({{"parallel.expert_capacity", "0.5", {}}});
+  const double experts = 3 * 2.0 * 32 * 2 * 3 * 4096 * 14336 * 1024 * 8;
+  CHECK((even.model_work - dropped.model_work).in(flops) == Approx(experts / 2));
+  CHECK(dropped.hfu / dropped.mfu == Approx(even.hfu / even.mfu).epsilon(0.02));
+}
+
+TEST_CASE("predict: stages that wait for a slower one are bound by what makes it slow", "[unit][whatif]") {
+  const auto with = [](const std::string& stages, const std::string& passes) {
+    return asked({{"model", "gpt2_xl", {}},
+                  {"node", "dgx-a100", {}},
+                  {"precision", "bf16", {}},
+                  {"batch", "4", {}},
+                  {"parallel.pipeline", "8", {}},
+                  {"parallel.schedule", "1f1b", {}},
+                  {"parallel.layers_per_stage", stages, {}},
+                  {"strategy.accumulation", passes, {}}});
+  };
+  // Seven of 9 equal slots: they stand for most of the step.
+  CHECK(with("6-6-6-6-6-6-6-6", "2").bottleneck == "pipeline bubble");
+  // The first stage has three blocks without experts and stands while the others wait for their experts' rows.
+  const auto unequal = asked({{"model", "deepseek_v3", {}},
+                              {"node", "dgx-h100", {}},
+                              {"nodes", "256", {}},
+                              {"network", "400 Gb/s", {}},
+                              {"parallel.pipeline", "16", {}},
+                              {"parallel.expert", "64", {}},
+                              {"parallel.zero", "1", {}},
+                              {"global_batch", "15360", {}}});
+  CHECK(unequal.breakdown.bubble > unequal.step_time / 2.0);
+  CHECK(unequal.bottleneck == "network");
+}
+
+TEST_CASE("predict: cards and slots of one rate bound a step together", "[unit][whatif]") {
+  const std::vector<Override> job{
+      {"model", "gpt2_xl", {}}, {"node", "dgx-h100", {}}, {"nodes", "4", {}}, {"batch", "1", {}}};
+  const auto with = [&](std::vector<Override> more) {
+    more.insert(more.begin(), job.begin(), job.end());
+    return asked(more);
+  };
+  const std::vector<Override> cards{{"network", "8 x 800 Gb/s", {}}, {"network.transport", "infiniband", {}}};
+  const Time alone = with({}).step_time;
+  CHECK(with(cards).step_time / alone == Approx(1).epsilon(1e-3));
+  CHECK(with({{"pcie", "126 GB/s", {}}}).step_time / alone == Approx(1).epsilon(1e-3));
+  auto both = cards;
+  both.push_back({"pcie", "126 GB/s", {}});
+  CHECK(with(both).step_time < alone * 0.95);
+  CHECK(with({}).bottleneck == "network");
+  const auto help = what_would_help(catalog(), job).value();
+  CHECK(help.alternatives.front().changes.size() == 3);
+  CHECK(help.alternatives.front().speedup > 1.05);
 }

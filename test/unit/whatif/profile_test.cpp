@@ -45,7 +45,8 @@ TEST_CASE("profile: a GPU's own comes first, its architecture's help out", "[uni
   const auto other = scenario({{"gpu", "v100s-pcie-32gb", {}}}).value();
   REQUIRE_FALSE(profiles(other).empty());
   CHECK(borrowed(other, 0));
-  CHECK(profiles(scenario({{"gpu", "k80", {}}}).value()).empty());
+  CHECK(borrowed(scenario({{"gpu", "k80", {}}}).value(), 0));  // of Maxwell, whose kernels are nearest
+  CHECK(profiles(scenario({{"gpu", "mi300x", {}}}).value()).empty());
 }
 
 TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
