@@ -160,7 +160,8 @@ class LogReader {
     if (auto kept = keep(" expert_model_parallel_size ..", log_.expert, "expert-parallel size"); !kept) return kept;
     if (auto kept = keep(" micro_batch_size ..", log_.batch, "micro-batch"); !kept) return kept;
     if (auto kept = keep(" num_layers ..", layers_, "number of layers"); !kept) return kept;
-    if (auto kept = keep(" num_layers_per_virtual_pipeline_stage ..", part_, "virtual stage's layers"); !kept) return kept;
+    if (auto kept = keep(" num_layers_per_virtual_pipeline_stage ..", part_, "virtual stage's layers"); !kept)
+      return kept;
     read_words(line);
     if (auto kept = keep("global batch size:", log_.global_batch, "global batch"); !kept) return kept;
     return keep("global_batch_size:", log_.global_batch, "global batch");

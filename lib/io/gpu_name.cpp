@@ -9,12 +9,11 @@ namespace ddlsim::io {
 namespace {
 
 constexpr auto kSaysNothing = std::to_array<std::string_view>(
-    {"accelerator", "amd",    "ampere", "blackwell", "core",     "geforce", "gpu",    "gpus",  "hbm2", "hbm2e",
-     "hbm3",        "hbm3e",  "hopper", "instinct",  "nvidia",   "radeon",  "tensor", "tesla", "turing", "volta"});
+    {"accelerator", "amd",   "ampere", "blackwell", "core",   "geforce", "gpu",    "gpus",  "hbm2",   "hbm2e",
+     "hbm3",        "hbm3e", "hopper", "instinct",  "nvidia", "radeon",  "tensor", "tesla", "turing", "volta"});
 
 bool is_number(std::string_view word) {
-  return !word.empty() &&
-         std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 std::vector<std::string> words_in(std::string_view name) {

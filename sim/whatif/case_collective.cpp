@@ -19,8 +19,11 @@ namespace {
 std::string operation_named(std::string name) {
   constexpr std::string_view kProgram = "_perf";
   if (name.ends_with(kProgram)) name.erase(name.size() - kProgram.size());
-  constexpr auto kNames = std::to_array<std::pair<std::string_view, std::string_view>>(
-      {{"allreduce", "all_reduce"}, {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"}, {"alltoall", "all_to_all"}});
+  constexpr auto kNames =
+      std::to_array<std::pair<std::string_view, std::string_view>>({{"allreduce", "all_reduce"},
+                                                                    {"allgather", "all_gather"},
+                                                                    {"reducescatter", "reduce_scatter"},
+                                                                    {"alltoall", "all_to_all"}});
   for (const auto& [joined, op] : kNames) {
     if (name == joined) return std::string(op);
   }

@@ -162,7 +162,8 @@ std::string_view link_family(std::string_view text) {
   if (has(text, "efa")) return "aws-efa";
   if (has_any(text, {"omni-path", "omnipath", "omni path", "opa"})) return "omni-path";
   if (has(text, "slingshot")) return "roce";  // RDMA over Ethernet of its own kind
-  if (has_any(text, {"infiniband", " ib", "ib ", "xdr", "ndr", "hdr", "edr", "fdr", "qdr", "quantum"})) return "infiniband";
+  if (has_any(text, {"infiniband", " ib", "ib ", "xdr", "ndr", "hdr", "edr", "fdr", "qdr", "quantum"}))
+    return "infiniband";
   // NCCL drives these cards by verbs wherever it finds them (NCCL environment variables, NCCL_IB_DISABLE).
   if (has(text, "rdma")) return "roce";  // over Ethernet: who has InfiniBand says so
   if (has_any(text, {"connectx-5", "connectx-6", "connectx-7", "connectx-8", "bluefield", "bf3"})) return "roce";
@@ -204,7 +205,8 @@ constexpr double kRdmaCards = 200;
 
 /// Bits a second that a server's card is sold with.
 double card_of(const Node& server) {
-  return server.network_bandwidth().in(gigabits_per_second) / static_cast<double>(std::max<std::int64_t>(server.network_ports, 1));
+  return server.network_bandwidth().in(gigabits_per_second) /
+         static_cast<double>(std::max<std::int64_t>(server.network_ports, 1));
 }
 
 /// As a setting; empty: nothing is said.

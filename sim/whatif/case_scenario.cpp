@@ -146,8 +146,8 @@ Expected<void> check_image_size(const io::Case& one, const workload::Model& mode
   if (!said || model.layers.empty() || model.layers.front().in.size() != 3) return {};
   const workload::Shape& shape = model.layers.front().in;
   if (*said == shape[1] || *said == shape[2]) return {};
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("images of {} pixels a side; '{}' is known for {} x {}", *said, model.name, shape[1], shape[2]));
+  return fail(ErrorCode::kUnsupported, fmt::format("images of {} pixels a side; '{}' is known for {} x {}", *said,
+                                                   model.name, shape[1], shape[2]));
 }
 
 /// Settings that a parameter-server case states beyond its framework.

@@ -206,7 +206,8 @@ namespace {
 /// BERT's own scripts (google-research/bert README; NVIDIA/DeepLearningExamples LanguageModeling/BERT): phase 1 of
 /// pre-training has sequences of 128, phase 2 of 512, fine-tuning on SQuAD of 384.
 std::optional<std::string> length_of_phase(const io::Case& one) {
-  const std::string said = lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or("") + " " + one.model);
+  const std::string said =
+      lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or("") + " " + one.model);
   if (has(said, "squad")) return "384";
   const std::string phase = lower_case(one.said("phase").value_or(""));
   if (phase == "2" || has(phase, "phase 2") || has(phase, "phase2")) return "512";

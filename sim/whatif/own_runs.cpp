@@ -259,9 +259,10 @@ std::optional<std::string> doubtful(const std::vector<AskedRun>& asked, std::spa
   const OwnRun& run = *asked[which].run;
   if (asked.size() == 2) {  // nobody knows which is right
     const OwnRun& other = *asked[1 - which].run;
-    return fmt::format("your steps of {} on {} and of {} on {} do not go together: is one of another job, or the network "
-                       "another than the scenario says?",
-                       to_text(other.step), place(other.scenario), to_text(run.step), place(run.scenario));
+    return fmt::format(
+        "your steps of {} on {} and of {} on {} do not go together: is one of another job, or the network "
+        "another than the scenario says?",
+        to_text(other.step), place(other.scenario), to_text(run.step), place(run.scenario));
   }
   const std::string where = run.where.line > 0 ? fmt::format(", line {},", run.where.line) : "";
   const double ratio = std::exp(posterior.by_others()[which].residual - points[which].residual);
@@ -406,9 +407,7 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const double factor = std::exp(found.residual);
   const double deviation = std::hypot(found.deviation, runs.scatter());
   const double alone =
-      std::exp(runs.posterior()
-                   .at({.batch = point.batch, .split = point.split, .software = point.software})
-                   .residual);
+      std::exp(runs.posterior().at({.batch = point.batch, .split = point.split, .software = point.software}).residual);
   scale(prediction, factor);
   prediction.scaling_efficiency *= alone;
   const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit

@@ -35,7 +35,8 @@ Time filling_of(const Question& question, Time step) {
   const plan::Parallel& parallel = question.scenario.parallel;
   const auto others = static_cast<double>(parallel.pipeline - 1);
   const bool pipelined = parallel.schedule != plan::PipelineSchedule::kNone;
-  const auto passes = pipelined ? static_cast<double>(question.scenario.strategy.accumulation * parallel.virtual_stages) : 1.0;
+  const auto passes =
+      pipelined ? static_cast<double>(question.scenario.strategy.accumulation * parallel.virtual_stages) : 1.0;
   return step * (others / (passes + others));
 }
 
@@ -142,7 +143,8 @@ plan::Parallel whole(const plan::Parallel& parallel) {
 Work experts_work(const workload::Model& model) {
   Work work;
   for (const workload::Layer& layer : model.layers) {
-    if (layer.op && std::holds_alternative<workload::Experts>(*layer.op)) work += layer.forward_work + layer.backward_work;
+    if (layer.op && std::holds_alternative<workload::Experts>(*layer.op))
+      work += layer.forward_work + layer.backward_work;
   }
   return work;
 }

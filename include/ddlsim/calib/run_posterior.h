@@ -59,7 +59,8 @@ struct RunPoint {
   [[nodiscard]] bool operator==(const RunPoint&) const = default;
 };
 
-/// Fewer GPUs, then a smaller batch, then fewer servers, then the split and the software that sort first: no order of a file decides.
+/// Fewer GPUs, then a smaller batch, then fewer servers, then the split and the software that sort first: no order of a
+/// file decides.
 [[nodiscard]] bool smaller(const RunPoint& a, const RunPoint& b);
 
 struct MeasuredRun {

@@ -39,7 +39,8 @@ struct RunQuantiles {
 };
 inline constexpr RunQuantiles kWithinServer{-0.95, 3.5};
 inline constexpr RunQuantiles kAcrossServers{-1.1, 4.6};
-/// Likewise where the model is split as in no run, or run by other software: of the sets of split models there, every anchor but `none`.
+/// Likewise where the model is split as in no run, or run by other software: of the sets of split models there, every
+/// anchor but `none`.
 inline constexpr RunQuantiles kOtherSplit{-1.75, 2.4};
 
 /// Runs of one configuration may differ by so much; more, and they contradict each other.

@@ -28,7 +28,8 @@ TEST_CASE("run posterior: its worked example", "[unit][calib]") {
 }
 
 TEST_CASE("run posterior: every term by itself", "[unit][calib]") {
-  // Given one run at y beside the smallest, not too far from it, the residual at x is k(x, y) / (k(y, y) + 0.01) of y's.
+  // Given one run at y beside the smallest, not too far from it, the residual at x is k(x, y) / (k(y, y) + 0.01) of
+  // y's.
   const auto share = [](const RunPrior& prior, const calib::RunPoint& x, const calib::RunPoint& y) {
     const std::vector<MeasuredRun> runs{{{.batch = 32}, 0}, {y, 0.3}};
     return RunPosterior::learn(runs, prior).value().at(x).residual / 0.3;
@@ -83,7 +84,8 @@ TEST_CASE("run posterior: another split of the model keeps a part of what the fi
   CHECK(more.at({.servers = 4, .split = {2}}).residual == Approx(half + 0.02));
 }
 
-TEST_CASE("run posterior: other software keeps what is the split's own, and nothing of another split", "[unit][calib]") {
+TEST_CASE("run posterior: other software keeps what is the split's own, and nothing of another split",
+          "[unit][calib]") {
   RunPrior prior = kNothing;
   prior.series = 0.1;
   prior.split = 0.2;

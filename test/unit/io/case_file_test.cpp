@@ -51,7 +51,8 @@ TEST_CASE("cases: what is empty is not stated", "[unit][io]") {
 TEST_CASE("cases: other names of what is said, and whole numbers with a zero behind", "[unit][io]") {
   const auto cases = read(
       "a1,g,paper,BERT,PyTorch,FP32,V100,8.0,2.0,16.0,NVLink,25 Gb/s,64.0,ddp,"
-      "\"{\"\"TP\"\": 8, \"\"max_seq_length\"\": 512, \"\"seq_len\"\": 384, \"\"GBS\"\": 2, \"\"Odd Key\"\": 1}\",images_per_s,5,\n");
+      "\"{\"\"TP\"\": 8, \"\"max_seq_length\"\": 512, \"\"seq_len\"\": 384, \"\"GBS\"\": 2, \"\"Odd Key\"\": "
+      "1}\",images_per_s,5,\n");
   REQUIRE(cases);
   const Case& one = cases->front();
   CHECK(one.total_gpus == 16);

@@ -280,7 +280,8 @@ TEST_CASE("own runs: two that do not go together are named, and less is known be
     return predicted(job({{"nodes", "8", {}}, {"measured.steps", "1x8 = 250 ms; 4x8 = " + second, {}}}));
   };
   const auto apart = with("5000 ms");
-  CHECK(says(apart, "your steps of 250 ms on 8 GPUs of one server and of 5 s on 4 servers (32 GPUs) do not go together"));
+  CHECK(
+      says(apart, "your steps of 250 ms on 8 GPUs of one server and of 5 s on 4 servers (32 GPUs) do not go together"));
   const auto close = with("300 ms");
   CHECK_FALSE(says(close, "do not go together"));
   CHECK(width(apart) > 1.5 * width(close));
