@@ -371,15 +371,12 @@ struct Learner {
         from.insert(rows[i].source);
       }
       if (values.empty()) continue;
-      double low = std::min(weighted_quantile(values, 0.05), 1.0);
-      double high = std::max(weighted_quantile(values, 0.95), 1.0);
-      if (from.size() == 1) {  // the next source may err the other way
-        low = std::min(low, 1 / high);
-        high = std::max(high, 1 / low);
-      }
+      const double low = std::min(weighted_quantile(values, 0.05), 1.0);
+      const double high = std::max(weighted_quantile(values, 0.95), 1.0);
+      const bool one = from.size() == 1;  // the next source may err the other way
       list.push_back({.kind = kind,
-                      .low = low,
-                      .high = high,
+                      .low = one ? std::min(low, 1 / high) : low,
+                      .high = one ? std::max(high, 1 / low) : high,
                       .rows = static_cast<std::int64_t>(values.size()),
                       .sources = static_cast<std::int64_t>(from.size())});
     }

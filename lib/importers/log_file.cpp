@@ -135,36 +135,41 @@ class LogReader {
 
   /// World size, replicas and batches.
   Expected<void> read_job(std::string_view line) {
-    const auto keep = [&](std::string_view key, std::optional<std::int64_t>& target,
-                          std::string_view what) -> Expected<void> {
+    struct Count {
+      std::string_view key;
+      std::optional<std::int64_t>& target;
+      std::string_view what;
+    };
+    const Count counts[] = {
+        {"world size:", log_.gpus, "world size"},
+        {" world_size ..", log_.gpus, "world size"},
+        {"data-parallel size:", log_.replicas, "data-parallel size"},
+        {"tensor-model-parallel size:", log_.tensor, "tensor-parallel size"},
+        {" tensor_model_parallel_size ..", log_.tensor, "tensor-parallel size"},
+        {"pipeline-model-parallel size:", log_.pipeline, "pipeline's size"},
+        {" pipeline_model_parallel_size ..", log_.pipeline, "pipeline's size"},
+        {"context-parallel size:", log_.context, "context-parallel size"},
+        {" context_parallel_size ..", log_.context, "context-parallel size"},
+        {" expert_model_parallel_size ..", log_.expert, "expert-parallel size"},
+        {" micro_batch_size ..", log_.batch, "micro-batch"},
+        {" num_layers ..", layers_, "number of layers"},
+        {" num_layers_per_virtual_pipeline_stage ..", part_, "virtual stage's layers"},
+        {"global batch size:", log_.global_batch, "global batch"},
+        {"global_batch_size:", log_.global_batch, "global batch"},
+    };
+    for (const auto& [key, target, what] : counts) {
       const auto text = after(line, key);
       const auto value = text ? whole(*text) : std::nullopt;
-      if (!value) return {};
+      if (!value) continue;
       if (target && *target != *value) {
         return fail(ErrorCode::kInvalidArgument,
                     fmt::format("the log is of several jobs: the {} changes from {} to {}", what, *target, *value),
                     here(), {"one log, one job: cut it where it changes"});
       }
       target = value;
-      return {};
-    };
-    if (auto kept = keep("world size:", log_.gpus, "world size"); !kept) return kept;
-    if (auto kept = keep("data-parallel size:", log_.replicas, "data-parallel size"); !kept) return kept;
-    if (auto kept = keep(" world_size ..", log_.gpus, "world size"); !kept) return kept;
-    if (auto kept = keep("tensor-model-parallel size:", log_.tensor, "tensor-parallel size"); !kept) return kept;
-    if (auto kept = keep(" tensor_model_parallel_size ..", log_.tensor, "tensor-parallel size"); !kept) return kept;
-    if (auto kept = keep("pipeline-model-parallel size:", log_.pipeline, "pipeline's size"); !kept) return kept;
-    if (auto kept = keep(" pipeline_model_parallel_size ..", log_.pipeline, "pipeline's size"); !kept) return kept;
-    if (auto kept = keep("context-parallel size:", log_.context, "context-parallel size"); !kept) return kept;
-    if (auto kept = keep(" context_parallel_size ..", log_.context, "context-parallel size"); !kept) return kept;
-    if (auto kept = keep(" expert_model_parallel_size ..", log_.expert, "expert-parallel size"); !kept) return kept;
-    if (auto kept = keep(" micro_batch_size ..", log_.batch, "micro-batch"); !kept) return kept;
-    if (auto kept = keep(" num_layers ..", layers_, "number of layers"); !kept) return kept;
-    if (auto kept = keep(" num_layers_per_virtual_pipeline_stage ..", part_, "virtual stage's layers"); !kept)
-      return kept;
+    }
     read_words(line);
-    if (auto kept = keep("global batch size:", log_.global_batch, "global batch"); !kept) return kept;
-    return keep("global_batch_size:", log_.global_batch, "global batch");
+    return {};
   }
 
   /// Megatron's arguments that are no counts: "sequence_parallel .... True".

@@ -101,8 +101,9 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
 /// The name that tables here have for a key: "TP" is tp, "max_seq_length" seq_len. Any other stays as it is.
 std::string usual_name(const std::string& key) {
   std::string folded = key;
-  for (char& c : folded)
+  for (char& c : folded) {
     c = c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   for (const auto& [other, usual] : kOtherNames) {
     if (other == folded) return std::string(usual);
     if (usual == folded) return folded;

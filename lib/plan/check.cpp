@@ -137,14 +137,13 @@ Expected<void> check_model(const Job& job) {
   if (const auto* layer = first_of<workload::Experts>(model); layer != nullptr && parallel.expert > 1) {
     const auto& experts = std::get<workload::Experts>(*layer->op);
     // All rows choose experts of one rank, as far as a rank has so many.
-    const auto here = static_cast<double>(experts.experts / parallel.expert);
-    const double most =
-        static_cast<double>(parallel.expert) * std::min(1.0, here / static_cast<double>(experts.active));
+    const std::int64_t here = experts.experts / parallel.expert;
+    const double most = static_cast<double>(parallel.expert) *
+                        std::min(1.0, static_cast<double>(here) / static_cast<double>(experts.active));
     if (parallel.expert_imbalance > most) {
-      return bad(
-          fmt::format("parallel.expert_imbalance {:g}", parallel.expert_imbalance),
-          fmt::format("at most {:g}: all rows on one of {} ranks with {:g} of {} experts, of which a row takes {}",
-                      most, parallel.expert, here, experts.experts, experts.active));
+      return bad(fmt::format("parallel.expert_imbalance {:g}", parallel.expert_imbalance),
+                 fmt::format("at most {:g}: all rows on one of {} ranks with {} of {} experts, of which a row takes {}",
+                             most, parallel.expert, here, experts.experts, experts.active));
     }
   }
   return {};

@@ -16,7 +16,7 @@ namespace ddlsim::whatif {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
+bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 
 /// A number in a text, and where it stands.
 struct Number {
@@ -60,7 +60,7 @@ std::optional<Number> rate_in(std::string_view text) {
     const std::string_view unit = text.substr(i);
     const bool bits = unit.size() > 1 && unit[1] == 'b';
     const bool in_words = unit.starts_with("gigabit") || unit.starts_with("gbit");
-    const bool bare = text[i] == 'g' && (unit.size() == 1 || !is_letter(unit[1])) && is_sold(number->value);
+    const bool bare = text[i] == 'g' && (unit.size() == 1 || !is_lower(unit[1])) && is_sold(number->value);
     if (!bits && !in_words && !bare) continue;
     if (text[i] == 't') number->value *= 1000;
     return number;
@@ -105,8 +105,8 @@ std::optional<std::int64_t> count_in(std::string_view text, const std::optional<
       continue;
     }
     const auto after = number_after(text, i + 1);
-    const bool ends = after && (after->end == text.size() || !(is_letter(text[after->end]) || text[after->end] == '.'));
-    if (ends && whole(*after) && rate && rate->end < i && !is_letter(text[i - 1])) {
+    const bool ends = after && (after->end == text.size() || !(is_lower(text[after->end]) || text[after->end] == '.'));
+    if (ends && whole(*after) && rate && rate->end < i && !is_lower(text[i - 1])) {
       return static_cast<std::int64_t>(after->value);
     }
   }
@@ -162,8 +162,9 @@ std::string_view link_family(std::string_view text) {
   if (has(text, "efa")) return "aws-efa";
   if (has_any(text, {"omni-path", "omnipath", "omni path", "opa"})) return "omni-path";
   if (has(text, "slingshot")) return "roce";  // RDMA over Ethernet of its own kind
-  if (has_any(text, {"infiniband", " ib", "ib ", "xdr", "ndr", "hdr", "edr", "fdr", "qdr", "quantum"}))
+  if (has_any(text, {"infiniband", " ib", "ib ", "xdr", "ndr", "hdr", "edr", "fdr", "qdr", "quantum"})) {
     return "infiniband";
+  }
   // NCCL drives these cards by verbs wherever it finds them (NCCL environment variables, NCCL_IB_DISABLE).
   if (has(text, "rdma")) return "roce";  // over Ethernet: who has InfiniBand says so
   if (has_any(text, {"connectx-5", "connectx-6", "connectx-7", "connectx-8", "bluefield", "bf3"})) return "roce";

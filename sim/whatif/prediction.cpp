@@ -143,8 +143,9 @@ plan::Parallel whole(const plan::Parallel& parallel) {
 Work experts_work(const workload::Model& model) {
   Work work;
   for (const workload::Layer& layer : model.layers) {
-    if (layer.op && std::holds_alternative<workload::Experts>(*layer.op))
+    if (layer.op && std::holds_alternative<workload::Experts>(*layer.op)) {
       work += layer.forward_work + layer.backward_work;
+    }
   }
   return work;
 }

@@ -36,82 +36,7 @@ std::string said(const io::Case& one, const std::string& path) {
   return value;
 }
 
-std::string network(const std::string& published) {
-  io::Case one = row();
-  one.inter_network = published;
-  return said(one, "network");
-}
-
 }  // namespace
-
-TEST_CASE("case: networks as sources print them", "[unit][whatif]") {
-  CHECK(network("").empty());  // the server's own
-  CHECK(network("1x100Gb EDR InfiniBand per node (ConnectX-4 MT27700)") == "infiniband-100g");
-  CHECK(network("Storage: 2x ConnectX-6 IB HDR 200Gb/sec, Compute: 8x ConnectX-6 IB HDR 200Gb/Sec") ==
-        "8 x infiniband-200g");
-  CHECK(network("32x100Gb EFA =3200Gb (p5.48xlarge)") == "32 x aws-efa-100g");
-  CHECK(network("10GbE (EC2 p2.8xlarge)") == "ethernet-10g");
-  CHECK(network("2.5 Gb/s") == "2.5 Gb/s");
-  CHECK(network("1.6Tb/s") == "1600 Gb/s");
-  CHECK(network("EDR InfiniBand") == "infiniband-100g");
-  CHECK(network("InfiniBand 100 Gb/s (4X EDR), one port") == "infiniband-100g");  // lanes
-  CHECK(network("4x InfiniBand 100 Gb/sec (4X EDR)") == "4 x infiniband-100g");
-  CHECK(network("4x EDR") == "4 x infiniband-100g");
-  CHECK(network("not stated (plateau 0.99 GB/s ~ 10 Gb/s class link)") == "ethernet-10g");
-  CHECK(network("[ConnectX-6] 100 GB/Sec") == "roce-100g");  // a slip for Gb; RDMA drives the card
-  CHECK(network("Storage: 2x BF3 ConnectX-7 400Gb/s, Compute: 8x BF3 ConnectX-7 400Gb/s") == "8 x roce-400g");
-  CHECK(network("400 Gb/s with GPU direct RDMA") == "roce-400g");  // who has InfiniBand says so
-  // What PCIe carries inside the server is no port: the server's own.
-  CHECK(network("ROCE2; Data bandwidth for GPU-PCIe: 504 GB/s; PCIe-NIC: 500 GB/s").empty());
-  CHECK(network("Cray Aries dragonfly (Piz Daint XC50)") == "cray-aries");
-  CHECK(network("0 Gb/s") == "error: no rate can be read from '0 Gb/s'");
-}
-
-TEST_CASE("case: the same network in the words of other sources", "[unit][whatif]") {
-  for (const std::string published : {"2x EDR", "2 x EDR 100Gb/s", "dual-rail EDR", "EDR InfiniBand 100G x 2"}) {
-    CHECK(network(published) == "2 x infiniband-100g");
-  }
-  CHECK(network("4xEDR (100 Gb/s each)") == "4 x infiniband-100g");
-  for (const std::string published : {"8\u00d7200Gb/s HDR", "200Gb/s HDR x 8", "200 Gb/s InfiniBand per GPU"}) {
-    CHECK(network(published) == "8 x infiniband-200g");
-  }
-  for (const std::string published : {"10 Gigabit Ethernet", "10G", "10 Gbit/s"}) {
-    CHECK(network(published) == "ethernet-10g");
-  }
-  CHECK(network("HDR100") == "infiniband-100g");
-  CHECK(network("100G IB") == "infiniband-100g");
-  CHECK(network("QDR") == "infiniband-40g");
-  CHECK(network("OPA 100") == "omni-path-100g");
-  CHECK(network("Intel Omni-Path") == "omni-path-100g");
-  // AWS names what an instance has.
-  for (const std::string published : {"4x100 Gbps EFA", "400 Gbps EFA", "EFA (400 Gbps)", "EFA 400G"}) {
-    CHECK(network(published) == "4 x aws-efa-100g");
-  }
-  CHECK(network("a3-highgpu-8g").empty());  // no rate
-  const auto driver = [](const std::string& published) {
-    io::Case one = row();
-    one.inter_network = published;
-    return said(one, "network.transport");
-  };
-  CHECK(driver("8 x 400 Gb/s") == "roce");  // nobody buys such cards for TCP
-  CHECK(driver("100 Gb/s").empty());        // may be either
-  CHECK(driver("Slingshot-11") == "roce");
-  CHECK(driver("10GbE, TCP sockets") == "tcp");
-}
-
-TEST_CASE("case: a rate of today's cards is one card's, a slower one another network's", "[unit][whatif]") {
-  const auto of_h100 = [](const std::string& published, const std::string& path) {
-    io::Case one = row();
-    one.gpu = "H100-SXM5-80GB";
-    one.inter_network = published;
-    return said(one, path);
-  };
-  CHECK(of_h100("400 Gb/s InfiniBand", "network") == "8 x infiniband-400g");
-  CHECK(of_h100("200 Gb/s HDR InfiniBand", "network") == "8 x infiniband-200g");
-  CHECK(of_h100("10GbE", "network") == "ethernet-10g");
-  CHECK(of_h100("10GbE", "network.transport") == "tcp");
-  CHECK(of_h100("100 Gb/s RoCE", "network") == "roce-100g");
-}
 
 TEST_CASE("case: language models that are shipped are split by name", "[unit][whatif]") {
   io::Case one = row();
@@ -237,13 +162,6 @@ TEST_CASE("case: superchips with Blackwell GPUs are racks of 72", "[unit][whatif
   CHECK(said(one, "node") == "gb200-nvl72");
   CHECK(said(one, "nodes") == "8");  // the fewest racks that 512 fill alike
   CHECK(said(one, "gpus_per_node") == "64");
-}
-
-TEST_CASE("case: a stated delay stands on top of the link's own", "[unit][whatif]") {
-  io::Case one = row();
-  one.inter_network = "delay 10ms bandwidth 1Gbps (tc netem)";
-  CHECK(said(one, "network.latency") == "10.014 ms");
-  CHECK(said(one, "network") == "ethernet-1g");
 }
 
 TEST_CASE("case: who read images has a loader", "[unit][whatif]") {
