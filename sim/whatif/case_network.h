@@ -1,11 +1,14 @@
 // The network between the servers of a case, as its source words it. Private to the room.
 //
 // Ports and rates are read from words such as
-//   "8x ConnectX-6 IB HDR 200Gb/Sec", "4x100 Gbps EFA", "2 x EDR 100Gb/s", "200Gb/s x 8", "dual-rail EDR"   ports x
-//   rate "100 Gb/s (4X EDR)"                                  one port: four lanes of it "200 Gb/s InfiniBand per GPU"
-//   a port for every GPU "10 Gigabit Ethernet", "25G", "100G IB", "HDR200"    rates without a unit, generations with
-//   one "EDR", "OPA", "Slingshot-11"                         a generation's rate "400 Gbps EFA" what AWS sells is an
-//   instance's, in cards of 100 Gb/s
+// ```
+//   "8x ConnectX-6 IB HDR 200Gb/Sec", "4x100 Gbps EFA", "200Gb/s x 8", "dual-rail EDR"   ports x rate
+//   "100 Gb/s (4X EDR)"                     one port: four lanes of it
+//   "200 Gb/s InfiniBand per GPU"           a port for every GPU
+//   "10 Gigabit Ethernet", "25G", "HDR200"  rates without a unit, generations with one
+//   "EDR", "OPA", "Slingshot-11"            a generation's rate
+//   "400 Gbps EFA"                          what AWS sells is an instance's, in cards of 100 Gb/s
+// ```
 // Of several networks of a server the one called "compute" counts, else the fastest.
 #pragma once
 

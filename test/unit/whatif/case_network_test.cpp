@@ -1,35 +1,18 @@
 // Networks between servers in the words of sources.
 #include <catch2/catch.hpp>
 
-#include "case_scenario.h"
-#include "catalog.h"
+#include "case_row.h"
 
 using namespace ddlsim;
-using ddlsim::test::catalog;
-using namespace ddlsim::whatif;
 
 namespace {
 
 /// What a case on two servers of eight GPUs makes of a setting; the last value, or nothing.
 std::string said_on(const std::string& gpu, const std::string& published, const std::string& path) {
-  io::Case one;
-  one.id = "a";
-  one.model = "ResNet-50 v1.5";
-  one.framework = "PyTorch";
-  one.precision = "FP32";
+  io::Case one = test::row();
   one.gpu = gpu;
-  one.gpus_per_node = 8;
-  one.nodes = 2;
-  one.total_gpus = 16;
-  one.architecture = "ddp";
   one.inter_network = published;
-  const auto settings = CaseReader(catalog()).settings_of(one, one.gpus_per_node);
-  if (!settings) return "error: " + settings.error().message;
-  std::string value;
-  for (const Override& setting : *settings) {
-    if (setting.path == path) value = setting.value;
-  }
-  return value;
+  return test::said(one, path);
 }
 
 std::string network(const std::string& published) { return said_on("V100-SXM2-16GB", published, "network"); }

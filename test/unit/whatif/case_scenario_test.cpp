@@ -3,40 +3,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "catalog.h"
+#include "case_row.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::row;
+using ddlsim::test::said;
 using namespace ddlsim::whatif;
-
-namespace {
-
-io::Case row() {
-  io::Case one;
-  one.id = "a";
-  one.model = "ResNet-50 v1.5";
-  one.framework = "PyTorch";
-  one.precision = "FP32";
-  one.gpu = "V100-SXM2-16GB";
-  one.gpus_per_node = 8;
-  one.nodes = 2;
-  one.total_gpus = 16;
-  one.architecture = "ddp";
-  return one;
-}
-
-/// The last value of a setting, or nothing.
-std::string said(const io::Case& one, const std::string& path) {
-  const auto settings = CaseReader(catalog()).settings_of(one, one.gpus_per_node);
-  if (!settings) return "error: " + settings.error().message;
-  std::string value;
-  for (const Override& setting : *settings) {
-    if (setting.path == path) value = setting.value;
-  }
-  return value;
-}
-
-}  // namespace
 
 TEST_CASE("case: language models that are shipped are split by name", "[unit][whatif]") {
   io::Case one = row();

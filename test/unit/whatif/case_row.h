@@ -1,0 +1,37 @@
+// A published row to start from, and what the program makes of it.
+#pragma once
+
+#include <string>
+
+#include "case_scenario.h"
+#include "catalog.h"
+
+namespace ddlsim::test {
+
+/// ResNet-50 by data parallelism on two servers of eight V100.
+inline io::Case row() {
+  io::Case one;
+  one.id = "a";
+  one.model = "ResNet-50 v1.5";
+  one.framework = "PyTorch";
+  one.precision = "FP32";
+  one.gpu = "V100-SXM2-16GB";
+  one.gpus_per_node = 8;
+  one.nodes = 2;
+  one.total_gpus = 16;
+  one.architecture = "ddp";
+  return one;
+}
+
+/// The last value of a setting, or nothing.
+inline std::string said(const io::Case& one, const std::string& path) {
+  const auto settings = whatif::CaseReader(catalog()).settings_of(one, one.gpus_per_node);
+  if (!settings) return "error: " + settings.error().message;
+  std::string value;
+  for (const whatif::Override& setting : *settings) {
+    if (setting.path == path) value = setting.value;
+  }
+  return value;
+}
+
+}  // namespace ddlsim::test
