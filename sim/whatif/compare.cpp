@@ -142,9 +142,8 @@ class Upgrades {
 
   /// Cards that today's slots could not feed once more, with slots of twice the rate.
   void with_slots(Bandwidth card) {
-    constexpr double kOfSlot = 0.7;  // what PCIe reaches (Wang et al. 2019)
     const Bandwidth slot = scenario_.cluster.node.pcie.bandwidth;
-    if (card <= slot * kOfSlot) return;
+    if (card <= slot * scenario_.efficiency.pcie.get()) return;
     Change both = changes_.back();
     both.overrides.push_back({"pcie", to_text(slot * 2.0), {}});
     changes_.push_back(std::move(both));
@@ -268,6 +267,16 @@ class Upgrades {
   std::vector<std::string> skipped_;
 };
 
+/// Whether a change is another one and something besides.
+bool adds_to(const Change& change, const Change& other) {
+  return change.overrides.size() > other.overrides.size() &&
+         std::equal(other.overrides.begin(), other.overrides.end(), change.overrides.begin(),
+                    [](const Override& a, const Override& b) { return a.path == b.path && a.value == b.value; });
+}
+
+/// What is bought besides has to gain a fiftieth more.
+constexpr double kWorthMore = 1.02;
+
 /// The job itself, as `predict` says it, and nothing beside it yet.
 Expected<answer::Comparison> comparison_with(const Scenario& scenario, Predictor& predictor) {
   auto baseline = predictor.predict(scenario);
@@ -327,13 +336,17 @@ Expected<answer::Comparison> what_would_help(const io::Catalog& catalog, std::sp
       if (!tried) changes.push_back(std::move(remedy));
     }
   }
+  const Change* last = nullptr;  // of the alternatives
   for (const Change& change : changes) {
     auto result = alternative({catalog, base, *scenario, comparison.baseline, communication, predictor}, change);
-    if (result) {
-      comparison.alternatives.push_back(std::move(*result));
-    } else {
+    if (!result) {
       comparison.skipped.push_back(fmt::format("{}: {}", name_for(change.overrides), result.error().message));
+      continue;
     }
+    const bool adds = last != nullptr && adds_to(change, *last);
+    if (adds && result->speedup < kWorthMore * comparison.alternatives.back().speedup) continue;
+    comparison.alternatives.push_back(std::move(*result));
+    last = &change;
   }
   comparison.skipped.insert(comparison.skipped.end(), upgrades.skipped().begin(), upgrades.skipped().end());
   if (!too_large.empty()) comparison.skipped.push_back("what is too large alone: " + join(too_large));

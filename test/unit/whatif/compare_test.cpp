@@ -62,6 +62,27 @@ TEST_CASE("compare: what would help says that plan compares splits", "[unit][wha
                     [](const std::string& text) { return text.find("`ddlsim plan`") != std::string::npos; }));
 }
 
+TEST_CASE("compare: faster cards come with faster slots only where those gain something", "[unit][whatif]") {
+  const auto tried = [](std::vector<Override> settings, const std::string& part) {
+    settings.insert(settings.begin(), {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}});
+    const auto compared = whatif::what_would_help(catalog(), settings).value();
+    return std::any_of(compared.alternatives.begin(), compared.alternatives.end(), [&](const auto& one) {
+      return one.name.starts_with("network = ") && one.name.find(part) != std::string::npos;
+    });
+  };
+  // 100 Gb/s fill what a slot of 15.75 GB/s reaches, but copies of this job take less.
+  const std::vector<Override> servers{{"strategy", "ps", {}}, {"network", "50 Gb/s", {}}};
+  CHECK(tried(servers, "network = 100 Gb/s"));
+  CHECK_FALSE(tried(servers, "pcie"));
+  // 200 Gb/s tied with the slots that feed it: neither alone helps much.
+  const std::vector<Override> tied{
+      {"model", "bert_large", {}}, {"network", "200 Gb/s", {}}, {"network.transport", "roce", {}}, {"batch", "2", {}}};
+  CHECK(tried(tied, "pcie"));
+  std::vector<Override> reaches = tied;
+  reaches.insert(reaches.end(), {{"pcie", "60 GB/s", {}}});
+  CHECK_FALSE(tried(reaches, "pcie"));
+}
+
 TEST_CASE("compare: what would help a job that waits for input is its storage, threads and decoder", "[unit][whatif]") {
   const std::vector<Override> reads{{"model", "resnet18", {}},
                                     {"node", "p3.8xlarge", {}},
