@@ -30,6 +30,7 @@ struct Request {
   std::string model_type;
   std::string head;  // of the class: "ForCausalLM"; empty when the config names none
   std::optional<std::int64_t> sequence;
+  std::optional<std::int64_t> target;
 };
 
 /// A language model's input and loss around `stack`.

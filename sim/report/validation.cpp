@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string_view>
 
 #include "ddlsim/report/views.h"
@@ -44,11 +45,11 @@ Table summary_table(const answer::Validation& validation) {
   return table;
 }
 
-Table case_table(const answer::Validation& validation) {
+Table case_table(std::span<const answer::CaseResult> cases) {
   Table table({"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high",
                "provenance", "memory_error"});
   table.numbers_from(3);
-  for (const answer::CaseResult& one : validation.all.cases) {
+  for (const answer::CaseResult& one : cases) {
     table.add({one.id, one.group, one.metric, significant(one.measured, 6), significant(one.predicted, 6),
                fmt::format("{:.4f}", one.error), significant(one.interval_90.first, 6),
                significant(one.interval_90.second, 6), std::string(to_string(one.provenance)),
@@ -133,6 +134,18 @@ Json set_json(const answer::ValidationSet& set) {
   return json;
 }
 
+Json case_json(const answer::CaseResult& one) {
+  Json json{{"id", one.id},
+            {"metric", one.metric},
+            {"measured", one.measured},
+            {"predicted", one.predicted},
+            {"error", one.error},
+            {"interval_90", Json::array({one.interval_90.first, one.interval_90.second})},
+            {"provenance", to_string(one.provenance)}};
+  if (one.memory_error) json["memory_error"] = *one.memory_error;
+  return json;
+}
+
 Json validation_json(const answer::Validation& validation) {
   Json json{{"schema", "ddlsim/validate/1"}, {"anchor", validation.anchor}};
   json.update(set_json(validation.all));
@@ -144,21 +157,11 @@ Json validation_json(const answer::Validation& validation) {
   }
   json["sets"] = std::move(sets);
   Json cases = Json::array();
-  for (const answer::CaseResult& one : validation.all.cases) {
-    cases.push_back({{"id", one.id},
-                     {"metric", one.metric},
-                     {"measured", one.measured},
-                     {"predicted", one.predicted},
-                     {"error", one.error},
-                     {"interval_90", Json::array({one.interval_90.first, one.interval_90.second})},
-                     {"provenance", to_string(one.provenance)}});
-    if (one.memory_error) cases.back()["memory_error"] = *one.memory_error;
-  }
+  for (const answer::CaseResult& one : validation.all.cases) cases.push_back(case_json(one));
   json["cases"] = std::move(cases);
   return json;
 }
 
-/// The answer first.
 /// What a prediction had to go by.
 std::string_view given_by(std::string_view anchor) {
   if (anchor == "first") return "each group's smallest row, which stands for measured GPU speed";
@@ -167,6 +170,7 @@ std::string_view given_by(std::string_view anchor) {
   return "specifications and calibration alone";
 }
 
+/// The answer first.
 std::string headline(const answer::Validation& validation) {
   const answer::ValidationSet& all = validation.all;
   if (all.errors.cases == 0) return "nothing was predicted\n\n";
@@ -183,7 +187,7 @@ std::string render(const answer::Validation& validation, Format format) {
   }
   switch (format) {
     case Format::kJson: return dump(validation_json(validation));
-    case Format::kCsv: return case_table(validation).render(format);
+    case Format::kCsv: return case_table(validation.all.cases).render(format);
     case Format::kMd: return summary_table(validation).render(format);
     case Format::kText:
     case Format::kHtml:
@@ -200,6 +204,31 @@ std::string render(const answer::Validation& validation, Format format) {
   }
   text += memory_and_regret(validation);
   if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);
+  return text;
+}
+
+std::string render(const answer::CaseReading& reading, Format format) {
+  const answer::CaseResult& result = reading.result;
+  if (format == Format::kCsv) return case_table({&result, 1}).render(format);
+  if (format == Format::kJson) {
+    Json json{{"schema", "ddlsim/validate-row/1"}, {"case", case_json(result)}, {"title", reading.title}};
+    json["settings"] = Json::object();
+    for (const auto& [path, value] : reading.settings) json["settings"][path] = value;
+    json["prediction"] = reading.prediction ? to_json(*reading.prediction) : Json(nullptr);
+    return dump(json);
+  }
+  const auto [low, high] = result.interval_90;
+  const bool inside = low <= result.measured && result.measured <= high;
+  std::string text =
+      fmt::format("{}: {} {} predicted, {} measured: {}{} off, {} the 90 % interval of {} to {}\n\n", result.id,
+                  significant(result.predicted, 4), result.metric, significant(result.measured, 4),
+                  result.error < 0 ? "" : "+", percent(result.error), inside ? "inside" : "outside",
+                  significant(low, 4), significant(high, 4));
+  Table settings({"taken to mean", "value"});
+  settings.numbers_from(2);
+  for (const auto& [path, value] : reading.settings) settings.add({path, value});
+  text += settings.render(format);
+  if (reading.prediction) text += "\n" + render(*reading.prediction, reading.title, format);
   return text;
 }
 

@@ -72,7 +72,10 @@ Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const 
       const double forward = part_of(prediction, {"forward"}) / prediction.step_time.in(milliseconds);
       return samples / (1 + evaluated_per_trained(one) * forward);
     }
-    case io::CaseMetric::kTokensPerSecond: return samples * static_cast<double>(tokens_per_sample(*scenario.model));
+    case io::CaseMetric::kTokensPerSecond: {
+      const auto counted = count_of(one, "tokens_per_sample");
+      return samples * static_cast<double>(counted.value_or(tokens_per_sample(*scenario.model)));
+    }
     case io::CaseMetric::kStepMilliseconds: return step.in(milliseconds);
     case io::CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
     case io::CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;

@@ -186,7 +186,7 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
   const std::string model = lower_case(one.model);
   const std::string precision = precision_of(one.precision);
   if (nvidias_pytorch(one)) {
-    const bool fine_tuned = has(model, "bert") && one.said("phase") != "pre-training";
+    const bool fine_tuned = has(model, "bert") && phase_of(one) != TrainingPhase::kPreTraining;
     const bool loops = has(model, "gnmt") || (fine_tuned && (precision == "fp32" || precision == "tf32"));
     return loops ? std::optional<std::string>("for-loop") : std::nullopt;
   }
@@ -217,6 +217,15 @@ std::optional<std::string> length_of_phase(const io::Case& one) {
 
 }  // namespace
 
+std::optional<TrainingPhase> phase_of(const io::Case& one) {
+  const std::string said = lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or(""));
+  if (has_any(said, {"fine-tun", "finetun", "squad", "glue", "mnli", "classification"})) {
+    return TrainingPhase::kFineTuning;
+  }
+  if (has_any(said, {"pre-train", "pretrain"})) return TrainingPhase::kPreTraining;
+  return std::nullopt;
+}
+
 std::optional<std::string> sequence_length_of(const io::Case& one) {
   auto length = one.said("seq_len");
   if (!length && has(lower_case(one.model), "bert")) length = length_of_phase(one);
@@ -226,19 +235,19 @@ std::optional<std::string> sequence_length_of(const io::Case& one) {
   const bool binned = has(one.source, "DeepLearningExamples") && has(one.source, "LanguageModeling/BERT") &&
                       (has(framework, "pytorch") || has(framework, "paddle")) &&
                       container_in(one.said("container").value_or("")) >= 2021 + 10 / 12.0;
-  if (binned && length == "512" && one.said("phase") == "pre-training") return "277";
+  if (binned && length == "512" && phase_of(one) == TrainingPhase::kPreTraining) return "277";
   return length;
 }
 
 std::optional<std::string> vocabulary_of(const io::Case& one) {
-  const bool bert = has(lower_case(one.model), "bert") && one.said("phase").value_or("pre-training") == "pre-training";
+  const bool bert = has(lower_case(one.model), "bert") && phase_of(one) != TrainingPhase::kFineTuning;
   return bert && nvidias_pytorch(one) ? std::optional<std::string>("30528") : std::nullopt;
 }
 
 std::optional<std::string> predictions_of(const io::Case& one, std::string_view length) {
-  const auto phase = one.said("phase");
-  if (phase == "fine-tuning") return "1";
-  if (phase != "pre-training") return std::nullopt;
+  const auto phase = phase_of(one);
+  if (phase == TrainingPhase::kFineTuning) return "1";
+  if (phase != TrainingPhase::kPreTraining) return std::nullopt;
   if (nvidias_pytorch(one) && software_year_of(one).value_or(2100) < 2021 + 10 / 12.0) return std::string(length);
   return length == "512" ? std::optional<std::string>("80") : std::nullopt;
 }

@@ -50,6 +50,10 @@ namespace ddlsim::whatif {
 /// wherever software_fused_of holds (plan::joins_pointwise).
 [[nodiscard]] bool fuses_pointwise(const io::Case& one);
 
+/// What a case trains for, by its `phase` and its `task`, where either says it.
+enum class TrainingPhase { kPreTraining, kFineTuning };
+[[nodiscard]] std::optional<TrainingPhase> phase_of(const io::Case& one);
+
 /// Tokens that a sequence has on average once its loader has cut and padded it; nothing where no length is said, and
 /// the model's own stands. That is `extra.seq_len`, or what the phase of BERT that is named has (128, 512, SQuAD 384),
 /// but for BERT's pre-training on Wikipedia, where most sequences are

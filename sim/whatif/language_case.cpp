@@ -9,8 +9,9 @@
 #include <optional>
 #include <string>
 
+#include "case_model.h"
+#include "case_software.h"
 #include "case_text.h"
-#include "ddlsim/importers/hf_config.h"
 #include "ddlsim/support/quantity_io.h"
 #include "training_way.h"
 
@@ -18,173 +19,6 @@ namespace ddlsim::whatif {
 namespace {
 
 bool says_no_split(const io::Case& one) { return one.architecture.starts_with("not stated"); }
-
-std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise) {
-  return count_of(one, key).value_or(otherwise);
-}
-
-bool is_llama(const io::Case& one) {
-  const std::string model = lower_case(one.model);
-  return one.said("kv_heads").has_value() || model.find("llama") != std::string::npos;
-}
-
-bool is_mixture(const io::Case& one) { return count_or(one, "experts", 0) > 1; }
-
-/// Nemotron-H: blocks of attention, of Mamba-2, MLPs and mixtures, by their letters.
-bool is_hybrid(const io::Case& one) { return one.said("hybrid_layer_pattern").has_value(); }
-
-/// Rows of the vocabulary's table, padded as Megatron does it.
-std::optional<std::int64_t> vocabulary_of(const io::Case& one) {
-  std::optional<std::int64_t> stated = count_of(one, "vocab");
-  const std::string model = lower_case(one.model);
-  // meta-llama/Llama-2-70b-hf config.json; GPT-2's tokenizer.
-  if (!stated && model.find("llama 2") != std::string::npos) stated = 32000;
-  if (!stated && model.find("gpt-3") != std::string::npos) stated = 50257;
-  // nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 config.json.
-  if (!stated && is_hybrid(one)) stated = 131072;
-  if (!stated) return std::nullopt;
-  const std::int64_t unit = 128 * count_or(one, "tp", 1);
-  return (*stated + unit - 1) / unit * unit;
-}
-
-/// A configuration's lines.
-class Config {
- public:
-  void add(std::string_view key, std::int64_t value) { text_ += fmt::format(", \"{}\": {}", key, value); }
-  void add(std::string_view key, std::string_view word) { text_ += fmt::format(", \"{}\": {}", key, word); }
-  [[nodiscard]] std::string text(std::string_view family) const {
-    return fmt::format("{{\"model_type\": \"{}\"{}}}", family, text_);
-  }
-
- private:
-  std::string text_;
-};
-
-/// The sizes that nobody can guess.
-struct Sizes {
-  std::int64_t layers = 1;
-  std::int64_t hidden = 1;
-  std::int64_t heads = 1;
-  std::int64_t vocabulary = 1;
-  std::int64_t sequence = 1;
-};
-
-Expected<Sizes> sizes_of(const io::Case& one) {
-  std::string missing;
-  const auto need = [&](std::string_view key, std::optional<std::int64_t> value) {
-    if (!value) missing += (missing.empty() ? "" : ", ") + std::string(key);
-    return value.value_or(1);
-  };
-  const Sizes sizes{.layers = need("layers", count_of(one, "layers")),
-                    .hidden = need("hidden", count_of(one, "hidden")),
-                    .heads = need("heads", count_of(one, "heads")),
-                    .vocabulary = need("vocab", vocabulary_of(one)),
-                    .sequence = need("seq_len", count_of(one, "seq_len"))};
-  if (missing.empty()) return sizes;
-  return fail(ErrorCode::kUnsupported, "the source does not say the model's " + missing);
-}
-
-bool is_gpt_oss(const io::Case& one) { return lower_case(one.model).find("gpt-oss") != std::string::npos; }
-
-std::string mixture_config(const io::Case& one, const Sizes& sizes, Config& config) {
-  const std::int64_t width = count_or(one, "moe_ffn", count_or(one, "ffn", 4 * sizes.hidden));
-  config.add("moe_intermediate_size", width);
-  config.add("num_experts_per_tok", count_or(one, "top_k", 1));
-  if (is_gpt_oss(one)) {
-    // openai/gpt-oss-20b config.json: biases, every other layer looks at 128 keys.
-    config.add("num_local_experts", count_or(one, "experts", 1));
-    config.add("attention_bias", "true");
-    config.add("sliding_window", 128);
-    return "gpt_oss";
-  }
-  if (!says(one, "attention", "mla")) {
-    config.add("num_experts", count_or(one, "experts", 1));
-    return "qwen3_moe";
-  }
-  config.add("n_routed_experts", count_or(one, "experts", 1));
-  config.add("n_shared_experts", count_or(one, "moe_shared_ffn", 0) / width);
-  config.add("first_k_dense_replace", count_or(one, "dense_layers", 0));
-  if (const auto rank = count_of(one, "q_lora_rank")) config.add("q_lora_rank", *rank);
-  config.add("kv_lora_rank", count_or(one, "kv_lora_rank", 512));
-  config.add("qk_nope_head_dim", count_or(one, "qk_head_dim", 128));
-  config.add("qk_rope_head_dim", count_or(one, "qk_rope_head_dim", 64));
-  config.add("v_head_dim", count_or(one, "v_head_dim", 128));
-  return "deepseek_v3";
-}
-
-/// What every family with grouped attention has.
-Config grouped_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("hidden_size", sizes.hidden);
-  config.add("num_hidden_layers", sizes.layers);
-  config.add("num_attention_heads", sizes.heads);
-  config.add("num_key_value_heads", count_or(one, "kv_heads", sizes.heads));
-  config.add("vocab_size", sizes.vocabulary);
-  if (const auto width = count_of(one, "head_dim")) config.add("head_dim", *width);
-  return config;
-}
-
-std::string decoder_config(const io::Case& one, const Sizes& sizes) {
-  Config config = grouped_config(one, sizes);
-  config.add("intermediate_size", count_or(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
-  config.add("tie_word_embeddings", "false");
-  return is_mixture(one) ? config.text(mixture_config(one, sizes, config)) : config.text("llama");
-}
-
-/// What no row says is as in config.json of Nemotron 3 Nano: convolutions over 4 rows, one shared expert.
-std::string hybrid_config(const io::Case& one, const Sizes& sizes) {
-  Config config = grouped_config(one, sizes);
-  if (!count_of(one, "head_dim")) config.add("head_dim", sizes.hidden / sizes.heads);
-  config.add("intermediate_size", count_or(one, "ffn", 4 * sizes.hidden));
-  config.add("hybrid_override_pattern", fmt::format("\"{}\"", *one.said("hybrid_layer_pattern")));
-  config.add("mamba_num_heads", count_or(one, "mamba_heads", sizes.heads));
-  config.add("mamba_head_dim", count_or(one, "mamba_head_dim", 64));
-  config.add("n_groups", count_or(one, "mamba_groups", 8));
-  config.add("ssm_state_size", count_or(one, "mamba_state_dim", 128));
-  config.add("conv_kernel", 4);
-  const std::int64_t width = count_or(one, "moe_ffn", count_or(one, "ffn", 4 * sizes.hidden));
-  config.add("n_routed_experts", count_or(one, "experts", 1));
-  config.add("num_experts_per_tok", count_or(one, "top_k", 1));
-  config.add("moe_intermediate_size", width);
-  const auto shared = count_of(one, "moe_shared_ffn");
-  config.add("n_shared_experts", shared ? 1 : 0);
-  config.add("moe_shared_expert_intermediate_size", shared.value_or(width));
-  return config.text("nemotron_h");
-}
-
-std::string gpt_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("n_embd", sizes.hidden);
-  config.add("n_layer", sizes.layers);
-  config.add("n_head", sizes.heads);
-  config.add("n_positions", sizes.sequence);
-  config.add("vocab_size", sizes.vocabulary);
-  config.add("n_inner", count_or(one, "ffn", 4 * sizes.hidden));
-  return config.text("gpt2");
-}
-
-std::string opt_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("hidden_size", sizes.hidden);
-  config.add("num_hidden_layers", sizes.layers);
-  config.add("num_attention_heads", sizes.heads);
-  config.add("max_position_embeddings", sizes.sequence);
-  config.add("vocab_size", sizes.vocabulary);
-  config.add("ffn_dim", count_or(one, "ffn", 4 * sizes.hidden));
-  return config.text("opt");
-}
-
-/// Layers whose names say what memory needs to know: activations that keep what they make, dropout where there is some.
-void name_layers(workload::Model& model, bool relu, bool dropout) {
-  for (workload::Layer& layer : model.layers) {
-    if (relu && layer.name == "activation") layer.name = "relu";
-  }
-  if (dropout) return;
-  std::erase_if(model.layers,
-                [](const workload::Layer& layer) { return layer.name.find("dropout") != std::string::npos; });
-}
-
-bool is_opt(const io::Case& one) { return lower_case(one.model).starts_with("opt"); }
 
 /// "full (1 layer)", "yes (...)", "selective", "none".
 std::string_view recomputation_of(const io::Case& one) {
@@ -247,32 +81,6 @@ Expected<std::string> stated_precision(const io::Case& one) {
 bool gives_sizes(const io::Case& one) {
   return one.said("seq_len").has_value() &&
          (one.said("hidden").has_value() || one.said("tp").has_value() || one.said("pp").has_value());
-}
-
-Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one) {
-  if (says(one, "attention", "mamba") && !is_hybrid(one)) {
-    return fail(ErrorCode::kUnsupported, "the source does not say which blocks are state-space ones");
-  }
-  const auto sizes = sizes_of(one);
-  if (!sizes) return tl::unexpected<Error>(sizes.error());
-  const bool decoder = is_hybrid(one) || is_llama(one) || is_mixture(one);
-  const std::string config = is_hybrid(one) ? hybrid_config(one, *sizes)
-                             : decoder      ? decoder_config(one, *sizes)
-                             : is_opt(one)  ? opt_config(one, *sizes)
-                                            : gpt_config(one, *sizes);
-  importers::HfOptions options;
-  options.id = "case";
-  options.sequence = sizes->sequence;
-  auto imported = importers::parse_hf_config(config, one.where.file, options);
-  if (!imported) return tl::unexpected<Error>(imported.error());
-  workload::Model model = std::move(imported->model);
-  model.name = one.model;
-  model.optimizer = workload::Optimizer::kAdam;
-  name_layers(model, is_opt(one), !says(one, "dropout", "none"));
-  auto totals = workload::total(model.layers);
-  if (!totals) return tl::unexpected<Error>(totals.error());
-  model.totals = std::move(*totals);
-  return std::make_shared<const workload::Model>(std::move(model));
 }
 
 std::optional<Override> stages_of(const io::Case& one, const workload::Model& model) {
@@ -385,13 +193,17 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
   const bool compiled = says(one, "compile", "torch.compile");
-  const bool one_kernel = way.fused_attention && one.said("transformer_engine") != "no";  // XLA has none of its own
+  const bool modern = software_year_of(one).value_or(kNewest) >= way.fused_since;
+  const bool one_kernel = modern && one.said("transformer_engine") != "no";  // XLA has none of its own
   set("fusion", compiled ? "all" : one_kernel ? "attention" : "none");
-  if (way.attention != "best") set("software.attention", std::string(way.attention));
+  if (one_kernel && way.attention != "best") set("software.attention", std::string(way.attention));
   if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
   const bool sequence = one.said("sequence_parallel") ? says(one, "sequence_parallel", "true") : way.sequence;
   if (sequence && tensor > 1) set("parallel.sequence", "yes");
   int zero = way.zero;
+  const std::string family = lower_case(one.architecture.substr(0, one.architecture.find('(')));
+  if (family == "ddp") zero = 0;
+  if (has_any(family, {"fsdp", "zero3", "zero-3"})) zero = 3;
   if (const auto stage = one.said("zero_stage") ? count_of(one, "zero_stage") : count_of(one, "zero")) {
     zero = static_cast<int>(std::min<std::int64_t>(*stage, 3));
   }
@@ -416,9 +228,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (overlapped ? says(one, "overlap_grad_reduce", "false") : way.beside == Beside::kNothing) {
     set("overlap", "none");
   }
+  if (way.beside >= Beside::kWeights && shares && zero < 3) set("parallel.overlap_gather", "yes");
   if (way.beside == Beside::kAll) {
     if (sequence && tensor > 1 && *precision != "fp4") set("parallel.overlap_tensor", "yes");
-    if (shares && zero < 3) set("parallel.overlap_gather", "yes");
     if (shares && *precision == "fp8") set("parallel.gather_fp8", "yes");
   }
   if (lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")).find("lora") !=
@@ -430,7 +242,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
 }
 
 Expected<Work> published_flops(const io::Case& one) {
-  if (is_hybrid(one)) {
+  const ModelFamily family = family_of(one);
+  if (family == ModelFamily::kHybrid) {
     return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of state-space blocks is not known");
   }
   const auto sizes = sizes_of(one);
@@ -442,7 +255,7 @@ Expected<Work> published_flops(const io::Case& one) {
   const auto l = static_cast<double>(sizes->layers);
   const double tokens = static_cast<double>(*global) * s;
   const auto v = static_cast<double>(count_or(one, "vocab", sizes->vocabulary));
-  if (!is_llama(one)) {
+  if (!one.said("kv_heads") && !has(lower_case(one.model), "llama")) {
     // Narayanan et al. 2021, equation 3: with the forward pass once more (4 passes), later without (3).
     const double passes = recomputation_of(one) == "full" ? 4 : 3;
     return flops(passes * 24 * tokens * l * h * h * (1 + s / (6 * h)) + 6 * tokens * v * h);

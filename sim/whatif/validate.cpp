@@ -14,11 +14,13 @@
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/support/names.h"
 #include "language_case.h"
 
 namespace ddlsim::whatif {
 namespace {
 
+using answer::CaseReading;
 using answer::CaseResult;
 using answer::ErrorSummary;
 using answer::ValidationSet;
@@ -161,13 +163,37 @@ class Validator {
       }
       auto result = predict_case(one, group);
       if (result) {
-        set.cases.push_back(std::move(*result));
+        set.cases.push_back(std::move(result->result));
       } else {
         set.unsupported.push_back({one.id, first_line(result.error())});
       }
     }
     summarise(set);
     return set;
+  }
+
+  Expected<CaseReading> read(const CaseSet& cases, const Case& one) {
+    find_groups(cases.cases);
+    const Group& group = groups_.at(one.group);
+    const bool given = std::find(group.given.begin(), group.given.end(), &one) != group.given.end();
+    if (given || !group.asked) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("row '{}': with --anchor {} it is {}", one.id, name_of(kAnchors, anchor_),
+                              given ? "given, not predicted" : "not asked about"),
+                  one.where, {"--anchor none predicts every row"});
+    }
+    auto reading = predict_case(one, group);
+    if (!reading) return tl::unexpected<Error>(reading.error());
+    std::vector<Override> settings;
+    if (is_collective(one)) {
+      settings = reader_.collective_of(one, group.widest).value().settings;
+    } else {
+      settings = reader_.settings_of(one, group.widest).value();
+    }
+    for (Override& setting : settings) {
+      reading->settings.emplace_back(std::move(setting.path), std::move(setting.value));
+    }
+    return reading;
   }
 
  private:
@@ -240,7 +266,7 @@ class Validator {
 
   static bool is_collective(const Case& one) { return architecture_family(one) == "collective"; }
 
-  Expected<CaseResult> predict_collective(const Case& one, std::int64_t widest) const {
+  Expected<CaseReading> predict_collective(const Case& one, std::int64_t widest) const {
     const auto question = reader_.collective_of(one, widest);
     if (!question) return tl::unexpected<Error>(question.error());
     const auto scenario = resolve_cluster(catalog_, question->settings);
@@ -271,7 +297,7 @@ class Validator {
     const CollectiveEnds ends = communicator.nodes > 1 ? kCollectiveAcrossServers : kCollectiveWithinServer;
     const double slow = value_of(cost.time * ends.high);
     const double fast = value_of(soonest * ends.low);
-    return CaseResult{.id = one.id,
+    CaseResult result{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
                       .rate = is_rate(one.metric),
@@ -280,9 +306,10 @@ class Validator {
                       .error = value / one.value - 1.0,
                       .interval_90 = {std::min(slow, fast), std::max(slow, fast)},
                       .provenance = cost.provenance};
+    return CaseReading{std::move(result), one.model, {}, std::nullopt};
   }
 
-  Expected<CaseResult> predict_case(const Case& one, const Group& group) const {
+  Expected<CaseReading> predict_case(const Case& one, const Group& group) const {
     if (is_collective(one)) return predict_collective(one, group.widest);
     if (!group.failure.empty()) return fail(ErrorCode::kUnsupported, group.failure);
     auto scenario = scenario_of(one, group);
@@ -307,7 +334,7 @@ class Validator {
     if (group.runs) add_scaling_laws(one, group, result);
     result.job = one.said("job").value_or("");
     result.memory_error = memory_error_of(one, prediction->memory);
-    return result;
+    return CaseReading{std::move(result), describe(*scenario), {}, *prediction};
   }
 
   /// The end of the interval that is fast: with 4 bits, where nobody says how many a case had.
@@ -388,6 +415,19 @@ answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet>
   }
   summarise(validation.all);
   return validation;
+}
+
+Expected<answer::CaseReading> read_case(const io::Catalog& catalog, std::span<const CaseSet> sets, std::string_view id,
+                                        Anchor anchor) {
+  const ValidateProgress quiet;
+  std::vector<std::string> ids;
+  for (const CaseSet& cases : sets) {
+    for (const Case& one : cases.cases) {
+      if (one.id == id) return Validator(catalog, anchor, quiet).read(cases, one);
+      ids.push_back(one.id);
+    }
+  }
+  return fail(ErrorCode::kNotFound, fmt::format("no row has the id '{}'", id), {}, {suggestion(id, ids)});
 }
 
 }  // namespace ddlsim::whatif

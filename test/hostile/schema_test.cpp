@@ -184,6 +184,8 @@ std::vector<std::string> questions(const TempFolder& folder) {
           std::string("fleet --population pai_2019 --jobs 200"),
           std::string("validate bench/accuracy/cases/ddp_csc.csv"),
           std::string("validate --anchor rest bench/accuracy/cases/ddp_csc.csv"),
+          std::string("validate bench/accuracy/cases/ddp_csc.csv --row csc00002"),
+          std::string("validate bench/accuracy/cases/collectives_tc_aws.csv --row tc00001"),
           std::string("topology --node pcie-8xv100"),
           std::string("topology --node dgx-a100 --nodes 16 --nodes-per-leaf 8 --oversubscription 2"),
           std::string("topology --nccl-xml test/data/topology/nvswitch.xml"),

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/answer/prediction.h"
 #include "ddlsim/support/provenance.h"
 
 namespace ddlsim::answer {
@@ -27,6 +28,14 @@ struct CaseResult {
   std::optional<double> power_law{};     // a power of the GPUs through them
   std::string job{};                     // cases of one job are plans for it; empty: no other plan was measured
   std::optional<double> memory_error{};  // of the bytes per GPU that the source printed: predicted / measured - 1
+};
+
+/// One case in full: what it was taken to mean, and what was predicted for that.
+struct CaseReading {
+  CaseResult result;
+  std::string title;  // the job in words
+  std::vector<std::pair<std::string, std::string>> settings;  // paths and values, in the order in which they were set
+  std::optional<Prediction> prediction;                       // nothing: a collective by itself
 };
 
 /// What choosing by predictions costs, where several plans of a job were measured: the measured time of the plan that

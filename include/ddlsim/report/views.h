@@ -53,6 +53,8 @@ struct NamedPrediction {
 [[nodiscard]] std::string render(const answer::CollectiveReport& report, Format format);
 /// CSV lists every case, the other formats summarise per set.
 [[nodiscard]] std::string render(const answer::Validation& validation, Format format);
+/// One case in full. JSON: `ddlsim/validate-row/1`.
+[[nodiscard]] std::string render(const answer::CaseReading& reading, Format format);
 /// The CDF of every speedup row: change, architecture, percentile, speedup.
 [[nodiscard]] std::string speedup_cdf(const answer::FleetReport& report);
 

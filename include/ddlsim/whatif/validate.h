@@ -25,6 +25,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ddlsim/answer/validation.h"
@@ -61,5 +62,10 @@ using ValidateProgress = std::function<void(std::int64_t done)>;
 
 [[nodiscard]] answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor,
                                           const ValidateProgress& tell = {});
+
+/// One case of them, the first with that id, as `validate` predicts it. Errors: kNotFound where there is none;
+/// kInvalidArgument where it is given, or not asked about; those of its prediction.
+[[nodiscard]] Expected<answer::CaseReading> read_case(const io::Catalog& catalog, std::span<const CaseSet> sets,
+                                                      std::string_view id, Anchor anchor);
 
 }  // namespace ddlsim::whatif

@@ -1,0 +1,32 @@
+// The model that a published case gives by its sizes (language_case.h). Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "ddlsim/io/case_file.h"
+#include "ddlsim/support/error.h"
+
+namespace ddlsim::whatif {
+
+/// What a case's model is built as.
+enum class ModelFamily { kGpt, kLlama, kMixture, kHybrid, kOpt, kBert, kT5, kVit };
+
+[[nodiscard]] ModelFamily family_of(const io::Case& one);
+
+/// The sizes that nobody can guess.
+struct Sizes {
+  std::int64_t layers = 1;
+  std::int64_t hidden = 1;
+  std::int64_t heads = 1;
+  std::int64_t vocabulary = 1;  // 1: a model of images
+  std::int64_t sequence = 1;
+};
+
+/// Errors: kUnsupported, naming what the source does not say.
+[[nodiscard]] Expected<Sizes> sizes_of(const io::Case& one);
+
+/// A whole number of `extra`, or what stands for it.
+[[nodiscard]] std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise);
+
+}  // namespace ddlsim::whatif
