@@ -266,6 +266,13 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   return row;
 }
 
+/// Whether rows of a kind say what another may be off by: where nobody says what drives the network, no less is open
+/// than where somebody does.
+bool speaks_for(hardware::QuestionKind row, hardware::QuestionKind asked) {
+  using hardware::QuestionKind;
+  return row == asked || (asked == QuestionKind::kAssumedNetwork && row == QuestionKind::kServers);
+}
+
 struct Learner {
   std::vector<Row> rows;
   std::vector<std::string> sources;
@@ -366,7 +373,7 @@ struct Learner {
       std::vector<std::pair<double, double>> values;
       std::set<std::size_t> from;
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (rows[i].kind != kind) continue;
+        if (!speaks_for(rows[i].kind, kind)) continue;
         values.emplace_back(std::exp(residuals[i]), rows[i].weight);
         from.insert(rows[i].source);
       }

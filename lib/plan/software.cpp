@@ -81,6 +81,7 @@ SoftwareFeatures software_features(const Job& job) {
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
   set(Feature::kMemoryVolta, volta ? 1 : 0);
+  set(Feature::kAda, gpu.architecture == "Ada" ? 1 : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);

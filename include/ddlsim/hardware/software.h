@@ -34,6 +34,7 @@ enum class SoftwareFeature : std::uint8_t {
   kWideConvolution,  // 1 for convolutional networks of 16 bits where tensor cores are 16 times as fast as FP32, 0 at 8
   kRecurrent,        // 1 for models with LSTMs
   kVolta,            // 1 for Volta
+  kAda,              // 1 for Ada, which borrows the profiles of Ampere's chips with a tenth of its second cache
   kHopper,           // 1 for Hopper and Blackwell
   kEightBits,        // 1 for products of 8 bits and fewer
   kNoProfile,        // 1 for GPUs without a profile of their architecture
@@ -47,7 +48,7 @@ enum class SoftwareFeature : std::uint8_t {
   kMemoryYears,  // as kYears
 };
 
-inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 18> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"fused", SoftwareFeature::kFused},
@@ -55,6 +56,7 @@ inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
     {"wide-convolution", SoftwareFeature::kWideConvolution},
     {"recurrent", SoftwareFeature::kRecurrent},
     {"volta", SoftwareFeature::kVolta},
+    {"ada", SoftwareFeature::kAda},
     {"hopper", SoftwareFeature::kHopper},
     {"eight-bits", SoftwareFeature::kEightBits},
     {"no-profile", SoftwareFeature::kNoProfile},

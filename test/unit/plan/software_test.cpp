@@ -82,6 +82,9 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   later.cluster.node.gpu.architecture = "Turing";  // which has Volta's rows in NCCL, and products of its own
   CHECK(feature(later, SoftwareFeature::kVolta) == 0);
   CHECK(feature(later, SoftwareFeature::kMemoryVolta) == 0);
+  CHECK(feature(later, SoftwareFeature::kAda) == 0);
+  later.cluster.node.gpu.architecture = "Ada";
+  CHECK(feature(later, SoftwareFeature::kAda) == 1);
   CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
   CHECK(feature(job, SoftwareFeature::kAttention) == 0);
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
