@@ -49,7 +49,7 @@ struct HfOptions {
   std::string id;                        // of the model; empty: from the file's name, or its folder's
   std::int64_t batch = 1;                // samples per GPU and step
   std::optional<std::int64_t> sequence;  // tokens of a sample; the positions of the config, at most 4096, otherwise
-  std::optional<std::int64_t> target;    // of t5 and mt5, target tokens of a sample; as pre-training has them otherwise
+  std::optional<std::int64_t> target{};  // of t5 and mt5, target tokens of a sample; as pre-training has them otherwise
 };
 
 struct HfImport {
