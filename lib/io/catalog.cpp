@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "ddlsim/io/profile_file.h"
 #include "ddlsim/io/software_file.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
 #include "file_name.h"
 #include "gpu_name.h"
 #include "known_names.h"
@@ -188,10 +190,26 @@ std::optional<fs::path> Catalog::look_up(Kind kind, std::string_view name) const
   return look_up_by_words(kind, bare);
 }
 
-/// Of GPUs: by the words that tell one from another, in any order. Who says no form means the module.
+/// Of GPUs: by the words that tell one from another, in any order. Who says no form means the module; who says the
+/// memory of a GPU that comes with one size alone says nothing more.
 std::optional<fs::path> Catalog::look_up_by_words(Kind kind, std::string_view name) const {
   std::set<std::string> said = gpu_words(name);
   if (said.empty() || is_path(name)) return std::nullopt;
+  if (auto known = with_words(kind, said)) return known;
+  const auto size = std::find_if(said.begin(), said.end(), [](const std::string& word) {
+    return word.ends_with("gb") && parse_number(word.substr(0, word.size() - 2)).has_value();
+  });
+  if (size == said.end()) return std::nullopt;
+  const double gigabytes_said = *parse_number(size->substr(0, size->size() - 2));
+  said.erase(size);
+  const auto known = with_words(kind, said);
+  const auto read = known ? gpu(known->stem().string()) : fail(ErrorCode::kNotFound, {});
+  constexpr double kAlike = 0.1;  // GB and GiB, what is sold and what is free
+  if (!read || std::abs(read->memory_size.in(gigabytes) / gigabytes_said - 1) > kAlike) return std::nullopt;
+  return known;
+}
+
+std::optional<fs::path> Catalog::with_words(Kind kind, std::set<std::string> said) const {
   const Shelf& shelf = this->shelf(kind);
   const auto all = aliases();
   for (const bool module : {false, true}) {

@@ -26,7 +26,7 @@ bool names_any(const io::Case& one, std::initializer_list<std::string_view> word
 /// huggingface.co/meta-llama, mistralai, Qwen, EleutherAI, facebook, google, google-bert, openai-community.
 constexpr auto kVocabularies = std::to_array<std::pair<std::string_view, std::int64_t>>({
     {"llama 3", 128256}, {"llama3", 128256},  {"llama-3", 128256}, {"llama", 32000},  {"mixtral", 32000},
-    {"mistral", 32000},  {"qwen3", 151936},   {"qwen2", 151936},   {"opt", 50272},    {"neox", 50432},
+    {"mistral", 32000},  {"qwen3", 151936},   {"qwen2", 152064},   {"opt", 50272},    {"neox", 50432},
     {"gpt-j", 50400},    {"distilbert", 30522}, {"roberta", 50265}, {"bert", 30522},  {"mt5", 250112},
     {"t5", 32128},       {"gpt-3", 50257},    {"gpt3", 50257},     {"gpt-2", 50257},  {"gpt2", 50257},
 });

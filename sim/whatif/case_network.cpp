@@ -196,6 +196,15 @@ std::optional<double> stated_delay(const std::string& text) {
   return number ? std::optional<double>(number->value) : std::nullopt;
 }
 
+/// Whether a text names TCP, the word by itself: "TCPX" is another.
+bool names_tcp(std::string_view text) {
+  for (std::size_t at = text.find("tcp"); at != std::string_view::npos; at = text.find("tcp", at + 1)) {
+    const std::size_t end = at + 3;
+    if ((at == 0 || !is_lower(text[at - 1])) && (end == text.size() || !is_lower(text[end]))) return true;
+  }
+  return has_any(text, {"ip over", "ipogif", "socket", "nccl_ib_disable=1"});
+}
+
 using hardware::Node;
 
 /// AWS's: what an instance has is so many of them.
@@ -223,7 +232,7 @@ std::string network_of(const io::Catalog& catalog, const io::Case& one, const No
   NetworkPorts ports = network_ports_in(text);
   // TCP over an Ethernet whose rate nobody says: what clouds' servers of four and eight GPUs had (hardware/instances:
   // p3.16xlarge 25 Gb/s, NC24rs_v3 24).
-  if (ports.gigabits == 0 && has(text, "ethernet") && has_any(text, {"tcp", "nccl_ib_disable"})) return "ethernet-25g";
+  if (ports.gigabits == 0 && has(text, "ethernet") && names_tcp(text)) return "ethernet-25g";
   if (ports.gigabits == 0) return {};
   const std::string_view family = link_family(text);
   if (ports.per_gpu) {
@@ -248,7 +257,7 @@ std::string_view driver_of(const io::Case& one, const Node& server) {
   const std::string said = text + " " + lower_case(one.said("transport").value_or(""));
   // DLPerf's scripts of PaddlePaddle's BERT say NCCL_IB_DISABLE=1 (PaddlePaddle/bert/scripts/multi_node_train.sh).
   if (has(one.source, "DLPerf:PaddlePaddle/bert")) return "tcp";
-  if (has_any(said, {"ip over", "ipogif", "plain tcp", " tcp", "socket"}) && !has(said, "tcpx")) return "tcp";
+  if (names_tcp(said) && !has(said, "tcpx")) return "tcp";
   const std::string_view family = link_family(text);
   if (const std::string_view driver = transport_of(family); !driver.empty()) return driver;
   if (family != "ethernet") return {};

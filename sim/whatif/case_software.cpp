@@ -49,6 +49,19 @@ std::optional<double> year_in(std::string_view text) {
   return std::nullopt;
 }
 
+/// "2022-08" and "2022.08", the month as a fraction; nothing where a year has no month.
+std::optional<double> month_in(std::string_view text) {
+  for (std::size_t i = 0; i + 7 <= text.size(); ++i) {
+    const int year = digits_at(text, i, 4);
+    const std::string_view month = text.substr(i + 5, 2);
+    if (year < 2012 || year > 2035 || (text[i + 4] != '-' && text[i + 4] != '.')) continue;
+    if (!digit(month[0]) || !digit(month[1])) continue;
+    const int number = 10 * (month[0] - '0') + (month[1] - '0');
+    if (number >= 1 && number <= 12) return year + (number - 1) / 12.0;
+  }
+  return std::nullopt;
+}
+
 /// Release dates of what is published at github.com/tensorflow, pytorch, apache/mxnet, PaddlePaddle, Oneflow-Inc; of
 /// MLPerf Training's rounds, mlcommons.org.
 constexpr auto kReleases = std::to_array<std::pair<std::string_view, double>>({
@@ -127,8 +140,10 @@ bool nvidias_pytorch(const io::Case& one) {
 std::optional<double> software_year_of(const io::Case& one) {
   const std::string framework = lower_case(one.framework);
   if (const auto year = container_in(one.said("container").value_or(""))) return year;
-  if (const auto year = year_in(one.said("date").value_or(""))) return year;
+  const std::string date = one.said("date").value_or("");
+  if (const auto year = month_in(date)) return year;
   if (const auto year = container_in(framework)) return year;
+  if (const auto year = year_in(date)) return year;
   if (const auto year = release_in(framework)) return year;
   if (const auto year = year_in(framework)) return year;
   const std::string source = lower_case(one.source);

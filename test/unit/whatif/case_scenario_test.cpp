@@ -62,6 +62,36 @@ TEST_CASE("case: BERT's phases have lengths of their own where none is said", "[
   CHECK(said(one, "model.sequence") == "96");
 }
 
+TEST_CASE("case: Horovod over MPI, TensorFlow's strategies, and Ethernet without a rate", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "TensorFlow 1.8, tf_cnn_benchmarks, Horovod 0.13.2";
+  one.architecture = "allreduce(horovod)";
+  CHECK(said(one, "strategy") == "horovod");
+  one.extra["backend"] = "Intel MPI 2017 (DAPL)";
+  CHECK(said(one, "strategy") == "horovod-mpi");
+  one = row();
+  one.framework = "TensorFlow 2.3.0, official models";
+  one.architecture = "allreduce(tf.distribute)";
+  CHECK(said(one, "strategy") == "tf-multiworker-mirrored");
+  one.inter_network = "Ethernet of the VM (TCP), rate not stated";
+  CHECK(said(one, "network") == "ethernet-25g");
+  CHECK(said(one, "network.transport") == "tcp");
+  one.inter_network = "Ethernet";
+  CHECK(said(one, "network").empty());
+}
+
+TEST_CASE("case: what BERT is trained for, by its task too", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "BERT-Large";
+  one.extra["seq_len"] = "384";
+  CHECK(said(one, "model.predictions").empty());
+  one.extra["task"] = "SQuAD 1.1";
+  CHECK(said(one, "model.predictions") == "1");
+  one.extra["task"] = "pretraining";
+  one.extra["seq_len"] = "512";
+  CHECK(said(one, "model.predictions") == "80");
+}
+
 TEST_CASE("case: precisions as sources print them", "[unit][whatif]") {
   const auto precision = [](const std::string& published) {
     io::Case one = row();
@@ -423,7 +453,10 @@ TEST_CASE("case: GPUs' names with their words in any order", "[unit][whatif]") {
   CHECK(catalog().gpu("A100 PCIe 80 GB")->id == "a100-pcie-80gb");
   CHECK(catalog().gpu("V100-32G")->id == "v100-sxm2-32gb");  // who says no form means the module
   CHECK(catalog().gpu("H100 80GB HBM3")->id == "h100-sxm5-80gb");
-  CHECK_FALSE(catalog().gpu("GH200 144GB HBM3e"));  // another memory is another card
+  // The one size that a card comes with, and another, which is another card.
+  CHECK(catalog().gpu("NVIDIA GeForce RTX 3090 24 GB")->id == "rtx-3090");
+  CHECK(catalog().gpu("L40S-48G")->id == "l40s");
+  CHECK_FALSE(catalog().gpu("RTX 3090 48GB"));
   CHECK_FALSE(catalog().gpu("NVIDIA Tesla"));
 }
 

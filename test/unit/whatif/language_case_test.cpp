@@ -1,6 +1,10 @@
 #include "language_case.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <string_view>
+#include <utility>
+#include <variant>
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;
@@ -40,6 +44,103 @@ TEST_CASE("language cases: the model by its sizes, the vocabulary padded", "[uni
   // 50257 rows padded to 128 x 2: 50432; positions 128; 4 blocks of 12 h^2 + 13 h; two numbers a row of the last norm.
   CHECK(model->parameters() == (50432 + 128) * 256 + 4 * (12 * 256 * 256 + 13 * 256) + 2 * 256);
   CHECK(model->optimizer == workload::Optimizer::kAdam);
+}
+
+TEST_CASE("language cases: encoders, pairs of stacks and images are no decoders", "[unit][whatif]") {
+  const auto has_layer = [](const workload::Model& model, std::string_view name) {
+    return std::any_of(model.layers.begin(), model.layers.end(),
+                       [&](const workload::Layer& layer) { return layer.name == name; });
+  };
+  io::Case one = gpt();
+  one.model = "BERT-Large";
+  one.extra["tp"] = "1";
+  one.extra.erase("vocab");
+  // 30522 rows padded to 128: 30592. Tables of words, positions and two types with a norm; blocks of 12 h^2 + 13 h;
+  // pooler, transform with its norm, biases of the tied words, next sentence.
+  const auto bert = language_model_of(one).value();
+  CHECK(bert->parameters() == (30592 + 128 + 2 + 2) * 256 + 4 * (12 * 256 * 256 + 13 * 256) + (256 * 256 + 256) +
+                                  (256 * 256 + 256 + 2 * 256) + 30592 + (2 * 256 + 2));
+  one.extra["task"] = "fine-tuning (GLUE MNLI)";
+  CHECK(has_layer(*bert, "mlm_decoder"));
+  CHECK_FALSE(has_layer(*language_model_of(one).value(), "mlm_decoder"));
+  CHECK(has_layer(*language_model_of(one).value(), "classifier"));
+
+  one.model = "T5 v1.1 xl";
+  one.extra["decoder_layers"] = "3";
+  one.extra["seq_len_dec"] = "32";
+  const auto t5 = language_model_of(one).value();
+  // Blocks with gated MLPs: 4 of 4 h^2 + 3 h f + 2 h, 3 of 8 h^2 + 3 h f + 3 h; two tables of 32128 rows, two of 32
+  // positions by 4 heads, two last norms.
+  CHECK(t5->parameters() == 2 * 32128 * 256 + 2 * 32 * 4 + 4 * ((4 + 12) * 256 * 256 + 2 * 256) +
+                                3 * ((8 + 12) * 256 * 256 + 3 * 256) + 2 * 256);
+  const auto out = std::find_if(t5->layers.begin(), t5->layers.end(),
+                                [](const workload::Layer& layer) { return layer.name == "lm_head"; });
+  REQUIRE(out != t5->layers.end());
+  CHECK(out->in == workload::Shape{32, 256});
+
+  io::Case image = gpt();
+  image.model = "ViT-B/16";
+  image.extra.erase("vocab");
+  image.extra["patch"] = "16";
+  image.extra["image_size"] = "32";
+  const auto vit = language_model_of(image).value();
+  CHECK(vit->layers.front().in == workload::Shape{3, 32, 32});
+  CHECK_FALSE(has_layer(*vit, "wte"));
+}
+
+TEST_CASE("language cases: what a framework did by its release", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra["pp"] = "1";
+  one.extra["dp"] = "4";
+  const auto way = [&](const char* framework, const char* date) {
+    one.framework = framework;
+    one.extra["date"] = date;
+    const auto last = [&](const char* path) { return said(one, path).empty() ? std::string("-") : said(one, path); };
+    return last("fusion") + " " + last("parallel.sequence") + " " + last("parallel.zero") + " " +
+           last("parallel.overlap_gather") + " " + last("parallel.overlap_tensor");
+  };
+  CHECK(way("NeMo Megatron 22.08", "2022") == "none - - - -");
+  CHECK(way("NeMo Megatron", "2022-11") == "none yes 1 - -");
+  CHECK(way("NeMo Framework 23.05", "2023") == "attention yes 1 yes -");
+  CHECK(way("NeMo 24.07", "2024") == "attention yes 1 yes yes");
+  CHECK(way("Megatron-LLaMA", "2023") == "none yes 1 - -");
+  // A release that nobody names is the newest.
+  one.extra.erase("date");
+  one.framework = "NeMo";
+  CHECK(said(one, "parallel.overlap_tensor") == "yes");
+  one.extra["tp"] = "1";
+  one.extra["dp"] = "8";
+  CHECK(way("HF Trainer 4.12 (PyTorch DDP)", "2021") == "none - - - -");
+  CHECK(way("HF Trainer 4.40", "2024") == "attention - - - -");
+  CHECK(said(one, "software.attention") == "flash-2");
+  // What splits the states stands in the architecture where no key says it.
+  one.architecture = "fsdp";
+  CHECK(said(one, "parallel.zero") == "3");
+  one.architecture = "zero-3";
+  CHECK(said(one, "parallel.zero") == "3");
+  one.framework = "PyTorch";
+  one.architecture = "allreduce";
+  CHECK(said(one, "parallel.zero") == "1");
+  one.architecture = "ddp";
+  CHECK(said(one, "parallel.zero").empty());
+}
+
+TEST_CASE("language cases: vocabularies that are known by the model's name", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra["tp"] = "1";
+  one.extra.erase("vocab");
+  CHECK_FALSE(language_model_of(one));
+  // Rows padded to a multiple of 128.
+  for (const auto& [model, rows] : {std::pair("Llama 3 8B", 128256), {"LLaMA 13B", 32000}, {"Mistral 7B", 32000},
+                                    {"Qwen2.5 7B", 152064}, {"GPT-2 XL", 50304}, {"OPT-13B", 50304}}) {
+    one.model = model;
+    one.extra["ffn"] = "512";
+    const auto known = language_model_of(one);
+    REQUIRE(known);
+    const auto* table = std::get_if<workload::Embedding>(&*(*known)->layers.front().op);
+    REQUIRE(table != nullptr);
+    CHECK(table->rows == rows);
+  }
 }
 
 TEST_CASE("language cases: degrees, batches and what the framework did at the time", "[unit][whatif]") {

@@ -129,6 +129,31 @@ TEST_CASE("validate: what cannot be predicted is listed with its reason", "[unit
   CHECK(result.all.unsupported[2].why.find("busbw_gbps") != std::string::npos);
 }
 
+TEST_CASE("validate: one row in full is the row among the others", "[unit][whatif]") {
+  const CaseSet set{"own", {resnet_on(1, 800), resnet_on(8, 6000), resnet_on(16, 12000)}};
+  const auto all = whatif::validate(catalog(), {&set, 1}, whatif::Anchor::kNone);
+  const answer::CaseResult& last = all.all.cases.back();
+  const auto row = whatif::read_case(catalog(), {&set, 1}, last.id, whatif::Anchor::kNone).value();
+  CHECK(row.result.predicted == last.predicted);
+  CHECK(row.result.interval_90 == last.interval_90);
+  REQUIRE(row.prediction);
+  const auto stated = [&](std::string_view path) {
+    for (const auto& [key, value] : row.settings) {
+      if (key == path) return value;
+    }
+    return std::string();
+  };
+  CHECK_FALSE(stated("node").empty());
+  CHECK(stated("nodes") == std::to_string(set.cases.back().nodes));
+  // A row that is given has no prediction, and no row has another's name.
+  const auto given = whatif::read_case(catalog(), {&set, 1}, set.cases.front().id, whatif::Anchor::kFirst);
+  REQUIRE_FALSE(given);
+  CHECK(given.error().code == ErrorCode::kInvalidArgument);
+  const auto unknown = whatif::read_case(catalog(), {&set, 1}, "nobody", whatif::Anchor::kNone);
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().code == ErrorCode::kNotFound);
+}
+
 TEST_CASE("predict: a measured step is met by a factor on GPU time", "[unit][whatif]") {
   Scenario scenario =
       resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}}).value();
