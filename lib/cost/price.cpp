@@ -193,14 +193,16 @@ class Pricing {
     const std::size_t count = layers.count;
     const std::span known = std::span(layers_.layers).subspan(layers_.first[c], count);
     PricedClass priced;
+    // What is captured as a graph has no work of the CPU in it.
+    const double host = job_.cuda_graphs ? 0.0 : job_.gpu_time_factor.get();
     const auto laid = [&](std::size_t i, Pass pass, int kernels) {
       const LayerTime time = time_of(layers[i], known[i], pass, rates);
       const Time compute = time.compute * factor.compute;
       const Time memory = time.memory * factor.memory;
       priced.compute += compute;
       priced.memory += memory;
-      PricedLayer priced_layer = PricedLayer::of(compute + memory + time.host * job_.gpu_time_factor, kernels);
-      priced_layer.host = time.host * job_.gpu_time_factor;
+      PricedLayer priced_layer = PricedLayer::of(compute + memory + time.host * host, kernels);
+      priced_layer.host = time.host * host;
       return priced_layer;
     };
     std::vector<PricedLayer> forward(count);

@@ -81,8 +81,9 @@ SoftwareFeatures software_features(const Job& job) {
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
   set(Feature::kMemoryVolta, volta ? 1 : 0);
-  set(Feature::kAda, gpu.architecture == "Ada" ? 1 : 0);
-  set(Feature::kHopper, generation >= GpuGeneration::kHopper ? 1 : 0);
+  const bool ada = gpu.architecture == "Ada" || (generation >= GpuGeneration::kHopper && gpu.kernels_of == "Ampere");
+  set(Feature::kAda, ada ? 1 : 0);
+  set(Feature::kHopper, generation >= GpuGeneration::kHopper && !ada ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
   set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));

@@ -163,14 +163,31 @@ int print_curve(const io::Catalog& catalog, const std::vector<Override>& job, co
 
 }  // namespace
 
+namespace {
+
+/// The first ids that are asked for by somebody new, and where all are.
+std::string some_of(const io::Catalog& catalog, io::Kind kind, std::vector<std::string> shown) {
+  std::erase_if(shown, [&](const std::string& id) { return !catalog.knows(kind, id); });
+  const std::string_view word = name_of(io::kKinds, kind);
+  return fmt::format("{0}: {1}, ...; `ddlsim list {0}` shows all {2}", word, join(shown), catalog.ids(kind).size());
+}
+
+}  // namespace
+
 void require_model_and_node(const std::vector<Override>& settings, const io::Catalog& catalog) {
   const auto names = [&](std::string_view path) {
     return std::any_of(settings.begin(), settings.end(), [&](const Override& s) { return s.path == path; });
   };
-  if (!names("model")) throw UsageError{"--model is missing", "models: " + join(catalog.ids(io::Kind::kModels))};
+  if (!names("model")) {
+    throw UsageError{"--model is missing", some_of(catalog, io::Kind::kModels,
+                                                   {"resnet50", "bert_large", "llama_3_1_8b", "llama_3_1_70b",
+                                                    "mixtral_8x7b", "sd15_unet", "dlrm"})};
+  }
   if (!names("node")) {
-    throw UsageError{"--node is missing", "nodes: " + join(catalog.ids(io::Kind::kNodes)) +
-                                              "; cloud instances: " + join(catalog.ids(io::Kind::kInstances))};
+    throw UsageError{"--node is missing",
+                     some_of(catalog, io::Kind::kNodes, {"dgx1-v100", "dgx-a100", "dgx-h100", "pcie-8x4090"}) + "\n  " +
+                         some_of(catalog, io::Kind::kInstances,
+                                 {"p3.16xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.12xlarge"})};
   }
 }
 

@@ -230,9 +230,9 @@ std::string network_of(const io::Catalog& catalog, const io::Case& one, const No
   const std::string text = lower_case(said);
   if (has(text, "aries")) return "cray-aries";
   NetworkPorts ports = network_ports_in(text);
-  // TCP over an Ethernet whose rate nobody says: what clouds' servers of four and eight GPUs had (hardware/instances:
-  // p3.16xlarge 25 Gb/s, NC24rs_v3 24).
-  if (ports.gigabits == 0 && has(text, "ethernet") && names_tcp(text)) return "ethernet-25g";
+  // TCP at a rate that nobody says, between servers that nobody names: of two V100 (cswinter-gist-tcp), Azure's NCv3
+  // (azure_batchai_horovod), two A10G and two V100 at GCP it moved 6 to 8 Gb/s.
+  if (ports.gigabits == 0 && names_tcp(text) && server.tariff.provider.empty()) return "ethernet-10g";
   if (ports.gigabits == 0) return {};
   const std::string_view family = link_family(text);
   if (ports.per_gpu) {

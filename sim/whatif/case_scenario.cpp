@@ -131,6 +131,7 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   if (const auto optimizer = software_optimizer_of(one)) {
     settings.push_back({"software.optimizer", *optimizer, one.where});
   }
+  if (runs_graphs(one)) settings.push_back({"cuda_graphs", "yes", one.where});
   if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
   if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
   if (fuses_pointwise(one)) {
@@ -347,7 +348,8 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   add_software(one, settings);
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
-  if (server != settings.end()) {
+  const auto model = catalog_.model(one.model);
+  if (server != settings.end() && model && (*model)->sample == "image") {
     if (const auto node = catalog_.node(server->value)) {
       const auto input = input_of(one, *node);
       settings.insert(settings.end(), input.begin(), input.end());

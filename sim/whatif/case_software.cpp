@@ -232,6 +232,13 @@ std::optional<std::string> length_of_phase(const io::Case& one) {
 
 }  // namespace
 
+bool runs_graphs(const io::Case& one) {
+  constexpr double kRoundOne = 2021.4;
+  const bool submitted = has(lower_case(one.source), "training_results");
+  return submitted && has_any(lower_case(one.framework), {"nvidia", "ngc"}) &&
+         release_in(lower_case(one.source)).value_or(0) >= kRoundOne;
+}
+
 std::optional<TrainingPhase> phase_of(const io::Case& one) {
   const std::string said = lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or(""));
   if (has_any(said, {"fine-tun", "finetun", "squad", "glue", "mnli", "classification"})) {

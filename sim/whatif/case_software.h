@@ -50,6 +50,11 @@ namespace ddlsim::whatif {
 /// wherever software_fused_of holds (plan::joins_pointwise).
 [[nodiscard]] bool fuses_pointwise(const io::Case& one);
 
+/// Whether kernels are launched as graphs: what NVIDIA submits to MLPerf from round 1.0 on (mlcommons/
+/// training_results_v1.0 NVIDIA/benchmarks: bert --use_cuda_graph, maskrcnn MODEL.PRECOMPUTE_RPN and --use-cuda-graphs,
+/// ssd --cuda-graphs; recalled).
+[[nodiscard]] bool runs_graphs(const io::Case& one);
+
 /// What a case trains for, by its `phase` and its `task`, where either says it.
 enum class TrainingPhase { kPreTraining, kFineTuning };
 [[nodiscard]] std::optional<TrainingPhase> phase_of(const io::Case& one);

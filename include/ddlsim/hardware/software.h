@@ -34,8 +34,8 @@ enum class SoftwareFeature : std::uint8_t {
   kWideConvolution,  // 1 for convolutional networks of 16 bits where tensor cores are 16 times as fast as FP32, 0 at 8
   kRecurrent,        // 1 for models with LSTMs
   kVolta,            // 1 for Volta
-  kAda,              // 1 for Ada, which borrows the profiles of Ampere's chips with a tenth of its second cache
-  kHopper,           // 1 for Hopper and Blackwell
+  kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
+  kHopper,           // 1 for Hopper and the other Blackwells
   kEightBits,        // 1 for products of 8 bits and fewer
   kNoProfile,        // 1 for GPUs without a profile of their architecture
   kShared,           // doublings of the GPUs that share a server

@@ -82,7 +82,7 @@ struct Job {
   Precision precision = Precision::kFp32;
   std::optional<Overlap> overlap;  // nothing: backward, or none where there are no layers
   workload::Fusion fusion;
-  bool cuda_graphs = false;  // kernels are launched together: the GPU waits for no launch
+  bool cuda_graphs = false;  // kernels are launched together: the GPU waits for no launch, nor for work on samples
   Stated<Time> launch_interval = by_default(kDefaultLaunchInterval);
   Efficiency efficiency;
   CollectiveLibrary collective;

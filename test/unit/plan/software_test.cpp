@@ -85,6 +85,12 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(later, SoftwareFeature::kAda) == 0);
   later.cluster.node.gpu.architecture = "Ada";
   CHECK(feature(later, SoftwareFeature::kAda) == 1);
+  later.cluster.node.gpu.architecture = "Blackwell";
+  later.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kBlackwell;
+  CHECK(feature(later, SoftwareFeature::kHopper) == 1);
+  later.cluster.node.gpu.kernels_of = "Ampere";  // GeForce
+  CHECK(feature(later, SoftwareFeature::kHopper) == 0);
+  CHECK(feature(later, SoftwareFeature::kAda) == 1);
   CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
   CHECK(feature(job, SoftwareFeature::kAttention) == 0);
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);

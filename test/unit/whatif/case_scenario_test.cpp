@@ -74,7 +74,7 @@ TEST_CASE("case: Horovod over MPI, TensorFlow's strategies, and Ethernet without
   one.architecture = "allreduce(tf.distribute)";
   CHECK(said(one, "strategy") == "tf-multiworker-mirrored");
   one.inter_network = "Ethernet of the VM (TCP), rate not stated";
-  CHECK(said(one, "network") == "ethernet-25g");
+  CHECK(said(one, "network") == "ethernet-10g");
   CHECK(said(one, "network.transport") == "tcp");
   one.inter_network = "Ethernet";
   CHECK(said(one, "network").empty());
