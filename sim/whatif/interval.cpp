@@ -11,7 +11,8 @@ using hardware::QuestionKind;
 
 QuestionKind kind_of(const Question& question) {
   const Scenario& scenario = question.scenario;
-  if (plan::has_servers(scenario.strategy) && question.gpus() > 1) return QuestionKind::kServersOfWeights;
+  const bool apart = question.gpus() > 1 && scenario.cluster.nodes > 1;
+  if (plan::has_servers(scenario.strategy) && apart) return QuestionKind::kServersOfWeights;
   if (scenario.cluster.node.gpu.profiles->empty()) return QuestionKind::kUnmeasuredGpu;
   if (plan::splits_model(scenario.parallel)) return QuestionKind::kSplitModel;
   if (question.gpus() == 1) return QuestionKind::kOneGpu;

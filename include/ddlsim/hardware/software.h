@@ -97,7 +97,7 @@ enum class QuestionKind : std::uint8_t {
   kOneServer,
   kServers,           // over a network of which somebody says what drives it
   kAssumedNetwork,    // over another
-  kServersOfWeights,  // parameter servers
+  kServersOfWeights,  // parameter servers over a network
   kSplitModel,
   kUnmeasuredGpu,  // no profile of its architecture, whatever the rest
 };
