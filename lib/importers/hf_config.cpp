@@ -285,7 +285,8 @@ Expected<HfImport> parse_hf_config(std::string_view text, const std::string& fil
   hf::ConfigReader config(*scope->object, text, file, scope->path);
   const auto found = find_family(config, wrapper_of(*document, scope->path));
   if (!found) return tl::unexpected<Error>(found.error());
-  hf::Family family = found->row->build(config, {std::string(found->row->model_type), found->head, options.sequence, options.target});
+  hf::Family family =
+      found->row->build(config, {std::string(found->row->model_type), found->head, options.sequence, options.target});
   if (config.failed()) return fail_with_all(config.take_errors());
   if (!scope->path.empty()) {
     family.notes.emplace_back("Only the language model (text_config): vision and audio towers are left out.");

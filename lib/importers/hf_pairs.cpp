@@ -187,8 +187,7 @@ Family t5_family(ConfigReader& config, const Request& request) {
   constexpr std::int64_t kUsualSource = 512;
   constexpr std::int64_t kUsualTarget = 114;
   const std::int64_t source = request.sequence.value_or(kUsualSource);
-  const std::int64_t target =
-      request.target.value_or(std::max<std::int64_t>(1, kUsualTarget * source / kUsualSource));
+  const std::int64_t target = request.target.value_or(std::max<std::int64_t>(1, kUsualTarget * source / kUsualSource));
   const bool multilingual = request.model_type == "mt5";
   const T5Sizes sizes = t5_sizes(config, multilingual);
   const std::int64_t blocks = config.size("num_layers", {1, kMostBlocks});

@@ -184,10 +184,10 @@ void require_model_and_node(const std::vector<Override>& settings, const io::Cat
                                                     "mixtral_8x7b", "sd15_unet", "dlrm"})};
   }
   if (!names("node")) {
-    throw UsageError{"--node is missing",
-                     some_of(catalog, io::Kind::kNodes, {"dgx1-v100", "dgx-a100", "dgx-h100", "pcie-8x4090"}) + "\n  " +
-                         some_of(catalog, io::Kind::kInstances,
-                                 {"p3.16xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.12xlarge"})};
+    throw UsageError{
+        "--node is missing",
+        some_of(catalog, io::Kind::kNodes, {"dgx1-v100", "dgx-a100", "dgx-h100", "pcie-8x4090"}) + "\n  " +
+            some_of(catalog, io::Kind::kInstances, {"p3.16xlarge", "p4d.24xlarge", "p5.48xlarge", "g5.12xlarge"})};
   }
 }
 

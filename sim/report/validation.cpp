@@ -219,11 +219,10 @@ std::string render(const answer::CaseReading& reading, Format format) {
   }
   const auto [low, high] = result.interval_90;
   const bool inside = low <= result.measured && result.measured <= high;
-  std::string text =
-      fmt::format("{}: {} {} predicted, {} measured: {}{} off, {} the 90 % interval of {} to {}\n\n", result.id,
-                  significant(result.predicted, 4), result.metric, significant(result.measured, 4),
-                  result.error < 0 ? "" : "+", percent(result.error), inside ? "inside" : "outside",
-                  significant(low, 4), significant(high, 4));
+  std::string text = fmt::format("{}: {} {} predicted, {} measured: {}{} off, {} the 90 % interval of {} to {}\n\n",
+                                 result.id, significant(result.predicted, 4), result.metric,
+                                 significant(result.measured, 4), result.error < 0 ? "" : "+", percent(result.error),
+                                 inside ? "inside" : "outside", significant(low, 4), significant(high, 4));
   Table settings({"taken to mean", "value"});
   settings.numbers_from(2);
   for (const auto& [path, value] : reading.settings) settings.add({path, value});

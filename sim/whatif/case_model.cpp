@@ -25,10 +25,10 @@ bool names_any(const io::Case& one, std::initializer_list<std::string_view> word
 /// Rows of vocabularies by the words of a model's name, the first that stands in it: config.json of
 /// huggingface.co/meta-llama, mistralai, Qwen, EleutherAI, facebook, google, google-bert, openai-community.
 constexpr auto kVocabularies = std::to_array<std::pair<std::string_view, std::int64_t>>({
-    {"llama 3", 128256}, {"llama3", 128256},  {"llama-3", 128256}, {"llama", 32000},  {"mixtral", 32000},
-    {"mistral", 32000},  {"qwen3", 151936},   {"qwen2", 152064},   {"opt", 50272},    {"neox", 50432},
-    {"gpt-j", 50400},    {"distilbert", 30522}, {"roberta", 50265}, {"bert", 30522},  {"mt5", 250112},
-    {"t5", 32128},       {"gpt-3", 50257},    {"gpt3", 50257},     {"gpt-2", 50257},  {"gpt2", 50257},
+    {"llama 3", 128256}, {"llama3", 128256},    {"llama-3", 128256}, {"llama", 32000}, {"mixtral", 32000},
+    {"mistral", 32000},  {"qwen3", 151936},     {"qwen2", 152064},   {"opt", 50272},   {"neox", 50432},
+    {"gpt-j", 50400},    {"distilbert", 30522}, {"roberta", 50265},  {"bert", 30522},  {"mt5", 250112},
+    {"t5", 32128},       {"gpt-3", 50257},      {"gpt3", 50257},     {"gpt-2", 50257}, {"gpt2", 50257},
 });
 
 /// Rows of the vocabulary's table, padded as Megatron does it.
@@ -104,7 +104,8 @@ std::string decoder_config(const io::Case& one, const Sizes& sizes) {
   Config config = grouped_config(one, sizes);
   config.add("intermediate_size", count_or(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
   config.add("tie_word_embeddings", "false");
-  return family_of(one) == ModelFamily::kMixture ? config.text(mixture_config(one, sizes, config)) : config.text("llama");
+  return family_of(one) == ModelFamily::kMixture ? config.text(mixture_config(one, sizes, config))
+                                                 : config.text("llama");
 }
 
 /// What no row says is as in config.json of Nemotron 3 Nano: convolutions over 4 rows, one shared expert.

@@ -78,9 +78,9 @@ bool splits_model(std::string_view family) {
 /// The framework's way of sharing gradients, as far as a case says.
 std::string strategy_of(const io::Case& one, std::string_view family) {
   const std::string framework = lower_case(one.framework + " " + one.architecture);
-  const std::string extra = lower_case(one.said("variable_update").value_or("") + " " +
-                                       one.said("allreduce").value_or("") + " " + one.said("setup").value_or("") +
-                                       " " + one.said("backend").value_or(""));
+  const std::string extra =
+      lower_case(one.said("variable_update").value_or("") + " " + one.said("allreduce").value_or("") + " " +
+                 one.said("setup").value_or("") + " " + one.said("backend").value_or(""));
   if (family.starts_with("ps")) {
     if (has_any(framework, {"byteps"})) return has(extra, "tcp") ? "byteps-tcp" : "byteps";
     if (has(framework, "mxnet")) return "mxnet-kvstore";
@@ -106,7 +106,8 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
     return "ngc-bert";
   }
   if (has(framework, "apex")) return "apex-ddp";
-  if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored", "tf.distribute", "mirroredstrategy"})) return "tf-multiworker-mirrored";
+  if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored", "tf.distribute", "mirroredstrategy"}))
+    return "tf-multiworker-mirrored";
   if (has(framework, "baidu")) return "baidu";
   if (has(framework, "gloo")) return "pytorch-ddp-gloo";
   if (has(framework, "deepspeed")) return "deepspeed";

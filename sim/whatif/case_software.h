@@ -11,7 +11,8 @@
 namespace ddlsim::whatif {
 
 /// A year with its months as a fraction, of what is said first: a container of NVIDIA ("22.10-py3"), a month, a release
-/// of NVIDIA's in the framework's name ("NeMo 22.11"), a year, another release, a round of MLPerf. Nothing where nobody says any.
+/// of NVIDIA's in the framework's name ("NeMo 22.11"), a year, another release, a round of MLPerf. Nothing where nobody
+/// says any.
 [[nodiscard]] std::optional<double> software_year_of(const io::Case& one);
 
 /// Whether blocks run as fused kernels. Convolutional networks: NVIDIA's MXNet, OneFlow, XLA and what is submitted to

@@ -26,7 +26,8 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "grad_reduce_in_fp32 False, tp_comm_overlap; training/mixed_precision.py: fp8_param_gather; docs: communication "
      "overlap"},
     {"megatron-llama", kNever, kNever, true, Beside::kGradients, 1, "mixed", "fp32", "best", false,
-     "alibaba/Megatron-LLaMA @ 46ae7dde overlapped_dist_optimizer.py: gradients beside backward, weights gathered after "
+     "alibaba/Megatron-LLaMA @ 46ae7dde overlapped_dist_optimizer.py: gradients beside backward, weights gathered "
+     "after "
      "the update; arguments.py: --use-flash-attn is off unless given"},
     {"megatron-lm v0.12", kNever, kEver, true, Beside::kNothing, 1, "mixed", "fp32", "best", false,
      "MooreThreads/SimuMax A100 runs (simu_tools/megatron_scripts/scripts/run_pretrain_llama3.sh): "
@@ -63,7 +64,8 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "parallelism), gradients as the model's bf16"},
     {"jax", kNever, 2024, false, Beside::kGradients, 0, "mixed", "fp32", "best", true,
      "AI-Hypercomputer/maxtext, google/paxml: rematerialization is what XLA's dead-code elimination leaves of it: the "
-     "last product of a block is not computed again; NVIDIA/dgxc-benchmarking maxtext: XLA overlaps; openxla/xla #5910: "
+     "last product of a block is not computed again; NVIDIA/dgxc-benchmarking maxtext: XLA overlaps; openxla/xla "
+     "#5910: "
      "flash attention is no default of 2023"},
     {"training_results", kNever, kEver, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
      "mlcommons/training_results_v5.1 @ 4da2d1c, Cisco/benchmarks/llama31_8b/implementations/nemo/pretrain.py: "

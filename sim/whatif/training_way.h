@@ -16,10 +16,9 @@ enum class Beside {
   kAll,        // tensor groups' rows too, and weights in 8 bits where products take them so
 };
 
-inline constexpr double kEver = 0;      // years
+inline constexpr double kEver = 0;  // years
 inline constexpr double kNever = 3000;
 inline constexpr double kNewest = 2999;  // where nobody says which release
-
 
 /// How a framework trained language models at some time.
 struct TrainingWay {

@@ -11,10 +11,10 @@
 #include "case_metric.h"
 #include "case_scenario.h"
 #include "ddlsim/calib/scaling_laws.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
-#include "ddlsim/support/names.h"
 #include "language_case.h"
 
 namespace ddlsim::whatif {

@@ -33,7 +33,7 @@ struct CaseResult {
 /// One case in full: what it was taken to mean, and what was predicted for that.
 struct CaseReading {
   CaseResult result;
-  std::string title;  // the job in words
+  std::string title;                                          // the job in words
   std::vector<std::pair<std::string, std::string>> settings;  // paths and values, in the order in which they were set
   std::optional<Prediction> prediction;                       // nothing: a collective by itself
 };

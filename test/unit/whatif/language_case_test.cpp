@@ -131,8 +131,12 @@ TEST_CASE("language cases: vocabularies that are known by the model's name", "[u
   one.extra.erase("vocab");
   CHECK_FALSE(language_model_of(one));
   // Rows padded to a multiple of 128.
-  for (const auto& [model, rows] : {std::pair("Llama 3 8B", 128256), {"LLaMA 13B", 32000}, {"Mistral 7B", 32000},
-                                    {"Qwen2.5 7B", 152064}, {"GPT-2 XL", 50304}, {"OPT-13B", 50304}}) {
+  for (const auto& [model, rows] : {std::pair("Llama 3 8B", 128256),
+                                    {"LLaMA 13B", 32000},
+                                    {"Mistral 7B", 32000},
+                                    {"Qwen2.5 7B", 152064},
+                                    {"GPT-2 XL", 50304},
+                                    {"OPT-13B", 50304}}) {
     one.model = model;
     one.extra["ffn"] = "512";
     const auto known = language_model_of(one);
