@@ -326,7 +326,7 @@ TEST_CASE("readme: a server asked by curl", "[hostile][serve]") {
   const TempFolder folder;
   const std::string port = std::to_string(20000 + static_cast<int>(::getpid()) % 20000);
   const Outcome outcome = run_shell(R"(set -e
-sed -n '/<!-- run serve -->/,/^```$/p' ')" DDLSIM_SOURCE_DATA R"(/README.md' | sed '1,2d;$d' | sed 's/8080/)" +
+sed -n '/<!-- run serve -->/,/^```$/p' ')" DDLSIM_SOURCE_DATA R"(/sim/README.md' | sed '1,2d;$d' | sed 's/8080/)" +
                                         port + R"(/' >block.sh
 mkdir bin && ln -s "$DDLSIM" bin/ddlsim && ln -s "$(dirname "$DDLSIM")/ddlsim-serve" bin/ddlsim-serve
 PATH="$PWD/bin:$PATH"

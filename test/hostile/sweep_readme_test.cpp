@@ -1,4 +1,4 @@
-// The blocks of README's "More than one machine" do what they say. A block follows `<!-- run NAME -->`.
+// The blocks of the guide's "More than one machine" do what they say. A block follows `<!-- run NAME -->`.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -13,7 +13,7 @@ using namespace ddlsim::test;
 namespace fs = std::filesystem;
 
 std::string block(const std::string& name) {
-  std::ifstream readme(std::string(DDLSIM_SOURCE_DATA) + "/README.md");
+  std::ifstream readme(std::string(DDLSIM_SOURCE_DATA) + "/sim/README.md");
   std::string text;
   bool marked = false;
   bool inside = false;

@@ -55,7 +55,7 @@ if(WAY STREQUAL "find_package" AND PKG_CONFIG AND EXISTS ${work}/prefix/include/
     message(FATAL_ERROR "no ddlsim.pc was installed")
   endif()
   file(WRITE ${work}/c.sh "set -eu
-sed -n '/<!-- run c -->/,/^```$/p' ${SOURCE}/README.md | sed '1,2d;$d' >${work}/job.c
+sed -n '/<!-- run c -->/,/^```$/p' ${SOURCE}/sim/README.md | sed '1,2d;$d' >${work}/job.c
 export PKG_CONFIG_PATH=$(dirname ${pc})
 libraries=$(pkg-config --variable=libdir ddlsim)
 cc -std=c99 -Wall -Wextra -pedantic -Werror ${work}/job.c $(pkg-config --cflags --libs ddlsim) -o ${work}/job
