@@ -81,7 +81,7 @@ SoftwareFeatures software_features(const Job& job) {
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
   set(Feature::kMemoryVolta, volta ? 1 : 0);
-  const bool ada = gpu.architecture == "Ada" || (generation >= GpuGeneration::kHopper && gpu.kernels_of == "Ampere");
+  const bool ada = gpu.kernels_of == "Ampere";
   set(Feature::kAda, ada ? 1 : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper && !ada ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);

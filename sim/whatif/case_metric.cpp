@@ -31,8 +31,11 @@ double evaluated_per_trained(const io::Case& one) {
   return 89137319.0 / (0.05 * static_cast<double>(*epoch));
 }
 
-/// Tokens in one sample of a language model; of a translator both languages count.
-std::int64_t tokens_per_sample(const workload::Model& model) {
+/// Tokens in one sample, as the source counts them where it says so, the encoder's of a model that it gives by its
+/// sizes; of a translator both languages count.
+std::int64_t tokens_per_sample(const io::Case& one, const workload::Model& model) {
+  if (const auto counted = count_of(one, "tokens_per_sample"); counted && *counted > 0) return *counted;
+  if (const auto sequence = count_of(one, "seq_len"); sequence && one.said("hidden")) return *sequence;
   for (const std::string_view wanted : {"tokens", "sequence"}) {
     for (const auto& [name, size] : model.dimensions) {
       if (name == wanted) return size;
@@ -72,10 +75,8 @@ Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const 
       const double forward = part_of(prediction, {"forward"}) / prediction.step_time.in(milliseconds);
       return samples / (1 + evaluated_per_trained(one) * forward);
     }
-    case io::CaseMetric::kTokensPerSecond: {
-      const auto counted = count_of(one, "tokens_per_sample");
-      return samples * static_cast<double>(counted.value_or(tokens_per_sample(*scenario.model)));
-    }
+    case io::CaseMetric::kTokensPerSecond:
+      return samples * static_cast<double>(tokens_per_sample(one, *scenario.model));
     case io::CaseMetric::kStepMilliseconds: return step.in(milliseconds);
     case io::CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
     case io::CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;

@@ -18,26 +18,29 @@
 namespace ddlsim::whatif {
 namespace {
 
-bool names_any(const io::Case& one, std::initializer_list<std::string_view> words) {
-  return has_any(lower_case(one.model), words);
+bool names_any(const io::Case& one, std::initializer_list<std::string_view> some) {
+  const std::string words = words_of(one.model);
+  return std::any_of(some.begin(), some.end(), [&](std::string_view name) { return names(words, name); });
 }
 
-/// Rows of vocabularies by the words of a model's name, the first that stands in it: config.json of
+/// Rows of vocabularies by the words of a model's name (case_text.h), the first that it has: config.json of
 /// huggingface.co/meta-llama, mistralai, Qwen, EleutherAI, facebook, google, google-bert, openai-community.
 constexpr auto kVocabularies = std::to_array<std::pair<std::string_view, std::int64_t>>({
-    {"llama 3", 128256}, {"llama3", 128256},    {"llama-3", 128256}, {"llama", 32000}, {"mixtral", 32000},
-    {"mistral", 32000},  {"qwen3", 151936},     {"qwen2", 152064},   {"opt", 50272},   {"neox", 50432},
-    {"gpt-j", 50400},    {"distilbert", 30522}, {"roberta", 50265},  {"bert", 30522},  {"mt5", 250112},
-    {"t5", 32128},       {"gpt-3", 50257},      {"gpt3", 50257},     {"gpt-2", 50257}, {"gpt2", 50257},
+    {"llama 3", 128256},  {"llama 3.1", 128256},    {"llama 3.2", 128256},    {"llama 3.3", 128256},
+    {"llama", 32000},     {"tinyllama", 32000},     {"mixtral", 32000},       {"mistral", 32000},
+    {"qwen 3", 151936},   {"qwen 2.5 0.5", 151936}, {"qwen 2.5 1.5", 151936}, {"qwen 2.5 3", 151936},
+    {"qwen 2.5", 152064}, {"qwen 2", 152064},       {"gpt 3", 50257},         {"gpt 2", 50257},
+    {"gpt j", 50400},     {"neox", 50432},          {"opt", 50272},           {"distilbert", 30522},
+    {"roberta", 50265},   {"bert", 30522},          {"mt 5", 250112},         {"t 5", 32128},
 });
 
 /// Rows of the vocabulary's table, padded as Megatron does it.
 std::optional<std::int64_t> padded_vocabulary(const io::Case& one) {
   std::optional<std::int64_t> stated = count_of(one, "vocab");
   if (!stated) {
-    const std::string model = lower_case(one.model);
+    const std::string words = words_of(one.model);
     const auto* const known = std::find_if(kVocabularies.begin(), kVocabularies.end(),
-                                           [&](const auto& row) { return has(model, row.first); });
+                                           [&](const auto& row) { return names(words, row.first); });
     if (known != kVocabularies.end()) stated = known->second;
   }
   // nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 config.json.
@@ -60,7 +63,7 @@ class Config {
   std::string text_;
 };
 
-bool is_gpt_oss(const io::Case& one) { return names_any(one, {"gpt-oss"}); }
+bool is_gpt_oss(const io::Case& one) { return names_any(one, {"gpt oss"}); }
 
 std::string mixture_config(const io::Case& one, const Sizes& sizes, Config& config) {
   const std::int64_t width = count_or(one, "moe_ffn", count_or(one, "ffn", 4 * sizes.hidden));
@@ -178,7 +181,7 @@ std::string bert_config(const io::Case& one, const Sizes& sizes) {
 /// T5 1.1 has gated MLPs and a head of its own (arXiv 1910.10683; google-research/text-to-text-transfer-transformer,
 /// released_checkpoints.md).
 std::string t5_config(const io::Case& one, const Sizes& sizes) {
-  const bool gated = says(one, "mlp", "g") || names_any(one, {"1.1", "mt5", "flan"});
+  const bool gated = says(one, "mlp", "gated") || says(one, "mlp", "glu") || names_any(one, {"v 1.1", "mt 5", "flan"});
   Config config;
   config.add("d_model", sizes.hidden);
   config.add("num_layers", count_or(one, "encoder_layers", sizes.layers));
@@ -225,17 +228,46 @@ std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t ot
 
 ModelFamily family_of(const io::Case& one) {
   if (one.said("hybrid_layer_pattern")) return ModelFamily::kHybrid;
-  if (one.said("seq_len_dec") || one.said("decoder_layers")) return ModelFamily::kT5;
+  const bool decodes = one.said("seq_len_dec") || one.said("decoder_layers");
+  if (decodes || names_any(one, {"t 5", "mt 5"})) return ModelFamily::kT5;
   if (one.said("patch")) return ModelFamily::kVit;
   if (count_or(one, "experts", 0) > 1) return ModelFamily::kMixture;
-  if (one.said("kv_heads") || names_any(one, {"llama", "mistral", "qwen"})) return ModelFamily::kLlama;
-  const std::string model = lower_case(one.model);
-  if (model.starts_with("opt")) return ModelFamily::kOpt;
-  if (has(model, "bert")) return ModelFamily::kBert;
-  return model.starts_with("vit") ? ModelFamily::kVit : ModelFamily::kGpt;
+  const bool llama = names_any(one, {"llama", "tinyllama", "codellama", "mistral", "qwen"});
+  if (one.said("kv_heads") || llama) return ModelFamily::kLlama;
+  if (names_any(one, {"gpt"})) return ModelFamily::kGpt;
+  if (names_any(one, {"opt"})) return ModelFamily::kOpt;
+  if (names_any(one, {"bert", "roberta", "distilbert"})) return ModelFamily::kBert;
+  return names_any(one, {"vit"}) ? ModelFamily::kVit : ModelFamily::kGpt;
+}
+
+Expected<void> check_counts(const io::Case& one) {
+  constexpr auto kCounts = std::to_array<std::string_view>({"layers",      "hidden",
+                                                            "heads",       "kv_heads",
+                                                            "ffn",         "moe_ffn",
+                                                            "vocab",       "seq_len",
+                                                            "patch",       "experts",
+                                                            "top_k",       "head_dim",
+                                                            "seq_len_dec", "encoder_layers",
+                                                            "image_size",  "decoder_layers",
+                                                            "tp",          "pp",
+                                                            "cp",          "ep",
+                                                            "dp",          "vp",
+                                                            "micro_batch", "global_batch",
+                                                            "grad_accum",  "tokens_per_sample"});
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  for (const std::string_view key : kCounts) {
+    const auto text = one.said(key);
+    if (!text) continue;
+    const auto count = count_of(one, key);
+    if (count && *count >= 1 && *count <= kMost) continue;
+    return fail(ErrorCode::kInvalidArgument, fmt::format("extra: {} is '{}'", key, text->substr(0, 60)), one.where,
+                {fmt::format("write a whole number from 1 to {}, or leave it out", kMost)});
+  }
+  return {};
 }
 
 Expected<Sizes> sizes_of(const io::Case& one) {
+  if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
   std::string missing;
   const auto need = [&](std::string_view key, std::optional<std::int64_t> value) {
     if (!value) missing += (missing.empty() ? "" : ", ") + std::string(key);
@@ -248,7 +280,7 @@ Expected<Sizes> sizes_of(const io::Case& one) {
                     .vocabulary = images ? 1 : need("vocab", padded_vocabulary(one)),
                     .sequence = need("seq_len", count_of(one, "seq_len"))};
   if (missing.empty()) return sizes;
-  return fail(ErrorCode::kUnsupported, "the source does not say the model's " + missing);
+  return fail(ErrorCode::kUnsupported, "the source does not say the model's " + missing, one.where);
 }
 
 Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one) {

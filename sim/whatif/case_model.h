@@ -23,7 +23,10 @@ struct Sizes {
   std::int64_t sequence = 1;
 };
 
-/// Errors: kUnsupported, naming what the source does not say.
+/// Errors: kInvalidArgument for sizes and degrees that are said and are no counts.
+[[nodiscard]] Expected<void> check_counts(const io::Case& one);
+
+/// Errors: those of check_counts; kUnsupported, naming what the source does not say.
 [[nodiscard]] Expected<Sizes> sizes_of(const io::Case& one);
 
 /// A whole number of `extra`, or what stands for it.

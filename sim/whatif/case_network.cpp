@@ -159,7 +159,7 @@ std::string_view link_family(std::string_view text) {
   if (has(text, "tcpxo")) return "gpudirect-tcpxo";
   if (has(text, "tcpx")) return "gpudirect-tcpx";
   if (has(text, "roce")) return "roce";
-  if (has(text, "efa")) return "aws-efa";
+  if (has_word(text, "efa")) return "aws-efa";
   if (has_any(text, {"omni-path", "omnipath", "omni path", "opa"})) return "omni-path";
   if (has(text, "slingshot")) return "roce";  // RDMA over Ethernet of its own kind
   if (has_any(text, {"infiniband", " ib", "ib ", "xdr", "ndr", "hdr", "edr", "fdr", "qdr", "quantum"})) {
@@ -196,13 +196,10 @@ std::optional<double> stated_delay(const std::string& text) {
   return number ? std::optional<double>(number->value) : std::nullopt;
 }
 
-/// Whether a text names TCP, the word by itself: "TCPX" is another.
+/// Whether a text says that TCP drives the network.
 bool names_tcp(std::string_view text) {
-  for (std::size_t at = text.find("tcp"); at != std::string_view::npos; at = text.find("tcp", at + 1)) {
-    const std::size_t end = at + 3;
-    if ((at == 0 || !is_lower(text[at - 1])) && (end == text.size() || !is_lower(text[end]))) return true;
-  }
-  return has_any(text, {"ip over", "ipogif", "socket", "nccl_ib_disable=1"});
+  if (has_any(text, {"ip over", "ipogif", "sockets", "nccl_ib_disable=1"})) return true;
+  return has_word(text, "tcp") && link_family(text) == "ethernet";
 }
 
 using hardware::Node;
@@ -254,10 +251,10 @@ std::string network_of(const io::Catalog& catalog, const io::Case& one, const No
 /// What drives the network, where the text says it or its cards do.
 std::string_view driver_of(const io::Case& one, const Node& server) {
   const std::string text = lower_case(one.inter_network);
-  const std::string said = text + " " + lower_case(one.said("transport").value_or(""));
+  const std::string transport = lower_case(one.said("transport").value_or(""));
   // DLPerf's scripts of PaddlePaddle's BERT say NCCL_IB_DISABLE=1 (PaddlePaddle/bert/scripts/multi_node_train.sh).
   if (has(one.source, "DLPerf:PaddlePaddle/bert")) return "tcp";
-  if (names_tcp(said) && !has(said, "tcpx")) return "tcp";
+  if (names_tcp(text) || has_word(transport, "tcp") || has(transport, "socket")) return "tcp";
   const std::string_view family = link_family(text);
   if (const std::string_view driver = transport_of(family); !driver.empty()) return driver;
   if (family != "ethernet") return {};

@@ -78,9 +78,9 @@ bool splits_model(std::string_view family) {
 /// The framework's way of sharing gradients, as far as a case says.
 std::string strategy_of(const io::Case& one, std::string_view family) {
   const std::string framework = lower_case(one.framework + " " + one.architecture);
-  const std::string extra =
-      lower_case(one.said("variable_update").value_or("") + " " + one.said("allreduce").value_or("") + " " +
-                 one.said("setup").value_or("") + " " + one.said("backend").value_or(""));
+  const std::string extra = lower_case(one.said("variable_update").value_or("") + " " +
+                                       one.said("allreduce").value_or("") + " " + one.said("setup").value_or(""));
+  const std::string backend = lower_case(one.said("backend").value_or(""));
   if (family.starts_with("ps")) {
     if (has_any(framework, {"byteps"})) return has(extra, "tcp") ? "byteps-tcp" : "byteps";
     if (has(framework, "mxnet")) return "mxnet-kvstore";
@@ -91,7 +91,7 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
     return has(framework, "torchrec") ? "torchrec" : "hugectr";
   }
   if (has(framework + extra, "horovod")) {
-    if (has(extra, "mpi")) return "horovod-mpi";
+    if (has(extra, "mpi") || (has(backend, "mpi") && !has(backend, "nccl"))) return "horovod-mpi";
     if (runs_xla(one)) return "horovod-xla";
     return has_any(framework,
                    {"tensorflow 1.x", "tensorflow 1.7", "tensorflow 1.12", "tensorflow 1.13", "0.15", "0.16"})
@@ -101,13 +101,12 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
   if (has(extra, "replicated")) return "tf-replicated";
   const bool nvidia = has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples");
   const bool half = precision_of(one.precision) != "fp32" && precision_of(one.precision) != "tf32";
-  if (nvidia && half && has(framework, "pytorch") && has(lower_case(one.model), "bert") &&
-      lower_case(one.said("phase").value_or("pre-training")) == "pre-training") {
-    return "ngc-bert";
-  }
+  const bool bert = has(lower_case(one.model), "bert") && phase_of(one) != TrainingPhase::kFineTuning;
+  if (nvidia && half && has(framework, "pytorch") && bert) return "ngc-bert";
   if (has(framework, "apex")) return "apex-ddp";
-  if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored", "tf.distribute", "mirroredstrategy"}))
+  if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored", "tf.distribute", "mirroredstrategy"})) {
     return "tf-multiworker-mirrored";
+  }
   if (has(framework, "baidu")) return "baidu";
   if (has(framework, "gloo")) return "pytorch-ddp-gloo";
   if (has(framework, "deepspeed")) return "deepspeed";
@@ -318,18 +317,26 @@ Expected<std::vector<Override>> CaseReader::split_settings_of(const io::Case& on
   return settings;
 }
 
-Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest) const {
+Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest,
+                                           std::vector<Override>* stated) const {
   auto settings = settings_of(one, widest);
-  if (!settings) return tl::unexpected<Error>(settings.error());
+  auto scenario = settings ? resolved(one, *settings) : tl::unexpected<Error>(settings.error());
+  if (!scenario && scenario.error().where.file.empty()) scenario.error().where = one.where;
+  if (settings && stated != nullptr) *stated = std::move(*settings);
+  return scenario;
+}
+
+/// Adds what only the model can say to its settings.
+Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Override>& settings) const {
   if (is_known_split(one) || !gives_sizes(one)) {
-    auto scenario = resolve(catalog_, *settings);
+    auto scenario = resolve(catalog_, settings);
     if (scenario && is_known_split(one)) scenario->framework = one.framework;
     return scenario;
   }
   auto model = language_model_of(one);
   if (!model) return tl::unexpected<Error>(model.error());
-  if (auto stages = stages_of(one, **model)) settings->push_back(std::move(*stages));
-  auto scenario = resolve(catalog_, *settings, std::move(*model));
+  if (auto stages = stages_of(one, **model)) settings.push_back(std::move(*stages));
+  auto scenario = resolve(catalog_, settings, std::move(*model));
   if (scenario) scenario->framework = one.framework;
   return scenario;
 }
@@ -349,7 +356,9 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   add_software(one, settings);
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
-  const auto model = catalog_.model(one.model);
+  const auto named =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "model"; });
+  const auto model = catalog_.model(named->value);
   if (server != settings.end() && model && (*model)->sample == "image") {
     if (const auto node = catalog_.node(server->value)) {
       const auto input = input_of(one, *node);

@@ -44,10 +44,13 @@ class CaseReader {
   /// `widest`: the most GPUs per node in the case's group, so that all of a group are put on one kind of server.
   [[nodiscard]] Expected<std::vector<Override>> settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<CollectiveCase> collective_of(const io::Case& one, std::int64_t widest) const;
-  /// The whole question; a language model that the case gives by its sizes is built for it (language_case.h).
-  [[nodiscard]] Expected<Scenario> scenario_of(const io::Case& one, std::int64_t widest) const;
+  /// The whole question; a language model that the case gives by its sizes is built for it (language_case.h). `stated`
+  /// may take the settings that it was made of. Errors that name no place have the case's.
+  [[nodiscard]] Expected<Scenario> scenario_of(const io::Case& one, std::int64_t widest,
+                                               std::vector<Override>* stated = nullptr) const;
 
  private:
+  [[nodiscard]] Expected<Scenario> resolved(const io::Case& one, std::vector<Override>& settings) const;
   [[nodiscard]] std::string precision_run(const io::Case& one, const std::vector<Override>& settings) const;
   [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] bool is_known_split(const io::Case& one) const;

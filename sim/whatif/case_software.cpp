@@ -31,6 +31,7 @@ int digits_at(std::string_view text, std::size_t at, std::size_t count) {
 std::optional<double> container_in(std::string_view text) {
   for (std::size_t i = 0; i + 5 <= text.size(); ++i) {
     const int year = digits_at(text, i, 2);
+    if (text.substr(0, i).ends_with("ubuntu ")) continue;
     if (year < 17 || year > 35 || text[i + 2] != '.' || !digit(text[i + 3]) || !digit(text[i + 4])) continue;
     const int month = 10 * (text[i + 3] - '0') + (text[i + 4] - '0');
     const bool alone = i + 5 == text.size() || !digit(text[i + 5]);
@@ -65,7 +66,7 @@ std::optional<double> month_in(std::string_view text) {
 /// Release dates of what is published at github.com/tensorflow, pytorch, apache/mxnet, PaddlePaddle, Oneflow-Inc; of
 /// MLPerf Training's rounds, mlcommons.org.
 constexpr auto kReleases = std::to_array<std::pair<std::string_view, double>>({
-    {"tensorflow 1.1.", 2017.3},
+    {"tensorflow 1.1", 2017.3},
     {"tensorflow 1.7", 2018.2},
     {"tensorflow 1.8", 2018.3},
     {"tensorflow 1.12", 2018.8},
@@ -79,7 +80,18 @@ constexpr auto kReleases = std::to_array<std::pair<std::string_view, double>>({
     {"tensorflow 2.2", 2020.3},
     {"tensorflow 2.3", 2020.6},
     {"tensorflow 2.4", 2021.0},
+    {"tensorflow 2.5", 2021.4},
+    {"tensorflow 2.6", 2021.6},
+    {"tensorflow 2.7", 2021.8},
     {"tensorflow 2.8", 2022.1},
+    {"tensorflow 2.9", 2022.4},
+    {"tensorflow 2.10", 2022.7},
+    {"tensorflow 2.11", 2022.9},
+    {"tensorflow 2.12", 2023.2},
+    {"tensorflow 2.13", 2023.5},
+    {"tensorflow 2.14", 2023.7},
+    {"tensorflow 2.15", 2023.9},
+    {"tensorflow 2.16", 2024.2},
     {"pytorch 0.4", 2018.3},
     {"pytorch 1.0", 2018.9},
     {"pytorch 1.10", 2021.8},
@@ -101,6 +113,9 @@ constexpr auto kReleases = std::to_array<std::pair<std::string_view, double>>({
     {"pytorch 2.3", 2024.3},
     {"pytorch 2.4", 2024.6},
     {"pytorch 2.5", 2024.8},
+    {"pytorch 2.6", 2025.1},
+    {"pytorch 2.7", 2025.3},
+    {"pytorch 2.8", 2025.6},
     {"mxnet 1.6", 2020.1},
     {"mxnet 1.8", 2021.2},
     {"paddlepaddle 1.8", 2020.4},
@@ -123,7 +138,9 @@ constexpr auto kReleases = std::to_array<std::pair<std::string_view, double>>({
 
 std::optional<double> release_in(std::string_view text) {
   for (const auto& [name, year] : kReleases) {
-    if (text.find(name) != std::string_view::npos) return year;
+    const std::size_t at = text.find(name);
+    const std::size_t end = at + name.size();
+    if (at != std::string_view::npos && (end == text.size() || !digit(text[end]))) return year;
   }
   return std::nullopt;
 }
@@ -241,10 +258,12 @@ bool runs_graphs(const io::Case& one) {
 
 std::optional<TrainingPhase> phase_of(const io::Case& one) {
   const std::string said = lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or(""));
+  if (has_any(said, {"pre-train", "pretrain"}) || length_of_phase(one).value_or("384") != "384") {
+    return TrainingPhase::kPreTraining;
+  }
   if (has_any(said, {"fine-tun", "finetun", "squad", "glue", "mnli", "classification"})) {
     return TrainingPhase::kFineTuning;
   }
-  if (has_any(said, {"pre-train", "pretrain"})) return TrainingPhase::kPreTraining;
   return std::nullopt;
 }
 

@@ -26,6 +26,40 @@ namespace ddlsim::whatif {
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return has(text, part); });
 }
 
+/// Whether a word stands in the text by itself, letters and digits around it apart; "no" and "not" before it deny it.
+[[nodiscard]] inline bool has_word(std::string_view text, std::string_view word) {
+  const auto joins = [&](std::size_t at) {
+    return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0;
+  };
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    const std::string_view before = text.substr(0, at);
+    const bool denied = before.ends_with("no ") || before.ends_with("not ");
+    if (!(at > 0 && joins(at - 1)) && !joins(at + word.size()) && !denied) return true;
+  }
+  return false;
+}
+
+/// The words of a name: runs of letters, and of digits with their points, in lower case and with a space around each:
+/// "Qwen2.5-7B" is " qwen 2.5 7 b ".
+[[nodiscard]] inline std::string words_of(std::string_view name) {
+  const auto kind = [](char c) {
+    const auto letter = static_cast<unsigned char>(c);
+    return std::isalpha(letter) != 0 ? 'a' : std::isdigit(letter) != 0 || c == '.' ? '0' : ' ';
+  };
+  std::string words = " ";
+  for (const char c : name) {
+    if (words.back() != ' ' && kind(c) != kind(words.back())) words += ' ';
+    if (kind(c) != ' ') words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  if (words.back() != ' ') words += ' ';
+  return words;
+}
+
+/// Whether some words of `words_of` follow each other there.
+[[nodiscard]] inline bool names(std::string_view words, std::string_view some) {
+  return has(words, " " + std::string(some) + " ");
+}
+
 /// Whether all of the words, which spaces part, stand in the text.
 [[nodiscard]] inline bool has_all_words(std::string_view text, std::string_view words) {
   for (std::size_t begin = 0; begin < words.size();) {
@@ -40,6 +74,12 @@ namespace ddlsim::whatif {
 [[nodiscard]] inline bool says(const io::Case& one, std::string_view key, std::string_view part) {
   const auto value = one.said(key);
   return value && has(lower_case(*value), part);
+}
+
+/// Whether a case says yes to `key`.
+[[nodiscard]] inline bool affirms(const io::Case& one, std::string_view key) {
+  const std::string value = lower_case(one.said(key).value_or(""));
+  return value.starts_with("true") || value.starts_with("yes") || value == "1" || value == "on";
 }
 
 /// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16, "bfloat16" and "bf16-mixed" bf16, Apex's "O2" amp.

@@ -47,10 +47,40 @@ std::vector<std::int64_t> blocks_per_stage(const io::Case& one, std::int64_t pip
   if (static_cast<std::int64_t>(stages.size()) == pipeline && sum == blocks + 2) {
     --stages.front();
     --stages.back();
-    return stages;
+    if (std::all_of(stages.begin(), stages.end(), [](std::int64_t count) { return count > 0; })) return stages;
   }
   if (blocks % pipeline != 0) return {};
   return std::vector<std::int64_t>(static_cast<std::size_t>(pipeline), blocks / pipeline);
+}
+
+/// What its optimizer shares: as the source says, by a key or in its architecture ("fsdp", "zero-2", "ddp").
+int sharing_of(const io::Case& one, int usual) {
+  if (says(one, "optimizer_sharding", "none")) return 0;
+  if (count_or(one, "fsdp", 0) > 1) return 3;
+  if (const auto stage = one.said("zero_stage") ? count_of(one, "zero_stage") : count_of(one, "zero")) {
+    return static_cast<int>(std::min<std::int64_t>(*stage, 3));
+  }
+  const std::string words = words_of(one.architecture.substr(0, one.architecture.find('(')));
+  if (names(words, "fsdp") || names(words, "zero 3")) return 3;
+  if (names(words, "zero 2")) return 2;
+  if (names(words, "zero 1")) return 1;
+  return words == " ddp " ? 0 : usual;
+}
+
+/// What a framework sends beside kernels, as settings. `sequence`: tensor ranks cut rows too; `shares`: what of a
+/// replica's states, 0 for nothing.
+void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Override>& settings) {
+  const TrainingWay& way = way_of(one);
+  const std::string precision = stated_precision(one).value_or("");
+  const auto yes = [&](const char* path) { settings.push_back({path, "yes", one.where}); };
+  const bool said = one.said("overlap_grad_reduce").has_value();
+  if (said ? !affirms(one, "overlap_grad_reduce") : way.beside == Beside::kNothing) {
+    settings.push_back({"overlap", "none", one.where});
+  }
+  if (way.beside >= Beside::kWeights && shares > 0 && shares < 3) yes("parallel.overlap_gather");
+  if (way.beside != Beside::kAll) return;
+  if (sequence && precision != "fp4") yes("parallel.overlap_tensor");
+  if (shares > 0 && precision == "fp8") yes("parallel.gather_fp8");
 }
 
 /// The schedule that its words name, or that its chunks per rank ask for.
@@ -160,6 +190,7 @@ Expected<std::int64_t> micro_batch_of(const io::Case& one, std::int64_t replicas
 }  // namespace
 
 Expected<std::vector<Override>> splits_of(const io::Case& one) {
+  if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
   std::vector<Override> settings;
   const auto set = [&](std::string path, std::string value) {
     settings.push_back({std::move(path), std::move(value), one.where});
@@ -198,20 +229,12 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   set("fusion", compiled ? "all" : one_kernel ? "attention" : "none");
   if (one_kernel && way.attention != "best") set("software.attention", std::string(way.attention));
   if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
-  const bool sequence = one.said("sequence_parallel") ? says(one, "sequence_parallel", "true") : way.sequence;
-  if (sequence && tensor > 1) set("parallel.sequence", "yes");
-  int zero = way.zero;
-  const std::string family = lower_case(one.architecture.substr(0, one.architecture.find('(')));
-  if (family == "ddp") zero = 0;
-  if (has_any(family, {"fsdp", "zero3", "zero-3"})) zero = 3;
-  if (const auto stage = one.said("zero_stage") ? count_of(one, "zero_stage") : count_of(one, "zero")) {
-    zero = static_cast<int>(std::min<std::int64_t>(*stage, 3));
-  }
-  if (count_or(one, "fsdp", 0) > 1) zero = 3;
-  if (says(one, "optimizer_sharding", "none")) zero = 0;
-  const bool shares = zero > 0 && *replicas * degrees->context > 1;
-  if (shares) {
-    set("parallel.zero", std::to_string(zero));
+  const bool said = one.said("sequence_parallel").has_value();
+  const bool sequence = tensor > 1 && (said ? affirms(one, "sequence_parallel") : way.sequence);
+  if (sequence) set("parallel.sequence", "yes");
+  const int shares = *replicas * degrees->context > 1 ? sharing_of(one, way.zero) : 0;
+  if (shares > 0) {
+    set("parallel.zero", std::to_string(shares));
     if (const auto ranks = count_of(one, "shard_ranks"); ranks && *ranks < *replicas) {
       set("parallel.shard_ranks", std::to_string(*ranks));
     }
@@ -224,17 +247,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));
     set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
   }
-  const auto overlapped = one.said("overlap_grad_reduce");
-  if (overlapped ? says(one, "overlap_grad_reduce", "false") : way.beside == Beside::kNothing) {
-    set("overlap", "none");
-  }
-  if (way.beside >= Beside::kWeights && shares && zero < 3) set("parallel.overlap_gather", "yes");
-  if (way.beside == Beside::kAll) {
-    if (sequence && tensor > 1 && *precision != "fp4") set("parallel.overlap_tensor", "yes");
-    if (shares && *precision == "fp8") set("parallel.gather_fp8", "yes");
-  }
-  if (lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")).find("lora") !=
-      std::string::npos) {
+  add_overlap(one, sequence, shares, settings);
+  if (has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora")) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
     set("parallel.lora_rank", "16");
   }
@@ -246,6 +260,9 @@ Expected<Work> published_flops(const io::Case& one) {
   if (family == ModelFamily::kHybrid) {
     return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of state-space blocks is not known");
   }
+  if (family == ModelFamily::kT5 || family == ModelFamily::kVit) {
+    return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of such a model is not known");
+  }
   const auto sizes = sizes_of(one);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   const auto global = count_of(one, "global_batch");
@@ -255,7 +272,7 @@ Expected<Work> published_flops(const io::Case& one) {
   const auto l = static_cast<double>(sizes->layers);
   const double tokens = static_cast<double>(*global) * s;
   const auto v = static_cast<double>(count_or(one, "vocab", sizes->vocabulary));
-  if (!one.said("kv_heads") && !has(lower_case(one.model), "llama")) {
+  if (!one.said("kv_heads") && family != ModelFamily::kLlama) {
     // Narayanan et al. 2021, equation 3: with the forward pass once more (4 passes), later without (3).
     const double passes = recomputation_of(one) == "full" ? 4 : 3;
     return flops(passes * 24 * tokens * l * h * h * (1 + s / (6 * h)) + 6 * tokens * v * h);

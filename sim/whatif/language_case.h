@@ -3,9 +3,14 @@
 //
 // The sizes in `extra` (layers, hidden, heads, kv_heads, ffn, vocab, seq_len, experts, top_k, ...) become a Hugging
 // Face configuration that importers/hf_config.h reads, so that cases and imported models follow one set of rules:
-//   attention mla                deepseek_v3          experts           qwen3_moe (every block a mixture)
-//   kv_heads, or a Llama's name  llama                an OPT's name     opt
-//   else                         gpt2, with a table of learned positions
+//   hybrid_layer_pattern           nemotron_h       attention mla         deepseek_v3
+//   seq_len_dec, decoder_layers    t5               experts               qwen3_moe (every block a mixture), gpt_oss
+//   patch                          vit              kv_heads              llama
+//   else by the words of its name  llama (Llama, Mistral, Qwen), gpt2, opt, bert (BERT, RoBERTa, DistilBERT: with the
+//   head of
+//                                  pre-training over all positions, or a classifier), t5, vit
+//   else                           gpt2, with a table of learned positions
+// The vocabulary, where nobody says one, is that of the model's name (case_model.cpp).
 // Vocabularies are padded to a multiple of 128 times the tensor degree (Megatron's make_vocab_size_divisible_by). A GPT
 // whose framework had FlashAttention has its attention as one kernel.
 // What a source leaves open is filled in as `way_of` says; a case that leaves open what nobody can fill in (heads,

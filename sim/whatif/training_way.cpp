@@ -50,7 +50,7 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"nemo", 2023.16, kNever, true, Beside::kGradients, 1, "mixed", "bf16", "best", false,
      "NeMo-Megatron-Launcher 23.05, README's changelog: distributed Adam of GPT and T5 by 22.11, FlashAttention from "
      "23.03 on"},
-    {"nemo", 2023.6, kEver, true, Beside::kWeights, 1, "mixed", "bf16", "best", false,
+    {"nemo", 2023.58, kEver, true, Beside::kWeights, 1, "mixed", "bf16", "best", false,
      "NeMo-Megatron-Launcher 23.05 conf/training/gpt3/5b.yaml: overlap_grad_sync, overlap_param_sync, no "
      "ub_tp_comm_overlap"},
     {"nemo", kNever, kEver, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
@@ -82,7 +82,7 @@ bool is_submission(const io::Case& one) { return has(lower_case(one.source), "tr
 
 const TrainingWay& way_of(const io::Case& one) {
   std::string name = lower_case(one.framework);
-  if (says(one, "kernels", "te")) name += " transformerengine";
+  if (has_word(lower_case(one.said("kernels").value_or("")), "te")) name += " transformerengine";
   if (is_submission(one)) name = "training_results";
   const double year = software_year_of(one).value_or(kNewest);
   const auto* const found = std::find_if(kWays.begin(), kWays.end(), [&](const TrainingWay& way) {

@@ -187,11 +187,14 @@ class Validator {
     std::vector<Override> settings;
     if (is_collective(one)) {
       settings = reader_.collective_of(one, group.widest).value().settings;
-    } else {
-      settings = reader_.settings_of(one, group.widest).value();
+    } else if (const auto read = reader_.scenario_of(one, group.widest, &settings); !read) {
+      return tl::unexpected<Error>(read.error());
     }
-    for (Override& setting : settings) {
-      reading->settings.emplace_back(std::move(setting.path), std::move(setting.value));
+    for (std::size_t i = 0; i < settings.size(); ++i) {
+      const auto again = [&](const Override& later) { return later.path == settings[i].path; };
+      const auto after = settings.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      if (std::any_of(after, settings.end(), again)) continue;  // the last one counts
+      reading->settings.emplace_back(settings[i].path, settings[i].value);
     }
     return reading;
   }

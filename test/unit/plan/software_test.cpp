@@ -84,7 +84,9 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(later, SoftwareFeature::kMemoryVolta) == 0);
   CHECK(feature(later, SoftwareFeature::kAda) == 0);
   later.cluster.node.gpu.architecture = "Ada";
+  later.cluster.node.gpu.kernels_of = "Ampere";
   CHECK(feature(later, SoftwareFeature::kAda) == 1);
+  later.cluster.node.gpu.kernels_of.clear();
   later.cluster.node.gpu.architecture = "Blackwell";
   later.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kBlackwell;
   CHECK(feature(later, SoftwareFeature::kHopper) == 1);

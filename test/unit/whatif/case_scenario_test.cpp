@@ -69,6 +69,8 @@ TEST_CASE("case: Horovod over MPI, TensorFlow's strategies, and Ethernet without
   CHECK(said(one, "strategy") == "horovod");
   one.extra["backend"] = "Intel MPI 2017 (DAPL)";
   CHECK(said(one, "strategy") == "horovod-mpi");
+  one.extra["backend"] = "NCCL (launched by mpirun)";
+  CHECK(said(one, "strategy") == "horovod");
   one = row();
   one.framework = "TensorFlow 2.3.0, official models";
   one.architecture = "allreduce(tf.distribute)";
@@ -78,6 +80,26 @@ TEST_CASE("case: Horovod over MPI, TensorFlow's strategies, and Ethernet without
   CHECK(said(one, "network.transport") == "tcp");
   one.inter_network = "Ethernet";
   CHECK(said(one, "network").empty());
+  for (const char* not_tcp :
+       {"InfiniBand, no TCP", "dual-socket server, 100 Gb/s InfiniBand", "200 Gb/s RoCE, not TCP"}) {
+    one.inter_network = not_tcp;
+    CHECK(said(one, "network.transport") != "tcp");
+  }
+  one.inter_network = "default network";
+  CHECK(said(one, "network.transport").empty());
+}
+
+TEST_CASE("case: NVIDIA's submissions to MLPerf run as graphs since its first round", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PyTorch NVIDIA Release 22.04";
+  CHECK(said(one, "cuda_graphs").empty());
+  one.source = "github:mlcommons/training_results_v2.0:NVIDIA/results/dgxa100/ssd/result_0.txt@a6ae3e1";
+  CHECK(said(one, "cuda_graphs") == "yes");
+  one.framework = "PyTorch";
+  CHECK(said(one, "cuda_graphs").empty());
+  one.framework = "PyTorch NVIDIA Release 20.06";
+  one.source = "github:mlcommons/training_results_v0.7:NVIDIA/results/dgxa100/ssd/result_0.txt@a6ae3e1";
+  CHECK(said(one, "cuda_graphs").empty());
 }
 
 TEST_CASE("case: what BERT is trained for, by its task too", "[unit][whatif]") {
@@ -87,6 +109,8 @@ TEST_CASE("case: what BERT is trained for, by its task too", "[unit][whatif]") {
   CHECK(said(one, "model.predictions").empty());
   one.extra["task"] = "SQuAD 1.1";
   CHECK(said(one, "model.predictions") == "1");
+  one.extra["task"] = "pre-training (masked words, next sentence classification)";
+  CHECK(said(one, "model.predictions") != "1");
   one.extra["task"] = "pretraining";
   one.extra["seq_len"] = "512";
   CHECK(said(one, "model.predictions") == "80");

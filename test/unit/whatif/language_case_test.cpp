@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "case_model.h"
+
 using namespace ddlsim;
 using namespace ddlsim::whatif;
 
@@ -118,6 +120,12 @@ TEST_CASE("language cases: what a framework did by its release", "[unit][whatif]
   CHECK(said(one, "parallel.zero") == "3");
   one.architecture = "zero-3";
   CHECK(said(one, "parallel.zero") == "3");
+  one.architecture = "zero-2";
+  CHECK(said(one, "parallel.zero") == "2");
+  one.extra["task"] = "exploration, no LoRA";
+  CHECK(said(one, "parallel.lora_rank").empty());
+  one.extra["task"] = "LoRA";
+  CHECK(said(one, "parallel.lora_rank") == "16");
   one.framework = "PyTorch";
   one.architecture = "allreduce";
   CHECK(said(one, "parallel.zero") == "1");
@@ -130,21 +138,67 @@ TEST_CASE("language cases: vocabularies that are known by the model's name", "[u
   one.extra["tp"] = "1";
   one.extra.erase("vocab");
   CHECK_FALSE(language_model_of(one));
-  // Rows padded to a multiple of 128.
+  // Rows padded to a multiple of 128; 0: nobody knows. Words count whole, so that a number or a syllable is no name.
   for (const auto& [model, rows] : {std::pair("Llama 3 8B", 128256),
+                                    {"Llama_3.1-70B", 128256},
                                     {"LLaMA 13B", 32000},
+                                    {"LLaMA-30B", 32000},
+                                    {"TinyLlama 1.1B", 32000},
                                     {"Mistral 7B", 32000},
                                     {"Qwen2.5 7B", 152064},
+                                    {"Qwen2.5-3B", 151936},
                                     {"GPT-2 XL", 50304},
-                                    {"OPT-13B", 50304}}) {
+                                    {"GPT-J 6B", 50432},
+                                    {"OPT-13B", 50304},
+                                    {"BERT, optimized", 30592},
+                                    {"RoBERTa", 50304},
+                                    {"ALBERT", 0},
+                                    {"GPT530B", 0},
+                                    {"Optimus 1B", 0}}) {
     one.model = model;
     one.extra["ffn"] = "512";
     const auto known = language_model_of(one);
-    REQUIRE(known);
+    INFO(model);
+    REQUIRE(known.has_value() == (rows > 0));
+    if (rows == 0) continue;
     const auto* table = std::get_if<workload::Embedding>(&*(*known)->layers.front().op);
     REQUIRE(table != nullptr);
     CHECK(table->rows == rows);
   }
+}
+
+TEST_CASE("language cases: what a model is called by the whole words of its name", "[unit][whatif]") {
+  const auto family = [](const char* model) {
+    io::Case one = gpt();
+    one.model = model;
+    return family_of(one);
+  };
+  CHECK(family("RoBERTa-like GPT") == ModelFamily::kGpt);
+  CHECK(family("ViTamin GPT-3") == ModelFamily::kGpt);
+  CHECK(family("ViT-B/16") == ModelFamily::kVit);
+  CHECK(family("DistilBERT") == ModelFamily::kBert);
+  CHECK(family("T5 3B") == ModelFamily::kT5);
+  CHECK(family("mT5-large") == ModelFamily::kT5);
+  CHECK(family("TinyLlama 1.1B") == ModelFamily::kLlama);
+  CHECK(family("OPT-13B") == ModelFamily::kOpt);
+  CHECK(family("Optimus 1B") == ModelFamily::kGpt);
+}
+
+TEST_CASE("language cases: counts that are none", "[unit][whatif]") {
+  for (const char* key : {"heads", "dp", "tp", "moe_ffn", "seq_len_dec"}) {
+    for (const char* value : {"0", "-1", "two", "1.5", "99999999999"}) {
+      io::Case one = gpt();
+      one.extra[key] = value;
+      INFO(key << " " << value);
+      REQUIRE_FALSE(splits_of(one));
+      CHECK(splits_of(one).error().code == ErrorCode::kInvalidArgument);
+      CHECK_FALSE(language_model_of(one));
+    }
+  }
+  // Embedding and head as layers of stages that have nothing else.
+  io::Case one = gpt();
+  one.extra["layers_per_stage"] = "1 5";
+  CHECK(stages_of(one, *language_model_of(one).value())->value.find('-') != std::string::npos);
 }
 
 TEST_CASE("language cases: degrees, batches and what the framework did at the time", "[unit][whatif]") {

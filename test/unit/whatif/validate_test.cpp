@@ -129,6 +129,33 @@ TEST_CASE("validate: what cannot be predicted is listed with its reason", "[unit
   CHECK(result.all.unsupported[2].why.find("busbw_gbps") != std::string::npos);
 }
 
+TEST_CASE("validate: tokens are the encoder's, or as many as the source counts", "[unit][whatif]") {
+  io::Case one = resnet_on(1, 1000);
+  one.model = "T5 v1.1 small";
+  one.architecture = "single";
+  one.metric = io::CaseMetric::kSamplesPerSecond;
+  one.batch_per_gpu = std::nullopt;
+  one.extra = {{"layers", "2"},    {"hidden", "256"},      {"heads", "4"},
+               {"seq_len", "512"}, {"seq_len_dec", "128"}, {"tp", "1"}};
+  const double samples = run({one}, Anchor::kNone).all.cases.front().predicted;
+  one.metric = io::CaseMetric::kTokensPerSecond;
+  CHECK(run({one}, Anchor::kNone).all.cases.front().predicted == Approx(512 * samples));
+  one.extra["tokens_per_sample"] = "640";
+  CHECK(run({one}, Anchor::kNone).all.cases.front().predicted == Approx(640 * samples));
+}
+
+TEST_CASE("cost: a step that is captured as graphs has no work on samples in it", "[unit][whatif]") {
+  const std::vector<Override> job{
+      {"model", "maskrcnn_resnet50_fpn", {}}, {"node", "dgx1-v100", {}}, {"batch", "4", {}}};
+  auto scenario = resolve(catalog(), job).value();
+  const Time before = predict(scenario)->step_time;
+  scenario.cuda_graphs = true;
+  const Time after = predict(scenario)->step_time;
+  // Four images of 36 ms (models/maskrcnn_resnet50_fpn.yaml), and what launches take.
+  CHECK((before - after).in(milliseconds) >= 4 * 36);
+  CHECK((before - after).in(milliseconds) < 4 * 36 * 1.2);
+}
+
 TEST_CASE("validate: one row in full is the row among the others", "[unit][whatif]") {
   const CaseSet set{"own", {resnet_on(1, 800), resnet_on(8, 6000), resnet_on(16, 12000)}};
   const auto all = whatif::validate(catalog(), {&set, 1}, whatif::Anchor::kNone);
