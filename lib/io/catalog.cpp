@@ -202,7 +202,7 @@ std::optional<fs::path> Catalog::look_up_by_words(Kind kind, std::string_view na
   if (size == said.end()) return std::nullopt;
   const double gigabytes_said = *parse_number(size->substr(0, size->size() - 2));
   said.erase(size);
-  const auto known = with_words(kind, said);
+  auto known = with_words(kind, said);
   const auto read = known ? gpu(known->stem().string()) : fail(ErrorCode::kNotFound, {});
   constexpr double kAlike = 0.1;  // GB and GiB, what is sold and what is free
   if (!read || std::abs(read->memory_size.in(gigabytes) / gigabytes_said - 1) > kAlike) return std::nullopt;
