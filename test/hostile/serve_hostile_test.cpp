@@ -320,7 +320,7 @@ TEST_CASE("serve: SIGTERM and SIGINT end it when what had begun is answered", "[
 
 TEST_CASE("readme: a server asked by curl", "[hostile][serve]") {
   if (run_shell("curl --version >/dev/null", ".").status != 0) {
-    WARN("curl is not installed: README's block was not run");
+    WARN("curl is not installed: the guide's block was not run");
     return;
   }
   const TempFolder folder;
@@ -332,9 +332,9 @@ mkdir bin && ln -s "$DDLSIM" bin/ddlsim && ln -s "$(dirname "$DDLSIM")/ddlsim-se
 PATH="$PWD/bin:$PATH"
 . ./block.sh
 ddlsim predict --model resnet50 --node dgx-a100 --nodes 4 --network "100 Gb/s" --json | cmp - answer.json
-echo as README says)",
+echo as the guide says)",
                                     folder.path(), 60);
   CAPTURE(outcome.err);
   CHECK(outcome.status == 0);
-  CHECK(outcome.out == "as README says\n");
+  CHECK(outcome.out == "as the guide says\n");
 }

@@ -23,7 +23,7 @@ std::string block(const std::string& name) {
     if (marked && !inside && line.starts_with("```")) inside = true;
     marked = marked || line == "<!-- run " + name + " -->";
   }
-  FAIL("README has no block '" << name << "'");
+  FAIL("sim/README.md has no block '" << name << "'");
   return "";
 }
 

@@ -47,7 +47,7 @@ if(WAY STREQUAL "find_package")
     endif()
   endforeach()
 endif()
-# README's program in C, by pkg-config.
+# The guide's program in C, by pkg-config.
 find_program(PKG_CONFIG pkg-config)
 if(WAY STREQUAL "find_package" AND PKG_CONFIG AND EXISTS ${work}/prefix/include/ddlsim/ddlsim.h)
   file(GLOB_RECURSE pc ${work}/prefix/ddlsim.pc)
