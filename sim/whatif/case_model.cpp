@@ -63,6 +63,15 @@ class Config {
   std::string text_;
 };
 
+/// What most families call so.
+Config sized_config(const Sizes& sizes) {
+  Config config;
+  config.add("hidden_size", sizes.hidden);
+  config.add("num_hidden_layers", sizes.layers);
+  config.add("num_attention_heads", sizes.heads);
+  return config;
+}
+
 bool is_gpt_oss(const io::Case& one) { return names_any(one, {"gpt oss"}); }
 
 std::string mixture_config(const io::Case& one, const Sizes& sizes, Config& config) {
@@ -93,10 +102,7 @@ std::string mixture_config(const io::Case& one, const Sizes& sizes, Config& conf
 
 /// What every family with grouped attention has.
 Config grouped_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("hidden_size", sizes.hidden);
-  config.add("num_hidden_layers", sizes.layers);
-  config.add("num_attention_heads", sizes.heads);
+  Config config = sized_config(sizes);
   config.add("num_key_value_heads", count_or(one, "kv_heads", sizes.heads));
   config.add("vocab_size", sizes.vocabulary);
   if (const auto width = count_of(one, "head_dim")) config.add("head_dim", *width);
@@ -144,10 +150,7 @@ std::string gpt_config(const io::Case& one, const Sizes& sizes) {
 }
 
 std::string opt_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("hidden_size", sizes.hidden);
-  config.add("num_hidden_layers", sizes.layers);
-  config.add("num_attention_heads", sizes.heads);
+  Config config = sized_config(sizes);
   config.add("max_position_embeddings", sizes.sequence);
   config.add("vocab_size", sizes.vocabulary);
   config.add("ffn_dim", count_or(one, "ffn", 4 * sizes.hidden));
@@ -166,10 +169,7 @@ void name_layers(workload::Model& model, bool relu, bool dropout) {
 
 /// With the head of pre-training over all positions, or a classifier.
 std::string bert_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("hidden_size", sizes.hidden);
-  config.add("num_hidden_layers", sizes.layers);
-  config.add("num_attention_heads", sizes.heads);
+  Config config = sized_config(sizes);
   config.add("max_position_embeddings", sizes.sequence);
   config.add("vocab_size", sizes.vocabulary);
   config.add("intermediate_size", count_or(one, "ffn", 4 * sizes.hidden));
@@ -196,10 +196,7 @@ std::string t5_config(const io::Case& one, const Sizes& sizes) {
 }
 
 std::string vit_config(const io::Case& one, const Sizes& sizes) {
-  Config config;
-  config.add("hidden_size", sizes.hidden);
-  config.add("num_hidden_layers", sizes.layers);
-  config.add("num_attention_heads", sizes.heads);
+  Config config = sized_config(sizes);
   config.add("intermediate_size", count_or(one, "ffn", 4 * sizes.hidden));
   config.add("image_size", count_or(one, "image_size", 224));
   config.add("patch_size", count_or(one, "patch", 16));
