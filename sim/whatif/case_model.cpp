@@ -20,7 +20,7 @@ namespace {
 
 bool names_any(const io::Case& one, std::initializer_list<std::string_view> some) {
   const std::string words = words_of(one.model);
-  return std::any_of(some.begin(), some.end(), [&](std::string_view name) { return names(words, name); });
+  return std::any_of(some.begin(), some.end(), [&](std::string_view name) { return has_phrase(words, name); });
 }
 
 /// Rows of vocabularies by the words of a model's name (case_text.h), the first that it has: config.json of
@@ -40,7 +40,7 @@ std::optional<std::int64_t> padded_vocabulary(const io::Case& one) {
   if (!stated) {
     const std::string words = words_of(one.model);
     const auto* const known = std::find_if(kVocabularies.begin(), kVocabularies.end(),
-                                           [&](const auto& row) { return names(words, row.first); });
+                                           [&](const auto& row) { return has_phrase(words, row.first); });
     if (known != kVocabularies.end()) stated = known->second;
   }
   // nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 config.json.

@@ -56,7 +56,7 @@ namespace ddlsim::whatif {
 }
 
 /// Whether some words of `words_of` follow each other there.
-[[nodiscard]] inline bool names(std::string_view words, std::string_view some) {
+[[nodiscard]] inline bool has_phrase(std::string_view words, std::string_view some) {
   return has(words, " " + std::string(some) + " ");
 }
 

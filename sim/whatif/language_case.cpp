@@ -61,9 +61,9 @@ int sharing_of(const io::Case& one, int usual) {
     return static_cast<int>(std::min<std::int64_t>(*stage, 3));
   }
   const std::string words = words_of(one.architecture.substr(0, one.architecture.find('(')));
-  if (names(words, "fsdp") || names(words, "zero 3")) return 3;
-  if (names(words, "zero 2")) return 2;
-  if (names(words, "zero 1")) return 1;
+  if (has_phrase(words, "fsdp") || has_phrase(words, "zero 3")) return 3;
+  if (has_phrase(words, "zero 2")) return 2;
+  if (has_phrase(words, "zero 1")) return 1;
   return words == " ddp " ? 0 : usual;
 }
 
