@@ -44,9 +44,11 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
     elements = static_cast<double>(model.totals.dense_parameters) +
                table_share(model, job.strategy, job.cluster.gpus(), samples).touched;
   } else {
+    const bool shared = job.parallel.zero >= 1;
+    const double of_all = shared ? static_cast<double>(sharing_ranks(plan, false)) : 1.0;
+    const double of_experts = shared ? static_cast<double>(sharing_ranks(plan, true)) : 1.0;
     for (std::size_t i = 0; i < chunk.count; ++i) {
-      const bool experts = split.is(split.experts, chunk.first + i);
-      const double ranks = job.parallel.zero >= 1 ? static_cast<double>(sharing_ranks(plan, experts)) : 1.0;
+      const double ranks = split.is(split.experts, chunk.first + i) ? of_experts : of_all;
       for (const std::int64_t tensor : chunk[i].parameters) {
         held += static_cast<double>(tensor) / (job.parallel.zero >= 2 ? ranks : 1.0);
         elements += static_cast<double>(tensor) / ranks;
@@ -158,6 +160,7 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
   const RowsByLayer sent(split.rows, split.layers->size());
+  plan.rows.reserve(split.rows.size() + plan.classes.size() * 4);
   for (std::size_t c = 0; c < plan.classes.size(); ++c) {
     // GPUs of two speeds send the same gradients.
     if (c > 0 && !stages) break;

@@ -36,7 +36,6 @@ struct CutKey {
   bool sequence = false;
   bool overlap = false;
   bool copies = false;  // of a tied head
-  bool blocks = false;
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
   bool recompute_stops = false;

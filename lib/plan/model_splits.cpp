@@ -42,10 +42,6 @@ double weight_of(const workload::Layer& layer, bool forward) {
   return static_cast<double>(forward ? layer.forward_elements : layer.backward_elements);
 }
 
-bool needs_blocks(const Parallel& parallel) {
-  return parallel.zero >= 3 || parallel.offload_activations || parallel.recompute == Recompute::kFull;
-}
-
 /// Of any batch, and whatever ranks stand where.
 class Splitting {
  public:
@@ -58,7 +54,7 @@ class Splitting {
     const bool copies = parallel.pipeline > 1 && has_tied();
     const bool changes = shares || copies || parallel.lora_rank > 0;
     split_.layers = chunk_of(model_).layers;
-    if (needs_blocks(parallel)) split_.blocks = blocks_in(job_.model, memo).blocks;
+    split_.blocks = blocks_in(job_.model, memo).blocks;
     std::vector<workload::Layer> layers;
     if (shares) {
       if (auto done = share(cut, layers); !done) return tl::unexpected<Error>(done.error());
@@ -268,7 +264,6 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .sequence = cut.sequence,
                    .overlap = cut.overlap,
                    .copies = parallel.pipeline > 1,
-                   .blocks = needs_blocks(parallel),
                    .recompute = parallel.recompute,
                    .recompute_every = parallel.recompute_every,
                    .recompute_stops = parallel.recompute_stops,

@@ -36,32 +36,18 @@ bool plain_exchange(const Scenario& base) {
          plan::grouping_of(base.strategy) != plan::Grouping::kFusion;
 }
 
-/// Calls `each` with every list of two side by side.
-template <typename A, typename B, typename Each>
-void with_lists(A& a, B& b, Each each) {
-  each(a.forward, b.forward);
-  each(a.backward, b.backward);
-  each(a.weights, b.weights);
-  each(a.kernels, b.kernels);
-  each(a.added, b.added);
-  each(a.issued, b.issued);
-  each(a.forward_exchanged, b.forward_exchanged);
-  each(a.backward_exchanged, b.backward_exchanged);
-}
-
 /// But for `weights` and `added`.
-LayerPasses passes_of(const cost::PricedStep& step, std::size_t rank_class) {
+std::vector<LayerPass> passes_of(const cost::PricedStep& step, std::size_t rank_class) {
   const cost::PricedClass& times = step.classes[rank_class];
   const std::size_t count = times.forward.size();
-  LayerPasses sums;
-  with_lists(sums, sums, [&](auto& list, auto&) { list.resize(count); });
+  std::vector<LayerPass> passes(count);
   for (std::size_t i = 0; i < count; ++i) {
     const cost::PricedLayer& forward = times.forward[i];
     const cost::PricedLayer& backward = times.backward[count - 1 - i];
-    sums.forward[i] = forward.time;
-    sums.backward[i] = backward.time;
-    sums.kernels[i] = forward.time + backward.time;
-    sums.issued[i] = forward.kernels + backward.kernels;
+    passes[i] = {.forward = forward.time,
+                 .backward = backward.time,
+                 .kernels = forward.time + backward.time,
+                 .issued = static_cast<double>(forward.kernels + backward.kernels)};
   }
   for (std::size_t r = 0; r < step.plan->rows.size(); ++r) {
     const plan::Row& row = step.plan->rows[r];
@@ -73,14 +59,14 @@ LayerPasses passes_of(const cost::PricedStep& step, std::size_t rank_class) {
     const plan::Point& point = for_layer ? row.needed : row.ready;
     const Time exchanged = row.op == primitives::CollectiveOp::kAllToAll ? took : Time::zero();
     if (point.at == Moment::kForward) {
-      sums.forward[point.layer] += took;
-      sums.forward_exchanged[point.layer] += exchanged;
+      passes[point.layer].forward += took;
+      passes[point.layer].forward_exchanged += exchanged;
     } else if (point.at == Moment::kBackward) {
-      sums.backward[point.layer] += took;
-      sums.backward_exchanged[point.layer] += exchanged;
+      passes[point.layer].backward += took;
+      passes[point.layer].backward_exchanged += exchanged;
     }
   }
-  return sums;
+  return passes;
 }
 
 }  // namespace
@@ -104,15 +90,13 @@ Scenario PlanBounds::short_job(const ShapeKey& key) const {
   return job;
 }
 
-const PlanShape* PlanBounds::shape(std::size_t index) {
+const PlanShape* PlanBounds::shape(std::size_t index, bool adds) {
   auto& known = shapes_[index];
-  if (!known) {
-    known.emplace(make_shape(space_.shapes()[index]));
-  }
+  if (!known || (adds && *known && !(*known)->adds)) known.emplace(make_shape(space_.shapes()[index], adds));
   return *known ? &**known : nullptr;
 }
 
-std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
+std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) {
   const Scenario job = short_job(key);
   auto plan = tools_.lowerer.lower(job);
   if (!plan) return std::nullopt;
@@ -123,55 +107,76 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key) {
   std::vector<cost::LayerTimes> times;
   const auto step = priced(job, std::move(*plan), tools_, &times);
   if (!step) return std::nullopt;
-  Scenario again = job;
-  again.strategy.accumulation.set(2);
-  const auto adding = cost::price_layers(again, *step->plan, tools_.prices);
-  if (!adding) return std::nullopt;
-  const auto longer = cost::price(again, step->plan, *adding);
-  if (!longer) return std::nullopt;
-  PlanShape made{.layers = {},
+  std::optional<cost::PricedStep> longer;
+  if (adds) {
+    Scenario again = job;
+    again.strategy.accumulation.set(2);
+    const auto adding = cost::price_layers(again, *step->plan, tools_.prices);
+    if (!adding) return std::nullopt;
+    auto added = cost::price(again, step->plan, *adding);
+    if (!added) return std::nullopt;
+    longer = std::move(*added);
+  }
+  PlanShape made{.sums = {}, .runs = {},
                  .launch_interval = step->launch_interval,
                  .waiting = step->wait_for_slowest,
                  .held = step->sm_share};
-  LayerPasses& all = made.layers;
+  std::vector<LayerPass>& sums = made.sums;
+  sums.emplace_back();
   const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(job);
+  made.memory = factor.memory;
+  made.adds = adds;
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
   for (std::size_t c = 0; c < classes; ++c) {
-    LayerPasses one = passes_of(*step, c);
+    const std::vector<LayerPass> one = passes_of(*step, c);
     // What goes beside kernels hides the better, the longer they take.
-    const LayerPasses added = passes_of(*longer, c);
-    for (std::size_t i = 0; i < one.weights.size(); ++i) {
-      const cost::LayerTime& weights = times[all.weights.size() + i].weights;
-      one.weights[i] = weights.compute * factor.compute + weights.memory * factor.memory;
-      one.added[i] = max(added.backward[i] - one.backward[i], Time::zero());
+    const std::vector<LayerPass> added = adds ? passes_of(*longer, c) : one;
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      const cost::LayerTime& weights = times[sums.size() - 1].weights;
+      LayerPass pass = one[i];
+      pass.weights = weights.compute * factor.compute + weights.memory * factor.memory;
+      pass.added = max(added[i].backward - one[i].backward, Time::zero());
+      sums.push_back(sums.back() + pass);
     }
-    with_lists(all, one, [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); });
   }
-  made.shortened = tools_.shorter && key.stages == 1;
-  if (made.shortened && all.forward.size() != tools_.shorter->model->layers.size()) return std::nullopt;
-  const auto add = [&](std::size_t i) {
-    made.whole += all.forward[i] + all.backward[i];
-    made.exchanged += all.forward_exchanged[i] + all.backward_exchanged[i];
-  };
-  if (made.shortened) {
-    for (const std::size_t i : tools_.shorter->source) add(i);
-  } else {
-    for (std::size_t i = 0; i < all.forward.size(); ++i) add(i);
+  std::size_t layers = sums.size() - 1;
+  if (tools_.shorter && key.stages == 1) {
+    if (layers != tools_.shorter->model->layers.size()) return std::nullopt;
+    LayerPass more;
+    for (const ShortModel::Repeated& run : tools_.shorter->runs) {
+      made.runs.push_back({.before = more, .block = sums[run.end] - sums[run.first]});
+      more = more + made.runs.back().block * run.times;
+    }
+    layers = tools_.shorter->source.size();
   }
+  const LayerPass all = before(made, layers);
+  made.whole = all.forward + all.backward;
+  made.exchanged = all.forward_exchanged + all.backward_exchanged;
   return made;
 }
 
-const LayerPasses& PlanBounds::sums(std::size_t index, const PlanShape& shape) {
-  if (sums_index_ == index) return sums_;
-  sums_index_ = index;
-  with_lists(sums_, shape.layers, [&](auto& sums, const auto& layers) {
-    const std::size_t count = shape.shortened ? tools_.shorter->source.size() : layers.size();
-    sums.assign(count + 1, {});
-    for (std::size_t i = 0; i < count; ++i) {
-      sums[i + 1] = sums[i] + layers[shape.shortened ? tools_.shorter->source[i] : i];
+LayerPass PlanBounds::before(const PlanShape& shape, std::size_t layer) const {
+  if (shape.runs.empty()) return shape.sums[layer];
+  const ShortModel::Place& place = tools_.shorter->places[layer];
+  const PlanShape::Run& run = shape.runs[place.run];
+  return shape.sums[place.layer] + run.before + run.block * place.repeats;
+}
+
+/// While it waits for its first micro-batch it may gather them.
+Time PlanBounds::gathered(const PlanShape& shape, const std::vector<StageExchange>& sent, double runs) const {
+  Time least = Time::infinity();
+  for (const StageExchange& stage : sent) {
+    Time each;
+    Time longest;
+    for (const FirstGather& one : stage.gathers) {
+      const Time beside = before(shape, one.before.end).forward - before(shape, one.before.first).forward;
+      const Time still = max(one.time - beside, Time::zero());
+      each += still;
+      longest = max(longest, still);
     }
-  });
-  return sums_;
+    least = min(least, each * runs - longest);
+  }
+  return max(least, Time::zero());
 }
 
 namespace {
@@ -182,35 +187,15 @@ Time by_share(const Split& split, const PlanShape& shape, bool hides) {
          (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
 }
 
-/// For how long every rank stands still for the weights with which passes of its parts begin. While it waits for its
-/// first micro-batch it may gather them.
-Time with_gathered(const LayerPasses& sums, const std::vector<StageExchange>& sent, double runs) {
-  Time least = Time::infinity();
-  for (const StageExchange& stage : sent) {
-    Time each;
-    Time longest;
-    for (const FirstGather& one : stage.gathers) {
-      const Time beside = sums.forward[one.before.end] - sums.forward[one.before.first];
-      const Time still = max(one.time - beside, Time::zero());
-      each += still;
-      longest = max(longest, still);
-    }
-    least = min(least, each * runs - longest);
-  }
-  return max(least, Time::zero());
-}
-
-/// Whoever ends its passes last has its update before it, and what is in the way after that.
-Time least_after(const std::vector<StageExchange>& sent) {
-  Time least = Time::infinity();
-  for (const StageExchange& stage : sent) least = min(least, stage.update + stage.after);
-  return least;
+/// A stage's update, and what is in the way after it.
+Time end_of(const StageExchange& sent, const PlanShape& shape) {
+  return max(sent.update * shape.memory, shape.launch_interval * sent.launches) + sent.after;
 }
 
 /// A rank's last pass is a backward one (of weights alone, where they come apart): what that makes ready is sent before
 /// the update.
 Time with_last(const plan::Pipeline& pipeline, const std::vector<plan::PartTime>& parts,
-               const std::vector<StageExchange>& sent) {
+               const std::vector<StageExchange>& sent, const std::vector<Time>& ends) {
   const bool apart = plan::splits_backward(pipeline.schedule) && pipeline.schedule != PipelineSchedule::kDualPipe;
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
   Time bound;
@@ -224,26 +209,25 @@ Time with_last(const plan::Pipeline& pipeline, const std::vector<plan::PartTime>
       longest = max(longest, apart ? part.weights : part.backward);
       least = min(least, sent[s].last[r]);
     }
-    bound = max(bound, max(work + sent[s].standing, work - longest + least) + sent[s].update + sent[s].after);
+    bound = max(bound, max(work + sent[s].standing, work - longest + least) + ends[s]);
   }
   return bound;
 }
 
 /// What stages send to their replicas, beside the passes of `parts` and after them.
 Time with_sent(const plan::Pipeline& pipeline, bool in_order, const std::vector<plan::PartTime>& parts,
-               const std::vector<StageExchange>& sent) {
+               const std::vector<StageExchange>& sent, const std::vector<Time>& ends) {
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
-  Time bound = with_last(pipeline, parts, sent);
-  for (const StageExchange& stage : sent) bound = max(bound, stage.every_pass * runs + stage.update + stage.after);
+  Time bound = with_last(pipeline, parts, sent, ends);
+  for (std::size_t s = 0; s < sent.size(); ++s) bound = max(bound, sent[s].every_pass * runs + ends[s]);
   if (!in_order) return bound;
   Time before;
   Time after;
   for (std::size_t s = 0; s < parts.size(); ++s) {
     const plan::PartTime& part = parts[s];
     const Time busy = before + (part.forward + part.backward) * runs;
-    bound =
-        max(bound, max(busy + sent[s].standing, busy - part.backward + sent[s].once) + sent[s].update + sent[s].after);
-    bound = max(bound, busy + after + sent[0].standing + sent[0].update + sent[0].after);
+    bound = max(bound, max(busy + sent[s].standing, busy - part.backward + sent[s].once) + ends[s]);
+    bound = max(bound, busy + after + sent[0].standing + ends[0]);
     before += part.forward;
     after += part.backward;
   }
@@ -264,7 +248,7 @@ Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
   const KernelsKey key{index, {split.pipeline, split.schedule, split.virtual_stages}, split.passes};
   if (last_key_ != key) {
     last_key_ = key;
-    last_ = laid_out(split, index, *shape, nullptr);
+    last_ = laid_out(split, *shape, nullptr);
   }
   return last_;
 }
@@ -280,35 +264,35 @@ Time contention(const StageExchange& sent, double runs, Time kernels, double hel
 }
 
 /// One stage: passes follow each other. While the CPU is behind, updates and messages cost nothing.
-Time one_stage(const Split& split, const PlanShape& shape, const LayerPasses& sums,
+Time one_stage(const Split& split, const PlanShape& shape, const LayerPass& all,
                const std::vector<StageExchange>* exchange, double adding) {
   const auto passes = static_cast<double>(split.passes);
-  const Time backward = sums.backward.back() + sums.added.back() * adding;
-  const Time busy = (sums.forward.back() + backward) * passes;
-  const Time issuing = shape.launch_interval * (sums.issued.back() * passes);
-  const Time waiting = (sums.kernels.back() + sums.added.back() * adding) * (std::sqrt(passes) * shape.waiting);
+  const Time backward = all.backward + all.added * adding;
+  const Time busy = (all.forward + backward) * passes;
+  const Time issuing = shape.launch_interval * (all.issued * passes);
+  const Time waiting = (all.kernels + all.added * adding) * (std::sqrt(passes) * shape.waiting);
   if (exchange == nullptr) return max(busy, issuing) + waiting;
   const StageExchange& sent = exchange->front();
-  const Time kernels = (sums.kernels.back() + sums.added.back() * adding) * passes;
+  const Time kernels = (all.kernels + all.added * adding) * passes;
   const Time working = busy + sent.standing + contention(sent, passes, kernels, shape.held);
   const Time own = max(max(working, busy - backward + sent.once), sent.every_pass * passes);
-  return max(own + sent.update + sent.after, issuing) + waiting;
+  return max(own + end_of(sent, shape), issuing) + waiting;
 }
 
 }  // namespace
 
-Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape& shape,
-                          const std::vector<StageExchange>* exchange) {
+Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
   // By kernels alone a bound is that of all ways to share states.
   const double adding = exchange != nullptr ? share_added(split) : 0.0;
-  if (split.pipeline == 1) return one_stage(split, shape, sums(index, shape), exchange, adding) * kRounding;
+  if (split.pipeline == 1) {
+    const std::size_t layers = shape.runs.empty() ? shape.sums.size() - 1 : tools_.shorter->source.size();
+    return one_stage(split, shape, before(shape, layers), exchange, adding) * kRounding;
+  }
   const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
   const auto stages = static_cast<std::size_t>(split.pipeline);
   const bool hides = split.schedule == PipelineSchedule::kDualPipe;
   if (places.empty()) return by_share(split, shape, hides);
-  const LayerPasses& sums = this->sums(index, shape);
   const plan::Pipeline pipeline = pipeline_of(split);
-  const auto sum = [](const std::vector<Time>& of, const LayerRange& place) { return of[place.end] - of[place.first]; };
   const bool in_two = plan::splits_backward(split.schedule);
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
   std::vector<plan::PartTime>& parts = parts_;
@@ -319,30 +303,36 @@ Time PlanBounds::laid_out(const Split& split, std::size_t index, const PlanShape
   work.assign(stages, Time::zero());
   kernels.assign(stages, Time::zero());
   issued.assign(stages, 0);
+  LayerPass begin = before(shape, places.front().first);
   for (std::size_t q = 0; q < places.size(); ++q) {
-    const LayerRange& place = places[q];
-    const Time added = sum(sums.added, place) * adding;
-    parts.push_back({sum(sums.forward, place), sum(sums.backward, place) + added,
-                     in_two ? sum(sums.weights, place) + added : Time::zero()});
+    const LayerPass end = before(shape, places[q].end);
+    const LayerPass part = end - begin;
+    begin = end;
+    const Time added = part.added * adding;
+    parts.push_back({part.forward, part.backward + added, in_two ? part.weights + added : Time::zero()});
     if (hides) {
-      parts.back().forward = parts.back().forward - sum(sums.forward_exchanged, place);
-      parts.back().backward = parts.back().backward - sum(sums.backward_exchanged, place);
+      parts.back().forward = parts.back().forward - part.forward_exchanged;
+      parts.back().backward = parts.back().backward - part.backward_exchanged;
     }
     for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
       const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
       work[rank] += (parts.back().forward + parts.back().backward) * runs;
-      kernels[rank] += (sum(sums.kernels, place) + added) * runs;
-      issued[rank] += (sums.issued[place.end] - sums.issued[place.first]) * runs;
+      kernels[rank] += (part.kernels + added) * runs;
+      issued[rank] += part.issued * runs;
     }
   }
   Time bound = plan::least_step(pipeline, parts);
   if (exchange != nullptr) {
-    bound = max(bound + with_gathered(sums, *exchange, runs) + least_after(*exchange),
-                with_sent(pipeline, in_order(split), parts, *exchange));
+    std::vector<Time>& ends = ends_;
+    ends.clear();
+    for (const StageExchange& stage : *exchange) ends.push_back(end_of(stage, shape));
+    // Whoever ends its passes last has its update before it, and what is in the way after that.
+    bound = max(bound + gathered(shape, *exchange, runs) + *std::min_element(ends.begin(), ends.end()),
+                with_sent(pipeline, in_order(split), parts, *exchange, ends));
     for (std::size_t s = 0; s < stages; ++s) {  // bubbles apart
       const StageExchange& sent = (*exchange)[s];
       const Time lost = contention(sent, runs, kernels[s], shape.held);
-      bound = max(bound, work[s] + sent.standing + lost + sent.update + sent.after);
+      bound = max(bound, work[s] + sent.standing + lost + ends[s]);
     }
   }
   bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
@@ -364,19 +354,26 @@ std::size_t part_of(const plan::RankClass& one, std::size_t layer) {
 
 PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
   Exchange exchange;
-  const Scenario job = space_.with(split);
+  Scenario job = space_.with(split);
+  job.software_of_whole = hardware::SoftwareFactor{};  // it depends on the shape: end_of
+  job.gpu_time_factor.set(1);
   auto plan = tools_.lowerer.exchange(job);
   if (!plan || !plain_exchange(space_.base()) || plan->servers) return {.bounds = false, .stages = {}};
   std::erase_if(plan->rows, [](const plan::Row& row) {
     return row.rank_class != row.needed_by || (row.every_pass && row.in_the_way) || row.beside != 0;
   });
-  for (plan::RankClass& one : plan->classes) one.chunk.count = 0;
+  std::vector<double> launches;
+  for (plan::RankClass& one : plan->classes) {
+    launches.push_back(one.updates_on_gpu ? static_cast<double>(std::exchange(one.update_launches, 0)) : 0.0);
+    one.chunk.count = 0;
+  }
   const auto step = priced(job, std::move(*plan), tools_);
   if (!step) return {.bounds = false, .stages = {}};
   const std::vector<plan::Row>& rows = step->plan->rows;
   exchange.stages.resize(step->plan->classes.size());
   for (std::size_t s = 0; s < exchange.stages.size(); ++s) {
     exchange.stages[s].update = step->classes[s].update;
+    exchange.stages[s].launches = launches[s];
     exchange.stages[s].last.resize(std::max<std::size_t>(step->plan->classes[s].parts.size(), 1));
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -408,18 +405,22 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
 }
 
 Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
-  const PlanShape* shape = this->shape(index);
+  const PlanShape* shape = this->shape(index, split.passes > 1);
   if (shape == nullptr) return Time::infinity();
   const bool alone = split.data * split.context == 1;
-  if (alone || plan::is_asynchronous(split.schedule)) return laid_out(split, index, *shape, nullptr);
+  if (alone || plan::is_asynchronous(split.schedule)) return laid_out(split, *shape, nullptr);
   ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
   // Neither the order of a part's passes nor how attention's ranks share a sequence changes what replicas sum.
   if (plan::parts_of(pipeline_of(split)) == 1) std::get<1>(key.stages) = PipelineSchedule::kOneForwardOneBackward;
   key.shape.context_by = plan::ContextBy::kRing;
-  // Gradients of dense layers are as large whatever the batch, where the same stages hold them.
+  // Gradients of dense layers are as large whatever the batch, where the same stages hold them, and whichever of the
+  // ranks beside each other that sum them share a sequence.
   if (space_.base().model->totals.sparse_parameters > 0) {
     key.passes = split.passes;
   } else if (tools_.places.are_alike(split)) {
+    const plan::Parallel& stated = space_.base().parallel;
+    const bool beside = stated.order == plan::kMegatronOrder && split.expert == 1 && stated.shard_ranks == 0;
+    if (beside) key.shape.context = 1;
     key.shape.batch = 0;
     key.shape.recompute = plan::Recompute::kNone;
   }
@@ -427,11 +428,13 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
   if (found == exchanges_.end()) {
     Split like = split;
     like.recompute = key.shape.recompute;  // whose layers are cut already, more often than not
+    like.context = key.shape.context;
+    like.data = split.data * split.context / like.context;
     found = exchanges_.emplace(key, make_exchange(like)).first;
   }
   const Exchange& exchange = found->second;
   const bool per_stage = static_cast<std::int64_t>(exchange.stages.size()) == split.pipeline;
-  return laid_out(split, index, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
+  return laid_out(split, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
 }
 
 }  // namespace ddlsim::whatif

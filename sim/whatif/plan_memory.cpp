@@ -38,8 +38,8 @@ PlanMemory::PlanMemory(const PlanSpace& space, PlanTools& tools)
     : space_(space), tools_(tools), held_of_(space.shapes().size()) {
   const auto model = plan::model_as_run(space.base());
   if (!model) return;  // nor has it a plan
-  block_starts_.resize((*model)->layers.size());
-  for (const workload::Block& block : workload::blocks_of((*model)->layers)) block_starts_[block.first] = true;
+  for (const workload::Block& block : workload::blocks_of((*model)->layers)) block_starts_.push_back(block.first);
+  block_starts_.push_back((*model)->layers.size());
 }
 
 const std::optional<PlanMemory::Held>& PlanMemory::held(std::size_t index) {
@@ -66,11 +66,11 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
               .states = sums_of(whole(layers->states)),
               .kept = sums_of(whole(layers->kept)),
               .least_kept = sums_of(whole(layers->least_kept)),
+              .gathered = sums_of(whole(layers->gathered)),
               .saved = sums_of(whole(layers->saved)),
               .loss = whole(layers->loss),
               .working = whole(layers->working),
               .weight_gradient = whole(layers->weight_gradient),
-              .gathered = whole(layers->gathered),
               .edge = whole(layers->edge),
               .most_working = largest(layers->working),
               .most_gradient = largest(layers->weight_gradient),
@@ -110,14 +110,16 @@ bool PlanMemory::is_split(const Split& split) const {
 PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) const {
   PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
   part.kept = between(sums.kept, layers) * batch;
-  DataSize block;
-  for (std::size_t i = layers.first; i < layers.end; ++i) {
-    if (i == layers.first || block_starts_[i]) block = DataSize::zero();
-    block += sums.gathered[i];
-    part.gathered = max(part.gathered, block);
+  for (auto start = std::upper_bound(block_starts_.begin(), block_starts_.end(), layers.first);
+       start != block_starts_.end(); ++start) {
+    const LayerRange block{std::max(*(start - 1), layers.first), std::min(*start, layers.end)};
+    part.gathered = max(part.gathered, between(sums.gathered, block));
+    if (*start >= layers.end) break;
   }
+  const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
   DataSize most;
   for (std::size_t i = layers.end; i-- > layers.first;) {  // as the ledger goes: of equals the last layer
+    if (shorter != nullptr && shorter->next[i] < layers.end) continue;  // its like has more below it
     const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
     const DataSize loss = sums.loss[i] * batch;
     const DataSize working = sums.working[i] * batch + sums.weight_gradient[i];

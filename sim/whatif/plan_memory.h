@@ -36,9 +36,9 @@ class PlanMemory {
  private:
   /// plan::HeldLayers, the first of them as sums over the layers before each, from none to all.
   struct Held {
-    std::vector<DataSize> weights, gradients, states, kept, least_kept;
+    std::vector<DataSize> weights, gradients, states, kept, least_kept, gathered;
     std::vector<double> saved;
-    std::vector<DataSize> loss, working, weight_gradient, gathered, edge;  // of a layer
+    std::vector<DataSize> loss, working, weight_gradient, edge;  // of a layer
     DataSize most_working{};
     DataSize most_gradient{};
     DataSize least_edge{};
@@ -80,7 +80,7 @@ class PlanMemory {
   PlanTools& tools_;
   std::map<ShapeKey, std::optional<Held>> held_;     // nothing: refused
   std::vector<const std::optional<Held>*> held_of_;  // by shape; null: not asked for yet
-  std::vector<bool> block_starts_;                   // by layer
+  std::vector<std::size_t> block_starts_;            // layers, and their number
   // What was asked for last: plans of a shape, and those of them that differ in `zero` alone, follow each other.
   std::size_t parts_index_ = 0;
   std::map<std::pair<const std::vector<LayerRange>*, std::size_t>, PartHeld> parts_;  // by position

@@ -179,12 +179,12 @@ void PlanSearch::keep(const Tried& tried) {
 /// The plan itself: its memory by the ledger, its step by the schedule.
 void PlanSearch::try_plan(const Open& open, const Split& split) {
   const Scenario job = space_.with(split);
-  const auto outline = tools_.lowerer.outline(job);
-  if (!outline) {
+  auto plan = tools_.lowerer.lower(job);
+  if (!plan) {
     ++illegal_;
     return;
   }
-  const auto [memory, all] = fullest(job, *outline);
+  const auto [memory, all] = fullest(job, *plan);
   if (all > capacity_) {
     keep_too_large(open.id, open.bound, all, true);
     return;
@@ -192,9 +192,7 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
   if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;
   // What own runs make of a step is known once its plan is priced.
   const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
-  auto plan = tools_.lowerer.lower(job);
-  const auto step = plan ? step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), tools_, longest)
-                         : Expected<Time>(tl::unexpected<Error>(plan.error()));
+  const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), tools_, longest);
   if (!step) {
     ++illegal_;
     return;

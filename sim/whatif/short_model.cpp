@@ -48,27 +48,37 @@ std::vector<Run> runs_of(const std::vector<workload::Layer>& layers) {
   return runs;
 }
 
-std::shared_ptr<const workload::Model> with_blocks(const workload::Model& model, const std::vector<Run>& runs,
-                                                   std::vector<std::size_t>& source) {
-  auto made = std::make_shared<workload::Model>(model);
-  made->layers.clear();
-  for (const Run& run : runs) {
+ShortModel with_blocks(const workload::Model& model, const std::vector<Run>& runs) {
+  ShortModel made;
+  std::vector<workload::Layer> layers;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const Run& run = runs[r];
     const std::size_t kept = std::min(run.times, kBlocksKept);
-    const std::size_t start = made->layers.size();
+    const std::size_t start = layers.size();
+    // Blocks 0, 1, ... and the last one; those between are like the second.
+    const std::size_t middle = kept < kBlocksKept ? 0 : kept - 2;
     for (std::size_t block = 0; block < run.times; ++block) {
-      // Blocks 0, 1, ... and the last one; those between are like the second.
       const bool last = block + 1 == run.times;
-      const std::size_t like = last ? kept - 1 : std::min(block, kept < 3 ? 0 : kept - 2);
+      const std::size_t like = last ? kept - 1 : std::min(block, middle);
       const bool stands = last || block + 1 < kept;
       for (std::size_t i = 0; i < run.length; ++i) {
-        if (stands) made->layers.push_back(model.layers[run.first + block * run.length + i]);
-        source.push_back(start + like * run.length + i);
+        if (stands) layers.push_back(model.layers[run.first + block * run.length + i]);
+        made.source.push_back(start + like * run.length + i);
+        made.places.push_back({made.source.back(), r, static_cast<double>(block - like)});
+        const bool again = !last && block + 2 < run.times && block >= middle;
+        made.next.push_back(again ? made.next.size() + run.length : model.layers.size());
       }
     }
+    const std::size_t first = start + middle * run.length;
+    made.runs.push_back({first, first + run.length, static_cast<double>(run.times - kept)});
   }
-  auto totals = workload::total(made->layers);
-  if (!totals) return nullptr;
-  made->totals = std::move(*totals);
+  made.places.push_back({layers.size(), runs.size() - 1, made.runs.back().times});
+  auto shorter = std::make_shared<workload::Model>(model);
+  shorter->layers = std::move(layers);
+  auto totals = workload::total(shorter->layers);
+  if (!totals) return {};
+  shorter->totals = std::move(*totals);
+  made.model = std::move(shorter);
   return made;
 }
 
@@ -78,9 +88,8 @@ std::optional<ShortModel> short_model_of(const Scenario& base) {
   const workload::Model& model = *base.model;
   const bool every_nth = base.parallel.recompute_every > 1;
   if (model.measured || base.fusion.pointwise || every_nth) return std::nullopt;
-  const std::vector<Run> runs = runs_of(model.layers);
-  ShortModel made;
-  made.model = with_blocks(model, runs, made.source);
+  if (model.layers.empty()) return std::nullopt;
+  ShortModel made = with_blocks(model, runs_of(model.layers));
   if (made.model == nullptr || made.model->layers.size() == model.layers.size()) return std::nullopt;
   return made;
 }

@@ -14,8 +14,25 @@ namespace ddlsim::whatif {
 /// A model that stands for one with more of the same blocks: prices of a layer depend on its shape and neighbours
 /// alone.
 struct ShortModel {
+  /// The layers before one of the whole model: those before `layer` here, and the middle block of every run up to `run`
+  /// so many times more.
+  struct Place {
+    std::size_t layer = 0;
+    std::size_t run = 0;
+    double repeats = 0;
+  };
+  /// A block that stands for several: `times` more than here.
+  struct Repeated {
+    std::size_t first = 0;  // layer
+    std::size_t end = 0;
+    double times = 0;
+  };
+
   std::shared_ptr<const workload::Model> model;
   std::vector<std::size_t> source;  // of each layer of the whole model: its like here
+  std::vector<Place> places;        // from none to all
+  std::vector<Repeated> runs;
+  std::vector<std::size_t> next;  // the next layer of the whole model with the same like; at least all: there is none
 
   /// What is known by layer of the short model, by layer of the whole one.
   template <typename T>

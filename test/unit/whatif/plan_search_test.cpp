@@ -204,6 +204,22 @@ TEST_CASE("plan search: the result is that of trying every plan", "[unit][whatif
   check_same(job({{"jitter", "5 %", {}}, {"batch", "1", {}}, {"overlap", "none", {}}}), time);
 }
 
+TEST_CASE("plan search: what replicas exchange is that of other micro-batches and context ranks, their update not",
+          "[unit][whatif]") {
+  const TinyTransformer model(false);
+  // Kernels so small that the software's factor on memory depends on both.
+  const std::vector<Override> more{{"nodes", "2", {}},
+                                   {"global_batch", "32", {}},
+                                   {"precision", "bf16", {}},
+                                   {"parallel.recompute", "none", {}},
+                                   {"parallel.schedule", "1f1b", {}},
+                                   {"parallel.context_by", "ring", {}}};
+  check_same(model.on(more), {.next = 40, .explain = false});
+  std::vector<Override> one_stage = more;
+  one_stage.push_back({"parallel.pipeline", "1", {}});
+  check_same(model.on(one_stage), {.next = 40, .explain = false});
+}
+
 TEST_CASE("plan search: all schedules, the result is that of trying every plan", "[unit][whatif]") {
   const TinyTransformer model(false);
   const auto settings = model.on({{"parallel.tensor", "1", {}},
