@@ -287,9 +287,7 @@ class TitanReader {
       out_.fault(fmt::format("'{}'", compute.words), compute.where(), {"valid: bfloat16, float32"});
     }
     if (kept == "bfloat16") {
-      out_.ask("parallel.states",
-               stored.words + ": weights, gradients and states all of 16 bits; mixed-16 is the nearest",
-               stored.where());
+      out_.set("parallel.states", "pure-16", stored.words, stored.where());
     } else {
       out_.assume("parallel.states", "fp32", "torchtitan keeps weights, gradients and states in float32");
     }

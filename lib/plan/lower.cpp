@@ -58,8 +58,8 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   if (!job.parallel.states) return bytes(4) * elements * accesses_of_update(job);
   // Gradient in, weight out, and in and out what is updated in full precision.
   const StateSizes sizes = state_sizes(*job.parallel.states, model.optimizer);
-  const DataSize updated = *job.parallel.states == States::kFp32 ? sizes.weight : sizes.weight + sizes.master * 2.0;
-  const DataSize read = *job.parallel.states == States::kFp32 ? sizes.weight : DataSize::zero();
+  const DataSize updated = sizes.weight + sizes.master * 2.0;
+  const DataSize read = sizes.master == DataSize::zero() ? sizes.weight : DataSize::zero();
   const bool main_gradients = (*job.parallel.states == States::kMixed || *job.parallel.states == States::kFp8) &&
                               !job.parallel.offload_optimizer;  // the host has its own
   const DataSize buffers = main_gradients ? kMainGradientBuffer * held + kClipping * elements : DataSize::zero();
@@ -249,6 +249,7 @@ DataSize accumulated_per_parameter(const Job& job) {
     case States::kMixed:
     case States::kFp8: return bytes(3) * share;
     case States::kMixedSixteen:
+    case States::kPureSixteen:
     case States::kAdam8bit: return bytes(6) * share;
   }
   return bytes(12) * share;

@@ -186,7 +186,7 @@ DataSize gathered_weight(const Job& job, bool by_every_use) {
 
 Strategy as_sent(const Job& job) {
   Strategy strategy = job.strategy;
-  const bool sixteen = job.parallel.states == States::kMixedSixteen || job.parallel.states == States::kAdam8bit;
+  const bool sixteen = job.parallel.states && sums_sixteen(*job.parallel.states);
   if (sixteen && !strategy.gradients.stated()) strategy.gradients = by_default(Precision::kBf16);
   enlarge_buckets(strategy, job);
   return strategy;

@@ -86,8 +86,12 @@ Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const 
         if (!flops) return tl::unexpected<Error>(flops.error());
         return flops->in(teraflops) / step.in(seconds) / static_cast<double>(scenario.cluster.gpus());
       }
-      return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
-             static_cast<double>(scenario.cluster.gpus() * scenario.batch);
+      {
+        // A source that prints HFU counts what is computed again.
+        const double again = one.said("hfu_printed") && prediction.mfu > 0 ? prediction.hfu / prediction.mfu : 1.0;
+        return workload::features_at(*scenario.model, scenario.batch, scenario.precision).flops.in(teraflops)*samples /
+               static_cast<double>(scenario.cluster.gpus() * scenario.batch) * again;
+      }
     case io::CaseMetric::kBusBandwidth:
     case io::CaseMetric::kLatencyMicroseconds: break;
   }

@@ -112,7 +112,7 @@ Config grouped_config(const io::Case& one, const Sizes& sizes) {
 std::string decoder_config(const io::Case& one, const Sizes& sizes) {
   Config config = grouped_config(one, sizes);
   config.add("intermediate_size", count_or(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
-  config.add("tie_word_embeddings", "false");
+  config.add("tie_word_embeddings", affirms(one, "tie_word_embeddings") ? "true" : "false");
   return family_of(one) == ModelFamily::kMixture ? config.text(mixture_config(one, sizes, config))
                                                  : config.text("llama");
 }

@@ -17,6 +17,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "language_case.h"
+#include "training_way.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -99,7 +100,7 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
                : "horovod";
   }
   if (has(extra, "replicated")) return "tf-replicated";
-  const bool nvidia = has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples");
+  const bool nvidia = has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples") || is_submission(one);
   const bool half = precision_of(one.precision) != "fp32" && precision_of(one.precision) != "tf32";
   const bool bert = has(lower_case(one.model), "bert") && phase_of(one) != TrainingPhase::kFineTuning;
   if (nvidia && half && has(framework, "pytorch") && bert) return "ngc-bert";
@@ -232,9 +233,11 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
 Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& gpu,
                                      std::vector<Override>& settings) const {
   constexpr std::int64_t kRack = 72;
-  const std::int64_t racks = (one.total_gpus + kRack - 1) / kRack;
+  const std::int64_t fewest = (one.total_gpus + kRack - 1) / kRack;
+  std::int64_t racks = fewest;  // jobs leave some of a rack's trays alone: 64 GPUs of each, say
+  while (racks < 2 * fewest && one.total_gpus % racks != 0) ++racks;
   if (one.total_gpus % racks != 0) {
-    return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus, racks));
+    return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus, fewest));
   }
   settings.push_back({"node", "gb200-nvl72", one.where});
   if (gpu.id != "gb200-186gb") settings.push_back({"gpu", gpu.id, one.where});
@@ -243,11 +246,31 @@ Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& g
   return {};
 }
 
-Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>& settings) const {
-  std::string name = one.model;
-  if (const auto variant = one.said("variant"); variant && catalog_.knows(io::Kind::kModels, name + " " + *variant)) {
-    name += " " + *variant;
+/// The catalog's name for a case's model: with its variant, or without what brackets add ("BERT-Large (SQuAD)").
+std::string CaseReader::model_name(const io::Case& one) const {
+  const auto known = [&](const std::string& name) { return catalog_.knows(io::Kind::kModels, name); };
+  if (const auto variant = one.said("variant"); variant && known(one.model + " " + *variant)) {
+    return one.model + " " + *variant;
   }
+  const std::size_t bracket = one.model.find(" (");
+  if (known(one.model) || bracket == std::string::npos) return one.model;
+  const std::string shorter = one.model.substr(0, bracket);
+  if (!known(shorter)) return one.model;
+  // "U-Net 2D (nnU-Net, 4x192x160)" is another model, and so is one of other sizes.
+  std::string_view rest = std::string_view(one.model).substr(bracket + 2);
+  rest = rest.substr(0, rest.find(')'));
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string part(rest.substr(0, comma));
+    if (known(part) || has(part, "parameters")) return one.model;
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    while (rest.starts_with(' ')) rest.remove_prefix(1);
+  }
+  return shorter;
+}
+
+Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>& settings) const {
+  const std::string name = model_name(one);
   const auto model = catalog_.model(name);
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
@@ -268,19 +291,26 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   return {};
 }
 
-/// NVIDIA's containers for PyTorch let products in fp32 run in TF32 where the GPU has it: they set
-/// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 (docs.monai.io, precision_accelerating), since 20.06.
 std::string CaseReader::precision_run(const io::Case& one, const std::vector<Override>& settings) const {
   // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
   const bool mixed = one.precision.empty() && has(lower_case(one.architecture), "embedding model parallel");
-  const std::string published = gives_sizes(one) ? stated_precision(one).value_or("") : one.precision;
-  std::string stated = precision_of(mixed ? "amp" : published);
-  if (stated != "fp32" || !has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return stated;
+  if (mixed) return "amp";
+  const bool splits = gives_sizes(one) || is_known_split(one);
+  const auto gpu = catalog_.gpu(one.gpu);
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
-  if (server == settings.end()) return stated;
-  const auto node = catalog_.node(server->value);
-  return node && node->gpu.peak.at(Precision::kTf32) ? "tf32" : stated;
+  if (server == settings.end() || !gpu) return splits ? precision_of_language(one) : precision_of(one.precision);
+  const auto model = splits ? tl::unexpected<Error>(Error{}) : catalog_.model(model_name(one));
+  if (!splits && one.precision.empty() && is_submission(one)) {
+    // NVIDIA's code for MLPerf: BERT in FP8 since round 2.1, where the GPU has it; all else mixed.
+    const bool eight = model && (*model)->totals.attention && !(*model)->totals.convolutional;
+    return gpu->peak.fp8 && eight ? "fp8" : "amp";
+  }
+  // DeepSpeed has no other way of mixed precision than 16 bits, which is what it is for.
+  const bool narrow = one.precision.empty() && has_any(lower_case(one.framework), {"deepspeed", "megatron"});
+  const std::string stated = splits || narrow ? precision_of_language(one) : precision_of(one.precision);
+  const bool convolves = model && (*model)->totals.convolutional;
+  return stated == "fp32" && gpu->peak.tf32 && multiplies_in_tf32(one, convolves) ? "tf32" : stated;
 }
 
 Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {
@@ -303,7 +333,7 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
 /// A split of a language model that is shipped and known by its name, where the case says no sizes.
 bool CaseReader::is_known_split(const io::Case& one) const {
   if (one.said("hidden") || !(gives_sizes(one) || splits_model(architecture_family(one)))) return false;
-  const auto model = catalog_.model(one.model);
+  const auto model = catalog_.model(model_name(one));
   if (!model || !(*model)->totals.attention) return false;
   const auto& dimensions = (*model)->dimensions;
   return std::any_of(dimensions.begin(), dimensions.end(),

@@ -53,6 +53,7 @@ class CaseReader {
   [[nodiscard]] Expected<Scenario> resolved(const io::Case& one, std::vector<Override>& settings) const;
   [[nodiscard]] std::string precision_run(const io::Case& one, const std::vector<Override>& settings) const;
   [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
+  [[nodiscard]] std::string model_name(const io::Case& one) const;
   [[nodiscard]] bool is_known_split(const io::Case& one) const;
   [[nodiscard]] Expected<std::vector<Override>> split_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest,

@@ -155,7 +155,12 @@ bool nvidias_pytorch(const io::Case& one) {
 }  // namespace
 
 std::optional<double> software_year_of(const io::Case& one) {
-  const std::string framework = lower_case(one.framework);
+  std::string version = lower_case(one.said("framework_version").value_or(""));
+  if (version.starts_with("torch ")) version = "py" + version;
+  const std::string named = lower_case(one.framework);
+  // A number alone is the framework's own: "PyTorch" and "2.1".
+  const bool number = !version.empty() && digit(version[0]);
+  const std::string framework = version.empty() ? named : number ? named + " " + version : version + " " + named;
   if (const auto year = container_in(one.said("container").value_or(""))) return year;
   const std::string date = one.said("date").value_or("");
   if (const auto year = month_in(date)) return year;
@@ -195,16 +200,24 @@ bool runs_xla(const io::Case& one) {
 bool composes_operators(const io::Case& one) { return has(lower_case(one.framework), "tensorflow") && !runs_xla(one); }
 
 std::optional<std::string> layout_of(const io::Case& one) {
-  const std::string format = lower_case(one.said("memory_format").value_or(""));
+  std::string format;
+  for (const char* key : {"memory_format", "data_format", "layout"}) {
+    if (format.empty()) format = lower_case(one.said(key).value_or(""));
+  }
   if (format == "nchw") return "channels-first";
   const std::string framework = lower_case(one.framework);
   const bool nvidias = has_any(framework + lower_case(one.source), {"nvidia", "ngc", "training_results"});
-  const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets");
+  const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets") ||
+                        has(one.source, "DeepLearningExamples:PyTorch/Detection/SSD");
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "fp16" || precision == "amp" || precision == "bf16";
   const bool said = format == "nhwc" || says(one, "channels_last", "true");
-  const bool by_script = half && (examples || has(framework, "oneflow") || (has(framework, "mxnet") && nvidias));
+  // PaddleClas 2 ppcls/configs/ImageNet/ResNet/ResNet50_amp_O1.yaml: data_format NHWC.
+  const bool paddle = has(framework, "paddle") && software_year_of(one).value_or(0) >= 2021;
+  const bool by_script = half && (examples || paddle || has(framework, "oneflow") || (has(framework, "mxnet") && nvidias));
   if (said || by_script) return "channels-last";
+  const bool plain = has(framework, "pytorch") && !has(lower_case(one.source), "training_results");
+  if (half && plain) return "channels-first";
   return std::nullopt;
 }
 
@@ -256,8 +269,25 @@ bool runs_graphs(const io::Case& one) {
          release_in(lower_case(one.source)).value_or(0) >= kRoundOne;
 }
 
+bool multiplies_in_tf32(const io::Case& one, bool convolves) {
+  if (has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return true;
+  if (is_pass(one.metric)) return false;
+  const std::string framework = lower_case(one.framework);
+  const double year = software_year_of(one).value_or(2100);
+  constexpr double kTensorFlow = 2021;  // 2.4
+  constexpr double kPyTorch = 2020.8;   // 1.7
+  constexpr double kNoMore = 2022.45;   // 1.12
+  if (has(framework, "jax")) return true;
+  if (has(framework, "tensorflow")) return year >= kTensorFlow;
+  const bool pytorch = has_any(framework, {"pytorch", "torch", "lightning", "timm", "mmdet", "detectron"});
+  return pytorch && year >= kPyTorch && (convolves || year < kNoMore);
+}
+
 std::optional<TrainingPhase> phase_of(const io::Case& one) {
-  const std::string said = lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or(""));
+  const std::size_t bracket = one.model.find('(');
+  const std::string added = bracket == std::string::npos ? "" : one.model.substr(bracket);
+  const std::string said =
+      lower_case(one.said("phase").value_or("") + " " + one.said("task").value_or("") + " " + added);
   if (has_any(said, {"pre-train", "pretrain"}) || length_of_phase(one).value_or("384") != "384") {
     return TrainingPhase::kPreTraining;
   }
@@ -272,6 +302,9 @@ std::optional<std::string> sequence_length_of(const io::Case& one) {
   if (!length && has(lower_case(one.model), "bert")) length = length_of_phase(one);
   const std::string unit = lower_case(one.said("unit").value_or(""));
   if (!length && (has(unit, "unpadded") || has(unit, "packed")) && has(unit, "512")) return "256";
+  // Submissions to MLPerf take padding out.
+  const bool longest = length.value_or("512") == "512";
+  if (longest && has(lower_case(one.model), "bert") && has(lower_case(one.source), "training_results")) return "256";
   const std::string framework = lower_case(one.framework);
   const bool binned = has(one.source, "DeepLearningExamples") && has(one.source, "LanguageModeling/BERT") &&
                       (has(framework, "pytorch") || has(framework, "paddle")) &&

@@ -82,6 +82,12 @@ namespace ddlsim::whatif {
   return value.starts_with("true") || value.starts_with("yes") || value == "1" || value == "on";
 }
 
+/// Whether it says no.
+[[nodiscard]] inline bool denies(const io::Case& one, std::string_view key) {
+  const std::string value = lower_case(one.said(key).value_or(""));
+  return value.starts_with("false") || value == "no" || value == "none" || value == "0" || value == "off";
+}
+
 /// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16, "bfloat16" and "bf16-mixed" bf16, Apex's "O2" amp.
 [[nodiscard]] inline std::string precision_of(std::string_view published) {
   const std::string all = lower_case(published);

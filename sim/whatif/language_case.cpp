@@ -71,7 +71,7 @@ int sharing_of(const io::Case& one, int usual) {
 /// replica's states, 0 for nothing.
 void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Override>& settings) {
   const TrainingWay& way = way_of(one);
-  const std::string precision = stated_precision(one).value_or("");
+  const std::string precision = precision_of_language(one);
   const auto yes = [&](const char* path) { settings.push_back({path, "yes", one.where}); };
   const bool said = one.said("overlap_grad_reduce").has_value();
   if (said ? !affirms(one, "overlap_grad_reduce") : way.beside == Beside::kNothing) {
@@ -100,12 +100,20 @@ std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key) 
   return static_cast<std::int64_t>(*number);
 }
 
-bool leaves_open(const io::Case& one) { return gives_sizes(one) && (one.precision.empty() || says_no_split(one)); }
+bool leaves_open(const io::Case& one) {
+  const bool recommends = has(lower_case(one.architecture), "embedding model parallel");
+  return (one.precision.empty() && !recommends) || (gives_sizes(one) && says_no_split(one));
+}
 
-Expected<std::string> stated_precision(const io::Case& one) {
+std::string precision_of_language(const io::Case& one) {
   if (!one.precision.empty()) return precision_of(one.precision);
-  if (is_submission(one)) return std::string("fp8");
-  return fail(ErrorCode::kUnsupported, "the source does not say the precision");
+  if (is_submission(one)) return "fp8";
+  // GPUs before Ampere have no bf16.
+  const std::string words = words_of(one.gpu);
+  constexpr auto kOlder = std::to_array<std::string_view>({"k 80", "m 40", "m 60", "p 100", "p 40", "gtx", "titan",
+                                                           "v 100", "t 4", "2070", "2080", "quadro"});
+  const bool older = std::any_of(kOlder.begin(), kOlder.end(), [&](auto name) { return has_phrase(words, name); });
+  return older ? "fp16" : "bf16";
 }
 
 bool gives_sizes(const io::Case& one) {
@@ -163,9 +171,13 @@ Expected<Degrees> degrees_of(const io::Case& one) {
   return fail(ErrorCode::kUnsupported, "the source does not say how the model was split");
 }
 
-/// Whole replicas: what is stated, or what the other degrees leave.
+/// Whole replicas: what is stated, or what the other degrees leave. MaxText counts those that share states apart.
 Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) {
-  if (const auto stated = count_of(one, "dp")) return *stated;
+  if (const auto stated = count_of(one, "dp")) {
+    const std::int64_t shards = count_or(one, "fsdp", 1);
+    const std::int64_t all = *stated * shards * degrees.tensor * degrees.context * count_or(one, "pp", 1);
+    return shards > 1 && all == one.total_gpus ? *stated * shards : *stated;
+  }
   const std::int64_t others = degrees.tensor * degrees.context * count_or(one, "pp", 1);
   if (others < 1 || one.total_gpus % others != 0) {
     return fail(ErrorCode::kUnsupported,
@@ -174,17 +186,39 @@ Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) 
   return one.total_gpus / others;
 }
 
-/// Samples of one pass of a replica.
-Expected<std::int64_t> micro_batch_of(const io::Case& one, std::int64_t replicas) {
-  if (const auto stated = count_of(one, "micro_batch")) return *stated;
-  const auto global = count_of(one, "global_batch");
+/// Samples of a step: as stated, or those of every GPU or of every pass.
+std::optional<std::int64_t> global_batch_of(const io::Case& one, std::int64_t replicas) {
+  if (const auto stated = count_of(one, "global_batch")) return stated;
   const auto passes = count_of(one, "grad_accum");
-  if (global && passes && *passes > 0 && *global % (replicas * *passes) == 0) return *global / (replicas * *passes);
-  const bool whole = count_or(one, "pp", 1) == 1 && count_or(one, "tp", 1) == 1 && count_or(one, "cp", 1) == 1;
-  if (whole && !global && !one.said("hidden") && one.batch_per_gpu) return *one.batch_per_gpu;
+  const bool pipelined = count_or(one, "pp", 1) > 1;
+  const auto micro = count_of(one, "micro_batch");
+  if (micro && (passes || !pipelined)) return *micro * replicas * passes.value_or(1);
+  if (one.batch_per_gpu) return *one.batch_per_gpu * one.total_gpus * passes.value_or(1);
+  return std::nullopt;
+}
+
+/// Samples of one pass of a replica.
+std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
+  if (const auto stated = count_of(one, "micro_batch")) return *stated;
+  const auto global = global_batch_of(one, replicas);
+  const bool pipelined = count_or(one, "pp", 1) > 1;
+  const bool of_gpus = !one.said("global_batch") && !pipelined;
+  const std::int64_t passes = count_of(one, "grad_accum").value_or(of_gpus ? 1 : 0);
+  if (global && passes > 0 && *global % (replicas * passes) == 0) return *global / (replicas * passes);
   // Megatron's examples of these sizes use 1 with pipelines of many stages; without a statement the smallest is the
   // one that always fits.
   return 1;
+}
+
+/// What torch.compile joins.
+bool is_compiled(const io::Case& one) { return affirms(one, "compile") || says(one, "compile", "torch.compile"); }
+
+/// Attention in one kernel: as said, or as the framework did by then.
+bool has_attention_in_one(const io::Case& one, const TrainingWay& way) {
+  if (const auto said = one.said("flash_attention")) return !denies(one, "flash_attention");
+  if (says(one, "attention_backend", "unfused")) return false;
+  const bool modern = software_year_of(one).value_or(kNewest) >= way.fused_since;
+  return modern && one.said("transformer_engine") != "no";  // XLA has none of its own
 }
 
 }  // namespace
@@ -200,8 +234,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     return value;
   };
   const auto degree = [&](std::string_view key, const char* path) { return set_degree(count_or(one, key, 1), path); };
-  const auto precision = stated_precision(one);
-  if (!precision) return tl::unexpected<Error>(precision.error());
+  const std::string precision = precision_of_language(one);
   const TrainingWay& way = way_of(one);
   const auto degrees = degrees_of(one);
   if (!degrees) return tl::unexpected<Error>(degrees.error());
@@ -213,20 +246,19 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (degree("ep", "parallel.expert") > 1 && once) set("parallel.expert_dispatch", "once");
   const auto replicas = replicas_of(one, *degrees);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
-  const auto batch = micro_batch_of(one, *replicas);
-  if (!batch) return tl::unexpected<Error>(batch.error());
+  const auto global = global_batch_of(one, *replicas);
+  if (!global && one.metric == io::CaseMetric::kStepMilliseconds) return fail(ErrorCode::kUnsupported, "the source does not say the batch");
   set("parallel.data", std::to_string(*replicas));
-  set("batch", std::to_string(*batch));
-  if (const auto global = count_of(one, "global_batch")) set("global_batch", std::to_string(*global));
+  set("batch", std::to_string(micro_batch_of(one, *replicas)));
+  if (global) set("global_batch", std::to_string(*global));
   if (pipeline > 1) {
     set("parallel.schedule", std::string(schedule_of(one)));
     degree("vp", "parallel.virtual_stages");
     if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
-  const bool compiled = says(one, "compile", "torch.compile");
-  const bool modern = software_year_of(one).value_or(kNewest) >= way.fused_since;
-  const bool one_kernel = modern && one.said("transformer_engine") != "no";  // XLA has none of its own
-  set("fusion", compiled ? "all" : one_kernel ? "attention" : "none");
+  const bool compiled = is_compiled(one);
+  const bool one_kernel = has_attention_in_one(one, way);
+  set("fusion", compiled ? (one_kernel ? "all" : "pointwise") : one_kernel ? "attention" : "none");
   if (one_kernel && way.attention != "best") set("software.attention", std::string(way.attention));
   if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
   const bool said = one.said("sequence_parallel").has_value();
@@ -243,14 +275,14 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     set("parallel.recompute", std::string(again));
     if (again == "full" && way.stops_early) set("parallel.recompute_stops", "yes");
   }
-  if (*precision != "fp32") {
+  if (precision != "fp32") {
     set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));
     set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
   }
   add_overlap(one, sequence, shares, settings);
   if (has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora")) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
-    set("parallel.lora_rank", "16");
+    set("parallel.lora_rank", std::to_string(std::max<std::int64_t>(count_or(one, "lora_rank", 16), 1)));
   }
   return settings;
 }

@@ -59,6 +59,13 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"torchtitan", kNever, kEver, true, Beside::kGradients, 3, "mixed", "fp32", "flash-2", true,
      "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
      "scaled_dot_product_attention"},
+    {"torchtune", kNever, kEver, true, Beside::kGradients, 3, "pure-16", "bf16", "flash-2", true,
+     "pytorch/torchtune recipes/configs/llama3_1/8B_full.yaml: dtype bf16, of weights and all that follows from them; "
+     "full_finetune_distributed: FSDP2"},
+    {"litgpt", kNever, kEver, true, Beside::kGradients, 3, "pure-16", "bf16", "flash-2", true,
+     "Lightning-AI/litgpt config_hub/finetune: precision bf16-true; FSDPStrategy over several GPUs"},
+    {"nanotron", kNever, kEver, true, Beside::kGradients, 1, "mixed", "fp32", "best", false,
+     "huggingface/nanotron examples: zero_stage 1, accumulate_grad_in_fp32, tp_mode REDUCE_SCATTER, FlashAttention-2"},
     {"internevo", kNever, kEver, false, Beside::kGradients, 1, "mixed-16", "bf16", "best", false,
      "InternLM/InternEvo configs/7B_sft.py: use_flash_attn, overlap_sync_grad, tensor mode mtp (no sequence "
      "parallelism), gradients as the model's bf16"},

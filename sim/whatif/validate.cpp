@@ -16,6 +16,7 @@
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "language_case.h"
+#include "training_way.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -322,8 +323,15 @@ class Validator {
     if (!prediction) return tl::unexpected<Error>(prediction.error());
     const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
     if (!value) return tl::unexpected<Error>(value.error());
-    const auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
-    const auto fast = fastest_of(one, group, *scenario, *prediction);
+    const bool language = gives_sizes(one);
+    auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
+    auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first);
+    if (slow && fast && one.precision.empty()) {
+      const auto other = language && !is_submission(one) ? end_in(one, group, "fp32", false)
+                                                         : end_in(one, group, language ? "fp4" : "fp16", true);
+      if (other) slow = slowest(one, *slow, *other);
+      if (other) fast = fastest(one, *fast, *other);
+    }
     CaseResult result{.id = one.id,
                       .group = one.group,
                       .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
@@ -340,22 +348,20 @@ class Validator {
     return CaseReading{std::move(result), describe(*scenario), {}, *prediction};
   }
 
-  /// The end of the interval that is fast: with 4 bits, where nobody says how many a case had.
-  Expected<double> fastest_of(const Case& one, const Group& group, const Scenario& scenario,
-                              const answer::Prediction& prediction) const {
-    auto fast = metric_of(one, scenario, prediction, prediction.interval_90.first);
-    if (!fast || !leaves_open(one) || !one.precision.empty()) return fast;
-    Case narrower = one;
-    narrower.precision = "fp4";
-    auto fewer = scenario_of(narrower, group);
-    if (!fewer) return fast;
-    if (group.runs) *fewer = corrected(std::move(*fewer), group.runs);
-    const auto sooner = whatif::predict(*fewer);
-    if (!sooner) return fast;
-    const auto value = metric_of(one, *fewer, *sooner, sooner->interval_90.first);
-    if (!value) return fast;
-    return is_rate(one.metric) ? std::max(*fast, *value) : std::min(*fast, *value);
+  /// The end of the interval in another precision: nobody says which one a case had.
+  Expected<double> end_in(const Case& one, const Group& group, const char* precision, bool fast) const {
+    Case other = one;
+    other.precision = precision;
+    auto scenario = scenario_of(other, group);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
+    if (group.runs) *scenario = corrected(std::move(*scenario), group.runs);
+    const auto prediction = whatif::predict(*scenario);
+    if (!prediction) return tl::unexpected<Error>(prediction.error());
+    return metric_of(one, *scenario, *prediction, fast ? prediction->interval_90.first : prediction->interval_90.second);
   }
+
+  static double slowest(const Case& one, double a, double b) { return is_rate(one.metric) ? std::min(a, b) : std::max(a, b); }
+  static double fastest(const Case& one, double a, double b) { return is_rate(one.metric) ? std::max(a, b) : std::min(a, b); }
 
   /// Sources report what PyTorch allocated, or what the driver counts, which is more.
   static std::optional<double> memory_error_of(const Case& one, const answer::MemoryLedger& memory) {

@@ -108,18 +108,26 @@ enum class States {
   kFp32,          // all of it in fp32
   kMixed,         // weights of 16 bits with an fp32 master copy, gradients in fp32 (Megatron-LM)
   kMixedSixteen,  // the same with gradients of 16 bits (ZeRO, DeepSpeed; DDP of bf16 models)
+  kPureSixteen,   // all of it in 16 bits, no master copy (torchtune, LitGPT's bf16-true)
   kFp8,           // fp8 weights beside 16-bit ones, the rest as kMixed
   kAdam8bit,      // as kMixedSixteen with states of 8 bits (Dettmers et al. 2022)
 };
 
-inline constexpr Choices<States, 6> kStates{{
+inline constexpr Choices<States, 8> kStates{{
     {"fp32", States::kFp32},
     {"mixed", States::kMixed},
     {"mixed-16", States::kMixedSixteen},
     {"mixed-bf16", States::kMixedSixteen},
+    {"pure-16", States::kPureSixteen},
+    {"pure-bf16", States::kPureSixteen},
     {"fp8", States::kFp8},
     {"adam-8bit", States::kAdam8bit},
 }};
+
+/// Whether gradients are kept, and sent, in 16 bits.
+[[nodiscard]] constexpr bool sums_sixteen(States states) {
+  return states == States::kMixedSixteen || states == States::kPureSixteen || states == States::kAdam8bit;
+}
 
 struct Parallel {
   std::int64_t tensor = 1;

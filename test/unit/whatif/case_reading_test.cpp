@@ -1,0 +1,217 @@
+// What published rows leave unsaid, and how it is read.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "case_row.h"
+#include "case_scenario.h"
+#include "language_case.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using ddlsim::test::row;
+using ddlsim::test::said;
+using namespace ddlsim::whatif;
+
+namespace {
+
+io::Case language() {
+  io::Case one = row();
+  one.model = "GPT 1B";
+  one.framework = "PyTorch 2.1";
+  one.gpu = "A100-SXM4-80GB";
+  one.precision = "bf16";
+  one.architecture = "ddp";
+  one.gpus_per_node = 8;
+  one.nodes = 1;
+  one.total_gpus = 8;
+  one.batch_per_gpu = 6;
+  one.metric = io::CaseMetric::kStepMilliseconds;
+  one.extra = {{"layers", "4"}, {"hidden", "256"}, {"heads", "4"}, {"vocab", "50257"}, {"seq_len", "128"}};
+  return one;
+}
+
+io::Case submission(const char* model, const char* gpu) {
+  io::Case one = row();
+  one.model = model;
+  one.gpu = gpu;
+  one.framework = "PyTorch NVIDIA Release 22.08";
+  one.source = "github:mlcommons/training_results_v2.1:Dell/results/XE8545/bert/result_0.txt";
+  one.precision = "";
+  return one;
+}
+
+}  // namespace
+
+TEST_CASE("reading: a language model's batch is of every GPU and pass where no other is said", "[unit][whatif]") {
+  io::Case one = language();
+  CHECK(said(one, "batch") == "6");
+  CHECK(said(one, "global_batch") == "48");
+  one.extra["grad_accum"] = "4";
+  CHECK(said(one, "batch") == "6");
+  CHECK(said(one, "global_batch") == "192");
+  one.extra["tp"] = "2";  // four replicas, of twice as many samples each
+  CHECK(said(one, "batch") == "12");
+  CHECK(said(one, "global_batch") == "192");
+  one.extra["pp"] = "2";
+  CHECK(said(one, "batch") == "24");
+  CHECK(said(one, "global_batch") == "192");
+  one.extra.erase("grad_accum");  // a pipeline's passes are of one sample where nobody says how many there are
+  CHECK(said(one, "batch") == "1");
+  CHECK(said(one, "global_batch") == "48");
+  one.extra = language().extra;
+  one.extra["micro_batch"] = "3";
+  CHECK(said(one, "batch") == "3");
+  CHECK(said(one, "global_batch") == "24");
+  one.extra["global_batch"] = "96";
+  CHECK(said(one, "global_batch") == "96");
+  one.batch_per_gpu.reset();
+  one.extra = language().extra;
+  CHECK(said(one, "batch") == "error: the source does not say the batch");
+  one.metric = io::CaseMetric::kTokensPerSecond;  // hardly depends on it
+  CHECK(said(one, "batch") == "1");
+}
+
+TEST_CASE("reading: attention is one kernel or several as a row says", "[unit][whatif]") {
+  io::Case one = language();
+  CHECK(said(one, "fusion") == "attention");
+  one.extra["flash_attention"] = "False";
+  CHECK(said(one, "fusion") == "none");
+  one.extra["compile"] = "True";
+  CHECK(said(one, "fusion") == "pointwise");
+  one.extra["flash_attention"] = "FlashAttention-2";
+  CHECK(said(one, "fusion") == "all");
+  one.extra["flash_attention"] = "not stated";
+  CHECK(said(one, "fusion") == "all");
+  one.extra.erase("flash_attention");
+  one.extra["attention_backend"] = "unfused (the attention matrix is kept)";
+  CHECK(said(one, "fusion") == "pointwise");
+}
+
+TEST_CASE("reading: without a precision language models take 16 bits, and the interval is wider", "[unit][whatif]") {
+  io::Case one = language();
+  one.precision = "";
+  CHECK(said(one, "precision") == "bf16");
+  CHECK(leaves_open(one));
+  one.gpu = "V100-SXM2-16GB";
+  CHECK(said(one, "precision") == "fp16");
+  one.gpu = "RTX 4090";
+  CHECK(said(one, "precision") == "bf16");
+  one = row();
+  CHECK_FALSE(leaves_open(one));
+  one.precision = "";
+  CHECK(said(one, "precision") == "fp32");
+  CHECK(leaves_open(one));
+}
+
+TEST_CASE("reading: submissions to MLPerf are mixed, BERT's in 8 bits and without padding", "[unit][whatif]") {
+  CHECK(said(submission("ResNet-50 v1.5", "H100-SXM5-80GB"), "precision") == "amp");
+  CHECK(said(submission("BERT-Large", "A100-SXM4-40GB"), "precision") == "amp");
+  CHECK(said(submission("BERT-Large", "H100-SXM5-80GB"), "precision") == "fp8");
+  CHECK(said(submission("Stable Diffusion 2 base", "H100-SXM5-80GB"), "precision") == "amp");
+  io::Case one = submission("BERT-Large", "A100-SXM4-40GB");
+  one.extra["seq_len"] = "512";
+  CHECK(said(one, "model.sequence") == "256");
+  one.extra["seq_len"] = "384";
+  CHECK(said(one, "model.sequence") == "384");
+  one.precision = "amp";
+  one.nodes = 1;
+  one.total_gpus = one.gpus_per_node = 4;
+  one.architecture = "allreduce";
+  CHECK(said(one, "strategy") == "ngc-bert");
+  one.source = "github:someone/benchmarks";
+  CHECK(said(one, "strategy") == "pytorch-ddp");
+}
+
+TEST_CASE("reading: fp32 is TF32 where a framework lets it be", "[unit][whatif]") {
+  const auto runs = [](const char* framework, const char* model, const char* gpu) {
+    io::Case one = row();
+    one.framework = framework;
+    one.model = model;
+    one.gpu = gpu;
+    one.precision = "fp32";
+    return said(one, "precision");
+  };
+  CHECK(runs("TensorFlow 2.3", "ResNet-50 v1.5", "A100-SXM4-40GB") == "fp32");
+  CHECK(runs("TensorFlow 2.5", "ResNet-50 v1.5", "A100-SXM4-40GB") == "tf32");
+  CHECK(runs("TensorFlow 2.5", "ResNet-50 v1.5", "V100-SXM2-16GB") == "fp32");
+  CHECK(runs("PyTorch 1.6", "ResNet-50 v1.5", "A100-SXM4-40GB") == "fp32");
+  CHECK(runs("PyTorch 2.1", "ResNet-50 v1.5", "A100-SXM4-40GB") == "tf32");
+  CHECK(runs("PyTorch 1.9", "BERT-Large", "A100-SXM4-40GB") == "tf32");
+  CHECK(runs("PyTorch 1.12", "BERT-Large", "A100-SXM4-40GB") == "fp32");
+  CHECK(runs("JAX 0.4", "BERT-Large", "A100-SXM4-40GB") == "tf32");
+  CHECK(runs("MXNet 1.9", "ResNet-50 v1.5", "A100-SXM4-40GB") == "fp32");
+}
+
+TEST_CASE("reading: brackets add to a model's name, unless they name another", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "ResNet-50 (synthetic run)";
+  CHECK(said(one, "model") == "ResNet-50");
+  one.model = "U-Net 2D (nnU-Net, 4x192x160)";
+  CHECK(said(one, "model").starts_with("error: unknown model"));
+  one.model = "DLRM (small, 4.2B parameters)";
+  CHECK(said(one, "model").starts_with("error: unknown model"));
+  one.model = "BERT-Large (SQuAD fine-tuning)";
+  one.extra["seq_len"] = "384";
+  CHECK(said(one, "model") == "BERT-Large");
+  CHECK(said(one, "model.predictions") == "1");
+}
+
+TEST_CASE("reading: releases and layouts beside the framework's name", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PyTorch DDP";
+  one.extra["framework_version"] = "torch 1.13.1";
+  CHECK(said(one, "software.year") == "2022.8");
+  one.extra["framework_version"] = "2.1.0";
+  one.framework = "PyTorch";
+  CHECK(said(one, "software.year") == "2023.75");
+  one.precision = "amp";
+  CHECK(said(one, "software.layout") == "channels-first");
+  one.extra["layout"] = "NHWC";
+  CHECK(said(one, "software.layout") == "channels-last");
+  one.extra.erase("layout");
+  one.framework = "PaddlePaddle 2.1.0";
+  one.extra = {{"date", "2021-07"}};
+  CHECK(said(one, "software.layout") == "channels-last");
+  one.extra = {{"date", "2020-07"}};
+  CHECK(said(one, "software.layout").empty());
+}
+
+TEST_CASE("reading: racks of which a job leaves some trays alone, and replicas that share states", "[unit][whatif]") {
+  io::Case one = language();
+  one.gpu = "GB200";
+  one.gpus_per_node = 4;
+  one.nodes = 256;
+  one.total_gpus = 1024;
+  CHECK(said(one, "nodes") == "16");
+  CHECK(said(one, "gpus_per_node") == "64");
+  one.nodes = 269;  // a prime number of trays
+  one.total_gpus = 1076;
+  CHECK(said(one, "nodes").starts_with("error: 1076 GPUs do not fill 15 racks alike"));
+  one = language();
+  one.framework = "MaxText (JAX)";
+  one.nodes = 4;
+  one.total_gpus = 32;
+  one.extra["dp"] = "4";
+  one.extra["fsdp"] = "8";
+  CHECK(said(one, "parallel.data") == "32");
+}
+
+TEST_CASE("reading: Ethernet of which nobody says the rate is slow, and IP over InfiniBand is TCP", "[unit][whatif]") {
+  io::Case one = row();
+  one.nodes = 2;
+  one.total_gpus = 2 * one.gpus_per_node;
+  one.inter_network = "ethernet (eth0), rate not stated";
+  CHECK(said(one, "network") == "ethernet-10g");
+  one.inter_network = "100 Gb/s ethernet";
+  CHECK(said(one, "network") != "ethernet-10g");
+  one.inter_network = "InfiniBand EDR, IPoIB";
+  CHECK(said(one, "network.transport") == "tcp");
+}
+
+TEST_CASE("reading: adapters have the rank that is said, and HFU counts what is computed again", "[unit][whatif]") {
+  io::Case one = language();
+  one.extra["task"] = "lora";
+  CHECK(said(one, "parallel.lora_rank") == "16");
+  one.extra["lora_rank"] = "64";
+  CHECK(said(one, "parallel.lora_rank") == "64");
+}
