@@ -21,6 +21,8 @@ double rows_in(const wl::Shape& shape) {
 }
 
 /// A model file's word, and what importers call it.
+constexpr double kSingleLoss = 12;  // bytes: an fp32 copy of the logits, their log-softmax, its gradient
+
 bool is_dropout(const wl::Layer& layer) { return layer.name.find("dropout") != std::string::npos; }
 
 /// Follows a list of layers and knows which tensor is a part, which whole, and which somebody has kept already.
@@ -30,6 +32,7 @@ class Keeper {
   /// convolutions keep what their layers say (plan/memory.h), whoever shares their states.
   Keeper(const ActivationCut& cut, bool drops, bool convolves)
       : element_(activation_size(cut.precision).in(bytes)),
+        of_logit_(cut.single_losses ? kSingleLoss : element_ + 4),
         batch_(static_cast<double>(cut.batch)),
         tensor_(static_cast<double>(cut.tensor)),
         rows_(1.0 / static_cast<double>(cut.context)),
@@ -90,7 +93,7 @@ class Keeper {
     working(whole_, part_);
     if (ends_in_loss()) {
       // Gradients of the logits take the place of the logits.
-      kept_.loss = bytes(batch_ * static_cast<double>(layer_->output_elements) * part_ * (element_ + 4));
+      kept_.loss = bytes(batch_ * static_cast<double>(layer_->output_elements) * part_ * of_logit_);
       working(whole_, 0);
     }
   }
@@ -186,6 +189,7 @@ class Keeper {
   }
 
   double element_;
+  double of_logit_ = 0;
   double batch_;
   double tensor_;
   double rows_;   // shares: of a tensor whose rows alone are cut,

@@ -69,6 +69,9 @@ class StateSums {
     const States formats = job.parallel.states.value_or(States::kFp32);
     sizes_ = state_sizes(formats, plan.model->optimizer);
     sixteen_ = formats == States::kMixedSixteen || formats == States::kAdam8bit;
+    const int values = state_values(plan.model->optimizer);
+    const bool lists = job.software_optimizer == UpdateKernels::kForeach && values > 0;
+    if (lists) listed_ = sizes_.optimizer / static_cast<double>(values);
     const double ranks =
         static_cast<double>(plan.grid.ranks()) / static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
     const std::int64_t shards = job.parallel.shard_ranks;
@@ -87,8 +90,15 @@ class StateSums {
     memory.optimizer_state += sizes_.optimizer * kept;
     // Gradients of 16 bits are made fp32 for the update.
     if (sixteen_) at_update_ += bytes(4) * kept;
+    // A kernel for every operation on all tensors makes one value of each parameter that is no state.
+    at_update_ += listed_ * kept;
   }
 
+  /// Of all that a layer's ranks train.
+  [[nodiscard]] DataSize gradients(const Owned& owned) const {
+    const double share = owned.experts && job_.parallel.expert > 1 ? expert_share_ : share_;
+    return sizes_.gradient * (owned.trained * (job_.parallel.zero >= 2 ? share : 1.0));
+  }
   /// Of one weight.
   [[nodiscard]] DataSize gradient(const Owned& owned) const {
     return std::min(sizes_.weight, activation_size(job_.precision)) * owned.largest;
@@ -100,6 +110,7 @@ class StateSums {
   const Job& job_;
   StateSizes sizes_;
   bool sixteen_ = false;
+  DataSize listed_;  // of a parameter
   double share_ = 1;
   double expert_share_ = 1;
   DataSize at_update_;
@@ -118,7 +129,8 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vect
                           .sequence = job.parallel.sequence,
                           .batch = job.batch,
                           .precision = job.precision,
-                          .expert_load = expert_load(job.parallel)};
+                          .expert_load = expert_load(job.parallel),
+                          .single_losses = job.software_fused.get() == false};
   const std::vector<KeptActivations> all = kept_activations(plan.model->layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;
@@ -157,7 +169,8 @@ const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
                     .batch = job.batch,
                     .precision = job.precision,
                     .recompute = job.parallel.recompute,
-                    .recompute_every = job.parallel.recompute_every};
+                    .recompute_every = job.parallel.recompute_every,
+                    .single_losses = job.software_fused.get() == false};
   auto found = memo.kept.find(key);
   if (found == memo.kept.end()) {
     found = memo.kept.emplace(key, with_recomputation(job, plan, blocks_in(plan.model, memo).blocks)).first;
@@ -165,9 +178,11 @@ const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
   return found->second;
 }
 
-/// Adds what a part's activations come to, when they and what its layers work with are most.
-void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
-                     const std::vector<DataSize>& weight_gradients, MemoryFootprint& memory) {
+/// Adds what a part's activations come to, when they and what its layers work with are most. `made`: gradients that
+/// layers leave behind, none where they stand from the start; returns those of that moment.
+DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
+                         const std::vector<DataSize>& weight_gradients, const std::vector<DataSize>& made,
+                         MemoryFootprint& memory) {
   DataSize all;
   for (std::size_t i = 0; i < part.count; ++i) all += plain.kept[part.model_layer + i];
   DataSize others = all * (part.in_flight - 1);
@@ -179,20 +194,31 @@ void add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
     all = min(all, largest * 2.0);
   }
   struct Most {
-    DataSize activations{}, loss{}, working{};
-    [[nodiscard]] DataSize sum() const { return activations + loss + working; }
+    DataSize activations{}, loss{}, working{}, made{};
+    [[nodiscard]] DataSize sum() const { return activations + loss + working + made; }
   } most;
   DataSize below = all;
+  DataSize above;
   for (std::size_t i = part.count; i-- > 0;) {
     const std::size_t layer = part.model_layer + i;
     const Most here{others + below, plain.loss[layer],
-                    plain.again[layer] + plain.gradients[layer] + weight_gradients[i]};
+                    plain.again[layer] + plain.gradients[layer] + weight_gradients[i], above};
     if (here.sum() > most.sum()) most = here;
+    if (!made.empty()) above += made[i];
     if (!job.parallel.offload_activations) below -= plain.kept[layer];
   }
   memory.activations += most.activations;
   memory.loss += most.loss;
   memory.working = max(memory.working, most.working);
+  return most.made;
+}
+
+/// Of gradients that are made in turn, those that count: beside activations, or before the update, when all are there.
+void take_turns(MemoryFootprint& memory, DataSize at_update, DataSize beside) {
+  const DataSize all = memory.gradients;
+  const DataSize others = memory.activations + memory.loss + memory.working;
+  memory.gradients = min(all, max(beside, all + at_update - others));
+  memory.gradients_later = all - memory.gradients;
 }
 
 /// Of a class that the job's splits have cut.
@@ -205,11 +231,15 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   DataSize largest;  // of all blocks
   DataSize whole;
   double layers = 0;
+  const bool as_made = makes_gradients_in_turn(job, job.strategy.accumulation);
+  DataSize beside;  // gradients, when activations and the rest are most
   for (const HeldPart& part : held_parts(one)) {
     std::vector<DataSize> weight_gradients;
+    std::vector<DataSize> made;
     for (std::size_t i = 0; i < part.count; ++i) {
       const Owned& layer = owned[part.model_layer + i];
       states.add(layer, memory);
+      if (as_made) made.push_back(states.gradients(layer));
       weight_gradients.push_back(states.gradient(layer));
       if (i == 0 || starts[part.model_layer + i]) unit = DataSize::zero();
       unit += states.gathered(layer);
@@ -217,7 +247,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
       largest = max(largest, unit);
       memory.complete = memory.complete && !layer.measured;
     }
-    add_activations(job, part, plain, weight_gradients, memory);
+    beside += add_activations(job, part, plain, weight_gradients, made, memory);
     memory.micro_batches += part.in_flight * static_cast<double>(part.count);
     layers += static_cast<double>(part.count);
   }
@@ -228,6 +258,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
     // Gathered once and kept until backward, beside the gradients of one unit.
     memory.buffers += job.parallel.reshard ? in_turn : max(in_turn, whole + largest);
   }
+  if (as_made) take_turns(memory, states.at_update(), beside);
   // The update comes when activations are gone.
   const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
   if (more > DataSize::zero()) memory.working += more;
@@ -318,6 +349,21 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
   return all;
 }
 
+namespace {
+
+/// In fp32, of layers that are not shared; a table's few rows aside.
+std::vector<DataSize> gradients_of_layers(const workload::Model& model) {
+  std::vector<DataSize> gradients;
+  for (const workload::Layer& layer : model.layers) {
+    double elements = 0;
+    for (const std::int64_t tensor : layer.parameters) elements += static_cast<double>(tensor);
+    gradients.push_back(bytes(4) * (layer.sparse_gradient ? 0.0 : elements));
+  }
+  return gradients;
+}
+
+}  // namespace
+
 void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {
   const bool splits = splits_model(job.parallel);
   const bool attends = has_attention(*plan.model);
@@ -335,8 +381,13 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
     one.memory.buffers = buckets_of(job, one.memory);
     if (!attends) continue;
     one.memory.activations = {};
-    add_activations(job, {0, plan.model->layers.size(), 1}, plain, std::vector<DataSize>(plan.model->layers.size()),
-                    one.memory);
+    const std::vector<DataSize> none(plan.model->layers.size());
+    const std::vector<DataSize> made = makes_gradients_in_turn(job, job.strategy.accumulation)
+                                           ? gradients_of_layers(*plan.model)
+                                           : std::vector<DataSize>{};
+    const DataSize beside =
+        add_activations(job, {0, plan.model->layers.size(), 1}, plain, none, made, one.memory);
+    if (!made.empty()) take_turns(one.memory, DataSize::zero(), beside);
   }
   add_boundaries(job, plan);
 }

@@ -86,6 +86,7 @@ struct KeptKey {
   Precision precision = Precision::kFp32;
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
+  bool single_losses = false;
 
   friend auto operator<=>(const KeptKey&, const KeptKey&) = default;
 };

@@ -1,5 +1,7 @@
 #include "ddlsim/plan/memory.h"
 
+#include "ddlsim/plan/job.h"
+
 namespace ddlsim::plan {
 
 TableShare table_share(const workload::Model& model, const Strategy& strategy, std::int64_t ranks,
@@ -56,6 +58,15 @@ StateSizes state_sizes(States states, workload::Optimizer optimizer) {
     case States::kAdam8bit: return {bytes(2), bytes(2), bytes(4), bytes(values)};
   }
   return {};
+}
+
+bool makes_gradients_in_turn(const Job& job, std::int64_t passes) {
+  constexpr double kNoneLeft = 2023.2;  // PyTorch 2.0
+  if (job.software_year.get().value_or(kNoneLeft) < kNoneLeft) return false;
+  const Parallel& parallel = job.parallel;
+  const States states = parallel.states.value_or(States::kFp32);
+  const bool whole = parallel.tensor * parallel.context * parallel.expert * parallel.pipeline == 1;
+  return whole && passes == 1 && (states == States::kFp32 || states == States::kPureSixteen);
 }
 
 DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split) {

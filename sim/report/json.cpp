@@ -52,6 +52,7 @@ Json to_json(const answer::Prediction& p) {
   json["memory"] = {{"rank", memory.rank},
                     {"weights_bytes", memory.weights.in(bytes)},
                     {"gradients_bytes", memory.gradients.in(bytes)},
+                    {"gradients_later_bytes", memory.gradients_later.in(bytes)},
                     {"master_bytes", memory.master.in(bytes)},
                     {"optimizer_bytes", memory.optimizer_state.in(bytes)},
                     {"activations_bytes", memory.activations.in(bytes)},

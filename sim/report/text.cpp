@@ -38,6 +38,14 @@ std::string ledger_text(DataSize part, const Prediction& p) {
   return to_text(part);
 }
 
+/// Those that are made while activations leave are all there once those are gone.
+std::string gradients_text(const Prediction& p) {
+  const DataSize all = p.memory.gradients + p.memory.gradients_later;
+  if (p.memory.gradients_later <= DataSize::zero()) return ledger_text(all, p);
+  if (ledger_text(all, p).empty()) return "";
+  return fmt::format("{}, {} without activations", to_text(p.memory.gradients), to_text(all));
+}
+
 std::string activations_text(const Prediction& p) {
   std::string size = ledger_text(p.memory.activations, p);
   if (size.empty() || p.memory.micro_batches <= 1) return size;
@@ -110,7 +118,7 @@ const std::vector<Row>& own_rows() {
       {"model FLOPs per GPU", [](const Prediction& p) { return p.tokens_per_sample ? to_text(p.rate_per_gpu()) : ""; }},
       {"memory per GPU", memory_text},
       {"  weights", [](const Prediction& p) { return ledger_text(p.memory.weights, p); }},
-      {"  gradients", [](const Prediction& p) { return ledger_text(p.memory.gradients, p); }},
+      {"  gradients", gradients_text},
       {"  fp32 weights", [](const Prediction& p) { return ledger_text(p.memory.master, p); }},
       {"  optimizer states", [](const Prediction& p) { return ledger_text(p.memory.optimizer_state, p); }},
       {"  activations", activations_text},

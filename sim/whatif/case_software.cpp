@@ -227,6 +227,9 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
   if (first && composes_operators(one) && has(lower_case(one.model), "bert")) return "for-loop";
   const bool trainers = has_any(framework, {"fsdp", "megatron", "nemo", "deepspeed", "composer", "torchtitan",
                                             "torchtune", "release", "rocm", "lightning"});
+  constexpr double kForeach = 2023.2;  // PyTorch 2.0
+  const bool tuned = framework.starts_with("hf trainer") && !has(framework, "deepspeed");  // torch.optim's AdamW
+  if (tuned && software_year_of(one).value_or(0) >= kForeach) return "foreach";
   if (!has(framework, "pytorch") || trainers || software_fused_of(one).value_or(true)) return std::nullopt;
   const std::string model = lower_case(one.model);
   const std::string precision = precision_of(one.precision);
@@ -235,7 +238,6 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
     const bool loops = has(model, "gnmt") || (fine_tuned && (precision == "fp32" || precision == "tf32"));
     return loops ? std::optional<std::string>("for-loop") : std::nullopt;
   }
-  constexpr double kForeach = 2023.2;  // PyTorch 2.0
   const auto year = software_year_of(one);
   if (!year) return std::nullopt;
   return *year < kForeach ? "for-loop" : "foreach";

@@ -19,6 +19,12 @@ double share_of(const Split& split, int from) {
   return split.zero >= from ? 1.0 / static_cast<double>(split.data * split.context) : 1.0;
 }
 
+/// Likewise of gradients: those that are made in turn may all be there when little else is.
+double gradients_share_of(const Split& split, const PlanSpace& space) {
+  const bool whole = split.tensor * split.context * split.expert * split.pipeline == 1;
+  return whole && plan::makes_gradients_in_turn(space.base(), split.passes) ? 0.0 : share_of(split, 2);
+}
+
 template <typename T>
 T between(const std::vector<T>& sums, const LayerRange& layers) {
   return sums[layers.end] - sums[layers.first];
@@ -83,7 +89,7 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   if (!known) return DataSize::infinity();
   const Held& sums = *known;
   const auto batch = static_cast<double>(split.batch);
-  const DataSize states = sums.weights.back() * share_of(split, 3) + sums.gradients.back() * share_of(split, 2) +
+  const DataSize states = sums.weights.back() * share_of(split, 3) + sums.gradients.back() * gradients_share_of(split, space_) +
                           sums.states.back() * share_of(split, 1);
   const DataSize all = states + sums.least_kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
@@ -204,7 +210,7 @@ DataSize PlanMemory::of(const Split& split, std::size_t index) {
   if (fullest == DataSize::infinity() || !is_split(split)) return fullest;
   const double ahead = split.zero >= 3 ? static_cast<double>(space_.base().parallel.prefetch + 2) : 0.0;
   for (const RankHeld& rank : ranks_of(split, index, *held(index))) {
-    const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * share_of(split, 2) +
+    const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
                          rank.states * share_of(split, 1) + rank.others + rank.gathered * ahead;
     fullest = max(fullest, all * kMemoryRounding);
   }

@@ -257,6 +257,7 @@ void add_memory(const Question& question, const plan::MemoryFootprint& footprint
   prediction.memory_complete = footprint.complete;
   prediction.memory = {.weights = footprint.weights,
                        .gradients = footprint.gradients,
+                       .gradients_later = footprint.gradients_later,
                        .master = footprint.master,
                        .optimizer_state = footprint.optimizer_state,
                        .activations = footprint.activations,

@@ -77,6 +77,9 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"training_results", kNever, kEver, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
      "mlcommons/training_results_v5.1 @ 4da2d1c, Cisco/benchmarks/llama31_8b/implementations/nemo/pretrain.py: "
      "grad_reduce_in_fp32=False; NVIDIA's config_common.sh: OVERLAP_PARAM_GATHER, FP8_PARAM_GATHER"},
+    {"hf trainer fms-hf-tuning", kNever, 2023.95, false, Beside::kGradients, 0, "pure-16", "bf16", "flash-2", true,
+     "foundation-model-stack/fms-hf-tuning tuning/config/configs.py: torch_dtype of 16 bits, of the weights that are "
+     "trained"},
     {"hf trainer", kNever, 2023.95, false, Beside::kGradients, 0, "mixed", "fp32", "flash-2", true,
      "huggingface/transformers: PyTorch's DDP and autocast; scaled_dot_product_attention since 4.36"},
     {"", kNever, 2023, true, Beside::kGradients, 1, "mixed", "fp32", "best", false,

@@ -49,7 +49,8 @@ struct Split {
 /// What the fullest GPU holds (plan/memory.h): tensors, and what stands beside them.
 struct MemoryLedger {
   DataSize weights{};
-  DataSize gradients{};
+  DataSize gradients{};        // that stand when the rest is most
+  DataSize gradients_later{};  // made while activations leave: in no sum
   DataSize master{};  // fp32 copies of weights in fewer bits
   DataSize optimizer_state{};
   DataSize activations{};    // kept for backward

@@ -28,9 +28,12 @@
 // block whole while its backward runs. As many micro-batches stand as the schedule keeps (plan/order.h); offloaded
 // activations leave two blocks.
 //
-// The peak is over the layers of the oldest micro-batch's backward: what is kept below it, plus what the layer's own
+// The peak is over the layers of the oldest micro-batch's backward: what is kept below it (where gradients are tensors
+// of their own and passes are not summed, those of the layers above it instead of all), plus what the layer's own
 // backward needs: gradients of its output, input and largest weight, the head's logits in e and once more in 4 bytes
-// (softmax of the loss). A step's end may need more: 16-bit gradients once more as fp32 (FP16_Optimizer of DeepSpeed).
+// (softmax of the loss); where it runs as single operations in fp32 (torch's cross_entropy of logits.float()) 12 bytes
+// each: the copy, its log-softmax, its gradient. A step's end may need more: 16-bit gradients once more as fp32 (FP16_Optimizer of DeepSpeed), a
+// value of every parameter where an optimizer's operations run over all tensors (torch.optim, foreach: the square root).
 // Buffers: DDP's buckets, a copy of all gradients (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a
 // split model's gradients are their own buckets); Horovod's fusion buffer; with zero 3 the gathered weights of
 // `prefetch` + 1 units and the gradients of one, without `reshard` those of all units; what stages receive, two of each
@@ -68,7 +71,8 @@ struct TableShare {
 
 struct MemoryFootprint {
   DataSize weights{};
-  DataSize gradients{};
+  DataSize gradients{};        // that stand when the rest is most
+  DataSize gradients_later{};  // made while activations leave: in no sum
   DataSize master{};  // fp32 copies of weights in fewer bits
   DataSize optimizer_state{};
   DataSize activations{};    // kept for backward, of all micro-batches in flight, when the sum is largest
@@ -106,6 +110,11 @@ inline constexpr double kAllocatorSlack = 0.06;
 
 [[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split);
 
+struct Job;
+/// Whether gradients are made as backward goes, while activations leave: tensors of their own (zero_grad of PyTorch 2.0
+/// and later leaves none of them) that no buffer holds from the start, as Megatron's does, nor an earlier pass.
+[[nodiscard]] bool makes_gradients_in_turn(const Job& job, std::int64_t passes);
+
 /// Of a model that is not split.
 [[nodiscard]] MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& strategy,
                                                std::int64_t gpus, std::int64_t batch, Precision precision);
@@ -117,7 +126,8 @@ struct ActivationCut {
   bool sequence = false;
   std::int64_t batch = 1;
   Precision precision = Precision::kFp32;
-  double expert_load = 1;  // of the busiest rank's experts (plan/parallel.h)
+  double expert_load = 1;     // of the busiest rank's experts (plan/parallel.h)
+  bool single_losses = false;  // a loss of single operations in fp32, each of which keeps what it makes
 };
 
 /// What one layer leaves for its backward, and what that needs besides.

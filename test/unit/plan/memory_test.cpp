@@ -133,6 +133,51 @@ TEST_CASE("memory: logits count in 16 bits and once more in 32", "[unit][plan]")
   CHECK(kept[1].always == DataSize::zero());
 }
 
+TEST_CASE("memory: a loss of single operations keeps three values of each logit in fp32", "[unit][plan]") {
+  List head;
+  head.add("lm_head", workload::Linear{.out = 1000, .bias = false}, {10, 64})
+      .add("loss", workload::Pointwise{.inverts_output = true, .over_rows = true}, {10, 1000});
+  const ActivationCut cut{.batch = 3, .precision = Precision::kBf16, .single_losses = true};
+  CHECK(kept_activations(head.layers(), cut)[0].loss.in(bytes) == Approx(3 * 10 * 1000 * 12));
+}
+
+TEST_CASE("memory: gradients that are made in turn stand beside what is left of activations", "[unit][plan]") {
+  // Two products of 100 rows of 1000: 4 MB of weights and 0.4 MB of activations each, in fp32.
+  workload::Model model;
+  model.id = "two";
+  model.optimizer = workload::Optimizer::kAdam;
+  for (const char* name : {"a", "b"}) {
+    model.layers.push_back(
+        workload::layer_of(workload::Linear{.out = 1000, .bias = false}, {100, 1000}, name).value().layer);
+  }
+  model.totals = workload::total(model.layers).value();
+  Job job;
+  job.model = std::make_shared<const workload::Model>(std::move(model));
+  job.cluster.gpus_per_node = job.cluster.node.gpus = 4;
+  job.parallel.zero = 1;
+  const auto held = [](const Job& one) { return lower(one).value().classes.front().memory; };
+  // During backward of the first: its input, 0.4 MB; gradients of input, output and weight, 4.8; of the second, 4.
+  const MemoryFootprint in_turn = held(job);
+  CHECK(in_turn.activations.in(megabytes) == Approx(0.4));
+  CHECK(in_turn.working.in(megabytes) == Approx(4.8));
+  CHECK(in_turn.gradients.in(megabytes) == Approx(4));
+  CHECK(in_turn.gradients_later.in(megabytes) == Approx(4));
+  // A value of each of a rank's 0.5 M parameters before the update, when both gradients are there: 10 MB.
+  Job lists = job;
+  lists.software_optimizer = by_default(UpdateKernels::kForeach);
+  CHECK(held(lists).gradients.in(megabytes) == Approx(8 + 2 - 5.2));
+  const auto all = [&](auto change) {
+    Job other = job;
+    change(other);
+    const MemoryFootprint memory = held(other);
+    CHECK(memory.gradients_later == DataSize::zero());
+    return memory.gradients.in(megabytes);
+  };
+  CHECK(all([](Job& one) { one.strategy.accumulation.set(2); }) == Approx(8));
+  CHECK(all([](Job& one) { one.software_year = std::optional(2022.0); }) == Approx(8));  // PyTorch 1
+  CHECK(all([](Job& one) { one.parallel.states = States::kMixed; }) == Approx(8));
+}
+
 TEST_CASE("memory: bytes of a parameter by format", "[unit][plan]") {
   const auto all = [](States states) {
     const StateSizes sizes = state_sizes(states, workload::Optimizer::kAdam);
@@ -141,6 +186,7 @@ TEST_CASE("memory: bytes of a parameter by format", "[unit][plan]") {
   CHECK(all(States::kFp32) == 16);
   CHECK(all(States::kMixed) == 18);         // Megatron-LM
   CHECK(all(States::kMixedSixteen) == 16);  // ZeRO, section 3.1
+  CHECK(all(States::kPureSixteen) == 8);
   CHECK(all(States::kFp8) == 19);
   CHECK(all(States::kAdam8bit) == 10);
 }
