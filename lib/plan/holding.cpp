@@ -385,8 +385,7 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
     const std::vector<DataSize> made = makes_gradients_in_turn(job, job.strategy.accumulation)
                                            ? gradients_of_layers(*plan.model)
                                            : std::vector<DataSize>{};
-    const DataSize beside =
-        add_activations(job, {0, plan.model->layers.size(), 1}, plain, none, made, one.memory);
+    const DataSize beside = add_activations(job, {0, plan.model->layers.size(), 1}, plain, none, made, one.memory);
     if (!made.empty()) take_turns(one.memory, DataSize::zero(), beside);
   }
   add_boundaries(job, plan);

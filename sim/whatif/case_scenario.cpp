@@ -100,7 +100,8 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
                : "horovod";
   }
   if (has(extra, "replicated")) return "tf-replicated";
-  const bool nvidia = has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples") || is_submission(one);
+  const bool nvidia =
+      has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples") || is_submission(one);
   const bool half = precision_of(one.precision) != "fp32" && precision_of(one.precision) != "tf32";
   const bool bert = has(lower_case(one.model), "bert") && phase_of(one) != TrainingPhase::kFineTuning;
   if (nvidia && half && has(framework, "pytorch") && bert) return "ngc-bert";

@@ -214,7 +214,8 @@ std::optional<std::string> layout_of(const io::Case& one) {
   const bool said = format == "nhwc" || says(one, "channels_last", "true");
   // PaddleClas 2 ppcls/configs/ImageNet/ResNet/ResNet50_amp_O1.yaml: data_format NHWC.
   const bool paddle = has(framework, "paddle") && software_year_of(one).value_or(0) >= 2021;
-  const bool by_script = half && (examples || paddle || has(framework, "oneflow") || (has(framework, "mxnet") && nvidias));
+  const bool by_script =
+      half && (examples || paddle || has(framework, "oneflow") || (has(framework, "mxnet") && nvidias));
   if (said || by_script) return "channels-last";
   const bool plain = has(framework, "pytorch") && !has(lower_case(one.source), "training_results");
   if (half && plain) return "channels-first";
@@ -227,7 +228,7 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
   if (first && composes_operators(one) && has(lower_case(one.model), "bert")) return "for-loop";
   const bool trainers = has_any(framework, {"fsdp", "megatron", "nemo", "deepspeed", "composer", "torchtitan",
                                             "torchtune", "release", "rocm", "lightning"});
-  constexpr double kForeach = 2023.2;  // PyTorch 2.0
+  constexpr double kForeach = 2023.2;                                                      // PyTorch 2.0
   const bool tuned = framework.starts_with("hf trainer") && !has(framework, "deepspeed");  // torch.optim's AdamW
   if (tuned && software_year_of(one).value_or(0) >= kForeach) return "foreach";
   if (!has(framework, "pytorch") || trainers || software_fused_of(one).value_or(true)) return std::nullopt;

@@ -84,8 +84,9 @@ enum class TrainingPhase { kPreTraining, kFineTuning };
 
 /// Whether a case's products in fp32 run in TF32, on a GPU that has it. NVIDIA's containers for PyTorch set
 /// TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 (docs.monai.io, precision_accelerating), since 20.06; TensorFlow since 2.4
-/// (tf.config.experimental.enable_tensor_float_32_execution) and JAX do unless told otherwise; PyTorch lets convolutions
-/// since 1.7, and other products from then on up to 1.11 (docs, notes/cuda). Passes timed alone say what they are.
+/// (tf.config.experimental.enable_tensor_float_32_execution) and JAX do unless told otherwise; PyTorch lets
+/// convolutions since 1.7, and other products from then on up to 1.11 (docs, notes/cuda). Passes timed alone say what
+/// they are.
 [[nodiscard]] bool multiplies_in_tf32(const io::Case& one, bool convolves);
 
 }  // namespace ddlsim::whatif

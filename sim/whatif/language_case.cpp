@@ -110,8 +110,8 @@ std::string precision_of_language(const io::Case& one) {
   if (is_submission(one)) return "fp8";
   // GPUs before Ampere have no bf16.
   const std::string words = words_of(one.gpu);
-  constexpr auto kOlder = std::to_array<std::string_view>({"k 80", "m 40", "m 60", "p 100", "p 40", "gtx", "titan",
-                                                           "v 100", "t 4", "2070", "2080", "quadro"});
+  constexpr auto kOlder = std::to_array<std::string_view>(
+      {"k 80", "m 40", "m 60", "p 100", "p 40", "gtx", "titan", "v 100", "t 4", "2070", "2080", "quadro"});
   const bool older = std::any_of(kOlder.begin(), kOlder.end(), [&](auto name) { return has_phrase(words, name); });
   return older ? "fp16" : "bf16";
 }
@@ -247,7 +247,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const auto replicas = replicas_of(one, *degrees);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
   const auto global = global_batch_of(one, *replicas);
-  if (!global && one.metric == io::CaseMetric::kStepMilliseconds) return fail(ErrorCode::kUnsupported, "the source does not say the batch");
+  if (!global && one.metric == io::CaseMetric::kStepMilliseconds)
+    return fail(ErrorCode::kUnsupported, "the source does not say the batch");
   set("parallel.data", std::to_string(*replicas));
   set("batch", std::to_string(micro_batch_of(one, *replicas)));
   if (global) set("global_batch", std::to_string(*global));

@@ -117,7 +117,8 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
     if (!added) return std::nullopt;
     longer = std::move(*added);
   }
-  PlanShape made{.sums = {}, .runs = {},
+  PlanShape made{.sums = {},
+                 .runs = {},
                  .launch_interval = step->launch_interval,
                  .waiting = step->wait_for_slowest,
                  .held = step->sm_share};

@@ -26,9 +26,9 @@ namespace ddlsim::whatif {
 struct LayerPass {
   Time forward{};  // kernels, and what stands in their way
   Time backward{};
-  Time weights{};     // of backward: what schedules may put off
-  Time kernels{};     // forward and backward, kernels alone
-  Time added{};       // besides, to add gradients up from pass to pass, where ranks keep them whole and that is asked for
+  Time weights{};  // of backward: what schedules may put off
+  Time kernels{};  // forward and backward, kernels alone
+  Time added{};    // besides, to add gradients up from pass to pass, where ranks keep them whole and that is asked for
   double issued = 0;  // kernels that the CPU issues
   // All-to-alls, of `forward` and `backward`: DualPipe may hide them.
   Time forward_exchanged{};
@@ -45,14 +45,8 @@ struct LayerPass {
             a.backward_exchanged + b.backward_exchanged};
   }
   friend LayerPass operator*(const LayerPass& a, double times) {
-    return {a.forward * times,
-            a.backward * times,
-            a.weights * times,
-            a.kernels * times,
-            a.added * times,
-            a.issued * times,
-            a.forward_exchanged * times,
-            a.backward_exchanged * times};
+    return {a.forward * times, a.backward * times, a.weights * times,           a.kernels * times,
+            a.added * times,   a.issued * times,   a.forward_exchanged * times, a.backward_exchanged * times};
   }
   friend LayerPass operator-(const LayerPass& a, const LayerPass& b) {
     return {a.forward - b.forward,
@@ -78,7 +72,7 @@ struct PlanShape {
   bool adds = false;      // `added` is known
   Time whole{};           // forward and backward of all layers
   Time exchanged{};       // of that: all-to-alls
-  double memory = 1;  // what the software multiplies memory's time by
+  double memory = 1;      // what the software multiplies memory's time by
   Time launch_interval{};
   double waiting = 0;  // for the slowest GPU, as a share of kernels' time
   double held = 0;     // of the GPU, by a running collective at least
@@ -92,12 +86,12 @@ struct FirstGather {
 
 /// What a stage sends to its replicas, and its update.
 struct StageExchange {
-  Time every_pass{};  // on the channel of its replicas, up to the update
-  Time once{};        // that a backward pass of the last micro-batch makes ready
-  Time standing{};    // likewise, in the way of kernels
-  Time after{};       // in the way after the update
-  Time update{};      // its memory, by kernels alone
-  double launches = 0;  // of the update, by the CPU
+  Time every_pass{};                 // on the channel of its replicas, up to the update
+  Time once{};                       // that a backward pass of the last micro-batch makes ready
+  Time standing{};                   // likewise, in the way of kernels
+  Time after{};                      // in the way after the update
+  Time update{};                     // its memory, by kernels alone
+  double launches = 0;               // of the update, by the CPU
   Time held_each{};                  // of kernels beside them, by the replicas' collectives: of those of every pass,
   Time held_once{};                  // and of those of the last one
   std::vector<FirstGather> gathers;  // one per part
@@ -151,7 +145,7 @@ class PlanBounds {
   std::vector<Time> rank_work_;
   std::vector<Time> rank_kernels_;
   std::vector<double> rank_issued_;
-  std::vector<Time> ends_;  // of stages, after their last pass
+  std::vector<Time> ends_;              // of stages, after their last pass
   std::optional<KernelsKey> last_key_;  // what was asked for last: plans that differ in `zero` alone follow each other
   Time last_{};
 };

@@ -89,7 +89,8 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   if (!known) return DataSize::infinity();
   const Held& sums = *known;
   const auto batch = static_cast<double>(split.batch);
-  const DataSize states = sums.weights.back() * share_of(split, 3) + sums.gradients.back() * gradients_share_of(split, space_) +
+  const DataSize states = sums.weights.back() * share_of(split, 3) +
+                          sums.gradients.back() * gradients_share_of(split, space_) +
                           sums.states.back() * share_of(split, 1);
   const DataSize all = states + sums.least_kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
@@ -124,7 +125,7 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
   }
   const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
   DataSize most;
-  for (std::size_t i = layers.end; i-- > layers.first;) {  // as the ledger goes: of equals the last layer
+  for (std::size_t i = layers.end; i-- > layers.first;) {               // as the ledger goes: of equals the last layer
     if (shorter != nullptr && shorter->next[i] < layers.end) continue;  // its like has more below it
     const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
     const DataSize loss = sums.loss[i] * batch;

@@ -357,11 +357,16 @@ class Validator {
     if (group.runs) *scenario = corrected(std::move(*scenario), group.runs);
     const auto prediction = whatif::predict(*scenario);
     if (!prediction) return tl::unexpected<Error>(prediction.error());
-    return metric_of(one, *scenario, *prediction, fast ? prediction->interval_90.first : prediction->interval_90.second);
+    return metric_of(one, *scenario, *prediction,
+                     fast ? prediction->interval_90.first : prediction->interval_90.second);
   }
 
-  static double slowest(const Case& one, double a, double b) { return is_rate(one.metric) ? std::min(a, b) : std::max(a, b); }
-  static double fastest(const Case& one, double a, double b) { return is_rate(one.metric) ? std::max(a, b) : std::min(a, b); }
+  static double slowest(const Case& one, double a, double b) {
+    return is_rate(one.metric) ? std::min(a, b) : std::max(a, b);
+  }
+  static double fastest(const Case& one, double a, double b) {
+    return is_rate(one.metric) ? std::max(a, b) : std::min(a, b);
+  }
 
   /// Sources report what PyTorch allocated, or what the driver counts, which is more.
   static std::optional<double> memory_error_of(const Case& one, const answer::MemoryLedger& memory) {

@@ -51,7 +51,7 @@ struct MemoryLedger {
   DataSize weights{};
   DataSize gradients{};        // that stand when the rest is most
   DataSize gradients_later{};  // made while activations leave: in no sum
-  DataSize master{};  // fp32 copies of weights in fewer bits
+  DataSize master{};           // fp32 copies of weights in fewer bits
   DataSize optimizer_state{};
   DataSize activations{};    // kept for backward
   DataSize loss{};           // logits and their softmax

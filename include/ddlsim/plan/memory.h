@@ -32,12 +32,12 @@
 // of their own and passes are not summed, those of the layers above it instead of all), plus what the layer's own
 // backward needs: gradients of its output, input and largest weight, the head's logits in e and once more in 4 bytes
 // (softmax of the loss); where it runs as single operations in fp32 (torch's cross_entropy of logits.float()) 12 bytes
-// each: the copy, its log-softmax, its gradient. A step's end may need more: 16-bit gradients once more as fp32 (FP16_Optimizer of DeepSpeed), a
-// value of every parameter where an optimizer's operations run over all tensors (torch.optim, foreach: the square root).
-// Buffers: DDP's buckets, a copy of all gradients (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a
-// split model's gradients are their own buckets); Horovod's fusion buffer; with zero 3 the gathered weights of
-// `prefetch` + 1 units and the gradients of one, without `reshard` those of all units; what stages receive, two of each
-// kind.
+// each: the copy, its log-softmax, its gradient. A step's end may need more: 16-bit gradients once more as fp32
+// (FP16_Optimizer of DeepSpeed), a value of every parameter where an optimizer's operations run over all tensors
+// (torch.optim, foreach: the square root). Buffers: DDP's buckets, a copy of all gradients
+// (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a split model's gradients are their own buckets);
+// Horovod's fusion buffer; with zero 3 the gathered weights of `prefetch` + 1 units and the gradients of one, without
+// `reshard` those of all units; what stages receive, two of each kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
 // does not use. Not counted: workspaces of libraries, buffers of all-gathers within a tensor group (both under 1 %).
@@ -73,7 +73,7 @@ struct MemoryFootprint {
   DataSize weights{};
   DataSize gradients{};        // that stand when the rest is most
   DataSize gradients_later{};  // made while activations leave: in no sum
-  DataSize master{};  // fp32 copies of weights in fewer bits
+  DataSize master{};           // fp32 copies of weights in fewer bits
   DataSize optimizer_state{};
   DataSize activations{};    // kept for backward, of all micro-batches in flight, when the sum is largest
   DataSize loss{};           // logits and their softmax
@@ -126,7 +126,7 @@ struct ActivationCut {
   bool sequence = false;
   std::int64_t batch = 1;
   Precision precision = Precision::kFp32;
-  double expert_load = 1;     // of the busiest rank's experts (plan/parallel.h)
+  double expert_load = 1;      // of the busiest rank's experts (plan/parallel.h)
   bool single_losses = false;  // a loss of single operations in fp32, each of which keeps what it makes
 };
 

@@ -42,10 +42,9 @@ const Settings kShared{{"parallel.tensor", "8", {}},
 }  // namespace
 
 TEST_CASE("fitting: the smallest cluster holds the job, and a server less does not", "[unit][whatif]") {
-  CHECK_THAT(ways(kLlama),
-             Contains("parallel.states=mixed-16, parallel.offload_optimizer=yes (44.5") &&
-                 Contains("; the smallest cluster found: 3 servers (24 GPUs) with parallel.zero=3 and "
-                          "parallel.recompute=full"));
+  CHECK_THAT(ways(kLlama), Contains("parallel.states=mixed-16, parallel.offload_optimizer=yes (44.5") &&
+                               Contains("; the smallest cluster found: 3 servers (24 GPUs) with parallel.zero=3 and "
+                                        "parallel.recompute=full"));
   CHECK(predicted(with(with(kLlama, kShared),
                        {{"parallel.states", "mixed-16", {}}, {"parallel.offload_optimizer", "yes", {}}}))
             .fits == true);
