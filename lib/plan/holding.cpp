@@ -231,7 +231,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   DataSize largest;  // of all blocks
   DataSize whole;
   double layers = 0;
-  const bool as_made = makes_gradients_in_turn(job, job.strategy.accumulation);
+  const bool as_made = makes_gradients_in_turn(job, job.parallel.zero, job.strategy.accumulation);
   DataSize beside;  // gradients, when activations and the rest are most
   for (const HeldPart& part : held_parts(one)) {
     std::vector<DataSize> weight_gradients;
@@ -382,7 +382,7 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
     if (!attends) continue;
     one.memory.activations = {};
     const std::vector<DataSize> none(plan.model->layers.size());
-    const std::vector<DataSize> made = makes_gradients_in_turn(job, job.strategy.accumulation)
+    const std::vector<DataSize> made = makes_gradients_in_turn(job, job.parallel.zero, job.strategy.accumulation)
                                            ? gradients_of_layers(*plan.model)
                                            : std::vector<DataSize>{};
     const DataSize beside = add_activations(job, {0, plan.model->layers.size(), 1}, plain, none, made, one.memory);

@@ -60,13 +60,14 @@ StateSizes state_sizes(States states, workload::Optimizer optimizer) {
   return {};
 }
 
-bool makes_gradients_in_turn(const Job& job, std::int64_t passes) {
+bool makes_gradients_in_turn(const Job& job, int zero, std::int64_t passes) {
   constexpr double kNoneLeft = 2023.2;  // PyTorch 2.0
   if (job.software_year.get().value_or(kNoneLeft) < kNoneLeft) return false;
   const Parallel& parallel = job.parallel;
   const States states = parallel.states.value_or(States::kFp32);
   const bool whole = parallel.tensor * parallel.context * parallel.expert * parallel.pipeline == 1;
-  return whole && passes == 1 && (states == States::kFp32 || states == States::kPureSixteen);
+  const bool own = zero == 0 || zero == 3;
+  return whole && own && passes == 1 && (states == States::kFp32 || states == States::kPureSixteen);
 }
 
 DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split) {

@@ -22,7 +22,7 @@ double share_of(const Split& split, int from) {
 /// Likewise of gradients: those that are made in turn may all be there when little else is.
 double gradients_share_of(const Split& split, const PlanSpace& space) {
   const bool whole = split.tensor * split.context * split.expert * split.pipeline == 1;
-  return whole && plan::makes_gradients_in_turn(space.base(), split.passes) ? 0.0 : share_of(split, 2);
+  return whole && plan::makes_gradients_in_turn(space.base(), split.zero, split.passes) ? 0.0 : share_of(split, 2);
 }
 
 template <typename T>

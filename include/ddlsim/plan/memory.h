@@ -112,8 +112,9 @@ inline constexpr double kAllocatorSlack = 0.06;
 
 struct Job;
 /// Whether gradients are made as backward goes, while activations leave: tensors of their own (zero_grad of PyTorch 2.0
-/// and later leaves none of them) that no buffer holds from the start, as Megatron's does, nor an earlier pass.
-[[nodiscard]] bool makes_gradients_in_turn(const Job& job, std::int64_t passes);
+/// and later leaves none of them) that no buffer holds from the start, as Megatron's and ZeRO's first stages do, nor an
+/// earlier pass. `zero`, `passes`: of the job's splits, whatever it says itself.
+[[nodiscard]] bool makes_gradients_in_turn(const Job& job, int zero, std::int64_t passes);
 
 /// Of a model that is not split.
 [[nodiscard]] MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& strategy,

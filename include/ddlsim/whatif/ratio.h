@@ -16,7 +16,7 @@
 // added.
 //
 // Worked example (test): a network of twice the rate takes communication's share of a step from 0.5 to 0.4. With s_g
-// 0.231 and the prior of communication 0.21 (run_posterior.h), s = 0.1 sqrt(0.21^2 + 0.231^2) = 0.0312: 1.25 times as
+// 0.227 and the prior of communication 0.21 (run_posterior.h), s = 0.1 sqrt(0.21^2 + 0.227^2) = 0.0309: 1.25 times as
 // fast is 1.19 to 1.32.
 //
 // Limits: deviations are of published rows of training steps, most of them on NVIDIA's GPUs; normal, though pairs of

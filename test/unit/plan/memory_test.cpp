@@ -141,41 +141,61 @@ TEST_CASE("memory: a loss of single operations keeps three values of each logit 
   CHECK(kept_activations(head.layers(), cut)[0].loss.in(bytes) == Approx(3 * 10 * 1000 * 12));
 }
 
-TEST_CASE("memory: gradients that are made in turn stand beside what is left of activations", "[unit][plan]") {
-  // Two products of 100 rows of 1000: 4 MB of weights and 0.4 MB of activations each, in fp32.
+namespace {
+
+/// Products of 1000 x 1000 one after the other on four GPUs that share their states: 4 MB of weights each, in fp32.
+Job products(int count, std::int64_t rows) {
   workload::Model model;
-  model.id = "two";
+  model.id = "products";
   model.optimizer = workload::Optimizer::kAdam;
-  for (const char* name : {"a", "b"}) {
+  for (int i = 0; i < count; ++i) {
     model.layers.push_back(
-        workload::layer_of(workload::Linear{.out = 1000, .bias = false}, {100, 1000}, name).value().layer);
+        workload::layer_of(workload::Linear{.out = 1000, .bias = false}, {rows, 1000}, "a" + std::to_string(i))
+            .value()
+            .layer);
   }
   model.totals = workload::total(model.layers).value();
   Job job;
   job.model = std::make_shared<const workload::Model>(std::move(model));
   job.cluster.gpus_per_node = job.cluster.node.gpus = 4;
-  job.parallel.zero = 1;
-  const auto held = [](const Job& one) { return lower(one).value().classes.front().memory; };
-  // During backward of the first: its input, 0.4 MB; gradients of input, output and weight, 4.8; of the second, 4.
-  const MemoryFootprint in_turn = held(job);
+  job.parallel.zero = 3;
+  return job;
+}
+
+MemoryFootprint held_by(const Job& job) { return lower(job).value().classes.front().memory; }
+
+}  // namespace
+
+TEST_CASE("memory: gradients that are made in turn stand beside what is left of activations", "[unit][plan]") {
+  const Job job = products(2, 100);
+  // During backward of the first: its input, 0.4 MB; gradients of input, output and weight, 4.8; a share of the second.
+  const MemoryFootprint in_turn = held_by(job);
   CHECK(in_turn.activations.in(megabytes) == Approx(0.4));
   CHECK(in_turn.working.in(megabytes) == Approx(4.8));
-  CHECK(in_turn.gradients.in(megabytes) == Approx(4));
-  CHECK(in_turn.gradients_later.in(megabytes) == Approx(4));
-  // A value of each of a rank's 0.5 M parameters before the update, when both gradients are there: 10 MB.
-  Job lists = job;
-  lists.software_optimizer = by_default(UpdateKernels::kForeach);
-  CHECK(held(lists).gradients.in(megabytes) == Approx(8 + 2 - 5.2));
+  CHECK(in_turn.gradients.in(megabytes) == Approx(1));
+  CHECK(in_turn.gradients_later.in(megabytes) == Approx(1));
   const auto all = [&](auto change) {
     Job other = job;
     change(other);
-    const MemoryFootprint memory = held(other);
+    const MemoryFootprint memory = held_by(other);
     CHECK(memory.gradients_later == DataSize::zero());
     return memory.gradients.in(megabytes);
   };
-  CHECK(all([](Job& one) { one.strategy.accumulation.set(2); }) == Approx(8));
-  CHECK(all([](Job& one) { one.software_year = std::optional(2022.0); }) == Approx(8));  // PyTorch 1
-  CHECK(all([](Job& one) { one.parallel.states = States::kMixed; }) == Approx(8));
+  CHECK(all([](Job& one) { one.strategy.accumulation.set(2); }) == Approx(2));
+  CHECK(all([](Job& one) { one.software_year = std::optional(2022.0); }) == Approx(2));  // PyTorch 1
+  CHECK(all([](Job& one) { one.parallel.states = States::kMixed; }) == Approx(2));
+  CHECK(all([](Job& one) { one.parallel.zero = 1; }) == Approx(8));
+}
+
+TEST_CASE("memory: operations over lists of tensors make a value of each parameter", "[unit][plan]") {
+  Job job = products(8, 1);
+  const MemoryFootprint fused = held_by(job);
+  CHECK(fused.working.in(megabytes) == Approx(4.008));  // gradients of a weight, its input and output
+  job.software_optimizer = by_default(UpdateKernels::kForeach);
+  const MemoryFootprint lists = held_by(job);
+  // Before the update all gradients are there, and 4 bytes of each of a rank's 2 M parameters.
+  CHECK(lists.gradients.in(megabytes) == Approx(8));
+  CHECK((lists.working + lists.activations).in(megabytes) == Approx(8));
 }
 
 TEST_CASE("memory: bytes of a parameter by format", "[unit][plan]") {
