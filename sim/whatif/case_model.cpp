@@ -111,7 +111,7 @@ Config grouped_config(const io::Case& one, const Sizes& sizes) {
 
 std::string decoder_config(const io::Case& one, const Sizes& sizes) {
   Config config = grouped_config(one, sizes);
-  config.add("intermediate_size", count_or(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
+  config.add("intermediate_size", gated_size(one, is_gpt_oss(one) ? "moe_ffn" : "ffn", 4 * sizes.hidden));
   config.add("tie_word_embeddings", affirms(one, "tie_word_embeddings") ? "true" : "false");
   return family_of(one) == ModelFamily::kMixture ? config.text(mixture_config(one, sizes, config))
                                                  : config.text("llama");
@@ -221,6 +221,22 @@ std::string config_of(const io::Case& one, const Sizes& sizes) {
 
 std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise) {
   return count_of(one, key).value_or(otherwise);
+}
+
+std::int64_t gated_size(const io::Case& one, std::string_view key, std::int64_t otherwise) {
+  const std::int64_t size = count_or(one, key, otherwise);
+  std::string said;
+  for (const char* word : {"activation", "activation_function", "mlp"}) {
+    said += " " + lower_case(one.said(word).value_or(""));
+  }
+  if (has_any(said, {"glu", "gated"})) return size;
+  const bool plain = has_any(said, {"relu", "gelu"});
+  const bool usual =
+      names_any(one, {"gpt", "nemotron 4", "falcon", "starcoder"}) && size == 4 * count_or(one, "hidden", 1);
+  if (!plain && !usual) return size;
+  // What ranks share evenly, and tensor cores take by eights.
+  const std::int64_t unit = 8 * count_or(one, "tp", 1);
+  return std::max<std::int64_t>((size * 2 / 3 + unit / 2) / unit, 1) * unit;
 }
 
 ModelFamily family_of(const io::Case& one) {

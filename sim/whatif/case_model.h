@@ -32,4 +32,9 @@ struct Sizes {
 /// A whole number of `extra`, or what stands for it.
 [[nodiscard]] std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise);
 
+/// The inner size of an MLP as one with a gate: two thirds where it has none (Nemotron-4's squared ReLU, GPTs with
+/// grouped keys), which are the same products, weights and activations, to a multiple of eight a rank. `otherwise`:
+/// where no row says it.
+[[nodiscard]] std::int64_t gated_size(const io::Case& one, std::string_view key, std::int64_t otherwise);
+
 }  // namespace ddlsim::whatif

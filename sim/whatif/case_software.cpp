@@ -266,6 +266,7 @@ std::optional<std::string> length_of_phase(const io::Case& one) {
 }  // namespace
 
 bool runs_graphs(const io::Case& one) {
+  if (affirms(one, "cuda_graph") || affirms(one, "cuda_graphs")) return true;
   constexpr double kRoundOne = 2021.4;
   const bool submitted = has(lower_case(one.source), "training_results");
   return submitted && has_any(lower_case(one.framework), {"nvidia", "ngc"}) &&

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -86,6 +87,8 @@ void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Ove
 /// The schedule that its words name, or that its chunks per rank ask for.
 std::string_view schedule_of(const io::Case& one) {
   if (says(one, "schedule", "gpipe")) return "gpipe";
+  if (says(one, "schedule", "zbv") || says(one, "schedule", "zb-v")) return "zbv";
+  if (says(one, "schedule", "zero bubble") || says(one, "schedule", "zb")) return "zb-h1";
   if (says(one, "schedule", "dualpipe")) return "dualpipe";
   return count_or(one, "vp", 1) > 1 ? "interleaved" : "1f1b";
 }
@@ -150,6 +153,19 @@ std::optional<Override> stages_of(const io::Case& one, const workload::Model& mo
 
 namespace {
 
+/// Nothing where it is larger than anybody's count.
+std::optional<std::int64_t> product_of(std::initializer_list<std::int64_t> counts) {
+  constexpr double kMost = 1e15;
+  double all = 1;
+  std::int64_t exact = 1;
+  for (const std::int64_t count : counts) {
+    all *= static_cast<double>(count);
+    if (all > kMost) return std::nullopt;
+    exact *= count;
+  }
+  return exact;
+}
+
 struct Degrees {
   std::int64_t tensor = 1;
   std::int64_t context = 1;
@@ -163,8 +179,8 @@ Expected<Degrees> degrees_of(const io::Case& one) {
   const auto passes = count_of(one, "grad_accum");
   if (is_submission(one) && global && passes && *passes > 0) {
     const std::int64_t replicas = std::min(one.total_gpus, *global / *passes);
-    const std::int64_t known = replicas * degrees.tensor * degrees.context * count_or(one, "pp", 1);
-    const std::int64_t left = known > 0 && one.total_gpus % known == 0 ? one.total_gpus / known : 0;
+    const auto known = product_of({replicas, degrees.tensor, degrees.context, count_or(one, "pp", 1)});
+    const std::int64_t left = known && *known > 0 && one.total_gpus % *known == 0 ? one.total_gpus / *known : 0;
     (one.said("tp") ? degrees.context : degrees.tensor) *= left;
     if (left > 0 && left <= one.gpus_per_node) return degrees;
   }
@@ -175,15 +191,17 @@ Expected<Degrees> degrees_of(const io::Case& one) {
 Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) {
   if (const auto stated = count_of(one, "dp")) {
     const std::int64_t shards = count_or(one, "fsdp", 1);
-    const std::int64_t all = *stated * shards * degrees.tensor * degrees.context * count_or(one, "pp", 1);
+    const auto all = product_of({*stated, shards, degrees.tensor, degrees.context, count_or(one, "pp", 1)});
     return shards > 1 && all == one.total_gpus ? *stated * shards : *stated;
   }
-  const std::int64_t others = degrees.tensor * degrees.context * count_or(one, "pp", 1);
-  if (others < 1 || one.total_gpus % others != 0) {
+  const auto others = product_of({degrees.tensor, degrees.context, count_or(one, "pp", 1)});
+  if (!others || *others < 1 || one.total_gpus % *others != 0) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("{} GPUs are not a multiple of the {} that hold the model", one.total_gpus, others));
+                others
+                    ? fmt::format("{} GPUs are not a multiple of the {} that hold the model", one.total_gpus, *others)
+                    : fmt::format("{} GPUs are fewer than its degrees ask for", one.total_gpus));
   }
-  return one.total_gpus / others;
+  return one.total_gpus / *others;
 }
 
 /// Samples of a step: as stated, or those of every GPU or of every pass.
@@ -192,8 +210,8 @@ std::optional<std::int64_t> global_batch_of(const io::Case& one, std::int64_t re
   const auto passes = count_of(one, "grad_accum");
   const bool pipelined = count_or(one, "pp", 1) > 1;
   const auto micro = count_of(one, "micro_batch");
-  if (micro && (passes || !pipelined)) return *micro * replicas * passes.value_or(1);
-  if (one.batch_per_gpu) return *one.batch_per_gpu * one.total_gpus * passes.value_or(1);
+  if (micro && (passes || !pipelined)) return product_of({*micro, replicas, passes.value_or(1)});
+  if (one.batch_per_gpu) return product_of({*one.batch_per_gpu, one.total_gpus, passes.value_or(1)});
   return std::nullopt;
 }
 
@@ -204,7 +222,8 @@ std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
   const bool pipelined = count_or(one, "pp", 1) > 1;
   const bool of_gpus = !one.said("global_batch") && !pipelined;
   const std::int64_t passes = count_of(one, "grad_accum").value_or(of_gpus ? 1 : 0);
-  if (global && passes > 0 && *global % (replicas * passes) == 0) return *global / (replicas * passes);
+  const auto shares = product_of({replicas, passes});
+  if (global && shares && *shares > 0 && *global % *shares == 0) return *global / *shares;
   // Megatron's examples of these sizes use 1 with pipelines of many stages; without a statement the smallest is the
   // one that always fits.
   return 1;
@@ -242,7 +261,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const std::int64_t pipeline = degree("pp", "parallel.pipeline");
   set_degree(degrees->context, "parallel.context");
   // NVIDIA-NeMo/Megatron-Bridge perf_recipes: moe_token_dispatcher_type "flex", by DeepEP or HybridEP.
-  const bool once = lower_case(one.framework).find("megatron-bridge") != std::string::npos;
+  const std::string dispatcher = lower_case(one.said("dispatcher").value_or(""));
+  const bool once = lower_case(one.framework).find("megatron-bridge") != std::string::npos ||
+                    has_any(dispatcher, {"deepep", "hybridep", "flex"});
   if (degree("ep", "parallel.expert") > 1 && once) set("parallel.expert_dispatch", "once");
   const auto replicas = replicas_of(one, *degrees);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
@@ -281,6 +302,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
   }
   add_overlap(one, sequence, shares, settings);
+  if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");
   if (has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora")) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
     set("parallel.lora_rank", std::to_string(std::max<std::int64_t>(count_or(one, "lora_rank", 16), 1)));
@@ -312,7 +334,7 @@ Expected<Work> published_flops(const io::Case& one) {
   }
   // Megatron-LM num_floating_point_operations (core_r0.12): attention over all pairs, three passes.
   const auto kv = static_cast<double>(count_or(one, "kv_heads", sizes->heads)) / static_cast<double>(sizes->heads);
-  const auto ffn = static_cast<double>(count_or(one, "ffn", 4 * sizes->hidden));
+  const auto ffn = static_cast<double>(gated_size(one, "ffn", 4 * sizes->hidden));
   return flops(12 * tokens * l * h * h * (1 + kv + s / h + 1.5 * ffn / h) + 6 * tokens * v * h);
 }
 

@@ -215,3 +215,34 @@ TEST_CASE("reading: adapters have the rank that is said, and HFU counts what is 
   one.extra["lora_rank"] = "64";
   CHECK(said(one, "parallel.lora_rank") == "64");
 }
+
+TEST_CASE("reading: offload, dispatchers, schedules and graphs as a row names them", "[unit][whatif]") {
+  io::Case one = language();
+  one.extra["offload"] = "none";
+  CHECK(said(one, "parallel.offload_optimizer").empty());
+  one.extra["offload"] = "optimizer and params to CPU";
+  CHECK(said(one, "parallel.offload_optimizer") == "yes");
+  one.extra["experts"] = "8";
+  one.extra["ep"] = "4";
+  CHECK(said(one, "parallel.expert_dispatch").empty());
+  one.extra["dispatcher"] = "DeepEP";
+  CHECK(said(one, "parallel.expert_dispatch") == "once");
+  one.extra["pp"] = "2";
+  one.extra["schedule"] = "zero bubble (ZB-H1)";
+  CHECK(said(one, "parallel.schedule") == "zb-h1");
+  one.extra["schedule"] = "ZBV";
+  CHECK(said(one, "parallel.schedule") == "zbv");
+  CHECK(said(one, "cuda_graphs").empty());
+  one.extra["cuda_graph"] = "True";
+  CHECK(said(one, "cuda_graphs") == "yes");
+}
+
+TEST_CASE("reading: counts that nobody has are refused, whatever they are multiplied by", "[unit][whatif]") {
+  io::Case one = language();
+  for (const char* key : {"tp", "pp", "cp"}) one.extra[key] = "2147483648";
+  CHECK(said(one, "batch") == "error: 8 GPUs are fewer than its degrees ask for");
+  one.extra = language().extra;
+  one.batch_per_gpu = std::int64_t{1} << 40;
+  one.extra["grad_accum"] = "2147483648";
+  CHECK(said(one, "batch") == "error: the source does not say the batch");
+}

@@ -308,3 +308,30 @@ TEST_CASE("language cases: what nobody can fill in is named", "[unit][whatif]") 
   one.architecture = "not stated";
   CHECK(said(one, "batch").find("does not say how the model was split") != std::string::npos);
 }
+
+TEST_CASE("language cases: an MLP without a gate is one with a gate of two thirds", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra["kv_heads"] = "2";
+  one.extra["hidden"] = "384";
+  one.extra["heads"] = "6";
+  one.extra["ffn"] = "1536";
+  CHECK(gated_size(one, "ffn", 0) == 1024);  // GPT 1B
+  one.extra["activation"] = "SwiGLU";
+  CHECK(gated_size(one, "ffn", 0) == 1536);
+  one.model = "Llama 1B";
+  one.extra.erase("activation");
+  CHECK(gated_size(one, "ffn", 0) == 1536);
+  one.extra["activation"] = "squared ReLU";
+  CHECK(gated_size(one, "ffn", 0) == 1024);
+  one.model = "Nemotron4 15B";
+  one.extra.erase("activation");
+  CHECK(gated_size(one, "ffn", 0) == 1024);
+  one.extra["ffn"] = "1024";  // already written as one with a gate
+  CHECK(gated_size(one, "ffn", 0) == 1024);
+  // Queries and output 384 x 384, keys and values 384 x 128, two products of the MLP: without a gate.
+  one.extra["ffn"] = "1536";
+  one.extra["tp"] = one.extra["pp"] = "1";
+  const double block = 2 * 384 * 384 + 2 * 384 * 128 + 2 * 384 * 1536 + 2 * 384;
+  const double tables = 2.0 * 50304 * 384 + 384;
+  CHECK(static_cast<double>(language_model_of(one).value()->parameters()) == Approx(4 * block + tables));
+}
