@@ -170,7 +170,8 @@ const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
                     .precision = job.precision,
                     .recompute = job.parallel.recompute,
                     .recompute_every = job.parallel.recompute_every,
-                    .single_losses = job.software_fused.get() == false};
+                    .single_losses = job.software_fused.get() == false,
+                    .expert_load = expert_load(job.parallel)};
   auto found = memo.kept.find(key);
   if (found == memo.kept.end()) {
     found = memo.kept.emplace(key, with_recomputation(job, plan, blocks_in(plan.model, memo).blocks)).first;
@@ -386,7 +387,13 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
                                            ? gradients_of_layers(*plan.model)
                                            : std::vector<DataSize>{};
     const DataSize beside = add_activations(job, {0, plan.model->layers.size(), 1}, plain, none, made, one.memory);
-    if (!made.empty()) take_turns(one.memory, DataSize::zero(), beside);
+    DataSize listed;  // of an optimizer's lists
+    if (job.software_optimizer == UpdateKernels::kForeach && state_values(plan.model->optimizer) > 0) {
+      listed = bytes(4) * static_cast<double>(plan.model->totals.dense_parameters);
+    }
+    if (!made.empty()) take_turns(one.memory, listed, beside);
+    const DataSize more = listed - (one.memory.activations + one.memory.loss + one.memory.working);
+    if (more > DataSize::zero()) one.memory.working += more;
   }
   add_boundaries(job, plan);
 }

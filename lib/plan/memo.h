@@ -87,6 +87,7 @@ struct KeptKey {
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
   bool single_losses = false;
+  double expert_load = 1;
 
   friend auto operator<=>(const KeptKey&, const KeptKey&) = default;
 };

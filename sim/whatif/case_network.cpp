@@ -199,7 +199,9 @@ std::optional<double> stated_delay(const std::string& text) {
 /// Whether a text says that TCP drives the network.
 bool names_tcp(std::string_view text) {
   if (has_any(text, {"ip over", "ipoib", "ipogif", "sockets", "nccl_ib_disable=1"})) return true;
-  const bool unrated = has_word(text, "ethernet") && !rate_in(text);  // who has RDMA over it says so
+  // Who has RDMA over it says so.
+  const bool unrated = has_word(text, "ethernet") && !rate_in(text) && !has_word(text, "ib") &&
+                       !has_any(text, {"spectrum", "converged"});
   return (has_word(text, "tcp") || unrated) && link_family(text) == "ethernet";
 }
 

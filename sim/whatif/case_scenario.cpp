@@ -257,16 +257,15 @@ std::string CaseReader::model_name(const io::Case& one) const {
   if (known(one.model) || bracket == std::string::npos) return one.model;
   const std::string shorter = one.model.substr(0, bracket);
   if (!known(shorter)) return one.model;
-  // "U-Net 2D (nnU-Net, 4x192x160)" is another model, and so is one of other sizes.
-  std::string_view rest = std::string_view(one.model).substr(bracket + 2);
-  rest = rest.substr(0, rest.find(')'));
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string part(rest.substr(0, comma));
-    if (known(part) || has(part, "parameters")) return one.model;
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    while (rest.starts_with(' ')) rest.remove_prefix(1);
-  }
+  // Brackets may name another model, or another size of it: those that are left out say how it was trained.
+  const std::string inside = lower_case(std::string_view(one.model).substr(bracket + 2));
+  const bool named = known(shorter + " " + inside.substr(0, inside.find(')')));
+  if (named) return shorter + " " + inside.substr(0, inside.find(')'));
+  const bool trained =
+      has_any(inside, {"fine-tun", "finetun", "pre-train", "pretrain", "squad", "classification", "segmentation",
+                       "synthetic", "imagenet", "mlperf", "untied embeddings", "not named"});
+  const bool sized = has_any(inside, {"layers", "experts", "parameters", "large)", "small)", "base)", "2d", "3d"});
+  if (!trained || sized) return one.model;
   return shorter;
 }
 
@@ -292,32 +291,31 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   return {};
 }
 
-std::string CaseReader::precision_run(const io::Case& one, const std::vector<Override>& settings) const {
-  // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
-  const bool mixed = one.precision.empty() && has(lower_case(one.architecture), "embedding model parallel");
-  if (mixed) return "amp";
-  const bool splits = gives_sizes(one) || is_known_split(one);
+std::string CaseReader::precision_run(const io::Case& one) const {
   const auto gpu = catalog_.gpu(one.gpu);
-  const auto server =
-      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
-  if (server == settings.end() || !gpu) return splits ? precision_of_language(one) : precision_of(one.precision);
-  const auto model = splits ? tl::unexpected<Error>(Error{}) : catalog_.model(model_name(one));
-  if (!splits && one.precision.empty() && is_submission(one)) {
-    // NVIDIA's code for MLPerf: BERT in FP8 since round 2.1, where the GPU has it; all else mixed.
-    const bool eight = model && (*model)->totals.attention && !(*model)->totals.convolutional;
-    return gpu->peak.fp8 && eight ? "fp8" : "amp";
-  }
-  // DeepSpeed has no other way of mixed precision than 16 bits, which is what it is for.
-  const bool narrow = one.precision.empty() && has_any(lower_case(one.framework), {"deepspeed", "megatron"});
-  const std::string stated = splits || narrow ? precision_of_language(one) : precision_of(one.precision);
+  const auto model = catalog_.model(model_name(one));
   const bool convolves = model && (*model)->totals.convolutional;
-  return stated == "fp32" && gpu->peak.tf32 && multiplies_in_tf32(one, convolves) ? "tf32" : stated;
+  if (!one.precision.empty()) {
+    const std::string stated = precision_of(one.precision);
+    return stated == "fp32" && gpu && gpu->peak.tf32 && multiplies_in_tf32(one, convolves) ? "tf32" : stated;
+  }
+  // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
+  if (has(lower_case(one.architecture), "embedding model parallel")) return "amp";
+  const bool splits = gives_sizes(one) || is_known_split(one);
+  // DeepSpeed and Megatron have other precisions than 16 bits for tests alone.
+  const bool narrow = splits || has_any(lower_case(one.framework), {"deepspeed", "megatron"});
+  const bool attends = splits || (model && (*model)->totals.attention && !convolves);
+  // NVIDIA's code for MLPerf: language models in FP8 since round 2.1, where the GPU has it; all else mixed.
+  if (gpu && gpu->peak.fp8 && is_submission(one) && attends) return "fp8";
+  if (!narrow && is_submission(one)) return "amp";
+  if (!narrow || !gpu) return "fp32";
+  return gpu->peak.bf16 ? "bf16" : gpu->peak.fp16 ? "fp16" : "fp32";
 }
 
 Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {
   std::vector<Override> settings;
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
-  settings.push_back({"precision", precision_run(one, settings), one.where});
+  settings.push_back({"precision", precision_run(one), one.where});
   add_software(one, settings);
   settings.push_back({"strategy", "allreduce", one.where});
   auto splits = splits_of(one);
@@ -373,6 +371,11 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
 }
 
 Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {
+  if (one.precision.empty()) {
+    io::Case assumed = one;
+    assumed.precision = precision_run(one);
+    return settings_of(assumed, widest);
+  }
   const std::string family = architecture_family(one);
   if (is_known_split(one)) return split_settings_of(one, widest);
   if (gives_sizes(one)) return language_settings_of(one, widest);
@@ -383,7 +386,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   std::vector<Override> settings;
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
-  settings.push_back({"precision", precision_run(one, settings), one.where});
+  settings.push_back({"precision", precision_run(one), one.where});
   add_software(one, settings);
   const auto server =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });

@@ -51,7 +51,8 @@ class CaseReader {
 
  private:
   [[nodiscard]] Expected<Scenario> resolved(const io::Case& one, std::vector<Override>& settings) const;
-  [[nodiscard]] std::string precision_run(const io::Case& one, const std::vector<Override>& settings) const;
+  /// As published, or TF32 where that is what fp32 means; where nobody says it, what is usual.
+  [[nodiscard]] std::string precision_run(const io::Case& one) const;
   [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] std::string model_name(const io::Case& one) const;
   [[nodiscard]] bool is_known_split(const io::Case& one) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <initializer_list>
 #include <string>
@@ -82,10 +83,14 @@ namespace ddlsim::whatif {
   return value.starts_with("true") || value.starts_with("yes") || value == "1" || value == "on";
 }
 
+inline constexpr std::array<std::string_view, 6> kDenials{"false", "no ", "not ", "none", "disabled", "without"};
+
 /// Whether it says no.
 [[nodiscard]] inline bool denies(const io::Case& one, std::string_view key) {
   const std::string value = lower_case(one.said(key).value_or(""));
-  return value.starts_with("false") || value == "no" || value == "none" || value == "0" || value == "off";
+  if (value.starts_with("not stated") || value.starts_with("not said")) return false;
+  return value == "no" || value == "0" || value == "off" ||
+         std::any_of(kDenials.begin(), kDenials.end(), [&](std::string_view no) { return value.starts_with(no); });
 }
 
 /// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16, "bfloat16" and "bf16-mixed" bf16, Apex's "O2" amp.

@@ -72,7 +72,7 @@ int sharing_of(const io::Case& one, int usual) {
 /// replica's states, 0 for nothing.
 void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Override>& settings) {
   const TrainingWay& way = way_of(one);
-  const std::string precision = precision_of_language(one);
+  const std::string precision = precision_of(one.precision);
   const auto yes = [&](const char* path) { settings.push_back({path, "yes", one.where}); };
   const bool said = one.said("overlap_grad_reduce").has_value();
   if (said ? !affirms(one, "overlap_grad_reduce") : way.beside == Beside::kNothing) {
@@ -106,17 +106,6 @@ std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key) 
 bool leaves_open(const io::Case& one) {
   const bool recommends = has(lower_case(one.architecture), "embedding model parallel");
   return (one.precision.empty() && !recommends) || (gives_sizes(one) && says_no_split(one));
-}
-
-std::string precision_of_language(const io::Case& one) {
-  if (!one.precision.empty()) return precision_of(one.precision);
-  if (is_submission(one)) return "fp8";
-  // GPUs before Ampere have no bf16.
-  const std::string words = words_of(one.gpu);
-  constexpr auto kOlder = std::to_array<std::string_view>(
-      {"k 80", "m 40", "m 60", "p 100", "p 40", "gtx", "titan", "v 100", "t 4", "2070", "2080", "quadro"});
-  const bool older = std::any_of(kOlder.begin(), kOlder.end(), [&](auto name) { return has_phrase(words, name); });
-  return older ? "fp16" : "bf16";
 }
 
 bool gives_sizes(const io::Case& one) {
@@ -230,11 +219,15 @@ std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
 }
 
 /// What torch.compile joins.
-bool is_compiled(const io::Case& one) { return affirms(one, "compile") || says(one, "compile", "torch.compile"); }
+bool is_compiled(const io::Case& one) {
+  return !denies(one, "compile") && (affirms(one, "compile") || says(one, "compile", "torch.compile"));
+}
 
 /// Attention in one kernel: as said, or as the framework did by then.
 bool has_attention_in_one(const io::Case& one, const TrainingWay& way) {
-  if (const auto said = one.said("flash_attention")) return !denies(one, "flash_attention");
+  const std::string flash = lower_case(one.said("flash_attention").value_or(""));
+  const bool unsaid = flash.empty() || has_any(flash, {"not stated", "unknown", "n/a", "not said"});
+  if (!unsaid) return !denies(one, "flash_attention");
   if (says(one, "attention_backend", "unfused")) return false;
   const bool modern = software_year_of(one).value_or(kNewest) >= way.fused_since;
   return modern && one.said("transformer_engine") != "no";  // XLA has none of its own
@@ -253,7 +246,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     return value;
   };
   const auto degree = [&](std::string_view key, const char* path) { return set_degree(count_or(one, key, 1), path); };
-  const std::string precision = precision_of_language(one);
+  const std::string precision = precision_of(one.precision);
   const TrainingWay& way = way_of(one);
   const auto degrees = degrees_of(one);
   if (!degrees) return tl::unexpected<Error>(degrees.error());
@@ -289,17 +282,21 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const int shares = *replicas * degrees->context > 1 ? sharing_of(one, way.zero) : 0;
   if (shares > 0) {
     set("parallel.zero", std::to_string(shares));
-    if (const auto ranks = count_of(one, "shard_ranks"); ranks && *ranks < *replicas) {
-      set("parallel.shard_ranks", std::to_string(*ranks));
-    }
+    // MaxText's replicas of those that share are copies.
+    const auto within = one.said("dp") && *replicas != count_or(one, "dp", 1) ? count_of(one, "fsdp") : std::nullopt;
+    const auto ranks = one.said("shard_ranks") ? count_of(one, "shard_ranks") : within;
+    if (ranks && *ranks < *replicas) set("parallel.shard_ranks", std::to_string(*ranks));
   }
   if (const std::string_view again = recomputation_of(one); again != "none") {
     set("parallel.recompute", std::string(again));
     if (again == "full" && way.stops_early) set("parallel.recompute_stops", "yes");
   }
   if (precision != "fp32") {
-    set("parallel.states", std::string(says(one, "grad_dtype", "fp32") ? "mixed" : way.states));
-    set("strategy.gradients", std::string(says(one, "grad_dtype", "fp32") ? "fp32" : way.gradients));
+    // Autocast keeps weights, and what follows from them, in fp32.
+    const bool autocast = way.states == "pure-16" && has_any(lower_case(one.precision), {"mixed", "amp"});
+    const bool wide = says(one, "grad_dtype", "fp32");
+    set("parallel.states", std::string(autocast ? "fp32" : wide ? "mixed" : way.states));
+    set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
   }
   add_overlap(one, sequence, shares, settings);
   if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");

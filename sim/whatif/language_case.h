@@ -50,9 +50,6 @@ namespace ddlsim::whatif {
 /// Whether the precision or the split of a case is assumed.
 [[nodiscard]] bool leaves_open(const io::Case& one);
 
-/// The precision of a language model's case: as published, or 16 bits; NVIDIA's submissions since Hopper run in 8.
-[[nodiscard]] std::string precision_of_language(const io::Case& one);
-
 /// A whole number of `extra`; nothing where it is not said, or no number.
 [[nodiscard]] std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key);
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "ddlsim/cost/layer_time.h"
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
@@ -32,7 +33,8 @@ Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, Plan
 
 /// Whether replicas sum plain gradients and wait for them: what is bounded here.
 bool plain_exchange(const Scenario& base) {
-  return !base.strategy.priority && base.overlap.value_or(plan::Overlap::kBackward) != plan::Overlap::kIdeal &&
+  return base.strategy.sync_every == 1 && !base.strategy.priority &&
+         base.overlap.value_or(plan::Overlap::kBackward) != plan::Overlap::kIdeal &&
          plan::grouping_of(base.strategy) != plan::Grouping::kFusion;
 }
 
@@ -84,6 +86,7 @@ PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
 
 Scenario PlanBounds::short_job(const ShapeKey& key) const {
   Scenario job = space_.with(key);
+  send_plainly(job);
   // The software's factor is that of the whole model.
   job.software_of_whole = plan::software_factor(job);
   if (tools_.shorter && key.stages == 1) job.model = tools_.shorter->model;
@@ -126,17 +129,21 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
   sums.emplace_back();
   const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(job);
   made.memory = factor.memory;
+  const bool by_profiles = cost::by_profiles(job);
   made.adds = adds;
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
   for (std::size_t c = 0; c < classes; ++c) {
     const std::vector<LayerPass> one = passes_of(*step, c);
+    const plan::Chunk& chunk = step->plan->classes[c].chunk;
     // What goes beside kernels hides the better, the longer they take.
     const std::vector<LayerPass> added = adds ? passes_of(*longer, c) : one;
     for (std::size_t i = 0; i < one.size(); ++i) {
       const cost::LayerTime& weights = times[sums.size() - 1].weights;
+      const cost::PricedLayer& backward = step->classes[c].backward[one.size() - 1 - i];
       LayerPass pass = one[i];
-      pass.weights = weights.compute * factor.compute + weights.memory * factor.memory;
-      pass.added = max(added[i].backward - one[i].backward, Time::zero());
+      pass.weights = by_profiles ? weights.compute * factor.compute + weights.memory * factor.memory
+                                 : backward.time * cost::weights_share(chunk[i]).work;
+      pass.added = added[i].backward - one[i].backward;  // less where another layer's backward hides a message
       sums.push_back(sums.back() + pass);
     }
   }
@@ -420,10 +427,15 @@ Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
     key.passes = split.passes;
   } else if (tools_.places.are_alike(split)) {
     const plan::Parallel& stated = space_.base().parallel;
+    Split plain = split;
+    plain.recompute = plan::Recompute::kNone;
+    const bool cut = is_split(split, stated);
+    // Whole models and cut ones send other messages.
+    if (is_split(plain, stated) == cut) key.shape.recompute = plan::Recompute::kNone;
+    plain.context = 1;
     const bool beside = stated.order == plan::kMegatronOrder && split.expert == 1 && stated.shard_ranks == 0;
-    if (beside) key.shape.context = 1;
+    if (beside && is_split(plain, stated) == cut) key.shape.context = 1;
     key.shape.batch = 0;
-    key.shape.recompute = plan::Recompute::kNone;
   }
   auto found = exchanges_.find(key);
   if (found == exchanges_.end()) {

@@ -64,6 +64,7 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
   const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
   Scenario job = space_.with(key);
   if (shorter != nullptr) job.model = shorter->model;
+  send_plainly(job);
   const auto layers = tools_.lowerer.held(job);
   if (!layers) return std::nullopt;
   const auto whole = [&](const auto& by_layer) { return shorter != nullptr ? shorter->whole(by_layer) : by_layer; };
@@ -100,18 +101,6 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   const DataSize edges =
       sums.least_edge * (batch * 2.0 * static_cast<double>(split.pipeline - 1) / static_cast<double>(split.pipeline));
   return max(mean + edges, DataSize::zero()) * kMemoryRounding;
-}
-
-bool PlanMemory::is_split(const Split& split) const {
-  if (split.pipeline > 1) return true;
-  plan::Parallel parallel = space_.base().parallel;
-  parallel.pipeline = 1;
-  parallel.tensor = split.tensor;
-  parallel.context = split.context;
-  parallel.expert = split.expert;
-  parallel.zero = split.zero;
-  parallel.recompute = split.recompute;
-  return plan::splits_model(parallel);
 }
 
 PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) const {
@@ -208,7 +197,7 @@ const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split
 
 DataSize PlanMemory::of(const Split& split, std::size_t index) {
   DataSize fullest = least(split, index, plan::parts_of(pipeline_of(split)));
-  if (fullest == DataSize::infinity() || !is_split(split)) return fullest;
+  if (fullest == DataSize::infinity() || !is_split(split, space_.base().parallel)) return fullest;
   const double ahead = split.zero >= 3 ? static_cast<double>(space_.base().parallel.prefetch + 2) : 0.0;
   for (const RankHeld& rank : ranks_of(split, index, *held(index))) {
     const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +

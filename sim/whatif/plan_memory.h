@@ -65,8 +65,6 @@ class PlanMemory {
 
   const std::optional<Held>& held(std::size_t index);
   [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
-  /// Whether the ledger is that of jobs that are split: of others less is known.
-  [[nodiscard]] bool is_split(const Split& split) const;
   /// At a position of a pipeline.
   const PartHeld& part_at(std::size_t position, const std::vector<LayerRange>& places, const Split& split,
                           std::size_t index, const Held& sums);

@@ -1,8 +1,25 @@
 #include "plan_tools.h"
 
+#include "ddlsim/plan/lower.h"
+
 namespace ddlsim::whatif {
 
 using plan::PipelineSchedule;
+
+bool is_split(const Split& split, plan::Parallel stated) {
+  if (split.pipeline > 1) return true;
+  stated.pipeline = 1;
+  stated.tensor = split.tensor;
+  stated.context = split.context;
+  stated.expert = split.expert;
+  stated.zero = split.zero;
+  stated.recompute = split.recompute;
+  return plan::splits_model(stated);
+}
+
+void send_plainly(Scenario& job) {
+  if (plan::grouping_of(job.strategy) == plan::Grouping::kFusion) job.strategy.grouping = plan::Grouping::kBuckets;
+}
 
 bool in_order(const Split& split) {
   return split.pipeline > 1 &&
@@ -16,7 +33,8 @@ StagesKey stages_of(const Split& split) {
 }
 
 PipelinePlaces::PipelinePlaces(const Scenario& base, const std::optional<ShortModel>& shorter)
-    : shorter_(shorter && base.parallel.cuts.empty() ? &*shorter : nullptr) {
+    : shorter_(shorter && base.parallel.cuts.empty() && base.parallel.lora_rank == 0 ? &*shorter : nullptr),
+      same_for_all_(base.parallel.recompute_every == 1 && !base.fusion.pointwise && base.parallel.lora_rank == 0) {
   if (shorter_ != nullptr) blocks_ = workload::blocks_of(base.model->layers);
 }
 
@@ -35,7 +53,7 @@ const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const Plan
   if (const auto found = places_.find({positions, shape}); found != places_.end()) return found->second;
   const auto starts = starts_of(split, shape, positions, space, lowerer);
   if (!starts) return none;  // another plan with those stages may be legal
-  std::vector<LayerRange>& places = starts->anyhow ? alike_[positions] : places_[{positions, shape}];
+  std::vector<LayerRange>& places = starts->anyhow && same_for_all_ ? alike_[positions] : places_[{positions, shape}];
   places.reserve(positions);
   for (std::size_t q = 0; q < positions; ++q) places.push_back({starts->first[q], starts->first[q + 1]});
   return places;

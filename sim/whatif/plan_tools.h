@@ -24,6 +24,12 @@ struct LayerRange {
   std::size_t end = 0;
 };
 
+/// Whether the lowering cuts the model, or shares its states, whatever else of the job is stated.
+[[nodiscard]] bool is_split(const Split& split, plan::Parallel stated);
+
+/// A coordinator's cycles, which some splits refuse, change nothing of what a shape computes and holds.
+void send_plainly(Scenario& job);
+
 /// Stages of consecutive layers, one after the other, whose order of passes is that of plan/order.h.
 [[nodiscard]] bool in_order(const Split& split);
 
@@ -57,6 +63,7 @@ class PipelinePlaces {
   const std::optional<Cut>& cut_of(const Split& split, ShapeKey shape, const PlanSpace& space, plan::Lowerer& lowerer);
 
   const ShortModel* shorter_;  // null: cuts are stated, or no model stands for the whole
+  bool same_for_all_;          // where parts begin does not depend on how layers are cut and joined
   std::vector<workload::Block> blocks_;
   std::map<std::size_t, std::vector<LayerRange>> alike_;  // by positions
   std::map<std::pair<std::size_t, ShapeKey>, std::vector<LayerRange>> places_;

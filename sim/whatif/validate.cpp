@@ -323,12 +323,12 @@ class Validator {
     if (!prediction) return tl::unexpected<Error>(prediction.error());
     const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
     if (!value) return tl::unexpected<Error>(value.error());
-    const bool language = gives_sizes(one);
     auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
     auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first);
     if (slow && fast && one.precision.empty()) {
-      const auto other = language && !is_submission(one) ? end_in(one, group, "fp32", false)
-                                                         : end_in(one, group, language ? "fp4" : "fp16", true);
+      const bool wide = scenario->precision == Precision::kFp32 || scenario->precision == Precision::kTf32;
+      const bool faster = wide || is_submission(one);  // of a submission that is mixed: in 4 bits
+      const auto other = end_in(one, group, wide ? "fp16" : faster ? "fp4" : "fp32", faster);
       if (other) slow = slowest(one, *slow, *other);
       if (other) fast = fastest(one, *fast, *other);
     }

@@ -82,6 +82,10 @@ TEST_CASE("reading: attention is one kernel or several as a row says", "[unit][w
   CHECK(said(one, "fusion") == "all");
   one.extra["flash_attention"] = "not stated";
   CHECK(said(one, "fusion") == "all");
+  one.extra["flash_attention"] = "not used";
+  one.extra["compile"] = "no torch.compile";
+  CHECK(said(one, "fusion") == "none");
+  one.extra["compile"] = "True";
   one.extra.erase("flash_attention");
   one.extra["attention_backend"] = "unfused (the attention matrix is kept)";
   CHECK(said(one, "fusion") == "pointwise");
@@ -96,6 +100,8 @@ TEST_CASE("reading: without a precision language models take 16 bits, and the in
   CHECK(said(one, "precision") == "fp16");
   one.gpu = "RTX 4090";
   CHECK(said(one, "precision") == "bf16");
+  one.gpu = "GTX 1080 Ti";
+  CHECK(said(one, "precision") == "fp32");
   one = row();
   CHECK_FALSE(leaves_open(one));
   one.precision = "";
@@ -150,6 +156,10 @@ TEST_CASE("reading: brackets add to a model's name, unless they name another", "
   CHECK(said(one, "model").starts_with("error: unknown model"));
   one.model = "DLRM (small, 4.2B parameters)";
   CHECK(said(one, "model").starts_with("error: unknown model"));
+  for (const char* other : {"BERT (large)", "GPT-2 (1.5B)", "T5 (large)", "U-Net (3D)", "Mixtral 8x7B (4 experts)"}) {
+    one.model = other;
+    CHECK(said(one, "model") != one.model.substr(0, one.model.find(" (")));
+  }
   one.model = "BERT-Large (SQuAD fine-tuning)";
   one.extra["seq_len"] = "384";
   CHECK(said(one, "model") == "BERT-Large");
@@ -194,6 +204,8 @@ TEST_CASE("reading: racks of which a job leaves some trays alone, and replicas t
   one.extra["dp"] = "4";
   one.extra["fsdp"] = "8";
   CHECK(said(one, "parallel.data") == "32");
+  one.architecture = "fsdp";
+  CHECK(said(one, "parallel.shard_ranks") == "8");
 }
 
 TEST_CASE("reading: Ethernet of which nobody says the rate is slow, and IP over InfiniBand is TCP", "[unit][whatif]") {
@@ -202,6 +214,8 @@ TEST_CASE("reading: Ethernet of which nobody says the rate is slow, and IP over 
   one.total_gpus = 2 * one.gpus_per_node;
   one.inter_network = "ethernet (eth0), rate not stated";
   CHECK(said(one, "network") == "ethernet-10g");
+  one.inter_network = "Spectrum-X ethernet";
+  CHECK(said(one, "network") != "ethernet-10g");
   one.inter_network = "100 Gb/s ethernet";
   CHECK(said(one, "network") != "ethernet-10g");
   one.inter_network = "InfiniBand EDR, IPoIB";

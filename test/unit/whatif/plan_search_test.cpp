@@ -220,6 +220,49 @@ TEST_CASE("plan search: what replicas exchange is that of other micro-batches an
   check_same(model.on(one_stage), {.next = 40, .explain = false});
 }
 
+TEST_CASE("plan search: no bound is above what it bounds", "[unit][whatif]") {
+  const PlanOptions time{.next = 12, .explain = false};
+  const auto on = [](const char* model, const char* node, const char* batch, std::vector<Override> more) {
+    std::vector<Override> settings{{"model", model, {}}, {"node", node, {}}, {"global_batch", batch, {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  const Override one_stage{"parallel.pipeline", "1", {}};
+  const Override whole{"parallel.tensor", "1", {}};
+  // Whole models send other messages than those whose context ranks cut them.
+  check_same(on("bert_large", "dgx1-v100", "16", {{"nodes", "2", {}}, one_stage, whole, {"parallel.zero", "0", {}}}),
+             time);
+  // Weights' gradients without a profile; layers behind whose backward others' messages hide.
+  check_same(on("gpt2_xl", "dgx-h100", "16",
+                {{"gpus_per_node", "4", {}},
+                 {"efficiency", "50 %", {}},
+                 {"parallel.pipeline", "4", {}},
+                 {"parallel.recompute", "none", {}}}),
+             time);
+  check_same(on("gpt2", "dgx-h100", "8", {{"nodes", "1", {}}, one_stage, {"parallel.recompute", "none", {}}}), time);
+  // An exchange every fourth step.
+  check_same(on("gpt2", "p3.16xlarge", "32", {{"nodes", "2", {}}, {"strategy.sync_every", "4", {}}}), time);
+  // Which activations a rank keeps depends on its experts' load; what is fused by a coordinator is no matter of a
+  // shape.
+  const TinyTransformer experts(true);
+  const std::vector<Override> flat{one_stage, whole, {"parallel.context", "1", {}}, {"parallel.recompute", "none", {}}};
+  std::vector<Override> uneven = flat;
+  uneven.push_back({"parallel.expert_imbalance", "1.5", {}});
+  check_same(experts.on(uneven), {.objective = answer::PlanObjective::kMemory, .explain = false});
+  std::vector<Override> fused = flat;
+  fused.push_back({"strategy", "horovod", {}});
+  check_same(experts.on(fused), time);
+  // Parts begin elsewhere where every second block is computed again, or adapters stand between.
+  const TinyTransformer model(false);
+  const std::vector<Override> stages{{"parallel.pipeline", "2", {}}, {"parallel.context", "1", {}}};
+  std::vector<Override> second = stages;
+  second.push_back({"parallel.recompute_every", "2", {}});
+  check_same(model.on(second), time);
+  std::vector<Override> adapters = stages;
+  adapters.push_back({"parallel.lora_rank", "8", {}});
+  check_same(model.on(adapters), time);
+}
+
 TEST_CASE("plan search: all schedules, the result is that of trying every plan", "[unit][whatif]") {
   const TinyTransformer model(false);
   const auto settings = model.on({{"parallel.tensor", "1", {}},
