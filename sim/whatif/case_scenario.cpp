@@ -234,16 +234,16 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
 Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& gpu,
                                      std::vector<Override>& settings) const {
   constexpr std::int64_t kRack = 72;
-  const std::int64_t fewest = (one.total_gpus + kRack - 1) / kRack;
-  std::int64_t racks = fewest;  // jobs leave some of a rack's trays alone: 64 GPUs of each, say
-  while (racks < 2 * fewest && one.total_gpus % racks != 0) ++racks;
-  if (one.total_gpus % racks != 0) {
-    return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus, fewest));
+  std::int64_t used = std::min(kRack, one.total_gpus);  // of a rack: jobs leave some of its trays alone
+  while (used > kRack / 2 && one.total_gpus % used != 0) --used;
+  if (one.total_gpus % used != 0) {
+    return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus,
+                                                     one.total_gpus / kRack + (one.total_gpus % kRack > 0 ? 1 : 0)));
   }
   settings.push_back({"node", "gb200-nvl72", one.where});
   if (gpu.id != "gb200-186gb") settings.push_back({"gpu", gpu.id, one.where});
-  settings.push_back({"nodes", std::to_string(racks), one.where});
-  settings.push_back({"gpus_per_node", std::to_string(one.total_gpus / racks), one.where});
+  settings.push_back({"nodes", std::to_string(one.total_gpus / used), one.where});
+  settings.push_back({"gpus_per_node", std::to_string(used), one.where});
   return {};
 }
 
