@@ -255,7 +255,7 @@ std::string CaseReader::model_name(const io::Case& one) const {
   }
   const std::size_t bracket = one.model.find(" (");
   if (known(one.model) || bracket == std::string::npos) return one.model;
-  const std::string shorter = one.model.substr(0, bracket);
+  std::string shorter = one.model.substr(0, bracket);
   if (!known(shorter)) return one.model;
   // Brackets may name another model, or another size of it: those that are left out say how it was trained.
   const std::string inside = lower_case(std::string_view(one.model).substr(bracket + 2));

@@ -261,8 +261,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const auto replicas = replicas_of(one, *degrees);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
   const auto global = global_batch_of(one, *replicas);
-  if (!global && one.metric == io::CaseMetric::kStepMilliseconds)
+  if (!global && one.metric == io::CaseMetric::kStepMilliseconds) {
     return fail(ErrorCode::kUnsupported, "the source does not say the batch");
+  }
   set("parallel.data", std::to_string(*replicas));
   set("batch", std::to_string(micro_batch_of(one, *replicas)));
   if (global) set("global_batch", std::to_string(*global));
