@@ -151,6 +151,7 @@ class LogReader {
         {"context-parallel size:", log_.context, "context-parallel size"},
         {" context_parallel_size ..", log_.context, "context-parallel size"},
         {" expert_model_parallel_size ..", log_.expert, "expert-parallel size"},
+        {" expert_tensor_parallel_size ..", log_.expert_tensor, "experts' tensor-parallel size"},
         {" micro_batch_size ..", log_.batch, "micro-batch"},
         {" num_layers ..", layers_, "number of layers"},
         {" num_layers_per_virtual_pipeline_stage ..", part_, "virtual stage's layers"},
@@ -190,6 +191,7 @@ class LogReader {
   }
 
   void settle_arguments() {
+    if (log_.tensor.value_or(1) == 1 || log_.expert.value_or(1) == 1) log_.expert_tensor.reset();
     if (fp8_ || bf16_ || fp16_) {
       log_.precision = fp8_.value_or(false)    ? "fp8"
                        : bf16_.value_or(false) ? "bf16"

@@ -83,7 +83,7 @@ struct BlockStarts {
 /// Sets the layers of each part of the pipeline: as many blocks in every stage, or as the arguments say.
 void add_megatron_stages(Arguments& arguments, const BlockStarts& blocks, Builder& out);
 
-/// Notes what nobody has looked at: what changes nothing, what is not modelled, what has no rule. `tensor`: the degree.
-void report_rest(Arguments& arguments, std::int64_t tensor, Builder& out);
+/// Notes what nobody has looked at: what changes nothing, what is not modelled, what has no rule.
+void report_rest(Arguments& arguments, Builder& out);
 
 }  // namespace ddlsim::importers::launch

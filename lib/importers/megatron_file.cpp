@@ -79,6 +79,7 @@ class MegatronReader {
     pipeline_ = taken("pipeline-model-parallel-size", "parallel.pipeline").value_or(1);
     taken("context-parallel-size", "parallel.context");
     taken("expert-model-parallel-size", "parallel.expert");
+    read_expert_tensor();
     taken("data-parallel-size", "parallel.data");
     if (in_.flag("sequence-parallel")) {
       // Megatron turns it off without tensor parallelism.
@@ -102,6 +103,19 @@ class MegatronReader {
     }
     if (in_.flag("use-tp-pp-dp-mapping")) {
       out_.set("parallel.order", "tp-cp-ep-pp-dp", "--use-tp-pp-dp-mapping", in_.find("use-tp-pp-dp-mapping")->where);
+    }
+  }
+
+  /// Megatron-LM cuts experts as the other layers where nobody says otherwise.
+  void read_expert_tensor() {
+    const Argument* found = in_.find("expert-tensor-parallel-size");
+    if (found == nullptr || in_.word("expert-tensor-parallel-size") == "None") return;
+    const auto ranks = in_.count("expert-tensor-parallel-size");
+    if (tensor_ == 1 || out_.count_of("parallel.expert") < 2 || ranks == tensor_) return;
+    if (ranks == 1) {
+      out_.set("parallel.expert_tensor", 1, found->words(), found->where);
+    } else {
+      out_.ask("parallel.expert_tensor", found->words() + ": 1 or the tensor-parallel size is modelled", found->where);
     }
   }
 
@@ -381,7 +395,7 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
     reader.read();
     if (out.count_of("nodes") == 0) read_sbatch(text, file, out);
     read_megatron_model(*arguments, options, out);
-    report_rest(*arguments, std::max<std::int64_t>(out.count_of("parallel.tensor"), 1), out);
+    report_rest(*arguments, out);
   }
   return out.finish();
 }

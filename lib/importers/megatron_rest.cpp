@@ -100,7 +100,6 @@ constexpr std::array<std::string_view, 81> kPassedBy{
 constexpr std::array kUnmodelled{
     Unmodelled{"distribute-saved-activations",
                "what is kept is not cut over the tensor group; --sequence-parallel does that"},
-    Unmodelled{"expert-tensor-parallel-size", "experts are cut as the other layers are (parallel.tensor)"},
     Unmodelled{"moe-shared-expert-overlap", "a shared expert runs after the exchange of tokens, not beside it"},
     Unmodelled{"overlap-moe-expert-parallel-comm", "the exchange of tokens is not run beside another micro-batch"},
     Unmodelled{"use-precision-aware-optimizer", "state formats are those of parallel.states"},
@@ -120,19 +119,18 @@ bool off(const std::string& value) {
 }
 
 /// A value that asks for nothing: what Megatron's list of arguments has where nobody stated the option.
-bool usual(const Argument& argument, std::int64_t tensor) {
+bool usual(const Argument& argument) {
   const std::string& value = argument.values.front();
-  if (argument.name == "expert-tensor-parallel-size") return value == std::to_string(tensor);
   if (argument.name == "optimizer-offload-fraction") return value == "1.0" || value == "1" || off(value);
   return off(value);
 }
 
 }  // namespace
 
-void report_rest(Arguments& arguments, std::int64_t tensor, Builder& out) {
+void report_rest(Arguments& arguments, Builder& out) {
   for (const Unmodelled& row : kUnmodelled) {
     const Argument* found = arguments.find(row.name);
-    if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found, tensor))) {
+    if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found))) {
       continue;
     }
     out.leave_out(found->words(), std::string(row.why), found->where);

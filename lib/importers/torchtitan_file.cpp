@@ -117,7 +117,9 @@ class TitanReader {
     }
     const std::int64_t context = degree("context_parallel_degree", "parallel.context");
     if (context > 1) out_.assume("parallel.context_by", "ring", "torchtitan's context parallelism is ring attention");
-    degree("expert_parallel_degree", "parallel.expert");
+    if (degree("expert_parallel_degree", "parallel.expert") > 1 && tensor > 1) {
+      degree("expert_tensor_parallel_degree", "parallel.expert_tensor");
+    }
     pipeline_ = degree("pipeline_parallel_degree", "parallel.pipeline");
     const auto async =
         in_.find_first({"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"});

@@ -39,6 +39,7 @@ class Keeper {
         whole_(cut.sequence ? rows_ / tensor_ : rows_),
         part_(rows_ / tensor_),
         load_(cut.expert_load),
+        routed_(cut.whole_experts ? part_ : rows_),
         drops_(drops),
         convolves_(convolves) {}
 
@@ -173,7 +174,7 @@ class Keeper {
 
   void keep(const wl::Experts& op, bool) {
     const double rows = rows_in(layer_->in) * static_cast<double>(op.active) * load_;
-    const double outside = rows * static_cast<double>(layer_->in.back()) * rows_;
+    const double outside = rows * static_cast<double>(layer_->in.back()) * routed_;
     const double inside = rows * static_cast<double>(op.width) * part_;
     always(element_ * (outside + (op.gated ? 3 : 2) * inside));
     kept_.working = bytes(element_ * batch_ * (2 * outside + (op.gated ? 2 : 1) * inside));
@@ -196,6 +197,7 @@ class Keeper {
   double whole_;  // of one between the parts of a block,
   double part_;   // of one inside of them
   double load_;   // of experts
+  double routed_; // of rows that went to experts
   bool drops_;
   bool convolves_;
   KeptActivations kept_;

@@ -44,6 +44,31 @@ std::string divisors_of_count(std::int64_t count) {
   return list;
 }
 
+/// Degrees that expert groups can have; whole experts are on whole tensor groups.
+tl::unexpected<Error> bad_experts(const Parallel& parallel, std::int64_t replicas) {
+  std::string valid;
+  for (const std::int64_t degree : expert_degrees(parallel, replicas)) {
+    valid += (valid.empty() ? "" : ", ") + std::to_string(degree);
+  }
+  std::string among = std::to_string(replicas) + " data-parallel ranks";
+  if (parallel.context > 1) among += " of " + std::to_string(parallel.context) + " context ranks";
+  if (has_whole_experts(parallel)) among += " of " + std::to_string(parallel.tensor) + " tensor ranks";
+  Error error{ErrorCode::kInvalidArgument,
+              "expert degree " + std::to_string(parallel.expert) + " does not divide " + among +
+                  ", out of which its groups are cut",
+              {},
+              {"valid: " + valid},
+              {}};
+  Parallel whole = parallel;
+  whole.expert_tensor = 1;
+  if (!has_whole_experts(parallel) && expert_ranks(whole, replicas)) {
+    error.notes.emplace_back(
+        "with parallel.expert_tensor 1 experts are whole, and tensor ranks share them as well (Megatron-LM's "
+        "--expert-tensor-parallel-size 1)");
+  }
+  return tl::unexpected<Error>(std::move(error));
+}
+
 tl::unexpected<Error> bad(std::string what, std::string note) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
 }
@@ -66,6 +91,7 @@ Expected<void> check_values(const Parallel& parallel) {
   };
   for (const Count& one :
        {Count{"tensor", parallel.tensor, 1}, Count{"context", parallel.context, 1}, Count{"expert", parallel.expert, 1},
+        Count{"expert_tensor", parallel.expert_tensor, 0},
         Count{"pipeline", parallel.pipeline, 1}, Count{"virtual_stages", parallel.virtual_stages, 1},
         Count{"shard_ranks", parallel.shard_ranks, 0}, Count{"prefetch", parallel.prefetch, 0},
         Count{"recompute_every", parallel.recompute_every, 1}, Count{"lora_rank", parallel.lora_rank, 0}}) {
@@ -92,19 +118,14 @@ Expected<void> check_degrees(const Job& job) {
         "their product is valid where it is one of " + divisors_of_count(gpus) + "; replicas are what it leaves");
   }
   const std::int64_t replicas = gpus / model / parallel.pipeline;
-  if (replicas % parallel.expert != 0) {
-    Error error = bad("expert degree " + std::to_string(parallel.expert) + " does not divide " +
-                          std::to_string(replicas) + " data-parallel ranks, out of which its groups are cut",
-                      "valid: " + divisors_of_count(replicas))
-                      .value();
-    if (parallel.tensor > 1 && replicas * parallel.tensor % parallel.expert == 0) {
-      error.notes.emplace_back(
-          "expert groups over tensor ranks (Megatron-LM's --expert-tensor-parallel-size 1) are not modelled: every "
-          "expert is cut over its tensor group as the other layers are");
-    }
-    return tl::unexpected<Error>(std::move(error));
+  if (parallel.expert_tensor > 1 && parallel.expert_tensor != parallel.tensor) {
+    return bad("experts cut over " + std::to_string(parallel.expert_tensor) + " ranks, the other layers over " +
+                   std::to_string(parallel.tensor),
+               "valid: parallel.expert_tensor 1 (whole experts)" +
+                   (parallel.tensor > 1 ? ", " + std::to_string(parallel.tensor) : std::string()));
   }
-  return {};
+  if (expert_ranks(parallel, replicas)) return {};
+  return bad_experts(parallel, replicas);
 }
 
 template <typename Kind>
@@ -134,7 +155,13 @@ Expected<void> check_model(const Job& job) {
     return contradicts(model.id + " has no experts to spread over " + std::to_string(parallel.expert) + " ranks",
                        "use parallel.expert 1");
   }
-  if (const auto* layer = first_of<workload::Experts>(model); layer != nullptr && parallel.expert > 1) {
+  const auto* layer = first_of<workload::Experts>(model);
+  if (layer != nullptr && parallel.tensor > 1 && parallel.expert_tensor == 1 && parallel.expert == 1) {
+    return contradicts("whole experts beside a tensor group, and no ranks that share them",
+                       "set parallel.expert to a multiple of tensor " + std::to_string(parallel.tensor) +
+                           ", or parallel.expert_tensor " + std::to_string(parallel.tensor));
+  }
+  if (layer != nullptr && parallel.expert > 1) {
     const auto& experts = std::get<workload::Experts>(*layer->op);
     // All rows choose experts of one rank, as far as a rank has so many.
     const std::int64_t here = experts.experts / parallel.expert;

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "splits.h"
 
@@ -112,13 +114,37 @@ Expected<void> add_stage_groups(StepPlan& plan) {
 
 }  // namespace
 
+std::optional<ExpertRanks> expert_ranks(const Parallel& parallel, std::int64_t replicas) {
+  const bool whole = has_whole_experts(parallel);
+  if (whole && parallel.expert % parallel.tensor != 0) return std::nullopt;
+  const std::int64_t degree = whole ? parallel.expert / parallel.tensor : parallel.expert;
+  const std::int64_t context = parallel.context;
+  if (context > 1 && degree % context == 0 && replicas % (degree / context) == 0) {
+    return ExpertRanks{.tensor = whole, .context = true, .data = degree / context};
+  }
+  if (replicas % degree != 0) return std::nullopt;
+  return ExpertRanks{.tensor = whole, .context = false, .data = degree};
+}
+
+std::vector<std::int64_t> expert_degrees(const Parallel& parallel, std::int64_t replicas) {
+  constexpr std::int64_t kMost = 1024;
+  std::vector<std::int64_t> degrees;
+  Parallel one = parallel;
+  const std::int64_t most = std::min(parallel.tensor * parallel.context * replicas, kMost);
+  const bool whole = parallel.tensor > 1 && parallel.expert_tensor == 1;
+  for (one.expert = whole ? 2 : 1; one.expert <= most; ++one.expert) {
+    if (expert_ranks(one, replicas)) degrees.push_back(one.expert);
+  }
+  return degrees;
+}
+
 std::int64_t Grid::ranks() const {
   std::int64_t all = 1;
   for (const std::int64_t ranks : along) all *= ranks;
   return all;
 }
 
-Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> axes) {
+Expected<RankGroup> group_along(const Grid& grid, std::span<const Axis> axes) {
   std::int64_t ranks = 1;
   std::int64_t per_node = 1;
   std::int64_t between = 1;
@@ -129,7 +155,7 @@ Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> ax
     ranks *= one.ranks;
     per_node *= one.fitting;
   }
-  RankGroup group = placed(grid, GroupRole::kGradients, *axes.begin(), ranks, per_node);
+  RankGroup group = placed(grid, GroupRole::kGradients, axes.front(), ranks, per_node);
   group.between = between;
   return group;
 }
@@ -139,8 +165,9 @@ std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t
     switch (group.role) {
       case GroupRole::kTensor: return axis == Axis::kTensor;
       case GroupRole::kContext: return axis == Axis::kContext;
-      case GroupRole::kExperts: return axis == Axis::kExpert;
-      case GroupRole::kExpertGradients: return axis == Axis::kData || axis == Axis::kContext;
+      case GroupRole::kExperts: return grid.shares_experts(axis);
+      case GroupRole::kExpertGradients:
+        return axis == Axis::kData || (axis == Axis::kContext && !grid.shares_experts(axis));
       case GroupRole::kStages:
       case GroupRole::kStagesAcross: return axis == Axis::kPipeline;
       case GroupRole::kGradients:
@@ -176,10 +203,14 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
   const auto along = [&](Axis axis) -> std::int64_t& { return grid.along[static_cast<std::size_t>(axis)]; };
   along(Axis::kTensor) = parallel.tensor;
   along(Axis::kContext) = parallel.context;
-  along(Axis::kExpert) = parallel.expert;
+  const std::int64_t replicas = replicas_of(job);
+  const ExpertRanks sharing = expert_ranks(parallel, replicas).value_or(ExpertRanks{});
+  grid.experts_over_tensor = sharing.tensor;
+  grid.experts_over_context = sharing.context;
+  along(Axis::kExpert) = sharing.data;
   along(Axis::kPipeline) = parallel.pipeline;
-  along(Axis::kData) = job.cluster.gpus() / parallel.tensor / parallel.context / parallel.expert / parallel.pipeline;
-  const auto add = [&](GroupRole role, std::initializer_list<Axis> axes) -> Expected<void> {
+  along(Axis::kData) = replicas / sharing.data;
+  const auto add = [&](GroupRole role, std::span<const Axis> axes) -> Expected<void> {
     auto group = group_along(grid, axes);
     if (!group) return tl::unexpected<Error>(group.error());
     group->role = role;
@@ -188,12 +219,17 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
     if (role == GroupRole::kGradients || group->ranks > 1) plan.groups.push_back(*group);
     return {};
   };
-  if (auto added = add(GroupRole::kGradients, {Axis::kData, Axis::kContext, Axis::kExpert}); !added) return added;
-  if (auto added = add(GroupRole::kTensor, {Axis::kTensor}); !added) return added;
-  if (auto added = add(GroupRole::kContext, {Axis::kContext}); !added) return added;
+  constexpr std::array kReplicas{Axis::kData, Axis::kContext, Axis::kExpert};
+  if (auto added = add(GroupRole::kGradients, kReplicas); !added) return added;
+  if (auto added = add(GroupRole::kTensor, std::array{Axis::kTensor}); !added) return added;
+  if (auto added = add(GroupRole::kContext, std::array{Axis::kContext}); !added) return added;
   if (parallel.expert > 1) {
-    if (auto added = add(GroupRole::kExperts, {Axis::kExpert}); !added) return added;
-    if (auto added = add(GroupRole::kExpertGradients, {Axis::kData, Axis::kContext}); !added) return added;
+    std::vector<Axis> share{Axis::kExpert};
+    std::vector<Axis> copy{Axis::kData};
+    if (sharing.tensor) share.push_back(Axis::kTensor);
+    (sharing.context ? share : copy).push_back(Axis::kContext);
+    if (auto added = add(GroupRole::kExperts, share); !added) return added;
+    if (auto added = add(GroupRole::kExpertGradients, copy); !added) return added;
   }
   if (auto added = add_shards(job, plan); !added) return added;
   return add_stage_groups(plan);

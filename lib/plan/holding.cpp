@@ -123,14 +123,19 @@ std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::siz
   return starts;
 }
 
-Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vector<workload::Block>& blocks) {
-  const ActivationCut cut{.tensor = job.parallel.tensor,
-                          .context = job.parallel.context,
-                          .sequence = job.parallel.sequence,
-                          .batch = job.batch,
-                          .precision = job.precision,
-                          .expert_load = expert_load(job.parallel),
-                          .single_losses = job.software_fused.get() == false};
+ActivationCut activation_cut_of(const Job& job) {
+  return {.tensor = job.parallel.tensor,
+          .context = job.parallel.context,
+          .sequence = job.parallel.sequence,
+          .batch = job.batch,
+          .precision = job.precision,
+          .expert_load = expert_load(job.parallel),
+          .single_losses = job.software_fused.get() == false,
+          .whole_experts = has_whole_experts(job.parallel)};
+}
+
+Plainly with_recomputation(const Job& job, const StepPlan& plan, const ActivationCut& cut,
+                           const std::vector<workload::Block>& blocks) {
   const std::vector<KeptActivations> all = kept_activations(plan.model->layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;
@@ -163,18 +168,12 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const std::vect
 
 const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
   const KeptKey key{.model = plan.model.get(),
-                    .tensor = job.parallel.tensor,
-                    .context = job.parallel.context,
-                    .sequence = job.parallel.sequence,
-                    .batch = job.batch,
-                    .precision = job.precision,
+                    .cut = activation_cut_of(job),
                     .recompute = job.parallel.recompute,
-                    .recompute_every = job.parallel.recompute_every,
-                    .single_losses = job.software_fused.get() == false,
-                    .expert_load = expert_load(job.parallel)};
+                    .recompute_every = job.parallel.recompute_every};
   auto found = memo.kept.find(key);
   if (found == memo.kept.end()) {
-    found = memo.kept.emplace(key, with_recomputation(job, plan, blocks_in(plan.model, memo).blocks)).first;
+    found = memo.kept.emplace(key, with_recomputation(job, plan, key.cut, blocks_in(plan.model, memo).blocks)).first;
   }
   return found->second;
 }

@@ -28,13 +28,7 @@ struct CutKey {
   bool fuses_attention = false;
   bool transposes = false;
   bool composed = false;
-  std::int64_t tensor = 1;
-  std::int64_t context = 1;
-  std::int64_t expert = 1;
-  double expert_load = 1;
-  ContextBy context_by = ContextBy::kRing;
-  bool sequence = false;
-  bool overlap = false;
+  workload::Cut ranks;
   bool copies = false;  // of a tied head
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
@@ -79,15 +73,9 @@ struct Owned {
 /// All that decides what layers keep.
 struct KeptKey {
   const workload::Model* model = nullptr;
-  std::int64_t tensor = 1;
-  std::int64_t context = 1;
-  bool sequence = false;
-  std::int64_t batch = 1;
-  Precision precision = Precision::kFp32;
+  ActivationCut cut;
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
-  bool single_losses = false;
-  double expert_load = 1;
 
   friend auto operator<=>(const KeptKey&, const KeptKey&) = default;
 };

@@ -23,6 +23,7 @@ workload::Cut cut_of(const Job& job) {
           .context = parallel.context,
           .ulysses = parallel.context_by == ContextBy::kUlysses,
           .expert = parallel.expert,
+          .whole_experts = has_whole_experts(parallel),
           .expert_load = expert_load(parallel)};
 }
 
@@ -250,19 +251,12 @@ class Splitting {
 
 Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& memo) {
   const Parallel& parallel = job.parallel;
-  const workload::Cut cut = cut_of(job);
   const CutKey key{.model = job.model.get(),
                    .fuses_pointwise = job.fusion.pointwise,
                    .fuses_attention = job.fusion.attention,
                    .transposes = job.fusion.transposes,
                    .composed = job.fusion.composed,
-                   .tensor = cut.tensor,
-                   .context = cut.context,
-                   .expert = cut.expert,
-                   .expert_load = cut.expert_load,
-                   .context_by = parallel.context_by,
-                   .sequence = cut.sequence,
-                   .overlap = cut.overlap,
+                   .ranks = cut_of(job),
                    .copies = parallel.pipeline > 1,
                    .recompute = parallel.recompute,
                    .recompute_every = parallel.recompute_every,

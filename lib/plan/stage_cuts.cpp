@@ -146,12 +146,28 @@ CutPoints cut_points_of(std::span<const workload::Block> blocks, const LayerLoad
   return points;
 }
 
+bool counts_ends(const CutPoints& points, std::size_t layers, std::size_t parts) {
+  const std::size_t bodies = points.starts.size();
+  const bool ends = points.first_body > 0 && points.after_bodies < layers;
+  return points.even && ends && bodies % parts != 0 && (bodies + 2) % parts == 0;
+}
+
 StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, double batch, std::size_t parts) {
   const std::size_t layers = loads.work.size();
   const std::size_t count = points.starts.size();
   StageStarts made;
   if (points.even && count % parts == 0) {
     for (std::size_t part = 0; part < parts; ++part) made.first.push_back(points.starts[part * (count / parts)]);
+    made.anyhow = true;
+  } else if (counts_ends(points, layers, parts)) {
+    const std::size_t each = (count + 2) / parts;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const std::size_t first = part * each;  // 0: before the bodies; count + 1: behind them
+      made.first.push_back(first == 0         ? 0
+                           : first == 1       ? points.first_body
+                           : first == count + 1 ? points.after_bodies
+                                                : points.starts[first - 1]);
+    }
     made.anyhow = true;
   } else {
     // Pieces that are few are cut themselves.

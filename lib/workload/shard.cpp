@@ -115,6 +115,7 @@ class TensorCut {
         around_(layers),
         ranks_(cut.tensor),
         sequence_(cut.sequence && cut.tensor > 1),
+        whole_experts_(cut.whole_experts),
         pieces_(cut.overlap ? static_cast<double>(cut.tensor - 1) / static_cast<double>(cut.tensor) : 0.0) {}
 
   Expected<Shard> next() {
@@ -254,6 +255,7 @@ class TensorCut {
   }
   Expected<void> cut(Experts& experts, Shape& in, Shard& shard, const Layer& layer) {
     part_.reset();
+    if (whole_experts_) return divide(in[0], "rows");
     if (sequence_) {
       shard.sent.push_back({.op = CollectiveOp::kAllGather, .elements = elements_of(in), .before = true});
       shard.sent.push_back({.op = CollectiveOp::kReduceScatter, .elements = layer.output_elements});
@@ -345,6 +347,7 @@ class TensorCut {
   Surroundings around_;
   std::int64_t ranks_;
   bool sequence_;
+  bool whole_experts_;
   double pieces_;
   std::size_t at_ = 0;
   std::optional<Part> part_;

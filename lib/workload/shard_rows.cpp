@@ -215,7 +215,7 @@ Expected<void> cut_experts(Shard& shard, const Cut& cut) {
   if (ranks == 1) return {};
   // Inside the tensor group the rows that arrived are gathered.
   for (Sent& sent : shard.sent) sent.elements = sent.elements * active;
-  const std::int64_t apart = cut.sequence ? cut.tensor : 1;
+  const std::int64_t apart = cut.sequence && !cut.whole_experts ? cut.tensor : 1;
   const std::int64_t even = routed * width / apart;
   const auto buffer =
       static_cast<std::int64_t>(std::llround(static_cast<double>(even) * std::max(cut.expert_load, 0.0)));

@@ -47,6 +47,7 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--pp", "parallel.pipeline", kSplitGroup, "pipeline stages", "1"},
     {"--cp", "parallel.context", kSplitGroup, "context-parallel degree", "1"},
     {"--ep", "parallel.expert", kSplitGroup, "expert-parallel degree", "1"},
+    {"--etp", "parallel.expert_tensor", kSplitGroup, "ranks that an expert is cut over: 1 or --tp", "--tp"},
     {"--dp", "parallel.data", kSplitGroup, "replicas; checked", "what the others leave of the GPUs"},
     {"--schedule", "parallel.schedule", kSplitGroup, "of the pipeline", "1f1b"},
     {"--zero", "parallel.zero", kSplitGroup, "what replicas share: 1 optimizer states, 2 gradients too, 3 weights too",

@@ -47,8 +47,8 @@ std::string split_columns(const importers::TrainingLog& log) {
   const auto flag = [](const std::optional<bool>& said, std::string_view yes, std::string_view no) {
     return !said ? std::string_view() : *said ? yes : no;
   };
-  return fmt::format("{},{},{},{},{},{},{},{},{},{}", column(log.tensor), column(log.pipeline), column(log.context),
-                     column(log.expert), column(log.virtual_stages),
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{}", column(log.tensor), column(log.pipeline), column(log.context),
+                     column(log.expert), column(log.expert_tensor), column(log.virtual_stages),
                      log.virtual_stages.value_or(1) > 1 ? "interleaved" : "", flag(log.sequence, "yes", "no"),
                      flag(log.shards, "1", "0"), log.recompute, log.precision);
 }
@@ -117,7 +117,7 @@ int import_log(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   std::string text =
       "gpus,nodes,step,batch,passes,global_batch,parallel.tensor,parallel.pipeline,parallel.context,parallel.expert,"
-      "parallel.virtual_stages,parallel.schedule,parallel.sequence,parallel.zero,parallel.recompute,precision\n";
+      "parallel.expert_tensor,parallel.virtual_stages,parallel.schedule,parallel.sequence,parallel.zero,parallel.recompute,precision\n";
   for (const std::string& file : flags.files) {
     const auto row = row_of(file, flags);
     if (!row) return print(row.error());

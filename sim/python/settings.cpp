@@ -28,6 +28,7 @@ constexpr auto kShortNames = std::to_array<ShortName>({
     {"ep", "parallel.expert"},
     {"pp", "parallel.pipeline"},
     {"tp", "parallel.tensor"},
+    {"etp", "parallel.expert_tensor"},
     {"spot", "price.spot"},
     {"zero", "parallel.zero"},
     {"steps", "training.steps"},

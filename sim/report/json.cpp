@@ -74,6 +74,7 @@ Json to_json(const answer::Prediction& p) {
   const answer::Split& split = p.split;
   json["parallel"] = {{"data", split.data},           {"tensor", split.tensor},
                       {"context", split.context},     {"expert", split.expert},
+                      {"expert_tensor", split.expert_tensor},
                       {"pipeline", split.pipeline},   {"virtual_stages", split.virtual_stages},
                       {"schedule", split.schedule},   {"zero", split.zero},
                       {"recompute", split.recompute}, {"micro_batch", split.micro_batch},

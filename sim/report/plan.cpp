@@ -194,6 +194,7 @@ std::string words_for(const PlanSettings& plan) {
   for (const auto& [path, name] : kDegrees) {
     const std::string degree = value_of(plan, path);
     if (!degree.empty() && degree != "1") add(fmt::format("{} {}", name, degree));
+    if (name == "ep" && value_of(plan, "parallel.expert_tensor") == "1") add("whole experts");
   }
   add("micro-batch " + value_of(plan, "batch"));
   if (const std::string schedule = value_of(plan, "parallel.schedule"); !schedule.empty()) {

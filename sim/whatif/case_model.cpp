@@ -263,7 +263,7 @@ Expected<void> check_counts(const io::Case& one) {
                                                             "seq_len_dec", "encoder_layers",
                                                             "image_size",  "decoder_layers",
                                                             "tp",          "pp",
-                                                            "cp",          "ep",
+                                                            "cp",          "ep",          "etp",
                                                             "dp",          "vp",
                                                             "micro_batch", "global_batch",
                                                             "grad_accum",  "tokens_per_sample"});

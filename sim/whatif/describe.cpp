@@ -20,7 +20,7 @@ std::string describe_split(const Scenario& scenario) {
   };
   add("tensor", parallel.tensor);
   add("context", parallel.context);
-  add("expert", parallel.expert);
+  add(plan::has_whole_experts(parallel) ? "whole expert" : "expert", parallel.expert);
   add("pipeline", parallel.pipeline);
   if (parallel.pipeline > 1) {
     text += fmt::format(" ({}, {} micro-batches)", name_of(plan::kPipelineSchedules, parallel.schedule),

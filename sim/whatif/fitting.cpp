@@ -110,6 +110,11 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
   for (FittingChange& format : sixteen_bit_formats(job)) changes.push_back(std::move(format));
   for (std::int64_t ranks = 2 * now.expert; ranks <= std::min(experts_of(*job.model), job.cluster.gpus()); ranks *= 2) {
     add(fmt::format("parallel.expert={}", ranks), [ranks](plan::Job& j) { j.parallel.expert = ranks; });
+    if (now.tensor == 1 || plan::has_whole_experts(now)) continue;
+    add(fmt::format("parallel.expert={}, parallel.expert_tensor=1", ranks), [ranks](plan::Job& j) {
+      j.parallel.expert = ranks;
+      j.parallel.expert_tensor = 1;
+    });
   }
   for (std::int64_t tensor = 2 * now.tensor; tensor <= job.cluster.gpus_per_node; tensor *= 2) {
     add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { j.parallel.tensor = tensor; });

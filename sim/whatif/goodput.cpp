@@ -83,9 +83,9 @@ struct Writers {
 Writers writers_of(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
   const hardware::Cluster& cluster = scenario.cluster;
-  const std::int64_t holders = parallel.zero > 0
-                                   ? cluster.gpus()
-                                   : std::min(cluster.gpus(), parallel.tensor * parallel.pipeline * parallel.expert);
+  const std::int64_t of_stage = plan::has_whole_experts(parallel) ? parallel.expert : parallel.tensor * parallel.expert;
+  const std::int64_t holders =
+      parallel.zero > 0 ? cluster.gpus() : std::min(cluster.gpus(), parallel.pipeline * of_stage);
   Writers writers;
   writers.servers = std::min(cluster.nodes, ceil_div(holders, cluster.gpus_per_node));
   if (scenario.checkpoints.writers) writers.servers = *scenario.checkpoints.writers;

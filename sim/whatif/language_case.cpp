@@ -257,9 +257,17 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const std::string dispatcher = lower_case(one.said("dispatcher").value_or(""));
   const bool once = lower_case(one.framework).find("megatron-bridge") != std::string::npos ||
                     has_any(dispatcher, {"deepep", "hybridep", "flex"});
-  if (degree("ep", "parallel.expert") > 1 && once) set("parallel.expert_dispatch", "once");
+  const std::int64_t expert = degree("ep", "parallel.expert");
+  if (expert > 1 && once) set("parallel.expert_dispatch", "once");
   const auto replicas = replicas_of(one, *degrees);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
+  if (expert > 1 && tensor > 1) {
+    const plan::Parallel cut{.tensor = tensor, .context = degrees->context, .expert = expert};
+    const auto said = one.said("etp") ? count_of(one, "etp") : std::nullopt;
+    // Nobody says, and with experts that are cut it cannot have run.
+    const bool must = !said && !plan::expert_ranks(cut, *replicas);
+    if (must || (said && *said != tensor)) set("parallel.expert_tensor", must ? "1" : std::to_string(*said));
+  }
   const auto global = global_batch_of(one, *replicas);
   if (!global && one.metric == io::CaseMetric::kStepMilliseconds) {
     return fail(ErrorCode::kUnsupported, "the source does not say the batch");

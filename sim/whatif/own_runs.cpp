@@ -361,6 +361,7 @@ calib::RunSplit split_of(const Scenario& scenario) {
   return {parallel.tensor,
           parallel.context,
           parallel.expert,
+          plan::has_whole_experts(parallel) ? 1 : 0,
           parallel.pipeline,
           parallel.sequence ? 1 : 0,
           static_cast<std::int64_t>(parallel.schedule),

@@ -15,6 +15,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
+#include "ddlsim/workload/blocks.h"
 #include "stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -186,6 +187,9 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   range.zeros = names(stated, "parallel.zero") ? std::vector{parallel.zero} : std::vector{0, 1, 2, 3};
   range.sequences =
       names(stated, "parallel.sequence") ? std::vector<bool>{parallel.sequence} : std::vector<bool>{false, true};
+  range.whole_experts = names(stated, "parallel.expert_tensor") ? std::vector<bool>{parallel.expert_tensor == 1}
+                                                                : std::vector<bool>{false, true};
+  if (parallel.expert_tensor == 1) space.base_.parallel.expert_tensor = 0;  // each plan says it
   // PEARL spreads tables over whole replicas of the rest.
   if (space.base_.strategy.kind == plan::StrategyKind::kPearl) {
     for (auto* degree : {&range.tensor, &range.context, &range.expert, &range.pipeline}) {
@@ -202,8 +206,17 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   space.most_stages_ = base->parallel.cuts.empty()
                            ? static_cast<std::int64_t>(plan::most_parts(space.base_.model->layers))
                            : static_cast<std::int64_t>(space.base_.model->layers.size());
+  if (attentions > 0 && base->parallel.cuts.empty()) {
+    const auto& layers = space.base_.model->layers;
+    const plan::CutPoints points = plan::cut_points_of(workload::blocks_of(layers), plan::loads_of(layers));
+    const std::size_t counted = points.starts.size() + 2;
+    if (plan::counts_ends(points, layers.size(), counted)) space.blocks_with_ends_ = static_cast<std::int64_t>(counted);
+  }
   space.blocks_ = attentions > 0 ? attentions : static_cast<std::int64_t>(space.base_.model->layers.size());
-  if (!workload::has_experts(*space.base_.model) && !range.expert) range.expert = 1;
+  if (!workload::has_experts(*space.base_.model)) {
+    if (!range.expert) range.expert = 1;
+    range.whole_experts = {false};
+  }
   const auto global = stated_count(stated, "global_batch");
   if (!global) return tl::unexpected<Error>(global.error());
   const auto passes = stated_count(stated, "strategy.accumulation");
@@ -302,7 +315,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
   const Recompute least = range_.recomputes.front();
   for (PlanFamily& one : families_) {
     const Split& s = one.split;
-    ShapeKey key{s.nodes,     s.tensor,     s.context, s.expert, s.batch, near_first ? 1 : s.pipeline,
+    ShapeKey key{s.nodes,     s.tensor,     s.context, s.expert, s.whole_experts, s.batch, near_first ? 1 : s.pipeline,
                  s.recompute, s.context_by, s.sequence};
     one.shape = number_of(key);
     if (least == Recompute::kNone) key.recompute = least;
@@ -326,15 +339,26 @@ void PlanSpace::enumerate_ranks(Split split) {
   for (const std::int64_t context : allowed(divisors_of(gpus / split.tensor), range_.context)) {
     if (context > 1 && !cuts_tensors_) break;
     for (const std::int64_t pipeline : allowed(divisors_of(gpus / split.tensor / context), range_.pipeline)) {
-      if (pipeline > most_stages_) continue;
+      if (!takes_positions(pipeline)) continue;
       split.context = context;
       split.pipeline = pipeline;
       split.data = gpus / split.tensor / context / pipeline;
       if (range_.data && split.data != *range_.data) continue;
-      for (const std::int64_t expert : allowed(divisors_of(split.data), range_.expert)) {
-        split.expert = expert;
-        enumerate_passes(split);
-      }
+      enumerate_experts(split);
+    }
+  }
+}
+
+void PlanSpace::enumerate_experts(Split split) {
+  if (range_.expert == 1 && !range_.whole_experts.front()) return enumerate_passes(split);
+  plan::Parallel parallel{.tensor = split.tensor, .context = split.context};
+  for (const bool whole : range_.whole_experts) {
+    if (whole && split.tensor == 1 && range_.whole_experts.size() > 1) continue;  // as the others
+    parallel.expert_tensor = whole ? 1 : 0;
+    split.whole_experts = whole;
+    for (const std::int64_t expert : allowed(plan::expert_degrees(parallel, split.data), range_.expert)) {
+      split.expert = expert;
+      enumerate_passes(split);
     }
   }
 }
@@ -352,8 +376,10 @@ void PlanSpace::enumerate_passes(Split split) {
 /// Into how many chunks a rank's blocks may be cut: alike ones.
 std::vector<std::int64_t> PlanSpace::chunks_for(std::int64_t stages) const {
   if (!range_.virtual_stages.empty()) return range_.virtual_stages;
-  if (blocks_ % stages != 0) return {};
-  std::vector<std::int64_t> chunks = divisors_of(blocks_ / stages);
+  // Embedding and head count as a block each where blocks alone cannot be alike (plan/stage_cuts.h).
+  const std::int64_t counted = blocks_ % stages == 0 ? blocks_ : blocks_with_ends_;
+  if (counted == 0 || counted % stages != 0) return {};
+  std::vector<std::int64_t> chunks = divisors_of(counted / stages);
   std::erase(chunks, 1);
   return chunks;
 }
@@ -386,7 +412,7 @@ std::vector<PipelineVariant> PlanSpace::variants_of(const Split& split) const {
     one.schedule = schedule;
     one.virtual_stages = virtual_stages;
     const plan::Pipeline pipeline = pipeline_of(one);
-    if (!plan::check(pipeline) || static_cast<std::int64_t>(plan::positions_of(pipeline)) > most_stages_) return;
+    if (!plan::check(pipeline) || !takes_positions(static_cast<std::int64_t>(plan::positions_of(pipeline)))) return;
     all.push_back({schedule, virtual_stages});
   };
   for (const PipelineSchedule schedule : range_.schedules) {
@@ -435,6 +461,7 @@ Scenario PlanSpace::with(const Split& split) const {
   parallel.tensor = split.tensor;
   parallel.context = split.context;
   parallel.expert = split.expert;
+  if (split.whole_experts) parallel.expert_tensor = 1;
   parallel.pipeline = split.pipeline;
   parallel.schedule = split.schedule;
   parallel.virtual_stages = split.virtual_stages;
@@ -451,6 +478,7 @@ Scenario PlanSpace::with(const ShapeKey& shape) const {
                             .tensor = shape.tensor,
                             .context = shape.context,
                             .expert = shape.expert,
+                            .whole_experts = shape.whole_experts,
                             .pipeline = shape.stages,
                             .data = shape.nodes * base_.cluster.gpus_per_node / ranks,
                             .batch = shape.batch,
@@ -474,6 +502,7 @@ answer::PlanSettings PlanSpace::settings_of(const Split& split) const {
   count("parallel.pipeline", split.pipeline);
   count("parallel.context", split.context);
   count("parallel.expert", split.expert);
+  if (split.tensor > 1 && split.expert > 1) count("parallel.expert_tensor", split.whole_experts ? 1 : split.tensor);
   count("parallel.data", split.data);
   count("batch", split.batch);
   count("global_batch", global_batch_);

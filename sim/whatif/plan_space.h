@@ -26,6 +26,7 @@ struct Split {
   std::int64_t tensor = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  bool whole_experts = false;  // not cut over the tensor group
   std::int64_t pipeline = 1;
   std::int64_t data = 1;
   std::int64_t batch = 1;   // the micro-batch
@@ -51,6 +52,7 @@ struct ShapeKey {
   std::int64_t tensor = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  bool whole_experts = false;
   std::int64_t batch = 1;
   std::int64_t stages = 1;  // 1 unless where ranks stand depends on them
   plan::Recompute recompute = plan::Recompute::kNone;
@@ -91,6 +93,7 @@ struct PlanRange {
   std::vector<plan::ContextBy> context_ways;
   std::vector<int> zeros;
   std::vector<bool> sequences;
+  std::vector<bool> whole_experts;
   std::optional<std::int64_t> tensor, context, expert, pipeline, data, batch;
 };
 
@@ -129,12 +132,16 @@ class PlanSpace {
  private:
   void enumerate(plan::Lowerer& lowerer);
   void enumerate_ranks(Split split);
+  void enumerate_experts(Split split);
   void enumerate_passes(Split split);
   void enumerate_shapes(Split split);
   [[nodiscard]] std::span<const int> zeros_for(const Split& split) const;
   [[nodiscard]] std::vector<PipelineVariant> variants_of(const Split& split) const;
   void strike_unsupported(plan::Lowerer& lowerer);
   [[nodiscard]] bool supports(const Split& split, plan::Lowerer& lowerer) const;
+  [[nodiscard]] bool takes_positions(std::int64_t positions) const {
+    return positions <= most_stages_ || positions == blocks_with_ends_;
+  }
   [[nodiscard]] std::vector<std::int64_t> chunks_for(std::int64_t stages) const;
   [[nodiscard]] std::vector<std::string> legal_values(PlanRange without, std::string_view path) const;
 
@@ -144,6 +151,7 @@ class PlanSpace {
   std::int64_t global_batch_ = 1;
   std::int64_t most_stages_ = 0;
   std::int64_t blocks_ = 0;  // of the model, alike: as many as it has attentions
+  std::int64_t blocks_with_ends_ = 0;  // these, and what stands before and behind them; 0: they count for nothing
   bool cuts_tensors_ =
       false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank
   std::vector<PlanFamily> families_;

@@ -12,6 +12,7 @@ bool is_split(const Split& split, plan::Parallel stated) {
   stated.tensor = split.tensor;
   stated.context = split.context;
   stated.expert = split.expert;
+  if (split.whole_experts) stated.expert_tensor = 1;
   stated.zero = split.zero;
   stated.recompute = split.recompute;
   return plan::splits_model(stated);
@@ -45,6 +46,7 @@ const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const Plan
   const ShapeKey shape{.tensor = split.tensor,
                        .context = split.context,
                        .expert = split.expert,
+                       .whole_experts = split.whole_experts,
                        .batch = split.batch,
                        .stages = split.pipeline > 1 ? 2 : 1,  // a tied head has weights of its own on another stage
                        .recompute = split.recompute,

@@ -206,6 +206,7 @@ answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
           .tensor = parallel.tensor,
           .context = parallel.context,
           .expert = parallel.expert,
+          .expert_tensor = plan::has_whole_experts(parallel) ? 1 : parallel.tensor,
           .pipeline = parallel.pipeline,
           .virtual_stages = parallel.virtual_stages,
           .zero = parallel.zero,

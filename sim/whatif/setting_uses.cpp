@@ -191,6 +191,8 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
      [](const plan::Parallel&, const workload::Model& m) { return workload::has_experts(m); }},
     {"parallel.expert_imbalance", [](const plan::Parallel& p) { return p.expert_imbalance > 1; },
      [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+    {"parallel.expert_tensor", [](const plan::Parallel& p) { return p.expert_tensor > 0 && p.tensor > 1; },
+     [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
     {"parallel.expert_dispatch",
      [](const plan::Parallel& p) { return p.expert_dispatch != plan::ExpertDispatch::kCopies; },
      [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},

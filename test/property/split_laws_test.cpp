@@ -180,6 +180,30 @@ TEST_CASE("law: experts over ranks compute and hold what they did together", "[p
   }));
 }
 
+TEST_CASE("law: whole experts over tensor ranks compute and hold what they did together", "[property]") {
+  CHECK(rc::check("whole experts", [] {
+    const std::string id = *rc::gen::element<std::string>("mixtral_8x7b", "qwen3_30b_a3b");
+    const auto tensor = *rc::gen::element<std::int64_t>(2, 4);
+    const auto ranks = *rc::gen::element<std::int64_t>(4, 8);
+    plan::Job job = job_of(id, 1, 8);
+    job.parallel = {.tensor = tensor, .expert = ranks, .expert_tensor = 1, .sequence = true};
+    RC_LOG(fmt::format("{} over {} of tensor {}", id, ranks, tensor));
+    const plan::StepPlan plan = plan::lower(job).value();
+    double dispatched = 0;
+    for (std::size_t i = 0; i < job.model->layers.size(); ++i) {
+      const workload::Layer& before = job.model->layers[i];
+      const workload::Layer& after = plan.layer(0, i);
+      const auto* experts = std::get_if<workload::Experts>(&*before.op);
+      if (experts == nullptr) continue;
+      RC_ASSERT(near(elements_of(after) * static_cast<double>(ranks), elements_of(before), 1e-12));
+      RC_ASSERT(near(after.forward_work.in(flops) * static_cast<double>(tensor), before.forward_work.in(flops), 1e-12));
+      dispatched += 4.0 * static_cast<double>(before.output_elements * experts->active / tensor);
+    }
+    RC_ASSERT(dispatched > 0);
+    RC_ASSERT(near(sent(plan, CollectiveOp::kAllToAll, plan::GroupRole::kExperts), 4 * dispatched, 1e-12));
+  }));
+}
+
 TEST_CASE("law: keys and values go around the ring once, twice as much comes back", "[property]") {
   CHECK(rc::check("ring", [] {
     const std::string id = *rc::gen::element<std::string>("llama_3_1_8b", "qwen3_8b", "gpt2");

@@ -35,6 +35,7 @@ struct Split {
   std::int64_t tensor = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  std::int64_t expert_tensor = 1;  // ranks that an expert is cut over
   std::int64_t pipeline = 1;
   std::int64_t virtual_stages = 1;
   int zero = 0;

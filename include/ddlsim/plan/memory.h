@@ -20,7 +20,8 @@
 //   attention, one kernel  e (queries + keys + values + output) + 4 per row and head
 //   gelu, silu, ...        e input          product of two (swiglu)   e both
 //   dropout                1 a mask         sums, rotary, relu        nothing (relu's output is the next one's input)
-//   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation
+//   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation; a tensor
+//                          share of it where experts are whole and tensor ranks have rows of their own
 //   others                 e what the operator saves (workload/op.h)
 // A block of a GPT is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with
 // sequence parallelism everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted).
@@ -129,6 +130,9 @@ struct ActivationCut {
   Precision precision = Precision::kFp32;
   double expert_load = 1;      // of the busiest rank's experts (plan/parallel.h)
   bool single_losses = false;  // a loss of single operations in fp32, each of which keeps what it makes
+  bool whole_experts = false;  // whose rows tensor ranks share (plan/parallel.h)
+
+  friend auto operator<=>(const ActivationCut&, const ActivationCut&) = default;
 };
 
 /// What one layer leaves for its backward, and what that needs besides.

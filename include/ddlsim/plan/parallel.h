@@ -6,11 +6,14 @@
 //   tensor     share every large matrix                                Megatron-LM, Shoeybi et al. 2019
 //   context    share a sample's positions                              ring attention, Liu et al. 2023; Ulysses,
 //                                                                      Jacobs et al. 2023
-//   expert     share a layer's experts; cut out of the data ranks      GShard, Lepikhin et al. 2021
+//   expert     share a layer's experts: ranks of the stage that have   GShard, Lepikhin et al. 2021; over tensor and
+//              others' rows (ExpertRanks)                              context ranks too: MoE parallel folding, Liu et
+//                                                                      al. 2025 (Megatron-Core)
 //   pipeline   have a stage of the layers each                         GPipe, Huang et al. 2019
 //   data       are replicas: GPUs / (tensor context pipeline); `zero` says what they share
-// Worked example: 64 GPUs, tensor 8, pipeline 4: 2 replicas; a batch (micro-batch) of 1 and 16 passes make a global
-// batch of 32.
+// Worked examples: 64 GPUs, tensor 8, pipeline 4: 2 replicas; a batch (micro-batch) of 1 and 16 passes make a global
+// batch of 32. 256 GPUs, tensor 2, pipeline 8, experts whole (expert_tensor 1) on 32 ranks: the 2 of each tensor group
+// in all 16 replicas.
 #pragma once
 
 #include <array>
@@ -132,7 +135,9 @@ inline constexpr Choices<States, 8> kStates{{
 struct Parallel {
   std::int64_t tensor = 1;
   std::int64_t context = 1;
-  std::int64_t expert = 1;  // divides the data-parallel degree
+  std::int64_t expert = 1;
+  std::int64_t expert_tensor = 0;  // ranks that an expert is cut over: 1, it is whole (Megatron's
+                                   // --expert-tensor-parallel-size), or as the other layers (0, `tensor`)
   std::int64_t pipeline = 1;
   AxisOrder order = kMegatronOrder;
 
@@ -178,6 +183,25 @@ struct Parallel {
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
+
+/// Whether an expert is whole where other layers are cut over a tensor group.
+[[nodiscard]] constexpr bool has_whole_experts(const Parallel& parallel) {
+  return parallel.tensor > 1 && parallel.expert > 1 && parallel.expert_tensor == 1;
+}
+
+/// Whose ranks share a layer's experts: whole ones those of a tensor group, then of a context group as far as the degree
+/// is a multiple of it (Megatron-Core, torchtitan), then of so many replicas.
+struct ExpertRanks {
+  bool tensor = false;
+  bool context = false;
+  std::int64_t data = 1;
+};
+
+/// Nothing where ranks do not share experts evenly.
+[[nodiscard]] std::optional<ExpertRanks> expert_ranks(const Parallel& parallel, std::int64_t replicas);
+
+/// The expert degrees that have some, ascending, up to 1,024.
+[[nodiscard]] std::vector<std::int64_t> expert_degrees(const Parallel& parallel, std::int64_t replicas);
 
 /// Copies of rows that the busiest rank's experts work on over an even share of all that are routed.
 [[nodiscard]] double expert_load(const Parallel& parallel);

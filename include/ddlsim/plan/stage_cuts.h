@@ -2,7 +2,9 @@
 //
 // Between blocks (workload/blocks.h): what stands before the first of those that repeat belongs to the first part, what
 // follows the last (head and loss) to the last. Where they are alike and parts divide them every part gets as many
-// (Megatron-LM). Else parts are contiguous and the heaviest weighs as little as possible:
+// (Megatron-LM). Where they divide two more, what stands before the blocks and what follows count as one each
+// (--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split: Llama 3.1 405B's 126 in 128 parts).
+// Else parts are contiguous and the heaviest weighs as little as possible:
 //   w(piece) = FLOPs of forward and backward as a share of the model's + 1e-6 x the same share of elements read and
 //              written + 1e-12 x its share of the layers
 // so that elements and layers decide between equals alone. Among cuts that are equally good the first parts have less,
@@ -48,7 +50,11 @@ struct CutPoints {
 };
 [[nodiscard]] CutPoints cut_points_of(std::span<const workload::Block> blocks, const LayerLoads& loads);
 
-/// Parts of a model, at most: its transformer blocks, which nobody cuts within; else its layers.
+/// Whether so many parts are alike when what stands before the first body and behind the last count as a body each, and
+/// are not without.
+[[nodiscard]] bool counts_ends(const CutPoints& points, std::size_t layers, std::size_t parts);
+
+/// Parts of a model, at most, ends apart: its transformer blocks, which nobody cuts within; else its layers.
 [[nodiscard]] std::size_t most_parts(std::span<const workload::Layer> layers);
 
 /// Where the positions of a pipeline begin.

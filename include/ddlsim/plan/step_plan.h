@@ -28,6 +28,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,13 @@ struct Grid {
   std::array<std::int64_t, kAxes> along{1, 1, 1, 1, 1};  // by Axis; data ranks apart from those of experts
   std::int64_t gpus_per_node = 1;
   AxisOrder order = kMegatronOrder;
+  bool experts_over_tensor = false;   // tensor ranks share experts, beside those along the axis of experts
+  bool experts_over_context = false;  // context ranks likewise
 
+  [[nodiscard]] bool shares_experts(Axis axis) const {
+    return axis == Axis::kExpert || (axis == Axis::kTensor && experts_over_tensor) ||
+           (axis == Axis::kContext && experts_over_context);
+  }
   [[nodiscard]] std::int64_t at(Axis axis) const { return along[static_cast<std::size_t>(axis)]; }
   [[nodiscard]] std::int64_t ranks() const;
 };
@@ -54,7 +61,7 @@ struct Grid {
 /// What a group of ranks is there for.
 enum class GroupRole {
   kGradients,        // have the same weights, experts apart: data, context and expert axes
-  kExpertGradients,  // have the same experts: data and context axes
+  kExpertGradients,  // have the same experts: data and context axes, the latter where its ranks do not share experts
   kShards,           // zero: share what kGradients would copy, where they are fewer (HSDP)
   kCopies,           // have the same shard
   kTensor,
@@ -79,8 +86,10 @@ struct RankGroup {
 
 /// The groups along axes. Ranks fill servers in the grid's order, the innermost axis first. Errors: kInvalidArgument
 /// where a group would stand on some servers with more ranks than on others.
-[[nodiscard]] Expected<RankGroup> group_along(const Grid& grid, std::initializer_list<Axis> axes);
-[[nodiscard]] inline Expected<RankGroup> group_along(const Grid& grid, Axis axis) { return group_along(grid, {axis}); }
+[[nodiscard]] Expected<RankGroup> group_along(const Grid& grid, std::span<const Axis> axes);
+[[nodiscard]] inline Expected<RankGroup> group_along(const Grid& grid, Axis axis) {
+  return group_along(grid, std::span(&axis, 1));
+}
 
 /// What all ranks of one group of a role have in common, and no rank of another: a number between 0 and the grid's
 /// ranks.

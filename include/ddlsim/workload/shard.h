@@ -38,7 +38,8 @@
 // Experts, degree e (GShard, Lepikhin et al. 2021; Megatron's all-to-all dispatcher): a rank has E / e experts and the
 // rows that are sent to them: rows active `expert_load`. A buffer of rows active h elements goes out and comes back in
 // each pass. With tensor ranks (which need `sequence`, as in Megatron) a rank sends its rows / t, and what arrived is
-// gathered in the tensor group. Rows are sorted by expert once more where they arrive. That is a copy for each of a
+// gathered in the tensor group. With whole experts (Megatron's --expert-tensor-parallel-size 1) tensor ranks are among
+// the e, each with its rows / t and experts of its own: nothing is gathered or summed. Rows are sorted by expert once more where they arrive. That is a copy for each of a
 // row's experts; DeepEP (github.com/deepseek-ai/DeepEP, normal kernels) and HybridEP send a row once to each place that
 // has any of them: places_of_a_row / active of those elements (plan/parallel.h, ExpertDispatch).
 //
@@ -71,7 +72,10 @@ struct Cut {
   std::int64_t context = 1;
   bool ulysses = false;  // else a ring
   std::int64_t expert = 1;
+  bool whole_experts = false;  // not cut over the tensor group, whose ranks are among those of experts
   double expert_load = 1;  // rows of the busiest rank's experts over the mean
+
+  friend auto operator<=>(const Cut&, const Cut&) = default;
 };
 
 enum class Ranks { kTensor, kContext, kExpert };

@@ -66,6 +66,11 @@ TEST_CASE("log: Megatron-LM's arguments say how the model ran", "[unit][importer
   CHECK(all.sequence == true);
   CHECK(all.shards == false);
   CHECK(all.expert == 8);
+  CHECK_FALSE(all.expert_tensor);
+  const std::string experts = "  tensor_model_parallel_size ... 4\n  expert_model_parallel_size ... 8\n";
+  CHECK(said(experts + "  expert_tensor_parallel_size ... 1\n").expert_tensor == 1);
+  CHECK_FALSE(said(experts + "  expert_tensor_parallel_size ... None\n").expert_tensor);
+  CHECK_FALSE(said("  tensor_model_parallel_size ... 4\n  expert_tensor_parallel_size ... 4\n").expert_tensor);
   CHECK(said("  recompute_granularity ... None\n").recompute == "none");
   CHECK(said("  bf16 ... True\n  fp8 ... None\n").precision == "bf16");
   CHECK(said("  bf16 ... False\n  fp16 ... False\n").precision == "fp32");

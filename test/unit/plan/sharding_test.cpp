@@ -178,7 +178,7 @@ TEST_CASE("lower: the order of axes says which ranks are neighbours", "[unit][pl
   CHECK(nodes(Axis::kData) == 2);
   CHECK(group_along(grid, Axis::kData).value().siblings == 8);
   // Replicas and context ranks together: four, two in each server.
-  const RankGroup both = group_along(grid, {Axis::kData, Axis::kContext}).value();
+  const RankGroup both = group_along(grid, std::array{Axis::kData, Axis::kContext}).value();
   CHECK(both.ranks == 4);
   CHECK(both.nodes == 2);
   CHECK(both.siblings == 4);
@@ -272,6 +272,21 @@ TEST_CASE("lower: ranks of a group have its number in common", "[unit][plan]") {
   CHECK(members(GroupRole::kExperts, 2) == Ranks{1, 5});
   CHECK(members(GroupRole::kExpertGradients, 4) == Ranks{5, 7, 13, 15});
   CHECK(members(GroupRole::kGradients, 8) == Ranks{1, 3, 5, 7, 9, 11, 13, 15});
+  // Experts over tensor ranks, then over context ranks as well: 5 is one of 4 + t, then of 4 + t + 2 c.
+  Grid wide = grid;
+  wide.experts_over_tensor = true;
+  const auto of = [&](GroupRole role) {
+    Ranks found;
+    for (std::int64_t rank = 0; rank < wide.ranks(); ++rank) {
+      if (group_number(wide, {.role = role}, rank) == group_number(wide, {.role = role}, 5)) found.push_back(rank);
+    }
+    return found;
+  };
+  CHECK(of(GroupRole::kExperts) == Ranks{0, 1, 4, 5});
+  CHECK(of(GroupRole::kExpertGradients) == Ranks{5, 7, 13, 15});
+  wide.experts_over_context = true;
+  CHECK(of(GroupRole::kExperts) == Ranks{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(of(GroupRole::kExpertGradients) == Ranks{5, 13});
   // Shards over the innermost four replicas (context and expert), copies over data.
   CHECK(members(GroupRole::kShards, 4) == Ranks{1, 3, 5, 7});
   CHECK(members(GroupRole::kCopies, 2) == Ranks{5, 13});

@@ -26,6 +26,14 @@ Work work_of(const StepPlan& plan, bool forward) {
   return all;
 }
 
+/// Of the first group of a role; 0 where there is none.
+std::int64_t ranks_of(const StepPlan& plan, GroupRole role) {
+  for (const RankGroup& group : plan.groups) {
+    if (group.role == role) return group.ranks;
+  }
+  return 0;
+}
+
 }  // namespace
 
 TEST_CASE("lower: rows cut over a tensor group are gathered and scattered", "[unit][plan]") {
@@ -213,15 +221,93 @@ TEST_CASE("lower: experts are spread over ranks cut out of the replicas", "[unit
   CHECK(refused(job).message == "layer 'experts': expert degree 3 does not divide 8 experts");
 }
 
+TEST_CASE("lower: whole experts are shared by tensor ranks as well", "[unit][plan]") {
+  Job job = job_on(mixture(), 1, 8);
+  job.parallel = {.tensor = 2, .expert = 8, .expert_tensor = 1, .sequence = true};
+  StepPlan plan = lower(job).value();
+  // Each of the eight has one expert of eight, which nobody else has.
+  CHECK(ranks_of(plan, GroupRole::kExperts) == 8);
+  CHECK(ranks_of(plan, GroupRole::kGradients) == 4);
+  CHECK(ranks_of(plan, GroupRole::kExpertGradients) == 0);
+  CHECK(plan.layer(0, 3).parameters == std::vector<std::int64_t>(3, 512 * 256));
+  // A rank sends its 16 of 32 rows, two copies of each; as many come: an eighth of what four replicas of 64 have.
+  const auto sent = rows_in(plan, GroupRole::kExperts);
+  REQUIRE(sent.size() == 4);
+  CHECK(sent[0].size.in(bytes) == 16 * 2 * 512 * 4 / 8.0);
+  CHECK(plan.layer(0, 3).forward_work == mixture()->layers[3].forward_work * 0.5);
+  // So it keeps half of the group's rows for backward, where a rank that has half of every expert keeps all of them:
+  // of two copies (512 + 3 x 256) / 2 a row instead of 512 + 3 x 256 / 2.
+  Job halves = job;
+  halves.parallel.expert = 4;
+  halves.parallel.expert_tensor = 2;
+  const DataSize kept = plan.classes.front().memory.activations;
+  CHECK((lower(halves).value().classes.front().memory.activations - kept).in(bytes) == 32 * 2 * 4 * 512 / 2.0);
+  // Nothing is gathered or summed in the tensor group for them.
+  CHECK(around(rows_in(plan, GroupRole::kTensor), CollectiveOp::kAllGather, forward(3)).empty());
+  CHECK(around(rows_in(plan, GroupRole::kTensor), CollectiveOp::kReduceScatter, forward(3)).empty());
+
+  // On the two tensor ranks of two replicas: the other two have the same.
+  job.parallel.expert = 4;
+  plan = lower(job).value();
+  CHECK(ranks_of(plan, GroupRole::kExperts) == 4);
+  CHECK(ranks_of(plan, GroupRole::kExpertGradients) == 2);
+  CHECK(plan.layer(0, 3).parameters == std::vector<std::int64_t>(6, 512 * 256));
+  const auto sums = rows_in(plan, GroupRole::kExpertGradients);
+  REQUIRE(sums.size() == 1);
+  CHECK(sums[0].size.in(bytes) == 4 * 2 * 3 * 512 * 256);
+
+  job.parallel.expert = 3;
+  CHECK(refused(job).message ==
+        "expert degree 3 does not divide 4 data-parallel ranks of 2 tensor ranks, out of which its groups are cut");
+  CHECK(refused(job).notes == std::vector<std::string>{"valid: 2, 4, 8"});
+  job.parallel.expert = 1;
+  CHECK(refused(job).message == "whole experts beside a tensor group, and no ranks that share them");
+  job.parallel.expert = 4;
+  job.parallel.expert_tensor = 4;
+  CHECK(refused(job).notes == std::vector<std::string>{"valid: parallel.expert_tensor 1 (whole experts), 2"});
+  // As the other layers are cut: what nobody's word means.
+  job.parallel.expert_tensor = 2;
+  const StepPlan cut = lower(job).value();
+  job.parallel.expert_tensor = 0;
+  CHECK(cut.layer(0, 3).parameters == lower(job).value().layer(0, 3).parameters);
+  CHECK(cut.layer(0, 3).parameters == std::vector<std::int64_t>(6, 512 * 128));
+}
+
+TEST_CASE("lower: expert groups take context ranks before replicas", "[unit][plan]") {
+  const auto ranks = [](Parallel parallel, std::int64_t replicas) { return expert_ranks(parallel, replicas); };
+  // Two context ranks of two replicas; one context rank of three replicas, where two divide nothing.
+  const auto both = ranks({.context = 2, .expert = 4}, 4);
+  REQUIRE(both);
+  CHECK(both->context);
+  CHECK_FALSE(both->tensor);
+  CHECK(both->data == 2);
+  const auto replicas = ranks({.context = 2, .expert = 3}, 6);
+  REQUIRE(replicas);
+  CHECK_FALSE(replicas->context);
+  CHECK(replicas->data == 3);
+  const auto more = ranks({.context = 2, .expert = 8}, 4);
+  REQUIRE(more);  // all eight
+  CHECK(more->data == 4);
+  CHECK_FALSE(ranks({.context = 2, .expert = 16}, 4));
+  const auto all = ranks({.tensor = 2, .context = 2, .expert = 16, .expert_tensor = 1}, 4);
+  REQUIRE(all);
+  CHECK(all->tensor);
+  CHECK(all->context);
+  CHECK(all->data == 4);
+  CHECK_FALSE(ranks({.tensor = 4, .expert = 2, .expert_tensor = 1}, 4));
+  CHECK(expert_degrees({.tensor = 2, .context = 3, .expert_tensor = 1}, 2) == std::vector<std::int64_t>{2, 4, 6, 12});
+  CHECK(expert_degrees({.tensor = 2, .context = 3}, 2) == std::vector<std::int64_t>{1, 2, 3, 6});
+}
+
 TEST_CASE("lower: experts of a tensor group gather the rows that were sent", "[unit][plan]") {
   Job job = job_on(mixture(), 1, 8);
   job.parallel = {.tensor = 2, .expert = 2};
   CHECK(refused(job).notes == std::vector<std::string>{"set parallel.sequence yes"});
   job.parallel.sequence = true;
-  // Megatron-LM's expert groups may go over tensor ranks; the refusal says that these do not.
+  // Expert groups go over tensor ranks where experts are whole; the refusal says so.
   job.parallel.expert = 8;
   CHECK(refused(job).notes.front() == "valid: 1, 2, 4");
-  CHECK(refused(job).notes.back().find("--expert-tensor-parallel-size 1) are not modelled") != std::string::npos);
+  CHECK(refused(job).notes.back().find("with parallel.expert_tensor 1 experts are whole") != std::string::npos);
   job.parallel.expert = 2;
   const StepPlan plan = lower(job).value();
   const auto sent = rows_in(plan, GroupRole::kExperts);

@@ -101,10 +101,22 @@ TEST_CASE("stage cuts: blocks that are alike are dealt out evenly, else they sta
   const StageStarts two = balanced_starts(points, alike, 1, 2);
   CHECK(two.anyhow);
   CHECK(two.first == std::vector<std::size_t>{0, 5, 10});
-  // Three of four blocks: 8 + 3 + 3 + 12 shares.
+  // Three do not divide four blocks, but six: embedding and head as one each.
+  CHECK(counts_ends(points, 10, 3));
   const StageStarts three = balanced_starts(points, alike, 1, 3);
-  CHECK_FALSE(three.anyhow);
+  CHECK(three.anyhow);
   CHECK(three.first == std::vector<std::size_t>{0, 3, 7, 10});
+  CHECK(counts_ends(points, 10, 6));
+  CHECK(balanced_starts(points, alike, 1, 6).first == std::vector<std::size_t>{0, 1, 3, 5, 7, 9, 10});
+  CHECK_FALSE(counts_ends(points, 10, 2));  // nor where blocks are alike by themselves
+  CHECK_FALSE(counts_ends(points, 10, 5));
+  CHECK_FALSE(counts_ends(points, 9, 3));  // nothing behind the blocks
+  // Three blocks in two parts: 8 + 3 + 12 shares.
+  const std::vector<workload::Block> few{{0, 1, false}, {1, 2}, {3, 2}, {5, 2}, {7, 1, false}};
+  const LayerLoads fewer = loads({5, 1, 2, 1, 2, 1, 2, 9});
+  const StageStarts two_of_three = balanced_starts(cut_points_of(few, fewer), fewer, 1, 2);
+  CHECK_FALSE(two_of_three.anyhow);
+  CHECK(two_of_three.first == std::vector<std::size_t>{0, 5, 8});
   const LayerLoads unlike = loads({5, 1, 2, 1, 2, 1, 2, 1, 3, 9});
   CHECK_FALSE(cut_points_of(blocks, unlike).even);
 }

@@ -251,6 +251,28 @@ TEST_CASE("reading: offload, dispatchers, schedules and graphs as a row names th
   CHECK(said(one, "cuda_graphs") == "yes");
 }
 
+TEST_CASE("reading: experts are whole where it is said, or where they could not be cut", "[unit][whatif]") {
+  io::Case one = language();
+  one.framework = "Megatron-LM";
+  one.nodes = 2;
+  one.total_gpus = 16;
+  one.extra["tp"] = "2";
+  one.extra["experts"] = "16";
+  one.extra["top_k"] = "2";
+  one.extra["moe_ffn"] = "128";
+  one.extra["ep"] = "8";
+  CHECK(said(one, "parallel.expert_tensor").empty());
+  one.extra["etp"] = "1";
+  CHECK(said(one, "parallel.expert_tensor") == "1");
+  one.extra["etp"] = "2";
+  CHECK(said(one, "parallel.expert_tensor").empty());
+  one.extra.erase("etp");
+  one.extra["ep"] = "16";  // on 8 replicas of two tensor ranks
+  CHECK(said(one, "parallel.expert_tensor") == "1");
+  one.extra["etp"] = "some";
+  CHECK(said(one, "parallel.expert_tensor").starts_with("error: extra: etp is 'some'"));
+}
+
 TEST_CASE("reading: counts that nobody has are refused, whatever they are multiplied by", "[unit][whatif]") {
   io::Case one = language();
   for (const char* key : {"tp", "pp", "cp"}) one.extra[key] = "2147483648";

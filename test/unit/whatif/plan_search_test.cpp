@@ -39,10 +39,10 @@ answer::PlanChoice found(const std::vector<Override>& settings, const PlanOption
   return *choice;
 }
 
-/// A transformer of four blocks, small enough to try every plan of it: with experts or without.
+/// A transformer of a few blocks, small enough to try every plan of it: with experts or without.
 class TinyTransformer {
  public:
-  explicit TinyTransformer(bool experts)
+  explicit TinyTransformer(bool experts, int blocks = 4)
       : folder_(std::filesystem::temp_directory_path() /
                 ("ddlsim_tiny_" + std::to_string(::getpid()))),  // side by side
         path_((folder_ / (experts ? "ddlsim_tiny_moe.yaml" : "ddlsim_tiny.yaml")).string()) {
@@ -53,7 +53,9 @@ class TinyTransformer {
             "input: {shape: [256], bytes: 4096 B}\n"
             "sources: {layers: made up, input: made up, batch: made up, optimizer: made up}\nlayers:\n"
             "  - embedding: {name: table, rows: 4096, width: 512, lookups: 256}\n"
-            "  - repeat:\n      times: 4\n      layers:\n"
+            "  - repeat:\n      times: "
+         << blocks
+         << "\n      layers:\n"
             "        - rmsnorm: {name: norm}\n"
             "        - linear: {name: q, out: 512, bias: false}\n"
             "        - linear: {name: k, out: 512, bias: false}\n"
@@ -279,14 +281,22 @@ TEST_CASE("plan search: all schedules, the result is that of trying every plan",
 }
 
 TEST_CASE("plan search: stages that blocks do not divide, likewise", "[unit][whatif]") {
-  // Four blocks over three stages, or over six parts: what a shape's layers have to do says where they are cut.
-  const TinyTransformer model(false);
-  const auto settings = model.on({{"gpus_per_node", "6", {}},
-                                  {"parallel.pipeline", "3", {}},
-                                  {"parallel.context", "1", {}},
-                                  {"global_batch", "12", {}}});
-  check_same(settings, {.explain = false});
-  check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
+  const auto over_three_stages = [](const TinyTransformer& model) {
+    return model.on({{"gpus_per_node", "6", {}},
+                     {"parallel.pipeline", "3", {}},
+                     {"parallel.context", "1", {}},
+                     {"global_batch", "12", {}}});
+  };
+  // Five: what a shape's layers have to do says where they are cut.
+  {
+    const TinyTransformer five(false, 5);
+    check_same(over_three_stages(five), {.explain = false});
+    check_same(over_three_stages(five), {.objective = answer::PlanObjective::kMemory, .explain = false});
+  }
+  // Four, with embedding and head as one each, over three stages or six parts.
+  const TinyTransformer four(false);
+  check_same(over_three_stages(four), {.explain = false});
+  check_same(over_three_stages(four), {.objective = answer::PlanObjective::kMemory, .explain = false});
 }
 
 TEST_CASE("plan search: tensor, context, sequence and recomputation, likewise", "[unit][whatif]") {
@@ -313,6 +323,24 @@ TEST_CASE("plan search: experts, likewise", "[unit][whatif]") {
   check_same(
       settings,
       {.objective = answer::PlanObjective::kCost, .price = dollars_per_hour(10), .nodes_up_to = 2, .explain = false});
+  // Groups of experts over context and tensor ranks.
+  const auto context = model.on({{"parallel.context", "2", {}},
+                                 {"parallel.pipeline", "1", {}},
+                                 {"nodes", "2", {}},
+                                 {"network", "25 Gb/s", {}},
+                                 {"parallel.recompute", "none", {}},
+                                 {"batch", "1", {}}});
+  check_same(context, {.explain = false});
+  check_same(context, {.objective = answer::PlanObjective::kMemory, .explain = false});
+  // What is stated stays.
+  auto whole = context;
+  whole.push_back({"parallel.expert_tensor", "1", {}});
+  whole.push_back({"parallel.tensor", "2", {}});
+  for (const auto& one : found(whole, {.next = 100, .explain = false}).next) {
+    CHECK((value_of(one.plan, "parallel.expert_tensor") == "1" && value_of(one.plan, "parallel.expert") != "1"));
+  }
+  whole.back().value = "1";
+  CHECK(value_of(found(whole).best.plan, "parallel.expert_tensor").empty());
 }
 
 TEST_CASE("plan search: experts under all schedules, likewise", "[unit][whatif]") {
