@@ -75,9 +75,10 @@ class KernelTimes {
   Precision precision_;
 };
 
-/// The precision whose curve serves another's kernels where that has none; itself: none does.
-Precision second_best(Precision precision) {
-  if (precision == Precision::kFp16) return Precision::kBf16;
+/// The precision whose curve serves another's kernels where that has none; itself: none does. Without tensor cores fp16
+/// is read as such and multiplied as fp32.
+Precision second_best(Precision precision, const hardware::PeakRates& peak) {
+  if (precision == Precision::kFp16) return peak.fp16 == peak.fp32 ? Precision::kFp32 : Precision::kBf16;
   if (precision == Precision::kFp4) return Precision::kFp8;
   return precision == Precision::kBf16 ? Precision::kFp16 : precision;
 }
@@ -95,7 +96,7 @@ auto KernelTimes::curve(Find find, Precision wanted) const {
     }
     return std::pair<Curve, double>{nullptr, 0};
   };
-  for (const Precision precision : {wanted, second_best(wanted)}) {
+  for (const Precision precision : {wanted, second_best(wanted, calibration_.gpu.peak)}) {
     if (const auto found = served_by(precision); found.first != nullptr) return found;
   }
   return std::pair<Curve, double>{nullptr, 0};

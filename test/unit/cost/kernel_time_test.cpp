@@ -105,6 +105,26 @@ TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost
   CHECK(measured(Precision::kFp32).assumed > Time::zero());
 }
 
+TEST_CASE("kernel time: without tensor cores fp16 is multiplied as fp32", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::GemmCurve curve;
+  curve.precision = Precision::kFp32;
+  curve.tiles = {{}};
+  curve.not_overlapped = 0;
+  curve.report.interval = {0.9, 1.1};
+  known.gemms.push_back(curve);
+  const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
+  Calibration by = calibration(known);
+  const auto forward = [&](Precision precision) {
+    return calibrated_times(linear.layers, by, 1024, precision, {}).layers[0].forward.total();
+  };
+  // A GPU with tensor cores says nothing about them in fp32.
+  CHECK(calibrated_times(linear.layers, by, 1024, Precision::kFp16, {}).assumed > Time::zero());
+  by.gpu.peak.set(Precision::kFp16, *by.gpu.peak.at(Precision::kFp32));
+  CHECK(forward(Precision::kFp16) == forward(Precision::kFp32));
+  CHECK(calibrated_times(linear.layers, by, 1024, Precision::kFp16, {}).extrapolated > Time::zero());
+}
+
 TEST_CASE("kernel time: of two runs of a GPU the middle, and both are in the interval", "[unit][cost]") {
   hardware::GpuProfile known = profile();
   hardware::GemmCurve curve;
