@@ -78,7 +78,7 @@ class KernelTimes {
 /// The precision whose curve serves another's kernels where that has none; itself: none does. Without tensor cores fp16
 /// is read as such and multiplied as fp32.
 Precision second_best(Precision precision, const hardware::PeakRates& peak) {
-  if (precision == Precision::kFp16) return peak.fp16 == peak.fp32 ? Precision::kFp32 : Precision::kBf16;
+  if (precision == Precision::kFp16) return peak.multiplies_as_fp32(precision) ? Precision::kFp32 : Precision::kBf16;
   if (precision == Precision::kFp4) return Precision::kFp8;
   return precision == Precision::kBf16 ? Precision::kFp16 : precision;
 }

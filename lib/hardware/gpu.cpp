@@ -27,6 +27,12 @@ void PeakRates::set(Precision precision, ComputeRate rate) {
   }
 }
 
+bool PeakRates::multiplies_as_fp32(Precision precision) const {
+  constexpr double kSame = 1.5;  // what has an arithmetic of its own is twice as fast and more
+  const auto rate = at(precision);
+  return rate && *rate < fp32 * kSame;
+}
+
 std::optional<double> SustainedShares::at(Precision precision) const {
   for (const auto& [one, share] : shares_) {
     if (one == precision) return share;

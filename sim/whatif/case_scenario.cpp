@@ -309,7 +309,8 @@ std::string CaseReader::precision_run(const io::Case& one) const {
   if (gpu && gpu->peak.fp8 && is_submission(one) && attends) return "fp8";
   if (!narrow && is_submission(one)) return "amp";
   if (!narrow || !gpu) return "fp32";
-  return gpu->peak.bf16 ? "bf16" : gpu->peak.fp16 ? "fp16" : "fp32";
+  if (gpu->peak.bf16) return "bf16";
+  return gpu->peak.fp16 && !gpu->peak.multiplies_as_fp32(Precision::kFp16) ? "fp16" : "fp32";
 }
 
 Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {

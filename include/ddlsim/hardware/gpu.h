@@ -27,6 +27,9 @@ struct PeakRates {
 
   [[nodiscard]] std::optional<ComputeRate> at(Precision precision) const;
   void set(Precision precision, ComputeRate rate);
+  /// Whether products of a precision run in fp32's arithmetic: at less than 1.5 of its rate. 16 bits are then what is
+  /// read and written. False where there is no rate.
+  [[nodiscard]] bool multiplies_as_fp32(Precision precision) const;
 
   friend bool operator==(const PeakRates&, const PeakRates&) = default;
 };
