@@ -70,7 +70,7 @@ def test_flags_of_the_command_are_keywords():
     values = {
         "model": "llama_3_1_8b", "node": "dgx-h100", "gpu": "a100-sxm4-80gb", "nodes": "2", "gpus-per-node": "4",
         "network": "100 Gb/s", "strategy": "allreduce", "batch": "2", "precision": "bf16", "tp": "2", "pp": "2",
-        "cp": "2", "ep": "1", "dp": "1", "schedule": "gpipe", "zero": "1", "recompute": "full", "micro-batch": "2",
+        "cp": "2", "ep": "1", "etp": "1", "dp": "1", "schedule": "gpipe", "zero": "1", "recompute": "full", "micro-batch": "2",
         "global-batch": "64", "measured-step": "180 ms", "measured": "nothing.csv", "dataset": "imagenet",
         "workers": "3", "fidelity": "analytic", "samples": "100000", "tokens": "300e9", "epochs": "3", "steps": "1000",
         "carbon": "400 g/kWh", "price": "12 $/h", "spot": None, "scenario": "nothing.yaml", "set": "nodes=2",
