@@ -193,11 +193,11 @@ class Keeper {
   double of_logit_ = 0;
   double batch_;
   double tensor_;
-  double rows_;   // shares: of a tensor whose rows alone are cut,
-  double whole_;  // of one between the parts of a block,
-  double part_;   // of one inside of them
-  double load_;   // of experts
-  double routed_; // of rows that went to experts
+  double rows_;    // shares: of a tensor whose rows alone are cut,
+  double whole_;   // of one between the parts of a block,
+  double part_;    // of one inside of them
+  double load_;    // of experts
+  double routed_;  // of rows that went to experts
   bool drops_;
   bool convolves_;
   KeptActivations kept_;

@@ -91,10 +91,10 @@ Expected<void> check_values(const Parallel& parallel) {
   };
   for (const Count& one :
        {Count{"tensor", parallel.tensor, 1}, Count{"context", parallel.context, 1}, Count{"expert", parallel.expert, 1},
-        Count{"expert_tensor", parallel.expert_tensor, 0},
-        Count{"pipeline", parallel.pipeline, 1}, Count{"virtual_stages", parallel.virtual_stages, 1},
-        Count{"shard_ranks", parallel.shard_ranks, 0}, Count{"prefetch", parallel.prefetch, 0},
-        Count{"recompute_every", parallel.recompute_every, 1}, Count{"lora_rank", parallel.lora_rank, 0}}) {
+        Count{"expert_tensor", parallel.expert_tensor, 0}, Count{"pipeline", parallel.pipeline, 1},
+        Count{"virtual_stages", parallel.virtual_stages, 1}, Count{"shard_ranks", parallel.shard_ranks, 0},
+        Count{"prefetch", parallel.prefetch, 0}, Count{"recompute_every", parallel.recompute_every, 1},
+        Count{"lora_rank", parallel.lora_rank, 0}}) {
     if (one.value >= one.least) continue;
     return bad("parallel." + std::string(one.name) + " " + std::to_string(one.value),
                "valid: " + std::to_string(one.least) + " and more");

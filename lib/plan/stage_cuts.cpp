@@ -163,8 +163,8 @@ StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, do
     const std::size_t each = (count + 2) / parts;
     for (std::size_t part = 0; part < parts; ++part) {
       const std::size_t first = part * each;  // 0: before the bodies; count + 1: behind them
-      made.first.push_back(first == 0         ? 0
-                           : first == 1       ? points.first_body
+      made.first.push_back(first == 0           ? 0
+                           : first == 1         ? points.first_body
                            : first == count + 1 ? points.after_bodies
                                                 : points.starts[first - 1]);
     }

@@ -74,7 +74,9 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
       places.points = cut_points_of(workload::blocks_of(*layers), places.loads);
     }
     const std::size_t most = places.most;
-    if (parts <= most || counts_ends(places.points, layers->size(), parts)) return balanced_starts(places.points, places.loads, static_cast<double>(job.batch), parts);
+    if (parts <= most || counts_ends(places.points, layers->size(), parts)) {
+      return balanced_starts(places.points, places.loads, static_cast<double>(job.batch), parts);
+    }
     const bool blocks = most < layers->size();
     return fail(ErrorCode::kInvalidArgument,
                 std::to_string(parts) + " " + named + "s of " + std::to_string(most) + (blocks ? " blocks" : " layers"),

@@ -117,7 +117,8 @@ int import_log(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   std::string text =
       "gpus,nodes,step,batch,passes,global_batch,parallel.tensor,parallel.pipeline,parallel.context,parallel.expert,"
-      "parallel.expert_tensor,parallel.virtual_stages,parallel.schedule,parallel.sequence,parallel.zero,parallel.recompute,precision\n";
+      "parallel.expert_tensor,parallel.virtual_stages,parallel.schedule,parallel.sequence,parallel.zero,"
+      "parallel.recompute,precision\n";
   for (const std::string& file : flags.files) {
     const auto row = row_of(file, flags);
     if (!row) return print(row.error());

@@ -72,13 +72,19 @@ Json to_json(const answer::Prediction& p) {
   json["batch_per_gpu"] = p.batch_per_gpu;
   json["sample"] = p.sample;
   const answer::Split& split = p.split;
-  json["parallel"] = {{"data", split.data},           {"tensor", split.tensor},
-                      {"context", split.context},     {"expert", split.expert},
+  json["parallel"] = {{"data", split.data},
+                      {"tensor", split.tensor},
+                      {"context", split.context},
+                      {"expert", split.expert},
                       {"expert_tensor", split.expert_tensor},
-                      {"pipeline", split.pipeline},   {"virtual_stages", split.virtual_stages},
-                      {"schedule", split.schedule},   {"zero", split.zero},
-                      {"recompute", split.recompute}, {"micro_batch", split.micro_batch},
-                      {"passes", split.passes},       {"global_batch", split.global_batch()}};
+                      {"pipeline", split.pipeline},
+                      {"virtual_stages", split.virtual_stages},
+                      {"schedule", split.schedule},
+                      {"zero", split.zero},
+                      {"recompute", split.recompute},
+                      {"micro_batch", split.micro_batch},
+                      {"passes", split.passes},
+                      {"global_batch", split.global_batch()}};
   json["model_flops_per_s_per_gpu"] = p.rate_per_gpu().in(flops_per_second);
   if (const auto tokens = p.tokens_per_second()) {
     json["tokens_per_s"] = *tokens;

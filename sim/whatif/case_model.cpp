@@ -253,20 +253,37 @@ ModelFamily family_of(const io::Case& one) {
   return names_any(one, {"vit"}) ? ModelFamily::kVit : ModelFamily::kGpt;
 }
 
+/// Of `extra`, where they are said.
+constexpr std::array<std::string_view, 28> kCounts{"layers",
+                                                   "hidden",
+                                                   "heads",
+                                                   "kv_heads",
+                                                   "ffn",
+                                                   "moe_ffn",
+                                                   "vocab",
+                                                   "seq_len",
+                                                   "patch",
+                                                   "experts",
+                                                   "top_k",
+                                                   "head_dim",
+                                                   "seq_len_dec",
+                                                   "encoder_layers",
+                                                   "image_size",
+                                                   "decoder_layers",
+                                                   "tp",
+                                                   "pp",
+                                                   "cp",
+                                                   "ep",
+                                                   "etp",
+                                                   "dp",
+                                                   "vp",
+                                                   "micro_batch",
+                                                   "global_batch",
+                                                   "grad_accum",
+                                                   "tokens_per_sample",
+                                                   "lora_rank"};
+
 Expected<void> check_counts(const io::Case& one) {
-  constexpr auto kCounts = std::to_array<std::string_view>({"layers",      "hidden",
-                                                            "heads",       "kv_heads",
-                                                            "ffn",         "moe_ffn",
-                                                            "vocab",       "seq_len",
-                                                            "patch",       "experts",
-                                                            "top_k",       "head_dim",
-                                                            "seq_len_dec", "encoder_layers",
-                                                            "image_size",  "decoder_layers",
-                                                            "tp",          "pp",
-                                                            "cp",          "ep",          "etp",
-                                                            "dp",          "vp",
-                                                            "micro_batch", "global_batch",
-                                                            "grad_accum",  "tokens_per_sample"});
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   for (const std::string_view key : kCounts) {
     const auto text = one.said(key);

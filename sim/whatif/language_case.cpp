@@ -311,7 +311,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");
   if (has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora")) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
-    set("parallel.lora_rank", std::to_string(std::max<std::int64_t>(count_or(one, "lora_rank", 16), 1)));
+    set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
   }
   return settings;
 }

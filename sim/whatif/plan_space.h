@@ -150,7 +150,7 @@ class PlanSpace {
   std::vector<std::int64_t> node_counts_;
   std::int64_t global_batch_ = 1;
   std::int64_t most_stages_ = 0;
-  std::int64_t blocks_ = 0;  // of the model, alike: as many as it has attentions
+  std::int64_t blocks_ = 0;            // of the model, alike: as many as it has attentions
   std::int64_t blocks_with_ends_ = 0;  // these, and what stands before and behind them; 0: they count for nothing
   bool cuts_tensors_ =
       false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank

@@ -33,8 +33,9 @@ namespace ddlsim::io {
 
 /// Settings that a run may have of its own.
 inline constexpr std::array<std::string_view, 11> kRunSplit{
-    "parallel.tensor",         "parallel.context", "parallel.expert",    "parallel.expert_tensor", "parallel.pipeline", "parallel.schedule",
-    "parallel.virtual_stages", "parallel.zero",    "parallel.recompute", "parallel.sequence", "parallel.context_by"};
+    "parallel.tensor",    "parallel.context",  "parallel.expert",         "parallel.expert_tensor",
+    "parallel.pipeline",  "parallel.schedule", "parallel.virtual_stages", "parallel.zero",
+    "parallel.recompute", "parallel.sequence", "parallel.context_by"};
 
 struct RunRow {
   std::int64_t gpus = 1;

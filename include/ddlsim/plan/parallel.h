@@ -189,8 +189,8 @@ struct Parallel {
   return parallel.tensor > 1 && parallel.expert > 1 && parallel.expert_tensor == 1;
 }
 
-/// Whose ranks share a layer's experts: whole ones those of a tensor group, then of a context group as far as the degree
-/// is a multiple of it (Megatron-Core, torchtitan), then of so many replicas.
+/// Whose ranks share a layer's experts: whole ones those of a tensor group, then of a context group as far as the
+/// degree is a multiple of it (Megatron-Core, torchtitan), then of so many replicas.
 struct ExpertRanks {
   bool tensor = false;
   bool context = false;

@@ -39,9 +39,10 @@
 // rows that are sent to them: rows active `expert_load`. A buffer of rows active h elements goes out and comes back in
 // each pass. With tensor ranks (which need `sequence`, as in Megatron) a rank sends its rows / t, and what arrived is
 // gathered in the tensor group. With whole experts (Megatron's --expert-tensor-parallel-size 1) tensor ranks are among
-// the e, each with its rows / t and experts of its own: nothing is gathered or summed. Rows are sorted by expert once more where they arrive. That is a copy for each of a
-// row's experts; DeepEP (github.com/deepseek-ai/DeepEP, normal kernels) and HybridEP send a row once to each place that
-// has any of them: places_of_a_row / active of those elements (plan/parallel.h, ExpertDispatch).
+// the e, each with its rows / t and experts of its own: nothing is gathered or summed. Rows are sorted by expert once
+// more where they arrive. That is a copy for each of a row's experts; DeepEP (github.com/deepseek-ai/DeepEP, normal
+// kernels) and HybridEP send a row once to each place that has any of them: places_of_a_row / active of those elements
+// (plan/parallel.h, ExpertDispatch).
 //
 // Limits: a list has no edges: a product is taken to read a part when it is as wide, unless a product of two follows it
 // and not the activation (the up-projection of a gated MLP as wide as the model); layers without an operator (measured,
@@ -73,7 +74,7 @@ struct Cut {
   bool ulysses = false;  // else a ring
   std::int64_t expert = 1;
   bool whole_experts = false;  // not cut over the tensor group, whose ranks are among those of experts
-  double expert_load = 1;  // rows of the busiest rank's experts over the mean
+  double expert_load = 1;      // rows of the busiest rank's experts over the mean
 
   friend auto operator<=>(const Cut&, const Cut&) = default;
 };

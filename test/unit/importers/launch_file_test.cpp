@@ -132,9 +132,7 @@ TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]
   CHECK(dispatch("--moe-token-dispatcher-type allgather") == "?");  // asked for
   CHECK(value(megatron("--micro-batch-size 1 --moe-token-dispatcher-type flex"), "parallel.expert_dispatch") == "-");
   // Experts are cut over the tensor group where nobody says that they are whole.
-  const auto cut = [&](const std::string& words) {
-    return value(megatron(experts + words), "parallel.expert_tensor");
-  };
+  const auto cut = [&](const std::string& words) { return value(megatron(experts + words), "parallel.expert_tensor"); };
   CHECK(cut("--tensor-model-parallel-size 2 --expert-tensor-parallel-size 1") == "1");
   CHECK(cut("--tensor-model-parallel-size 2 --expert-tensor-parallel-size 2") == "-");
   CHECK(cut("--tensor-model-parallel-size 2") == "-");
