@@ -77,8 +77,8 @@ class KernelTimes {
 
 /// The precision whose curve serves another's kernels where that has none; itself: none does. Without tensor cores fp16
 /// is read as such and multiplied as fp32.
-Precision second_best(Precision precision, const hardware::PeakRates& peak) {
-  if (precision == Precision::kFp16) return peak.multiplies_as_fp32(precision) ? Precision::kFp32 : Precision::kBf16;
+Precision second_best(Precision precision, const hardware::Gpu& gpu) {
+  if (precision == Precision::kFp16) return multiplies_as_fp32(gpu, precision) ? Precision::kFp32 : Precision::kBf16;
   if (precision == Precision::kFp4) return Precision::kFp8;
   return precision == Precision::kBf16 ? Precision::kFp16 : precision;
 }
@@ -96,7 +96,7 @@ auto KernelTimes::curve(Find find, Precision wanted) const {
     }
     return std::pair<Curve, double>{nullptr, 0};
   };
-  for (const Precision precision : {wanted, second_best(wanted, calibration_.gpu.peak)}) {
+  for (const Precision precision : {wanted, second_best(wanted, calibration_.gpu)}) {
     if (const auto found = served_by(precision); found.first != nullptr) return found;
   }
   return std::pair<Curve, double>{nullptr, 0};

@@ -27,12 +27,6 @@ void PeakRates::set(Precision precision, ComputeRate rate) {
   }
 }
 
-bool PeakRates::multiplies_as_fp32(Precision precision) const {
-  constexpr double kSame = 1.5;  // what has an arithmetic of its own is twice as fast and more
-  const auto rate = at(precision);
-  return rate && *rate < fp32 * kSame;
-}
-
 std::optional<double> SustainedShares::at(Precision precision) const {
   for (const auto& [one, share] : shares_) {
     if (one == precision) return share;
@@ -41,6 +35,10 @@ std::optional<double> SustainedShares::at(Precision precision) const {
 }
 
 void SustainedShares::set(Precision precision, double share) { shares_.emplace_back(precision, share); }
+
+bool multiplies_as_fp32(const Gpu& gpu, Precision precision) {
+  return precision == Precision::kFp32 || (precision == Precision::kFp16 && gpu.nccl_tuning == GpuGeneration::kPascal);
+}
 
 DeviceSpec device_spec(const Gpu& gpu, Precision precision) {
   return {static_cast<double>(gpu.sm_count), gpu.peak.at(precision).value_or(ComputeRate{}), gpu.memory_bandwidth,

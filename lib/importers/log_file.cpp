@@ -191,7 +191,8 @@ class LogReader {
   }
 
   void settle_arguments() {
-    if (log_.tensor.value_or(1) == 1 || log_.expert.value_or(1) == 1) log_.expert_tensor.reset();
+    // Megatron prints the tensor-parallel size where nobody said another.
+    if (log_.expert_tensor == log_.tensor.value_or(1)) log_.expert_tensor.reset();
     if (fp8_ || bf16_ || fp16_) {
       log_.precision = fp8_.value_or(false)    ? "fp8"
                        : bf16_.value_or(false) ? "bf16"

@@ -111,7 +111,8 @@ class MegatronReader {
     const Argument* found = in_.find("expert-tensor-parallel-size");
     if (found == nullptr || in_.word("expert-tensor-parallel-size") == "None") return;
     const auto ranks = in_.count("expert-tensor-parallel-size");
-    if (tensor_ == 1 || out_.count_of("parallel.expert") < 2 || ranks == tensor_) return;
+    const bool experts = in_.has("num-experts") || out_.count_of("parallel.expert") > 1;
+    if (tensor_ == 1 || !experts || ranks == tensor_) return;
     if (ranks == 1) {
       out_.set("parallel.expert_tensor", 1, found->words(), found->where);
     } else {

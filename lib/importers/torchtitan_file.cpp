@@ -110,6 +110,19 @@ class TitanReader {
     return value.value_or(1);
   }
 
+  /// Experts are whole where nobody says otherwise (torchtitan config/job_config.py).
+  void read_expert_tensor(std::int64_t tensor) {
+    const auto found = in_.find_first({"parallelism.expert_tensor_parallel_degree"});
+    const auto ranks = in_.count(found);
+    if (!ranks) {
+      out_.assume("parallel.expert_tensor", "1", "torchtitan's expert_tensor_parallel_degree is 1 unless stated");
+    } else if (*ranks == 1 || *ranks == tensor) {
+      out_.set("parallel.expert_tensor", *ranks, found.words, found.where());
+    } else {
+      out_.ask("parallel.expert_tensor", found.words + ": 1 or tensor_parallel_degree is modelled", found.where());
+    }
+  }
+
   void read_degrees() {
     const std::int64_t tensor = degree("tensor_parallel_degree", "parallel.tensor");
     if (tensor > 1) {
@@ -117,9 +130,7 @@ class TitanReader {
     }
     const std::int64_t context = degree("context_parallel_degree", "parallel.context");
     if (context > 1) out_.assume("parallel.context_by", "ring", "torchtitan's context parallelism is ring attention");
-    if (degree("expert_parallel_degree", "parallel.expert") > 1 && tensor > 1) {
-      degree("expert_tensor_parallel_degree", "parallel.expert_tensor");
-    }
+    if (degree("expert_parallel_degree", "parallel.expert") > 1 && tensor > 1) read_expert_tensor(tensor);
     pipeline_ = degree("pipeline_parallel_degree", "parallel.pipeline");
     const auto async =
         in_.find_first({"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"});

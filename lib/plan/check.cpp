@@ -54,8 +54,7 @@ tl::unexpected<Error> bad_experts(const Parallel& parallel, std::int64_t replica
   if (parallel.context > 1) among += " of " + std::to_string(parallel.context) + " context ranks";
   if (has_whole_experts(parallel)) among += " of " + std::to_string(parallel.tensor) + " tensor ranks";
   Error error{ErrorCode::kInvalidArgument,
-              "expert degree " + std::to_string(parallel.expert) + " does not divide " + among +
-                  ", out of which its groups are cut",
+              "expert degree " + std::to_string(parallel.expert) + " makes no even groups of " + among,
               {},
               {"valid: " + valid},
               {}};
@@ -156,18 +155,13 @@ Expected<void> check_model(const Job& job) {
                        "use parallel.expert 1");
   }
   const auto* layer = first_of<workload::Experts>(model);
-  if (layer != nullptr && parallel.tensor > 1 && parallel.expert_tensor == 1 && parallel.expert == 1) {
-    return contradicts("whole experts beside a tensor group, and no ranks that share them",
-                       "set parallel.expert to a multiple of tensor " + std::to_string(parallel.tensor) +
-                           ", or parallel.expert_tensor " + std::to_string(parallel.tensor));
-  }
   if (layer != nullptr && parallel.expert > 1) {
     const auto& experts = std::get<workload::Experts>(*layer->op);
     // All rows choose experts of one rank, as far as a rank has so many.
     const std::int64_t here = experts.experts / parallel.expert;
     const double most = static_cast<double>(parallel.expert) *
                         std::min(1.0, static_cast<double>(here) / static_cast<double>(experts.active));
-    if (parallel.expert_imbalance > most) {
+    if (here > 0 && parallel.expert_imbalance > most) {  // a rank without experts is refused where they are cut
       return bad(fmt::format("parallel.expert_imbalance {:g}", parallel.expert_imbalance),
                  fmt::format("at most {:g}: all rows on one of {} ranks with {} of {} experts, of which a row takes {}",
                              most, parallel.expert, here, experts.experts, experts.active));
@@ -249,7 +243,8 @@ Expected<void> check_tables(const Job& job) {
 Expected<void> check_together(const Job& job) {
   const Parallel& parallel = job.parallel;
   const bool sequence = parallel.sequence && parallel.tensor > 1;
-  if (parallel.expert > 1 && parallel.tensor > 1 && !sequence) {
+  const bool experts = parts_experts(parallel) && workload::has_experts(*job.model);
+  if (experts && parallel.tensor > 1 && !sequence) {
     return contradicts("experts and tensors are split together with the rows alone, as in Megatron-LM",
                        "set parallel.sequence yes");
   }

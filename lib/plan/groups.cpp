@@ -12,12 +12,14 @@
 namespace ddlsim::plan {
 namespace {
 
-/// One axis of a grid: its ranks, how far apart they are, and how many of them a server has.
+/// One axis of a grid, or the part of one that shares experts: its ranks, how far apart they are, and how many of them
+/// a server has.
 struct Stretch {
   Axis axis = Axis::kData;
   std::int64_t ranks = 1;
   std::int64_t apart = 1;
   std::int64_t fitting = 1;
+  bool experts = false;  // its ranks share a layer's experts
 };
 
 /// Of ranks so far apart, how many a server has.
@@ -25,15 +27,34 @@ std::int64_t fitting(const Grid& grid, const Stretch& one) {
   return std::clamp<std::int64_t>(grid.gpus_per_node / one.apart, 1, one.ranks);
 }
 
-/// Innermost first.
-std::array<Stretch, std::tuple_size_v<AxisOrder>> stretches_of(const Grid& grid) {
-  std::array<Stretch, std::tuple_size_v<AxisOrder>> all;
+/// Of an axis' neighbours so many share experts.
+std::int64_t sharing_experts(const Grid& grid, Axis axis) {
+  switch (axis) {
+    case Axis::kExpert: return grid.at(axis);
+    case Axis::kTensor: return grid.experts_tensor;
+    case Axis::kContext: return grid.experts_context;
+    case Axis::kPipeline:
+    case Axis::kData: return 1;
+  }
+  return 1;
+}
+
+/// Innermost first. An axis of which some ranks share experts is two stretches.
+std::vector<Stretch> stretches_of(const Grid& grid) {
+  std::vector<Stretch> all;
+  all.reserve(2 * std::tuple_size_v<AxisOrder>);
   std::int64_t apart = 1;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::int64_t ranks = grid.at(grid.order[i]);
-    all[i] = {.axis = grid.order[i], .ranks = ranks, .apart = apart};
-    all[i].fitting = fitting(grid, all[i]);
+  const auto add = [&](Axis axis, std::int64_t ranks, bool experts) {
+    Stretch one{.axis = axis, .ranks = ranks, .apart = apart, .experts = experts};
+    one.fitting = fitting(grid, one);
+    all.push_back(one);
     apart *= ranks;
+  };
+  for (const Axis axis : grid.order) {
+    const std::int64_t sharing = sharing_experts(grid, axis);
+    const std::int64_t rest = grid.at(axis) / sharing;
+    if (sharing > 1) add(axis, sharing, true);
+    if (rest > 1 || sharing == 1) add(axis, rest, axis == Axis::kExpert);
   }
   return all;
 }
@@ -112,18 +133,80 @@ Expected<void> add_stage_groups(StepPlan& plan) {
   return {};
 }
 
+/// Ranks that differ along some of the stretches.
+template <typename Chosen>
+Expected<RankGroup> group_over(const Grid& grid, Axis along, Chosen chosen) {
+  std::int64_t ranks = 1;
+  std::int64_t per_node = 1;
+  std::int64_t between = 1;
+  for (const Stretch& one : stretches_of(grid)) {
+    if (!chosen(one)) continue;
+    if (auto alike = stands_alike(grid, one); !alike) return tl::unexpected<Error>(alike.error());
+    if (per_node == 1 && one.fitting > 1) between = one.apart;
+    ranks *= one.ranks;
+    per_node *= one.fitting;
+  }
+  RankGroup group = placed(grid, GroupRole::kGradients, along, ranks, per_node);
+  group.between = between;
+  return group;
+}
+
+/// Whether ranks of a group differ along a stretch.
+bool differs(const Grid& grid, GroupRole role, const Stretch& one) {
+  switch (role) {
+    case GroupRole::kTensor: return one.axis == Axis::kTensor;
+    case GroupRole::kContext: return one.axis == Axis::kContext;
+    case GroupRole::kExperts: return one.experts;
+    case GroupRole::kExpertGradients:
+      return !one.experts && (one.axis == Axis::kData || one.axis == Axis::kContext ||
+                              (one.axis == Axis::kTensor && grid.whole_experts));
+    case GroupRole::kStages:
+    case GroupRole::kStagesAcross: return one.axis == Axis::kPipeline;
+    case GroupRole::kGradients:
+    case GroupRole::kShards:
+    case GroupRole::kCopies: return one.axis != Axis::kTensor && one.axis != Axis::kPipeline;
+  }
+  return false;
+}
+
+/// Where it is the first that its ranks differ along.
+Axis axis_of(GroupRole role) {
+  switch (role) {
+    case GroupRole::kTensor: return Axis::kTensor;
+    case GroupRole::kContext: return Axis::kContext;
+    case GroupRole::kExperts: return Axis::kExpert;
+    case GroupRole::kStages:
+    case GroupRole::kStagesAcross: return Axis::kPipeline;
+    case GroupRole::kGradients:
+    case GroupRole::kExpertGradients:
+    case GroupRole::kShards:
+    case GroupRole::kCopies: return Axis::kData;
+  }
+  return Axis::kData;
+}
+
 }  // namespace
 
 std::optional<ExpertRanks> expert_ranks(const Parallel& parallel, std::int64_t replicas) {
-  const bool whole = has_whole_experts(parallel);
-  if (whole && parallel.expert % parallel.tensor != 0) return std::nullopt;
-  const std::int64_t degree = whole ? parallel.expert / parallel.tensor : parallel.expert;
-  const std::int64_t context = parallel.context;
-  if (context > 1 && degree % context == 0 && replicas % (degree / context) == 0) {
-    return ExpertRanks{.tensor = whole, .context = true, .data = degree / context};
+  ExpertRanks sharing;
+  std::int64_t left = parallel.expert;
+  // All of a group, or neighbours in it.
+  const auto take = [&](std::int64_t ranks, std::int64_t& taken) {
+    if (left % ranks != 0 && ranks % left != 0) return false;
+    taken = std::min(left, ranks);
+    left /= taken;
+    return true;
+  };
+  if (has_whole_experts(parallel) && !take(parallel.tensor, sharing.tensor)) return std::nullopt;
+  const std::int64_t others = left;
+  take(parallel.context, sharing.context);
+  if (replicas % left != 0) {  // then replicas alone
+    sharing.context = 1;
+    left = others;
   }
-  if (replicas % degree != 0) return std::nullopt;
-  return ExpertRanks{.tensor = whole, .context = false, .data = degree};
+  if (replicas % left != 0) return std::nullopt;
+  sharing.data = left;
+  return sharing;
 }
 
 std::vector<std::int64_t> expert_degrees(const Parallel& parallel, std::int64_t replicas) {
@@ -131,8 +214,7 @@ std::vector<std::int64_t> expert_degrees(const Parallel& parallel, std::int64_t 
   std::vector<std::int64_t> degrees;
   Parallel one = parallel;
   const std::int64_t most = std::min(parallel.tensor * parallel.context * replicas, kMost);
-  const bool whole = parallel.tensor > 1 && parallel.expert_tensor == 1;
-  for (one.expert = whole ? 2 : 1; one.expert <= most; ++one.expert) {
+  for (one.expert = 1; one.expert <= most; ++one.expert) {
     if (expert_ranks(one, replicas)) degrees.push_back(one.expert);
   }
   return degrees;
@@ -145,37 +227,11 @@ std::int64_t Grid::ranks() const {
 }
 
 Expected<RankGroup> group_along(const Grid& grid, std::span<const Axis> axes) {
-  std::int64_t ranks = 1;
-  std::int64_t per_node = 1;
-  std::int64_t between = 1;
-  for (const Stretch& one : stretches_of(grid)) {
-    if (std::find(axes.begin(), axes.end(), one.axis) == axes.end()) continue;
-    if (auto alike = stands_alike(grid, one); !alike) return tl::unexpected<Error>(alike.error());
-    if (per_node == 1 && one.fitting > 1) between = one.apart;
-    ranks *= one.ranks;
-    per_node *= one.fitting;
-  }
-  RankGroup group = placed(grid, GroupRole::kGradients, axes.front(), ranks, per_node);
-  group.between = between;
-  return group;
+  return group_over(grid, axes.front(),
+                    [&](const Stretch& one) { return std::find(axes.begin(), axes.end(), one.axis) != axes.end(); });
 }
 
 std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t rank) {
-  const auto within = [&](Axis axis) {
-    switch (group.role) {
-      case GroupRole::kTensor: return axis == Axis::kTensor;
-      case GroupRole::kContext: return axis == Axis::kContext;
-      case GroupRole::kExperts: return grid.shares_experts(axis);
-      case GroupRole::kExpertGradients:
-        return axis == Axis::kData || (axis == Axis::kContext && !grid.shares_experts(axis));
-      case GroupRole::kStages:
-      case GroupRole::kStagesAcross: return axis == Axis::kPipeline;
-      case GroupRole::kGradients:
-      case GroupRole::kShards:
-      case GroupRole::kCopies: return axis != Axis::kTensor && axis != Axis::kPipeline;
-    }
-    return false;
-  };
   const bool shards = group.role == GroupRole::kShards;
   const bool copies = group.role == GroupRole::kCopies;
   std::int64_t replicas = 1;
@@ -184,7 +240,7 @@ std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t
   std::int64_t number = 0;
   for (const Stretch& one : stretches_of(grid)) {
     const std::int64_t place = rank / one.apart % one.ranks;
-    if (!within(one.axis)) {
+    if (!differs(grid, group.role, one)) {
       number += place * one.apart;
     } else if (shards || copies) {
       const std::int64_t taken = std::gcd(left, one.ranks);
@@ -205,13 +261,14 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
   along(Axis::kContext) = parallel.context;
   const std::int64_t replicas = replicas_of(job);
   const ExpertRanks sharing = expert_ranks(parallel, replicas).value_or(ExpertRanks{});
-  grid.experts_over_tensor = sharing.tensor;
-  grid.experts_over_context = sharing.context;
+  grid.whole_experts = has_whole_experts(parallel);
+  grid.experts_tensor = sharing.tensor;
+  grid.experts_context = sharing.context;
   along(Axis::kExpert) = sharing.data;
   along(Axis::kPipeline) = parallel.pipeline;
   along(Axis::kData) = replicas / sharing.data;
-  const auto add = [&](GroupRole role, std::span<const Axis> axes) -> Expected<void> {
-    auto group = group_along(grid, axes);
+  const auto add = [&](GroupRole role) -> Expected<void> {
+    auto group = group_over(grid, axis_of(role), [&](const Stretch& one) { return differs(grid, role, one); });
     if (!group) return tl::unexpected<Error>(group.error());
     group->role = role;
     const bool gradients = role == GroupRole::kGradients || role == GroupRole::kExpertGradients;
@@ -219,17 +276,13 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
     if (role == GroupRole::kGradients || group->ranks > 1) plan.groups.push_back(*group);
     return {};
   };
-  constexpr std::array kReplicas{Axis::kData, Axis::kContext, Axis::kExpert};
-  if (auto added = add(GroupRole::kGradients, kReplicas); !added) return added;
-  if (auto added = add(GroupRole::kTensor, std::array{Axis::kTensor}); !added) return added;
-  if (auto added = add(GroupRole::kContext, std::array{Axis::kContext}); !added) return added;
-  if (parallel.expert > 1) {
-    std::vector<Axis> share{Axis::kExpert};
-    std::vector<Axis> copy{Axis::kData};
-    if (sharing.tensor) share.push_back(Axis::kTensor);
-    (sharing.context ? share : copy).push_back(Axis::kContext);
-    if (auto added = add(GroupRole::kExperts, share); !added) return added;
-    if (auto added = add(GroupRole::kExpertGradients, copy); !added) return added;
+  for (const GroupRole role : {GroupRole::kGradients, GroupRole::kTensor, GroupRole::kContext}) {
+    if (auto added = add(role); !added) return added;
+  }
+  if (parts_experts(parallel) && workload::has_experts(*job.model)) {
+    for (const GroupRole role : {GroupRole::kExperts, GroupRole::kExpertGradients}) {
+      if (auto added = add(role); !added) return added;
+    }
   }
   if (auto added = add_shards(job, plan); !added) return added;
   return add_stage_groups(plan);

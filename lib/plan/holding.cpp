@@ -76,12 +76,12 @@ class StateSums {
         static_cast<double>(plan.grid.ranks()) / static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
     const std::int64_t shards = job.parallel.shard_ranks;
     share_ = 1.0 / (shards > 0 ? static_cast<double>(shards) : ranks);
-    expert_share_ = job.parallel.expert > 1 ? 1.0 / static_cast<double>(sharing_ranks(plan, true)) : share_;
+    expert_share_ = parts_experts(job.parallel) ? 1.0 / static_cast<double>(sharing_ranks(plan, true)) : share_;
   }
 
   void add(const Owned& owned, MemoryFootprint& memory) {
     const int zero = job_.parallel.zero;
-    const double share = owned.experts && job_.parallel.expert > 1 ? expert_share_ : share_;
+    const double share = owned.experts ? expert_share_ : share_;
     memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
     memory.gradients += sizes_.gradient * (owned.trained * (zero >= 2 ? share : 1.0));
     if (job_.parallel.offload_optimizer) return;
@@ -96,7 +96,7 @@ class StateSums {
 
   /// Of all that a layer's ranks train.
   [[nodiscard]] DataSize gradients(const Owned& owned) const {
-    const double share = owned.experts && job_.parallel.expert > 1 ? expert_share_ : share_;
+    const double share = owned.experts ? expert_share_ : share_;
     return sizes_.gradient * (owned.trained * (job_.parallel.zero >= 2 ? share : 1.0));
   }
   /// Of one weight.

@@ -112,7 +112,7 @@ class Splitting {
         after = after || (sent.forward && !sent.before);
       }
       closed_.push_back(after);
-      if (cut.expert > 1) split_.experts.push_back(one.experts);
+      if (cut.expert > 1 || cut.whole_experts) split_.experts.push_back(one.experts);
       if (cut.sequence) split_.on_rows.push_back(one.on_rows);
       layers.push_back(std::move(one.layer));
     }

@@ -12,7 +12,7 @@ using Feature = hardware::SoftwareFeature;
 using hardware::GpuGeneration;
 using hardware::SoftwareFactor;
 
-// GFLOP: fp32, and what is no faster, takes longer for as many.
+// GFLOP: fp32, and what is multiplied as that, takes longer for as many.
 constexpr double kLargeKernel = 5.6;
 constexpr double kLargeInFp32 = 2.8;
 constexpr double kHalvingsToSmall = 1.5;  // steeper, a step would get shorter as its batch grows
@@ -41,7 +41,7 @@ double smallness(const Job& job) {
   const Work work = (totals.forward_work + totals.backward_work) * static_cast<double>(job.batch);
   if (kernels <= 0 || work <= Work{}) return 0;
   const double shards = static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
-  const bool slow = job.cluster.node.gpu.peak.multiplies_as_fp32(job.precision);
+  const bool slow = multiplies_as_fp32(job.cluster.node.gpu, job.precision);
   const double large = slow ? kLargeInFp32 : kLargeKernel;
   return std::clamp(portable_log2(large * kernels * shards / work.in(gigaflops)) / kHalvingsToSmall, 0.0, 1.0);
 }

@@ -82,6 +82,9 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
                 std::to_string(parts) + " " + named + "s of " + std::to_string(most) + (blocks ? " blocks" : " layers"),
                 {},
                 {blocks ? "no framework cuts within a block: at most " + std::to_string(most) +
+                              (counts_ends(places.points, layers->size(), most + 2)
+                                   ? " (" + std::to_string(most + 2) + ": with embedding and head as one each)"
+                                   : "") +
                               ", or state the cuts (parallel.layers_per_stage)"
                         : "every " + named + " needs a layer: at most " + std::to_string(most)});
   }

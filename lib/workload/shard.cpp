@@ -255,7 +255,12 @@ class TensorCut {
   }
   Expected<void> cut(Experts& experts, Shape& in, Shard& shard, const Layer& layer) {
     part_.reset();
-    if (whole_experts_) return divide(in[0], "rows");
+    if (whole_experts_) {
+      if (in.size() > 1) return divide(in[0], "rows");
+      return fail(ErrorCode::kUnsupported,
+                  "layer '" + layer.name + "': tensor ranks share the rows of whole experts, and a sample has one", {},
+                  {"cut experts as the other layers are (parallel.expert_tensor 0)"});
+    }
     if (sequence_) {
       shard.sent.push_back({.op = CollectiveOp::kAllGather, .elements = elements_of(in), .before = true});
       shard.sent.push_back({.op = CollectiveOp::kReduceScatter, .elements = layer.output_elements});

@@ -310,7 +310,7 @@ std::string CaseReader::precision_run(const io::Case& one) const {
   if (!narrow && is_submission(one)) return "amp";
   if (!narrow || !gpu) return "fp32";
   if (gpu->peak.bf16) return "bf16";
-  return gpu->peak.fp16 && !gpu->peak.multiplies_as_fp32(Precision::kFp16) ? "fp16" : "fp32";
+  return gpu->peak.fp16 && !multiplies_as_fp32(*gpu, Precision::kFp16) ? "fp16" : "fp32";
 }
 
 Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {

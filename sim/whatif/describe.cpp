@@ -20,13 +20,15 @@ std::string describe_split(const Scenario& scenario) {
   };
   add("tensor", parallel.tensor);
   add("context", parallel.context);
-  add(plan::has_whole_experts(parallel) ? "whole expert" : "expert", parallel.expert);
+  const bool whole = plan::has_whole_experts(parallel) && workload::has_experts(*scenario.model);
+  add(whole ? "whole expert" : "expert", parallel.expert);
   add("pipeline", parallel.pipeline);
   if (parallel.pipeline > 1) {
     text += fmt::format(" ({}, {} micro-batches)", name_of(plan::kPipelineSchedules, parallel.schedule),
                         to_text(scenario.strategy.accumulation));
   }
   add("data", plan::replicas_of(scenario));
+  if (whole && parallel.expert == 1) text += ", whole experts";
   if (parallel.zero > 0) text += fmt::format(", zero {}", parallel.zero);
   if (parallel.recompute != plan::Recompute::kNone) {
     text += fmt::format(", recompute {}", name_of(plan::kRecomputes, parallel.recompute));

@@ -83,7 +83,8 @@ struct Writers {
 Writers writers_of(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
   const hardware::Cluster& cluster = scenario.cluster;
-  const std::int64_t of_stage = plan::has_whole_experts(parallel) ? parallel.expert : parallel.tensor * parallel.expert;
+  const std::int64_t of_stage = plan::has_whole_experts(parallel) ? std::max(parallel.tensor, parallel.expert)
+                                                                  : parallel.tensor * parallel.expert;
   const std::int64_t holders =
       parallel.zero > 0 ? cluster.gpus() : std::min(cluster.gpus(), parallel.pipeline * of_stage);
   Writers writers;

@@ -235,6 +235,20 @@ bool has_attention_in_one(const io::Case& one, const TrainingWay& way) {
 
 }  // namespace
 
+/// Ranks that an expert is cut over, where these are others than those of the other layers.
+std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Parallel& cut, std::int64_t replicas) {
+  if (cut.tensor == 1) return std::nullopt;
+  if (one.said("etp")) {
+    const auto said = count_of(one, "etp");
+    return said == cut.tensor ? std::nullopt : said;
+  }
+  if (cut.expert == 1) return std::nullopt;
+  // NVIDIA-NeMo/Megatron-Bridge scripts/performance: expert_tensor_parallel_size 1 where nobody says; torchtitan's
+  // job_config likewise. Else with experts that are cut it cannot have run.
+  const bool by_default = has_any(lower_case(one.framework), {"megatron-bridge", "torchtitan"});
+  return by_default || !plan::expert_ranks(cut, replicas) ? std::optional<std::int64_t>(1) : std::nullopt;
+}
+
 Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
   std::vector<Override> settings;
@@ -261,12 +275,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (expert > 1 && once) set("parallel.expert_dispatch", "once");
   const auto replicas = replicas_of(one, *degrees);
   if (!replicas) return tl::unexpected<Error>(replicas.error());
-  if (expert > 1 && tensor > 1) {
-    const plan::Parallel cut{.tensor = tensor, .context = degrees->context, .expert = expert};
-    const auto said = one.said("etp") ? count_of(one, "etp") : std::nullopt;
-    // Nobody says, and with experts that are cut it cannot have run.
-    const bool must = !said && !plan::expert_ranks(cut, *replicas);
-    if (must || (said && *said != tensor)) set("parallel.expert_tensor", must ? "1" : std::to_string(*said));
+  if (const auto whole =
+          expert_tensor_of(one, {.tensor = tensor, .context = degrees->context, .expert = expert}, *replicas)) {
+    set("parallel.expert_tensor", std::to_string(*whole));
   }
   const auto global = global_batch_of(one, *replicas);
   if (!global && one.metric == io::CaseMetric::kStepMilliseconds) {

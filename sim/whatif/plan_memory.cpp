@@ -14,9 +14,12 @@ using plan::PipelineSchedule;
 /// Rounding of sums taken in another order than the ledger takes them.
 constexpr double kMemoryRounding = 1 - 1e-9;
 
-/// Of what replicas share each holds a part, from a stage of zero on.
+/// Of what replicas share each holds a part, from a stage of zero on; tensor ranks that have the same whole experts
+/// share them as well.
 double share_of(const Split& split, int from) {
-  return split.zero >= from ? 1.0 / static_cast<double>(split.data * split.context) : 1.0;
+  if (split.zero < from) return 1.0;
+  const std::int64_t alike = split.whole_experts ? std::max<std::int64_t>(split.tensor / split.expert, 1) : 1;
+  return 1.0 / static_cast<double>(split.data * split.context * alike);
 }
 
 /// Likewise of gradients: those that are made in turn may all be there when little else is.

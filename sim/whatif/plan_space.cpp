@@ -213,7 +213,8 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
     if (plan::counts_ends(points, layers.size(), counted)) space.blocks_with_ends_ = static_cast<std::int64_t>(counted);
   }
   space.blocks_ = attentions > 0 ? attentions : static_cast<std::int64_t>(space.base_.model->layers.size());
-  if (!workload::has_experts(*space.base_.model)) {
+  space.has_experts_ = workload::has_experts(*space.base_.model);
+  if (!space.has_experts_) {
     if (!range.expert) range.expert = 1;
     range.whole_experts = {false};
   }
@@ -300,6 +301,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
     for (const std::int64_t tensor : allowed(divisors_of(gpus), range_.tensor)) {
       // A degree that cuts nothing evenly is struck with all plans that have it.
       const Split split{.nodes = nodes, .tensor = tensor, .data = gpus / tensor};
+      if (has_experts_ && base_.parallel.expert_tensor > 1 && tensor != base_.parallel.expert_tensor) continue;
       if (tensor > 1 && (!cuts_tensors_ || (!range_.tensor && !lowerer.outline(with(split))))) continue;
       enumerate_ranks(split);
     }
@@ -350,7 +352,7 @@ void PlanSpace::enumerate_ranks(Split split) {
 }
 
 void PlanSpace::enumerate_experts(Split split) {
-  if (range_.expert == 1 && !range_.whole_experts.front()) return enumerate_passes(split);
+  if (!has_experts_ && range_.expert == 1) return enumerate_passes(split);
   plan::Parallel parallel{.tensor = split.tensor, .context = split.context};
   for (const bool whole : range_.whole_experts) {
     if (whole && split.tensor == 1 && range_.whole_experts.size() > 1) continue;  // as the others
@@ -376,12 +378,15 @@ void PlanSpace::enumerate_passes(Split split) {
 /// Into how many chunks a rank's blocks may be cut: alike ones.
 std::vector<std::int64_t> PlanSpace::chunks_for(std::int64_t stages) const {
   if (!range_.virtual_stages.empty()) return range_.virtual_stages;
-  // Embedding and head count as a block each where blocks alone cannot be alike (plan/stage_cuts.h).
-  const std::int64_t counted = blocks_ % stages == 0 ? blocks_ : blocks_with_ends_;
-  if (counted == 0 || counted % stages != 0) return {};
-  std::vector<std::int64_t> chunks = divisors_of(counted / stages);
-  std::erase(chunks, 1);
-  return chunks;
+  // Blocks alone, or with embedding and head as one each (plan/stage_cuts.h).
+  std::set<std::int64_t> chunks;
+  for (const std::int64_t counted : {blocks_, blocks_with_ends_}) {
+    if (counted == 0 || counted % stages != 0) continue;
+    const auto divisors = divisors_of(counted / stages);
+    chunks.insert(divisors.begin(), divisors.end());
+  }
+  chunks.erase(1);
+  return {chunks.begin(), chunks.end()};
 }
 
 void PlanSpace::enumerate_shapes(Split split) {
@@ -502,7 +507,7 @@ answer::PlanSettings PlanSpace::settings_of(const Split& split) const {
   count("parallel.pipeline", split.pipeline);
   count("parallel.context", split.context);
   count("parallel.expert", split.expert);
-  if (split.tensor > 1 && split.expert > 1) count("parallel.expert_tensor", split.whole_experts ? 1 : split.tensor);
+  if (split.tensor > 1 && has_experts_) count("parallel.expert_tensor", split.whole_experts ? 1 : split.tensor);
   count("parallel.data", split.data);
   count("batch", split.batch);
   count("global_batch", global_batch_);

@@ -152,6 +152,7 @@ class PlanSpace {
   std::int64_t most_stages_ = 0;
   std::int64_t blocks_ = 0;            // of the model, alike: as many as it has attentions
   std::int64_t blocks_with_ends_ = 0;  // these, and what stands before and behind them; 0: they count for nothing
+  bool has_experts_ = false;
   bool cuts_tensors_ =
       false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank
   std::vector<PlanFamily> families_;

@@ -27,9 +27,6 @@ struct PeakRates {
 
   [[nodiscard]] std::optional<ComputeRate> at(Precision precision) const;
   void set(Precision precision, ComputeRate rate);
-  /// Whether products of a precision run in fp32's arithmetic: at less than 1.5 of its rate. 16 bits are then what is
-  /// read and written. False where there is no rate.
-  [[nodiscard]] bool multiplies_as_fp32(Precision precision) const;
 
   friend bool operator==(const PeakRates&, const PeakRates&) = default;
 };
@@ -104,5 +101,10 @@ struct Gpu {
   Sources sources;
   std::string notes;
 };
+
+/// Whether products of a precision run in fp32's arithmetic, so that 16 bits are what is read and written alone: fp32
+/// itself, and fp16 before tensor cores, as frameworks ask for sums in fp32 (PyTorch aten/src/ATen/cuda/CUDABlas.cpp:
+/// compute type CUDA_R_32F, of 16 bits from compute capability 7 on).
+[[nodiscard]] bool multiplies_as_fp32(const Gpu& gpu, Precision precision);
 
 }  // namespace ddlsim::hardware

@@ -51,7 +51,7 @@ struct TrainingLog {
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> expert;
-  std::optional<std::int64_t> expert_tensor;  // that an expert is cut over; nothing where no layer is
+  std::optional<std::int64_t> expert_tensor;  // that an expert is cut over; nothing: as other layers
   std::optional<std::int64_t> virtual_stages;
   std::optional<bool> sequence;  // sequence parallelism
   std::optional<bool> shards;    // a distributed optimizer: zero 1

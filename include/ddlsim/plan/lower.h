@@ -39,12 +39,14 @@
 //                   copies beside the step before, parameter_compression c broadcasts weights / c and reads and writes
 //                   them twice for it. Limits: no wait of its threads for Python's lock; the loss stays where its
 //                   layer is
-// The data-parallel degree is what the others leave: GPUs / (t c p), e of it experts' ranks. Ranks fill servers in
+// The data-parallel degree is what the others leave: GPUs / (t c p). Experts are shared by neighbours among these ranks
+// (plan/parallel.h, ExpertRanks). Ranks fill servers in
 // `order`, its first axis innermost: `group_along` says how many of a group share a server, and how many groups share
 // its ports.
 //
-// Stages are cut between a model's alike blocks, as many for each where that works out (what stands before the blocks
-// goes with the first, head and loss with the last); otherwise so that the heaviest, by FLOPs, is as light as possible.
+// Stages are cut between a model's alike blocks, as many for each where that works out, what stands before the blocks
+// and behind them counted as nothing or as one each (plan/stage_cuts.h); otherwise so that the heaviest, by FLOPs, is
+// as light as possible.
 // DualPipe keeps two copies of every stage, so twice as many ranks share a gradient.
 //
 // Memory per class is lowered beside the rows (plan/memory.h), so that time and memory never disagree about who holds

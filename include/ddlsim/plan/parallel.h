@@ -186,18 +186,25 @@ struct Parallel {
 
 /// Whether an expert is whole where other layers are cut over a tensor group.
 [[nodiscard]] constexpr bool has_whole_experts(const Parallel& parallel) {
-  return parallel.tensor > 1 && parallel.expert > 1 && parallel.expert_tensor == 1;
+  return parallel.tensor > 1 && parallel.expert_tensor == 1;
 }
 
-/// Whose ranks share a layer's experts: whole ones those of a tensor group, then of a context group as far as the
-/// degree is a multiple of it (Megatron-Core, torchtitan), then of so many replicas.
+/// Whether other ranks have the same experts than have the same of the other layers.
+[[nodiscard]] constexpr bool parts_experts(const Parallel& parallel) {
+  return parallel.expert > 1 || has_whole_experts(parallel);
+}
+
+/// How many ranks of each axis share a layer's experts, as Megatron-Core numbers them (parallel_state.py: groups of
+/// experts are neighbours, those that an expert is cut over apart): of a tensor group where experts are whole, then of
+/// a context group, then replicas.
 struct ExpertRanks {
-  bool tensor = false;
-  bool context = false;
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
   std::int64_t data = 1;
 };
 
-/// Nothing where ranks do not share experts evenly.
+/// Nothing where ranks do not share experts evenly. Where a degree neither divides nor is a multiple of the context
+/// degree, replicas alone share them.
 [[nodiscard]] std::optional<ExpertRanks> expert_ranks(const Parallel& parallel, std::int64_t replicas);
 
 /// The expert degrees that have some, ascending, up to 1,024.

@@ -47,13 +47,10 @@ struct Grid {
   std::array<std::int64_t, kAxes> along{1, 1, 1, 1, 1};  // by Axis; data ranks apart from those of experts
   std::int64_t gpus_per_node = 1;
   AxisOrder order = kMegatronOrder;
-  bool experts_over_tensor = false;   // tensor ranks share experts, beside those along the axis of experts
-  bool experts_over_context = false;  // context ranks likewise
+  bool whole_experts = false;        // not cut over tensor ranks
+  std::int64_t experts_tensor = 1;   // neighbours in a tensor group that share experts, beside those along their axis
+  std::int64_t experts_context = 1;  // in a context group likewise
 
-  [[nodiscard]] bool shares_experts(Axis axis) const {
-    return axis == Axis::kExpert || (axis == Axis::kTensor && experts_over_tensor) ||
-           (axis == Axis::kContext && experts_over_context);
-  }
   [[nodiscard]] std::int64_t at(Axis axis) const { return along[static_cast<std::size_t>(axis)]; }
   [[nodiscard]] std::int64_t ranks() const;
 };
@@ -61,7 +58,8 @@ struct Grid {
 /// What a group of ranks is there for.
 enum class GroupRole {
   kGradients,        // have the same weights, experts apart: data, context and expert axes
-  kExpertGradients,  // have the same experts: data and context axes, the latter where its ranks do not share experts
+  kExpertGradients,  // have the same experts: data axis, what does not share experts of the context axis and, where
+                     // they are whole, of the tensor axis
   kShards,           // zero: share what kGradients would copy, where they are fewer (HSDP)
   kCopies,           // have the same shard
   kTensor,

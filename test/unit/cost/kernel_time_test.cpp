@@ -120,6 +120,7 @@ TEST_CASE("kernel time: without tensor cores fp16 is multiplied as fp32", "[unit
   };
   // A GPU with tensor cores says nothing about them in fp32.
   CHECK(calibrated_times(linear.layers, by, 1024, Precision::kFp16, {}).assumed > Time::zero());
+  by.gpu.nccl_tuning = hardware::GpuGeneration::kPascal;
   by.gpu.peak.set(Precision::kFp16, *by.gpu.peak.at(Precision::kFp32));
   CHECK(forward(Precision::kFp16) == forward(Precision::kFp32));
   CHECK(calibrated_times(linear.layers, by, 1024, Precision::kFp16, {}).extrapolated > Time::zero());

@@ -138,6 +138,9 @@ TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]
   CHECK(cut("--tensor-model-parallel-size 2") == "-");
   CHECK(cut("--expert-tensor-parallel-size 1") == "-");
   CHECK(cut("--tensor-model-parallel-size 4 --expert-tensor-parallel-size 2") == "?");
+  CHECK(value(megatron("--micro-batch-size 1 --num-experts 8 --tensor-model-parallel-size 2 "
+                       "--expert-tensor-parallel-size 1"),
+              "parallel.expert_tensor") == "1");
   CHECK(value(megatron("--micro-batch-size 1 --bf16 --grad-reduce-in-bf16"), "parallel.states") == "mixed-16");
   CHECK(value(megatron("--micro-batch-size 1 --recompute-activations"), "parallel.recompute") == "selective");
   CHECK(value(megatron("--micro-batch-size 1 --recompute-granularity full --recompute-method block "
@@ -423,6 +426,15 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   // 16 samples in micro-batches of 2.
   CHECK(value(launch, "strategy.accumulation") == "8");
   CHECK_THAT(write_scenario(launch, "t", ""), Contains("model:\n  name: llama_3_1_70b"));
+
+  const auto experts = [&](const std::string& degrees) {
+    return value(read("[training]\nlocal_batch_size = 1\n[parallelism]\nexpert_parallel_degree = 8\n" + degrees),
+                 "parallel.expert_tensor");
+  };
+  CHECK(experts("tensor_parallel_degree = 2\n") == "1");  // whole where nobody says otherwise
+  CHECK(experts("tensor_parallel_degree = 2\nexpert_tensor_parallel_degree = 2\n") == "2");
+  CHECK(experts("tensor_parallel_degree = 4\nexpert_tensor_parallel_degree = 2\n") == "?");
+  CHECK(experts("") == "-");
 
   const LaunchImport small = read(
       "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n[training]\nbatch_size = 8\n"

@@ -274,7 +274,8 @@ TEST_CASE("lower: ranks of a group have its number in common", "[unit][plan]") {
   CHECK(members(GroupRole::kGradients, 8) == Ranks{1, 3, 5, 7, 9, 11, 13, 15});
   // Experts over tensor ranks, then over context ranks as well: 5 is one of 4 + t, then of 4 + t + 2 c.
   Grid wide = grid;
-  wide.experts_over_tensor = true;
+  wide.whole_experts = true;
+  wide.experts_tensor = 2;
   const auto of = [&](GroupRole role) {
     Ranks found;
     for (std::int64_t rank = 0; rank < wide.ranks(); ++rank) {
@@ -284,9 +285,21 @@ TEST_CASE("lower: ranks of a group have its number in common", "[unit][plan]") {
   };
   CHECK(of(GroupRole::kExperts) == Ranks{0, 1, 4, 5});
   CHECK(of(GroupRole::kExpertGradients) == Ranks{5, 7, 13, 15});
-  wide.experts_over_context = true;
+  wide.experts_context = 2;
   CHECK(of(GroupRole::kExperts) == Ranks{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(of(GroupRole::kExpertGradients) == Ranks{5, 13});
+  // Two neighbours of four context ranks: 5 is t 1, c 2, d 0 of t + 2 (c + 4 d).
+  wide = {.along = {2, 4, 1, 2, 1}, .gpus_per_node = 8};
+  wide.experts_context = 2;
+  CHECK(of(GroupRole::kExperts) == Ranks{5, 7});
+  CHECK(of(GroupRole::kExpertGradients) == Ranks{1, 5, 9, 13});
+  CHECK(of(GroupRole::kContext) == Ranks{1, 3, 5, 7});
+  CHECK(of(GroupRole::kGradients) == Ranks{1, 3, 5, 7, 9, 11, 13, 15});
+  // Whole ones that no ranks share: all have the same.
+  wide = {.along = {2, 4, 1, 2, 1}, .gpus_per_node = 8};
+  wide.whole_experts = true;
+  CHECK(of(GroupRole::kExperts) == Ranks{5});
+  CHECK(of(GroupRole::kExpertGradients).size() == 16);
   // Shards over the innermost four replicas (context and expert), copies over data.
   CHECK(members(GroupRole::kShards, 4) == Ranks{1, 3, 5, 7});
   CHECK(members(GroupRole::kCopies, 2) == Ranks{5, 13});

@@ -257,11 +257,19 @@ TEST_CASE("lower: whole experts are shared by tensor ranks as well", "[unit][pla
   CHECK(sums[0].size.in(bytes) == 4 * 2 * 3 * 512 * 256);
 
   job.parallel.expert = 3;
-  CHECK(refused(job).message ==
-        "expert degree 3 does not divide 4 data-parallel ranks of 2 tensor ranks, out of which its groups are cut");
-  CHECK(refused(job).notes == std::vector<std::string>{"valid: 2, 4, 8"});
+  CHECK(refused(job).message == "expert degree 3 makes no even groups of 4 data-parallel ranks of 2 tensor ranks");
+  CHECK(refused(job).notes == std::vector<std::string>{"valid: 1, 2, 4, 8"});
+  // Every rank has all of them, and sums their gradients with all others; none are sent rows.
   job.parallel.expert = 1;
-  CHECK(refused(job).message == "whole experts beside a tensor group, and no ranks that share them");
+  plan = lower(job).value();
+  CHECK(ranks_of(plan, GroupRole::kExperts) == 0);
+  CHECK(ranks_of(plan, GroupRole::kExpertGradients) == 8);
+  CHECK(rows_in(plan, GroupRole::kExperts).empty());
+  CHECK(plan.layer(0, 3).parameters == std::vector<std::int64_t>(24, 512 * 256));
+  CHECK(plan.layer(0, 3).forward_work == mixture()->layers[3].forward_work * 0.5);
+  job.parallel.sequence = false;
+  CHECK(refused(job).notes == std::vector<std::string>{"set parallel.sequence yes"});
+  job.parallel.sequence = true;
   job.parallel.expert = 4;
   job.parallel.expert_tensor = 4;
   CHECK(refused(job).notes == std::vector<std::string>{"valid: parallel.expert_tensor 1 (whole experts), 2"});
@@ -278,12 +286,17 @@ TEST_CASE("lower: expert groups take context ranks before replicas", "[unit][pla
   // Two context ranks of two replicas; one context rank of three replicas, where two divide nothing.
   const auto both = ranks({.context = 2, .expert = 4}, 4);
   REQUIRE(both);
-  CHECK(both->context);
-  CHECK_FALSE(both->tensor);
+  CHECK(both->tensor == 1);
+  CHECK(both->context == 2);
   CHECK(both->data == 2);
+  // Neighbours in a context group of eight.
+  const auto some = ranks({.context = 8, .expert = 4}, 1);
+  REQUIRE(some);
+  CHECK(some->context == 4);
+  CHECK(some->data == 1);
   const auto replicas = ranks({.context = 2, .expert = 3}, 6);
   REQUIRE(replicas);
-  CHECK_FALSE(replicas->context);
+  CHECK(replicas->context == 1);
   CHECK(replicas->data == 3);
   const auto more = ranks({.context = 2, .expert = 8}, 4);
   REQUIRE(more);  // all eight
@@ -291,12 +304,39 @@ TEST_CASE("lower: expert groups take context ranks before replicas", "[unit][pla
   CHECK_FALSE(ranks({.context = 2, .expert = 16}, 4));
   const auto all = ranks({.tensor = 2, .context = 2, .expert = 16, .expert_tensor = 1}, 4);
   REQUIRE(all);
-  CHECK(all->tensor);
-  CHECK(all->context);
+  CHECK(all->tensor == 2);
+  CHECK(all->context == 2);
   CHECK(all->data == 4);
-  CHECK_FALSE(ranks({.tensor = 4, .expert = 2, .expert_tensor = 1}, 4));
-  CHECK(expert_degrees({.tensor = 2, .context = 3, .expert_tensor = 1}, 2) == std::vector<std::int64_t>{2, 4, 6, 12});
+  // Two of a tensor group of four.
+  const auto few = ranks({.tensor = 4, .context = 2, .expert = 2, .expert_tensor = 1}, 4);
+  REQUIRE(few);
+  CHECK(few->tensor == 2);
+  CHECK(few->context == 1);
+  CHECK_FALSE(ranks({.tensor = 4, .expert = 6, .expert_tensor = 1}, 6));
+  CHECK(expert_degrees({.tensor = 2, .context = 3, .expert_tensor = 1}, 2) ==
+        std::vector<std::int64_t>{1, 2, 4, 6, 12});
   CHECK(expert_degrees({.tensor = 2, .context = 3}, 2) == std::vector<std::int64_t>{1, 2, 3, 6});
+}
+
+TEST_CASE("lower: neighbours share experts, on one server where it has as many", "[unit][plan]") {
+  Job job = job_on(mixture(), 2, 8);
+  const auto nodes = [&](GroupRole role) {
+    const StepPlan plan = lower(job).value();
+    for (const RankGroup& group : plan.groups) {
+      if (group.role == role) return group.nodes;
+    }
+    return std::int64_t{0};
+  };
+  job.parallel = {.context = 8, .expert = 4};  // half of a context group, which has a server
+  CHECK(nodes(GroupRole::kContext) == 1);
+  CHECK(nodes(GroupRole::kExperts) == 1);
+  CHECK(nodes(GroupRole::kExpertGradients) == 2);
+  job.parallel = {.tensor = 8, .expert = 4, .expert_tensor = 1, .sequence = true};
+  CHECK(nodes(GroupRole::kExperts) == 1);
+  CHECK(nodes(GroupRole::kExpertGradients) == 2);
+  job.parallel = {.context = 4, .expert = 16};
+  job.cluster.nodes = 4;
+  CHECK(refused(job).message == "layer 'experts': expert degree 16 does not divide 8 experts");
 }
 
 TEST_CASE("lower: experts of a tensor group gather the rows that were sent", "[unit][plan]") {

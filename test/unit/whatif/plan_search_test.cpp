@@ -337,7 +337,7 @@ TEST_CASE("plan search: experts, likewise", "[unit][whatif]") {
   whole.push_back({"parallel.expert_tensor", "1", {}});
   whole.push_back({"parallel.tensor", "2", {}});
   for (const auto& one : found(whole, {.next = 100, .explain = false}).next) {
-    CHECK((value_of(one.plan, "parallel.expert_tensor") == "1" && value_of(one.plan, "parallel.expert") != "1"));
+    CHECK(value_of(one.plan, "parallel.expert_tensor") == "1");
   }
   whole.back().value = "1";
   CHECK(value_of(found(whole).best.plan, "parallel.expert_tensor").empty());
