@@ -72,10 +72,7 @@ class StateSums {
     const int values = state_values(plan.model->optimizer);
     const bool lists = job.software_optimizer == UpdateKernels::kForeach && values > 0;
     if (lists) listed_ = sizes_.optimizer / static_cast<double>(values);
-    const double ranks =
-        static_cast<double>(plan.grid.ranks()) / static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
-    const std::int64_t shards = job.parallel.shard_ranks;
-    share_ = 1.0 / (shards > 0 ? static_cast<double>(shards) : ranks);
+    share_ = 1.0 / static_cast<double>(sharing_ranks(plan, false));
     expert_share_ = parts_experts(job.parallel) ? 1.0 / static_cast<double>(sharing_ranks(plan, true)) : share_;
   }
 

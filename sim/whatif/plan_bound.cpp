@@ -31,6 +31,15 @@ Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, Plan
   return cost::price(job, lowered, *layers);
 }
 
+/// Of a layer's backward, where the model is in stages: there a tied head has weights of its own.
+double weights_share_of(const workload::Layer& layer) {
+  const auto* head = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
+  if (head == nullptr || !head->tied || !layer.parameters.empty()) return cost::weights_share(layer).work;
+  workload::Layer own = layer;
+  own.parameters.push_back(1);
+  return cost::weights_share(own).work;
+}
+
 /// Whether replicas sum plain gradients and wait for them: what is bounded here.
 bool plain_exchange(const Scenario& base) {
   return base.strategy.sync_every == 1 && !base.strategy.priority &&
@@ -142,7 +151,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
       const cost::PricedLayer& backward = step->classes[c].backward[one.size() - 1 - i];
       LayerPass pass = one[i];
       pass.weights = by_profiles ? weights.compute * factor.compute + weights.memory * factor.memory
-                                 : backward.time * cost::weights_share(chunk[i]).work;
+                                 : backward.time * weights_share_of(chunk[i]);
       pass.added = added[i].backward - one[i].backward;  // less where another layer's backward hides a message
       sums.push_back(sums.back() + pass);
     }

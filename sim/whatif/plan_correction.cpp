@@ -34,11 +34,16 @@ double PlanCorrection::least_of_family(const Split& split) {
   const auto [found, added] = of_families_.try_emplace({split.nodes, split.batch}, 1);
   if (!added) return found->second;
   constexpr std::int64_t kNoTensor = -1;
-  calib::RunPoint point = configuration_of(space_.base());
-  point.servers = split.nodes;
-  point.batch = static_cast<double>(split.batch);
+  // A family has whole models and split ones, which may be of other software.
+  Scenario job = space_.base();
+  job.cluster.nodes = split.nodes;
+  job.batch = split.batch;
+  job.parallel = {};
+  found->second = least_at(*runs, configuration_of(job));
+  job.parallel.tensor = 2;
+  calib::RunPoint point = configuration_of(job);
   point.split = {kNoTensor};  // as none ran
-  found->second = least_at(*runs, point);
+  found->second = std::min(found->second, least_at(*runs, point));
   for (const calib::RunPoint& ran : runs->ran()) {
     point.split = ran.split;
     found->second = std::min(found->second, least_at(*runs, point));

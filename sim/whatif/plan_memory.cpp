@@ -19,7 +19,9 @@ constexpr double kMemoryRounding = 1 - 1e-9;
 double share_of(const Split& split, int from) {
   if (split.zero < from) return 1.0;
   const std::int64_t alike = split.whole_experts ? std::max<std::int64_t>(split.tensor / split.expert, 1) : 1;
-  return 1.0 / static_cast<double>(split.data * split.context * alike);
+  // DualPipe's other direction has a copy of every stage, which shares as well.
+  const std::int64_t copies = split.pipeline > 1 ? plan::directions_of(split.schedule) : 1;
+  return 1.0 / static_cast<double>(split.data * split.context * alike * copies);
 }
 
 /// Likewise of gradients: those that are made in turn may all be there when little else is.
@@ -68,6 +70,9 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
   Scenario job = space_.with(key);
   if (shorter != nullptr) job.model = shorter->model;
   send_plainly(job);
+  // In one stage other orders of axes may stand unevenly on servers: where ranks stand is no matter of what they hold.
+  job.cluster.gpus_per_node = job.cluster.gpus();
+  job.cluster.nodes = 1;
   const auto layers = tools_.lowerer.held(job);
   if (!layers) return std::nullopt;
   const auto whole = [&](const auto& by_layer) { return shorter != nullptr ? shorter->whole(by_layer) : by_layer; };
@@ -117,13 +122,17 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
   }
   const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
   DataSize most;
-  for (std::size_t i = layers.end; i-- > layers.first;) {               // as the ledger goes: of equals the last layer
+  for (std::size_t i = layers.end; i-- > layers.first;) {
     if (shorter != nullptr && shorter->next[i] < layers.end) continue;  // its like has more below it
     const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
     const DataSize loss = sums.loss[i] * batch;
     const DataSize working = sums.working[i] * batch + sums.weight_gradient[i];
-    if (below + loss + working <= most) continue;
-    most = below + loss + working;
+    // Of equals, as far as rounding tells, that which works with the most: rounding of the ledger's may choose any, and
+    // of what several parts work with the largest counts alone.
+    const DataSize all = below + loss + working;
+    const bool more = all * kMemoryRounding > most;
+    if (!more && !(all > most * kMemoryRounding && working > part.working)) continue;
+    most = max(most, all);
     part.activations = below;
     part.loss = loss;
     part.working = working;

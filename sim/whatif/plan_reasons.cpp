@@ -286,7 +286,9 @@ Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
               {},
               {}};
   PlanTools tools(space.base());
-  if (const auto least = holds_least(space, DataSize::zero(), tools, clock, deadline)) {
+  const auto least = holds_least(space, DataSize::zero(), tools, clock, deadline);
+  if (!least && clock() < deadline) return space.nothing_legal();  // whatever the plans hold
+  if (least) {
     const Split split = space.split(least->id);
     error.message +=
         fmt::format(": the plan that holds least needs {} of {} per GPU", to_text(least->memory), to_text(capacity));

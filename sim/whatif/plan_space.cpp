@@ -16,6 +16,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/workload/blocks.h"
+#include "plan_tools.h"
 #include "stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -245,7 +246,9 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
 }
 
 bool PlanSpace::supports(const Split& split, plan::Lowerer& lowerer) const {
-  const auto plan = lowerer.outline(with(split));
+  Scenario job = with(split);
+  send_plainly(job);  // another number of replicas may have nothing to exchange
+  const auto plan = lowerer.outline(job);
   return plan || plan.error().code != ErrorCode::kUnsupported;
 }
 
@@ -410,7 +413,10 @@ std::span<const int> PlanSpace::zeros_for(const Split& split) const {
 }
 
 std::vector<PipelineVariant> PlanSpace::variants_of(const Split& split) const {
-  if (split.pipeline == 1) return {{split.schedule, split.virtual_stages}};
+  // Parts that are stated stay: without a pipeline the lowering refuses them.
+  if (split.pipeline == 1) {
+    return {{split.schedule, range_.virtual_stages.empty() ? split.virtual_stages : range_.virtual_stages.front()}};
+  }
   std::vector<PipelineVariant> all;
   const auto add = [&](PipelineSchedule schedule, std::int64_t virtual_stages) {
     Split one = split;

@@ -20,6 +20,7 @@ bool is_split(const Split& split, plan::Parallel stated) {
 
 void send_plainly(Scenario& job) {
   if (plan::grouping_of(job.strategy) == plan::Grouping::kFusion) job.strategy.grouping = plan::Grouping::kBuckets;
+  job.strategy.priority = false;
 }
 
 bool in_order(const Split& split) {

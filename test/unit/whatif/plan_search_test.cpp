@@ -402,6 +402,25 @@ TEST_CASE("plan search: what is stated stays", "[unit][whatif]") {
   for (const auto& one : choice.next) check(one.plan);
 }
 
+TEST_CASE("plan search: one replica exchanges nothing, by priority or fused", "[unit][whatif]") {
+  for (const char* setting : {"strategy.priority", "strategy.grouping"}) {
+    const std::string value = setting == std::string_view("strategy.priority") ? "yes" : "fusion";
+    const auto settings = job({{"parallel.pipeline", "4", {}}, {setting, value, {}}});
+    check_same(settings, {.explain = false});
+    CHECK(value_of(found(settings).best.plan, "parallel.data") == "1");
+  }
+}
+
+TEST_CASE("plan search: stated chunks are those of a pipeline", "[unit][whatif]") {
+  const auto settings = job({{"parallel.virtual_stages", "2", {}}, {"parallel.schedule", "interleaved", {}}});
+  check_same(settings, {.explain = false});
+  const answer::PlanChoice choice = found(settings, {.next = 100, .explain = false});
+  for (const auto& one : choice.next) CHECK(value_of(one.plan, "parallel.virtual_stages") == "2");
+  // Without a pipeline there are none.
+  CHECK_THAT(refused(job({{"parallel.virtual_stages", "2", {}}, {"parallel.pipeline", "1", {}}})),
+             Contains("parts of a rank without a pipeline"));
+}
+
 TEST_CASE("plan search: of alike stages more micro-batches leave a smaller bubble", "[unit][whatif]") {
   // Two stages, one replica, a batch of 8: m micro-batches of 8 / m samples. The best has a smaller bubble than one
   // pass, whose stages wait for each other.
