@@ -305,6 +305,19 @@ TEST_CASE("lower: ranks of a group have its number in common", "[unit][plan]") {
   CHECK(members(GroupRole::kCopies, 2) == Ranks{5, 13});
 }
 
+TEST_CASE("lower: the copies of DualPipe's other direction share states", "[unit][plan]") {
+  Job job = job_on(decoder(4), 1, 4);
+  job.strategy.accumulation = by_default<std::int64_t>(4);
+  job.parallel = {.pipeline = 2, .schedule = PipelineSchedule::kDualPipe, .zero = 3};
+  const auto weights = [&] { return lower(job).value().classes.front().memory.weights; };
+  const DataSize all = weights();
+  job.parallel.shard_ranks = 4;  // two replicas, twice: all of them, said aloud
+  CHECK(weights() == all);
+  job.parallel.shard_ranks = 0;
+  job.parallel.zero = 0;
+  CHECK(weights() == all * 4.0);
+}
+
 TEST_CASE("lower: a head that is tied to the first stage's table has a copy on the last", "[unit][plan]") {
   using namespace workload;
   auto model = *decoder(2);
