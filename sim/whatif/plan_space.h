@@ -130,6 +130,10 @@ class PlanSpace {
   [[nodiscard]] PlanSpace on(std::int64_t nodes, plan::Lowerer& lowerer) const;
 
  private:
+  /// How far the model can be cut.
+  void read_model();
+  /// Samples of a step. Errors: a count that is none; passes, which follow.
+  [[nodiscard]] Expected<void> read_batch(std::span<const Override> stated);
   void enumerate(plan::Lowerer& lowerer);
   void enumerate_ranks(Split split);
   void enumerate_experts(Split split);
@@ -153,8 +157,7 @@ class PlanSpace {
   std::int64_t blocks_ = 0;            // of the model, alike: as many as it has attentions
   std::int64_t blocks_with_ends_ = 0;  // these, and what stands before and behind them; 0: they count for nothing
   bool has_experts_ = false;
-  bool cuts_tensors_ =
-      false;  // of convolutions and recurrent layers a tensor or context group would do all on each rank
+  bool cuts_tensors_ = false;  // of convolutions and recurrent layers a rank of a group would do all
   std::vector<PlanFamily> families_;
   std::vector<std::vector<PipelineVariant>> variants_;
   std::map<std::int64_t, std::int64_t> most_parts_;  // by stages
@@ -162,7 +165,6 @@ class PlanSpace {
   std::vector<ShapeKey> shapes_;
   std::vector<std::string> notes_;
   std::vector<std::string> stated_;  // paths
-  std::optional<Error> last_refusal_;
 };
 
 }  // namespace ddlsim::whatif

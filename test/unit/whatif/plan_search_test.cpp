@@ -299,6 +299,15 @@ TEST_CASE("plan search: stages that blocks do not divide, likewise", "[unit][wha
   check_same(over_three_stages(four), {.objective = answer::PlanObjective::kMemory, .explain = false});
 }
 
+TEST_CASE("plan search: stated cuts within blocks are cuts that one may state", "[unit][whatif]") {
+  const TinyTransformer model(false);  // four blocks
+  const auto settings = model.on({{"gpus_per_node", "8", {}},
+                                  {"parallel.layers_per_stage", "6-6-6-6-6-6-6-10", {}},
+                                  {"parallel.recompute", "none", {}}});
+  check_same(settings, {.explain = false});
+  CHECK(value_of(found(settings).best.plan, "parallel.pipeline") == "8");
+}
+
 TEST_CASE("plan search: tensor, context, sequence and recomputation, likewise", "[unit][whatif]") {
   const TinyTransformer model(false);
   const auto settings = model.on({{"parallel.pipeline", "1", {}}, {"global_batch", "4", {}}});
