@@ -159,6 +159,29 @@ TEST_CASE("kernel time: another run counts for kernels bound by memory as well",
   CHECK(time() / one == Approx(0.8));
 }
 
+TEST_CASE("kernel time: another run counts for convolutions and attention as well", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::ConvolutionCurve convolution;
+  convolution.implicit_gemm.tiles = {{}};
+  hardware::AttentionCurve attention;
+  attention.widths = {{64, 128, 0.5, 1}};
+  known.convolutions.push_back(convolution);
+  known.attention.push_back(attention);
+  const auto forward = [&](const workload::Op& op, const workload::Shape& in, Precision precision) {
+    return calibrated_times(model_of(op, in).layers, calibration(known), 8, precision, {}).layers[0].forward.total();
+  };
+  const auto both = [&] {
+    return std::pair{
+        forward(workload::Convolution{.out = 64, .kernel = {3, 3}, .pad = {1, 1}}, {64, 56, 56}, Precision::kFp32),
+        forward(workload::GroupedAttention{.heads = 10, .width = 64}, {1024, 640}, Precision::kBf16)};
+  };
+  const auto one = both();
+  known.convolutions.front().report.another_run = {0.64, 10, "other"};
+  known.attention.front().report.another_run = {0.25, 10, "other"};
+  CHECK(both().first / one.first == Approx(0.8));
+  CHECK(both().second / one.second == Approx(0.5));
+}
+
 TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {
   hardware::GpuProfile known = profile();
   hardware::GemmCurve curve;
