@@ -109,7 +109,7 @@ Expected<void> check_question(const Scenario& base) {
 }
 
 /// The values among which plans choose, but for the degree that is data's.
-PlanRange range_of(std::span<const Override> stated, const Scenario& base) {
+PlanRange stated_range(std::span<const Override> stated, const Scenario& base) {
   const plan::Parallel& parallel = base.parallel;
   PlanRange range;
   const auto fixed = [&](std::string_view path, std::int64_t value) {
@@ -224,7 +224,7 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   space.base_ = std::move(*base);
   if (options.price) space.base_.cluster.node.price = options.price;
   for (const Override& setting : stated) space.stated_.push_back(setting.path);
-  space.range_ = range_of(stated, space.base_);
+  space.range_ = stated_range(stated, space.base_);
   const auto data = stated_count(stated, "parallel.data");
   if (!data) return tl::unexpected<Error>(data.error());
   space.range_.data = *data;
