@@ -242,8 +242,12 @@ bool spreads_tables(const Job& job) { return job.strategy.kind == StrategyKind::
 
 DataSize accumulated_per_parameter(const Job& job) {
   if (job.strategy.accumulation == 1) return DataSize::zero();
-  const std::int64_t shards = job.parallel.shard_ranks > 0 ? job.parallel.shard_ranks : replicas_of(job);
-  const double share = job.parallel.zero >= 2 ? 1 / static_cast<double>(shards) : 1.0;
+  const Parallel& parallel = job.parallel;
+  // As many as sum a gradient (groups.cpp): DualPipe's stages stand on two ranks each.
+  const std::int64_t all =
+      replicas_of(job) * parallel.context * (parallel.pipeline > 1 ? directions_of(parallel.schedule) : 1);
+  const std::int64_t shards = parallel.shard_ranks > 0 ? parallel.shard_ranks : all;
+  const double share = parallel.zero >= 2 ? 1 / static_cast<double>(shards) : 1.0;
   switch (job.parallel.states.value_or(States::kFp32)) {
     case States::kFp32: return bytes(12) * share;
     case States::kMixed:

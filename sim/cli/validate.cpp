@@ -16,14 +16,16 @@ every case.
 Examples:
   ddlsim validate bench/accuracy/cases/*.csv
   ddlsim validate --anchor first cases.csv --json
+  ddlsim validate cases.csv --set software=none
   ddlsim validate cases.csv --row run-17)";
 
-answer::Validation validate_with_progress(const io::Catalog& catalog, const std::vector<whatif::CaseSet>& sets,
-                                          whatif::Anchor anchor) {
+Expected<answer::Validation> validate_with_progress(const io::Catalog& catalog,
+                                                    const std::vector<whatif::CaseSet>& sets,
+                                                    const whatif::ValidateOptions& options) {
   std::int64_t rows = 0;
   for (const whatif::CaseSet& set : sets) rows += static_cast<std::int64_t>(set.cases.size());
   ProgressLine progress("cases");
-  return whatif::validate(catalog, sets, anchor, [&](std::int64_t done) { progress(done, rows - done); });
+  return whatif::validate(catalog, sets, options, [&](std::int64_t done) { progress(done, rows - done); });
 }
 
 }  // namespace
@@ -36,6 +38,7 @@ int run_validate(const std::vector<std::string>& arguments) {
   std::string row;
   std::string anchor = "none";
   std::vector<std::string> files;
+  std::vector<std::string> stated;
   format.add_to(app, true);
   app.add_option("cases", files, "published measurements")->type_name("CASES.csv");
   app.add_option(
@@ -44,6 +47,9 @@ int run_validate(const std::vector<std::string>& arguments) {
          "largest (rest)")
       ->type_name(one_of(whatif::kAnchors))
       ->default_str("none");
+  app.add_option("--set", stated, "a setting of every row, whatever it says itself")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
   app.add_option("--row", row, "one row in full: what it is taken to mean, and its prediction")->type_name("ID");
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
@@ -54,6 +60,7 @@ int run_validate(const std::vector<std::string>& arguments) {
   if (!row.empty() && report::is_drawn(shape)) {
     throw UsageError{"--format: this answer has no picture", "valid: text, json, csv, md"};
   }
+  const whatif::ValidateOptions options{*way, parse_settings("--set", stated)};
   if (files.empty()) throw UsageError{"no CASES.csv named", "write ddlsim validate CASES.csv"};
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
@@ -64,10 +71,11 @@ int run_validate(const std::vector<std::string>& arguments) {
     sets.push_back({std::filesystem::path(file).stem().string(), std::move(*cases)});
   }
   if (!row.empty()) {
-    const auto reading = whatif::read_case(*catalog, sets, row, *way);
+    const auto reading = whatif::read_case(*catalog, sets, row, options);
     return reading ? print_answer(report::render(*reading, shape), shape, &*catalog) : print(reading.error());
   }
-  return print_answer(report::render(validate_with_progress(*catalog, sets, *way), shape), shape, &*catalog);
+  const auto validation = validate_with_progress(*catalog, sets, options);
+  return validation ? print_answer(report::render(*validation, shape), shape, &*catalog) : print(validation.error());
 }
 
 }  // namespace ddlsim::cli

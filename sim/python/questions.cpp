@@ -291,8 +291,10 @@ Answer collective(const Catalog& catalog, const py::tuple& jobs, const py::dict&
   });
 }
 
-Answer validate(const Catalog& catalog, const std::vector<std::string>& files, const std::string& anchor) {
+Answer validate(const Catalog& catalog, const std::vector<std::string>& files, const std::string& anchor,
+                const py::dict& settings) {
   const auto way = value_or_raise(parse_choice(whatif::kAnchors, anchor, "anchor"));
+  const Stated stated = stated_of(py::tuple(), settings);
   return answered(true, [&]() -> Expected<answer::Validation> {
     std::vector<whatif::CaseSet> sets;
     for (const std::string& file : files) {
@@ -300,7 +302,7 @@ Answer validate(const Catalog& catalog, const std::vector<std::string>& files, c
       if (!cases) return tl::unexpected<Error>(cases.error());
       sets.push_back({std::filesystem::path(file).stem().string(), std::move(*cases)});
     }
-    return whatif::validate(catalog.data(), sets, way);
+    return whatif::validate(catalog.data(), sets, {way, stated.settings});
   });
 }
 

@@ -78,6 +78,7 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   force("algo=tree", "double-tree");
   force("allreduce:ring", "ring");
   force("allreduce:nvlstree", "nvls-tree");
+  result.settings.insert(result.settings.end(), stated_.begin(), stated_.end());
   return result;
 }
 

@@ -170,7 +170,8 @@ std::string architecture_family(const io::Case& one) {
   return lower_case(one.architecture.substr(0, one.architecture.find('(')));
 }
 
-CaseReader::CaseReader(const io::Catalog& catalog) : catalog_(catalog) {
+CaseReader::CaseReader(const io::Catalog& catalog, std::vector<Override> stated)
+    : catalog_(catalog), stated_(std::move(stated)) {
   for (const io::Kind kind : {io::Kind::kNodes, io::Kind::kInstances}) {
     for (const std::string& id : catalog.ids(kind)) {
       if (auto node = catalog.node(id)) servers_.push_back(std::move(*node));
@@ -359,6 +360,7 @@ Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t wid
 /// Adds what only the model can say to its settings.
 Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Override>& settings) const {
   if (is_known_split(one) || !gives_sizes(one)) {
+    settings.insert(settings.end(), stated_.begin(), stated_.end());
     auto scenario = resolve(catalog_, settings);
     if (scenario && is_known_split(one)) scenario->framework = one.framework;
     return scenario;
@@ -366,6 +368,7 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
   auto model = language_model_of(one);
   if (!model) return tl::unexpected<Error>(model.error());
   if (auto stages = stages_of(one, **model)) settings.push_back(std::move(*stages));
+  settings.insert(settings.end(), stated_.begin(), stated_.end());
   auto scenario = resolve(catalog_, settings, std::move(*model));
   if (scenario) scenario->framework = one.framework;
   return scenario;

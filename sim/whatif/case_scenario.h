@@ -39,7 +39,8 @@ struct SaidOfServer {
 /// Reads a catalog's servers once; then says for case after case which settings it amounts to.
 class CaseReader {
  public:
-  explicit CaseReader(const io::Catalog& catalog);
+  /// `stated`: of every case, last.
+  explicit CaseReader(const io::Catalog& catalog, std::vector<Override> stated = {});
 
   /// `widest`: the most GPUs per node in the case's group, so that all of a group are put on one kind of server.
   [[nodiscard]] Expected<std::vector<Override>> settings_of(const io::Case& one, std::int64_t widest) const;
@@ -66,6 +67,7 @@ class CaseReader {
   [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;
 
   const io::Catalog& catalog_;
+  std::vector<Override> stated_;
   std::vector<hardware::Node> servers_;
 };
 

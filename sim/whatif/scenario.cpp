@@ -63,27 +63,6 @@ std::optional<OtherPath> other_path(std::string_view path) {
 /// What stands in other_jobs beside the settings of a job.
 bool places_job(std::string_view path) { return path == "servers" || path == "offset"; }
 
-Expected<void> check_paths(std::span<const Override> overrides) {
-  std::vector<std::string> paths;  // once somebody asks for them
-  std::vector<Error> errors;
-  for (const Override& setting : overrides) {
-    const auto other = other_path(setting.path);
-    const std::string& path = other ? other->path : setting.path;
-    if (find_leaf(path) != nullptr || is_dimension(path) || (other && places_job(path))) continue;
-    if (errors.size() == io::kMaxErrors) break;
-    if (paths.empty()) {
-      for (const Leaf& leaf : leaves()) paths.emplace_back(leaf.path);
-    }
-    errors.push_back(Error{ErrorCode::kNotFound,
-                           fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
-                           setting.where,
-                           {suggested_setting(path, paths), "`ddlsim list settings` shows them all"},
-                           {}});
-  }
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return {};
-}
-
 /// What an import asks for stays to be stated; a later setting does.
 Expected<void> check_filled(std::span<const Override> overrides) {
   std::vector<Error> errors;
@@ -418,6 +397,27 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
   if (!scenario || !states_runs(stated)) return scenario;
   return with_stated_runs(std::move(*scenario), stated,
                           [&](std::span<const Override> run) { return resolve_with(catalog, run, model); });
+}
+
+Expected<void> check_paths(std::span<const Override> stated) {
+  std::vector<std::string> paths;  // once somebody asks for them
+  std::vector<Error> errors;
+  for (const Override& setting : stated) {
+    const auto other = other_path(setting.path);
+    const std::string& path = other ? other->path : setting.path;
+    if (find_leaf(path) != nullptr || is_dimension(path) || (other && places_job(path))) continue;
+    if (errors.size() == io::kMaxErrors) break;
+    if (paths.empty()) {
+      for (const Leaf& leaf : leaves()) paths.emplace_back(leaf.path);
+    }
+    errors.push_back(Error{ErrorCode::kNotFound,
+                           fmt::format("unknown setting '{}'", setting.path.substr(0, 60)),
+                           setting.where,
+                           {suggested_setting(path, paths), "`ddlsim list settings` shows them all"},
+                           {}});
+  }
+  if (!errors.empty()) return fail_with_all(std::move(errors));
+  return {};
 }
 
 Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const Override> stated) {

@@ -142,8 +142,8 @@ void summarise(ValidationSet& set) {
 
 class Validator {
  public:
-  Validator(const io::Catalog& catalog, Anchor anchor, const ValidateProgress& tell)
-      : catalog_(catalog), anchor_(anchor), reader_(catalog), tell_(tell) {}
+  Validator(const io::Catalog& catalog, const ValidateOptions& options, const ValidateProgress& tell)
+      : catalog_(catalog), anchor_(options.anchor), reader_(catalog, options.stated), tell_(tell) {}
 
   ValidationSet validate(const CaseSet& cases) {
     ValidationSet set;
@@ -411,11 +411,12 @@ class Validator {
 
 }  // namespace
 
-answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor,
-                            const ValidateProgress& tell) {
-  Validator validator(catalog, anchor, tell);
+Expected<answer::Validation> validate(const io::Catalog& catalog, std::span<const CaseSet> sets,
+                                      const ValidateOptions& options, const ValidateProgress& tell) {
+  if (auto known = check_paths(options.stated); !known) return tl::unexpected<Error>(known.error());
+  Validator validator(catalog, options, tell);
   answer::Validation validation;
-  validation.anchor = name_of(kAnchors, anchor);
+  validation.anchor = name_of(kAnchors, options.anchor);
   validation.all.name = "all";
   for (const CaseSet& cases : sets) {
     ValidationSet set = validator.validate(cases);
@@ -432,12 +433,13 @@ answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet>
 }
 
 Expected<answer::CaseReading> read_case(const io::Catalog& catalog, std::span<const CaseSet> sets, std::string_view id,
-                                        Anchor anchor) {
+                                        const ValidateOptions& options) {
+  if (auto known = check_paths(options.stated); !known) return tl::unexpected<Error>(known.error());
   const ValidateProgress quiet;
   std::vector<std::string> ids;
   for (const CaseSet& cases : sets) {
     for (const Case& one : cases.cases) {
-      if (one.id == id) return Validator(catalog, anchor, quiet).read(cases, one);
+      if (one.id == id) return Validator(catalog, options, quiet).read(cases, one);
       ids.push_back(one.id);
     }
   }

@@ -68,6 +68,8 @@ struct SettingInfo {
 };
 
 [[nodiscard]] std::vector<SettingInfo> settings();
+/// Whether there are such settings. Errors: kNotFound for all others, with what they may have meant.
+[[nodiscard]] Expected<void> check_paths(std::span<const Override> stated);
 
 /// Resolves the settings against a catalog. Needs `model` and `node`; everything else has a default. What
 /// `other_jobs.N` does not say of its servers and network is as this job's.

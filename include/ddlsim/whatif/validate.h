@@ -12,6 +12,9 @@
 // What is given corrects the prediction as a user's own runs do (whatif/own_runs.h). Groups in which nothing would be
 // given, or nothing predicted, are not asked.
 //
+// What is stated besides (`ddlsim validate --set software=none`: kernels alone) holds for every case, and goes before what
+// a case says itself; for the cases of collectives what describes their cluster.
+//
 // A collective's case (architecture `collective`, model the operation, extra.size_bytes) is predicted by the formulas
 // of cost/collective.h whatever the anchor; its 90 % interval is a half to twice the time, which is assumed.
 //
@@ -57,15 +60,22 @@ struct CaseSet {
   std::vector<io::Case> cases;
 };
 
+/// How cases are predicted.
+struct ValidateOptions {
+  Anchor anchor = Anchor::kNone;
+  std::vector<Override> stated{};  // of every case
+};
+
 /// Told before every row how many are done.
 using ValidateProgress = std::function<void(std::int64_t done)>;
 
-[[nodiscard]] answer::Validation validate(const io::Catalog& catalog, std::span<const CaseSet> sets, Anchor anchor,
-                                          const ValidateProgress& tell = {});
+/// Errors: kNotFound for a stated setting that there is none of. A value that no case can have is why all are unsupported.
+[[nodiscard]] Expected<answer::Validation> validate(const io::Catalog& catalog, std::span<const CaseSet> sets,
+                                                    const ValidateOptions& options, const ValidateProgress& tell = {});
 
 /// One case of them, the first with that id, as `validate` predicts it. Errors: kNotFound where there is none;
 /// kInvalidArgument where it is given, or not asked about; those of its prediction.
 [[nodiscard]] Expected<answer::CaseReading> read_case(const io::Catalog& catalog, std::span<const CaseSet> sets,
-                                                      std::string_view id, Anchor anchor);
+                                                      std::string_view id, const ValidateOptions& options);
 
 }  // namespace ddlsim::whatif

@@ -314,17 +314,18 @@ def collective(*jobs, op="all_reduce", smallest="8 B", largest="1 GiB", factor=2
     return Collective(answer)
 
 
-def validate(*cases, anchor="none", data=None):
+def validate(*cases, anchor="none", data=None, **settings):
     """Predictions beside published measurements: CSV files with the columns of bench/accuracy/README.md.
 
-    anchor   what is given of each group: "none", "first", "node", "rest"
+    anchor     what is given of each group: "none", "first", "node", "rest"
+    settings   of every row, whatever it says itself, as software="none"
 
     Returns a Validation: rows, predicted, mape, median_ape, p90_ape, max_ape, coverage_90 (shares), cases.
     """
     if not cases:
         raise Error("no CASES.csv named", notes=("as ddlsim.validate('cases.csv')",))
     files = [_text("cases", one) for one in cases]
-    return Validation(_ddlsim.validate(_catalog(data), files, _word("anchor", anchor)))
+    return Validation(_ddlsim.validate(_catalog(data), files, _word("anchor", anchor), settings))
 
 
 def fleet(table=None, *, population="pai_2019", jobs=100_000, seed=1, setting=None, what_if=False, data=None):

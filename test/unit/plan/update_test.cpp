@@ -31,6 +31,13 @@ TEST_CASE("lower: what adding up gradients moves", "[unit][plan]") {
   CHECK(accumulated_per_parameter(job).in(bytes) == 1.5);
   job.parallel.shard_ranks = 2;
   CHECK(accumulated_per_parameter(job).in(bytes) == 3);
+  job.parallel.shard_ranks = 0;
+  job.parallel.context = 2;  // two replicas of two ranks
+  CHECK(accumulated_per_parameter(job).in(bytes) == 1.5);
+  job.parallel.context = 1;
+  job.parallel.pipeline = 2;  // two replicas, and two copies of each stage
+  job.parallel.schedule = PipelineSchedule::kDualPipe;
+  CHECK(accumulated_per_parameter(job).in(bytes) == 1.5);
 }
 
 TEST_CASE("lower: Megatron's update passes over all gradients and the rank's share of states", "[unit][plan]") {

@@ -33,7 +33,7 @@ io::Case resnet_on(std::int64_t gpus, double images_per_second) {
 
 answer::Validation run(std::vector<io::Case> cases, Anchor anchor) {
   const std::vector<CaseSet> sets{{"test", std::move(cases)}};
-  return validate(catalog(), sets, anchor);
+  return validate(catalog(), sets, {anchor}).value();
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ TEST_CASE("validate: the smallest row of a group is given, the others are predic
 TEST_CASE("validate: all sets together are what each of them is", "[unit][whatif]") {
   const std::vector<CaseSet> sets{{"a", {resnet_on(1, 800), resnet_on(8, 6000)}},
                                   {"b", {resnet_on(1, 700), resnet_on(8, 5000), resnet_on(16, 9000)}}};
-  const answer::ValidationSet all = validate(catalog(), sets, Anchor::kFirst).all;
+  const answer::ValidationSet all = validate(catalog(), sets, {Anchor::kFirst}).value().all;
   CHECK(all.rows == 5);
   CHECK(all.anchors == 2);
   CHECK(all.cases.size() == 3);
@@ -158,9 +158,9 @@ TEST_CASE("cost: a step that is captured as graphs has no work on samples in it"
 
 TEST_CASE("validate: one row in full is the row among the others", "[unit][whatif]") {
   const CaseSet set{"own", {resnet_on(1, 800), resnet_on(8, 6000), resnet_on(16, 12000)}};
-  const auto all = whatif::validate(catalog(), {&set, 1}, whatif::Anchor::kNone);
+  const auto all = whatif::validate(catalog(), {&set, 1}, {}).value();
   const answer::CaseResult& last = all.all.cases.back();
-  const auto row = whatif::read_case(catalog(), {&set, 1}, last.id, whatif::Anchor::kNone).value();
+  const auto row = whatif::read_case(catalog(), {&set, 1}, last.id, {}).value();
   CHECK(row.result.predicted == last.predicted);
   CHECK(row.result.interval_90 == last.interval_90);
   REQUIRE(row.prediction);
@@ -173,10 +173,10 @@ TEST_CASE("validate: one row in full is the row among the others", "[unit][whati
   CHECK_FALSE(stated("node").empty());
   CHECK(stated("nodes") == std::to_string(set.cases.back().nodes));
   // A row that is given has no prediction, and no row has another's name.
-  const auto given = whatif::read_case(catalog(), {&set, 1}, set.cases.front().id, whatif::Anchor::kFirst);
+  const auto given = whatif::read_case(catalog(), {&set, 1}, set.cases.front().id, {whatif::Anchor::kFirst});
   REQUIRE_FALSE(given);
   CHECK(given.error().code == ErrorCode::kInvalidArgument);
-  const auto unknown = whatif::read_case(catalog(), {&set, 1}, "nobody", whatif::Anchor::kNone);
+  const auto unknown = whatif::read_case(catalog(), {&set, 1}, "nobody", {});
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code == ErrorCode::kNotFound);
 }
