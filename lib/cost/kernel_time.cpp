@@ -249,8 +249,9 @@ KernelTime KernelTimes::memory_bound(primitives::MemoryBoundKind kind, std::int6
     borrowed = use.borrowed;
     if (!chosen->stand_in) break;
   }
-  const Time chain = kind == primitives::MemoryBoundKind::kRecurrent && !(chosen && !chosen->stand_in) ? kRecurrentChain
-                                                                                                       : Time::zero();
+  const Time chain = kind == primitives::MemoryBoundKind::kRecurrent && !(chosen && !chosen->stand_in)
+                         ? calibration_.recurrent_chain
+                         : Time::zero();
   if (!chosen) return {.time = roofline(Work::zero(), traffic).time + chain, .compute = false};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +

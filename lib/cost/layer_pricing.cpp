@@ -18,6 +18,11 @@ ProfileInUse in_use(const plan::Job& job, const hardware::MeasuredProfile& one) 
   return use;
 }
 
+Time recurrent_chain_of(const plan::Job& job) {
+  if (job.cuda_graphs) return Time::zero();
+  return plan::has_old_recurrences(job) ? kRecurrentChain : kRecurrentChainSince2019;
+}
+
 }  // namespace
 
 LayerPricing::LayerPricing(const plan::Job& job, const ReachedRates& rates, std::pair<double, double> assumed_interval)
@@ -29,7 +34,8 @@ LayerPricing::LayerPricing(const plan::Job& job, const ReachedRates& rates, std:
                    .assumed_interval = assumed_interval,
                    .attention = job.software_attention,
                    .fuses_pointwise = job.fusion.pointwise,
-                   .spares_turning = plan::spares_turning(job)} {
+                   .spares_turning = plan::spares_turning(job),
+                   .recurrent_chain = recurrent_chain_of(job)} {
   if (!calibrated_) return;
   for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
     calibration_.profiles.push_back(in_use(job, one));

@@ -142,6 +142,11 @@ bool spares_turning(const Job& job) {
   return said && turns_by_profile(job);
 }
 
+bool has_old_recurrences(const Job& job) {
+  constexpr double kSince = 2019;
+  return job.software_year.get().value_or(kSince) < kSince;
+}
+
 workload::Fusion fusion_of(const Job& job, bool stated) {
   workload::Fusion fusion = job.fusion;
   if (!stated) fusion = {.pointwise = joins_pointwise(job), .attention = runs_flash_attention(job)};

@@ -7,19 +7,18 @@
 //     FusedAttention     cost/attention_time.h     likewise; in bf16 where the step's is fp8 or fp4
 // Where the GPU's own profile has no curve of experts or of attention's backward pass, another's goes before its own of
 // plain GEMMs or of the forward pass.
-// A step of a recurrent layer is a chain of kernels that wait for each other: its gates take kRecurrentChain longer,
-// unless a curve of that kind was measured.
-// A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
-// Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
-// lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
-// cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), later GPUs load a few numbers at a time and
-// take kUnalignedCost as long for each such size.
-// A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast and Megatron-LM cast the
-// logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward zeros for the labels (4), the
-// gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that are listed. Where element-wise
-// kernels are fused the casts join it, and nothing is added.
-// The input's gradient of a convolution that is the model's first layer is not computed.
-// tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 borrow each other's curve.
+// A step of a recurrent layer is a chain of kernels that wait for each other: its gates take longer, by what the
+// software waits between them (kRecurrentChain and its like), unless a curve of that kind was measured. A kernel that
+// no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h). Rows of 16 bits
+// that do not begin at multiples of 16 bytes, because a size along which a product's operand or result lies is no
+// multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor cores
+// (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), later GPUs load a few numbers at a time and take
+// kUnalignedCost as long for each such size. A softmax of outputs that is trained in 16 bits or fewer runs in fp32
+// (PyTorch's autocast and Megatron-LM cast the logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax
+// (4, 4), backward zeros for the labels (4), the gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves
+// of 2 bytes that are listed. Where element-wise kernels are fused the casts join it, and nothing is added. The input's
+// gradient of a convolution that is the model's first layer is not computed. tf32, fp16 and bf16 run on the same units
+// at the same rate: fp16 and bf16 borrow each other's curve.
 //
 // Images. Convolutions of 16 bits on Volta and Turing were measured on images that lie channel by channel (DeepBench),
 // which cuDNN turns for the tensor cores and back. Where they are said to lie pixel by pixel (`spares_turning`) a
@@ -53,9 +52,16 @@
 
 namespace ddlsim::cost {
 
-/// What a step of a recurrent layer waits between its kernels. The median of what DeepBench's LSTMs on a V100 take per
-/// step beyond these kernels: 25 us (fp32) and 28 us (fp16) forward, 15 and 34 us backward; their mean.
+/// What a step of a recurrent layer waits between its kernels in software of before 2019. The median of what
+/// DeepBench's LSTMs on a V100 (cuDNN 7.0) take per step beyond these kernels: 25 us (fp32) and 28 us (fp16) forward,
+/// 15 and 34 us backward; their mean. A GTX 1080 still took 31 and 39 us in all with cuDNN 7.1 (H 256, batch 32).
 inline constexpr Time kRecurrentChain = microseconds(26);
+/// And since: 7.5 and 12.4 us in all, forward and backward, of steps that do next to nothing (H 104, batch 8; 20 shapes
+/// alike: xwang233/code-snippet @ 2c053c8, cudnn-rnn-bench-62143, cuDNN 8), 7.3 us on an RTX PRO 6000; less 2 us each
+/// of kernels. A CUDA graph spares it: 1.4 us in all instead of 5.7 (pyannote's four layers of two directions, H 128,
+/// 589 steps, on an RTX 5070 Ti; documentation of speakrs 0.6.0). cuDNN's persistent kernels, which PyTorch takes for a
+/// single layer of fp16 of up to 1,024 units and 128 samples, would as well; nobody says whether they run.
+inline constexpr Time kRecurrentChainSince2019 = microseconds(8);
 
 /// Numbers of 16 bits that a tensor core's kernel loads at once.
 inline constexpr std::int64_t kAligned = 8;
@@ -81,6 +87,7 @@ struct Calibration {
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
   bool fuses_pointwise = false;  // casts to fp32 join the kernel that reads them
   bool spares_turning = false;   // images lie as tensor cores take them; the profile's convolutions turned them
+  Time recurrent_chain = kRecurrentChainSince2019;  // between kernels of a recurrent layer's step
 };
 
 /// Forward and backward of every layer, and what they rest on.

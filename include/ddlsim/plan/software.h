@@ -59,6 +59,9 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// Whether they spare turns that their profile has in it (cost/kernel_time.h): images are said to lie pixel by pixel.
 [[nodiscard]] bool spares_turning(const Job& job);
 
+/// Whether recurrent layers wait long between their kernels: software of before 2019 (cuDNN 7.1 and older).
+[[nodiscard]] bool has_old_recurrences(const Job& job);
+
 /// On GPU time: what somebody stated or fitted, and the software's.
 [[nodiscard]] inline hardware::SoftwareFactor gpu_time_factor_of(const Job& job) {
   return software_factor(job) * job.gpu_time_factor;

@@ -243,7 +243,7 @@ TEST_CASE("kernel time: a recurrent layer waits between its steps", "[unit][cost
   };
   // 50 steps of 10 x 100 elements of 4 B and 10 samples, 40 kB at 100 GB/s, and the chain. No curve covers GEMMs:
   // they take their memory's time at 70 GB/s, the state's 180 kB per step and the input's 1.16 MB.
-  const Time gemms = memory() - 50 * (microseconds(0.4) + kRecurrentChain);
+  const Time gemms = memory() - 50 * (microseconds(0.4) + kRecurrentChainSince2019);
   CHECK(gemms.in(microseconds) == Approx((50 * 180e3 + 1.16e6) / 70e3));
   hardware::MemoryBoundCurve measured = known.memory_bound.front();
   measured.kind = primitives::MemoryBoundKind::kRecurrent;

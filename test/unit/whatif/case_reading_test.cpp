@@ -282,3 +282,14 @@ TEST_CASE("reading: counts that nobody has are refused, whatever they are multip
   one.extra["grad_accum"] = "2147483648";
   CHECK(said(one, "batch") == "error: the source does not say the batch");
 }
+
+TEST_CASE("reading: MLPerf's GNMT trains on longer pairs", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "GNMT v2";
+  one.framework = "PyTorch NVIDIA Release 19.05";
+  CHECK(said(one, "model.tokens").empty());
+  one.source = "github:mlcommons/training_results_v0.6:NVIDIA/results/dgx1_ngc19.05_pytorch/gnmt/result_0.txt";
+  CHECK(said(one, "model.source_length") == "40");
+  CHECK(said(one, "model.target_length") == "40");
+  CHECK(said(one, "model.tokens") == "56");
+}

@@ -95,3 +95,18 @@ TEST_CASE("software: what it cannot be is refused", "[unit][whatif]") {
   refused("software.year", "new", "new");
   refused("software.fused", "perhaps", "perhaps");
 }
+
+TEST_CASE("software: recurrent layers wait between steps as long as their library does", "[unit][whatif]") {
+  const auto step = [](const char* path, const char* value) {
+    const std::vector<Override> settings{
+        {"model", "gnmt", {}},    {"node", "dgx1-v100", {}},       {"gpus_per_node", "1", {}}, {"batch", "256", {}},
+        {"software", "none", {}}, {"launch_interval", "1 ns", {}}, {path, value, {}}};
+    return predict(resolved(settings))->step_time.in(microseconds);
+  };
+  // Four layers of 32 steps and one of two directions read, four of 32 write: forward and backward.
+  constexpr double kSteps = 2 * 32 * (5 + 4);
+  const double graphs = step("cuda_graphs", "yes");
+  CHECK(step("software.year", "2019") - graphs == Approx(8 * kSteps).epsilon(1e-3));
+  CHECK(step("software.year", "2018.9") - graphs == Approx(26 * kSteps).epsilon(1e-3));
+  CHECK(step("software.year", "2026") == step("software.year", "2019"));
+}

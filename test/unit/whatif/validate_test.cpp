@@ -156,6 +156,22 @@ TEST_CASE("cost: a step that is captured as graphs has no work on samples in it"
   CHECK((before - after).in(milliseconds) < 4 * 36 * 1.2);
 }
 
+TEST_CASE("validate: what is stated holds for every row, and goes before what it says", "[unit][whatif]") {
+  const CaseSet set{"own", {resnet_on(1, 800), resnet_on(8, 6000)}};
+  const ValidateOptions slower{Anchor::kNone, {{"gpu.memory_bandwidth", "450 GB/s", {}}, {"batch", "64", {}}}};
+  const auto before = validate(catalog(), {&set, 1}, {}).value().all;
+  const auto after = validate(catalog(), {&set, 1}, slower).value().all;
+  REQUIRE(after.cases.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(after.cases[i].predicted < 0.8 * before.cases[i].predicted);
+  const auto read = read_case(catalog(), {&set, 1}, set.cases.back().id, slower).value();
+  CHECK(read.result.predicted == after.cases[1].predicted);
+  CHECK(std::count(read.settings.begin(), read.settings.end(), std::pair<std::string, std::string>("batch", "64")) ==
+        1);
+  const auto unknown = validate(catalog(), {&set, 1}, {Anchor::kNone, {{"sofware", "none", {}}}});
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().code == ErrorCode::kNotFound);
+}
+
 TEST_CASE("validate: one row in full is the row among the others", "[unit][whatif]") {
   const CaseSet set{"own", {resnet_on(1, 800), resnet_on(8, 6000), resnet_on(16, 12000)}};
   const auto all = whatif::validate(catalog(), {&set, 1}, {}).value();
