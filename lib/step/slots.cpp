@@ -20,6 +20,9 @@ using plan::SlotKind;
 /// Of sums taken in another order than the schedule takes them.
 constexpr double kRounding = 1 - 1e-9;
 
+constexpr const char* kWaiting = "waiting for other stages";
+constexpr const char* kExposed = "communication, exposed";
+
 /// The CPU and the GPU of a class, and where its time went; the parts add up to `done`.
 struct Clocks {
   Time issued;
@@ -38,6 +41,8 @@ struct Clocks {
 
   /// Of its step. Where ranks end it by themselves the next one follows, and the CPU cannot issue it sooner.
   [[nodiscard]] Time took() const { return max(done - begin, issued); }
+  /// Without waiting for other classes.
+  [[nodiscard]] Time busy() const { return done - begin - bubble; }
 };
 
 class SlotStep {
@@ -302,25 +307,24 @@ Clocks SlotStep::whole(std::size_t c) const {
 Timeline SlotStep::answer(answer::Detail detail) const {
   const std::vector<Moved> moved = this->moved();
   Clocks spent;
-  Time contention;
   Time last;     // of all classes
+  Time slowed;   // likewise, with what collectives take
   Time busiest;  // link
   std::size_t slowest = 0;
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
     const Clocks one = whole(c);
-    const Time lost = contention_of(moved[c], one);
     last = max(last, one.done - one.begin);
+    slowed = max(slowed, one.done - one.begin + contention_of(moved[c], one));
     busiest = max(busiest, max(moved[c].network, moved[c].peers));
-    if (c > 0 && one.done - one.begin + lost <= spent.done - spent.begin + contention) continue;
+    if (c > 0 && one.busy() * kRounding <= spent.busy()) continue;
     slowest = c;
     spent = one;
-    contention = lost;
   }
-  // Who loses most to collectives may wait for others first.
+  // Whoever waits least sets the pace; it may end before others, and who loses most to collectives wait first.
   const Time waits = last - (spent.done - spent.begin);
   spent.done += waits;
   spent.bubble += waits;
-  contention = contention - waits;
+  const Time contention = slowed - last;
   // Groups have a channel each, and share links.
   const Time shared = max(busiest - (last + contention), Time::zero());
   spent.done += shared;
@@ -353,8 +357,8 @@ Timeline SlotStep::answer(answer::Detail detail) const {
   line.critical_path = {{"decoding on the GPU", line.decoding},
                         {"forward", line.forward},
                         {"backward", line.backward},
-                        {"waiting for other stages", spent.bubble},
-                        {"communication, exposed", spent.exposed},
+                        {kWaiting, spent.bubble},
+                        {kExposed, spent.exposed},
                         {"copying gradients", spent.encoding},
                         {"kernels slowed by collectives", line.contention},
                         {"waiting for the slowest GPU", line.waiting},
@@ -409,10 +413,44 @@ Time busiest_communication(const cost::PricedStep& step, std::int64_t passes) {
   return *std::max_element(of.begin(), of.end());
 }
 
+namespace {
+
+/// The step as it would be if what stages send each other took no time.
+cost::PricedStep without_sends(cost::PricedStep step) {
+  for (std::size_t r = 0; r < step.rows.size(); ++r) {
+    const plan::Row& row = step.plan->rows[r];
+    if (row.rank_class != row.needed_by) step.rows[r] = {};
+  }
+  return step;
+}
+
+/// Of what a rank waits for others, what their messages are on the way for: what it would not wait, and the step not
+/// take, if they took no time.
+void part_sends(const Timeline& without, Timeline& line) {
+  const Time bubble = max(line.parts.bubble - max(line.step - without.step, Time::zero()), without.parts.bubble);
+  const Time waited = max(line.parts.bubble - bubble, Time::zero());
+  line.parts.bubble = line.parts.bubble - waited;
+  line.parts.communication_exposed += waited;
+  line.parts.communication = max(line.parts.communication, line.parts.communication_exposed);
+  line.kept_waiting += waited;
+  for (answer::Segment& segment : line.critical_path) {
+    if (segment.name == kWaiting) segment.time = line.parts.bubble;
+    if (segment.name == kExposed) segment.time = line.parts.communication_exposed;
+  }
+}
+
+}  // namespace
+
 Expected<Timeline> schedule_slots(const cost::PricedStep& step, answer::Detail detail, Time enough) {
   const plan::Pipeline pipeline = plan::pipeline_of(*step.plan);
   if (plan::is_asynchronous(pipeline.schedule)) return schedule_asynchronous(step, pipeline, detail);
-  return SlotStep(step, pipeline).run(detail, enough);
+  auto line = SlotStep(step, pipeline).run(detail, enough);
+  if (!line || detail == answer::Detail::kTime || line->parts.bubble == Time::zero()) return line;
+  const cost::PricedStep alone = without_sends(step);
+  const auto without = SlotStep(alone, pipeline).run(detail, Time::infinity());
+  if (!without) return without;
+  part_sends(*without, *line);
+  return line;
 }
 
 }  // namespace ddlsim::step

@@ -376,6 +376,8 @@ std::string to_text(Time value) {
   return scaled(value.in(seconds), kScales);
 }
 
+std::string to_exact_text(Time value) { return fmt::format("{:.12g} ms", value.in(milliseconds)); }
+
 std::string to_text(DataSize value) {
   constexpr auto kScales =
       std::to_array<Scale>({{1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}});

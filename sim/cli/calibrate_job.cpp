@@ -22,14 +22,14 @@ Examples:
   ddlsim predict -f job.yaml --nodes 8)";
 
 /// As the setting `measured.steps` reads it.
-std::string in_words(const std::vector<io::RunRow>& runs) {
+std::string in_words(const std::vector<io::RunRow>& runs, std::int64_t batch) {
   std::string text;
   for (const io::RunRow& run : runs) {
     std::string split;
     for (const auto& [path, value] : run.split) split += fmt::format("{}{} {}", split.empty() ? "" : ", ", path, value);
     text += fmt::format("{}{}x{}{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes,
-                        run.batch ? fmt::format("@{}", *run.batch) : "",
-                        split.empty() ? "" : fmt::format(" ({})", split), to_text(run.step));
+                        fmt::format("@{}", run.batch.value_or(batch)), split.empty() ? "" : fmt::format(" ({})", split),
+                        to_exact_text(run.step));
   }
   return text;
 }
@@ -81,7 +81,9 @@ int calibrate_job(const std::vector<std::string>& arguments) {
   checked.push_back({"measured.runs", runs_file, {}});
   const auto scenario = whatif::resolve(*catalog, checked);
   if (!scenario) return print(scenario.error());
-  settings->push_back({"measured.steps", in_words(*runs), {}});
+  settings->push_back({"measured.steps", in_words(*runs, scenario->batch), {}});
+  settings->push_back({"measured.gpu", scenario->cluster.node.gpu.id, {}});
+  settings->push_back({"measured.precision", std::string(name_of(kPrecisions, scenario->precision)), {}});
   std::string text = fmt::format("# {} runs of {}\n", runs->size(), runs_file);
   for (auto setting = settings->begin(); setting != settings->end(); ++setting) {
     const bool later =

@@ -82,7 +82,7 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
                      name_of(importers::kLogFormats, log->format), log->steps.size() - log->warm_up(), log->warm_up(),
                      to_text(low), to_text(high), global ? fmt::format(", global batch {}", *global) : "",
                      log->steps.size() == 1 ? "; one step alone: starting up may be in it" : "", gpus,
-                     std::max<std::int64_t>(flags.nodes, 1), to_text(log->step()), batch_columns(*log, flags),
+                     std::max<std::int64_t>(flags.nodes, 1), to_exact_text(log->step()), batch_columns(*log, flags),
                      split_columns(*log));
 }
 

@@ -29,23 +29,6 @@ std::string name_for(std::span<const Override> overrides) {
   return name;
 }
 
-std::vector<Override> joined(std::span<const Override> base, std::span<const Override> more) {
-  std::vector<Override> all(base.begin(), base.end());
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-/// The baseline as changed. Its runs are of the baseline and speak for what it could be; an alternative may have its
-/// own.
-Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> base, const Scenario& baseline,
-                           const Change& change) {
-  const bool own = states_runs(change.overrides);
-  const std::vector<Override> others = without_runs(base);
-  auto scenario = resolve(catalog, joined(own ? base : others, change.overrides));
-  if (!scenario || own || !baseline.own_runs) return scenario;
-  return corrected(std::move(*scenario), baseline.own_runs);
-}
-
 /// The share of a step that is no GPU time.
 double communication_of(const Scenario& scenario, Time step, Predictor& predictor) {
   constexpr double kSlower = 1.01;
@@ -68,7 +51,7 @@ struct Base {
 /// `said`: whether it is an alternative at all, be it possible or not.
 Expected<answer::Alternative> alternative(const Base& base, const Change& change, bool* said = nullptr) {
   const answer::Prediction& baseline = base.prediction;
-  const auto scenario = changed(base.catalog, base.settings, base.scenario, change);
+  const auto scenario = changed(base.catalog, base.settings, base.scenario, change.overrides);
   if (said != nullptr) *said = scenario.has_value();
   auto prediction = scenario.and_then([&](const Scenario& one) { return base.predictor.predict(one); });
   const std::string name = change.name.empty() ? name_for(change.overrides) : change.name;

@@ -8,6 +8,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/grid.h"
 #include "ddlsim/whatif/predict.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -71,10 +72,12 @@ Expected<CurveSetting> parse_curve(const std::string& text) {
 Expected<answer::Curve> curve(const io::Catalog& catalog, std::span<const Override> base, const CurveSetting& setting) {
   answer::Curve curve{.title = {}, .setting = setting.path, .points = {}, .gaps = {}};
   std::optional<Error> first;
+  // Runs are of the job that the curve leaves.
+  const auto job = states_runs(base) ? resolve(catalog, base) : Expected<Scenario>(Scenario{});
+  if (!job) return tl::unexpected<Error>(job.error());
   for (const std::string& value : setting.values) {
-    std::vector<Override> stated(base.begin(), base.end());
-    stated.push_back({setting.path, value, {}});
-    const auto scenario = resolve(catalog, stated);
+    const std::vector<Override> change{{setting.path, value, {}}};
+    const auto scenario = changed(catalog, base, *job, change);
     auto prediction =
         scenario ? predict(*scenario) : Expected<answer::Prediction>(tl::unexpected<Error>(scenario.error()));
     if (!prediction) {

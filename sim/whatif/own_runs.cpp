@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "change_spread.h"
 #include "correction.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -84,14 +85,15 @@ Expected<void> check_work(const OwnRun& run) {
                             place(run.scenario), run.step / model->step_time, to_text(model->step_time)),
                 run.where, {"look at the unit, the batch, and whether it is a step or an epoch"});
   }
-  const Time least = model->step_time * model->mfu;
+  // Winograd's transforms do with fewer products than the model has.
+  const Time least = model->step_time * std::min(model->mfu, model->hfu);
   if (least <= run.step) return {};
-  return fail(
-      ErrorCode::kInfeasible,
-      fmt::format("a measured step of {} on {} is faster than its GPUs can be: its work takes {} at their full "
-                  "rate in {}",
-                  to_text(run.step), place(run.scenario), to_text(least), name_of(kPrecisions, run.scenario.precision)),
-      run.where, {"look at the unit, the batch, and the precision (--precision tf32?)"});
+  return fail(ErrorCode::kInfeasible,
+              fmt::format("a measured step of {} on {} is faster than its GPUs can be: its work takes {} at their full "
+                          "rate in {}",
+                          to_exact_text(run.step), place(run.scenario), to_exact_text(least),
+                          name_of(kPrecisions, run.scenario.precision)),
+              run.where, {"look at the unit, the batch, and the precision (--precision tf32?)"});
 }
 
 /// Geometric mean of the runs of the smallest configuration.
@@ -302,7 +304,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   }
   auto posterior = calib::RunPosterior::learn(points);
   if (!posterior) return tl::unexpected<Error>(posterior.error());
-  auto learnt = std::shared_ptr<OwnRuns>(new OwnRuns(std::move(*posterior)));
+  auto learnt = std::shared_ptr<OwnRuns>(new OwnRuns(std::move(*posterior), smallest.scenario));
   learnt->gpu_time_factor_ = *factor;
   learnt->scatter_ = scatter_of(runs);
   for (const calib::MeasuredRun& run : points) {
@@ -414,14 +416,17 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit
                                  : point.servers > 1       ? kAcrossServers
                                                            : kWithinServer;
-  prediction.interval_90 = {prediction.step_time * std::exp(quantiles.low * deviation),
-                            prediction.step_time * std::exp(quantiles.high * deviation)};
+  // Of other kinds than what ran: 90 % of a normal distribution, besides.
+  const double kinds =
+      1.645 * std::sqrt(variance_of_kinds(runs.smallest(), question.scenario, 1 - point.communication));
+  prediction.interval_90 = {prediction.step_time * std::exp(-std::hypot(quantiles.low * deviation, kinds)),
+                            prediction.step_time * std::exp(std::hypot(quantiles.high * deviation, kinds))};
   prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;
   std::vector<std::string> notes = runs.learnt();
   notes.push_back(
       fmt::format("so this step is {:.3g} times the model's at that GPU speed, known to {:.0f} % (one "
                   "standard deviation)",
-                  factor, 100 * deviation));
+                  factor, 100 * std::hypot(deviation, kinds / 1.645)));
   prediction.notes.insert(prediction.notes.begin(), notes.begin(), notes.end());
 }
 

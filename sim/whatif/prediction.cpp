@@ -29,20 +29,6 @@ namespace {
 using answer::Fidelity;
 using answer::Prediction;
 
-/// What p stages of equal work stand of a step of m micro-batches in v parts: (p - 1) / (m v + p - 1), and without
-/// pipelining (p - 1) / p.
-Time filling_of(const Question& question, Time step) {
-  const plan::Parallel& parallel = question.scenario.parallel;
-  const auto others = static_cast<double>(parallel.pipeline - 1);
-  const bool pipelined = parallel.schedule != plan::PipelineSchedule::kNone;
-  const auto passes =
-      pipelined ? static_cast<double>(question.scenario.strategy.accumulation * parallel.virtual_stages) : 1.0;
-  return step * (others / (passes + others));
-}
-
-/// A bubble of so many times what stages of equal work stand is no longer theirs.
-constexpr double kMostlyFilling = 2;
-
 /// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens
 /// the step most. What it takes by itself bounds what it can give, so resources are asked in that order and most are
 /// never asked. Where messages stick out for more than half of a step and no link alone helps, for they bound each
@@ -55,11 +41,7 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
     double cost::Variation::*speed;
   };
   const answer::Breakdown& parts = laid.line.parts;
-  // A bubble that stages of equal work would not have is waiting for a slower one, and what makes that one slow bounds
-  // the step.
-  if (parts.bubble > laid.line.step / 2.0 && parts.bubble <= filling_of(question, laid.line.step) * kMostlyFilling) {
-    return "pipeline bubble";
-  }
+  if (parts.bubble > laid.line.step / 2.0) return "pipeline bubble";
   const auto on = [&](std::string_view link) {
     Time sum;
     for (const answer::LinkTraffic& traffic : laid.traffic) {
@@ -326,6 +308,19 @@ Expected<DataSize> memory_needed(const Scenario& scenario) {
          plan::device_overhead(footprint, scenario.cluster.gpus(), plan::splits_model(scenario.parallel)).total();
 }
 
+namespace {
+
+/// What the bytes of a step take at the network's full rate; nothing can be faster.
+Time least_on_network(const Question& question, const std::vector<answer::LinkTraffic>& traffic) {
+  const hardware::Cluster& cluster = question.scenario.cluster;
+  for (const answer::LinkTraffic& one : traffic) {
+    if (one.link == "network") return one.bytes / cluster.node.network_bandwidth();
+  }
+  return Time::zero();
+}
+
+}  // namespace
+
 Expected<Prediction> prediction_of(const Question& question) {
   const Scenario& scenario = question.scenario;
   auto laid = lay_out(question, {}, answer::Detail::kParts);
@@ -373,8 +368,10 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
   auto [footprint, rank] = memory_of(question);
   add_memory(question, footprint, std::move(rank), prediction);
-  prediction.input = input_part(question, prediction);
   if (scenario.own_runs) correct(question, prediction);
+  prediction.input = input_part(question, prediction);
+  prediction.interval_90.first =
+      max(prediction.interval_90.first, min(least_on_network(question, prediction.traffic), prediction.step_time));
   if (const auto price = price_of(scenario)) prediction.price = *price * static_cast<double>(cluster.nodes);
   if (scenario.failures.stated()) {
     auto lasting = goodput(scenario);

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <optional>
 
+#include "change_spread.h"
 #include "correction.h"
 #include "ddlsim/calib/run_posterior.h"
 #include "ddlsim/whatif/own_runs.h"
@@ -13,11 +14,8 @@
 namespace ddlsim::whatif {
 namespace {
 
-using hardware::ChangeKind;
-
 constexpr double kTwoSided = 1.645;    // 90 % of a normal distribution
 constexpr double kNoNoise = 1e-6;      // of a baseline that counts as measured
-constexpr double kUnlearnt = 0.3;      // where no software profile is at hand
 constexpr double kRoundedAway = 1e-9;  // of a speedup, that rounding makes
 
 double square(double x) { return x * x; }
@@ -36,34 +34,6 @@ double of_gpu_time(const Scenario& scenario) {
   const double low = ends != nullptr ? ends->low : kInterval90Low;
   const double high = ends != nullptr ? ends->high : kInterval90High;
   return std::log(high / low) / (2 * kTwoSided);
-}
-
-double of_change(const Scenario& scenario, ChangeKind kind) {
-  if (scenario.software == nullptr) return kUnlearnt;
-  for (const hardware::ChangeSpread& one : scenario.software->changes) {
-    if (one.change == kind) return one.deviation;
-  }
-  return kUnlearnt;
-}
-
-/// Whether one side's kernels are another's code: fused or not, of another age, with images that lie otherwise.
-bool runs_other_code(const Scenario& a, const Scenario& b) {
-  return (a.software == nullptr) != (b.software == nullptr) || a.software_fused.get() != b.software_fused.get() ||
-         a.software_year.get() != b.software_year.get() || a.software_attention.get() != b.software_attention.get() ||
-         a.software_layout.get() != b.software_layout.get() ||
-         a.software_operators.get() != b.software_operators.get() ||
-         a.software_optimizer.get() != b.software_optimizer.get() || a.fusion != b.fusion;
-}
-
-/// What neither counts nor rates say; `gpu` is the share of a step that kernels may change.
-double variance_of_kinds(const Scenario& a, const Scenario& b, double gpu) {
-  double sum = 0;
-  if (a.cluster.node.gpu.id != b.cluster.node.gpu.id) sum += square(gpu * of_change(a, ChangeKind::kGpu));
-  if (a.model->name != b.model->name) sum += square(gpu * of_change(a, ChangeKind::kGpu));
-  const bool other_kernels = a.precision != b.precision || (sum == 0 && runs_other_code(a, b));
-  if (other_kernels) sum += square(gpu * of_change(a, ChangeKind::kPrecision));
-  if (a.strategy.kind != b.strategy.kind) sum += square(of_change(a, ChangeKind::kStrategy));
-  return sum;
 }
 
 /// What measured runs of both sides leave open; nothing where one has none.

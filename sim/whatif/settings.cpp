@@ -315,6 +315,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      nullptr},
     {"measured.steps", "the same in words: nodes x GPUs per node [@ batch] [(parallel.tensor 4, ...)] = step; ...", "1x8@64 = 213 ms; 2x8@64 = 251 ms",
      nullptr},
+    {"measured.gpu", "what the runs ran on; of another GPU they are refused", "v100-sxm2-16gb", nullptr},
+    {"measured.precision", "likewise", "fp16", nullptr},
     {"overlap", "none, backward, ideal", "backward",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_choice(plan::kOverlaps, v, "overlap"), s.overlap); }},
     {"jobs", "alike jobs on the same servers' network ports (event)", "2",

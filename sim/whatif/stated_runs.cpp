@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kStep = "measured.step";
 constexpr std::string_view kRuns = "measured.runs";
 constexpr std::string_view kSteps = "measured.steps";
+constexpr std::string_view kGpu = "measured.gpu";
+constexpr std::string_view kPrecision = "measured.precision";
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
@@ -127,6 +129,21 @@ Expected<void> check_same(const io::RunRow& row, const Scenario& scenario, const
   return {};
 }
 
+/// What the runs are said to be of, where the job has become another since.
+Expected<void> check_job(std::span<const Override> stated, const Scenario& scenario) {
+  const auto same = [&](std::string_view path, std::string_view what, std::string_view job) -> Expected<void> {
+    const Override* of = last_of(stated, path);
+    if (of == nullptr || of->value == job) return {};
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the measured runs are of another {}: '{}', but the job's is '{}'", what,
+                            of->value.substr(0, 60), job),
+                of->where,
+                {fmt::format("ask for it as an alternative of the job that ran: what-if ... --vs --{} {}", what, job)});
+  };
+  if (auto gpu = same(kGpu, "gpu", scenario.cluster.node.gpu.id); !gpu) return gpu;
+  return same(kPrecision, "precision", name_of(kPrecisions, scenario.precision));
+}
+
 /// The job's settings with what the run had instead.
 Expected<Scenario> scenario_of(const io::RunRow& row, std::span<const Override> job, const Resolver& resolve) {
   std::vector<Override> settings(job.begin(), job.end());
@@ -166,7 +183,18 @@ std::vector<Override> without_runs(std::span<const Override> stated) {
   return others;
 }
 
+Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> job, const Scenario& as_stated,
+                           std::span<const Override> change) {
+  const bool own = states_runs(change);
+  std::vector<Override> all = own ? std::vector<Override>(job.begin(), job.end()) : without_runs(job);
+  all.insert(all.end(), change.begin(), change.end());
+  auto scenario = resolve(catalog, all);
+  if (!scenario || own || !as_stated.own_runs) return scenario;
+  return corrected(std::move(*scenario), as_stated.own_runs);
+}
+
 Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override> stated, const Resolver& resolve) {
+  if (auto same = check_job(stated, scenario); !same) return tl::unexpected<Error>(same.error());
   const auto rows = rows_of(stated);
   if (!rows) return tl::unexpected<Error>(rows.error());
   const std::vector<Override> job = without_runs(stated);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "ddlsim/io/catalog.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
 
@@ -16,9 +17,14 @@ using Resolver = std::function<Expected<Scenario>(std::span<const Override>)>;
 /// All settings but those.
 [[nodiscard]] std::vector<Override> without_runs(std::span<const Override> stated);
 
+/// A job as changed. Its runs are of the job as it stands and speak for what it could be; a change may state runs of
+/// its own. `as_stated` is what the job's settings resolve to.
+[[nodiscard]] Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> job,
+                                         const Scenario& as_stated, std::span<const Override> change);
+
 /// The scenario, corrected by the runs among its settings; `resolve` resolves settings without any of them. Errors:
-/// with the setting or the file's line; of another model or precision, of a configuration that the job cannot have, and
-/// of OwnRuns::learn.
+/// with the setting or the file's line; of another model, GPU or precision, of a configuration that the job cannot
+/// have, and of OwnRuns::learn.
 [[nodiscard]] Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override> stated,
                                                   const Resolver& resolve);
 

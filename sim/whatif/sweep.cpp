@@ -10,6 +10,7 @@
 #include "ddlsim/whatif/predictor.h"
 #include "ordered_work.h"
 #include "prediction.h"
+#include "stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -78,7 +79,7 @@ class Answerer {
 
  private:
   Expected<SweepAnswer> ask() {
-    const auto scenario = resolve(catalog_, point_.settings);
+    const auto scenario = resolved();
     if (!scenario) return tl::unexpected<Error>(scenario.error());
     if (detail_ == SweepDetail::kFull) return predictor_.predict(*scenario).map(sweep_answer);
     const auto step = predictor_.step_time(*scenario);
@@ -90,9 +91,19 @@ class Answerer {
                        .full = {}};
   }
 
+  /// Runs that the base states are of the job without what varies.
+  Expected<Scenario> resolved() {
+    if (!states_runs(grid_.base())) return resolve(catalog_, point_.settings);
+    if (!job_) job_ = resolve(catalog_, grid_.base());
+    if (!*job_) return tl::unexpected<Error>(job_->error());
+    const std::span<const Override> all = point_.settings;
+    return changed(catalog_, grid_.base(), **job_, all.subspan(all.size() - grid_.paths().size()));
+  }
+
   const io::Catalog catalog_;
   const Grid& grid_;
   const SweepDetail detail_;
+  std::optional<Expected<Scenario>> job_;  // that the base's runs are of, once somebody asks
   Predictor predictor_;
   GridPoint point_;
 };

@@ -30,14 +30,15 @@
 // class with its own clocks: a row in the way stops the kernels, another one occupies its group's channel, or the link
 // to the host, and holds up what needs it. A rank that ends a step by itself (plan::ends_together) takes at least as
 // long as its CPU needs to issue it: the next step follows. A stage gathers weights for its first pass while it waits
-// for its first input. The bubble is what the slowest class waits for the others. Contention is counted once, at
-// the end: collectives beside a class's kernels take their share of them, out of its waiting for messages and for the
-// CPU first; the class that ends last by that is the slowest. Groups have a channel each: a step is no shorter than
-// what all of them together have of a link (cost::PricedRow), and how they meet on it only events know. Sums of
-// gradients start with the last micro-batch of a part, beside what its rank has left to do and beside the bubble
-// (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages wait for leaves after the input's
-// pass, sums after the weights'. A pair of DualPipe takes both passes' kernels; all-to-alls of one are hidden behind
-// kernels of the other, totals behind totals (events/step.h has them one by one, and hides less).
+// for its first input. A step's parts are those of the class that waits least for the others, which sets the pace. The
+// bubble is what it waits for them; what it would not wait if sends took no time is exposed communication instead.
+// Contention is counted once, at the end: collectives beside a class's kernels take their share of them, out of its
+// waiting for messages and for the CPU first; the class that ends last by that ends the step. Groups have a channel
+// each: a step is no shorter than what all of them together have of a link (cost::PricedRow), and how they meet on it
+// only events know. Sums of gradients start with the last micro-batch of a part, beside what its rank has left to do
+// and beside the bubble (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages wait for leaves
+// after the input's pass, sums after the weights'. A pair of DualPipe takes both passes' kernels; all-to-alls of one
+// are hidden behind kernels of the other, totals behind totals (events/step.h has them one by one, and hides less).
 //
 // A pipeline that never empties (PipeDream) has no slots: m micro-batches take m times the longest of
 // - a rank's kernels and what is in their way, its update too where every micro-batch has one;

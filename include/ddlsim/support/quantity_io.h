@@ -61,6 +61,8 @@ struct CountRange {
 /// For people: four significant digits in a sensible unit ("412.3 ms", "30 d", "25 Gb/s" for networks stays with
 /// `in_bits`).
 [[nodiscard]] std::string to_text(Time value);
+/// For files: "1030.5 ms", twelve digits where it takes them.
+[[nodiscard]] std::string to_exact_text(Time value);
 [[nodiscard]] std::string to_text(DataSize value);
 [[nodiscard]] std::string to_text(Work value);
 [[nodiscard]] std::string to_text(ComputeRate value);

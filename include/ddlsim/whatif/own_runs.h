@@ -9,7 +9,8 @@
 //      servers, batch, share of communication and split of the model (calib/run_posterior.h). At the configuration
 //      asked for it gives a factor on the whole step, and how sure that is.
 // So one run corrects the step, two tell computation from communication, more narrow the interval. The interval is the
-// factor times exp(q s): s the posterior's deviation, q the quantiles below.
+// factor times exp(q s): s the posterior's deviation, q the quantiles below. For another GPU, model, precision or
+// strategy than ran it is wider, by what such changes leave open (whatif/ratio.h): squares are added.
 //
 // Worked example: README.md, "Your own runs decide".
 //
@@ -70,6 +71,8 @@ class OwnRuns {
   [[nodiscard]] bool ran_split_as(const calib::RunPoint& point) const;
   /// Where the runs stand.
   [[nodiscard]] const std::vector<calib::RunPoint>& ran() const { return ran_; }
+  /// What ran on the fewest GPUs.
+  [[nodiscard]] const Scenario& smallest() const { return smallest_; }
   /// Runs of one configuration: the standard deviation of their log step, the largest of all configurations; 0: none
   /// was run twice. No prediction is known better than that.
   [[nodiscard]] double scatter() const { return scatter_; }
@@ -77,11 +80,13 @@ class OwnRuns {
   [[nodiscard]] const std::vector<std::string>& learnt() const { return learnt_; }
 
  private:
-  explicit OwnRuns(calib::RunPosterior posterior) : posterior_(std::move(posterior)) {}
+  OwnRuns(calib::RunPosterior posterior, Scenario smallest)
+      : posterior_(std::move(posterior)), smallest_(std::move(smallest)) {}
 
   double gpu_time_factor_ = 1;
   double scatter_ = 0;
   calib::RunPosterior posterior_;
+  Scenario smallest_;
   std::int64_t most_per_server_ = 1;
   std::int64_t most_servers_ = 1;
   std::vector<calib::RunPoint> ran_;

@@ -139,7 +139,9 @@ TEST_CASE("pipelines: sends that ranks wait for", "[unit][step]") {
   job.parallel.overlap_p2p = false;
   const answer::Timeline waited = laid(job, {1, 1, 1, 0.5}, 1);
   CHECK(waited.step.in(milliseconds) == Approx(10.5));
-  CHECK(waited.parts.communication_exposed.in(milliseconds) == Approx(1));
+  // Rank 0 sends for 1 ms and waits for 3.5: 3 without sends, (2 + 1) 3 ms in all.
+  CHECK(waited.parts.communication_exposed.in(milliseconds) == Approx(1.5));
+  CHECK(waited.parts.bubble.in(milliseconds) == Approx(3));
   // Beside the work: F1 ends at 2; rank 1 B0 ..4.5 F1 ..5.5 B1 ..7.5; rank 0 B0 5..7 B1 8..10.
   job.parallel.overlap_p2p = true;
   CHECK(laid(job, {1, 1, 1, 0.5}, 1).step.in(milliseconds) == Approx(10));
