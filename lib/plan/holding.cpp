@@ -56,6 +56,7 @@ const std::vector<Owned>& owned_in(const Job& job, const SplitModel& split, Memo
   for (const workload::Layer& layer : *split.layers) {
     Owned owned = owned_by(job, layer);
     owned.experts = is_expert(layer);
+    owned.looked_up = layer.sparse_gradient ? layer.sparse_elements : 0;
     owned.measured = layer.measured.has_value();
     found->second.push_back(owned);
   }
@@ -80,30 +81,39 @@ class StateSums {
     const int zero = job_.parallel.zero;
     const double share = owned.experts ? expert_share_ : share_;
     memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
-    memory.gradients += sizes_.gradient * (owned.trained * (zero >= 2 ? share : 1.0));
+    memory.gradients += gradients(owned);
     if (job_.parallel.offload_optimizer) return;
     const double kept = owned.trained * (zero >= 1 ? share : 1.0);
     memory.master += sizes_.master * kept;
     memory.optimizer_state += sizes_.optimizer * kept;
     // Gradients of 16 bits are made fp32 for the update.
-    if (sixteen_) at_update_ += bytes(4) * kept;
+    const double updated = made(owned) * (zero >= 1 ? share : 1.0);
+    if (sixteen_) at_update_ += bytes(4) * updated;
     // A kernel for every operation on all tensors makes one value of each parameter that is no state.
-    at_update_ += listed_ * kept;
+    at_update_ += listed_ * updated;
   }
 
   /// Of all that a layer's ranks train.
   [[nodiscard]] DataSize gradients(const Owned& owned) const {
     const double share = owned.experts ? expert_share_ : share_;
-    return sizes_.gradient * (owned.trained * (job_.parallel.zero >= 2 ? share : 1.0));
+    return sizes_.gradient * (made(owned) * (job_.parallel.zero >= 2 ? share : 1.0));
   }
   /// Of one weight.
   [[nodiscard]] DataSize gradient(const Owned& owned) const {
-    return std::min(sizes_.weight, activation_size(job_.precision)) * owned.largest;
+    return std::min(sizes_.weight, activation_size(job_.precision)) *
+           (owned.looked_up == 0 ? owned.largest : made(owned));
   }
   [[nodiscard]] DataSize gathered(const Owned& owned) const { return gathered_weight(job_, true) * owned.all; }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
 
  private:
+  /// Elements of a gradient: of a table's the rows that a step's samples touch.
+  [[nodiscard]] double made(const Owned& owned) const {
+    if (owned.looked_up == 0) return owned.trained;
+    const workload::SparseTable table{static_cast<std::int64_t>(owned.trained), owned.looked_up};
+    return workload::touched_elements(table, job_.batch * job_.strategy.accumulation);
+  }
+
   const Job& job_;
   StateSizes sizes_;
   bool sixteen_ = false;

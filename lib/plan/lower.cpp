@@ -39,8 +39,8 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   const workload::Model& model = *plan.model;
   double elements = 0;
   double held = 0;  // on the rank, of which it may update a share
+  const std::int64_t samples = job.batch * job.strategy.accumulation;
   if (!splits_model(job.parallel)) {
-    const std::int64_t samples = job.batch * job.strategy.accumulation;
     elements = static_cast<double>(model.totals.dense_parameters) +
                table_share(model, job.strategy, job.cluster.gpus(), samples).touched;
   } else {
@@ -50,8 +50,11 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
     for (std::size_t i = 0; i < chunk.count; ++i) {
       const double ranks = split.is(split.experts, chunk.first + i) ? of_experts : of_all;
       for (const std::int64_t tensor : chunk[i].parameters) {
-        held += static_cast<double>(tensor) / (job.parallel.zero >= 2 ? ranks : 1.0);
-        elements += static_cast<double>(tensor) / ranks;
+        const double made = chunk[i].sparse_gradient
+                                ? workload::touched_elements({tensor, chunk[i].sparse_elements}, samples)
+                                : static_cast<double>(tensor);
+        held += made / (job.parallel.zero >= 2 ? ranks : 1.0);
+        elements += made / ranks;
       }
     }
   }

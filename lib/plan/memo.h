@@ -66,6 +66,7 @@ struct Owned {
   double all = 0;
   double trained = 0;
   double largest = 0;
+  std::int64_t looked_up = 0;  // elements per sample, of a table with sparse gradients; 0: gradients are dense
   bool experts = false;
   bool measured = false;
 };

@@ -9,9 +9,11 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/curve.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
+#include "ddlsim/whatif/sweep.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -285,4 +287,66 @@ TEST_CASE("own runs: two that do not go together are named, and less is known be
   const auto close = with("300 ms");
   CHECK_FALSE(says(close, "do not go together"));
   CHECK(width(apart) > 1.5 * width(close));
+}
+
+TEST_CASE("own runs: what varies leaves the job that ran, in a comparison, a curve and a sweep", "[unit][whatif]") {
+  auto settings = job({{"measured.step", "200 ms", {}}});
+  std::erase_if(settings, [](const Override& s) { return s.path == "batch"; });  // the model's 64
+  const std::vector<whatif::Change> changes{{"", {{"batch", "16", {}}}}, {"", {{"batch", "64", {}}}}};
+  const auto compared = whatif::compare(catalog(), settings, changes).value();
+  const auto curve = whatif::curve(catalog(), settings, {.path = "batch", .values = {"16", "64"}}).value();
+  REQUIRE(curve.points.size() == 2);
+  whatif::Axis batches{.paths = {"batch"}, .steps = {}, .where = {}};
+  for (const char* batch : {"16", "64"}) batches.steps.push_back({std::string(batch)});
+  const auto grid = whatif::Grid::create({.base = settings, .axes = {batches}, .where = {}, .sample = {}}).value();
+  std::vector<Time> swept;
+  const auto take = [&](std::span<const answer::SweepRow> rows, const whatif::SweepProgress&) -> Expected<void> {
+    for (const answer::SweepRow& row : rows) swept.push_back(row.answer->step);
+    return {};
+  };
+  REQUIRE(whatif::sweep(catalog(), grid, {}, take));
+  REQUIRE(swept.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Time step = compared.alternatives[i].prediction.step_time;
+    CHECK(curve.points[i].prediction.step_time == step);
+    CHECK(swept[i] == step);
+  }
+  CHECK(swept[0] < milliseconds(100));
+  CHECK(swept[1].in(milliseconds) == Approx(200));
+}
+
+TEST_CASE("own runs: of another GPU, model or precision a step is less sure", "[unit][whatif]") {
+  const std::vector<whatif::Change> changes{{"", {{"gpu", "t4", {}}}}, {"", {{"model", "vgg16", {}}}}};
+  const auto compared = whatif::compare(catalog(), job({{"measured.step", "200 ms", {}}}), changes).value();
+  CHECK(width(compared.baseline) < 1.25);
+  for (const answer::Alternative& one : compared.alternatives) {
+    CHECK(width(one.prediction) > 2);
+  }
+}
+
+TEST_CASE("own runs: kept runs are refused for a job on another GPU or in another precision", "[unit][whatif]") {
+  const auto with = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"measured.steps", "1x8@64 = 180 ms", {}},
+                               {"measured.gpu", "v100-sxm2-16gb", {}},
+                               {"measured.precision", "fp32", {}}});
+    return refused(more);
+  };
+  CHECK(with({}).empty());
+  CHECK(with({{"gpu", "t4", {}}}) == "the measured runs are of another gpu: 'v100-sxm2-16gb', but the job's is 't4'");
+  CHECK(with({{"precision", "fp16", {}}}).find("of another precision: 'fp32'") != std::string::npos);
+}
+
+TEST_CASE("own runs: a step that Winograd explains is possible, and the loader keeps up with it", "[unit][whatif]") {
+  // VGG16 in fp32 has 1.4 times the FLOPs that a V100 could do in its step by direct convolutions.
+  const auto vgg = [](std::vector<Override> more) {
+    more.push_back({"model", "vgg16", {}});
+    more.push_back({"network", "400 Gb/s", {}});
+    return predicted(job(more));
+  };
+  const Time step = vgg({}).step_time;
+  const auto measured = vgg({{"measured.step", std::to_string(step.in(milliseconds)) + " ms", {}}});
+  CHECK(measured.mfu > 1);
+  CHECK(measured.step_time.in(seconds) == Approx(step.in(seconds)));
+  const auto slow = vgg({{"measured.step", "2 s", {}}});
+  CHECK(slow.input.needed_samples_per_second == Approx(slow.throughput_samples_per_second));
 }

@@ -255,3 +255,46 @@ TEST_CASE("predict: cards and slots of one rate bound a step together", "[unit][
   CHECK(help.alternatives.front().changes.size() == 3);
   CHECK(help.alternatives.front().speedup > 1.05);
 }
+
+TEST_CASE("predict: a split without effect leaves a recommender's sparse gradients as they are", "[unit][whatif]") {
+  const auto with = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"model", "dlrm", {}}, {"node", "dgx-h100", {}}, {"gpus_per_node", "1", {}}});
+    return asked(more);
+  };
+  const auto whole = with({});
+  const auto shared = with({{"parallel.zero", "1", {}}});
+  CHECK(shared.step_time.in(seconds) == Approx(whole.step_time.in(seconds)).epsilon(0.01));
+  CHECK(shared.memory.gradients.in(bytes) == Approx(whole.memory.gradients.in(bytes)).epsilon(0.01));
+  CHECK(with({{"parallel.recompute", "full", {}}}).memory_per_gpu < whole.memory_per_gpu * 1.01);
+}
+
+TEST_CASE("predict: no interval begins before the network has moved a step's bytes", "[unit][whatif]") {
+  const auto p = asked({{"model", "vgg16", {}},
+                        {"node", "dgx1-v100", {}},
+                        {"nodes", "4", {}},
+                        {"network", "1 Gb/s", {}},
+                        {"efficiency.network", "100%", {}}});
+  for (const answer::LinkTraffic& one : p.traffic) {
+    if (one.link == "network") CHECK(p.interval_90.first >= one.time * (1 - 1e-9));
+  }
+  CHECK(p.interval_90.first < p.step_time);
+}
+
+TEST_CASE("predict: what messages between stages are on the way for is communication", "[unit][whatif]") {
+  const auto with = [](const std::string& network) {
+    return asked({{"model", "mixtral_8x7b", {}},
+                  {"node", "dgx-h100", {}},
+                  {"nodes", "4", {}},
+                  {"network", network, {}},
+                  {"batch", "1", {}},
+                  {"parallel.pipeline", "4", {}},
+                  {"parallel.expert", "8", {}},
+                  {"parallel.zero", "1", {}},
+                  {"global_batch", "512", {}}});
+  };
+  const auto fast = with("3200 Gb/s");
+  const auto slow = with("5 Gb/s");
+  CHECK(slow.step_time > fast.step_time * 4);
+  CHECK(slow.breakdown.bubble < fast.breakdown.bubble * 1.05);
+  CHECK(slow.breakdown.communication_exposed > slow.step_time * 0.8);
+}
