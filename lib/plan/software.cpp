@@ -78,7 +78,8 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kWideConvolution, convolution * wide_cores(gpu));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
-  set(Feature::kMemorySmall, smallness(job) * (1 - (1 - kFewerWhenFused) * fused * std::max({attention, convolution, said && half ? 1.0 : 0.0})));
+  set(Feature::kMemorySmall, smallness(job) * (1 - (1 - kFewerWhenFused) * fused *
+                                                       std::max({attention, convolution, said && half ? 1.0 : 0.0})));
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
   set(Feature::kMemoryVolta, volta ? 1 : 0);

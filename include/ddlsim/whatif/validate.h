@@ -12,8 +12,8 @@
 // What is given corrects the prediction as a user's own runs do (whatif/own_runs.h). Groups in which nothing would be
 // given, or nothing predicted, are not asked.
 //
-// What is stated besides (`ddlsim validate --set software=none`: kernels alone) holds for every case, and goes before what
-// a case says itself; for the cases of collectives what describes their cluster.
+// What is stated besides (`ddlsim validate --set software=none`: kernels alone) holds for every case, and goes before
+// what a case says itself; for the cases of collectives what describes their cluster.
 //
 // A collective's case (architecture `collective`, model the operation, extra.size_bytes) is predicted by the formulas
 // of cost/collective.h whatever the anchor; its 90 % interval is a half to twice the time, which is assumed.
@@ -69,7 +69,8 @@ struct ValidateOptions {
 /// Told before every row how many are done.
 using ValidateProgress = std::function<void(std::int64_t done)>;
 
-/// Errors: kNotFound for a stated setting that there is none of. A value that no case can have is why all are unsupported.
+/// Errors: kNotFound for a stated setting that there is none of. A value that no case can have is why all are
+/// unsupported.
 [[nodiscard]] Expected<answer::Validation> validate(const io::Catalog& catalog, std::span<const CaseSet> sets,
                                                     const ValidateOptions& options, const ValidateProgress& tell = {});
 

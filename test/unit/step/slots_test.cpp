@@ -100,7 +100,8 @@ TEST_CASE("slots: 1F1B waits for sends in every round, GPipe at its ends", "[uni
 
 TEST_CASE("slots: a stage of two layers sets the pace", "[unit][step]") {
   // Three layers in two stages, the second with two: F 1 and 2, B 2 and 4. GPipe, m = 2: stage 1 F 1..5, B0 ..9, B1
-  // ..13; stage 0 B0 9..11, B1 13..15. Stage 1 is the busier: it waits 1 ms for its first input, and 2 for stage 0's end.
+  // ..13; stage 0 B0 9..11, B1 13..15. Stage 1 is the busier: it waits 1 ms for its first input, and 2 for stage 0's
+  // end.
   plan::Job job = job_of(layers(3), 2);
   job.parallel.pipeline = 2;
   job.parallel.schedule = kGpipe;
