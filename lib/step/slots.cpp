@@ -447,7 +447,7 @@ Expected<Timeline> schedule_slots(const cost::PricedStep& step, answer::Detail d
   auto line = SlotStep(step, pipeline).run(detail, enough);
   if (!line || detail == answer::Detail::kTime || line->parts.bubble == Time::zero()) return line;
   const cost::PricedStep alone = without_sends(step);
-  const auto without = SlotStep(alone, pipeline).run(detail, Time::infinity());
+  auto without = SlotStep(alone, pipeline).run(detail, Time::infinity());
   if (!without) return without;
   part_sends(*without, *line);
   return line;

@@ -16,8 +16,6 @@ namespace {
 constexpr std::string_view kStep = "measured.step";
 constexpr std::string_view kRuns = "measured.runs";
 constexpr std::string_view kSteps = "measured.steps";
-constexpr std::string_view kGpu = "measured.gpu";
-constexpr std::string_view kPrecision = "measured.precision";
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
@@ -131,8 +129,9 @@ Expected<void> check_same(const io::RunRow& row, const Scenario& scenario, const
 
 /// What the runs are said to be of, where the job has become another since.
 Expected<void> check_job(std::span<const Override> stated, const Scenario& scenario) {
-  const auto same = [&](std::string_view path, std::string_view what, std::string_view job) -> Expected<void> {
-    const Override* of = last_of(stated, path);
+  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a measured.what, and what the job has
+  const auto same = [&](std::string_view what, std::string_view job) -> Expected<void> {
+    const Override* of = last_of(stated, fmt::format("measured.{}", what));
     if (of == nullptr || of->value == job) return {};
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the measured runs are of another {}: '{}', but the job's is '{}'", what,
@@ -140,8 +139,8 @@ Expected<void> check_job(std::span<const Override> stated, const Scenario& scena
                 of->where,
                 {fmt::format("ask for it as an alternative of the job that ran: what-if ... --vs --{} {}", what, job)});
   };
-  if (auto gpu = same(kGpu, "gpu", scenario.cluster.node.gpu.id); !gpu) return gpu;
-  return same(kPrecision, "precision", name_of(kPrecisions, scenario.precision));
+  if (auto gpu = same("gpu", scenario.cluster.node.gpu.id); !gpu) return gpu;
+  return same("precision", name_of(kPrecisions, scenario.precision));
 }
 
 /// The job's settings with what the run had instead.
