@@ -179,6 +179,9 @@ def test_collective():
 def test_validate_and_fleet(root, tmp_path):
     cases = root / "bench/accuracy/cases/ddp_csc.csv"
     assert ddlsim.validate(cases, anchor="first").to_dict() == command_json("validate", cases, "--anchor", "first")
+    kernels = ddlsim.validate(cases, software="none").to_dict()
+    assert kernels == command_json("validate", cases, "--set", "software=none")
+    assert kernels["mape"] != ddlsim.validate(cases).to_dict()["mape"]
     drawn = ddlsim.fleet(jobs=2000, seed=3, what_if=True)
     assert drawn.to_dict() == command_json("fleet", "--jobs", 2000, "--seed", 3, "--what-if")
     table = tmp_path / "jobs.csv"
