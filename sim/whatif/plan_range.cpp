@@ -175,6 +175,12 @@ Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override>
     base = with_runs(catalog, stated, std::move(*base));
     if (!base) return tl::unexpected<Error>(base.error());
     for (const std::string& learnt : base->own_runs->learnt()) notes.push_back(learnt);
+    if (leaves_split_open(stated)) {
+      notes.emplace_back(
+          "runs that do not say how they were split ran as the job is stated; beside a plan of this list they must say "
+          "it "
+          "(columns such as parallel.zero)");
+    }
   }
   return base;
 }

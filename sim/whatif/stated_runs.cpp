@@ -182,6 +182,11 @@ std::vector<Override> without_runs(std::span<const Override> stated) {
   return others;
 }
 
+bool leaves_split_open(std::span<const Override> stated) {
+  const auto rows = rows_of(stated);
+  return rows && std::any_of(rows->begin(), rows->end(), [](const io::RunRow& row) { return row.split.empty(); });
+}
+
 Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> job, const Scenario& as_stated,
                            std::span<const Override> change) {
   const bool own = states_runs(change);

@@ -17,6 +17,9 @@ using Resolver = std::function<Expected<Scenario>(std::span<const Override>)>;
 /// All settings but those.
 [[nodiscard]] std::vector<Override> without_runs(std::span<const Override> stated);
 
+/// Whether a run among the settings does not say how it was split: it ran as the job is stated.
+[[nodiscard]] bool leaves_split_open(std::span<const Override> stated);
+
 /// A job as changed. Its runs are of the job as it stands and speak for what it could be; a change may state runs of
 /// its own. `as_stated` is what the job's settings resolve to.
 [[nodiscard]] Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> job,

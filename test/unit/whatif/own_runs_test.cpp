@@ -261,6 +261,15 @@ TEST_CASE("own runs: in a search of plans runs say what split they had", "[unit]
         std::string::npos);
   CHECK(refused({{"measured.steps", "1x8 (parallel.zero 1 = 200 ms", {}}}).find("is no run") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x8 (parallel.zero 7) = 200 ms", {}}}).find("parallel.zero") != std::string::npos);
+  // What a run leaves open is said.
+  const auto left_open = [&](const std::string& runs) {
+    const auto notes = searched({{"measured.steps", runs, {}}, {"nodes", "1", {}}})->notes;
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+      return note.starts_with("runs that do not say how they were split");
+    });
+  };
+  CHECK(left_open("1x8 = 200 ms"));
+  CHECK_FALSE(left_open("1x8 (parallel.zero 1) = 200 ms"));
   // Runs of two splits are no runs of one configuration.
   CHECK(resolve(catalog(), job({{"measured.steps", "1x8 = 200 ms; 1x8 (parallel.zero 1) = 450 ms", {}}})));
 }
