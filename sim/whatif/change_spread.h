@@ -5,6 +5,8 @@
 
 namespace ddlsim::whatif {
 
+inline constexpr double kTwoSided = 1.645;  // 90 % of a normal distribution
+
 /// Variance of ln(measured / predicted) between two jobs by what neither counts nor rates say: the GPU, the model, the
 /// precision or the code of kernels, the strategy (whatif/ratio.h). `gpu` is the share of a step that kernels may
 /// change.

@@ -416,9 +416,9 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit
                                  : point.servers > 1       ? kAcrossServers
                                                            : kWithinServer;
-  // Of other kinds than what ran: 90 % of a normal distribution, besides.
+  // Besides, of other kinds than what ran.
   const double kinds =
-      1.645 * std::sqrt(variance_of_kinds(runs.smallest(), question.scenario, 1 - point.communication));
+      kTwoSided * std::sqrt(variance_of_kinds(runs.smallest(), question.scenario, 1 - point.communication));
   prediction.interval_90 = {prediction.step_time * std::exp(-std::hypot(quantiles.low * deviation, kinds)),
                             prediction.step_time * std::exp(std::hypot(quantiles.high * deviation, kinds))};
   prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;
@@ -426,7 +426,7 @@ void correct(const Question& question, answer::Prediction& prediction) {
   notes.push_back(
       fmt::format("so this step is {:.3g} times the model's at that GPU speed, known to {:.0f} % (one "
                   "standard deviation)",
-                  factor, 100 * std::hypot(deviation, kinds / 1.645)));
+                  factor, 100 * std::hypot(deviation, kinds / kTwoSided)));
   prediction.notes.insert(prediction.notes.begin(), notes.begin(), notes.end());
 }
 

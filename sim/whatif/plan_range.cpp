@@ -83,7 +83,7 @@ Expected<Scenario> with_runs(const io::Catalog& catalog, std::span<const Overrid
   }
   std::vector<Override> settings(stated.begin(), stated.end());
   settings.push_back({"precision", std::string(name_of(kPrecisions, base.precision)), {}});
-  return with_stated_runs(std::move(base), settings,
+  return with_stated_runs(catalog, std::move(base), settings,
                           [&](std::span<const Override> run) { return resolve(catalog, run); });
 }
 

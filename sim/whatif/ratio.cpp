@@ -14,7 +14,6 @@
 namespace ddlsim::whatif {
 namespace {
 
-constexpr double kTwoSided = 1.645;    // 90 % of a normal distribution
 constexpr double kNoNoise = 1e-6;      // of a baseline that counts as measured
 constexpr double kRoundedAway = 1e-9;  // of a speedup, that rounding makes
 

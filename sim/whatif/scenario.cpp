@@ -395,7 +395,7 @@ Expected<Scenario> resolve(const io::Catalog& catalog, std::span<const Override>
                            std::shared_ptr<const workload::Model> model) {
   auto scenario = resolve_with(catalog, stated, model);
   if (!scenario || !states_runs(stated)) return scenario;
-  return with_stated_runs(std::move(*scenario), stated,
+  return with_stated_runs(catalog, std::move(*scenario), stated,
                           [&](std::span<const Override> run) { return resolve_with(catalog, run, model); });
 }
 

@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kStep = "measured.step";
 constexpr std::string_view kRuns = "measured.runs";
 constexpr std::string_view kSteps = "measured.steps";
+constexpr std::string_view kGpu = "measured.gpu";
+constexpr std::string_view kPrecision = "measured.precision";
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
@@ -128,19 +130,25 @@ Expected<void> check_same(const io::RunRow& row, const Scenario& scenario, const
 }
 
 /// What the runs are said to be of, where the job has become another since.
-Expected<void> check_job(std::span<const Override> stated, const Scenario& scenario) {
-  // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a measured.what, and what the job has
-  const auto same = [&](std::string_view what, std::string_view job) -> Expected<void> {
-    const Override* of = last_of(stated, fmt::format("measured.{}", what));
-    if (of == nullptr || of->value == job) return {};
+Expected<void> check_job(const io::Catalog& catalog, std::span<const Override> stated, const Scenario& scenario) {
+  const auto another = [](const Override& of, std::string_view what, std::string_view job) -> Expected<void> {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the measured runs are of another {}: '{}', but the job's is '{}'", what,
-                            of->value.substr(0, 60), job),
-                of->where,
+                            of.value.substr(0, 60), job),
+                of.where,
                 {fmt::format("ask for it as an alternative of the job that ran: what-if ... --vs --{} {}", what, job)});
   };
-  if (auto gpu = same("gpu", scenario.cluster.node.gpu.id); !gpu) return gpu;
-  return same("precision", name_of(kPrecisions, scenario.precision));
+  if (const Override* of = last_of(stated, kGpu)) {
+    const auto gpu = catalog.gpu(of->value);
+    if (!gpu) return at(gpu.error(), *of);
+    if (gpu->id != scenario.cluster.node.gpu.id) return another(*of, "gpu", scenario.cluster.node.gpu.id);
+  }
+  if (const Override* of = last_of(stated, kPrecision)) {
+    const auto precision = parse_choice(kPrecisions, of->value, kPrecision);
+    if (!precision) return at(precision.error(), *of);
+    if (*precision != scenario.precision) return another(*of, "precision", name_of(kPrecisions, scenario.precision));
+  }
+  return {};
 }
 
 /// The job's settings with what the run had instead.
@@ -190,15 +198,16 @@ bool leaves_split_open(std::span<const Override> stated) {
 Expected<Scenario> changed(const io::Catalog& catalog, std::span<const Override> job, const Scenario& as_stated,
                            std::span<const Override> change) {
   const bool own = states_runs(change);
-  std::vector<Override> all = own ? std::vector<Override>(job.begin(), job.end()) : without_runs(job);
+  std::vector<Override> all = without_runs(job);
   all.insert(all.end(), change.begin(), change.end());
   auto scenario = resolve(catalog, all);
   if (!scenario || own || !as_stated.own_runs) return scenario;
   return corrected(std::move(*scenario), as_stated.own_runs);
 }
 
-Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override> stated, const Resolver& resolve) {
-  if (auto same = check_job(stated, scenario); !same) return tl::unexpected<Error>(same.error());
+Expected<Scenario> with_stated_runs(const io::Catalog& catalog, Scenario scenario, std::span<const Override> stated,
+                                    const Resolver& resolve) {
+  if (auto same = check_job(catalog, stated, scenario); !same) return tl::unexpected<Error>(same.error());
   const auto rows = rows_of(stated);
   if (!rows) return tl::unexpected<Error>(rows.error());
   const std::vector<Override> job = without_runs(stated);

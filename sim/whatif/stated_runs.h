@@ -28,7 +28,7 @@ using Resolver = std::function<Expected<Scenario>(std::span<const Override>)>;
 /// The scenario, corrected by the runs among its settings; `resolve` resolves settings without any of them. Errors:
 /// with the setting or the file's line; of another model, GPU or precision, of a configuration that the job cannot
 /// have, and of OwnRuns::learn.
-[[nodiscard]] Expected<Scenario> with_stated_runs(Scenario scenario, std::span<const Override> stated,
-                                                  const Resolver& resolve);
+[[nodiscard]] Expected<Scenario> with_stated_runs(const io::Catalog& catalog, Scenario scenario,
+                                                  std::span<const Override> stated, const Resolver& resolve);
 
 }  // namespace ddlsim::whatif

@@ -94,7 +94,10 @@ class Answerer {
   /// Runs that the base states are of the job without what varies.
   Expected<Scenario> resolved() {
     if (!states_runs(grid_.base())) return resolve(catalog_, point_.settings);
-    if (!job_) job_ = resolve(catalog_, grid_.base());
+    if (!job_) {
+      job_ = resolve(catalog_, grid_.base());
+      if (!*job_) job_->error().notes.emplace_back("measured runs are of the job without what varies: state all of it");
+    }
     if (!*job_) return tl::unexpected<Error>(job_->error());
     const std::span<const Override> all = point_.settings;
     return changed(catalog_, grid_.base(), **job_, all.subspan(all.size() - grid_.paths().size()));

@@ -7,18 +7,19 @@
 //     FusedAttention     cost/attention_time.h     likewise; in bf16 where the step's is fp8 or fp4
 // Where the GPU's own profile has no curve of experts or of attention's backward pass, another's goes before its own of
 // plain GEMMs or of the forward pass.
-// A step of a recurrent layer is a chain of kernels that wait for each other: its gates take longer, by what the
-// software waits between them (kRecurrentChain and its like), unless a curve of that kind was measured. A kernel that
-// no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h). Rows of 16 bits
-// that do not begin at multiples of 16 bytes, because a size along which a product's operand or result lies is no
-// multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor cores
-// (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), later GPUs load a few numbers at a time and take
-// kUnalignedCost as long for each such size. A softmax of outputs that is trained in 16 bits or fewer runs in fp32
-// (PyTorch's autocast and Megatron-LM cast the logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax
-// (4, 4), backward zeros for the labels (4), the gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves
-// of 2 bytes that are listed. Where element-wise kernels are fused the casts join it, and nothing is added. The input's
-// gradient of a convolution that is the model's first layer is not computed. tf32, fp16 and bf16 run on the same units
-// at the same rate: fp16 and bf16 borrow each other's curve.
+// A step of a recurrent layer is a chain of kernels that wait for each other: its gates take recurrent_chain longer,
+// unless a curve of that kind was measured.
+// A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
+// Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
+// lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
+// cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), later GPUs load a few numbers at a time and
+// take kUnalignedCost as long for each such size.
+// A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast and Megatron-LM cast the
+// logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward zeros for the labels (4), the
+// gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that are listed. Where element-wise
+// kernels are fused the casts join it, and nothing is added.
+// The input's gradient of a convolution that is the model's first layer is not computed.
+// tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 borrow each other's curve.
 //
 // Images. Convolutions of 16 bits on Volta and Turing were measured on images that lie channel by channel (DeepBench),
 // which cuDNN turns for the tensor cores and back. Where they are said to lie pixel by pixel (`spares_turning`) a

@@ -343,6 +343,16 @@ TEST_CASE("own runs: kept runs are refused for a job on another GPU or in anothe
   CHECK(with({}).empty());
   CHECK(with({{"gpu", "t4", {}}}) == "the measured runs are of another gpu: 'v100-sxm2-16gb', but the job's is 't4'");
   CHECK(with({{"precision", "fp16", {}}}).find("of another precision: 'fp32'") != std::string::npos);
+  // However they are written.
+  CHECK(with({{"measured.gpu", "V100-SXM2-16GB", {}}}).empty());
+  CHECK(with({{"precision", "fp16", {}}, {"measured.precision", "amp", {}}}).empty());
+  CHECK(with({{"measured.gpu", "abacus", {}}}).find("abacus") != std::string::npos);
+  // An alternative's own runs stand for it alone.
+  const std::vector<whatif::Change> changes{{"", {{"gpu", "t4", {}}, {"measured.step", "600 ms", {}}}}};
+  const auto compared = whatif::compare(
+      catalog(), job({{"measured.steps", "4x8@64 = 200 ms", {}}, {"measured.gpu", "v100-sxm2-16gb", {}}}), changes);
+  REQUIRE(compared);
+  CHECK(compared->alternatives.front().prediction.step_time.in(milliseconds) == Approx(600));
 }
 
 TEST_CASE("own runs: a step that Winograd explains is possible, and the loader keeps up with it", "[unit][whatif]") {
