@@ -96,7 +96,11 @@ class Answerer {
     if (!states_runs(grid_.base())) return resolve(catalog_, point_.settings);
     if (!job_) {
       job_ = resolve(catalog_, grid_.base());
-      if (!*job_) job_->error().notes.emplace_back("measured runs are of the job without what varies: state all of it");
+      if (!*job_) {
+        Error& error = job_->error();
+        error.message = "measured runs are of the job without what varies, which is none: " + error.message;
+        error.notes.clear();
+      }
     }
     if (!*job_) return tl::unexpected<Error>(job_->error());
     const std::span<const Override> all = point_.settings;
