@@ -7,6 +7,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/workload/op.h"
+#include "ddlsim/workload/passes.h"
 #include "op_reader.h"
 
 namespace ddlsim::io {
@@ -173,6 +174,26 @@ Dimensions read_dimensions(MapReader& reader, const Dimensions& overrides, std::
   return dimensions;
 }
 
+/// Layers before the one that `trained_from` names are not trained.
+void freeze_layers(MapReader& reader, workload::Model& model, std::vector<Error>& errors) {
+  const Node* node = reader.find("trained_from");
+  if (node == nullptr) return;
+  const std::string name = reader.text("trained_from");
+  const auto first = std::find_if(model.layers.begin(), model.layers.end(),
+                                  [&](const workload::Layer& layer) { return layer.name == name; });
+  if (first != model.layers.end()) {
+    workload::freeze_before(model.layers, static_cast<std::size_t>(first - model.layers.begin()));
+    return;
+  }
+  std::vector<std::string> names;
+  for (const workload::Layer& layer : model.layers) names.push_back(layer.name);
+  errors.push_back(Error{ErrorCode::kNotFound,
+                         fmt::format("no layer is named '{}'", name.substr(0, 60)),
+                         node->where,
+                         {suggestion(name, names)},
+                         {}});
+}
+
 void read_layers(MapReader& reader, workload::Model& model, std::vector<Error>& errors) {
   const Node* layers = reader.require("layers");
   const Node* input = reader.require("input");
@@ -184,6 +205,8 @@ void read_layers(MapReader& reader, workload::Model& model, std::vector<Error>& 
   LayerBuilder builder(std::move(shape), model.dimensions, errors);
   builder.build(*layers);
   model.layers = builder.take();
+  workload::drop_unread_outputs(model.layers);
+  freeze_layers(reader, model, errors);
   if (auto totals = workload::total(model.layers)) {
     model.totals = *totals;
   } else {
@@ -265,7 +288,8 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
     read_measured_on(reader, model, errors);
   }
   model.sources = reader.sources(
-      {"layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published", "features", "measured_on"});
+      {"layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published", "features", "measured_on",
+       "trained_from"});
   model.notes = reader.text_or("notes", {});
   reader.finish();
   if (!errors.empty()) return fail_with_all(std::move(errors));

@@ -183,6 +183,7 @@ struct WordsFor {
   Words operator()(const workload::BatchNorm&) const { return {"batchnorm"}; }
   Words operator()(const workload::LayerNorm&) const { return {"layernorm"}; }
   Words operator()(const workload::Pointwise& op) const {
+    if (op.constant) return {"frozen_batchnorm"};
     if (!op.inverts_output) return {"scale", "dropout"};
     if (op.over_rows) return {"softmax"};
     return {"relu", "gelu", "tanh", "sigmoid", "lrn", "silu"};

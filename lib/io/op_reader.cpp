@@ -127,6 +127,7 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"lrn", activation},
     {"dropout", dropout},
     {"scale", copy},
+    {"frozen_batchnorm", [](OpReader&) -> Op { return workload::Pointwise{.constant = true}; }},
     {"add", [](OpReader&) -> Op { return workload::Combine{.product = false}; }},
     {"multiply", [](OpReader&) -> Op { return workload::Combine{.product = true}; }},
     {"maxpool", make_pool},

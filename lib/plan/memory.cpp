@@ -38,13 +38,29 @@ MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& s
   const double dense = static_cast<double>(totals.dense_parameters);
   const TableShare tables = table_share(model, strategy, gpus, batch);
   const double sparse = servers ? 0.0 : tables.held;
-  footprint.weights = fp32 * (dense + sparse);
+  footprint.weights = fp32 * (dense + sparse + static_cast<double>(totals.frozen_parameters));
   footprint.gradients = fp32 * (dense + tables.touched);
   if (!servers) footprint.optimizer_state = fp32 * ((dense + sparse) * state_values(model.optimizer));
   footprint.activations =
       activation_size(precision) * (static_cast<double>(totals.saved_elements) * static_cast<double>(batch));
   footprint.complete = !model.measured;
   return footprint;
+}
+
+DataSize most_gathered(std::span<const GatheredUnit> units, std::int64_t prefetch) {
+  DataSize most;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    // Backward asks for those before it; forward holds as much, and no gradients.
+    DataSize here = units[i].gradients;
+    for (std::size_t k = 0; k <= static_cast<std::size_t>(prefetch) && k <= i; ++k) here += units[i - k].weights;
+    most = max(most, here);
+    DataSize ahead;
+    for (std::size_t k = i; k < units.size() && k <= i + static_cast<std::size_t>(prefetch); ++k) {
+      ahead += units[k].weights;
+    }
+    most = max(most, ahead);
+  }
+  return most;
 }
 
 StateSizes state_sizes(States states, workload::Optimizer optimizer) {
@@ -70,10 +86,16 @@ bool makes_gradients_in_turn(const Job& job, int zero, std::int64_t passes) {
   return whole && own && passes == 1 && (states == States::kFp32 || states == States::kPureSixteen);
 }
 
-DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split) {
-  DeviceOverhead overhead{.context = kCudaContext, .slack = footprint.total() * kAllocatorSlack};
+DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split, DataSize context) {
+  DeviceOverhead overhead{.context = context, .slack = footprint.total() * kAllocatorSlack};
   if (gpus > 1) overhead.context += kCommunicators * (split ? 1.0 : kOneOfCommunicators);
   return overhead;
+}
+
+DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job) {
+  const bool lazily = job.software_year.get().value_or(kLoadsLazily) >= kLoadsLazily;
+  return device_overhead(footprint, job.cluster.gpus(), splits_model(job.parallel),
+                         lazily ? kCudaContext : kCudaContextBefore);
 }
 
 }  // namespace ddlsim::plan

@@ -42,6 +42,7 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
     for (const std::int64_t elements : layer.parameters) {
       add(layer.sparse_gradient ? totals.sparse_parameters : totals.dense_parameters, elements);
     }
+    add(totals.frozen_parameters, layer.frozen_elements);
     add(totals.gradient_tensors, static_cast<std::int64_t>(layer.parameters.size()));
     if (layer.sparse_gradient) totals.sparse_tables.push_back({layer.parameters.front(), layer.sparse_elements});
     totals.kernels += layer.forward_kernels + layer.backward_kernels;
@@ -91,7 +92,8 @@ StepFeatures features_at(const Model& model, std::int64_t batch, Precision preci
                        kFp32 * (updated * update_accesses(model.optimizer)),
       .input = model.input_per_sample * samples,
       .weight_traffic = kFp32 * (2.0 * updated),
-      .dense_weights = kFp32 * (as_double(totals.dense_parameters) * (1 + state_values(model.optimizer))),
+      .dense_weights = kFp32 * (as_double(totals.dense_parameters) * (1 + state_values(model.optimizer)) +
+                                as_double(totals.frozen_parameters)),
       .embedding_weights = kFp32 * (as_double(totals.sparse_parameters) * (1 + state_values(model.optimizer))),
   };
 }

@@ -170,7 +170,7 @@ struct LayerRules {
         in, {.kind = op.over_rows ? primitives::MemoryBoundKind::kSoftmax : primitives::MemoryBoundKind::kElementwise,
              .forward = count.product({2, elements}),
              .backward = backward,
-             .saved = elements,
+             .saved = op.constant ? 0 : elements,
              .row = op.over_rows && !in.empty() ? in.back() : 0,
              .widening = op.over_rows ? kWideSoftmax : 1});
   }

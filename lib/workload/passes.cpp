@@ -14,26 +14,15 @@ bool is_weights_gradient(const primitives::Kernel& kernel) {
   return gemm != nullptr && gemm->batch_scales == primitives::BatchScales::kK;
 }
 
+bool is_input_gradient(const primitives::Kernel& kernel) {
+  const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
+  return shape != nullptr && shape->pass == primitives::ConvolutionPass::kInputGradient;
+}
+
 bool is_linear(const Layer& layer) { return layer.op && std::holds_alternative<Linear>(*layer.op); }
 bool is_sum(const Layer& layer) {
   const auto* combine = layer.op ? std::get_if<Combine>(&*layer.op) : nullptr;
   return combine != nullptr && !combine->product;
-}
-
-/// The products that an adapter stands beside: back to the last residual sum or table, and the first one after.
-std::vector<bool> adapted_of(const std::vector<Layer>& layers) {
-  std::vector<bool> adapted(layers.size());
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (!is_attention(layers[i])) continue;
-    for (std::size_t k = i; k-- > 0;) {
-      const bool table = layers[k].op && std::holds_alternative<Embedding>(*layers[k].op);
-      if (is_sum(layers[k]) || table || is_attention(layers[k])) break;
-      adapted[k] = is_linear(layers[k]);
-    }
-    const auto after = std::find_if(layers.begin() + static_cast<std::ptrdiff_t>(i), layers.end(), is_linear);
-    if (after != layers.end()) adapted[static_cast<std::size_t>(after - layers.begin())] = true;
-  }
-  return adapted;
 }
 
 void freeze(Layer& layer) {
@@ -60,6 +49,21 @@ void without_backward(Layer& layer) {
   layer.backward_elements = 0;
   layer.backward_weight_elements = 0;
   layer.backward_kernels = 0;
+}
+
+/// A kernel before each use that reads weights as they are kept and writes them in 16 bits.
+void dequantise(Layer& layer, int bits) {
+  const std::int64_t weights = quantised_elements(layer);
+  if (weights == 0) return;
+  constexpr DataSize kSixteen = bytes(2);
+  const double accesses = 1 + quantised_weight(bits) / kSixteen;
+  const primitives::Kernel kernel{
+      primitives::MemoryBoundKernel{.weights = static_cast<std::int64_t>(static_cast<double>(weights) * accesses)}};
+  layer.forward.insert(layer.forward.begin(), kernel);
+  ++layer.forward_kernels;
+  if (layer.backward.empty()) return;
+  layer.backward.insert(layer.backward.begin(), kernel);
+  ++layer.backward_kernels;
 }
 
 /// Down to `rank`, up again, and the sum with what the product made.
@@ -102,8 +106,57 @@ void recompute(Layer& layer) {
   layer.backward.insert(layer.backward.begin(), layer.forward.begin(), layer.forward.end());
 }
 
-Expected<void> adapt(std::vector<Layer>& layers, std::int64_t rank) {
-  const std::vector<bool> adapted = adapted_of(layers);
+void freeze_before(std::vector<Layer>& layers, std::size_t first) {
+  for (std::size_t i = 0; i < first; ++i) {
+    freeze(layers[i]);
+    without_backward(layers[i]);
+    layers[i].saved_elements = 0;
+  }
+  Layer& layer = layers[first];
+  if (std::erase_if(layer.backward, is_input_gradient) == 0) return;
+  layer.backward_work -= layer.forward_work;
+  layer.backward_elements -= layer.forward_elements;
+  layer.backward_weight_elements -= layer.forward_weight_elements;
+  --layer.backward_kernels;
+}
+
+void drop_unread_outputs(std::vector<Layer>& layers) {
+  for (std::size_t i = 1; i < layers.size(); ++i) {
+    const auto* scaled = layers[i].op ? std::get_if<Pointwise>(&*layers[i].op) : nullptr;
+    if (scaled == nullptr || !scaled->constant || !layers[i - 1].op) continue;
+    if (std::holds_alternative<Convolution>(*layers[i - 1].op)) layers[i - 1].saved_elements = 0;
+  }
+}
+
+std::vector<bool> adapted_products(std::span<const Layer> layers) {
+  std::vector<bool> adapted(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!is_attention(layers[i])) continue;
+    // Back to the last residual sum or table, and the first one after.
+    for (std::size_t k = i; k-- > 0;) {
+      const bool table = layers[k].op && std::holds_alternative<Embedding>(*layers[k].op);
+      if (is_sum(layers[k]) || table || is_attention(layers[k])) break;
+      adapted[k] = is_linear(layers[k]);
+    }
+    const auto after = std::find_if(layers.begin() + static_cast<std::ptrdiff_t>(i), layers.end(), is_linear);
+    if (after != layers.end()) adapted[static_cast<std::size_t>(after - layers.begin())] = true;
+  }
+  return adapted;
+}
+
+std::int64_t quantised_elements(const Layer& layer) {
+  const bool experts = layer.op && std::holds_alternative<Experts>(*layer.op);
+  const bool product = is_linear(layer) && layer.name.find("head") == std::string::npos;
+  return experts || product ? layer.frozen_elements : 0;
+}
+
+DataSize quantised_weight(int bits) {
+  constexpr double kScale = 4.0 / 64;
+  return bytes(bits / 8.0 + kScale);
+}
+
+Expected<void> adapt(std::vector<Layer>& layers, const Adapters& adapters) {
+  const std::vector<bool> adapted = adapted_products(layers);
   const auto first = std::find(adapted.begin(), adapted.end(), true);
   if (first == adapted.end()) {
     return fail(
@@ -114,8 +167,9 @@ Expected<void> adapt(std::vector<Layer>& layers, std::int64_t rank) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     freeze(layers[i]);
     if (i < start) without_backward(layers[i]);
+    if (adapters.frozen_bits > 0) dequantise(layers[i], adapters.frozen_bits);
     if (!adapted[i]) continue;
-    if (auto added = add_adapter(layers[i], rank); !added) return added;
+    if (auto added = add_adapter(layers[i], adapters.rank); !added) return added;
   }
   return {};
 }

@@ -9,7 +9,8 @@
 //   fp8             3        4          4            4 n         fp8 weights beside 16-bit ones (Transformer Engine)
 //   adam-8bit       2        2          4            n           Dettmers et al. 2022
 // ZeRO over d ranks leaves a rank 1/d of master copy and optimizer (1), of the gradients (2), of the weights (3); an
-// expert's states are shared by the ranks that have it. An offloaded optimizer keeps both on the host. LoRA of rank r:
+// expert's states are shared by the ranks that have it. An offloaded optimizer keeps both on the host, with
+// fp32 weights and gradients; with ZeRO 2 and 3 gradients leave as they are made, two layers' stand. LoRA of rank r:
 // gradients and states of r (in + out) parameters per product of a block. Servers hold optimizer and sparse tables.
 //
 // Activations: what each operator's backward reads, once per tensor, of a micro-batch; e = 2 bytes, fp32 4:
@@ -18,6 +19,8 @@
 //   attention, several     e (queries + keys + values + output), and of its core (2 e + 1) scores: softmax, its output
 //     kernels              after dropout, a mask of bytes; where the model has no dropout e scores
 //   attention, one kernel  e (queries + keys + values + output) + 4 per row and head
+//   both, under autocast   norm 4 input; of the scores 4 softmax, a mask, e the copy that its product reads
+//                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, single operators)
 //   gelu, silu, ...        e input          product of two (swiglu)   e both
 //   dropout                1 a mask         sums, rotary, relu        nothing (relu's output is the next one's input)
 //   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation; a tensor
@@ -25,6 +28,7 @@
 //   others                 e what the operator saves (workload/op.h)
 // A block of a GPT is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with
 // sequence parallelism everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted).
+// With adapters (LoRA) frozen products without one keep no input, experts their first products alone.
 // Context ranks have 1/c of all. Recomputation: selective drops the cores; full keeps a block's input, and has one
 // block whole while its backward runs. As many micro-batches stand as the schedule keeps (plan/order.h); offloaded
 // activations leave two blocks.
@@ -37,8 +41,8 @@
 // (FP16_Optimizer of DeepSpeed), a value of every parameter where an optimizer's operations run over all tensors
 // (torch.optim, foreach: the square root). Buffers: DDP's buckets, a copy of all gradients
 // (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a split model's gradients are their own buckets);
-// Horovod's fusion buffer; with zero 3 the gathered weights of `prefetch` + 1 units and the gradients of one, without
-// `reshard` those of all units; what stages receive, two of each kind.
+// Horovod's fusion buffer; with zero 3 the gathered weights of `prefetch` + 1 units in a row and the gradients of one,
+// without `reshard` those of all units; what stages receive, two of each kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
 // does not use. Not counted: workspaces of libraries, buffers of all-gathers within a tensor group (both under 1 %).
@@ -80,6 +84,7 @@ struct MemoryFootprint {
   DataSize loss{};           // logits and their softmax
   DataSize working{};        // gradients of activations and of one weight
   DataSize buffers{};        // of communication
+  DataSize host{};           // what waits in the host's memory: in no sum
   double micro_batches = 0;  // in flight; parts of a rank's layers count as their share
   bool complete = true;
 
@@ -99,6 +104,10 @@ struct DeviceOverhead {
 
 /// "around 400MB" with CUDA 11.7 and later, whose kernels load when they are used (pytorch/pytorch#109888).
 inline constexpr DataSize kCudaContext = megabytes(400);
+/// Before that all kernels were loaded: ">1000MB" (pytorch/pytorch#107667); PyTorch 1.13 loads them when they are used
+/// (pytorch/pytorch#86509).
+inline constexpr DataSize kCudaContextBefore = megabytes(1000);
+inline constexpr double kLoadsLazily = 2022.8;
 /// NCCL's buffers where a model is split: nvidia-smi's memory.used minus PyTorch's max_reserved on one of 4 or 64 GH200
 /// was 2922, 3156, 3883, 3897 MiB with the context (eth-easl/sailor@16eebd4,
 /// Planner/baselines/Aceso/aceso_validation_clariden/runtime/OPT-350/memory/csv); their middle, less the context.
@@ -109,9 +118,11 @@ inline constexpr double kOneOfCommunicators = 0.25;
 /// 8 B200 (MooreThreads/SimuMax@4dcaae5, docs/b200). Reserved memory is in no test.
 inline constexpr double kAllocatorSlack = 0.06;
 
-[[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split);
-
+[[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split,
+                                             DataSize context = kCudaContext);
 struct Job;
+[[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job);
+
 /// Whether gradients are made as backward goes, while activations leave: tensors of their own (zero_grad of PyTorch 2.0
 /// and later leaves none of them) that no buffer holds from the start, as Megatron's and ZeRO's first stages do, nor an
 /// earlier pass. `zero`, `passes`: of the job's splits, whatever it says itself.
@@ -131,6 +142,8 @@ struct ActivationCut {
   double expert_load = 1;      // of the busiest rank's experts (plan/parallel.h)
   bool single_losses = false;  // a loss of single operations in fp32, each of which keeps what it makes
   bool whole_experts = false;  // whose rows tensor ranks share (plan/parallel.h)
+  bool autocast = false;       // operators choose their formats: norms and softmax of attention are in fp32
+  bool adapters = false;       // alone are trained: a frozen product without one keeps no input
 
   friend auto operator<=>(const ActivationCut&, const ActivationCut&) = default;
 };
@@ -146,6 +159,15 @@ struct KeptActivations {
 /// Of every layer of a whole model, as one rank has it, for one micro-batch. `layers` are not cut.
 [[nodiscard]] std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> layers,
                                                             const ActivationCut& cut);
+
+/// A block's weights, gathered, and the gradients of those that are trained.
+struct GatheredUnit {
+  DataSize weights{};
+  DataSize gradients{};
+};
+/// What zero 3 holds of units that stand in a row, when it is most: those that `prefetch` and the one at work take, and
+/// that one's gradients.
+[[nodiscard]] DataSize most_gathered(std::span<const GatheredUnit> units, std::int64_t prefetch);
 
 /// Bytes of a parameter.
 struct StateSizes {

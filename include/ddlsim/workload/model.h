@@ -86,6 +86,7 @@ struct Totals {
   std::int64_t saved_elements = 0;
   std::int64_t dense_parameters = 0;       // per model
   std::int64_t sparse_parameters = 0;      // per model: embeddings with sparse gradients
+  std::int64_t frozen_parameters = 0;      // per model: weights that are not trained
   std::vector<SparseTable> sparse_tables;  // the layers behind sparse_parameters
   std::int64_t gradient_tensors = 0;       // per model
   std::int64_t kernels = 0;                // launched in a forward and a backward pass
@@ -139,7 +140,10 @@ struct Model {
   std::string notes;
 
   [[nodiscard]] bool has_layers() const { return !layers.empty(); }
-  [[nodiscard]] std::int64_t parameters() const { return totals.dense_parameters + totals.sparse_parameters; }
+  /// Trained or not.
+  [[nodiscard]] std::int64_t parameters() const {
+    return totals.dense_parameters + totals.sparse_parameters + totals.frozen_parameters;
+  }
 };
 
 /// Whether some layer is a mixture of experts.

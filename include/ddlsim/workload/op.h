@@ -6,6 +6,7 @@
 //   attention     4 * rows * keys * width (scores and context)  lstm      directions * steps * 8h * (in + h)
 // Backward FLOPs are twice the forward ones: one GEMM for the input's gradient, one for the weights'.
 // Elements (E = input, O = output): each operator reads its input and writes its output once, except
+//   frozen batch norm (a Pointwise of constants)  forward 2E, backward 2E; nothing is kept for it, its input neither
 //   batchnorm     forward 3E (statistics, then normalise), backward 5E: x and dy are read twice, dx written
 //   attention     unfused: scores S = heads * rows * keys are written, read and written by scale, mask, softmax and
 //                 dropout, and read again: 10S; backward 11S
@@ -70,6 +71,7 @@ enum class Composite : std::uint8_t { kNo, kGelu, kDropout };
 struct Pointwise {
   bool inverts_output = false;  // backward reads the saved output as well (relu, gelu, tanh, softmax, ...)
   bool over_rows = false;       // softmax: the last size is reduced
+  bool constant = false;        // scaled and shifted by constants: backward needs neither input nor output
   Composite composite = Composite::kNo;
 };
 /// Two tensors in, one out.

@@ -15,16 +15,29 @@
 // which alone have gradients. A frozen product makes its input's gradient, half its backward FLOPs; a frozen norm has
 // no weights' gradient; layers before the first adapter have no backward at all. An adapter adds 2 rows r (in + out)
 // FLOPs forward, twice that backward, and its part of the output is added to the product's. Limits: adapters' ranks are
-// not cut over a tensor group; quantised frozen weights are as they were.
+// not cut over a tensor group.
+//
+// QLoRA (Dettmers et al. 2023) keeps the weights of frozen products and experts in 4 or 8 bits, with a scale of 32 bits
+// for every 64 of them (bitsandbytes, bnb_4bit_use_double_quant false, blocksize 64): 0.5625 or 1.0625 bytes each. The
+// head, tables and norms stay as they are. Before every use a kernel writes the weights in 16 bits. Limits: what PEFT
+// keeps in fp32 beside it (prepare_model_for_kbit_training: norms, head and what flows between blocks) is not counted:
+// a tenth to a third of a step, and a part of its activations.
+//
+// Frozen layers (torchvision's trainable_backbone_layers, Detectron2's FREEZE_AT; a feature extractor): the layers before
+// the first that is trained have no backward, keep nothing and make no gradients; that first one makes none of its
+// input. Limit: other layers that read what frozen ones made (a downsampling beside it, a pyramid's branch) still do.
 //
 // Worked example: linear 1024 -> 1024 on 8 rows without bias, rank 4: forward 2*8*1024*1024 + 2*8*4*2048 FLOPs,
 // backward 2*8*1024*1024 + 2 * 2*8*4*2048, gradient tensors of 4096 and 4096 elements instead of 1,048,576.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
 #include "ddlsim/workload/op.h"
 
 namespace ddlsim::workload {
@@ -32,8 +45,28 @@ namespace ddlsim::workload {
 /// The layer whose forward pass runs again in its backward pass.
 void recompute(Layer& layer);
 
+struct Adapters {
+  std::int64_t rank = 0;
+  int frozen_bits = 0;  // 4, 8: frozen products' weights, with their scales; 0: as all others
+
+  friend auto operator<=>(const Adapters&, const Adapters&) = default;
+};
+
 /// Layers of which adapters alone are trained. Errors: kUnsupported for a model without attention, or whose layers keep
 /// no operator.
-[[nodiscard]] Expected<void> adapt(std::vector<Layer>& layers, std::int64_t rank);
+[[nodiscard]] Expected<void> adapt(std::vector<Layer>& layers, const Adapters& adapters);
+
+/// The products that an adapter stands beside.
+[[nodiscard]] std::vector<bool> adapted_products(std::span<const Layer> layers);
+
+/// Of a frozen layer: its weights that are kept in fewer bits, and the size of one.
+[[nodiscard]] std::int64_t quantised_elements(const Layer& layer);
+[[nodiscard]] DataSize quantised_weight(int bits);
+
+/// Layers before `first` are not trained. `first` is one of them.
+void freeze_before(std::vector<Layer>& layers, std::size_t first);
+
+/// Outputs that no backward reads are not kept: those of products before a scaling by constants.
+void drop_unread_outputs(std::vector<Layer>& layers);
 
 }  // namespace ddlsim::workload

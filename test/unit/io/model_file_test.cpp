@@ -16,7 +16,7 @@ using Lines = std::vector<std::string>;
 std::string file_of(const std::string& layers, const std::string& shape = "[4]", const std::string& more = {}) {
   return "model: m\nname: M\ntask: t\nsample: s\nbatch: 2\noptimizer: sgd\ninput: {shape: " + shape +
          ", bytes: 16 B}\nsources: {layers: x, input: x, batch: x, optimizer: x" +
-         (more.empty() ? "" : ", dimensions: x") + "}\nlayers:\n" + layers + more;
+         (more.empty() ? "" : ", " + more.substr(0, more.find(':')) + ": x") + "}\nlayers:\n" + layers + more;
 }
 
 Expected<workload::Model> load(const std::string& text, const Dimensions& dimensions = {}) {
@@ -71,6 +71,21 @@ TEST_CASE("model_file: layers become parameters and FLOPs", "[unit][io]") {
   CHECK(model.parameters() == 15);                     // 4 * 3 + 3
   CHECK(model.totals.forward_work.in(flops) == 24.0);  // 2 * 4 * 3
   CHECK(model.sources.size() == 4);
+}
+
+TEST_CASE("model_file: layers before the one that is trained first are frozen", "[unit][io]") {
+  const std::string layers =
+      "  - conv: {name: stem, out: 8, kernel: 3}\n  - frozen_batchnorm: {}\n  - relu: {}\n"
+      "  - conv: {name: body, out: 4, kernel: 1}\n  - batchnorm: {}\n";
+  const workload::Model all = loaded(file_of(layers, "[3, 8, 8]"));
+  CHECK(all.totals.frozen_parameters == 0);
+  CHECK(all.layers[0].saved_elements == 0);  // frozen norms read nothing in backward
+  const workload::Model part = loaded(file_of(layers, "[3, 8, 8]", "trained_from: body\n"));
+  CHECK(part.totals.frozen_parameters == 3 * 8 * 9);
+  CHECK(part.parameters() == all.parameters());
+  CHECK(part.totals.backward_work < all.totals.backward_work);
+  CHECK_THAT(said(file_of(layers, "[3, 8, 8]", "trained_from: bdy\n")), Contains("no layer is named 'bdy'"));
+  CHECK_THAT(said(file_of(layers, "[3, 8, 8]", "trained_from: bdy\n")), Contains("body"));
 }
 
 TEST_CASE("model_file: repeat writes its layers out", "[unit][io]") {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "ddlsim/workload/model.h"
+
 using namespace ddlsim;
 using namespace ddlsim::workload;
 
@@ -29,7 +31,7 @@ TEST_CASE("passes: an adapter, the header's example", "[unit][workload]") {
                             layer(Attention{.heads = 8}, rows), layer(Linear{.out = 1024, .bias = false}, rows),
                             layer(LayerNorm{}, rows)};
   const std::vector<Layer> before = layers;
-  REQUIRE(adapt(layers, 4));
+  REQUIRE(adapt(layers, {.rank = 4}));
   for (const std::size_t i : {1U, 3U}) {
     CHECK(layers[i].forward_work.in(flops) == 2.0 * 8 * 1024 * 1024 + 2.0 * 8 * 4 * 2048);
     CHECK(layers[i].backward_work.in(flops) == 2.0 * 8 * 1024 * 1024 + 2 * 2.0 * 8 * 4 * 2048);
@@ -52,5 +54,67 @@ TEST_CASE("passes: an adapter, the header's example", "[unit][workload]") {
 
 TEST_CASE("passes: without attention nothing is adapted", "[unit][workload]") {
   std::vector<Layer> layers{layer(Linear{.out = 8}, {8, 32})};
-  CHECK(adapt(layers, 4).error().code == ErrorCode::kUnsupported);
+  CHECK(adapt(layers, {.rank = 4}).error().code == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("passes: QLoRA writes frozen weights in 16 bits before every use", "[unit][workload]") {
+  const Shape rows{8, 1024};
+  const std::vector<Layer> plain{layer(Linear{.out = 1024, .bias = false}, rows), layer(Attention{.heads = 8}, rows),
+                                 layer(Linear{.out = 1024, .bias = false}, rows)};
+  std::vector<Layer> whole = plain;
+  std::vector<Layer> four = plain;
+  REQUIRE(adapt(whole, {.rank = 4}));
+  REQUIRE(adapt(four, {.rank = 4, .frozen_bits = 4}));
+  CHECK(quantised_weight(4).in(bytes) == 0.5625);
+  CHECK(quantised_weight(8).in(bytes) == 1.0625);
+  CHECK(quantised_elements(four[0]) == 1024 * 1024);
+  for (const std::size_t i : {0U, 2U}) {
+    CHECK(four[i].forward_kernels == whole[i].forward_kernels + 1);
+    CHECK(four[i].backward_kernels == whole[i].backward_kernels + 1);
+    const auto& kernel = std::get<primitives::MemoryBoundKernel>(four[i].forward.front().shape);
+    // Of 16-bit accesses: one written, 0.5625 bytes read.
+    CHECK(kernel.weights == static_cast<std::int64_t>(1024 * 1024 * (1 + 0.28125)));
+    CHECK(kernel.elements == 0);
+  }
+  CHECK(four[1].forward_kernels == whole[1].forward_kernels);
+  std::vector<Layer> head{layer_of(Linear{.out = 8}, rows, "lm_head").value().layer};
+  head.front().frozen_elements = 10;
+  CHECK(quantised_elements(head.front()) == 0);
+}
+
+TEST_CASE("passes: layers before the first that is trained only run forward", "[unit][workload]") {
+  std::vector<Layer> layers{layer(Convolution{.out = 8, .kernel = {3, 3}}, {3, 16, 16}),
+                            layer(Pointwise{.inverts_output = true}, {8, 14, 14}),
+                            layer(Convolution{.out = 4, .kernel = {1, 1}}, {8, 14, 14}),
+                            layer(Convolution{.out = 4, .kernel = {1, 1}}, {4, 14, 14})};
+  const std::vector<Layer> before = layers;
+  freeze_before(layers, 2);
+  for (const std::size_t i : {0U, 1U}) {
+    CHECK(layers[i].backward.empty());
+    CHECK(layers[i].backward_work == Work::zero());
+    CHECK(layers[i].saved_elements == 0);
+    CHECK(layers[i].parameters.empty());
+    CHECK(layers[i].forward_work == before[i].forward_work);
+  }
+  CHECK(layers[0].frozen_elements == 8 * 3 * 9);
+  // The first that is trained has nobody to pass a gradient to; the next one has.
+  CHECK(layers[2].backward.size() == 1);
+  CHECK(layers[2].backward_work == before[2].forward_work);
+  CHECK(layers[2].backward_kernels == 1);
+  CHECK(layers[2].parameters == before[2].parameters);
+  CHECK(layers[3].backward.size() == 2);
+  const Totals totals = total(layers).value();
+  CHECK(totals.frozen_parameters == 8 * 3 * 9);
+  CHECK(totals.dense_parameters == 8 * 4 + 4 * 4);
+}
+
+TEST_CASE("passes: what constants scale is not kept", "[unit][workload]") {
+  std::vector<Layer> layers{layer(Convolution{.out = 8}, {3, 16, 16}), layer(Pointwise{.constant = true}, {8, 16, 16}),
+                            layer(Pointwise{.inverts_output = true}, {8, 16, 16}),
+                            layer(Convolution{.out = 8}, {8, 16, 16}), layer(BatchNorm{}, {8, 16, 16})};
+  drop_unread_outputs(layers);
+  CHECK(layers[0].saved_elements == 0);
+  CHECK(layers[1].saved_elements == 0);
+  CHECK(layers[2].saved_elements == 8 * 256);
+  CHECK(layers[3].saved_elements == 8 * 256);
 }
