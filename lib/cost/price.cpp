@@ -266,6 +266,14 @@ class Pricing {
   }
 
   /// One GPU's copy while no other uses its link to the host.
+  [[nodiscard]] bool waits_on_host() const {
+    return job_.parallel.offload_optimizer || job_.parallel.offload_activations;
+  }
+  /// What every rank of a server moves in the host's memory.
+  [[nodiscard]] Time in_host(DataSize size) const {
+    return size * static_cast<double>(job_.cluster.gpus_per_node) /
+           (plan::host_memory_rate(job_) * variation_.server_memory);
+  }
   [[nodiscard]] Bandwidth alone_on_pcie(const ReachedRates& rates) const {
     return min(rates.host_link, job_.cluster.node.pcie.bandwidth * (job_.efficiency.pcie * variation_.pcie));
   }
@@ -304,11 +312,10 @@ class Pricing {
       case plan::RowKind::kCopy:
       case plan::RowKind::kCopyBack:
         priced.once = row.size / (row.alone ? alone_on_pcie(step.rates) : step.rates.pcie_share);
+        // All ranks of a server copy what they have at once.
+        if (!row.alone && waits_on_host()) priced.once = max(priced.once, in_host(row.size));
         break;
-      case plan::RowKind::kHost:  // all ranks of a server update what they have at once
-        priced.once = row.size * static_cast<double>(job_.cluster.gpus_per_node) /
-                      (job_.server_memory * variation_.server_memory);
-        break;
+      case plan::RowKind::kHost: priced.once = in_host(row.size); break;
       case plan::RowKind::kServer: break;
     }
     return priced;

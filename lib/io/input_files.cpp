@@ -109,8 +109,9 @@ Expected<hardware::Cpu> read_cpu(const Node& document) {
   cpu.second_thread = plain_number(reader, "second_thread", 0, 1);
   cpu.hand_over = reader.optional_quantity<kBytesPerTime>("hand_over");
   cpu.receive = reader.optional_quantity<kBytesPerTime>("receive");
-  cpu.sources =
-      reader.sources({"cores", "threads_per_core", "clock", "decode_speed", "second_thread", "hand_over", "receive"});
+  cpu.memory_bandwidth = reader.optional_quantity<kBytesPerTime>("memory_bandwidth");
+  cpu.sources = reader.sources({"cores", "threads_per_core", "clock", "decode_speed", "second_thread", "hand_over",
+                                "receive", "memory_bandwidth"});
   cpu.notes = reader.text_or("notes", {});
   reader.finish();
   return whole(std::move(cpu), errors);
@@ -203,6 +204,7 @@ std::string to_yaml(const hardware::Cpu& cpu) {
   file.line("second_thread", fmt::format("{}", cpu.second_thread));
   if (cpu.hand_over) file.rate("hand_over", *cpu.hand_over);
   if (cpu.receive) file.rate("receive", *cpu.receive);
+  if (cpu.memory_bandwidth) file.rate("memory_bandwidth", *cpu.memory_bandwidth);
   file.sources(cpu.sources, cpu.notes);
   return file.take();
 }

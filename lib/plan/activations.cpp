@@ -4,6 +4,7 @@
 
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/workload/blocks.h"
+#include "ddlsim/workload/passes.h"
 
 namespace ddlsim::plan {
 namespace {
@@ -20,7 +21,7 @@ double rows_in(const wl::Shape& shape) {
   return shape.empty() || shape.back() == 0 ? 1 : elements_in(shape) / static_cast<double>(shape.back());
 }
 
-/// A model file's word, and what importers call it.
+constexpr double kSingle = 4;       // bytes of fp32
 constexpr double kSingleLoss = 12;  // bytes: an fp32 copy of the logits, their log-softmax, its gradient
 
 bool is_dropout(const wl::Layer& layer) { return layer.name.find("dropout") != std::string::npos; }
@@ -41,12 +42,15 @@ class Keeper {
         load_(cut.expert_load),
         routed_(cut.whole_experts ? part_ : rows_),
         drops_(drops),
-        convolves_(convolves) {}
+        convolves_(convolves),
+        autocast_(cut.autocast) {}
 
-  KeptActivations next(const wl::Layer& layer, const wl::Layer* after) {
+  /// `trains`: whether the layer's weights, or an adapter's beside them, have a gradient.
+  KeptActivations next(const wl::Layer& layer, const wl::Layer* after, bool trains) {
     kept_ = {};
     layer_ = &layer;
     after_ = after;
+    trains_ = trains;
     if (!layer.op || layer.measured) {
       always(element_ * static_cast<double>(layer.saved_elements) * rows_);
       return kept_;
@@ -78,13 +82,13 @@ class Keeper {
   void keep(const wl::Linear& op, bool was_kept) {
     const double in = elements_in(layer_->in);
     if (reads_part()) {
-      if (!was_kept) always(element_ * in * part_);
+      if (!was_kept && trains_) always(element_ * in * part_);
       parted_ = false;
       working(part_, whole_);
       return;
     }
     // Products that read one tensor keep it once.
-    if (!was_kept && std::find(sources_.begin(), sources_.end(), in) == sources_.end()) {
+    if (!was_kept && trains_ && std::find(sources_.begin(), sources_.end(), in) == sources_.end()) {
       always(element_ * in * whole_);
       sources_.push_back(in);
     }
@@ -111,7 +115,8 @@ class Keeper {
     // Of every head's queries or keys, or of a whole row.
     const bool of_heads = layer_->in.size() == 3;
     const double cut = of_heads ? part_ : whole_;
-    always((element_ * elements_in(layer_->in) + statistics * rows_in(layer_->in)) * cut);
+    const double element = autocast_ ? std::max(element_, kSingle) : element_;
+    always((element * elements_in(layer_->in) + statistics * rows_in(layer_->in)) * cut);
     working(cut, cut);
     if (!of_heads) parted_ = false;
   }
@@ -148,7 +153,9 @@ class Keeper {
     const double width = static_cast<double>(layer_->in.back());
     const double keys = op.keys == 0 ? rows : static_cast<double>(op.keys);
     always(element_ * width * (2 * rows + 2 * keys) * part_);
-    const double per_score = drops_ ? 2 * element_ + 1 : element_;
+    const double softmax = autocast_ ? std::max(element_, kSingle) : element_;
+    const bool copied = drops_ || softmax > element_;  // what the product with the values reads
+    const double per_score = softmax + (copied ? element_ : 0) + (drops_ ? 1 : 0);
     kept_.core = bytes(per_score * static_cast<double>(op.heads) * rows * keys * part_ * batch_);
     working(2 * part_, 2 * part_);
     attended(layer_->in.back());
@@ -176,7 +183,8 @@ class Keeper {
     const double rows = rows_in(layer_->in) * static_cast<double>(op.active) * load_;
     const double outside = rows * static_cast<double>(layer_->in.back()) * routed_;
     const double inside = rows * static_cast<double>(op.width) * part_;
-    always(element_ * (outside + (op.gated ? 3 : 2) * inside));
+    // The rows and the last product's input serve weights' gradients.
+    always(element_ * (trains_ ? outside + (op.gated ? 3 : 2) * inside : (op.gated ? 2 : 1) * inside));
     kept_.working = bytes(element_ * batch_ * (2 * outside + (op.gated ? 2 : 1) * inside));
     parted_ = false;
   }
@@ -200,6 +208,8 @@ class Keeper {
   double routed_;  // of rows that went to experts
   bool drops_;
   bool convolves_;
+  bool autocast_ = false;
+  bool trains_ = true;
   KeptActivations kept_;
   const wl::Layer* layer_ = nullptr;
   const wl::Layer* after_ = nullptr;
@@ -219,10 +229,12 @@ std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> l
       any([](const wl::Layer& layer) { return layer.op && std::holds_alternative<wl::Convolution>(*layer.op); }) &&
       !any(wl::is_attention);
   Keeper keeper(cut, drops, convolves);
+  const std::vector<bool> adapted =
+      cut.adapters ? wl::adapted_products(layers) : std::vector<bool>(layers.size(), true);
   std::vector<KeptActivations> kept;
   kept.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    kept.push_back(keeper.next(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr));
+    kept.push_back(keeper.next(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr, adapted[i]));
   }
   return kept;
 }

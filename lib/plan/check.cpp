@@ -99,6 +99,13 @@ Expected<void> check_values(const Parallel& parallel) {
                "valid: " + std::to_string(one.least) + " and more");
   }
   if (parallel.zero < 0 || parallel.zero > 3) return bad("zero " + std::to_string(parallel.zero), "valid: 0, 1, 2, 3");
+  if (parallel.frozen_bits != 0 && parallel.frozen_bits != 4 && parallel.frozen_bits != 8) {
+    return bad("parallel.frozen_bits " + std::to_string(parallel.frozen_bits), "valid: 4, 8, 0 (as all others)");
+  }
+  if (parallel.frozen_bits > 0 && parallel.lora_rank == 0) {
+    return bad("parallel.frozen_bits of a model whose weights are trained",
+               "state parallel.lora_rank, or leave it out");
+  }
   if (!(parallel.expert_capacity >= 0)) return bad("a negative parallel.expert_capacity", "valid: 0 (all) and more");
   if (!(parallel.expert_imbalance >= 1)) return bad("a parallel.expert_imbalance below one", "valid: 1 and more");
   return {};

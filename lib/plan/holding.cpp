@@ -36,22 +36,13 @@ Owned owned_by(const Job& job, const workload::Layer& layer) {
     owned.largest = std::max(owned.largest, static_cast<double>(tensor));
   }
   owned.trained = owned.all;
-  if (job.parallel.lora_rank == 0) return owned;
-  // Adapters alone are among the parameters (workload/passes.h); the frozen weights stand beside them.
-  const auto* table = layer.op ? std::get_if<workload::Embedding>(&*layer.op) : nullptr;
-  const auto* product = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
-  if (table != nullptr) {
-    owned.all += static_cast<double>(table->rows) * static_cast<double>(table->width);
-  } else if (product != nullptr && !layer.in.empty()) {
-    owned.all += static_cast<double>(layer.in.back()) * static_cast<double>(product->out);
-  } else {
-    owned.all += static_cast<double>(layer.forward_weight_elements);
-  }
+  owned.all += static_cast<double>(layer.frozen_elements);
+  if (job.parallel.frozen_bits > 0) owned.quantised = static_cast<double>(workload::quantised_elements(layer));
   return owned;
 }
 
 const std::vector<Owned>& owned_in(const Job& job, const SplitModel& split, Memo& memo) {
-  const auto [found, added] = memo.owned.try_emplace({split.layers.get(), job.parallel.lora_rank > 0});
+  const auto [found, added] = memo.owned.try_emplace({split.layers.get(), job.parallel.frozen_bits > 0});
   if (!added) return found->second;
   for (const workload::Layer& layer : *split.layers) {
     Owned owned = owned_by(job, layer);
@@ -80,10 +71,13 @@ class StateSums {
   void add(const Owned& owned, MemoryFootprint& memory) {
     const int zero = job_.parallel.zero;
     const double share = owned.experts ? expert_share_ : share_;
-    memory.weights += sizes_.weight * (owned.all * (zero >= 3 ? share : 1.0));
+    memory.weights += weights(owned, sizes_.weight) * (zero >= 3 ? share : 1.0);
     memory.gradients += gradients(owned);
-    if (job_.parallel.offload_optimizer) return;
     const double kept = owned.trained * (zero >= 1 ? share : 1.0);
+    if (job_.parallel.offload_optimizer) {
+      memory.host += (bytes(4) + bytes(4) + sizes_.optimizer) * kept;  // weight, gradient, states
+      return;
+    }
     memory.master += sizes_.master * kept;
     memory.optimizer_state += sizes_.optimizer * kept;
     // Gradients of 16 bits are made fp32 for the update.
@@ -98,15 +92,23 @@ class StateSums {
     const double share = owned.experts ? expert_share_ : share_;
     return sizes_.gradient * (made(owned) * (job_.parallel.zero >= 2 ? share : 1.0));
   }
-  /// Of one weight.
+  /// Of one weight; of quantised ones what they are made before a use.
   [[nodiscard]] DataSize gradient(const Owned& owned) const {
-    return std::min(sizes_.weight, activation_size(job_.precision)) *
-           (owned.looked_up == 0 ? owned.largest : made(owned));
+    const DataSize element = std::min(sizes_.weight, activation_size(job_.precision));
+    return element * ((owned.looked_up == 0 ? owned.largest : made(owned)) + owned.quantised);
   }
-  [[nodiscard]] DataSize gathered(const Owned& owned) const { return gathered_weight(job_, true) * owned.all; }
+  [[nodiscard]] DataSize gathered(const Owned& owned) const { return weights(owned, gathered_weight(job_, true)); }
+  [[nodiscard]] DataSize gathered_gradients(const Owned& owned) const {
+    return gathered_weight(job_, true) * owned.trained;
+  }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
 
  private:
+  /// `element`: of one that is not quantised.
+  [[nodiscard]] DataSize weights(const Owned& owned, DataSize element) const {
+    return element * (owned.all - owned.quantised) +
+           workload::quantised_weight(job_.parallel.frozen_bits) * owned.quantised;
+  }
   /// Elements of a gradient: of a table's the rows that a step's samples touch.
   [[nodiscard]] double made(const Owned& owned) const {
     if (owned.looked_up == 0) return owned.trained;
@@ -138,12 +140,18 @@ ActivationCut activation_cut_of(const Job& job) {
           .precision = job.precision,
           .expert_load = expert_load(job.parallel),
           .single_losses = job.software_fused.get() == false,
-          .whole_experts = has_whole_experts(job.parallel)};
+          .whole_experts = has_whole_experts(job.parallel),
+          .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() != true,
+          .adapters = job.parallel.lora_rank > 0};
 }
 
 Plainly with_recomputation(const Job& job, const StepPlan& plan, const ActivationCut& cut,
                            const std::vector<workload::Block>& blocks) {
-  const std::vector<KeptActivations> all = kept_activations(plan.model->layers, cut);
+  // Kernels that were joined are no longer operators; what they keep is what these do.
+  const std::vector<KeptActivations> all =
+      job.fusion.pointwise
+          ? kept_activations(workload::fused(job.model->layers, {.attention = job.fusion.attention}), cut)
+          : kept_activations(plan.model->layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;
   for (const KeptActivations& one : all) {
@@ -187,7 +195,7 @@ const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
 
 /// Adds what a part's activations come to, when they and what its layers work with are most. `made`: gradients that
 /// layers leave behind, none where they stand from the start; returns those of that moment.
-DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& plain,
+DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& plain, const std::vector<bool>& starts,
                          const std::vector<DataSize>& weight_gradients, const std::vector<DataSize>& made,
                          MemoryFootprint& memory) {
   DataSize all;
@@ -196,9 +204,16 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
   if (job.parallel.offload_activations) {
     // Two blocks are on their way; the rest waits on the host.
     DataSize largest;
-    for (std::size_t i = 0; i < part.count; ++i) largest = max(largest, plain.kept[part.model_layer + i]);
+    DataSize block;
+    for (std::size_t i = 0; i < part.count; ++i) {
+      if (starts[part.model_layer + i]) block = DataSize::zero();
+      block += plain.kept[part.model_layer + i];
+      largest = max(largest, block);
+    }
+    memory.host += others + all;
     others = DataSize::zero();
     all = min(all, largest * 2.0);
+    memory.host -= all;
   }
   struct Most {
     DataSize activations{}, loss{}, working{}, made{};
@@ -234,37 +249,44 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
                                 const Plainly& plain) {
   MemoryFootprint memory;
   StateSums states(job, plan);
-  DataSize unit;     // weights of the block that is being summed
-  DataSize largest;  // of all blocks
+  DataSize in_turn;  // gathered weights, and gradients of one block
   DataSize whole;
+  DataSize largest_gradients;
   double layers = 0;
-  const bool as_made = makes_gradients_in_turn(job, job.parallel.zero, job.strategy.accumulation);
+  const bool as_made =
+      !leave_for_host(job.parallel) && makes_gradients_in_turn(job, job.parallel.zero, job.strategy.accumulation);
+  DataSize largest_made;
   DataSize beside;  // gradients, when activations and the rest are most
   for (const HeldPart& part : held_parts(one)) {
     std::vector<DataSize> weight_gradients;
     std::vector<DataSize> made;
+    std::vector<GatheredUnit> units;
     for (std::size_t i = 0; i < part.count; ++i) {
       const Owned& layer = owned[part.model_layer + i];
       states.add(layer, memory);
+      largest_made = max(largest_made, states.gradients(layer));
       if (as_made) made.push_back(states.gradients(layer));
       weight_gradients.push_back(states.gradient(layer));
-      if (i == 0 || starts[part.model_layer + i]) unit = DataSize::zero();
-      unit += states.gathered(layer);
+      if (i == 0 || starts[part.model_layer + i]) units.emplace_back();
+      units.back().weights += states.gathered(layer);
+      units.back().gradients += states.gathered_gradients(layer);
       whole += states.gathered(layer);
-      largest = max(largest, unit);
+      largest_gradients = max(largest_gradients, units.back().gradients);
       memory.complete = memory.complete && !layer.measured;
     }
-    beside += add_activations(job, part, plain, weight_gradients, made, memory);
+    in_turn = max(in_turn, most_gathered(units, job.parallel.prefetch));
+    beside += add_activations(job, part, plain, starts, weight_gradients, made, memory);
     memory.micro_batches += part.in_flight * static_cast<double>(part.count);
     layers += static_cast<double>(part.count);
   }
   if (layers > 0) memory.micro_batches /= layers;
   memory.weights = memory.weights * static_cast<double>(one.weight_versions);
   if (job.parallel.zero >= 3) {
-    const DataSize in_turn = largest * static_cast<double>(job.parallel.prefetch + 2);
     // Gathered once and kept until backward, beside the gradients of one unit.
-    memory.buffers += job.parallel.reshard ? in_turn : max(in_turn, whole + largest);
+    memory.buffers += job.parallel.reshard ? in_turn : max(in_turn, whole + largest_gradients);
   }
+  // Of what leaves for the host one layer's is made while another's is copied.
+  if (leave_for_host(job.parallel)) memory.gradients = min(memory.gradients, largest_made * 2.0);
   if (as_made) take_turns(memory, states.at_update(), beside);
   // The update comes when activations are gone.
   const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
@@ -292,13 +314,6 @@ void add_boundaries(const Job& job, StepPlan& plan) {
       one.memory.buffers += edge_of(job, edge) * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0));
     }
   }
-}
-
-bool has_attention(const workload::Model& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const auto& layer) {
-    return layer.op && (std::holds_alternative<workload::Attention>(*layer.op) ||
-                        std::holds_alternative<workload::GroupedAttention>(*layer.op));
-  });
 }
 
 /// Copies of gradients, where they are sent in pieces.
@@ -330,7 +345,6 @@ const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model
 HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo) {
   const std::vector<Owned>& owned = owned_in(job, split, memo);
   const Plainly& plain = kept_by(job, plan, memo);
-  const bool attends = has_attention(*plan.model);
   HeldLayers all;
   StateSums states(job, plan);
   for (std::size_t i = 0; i < owned.size(); ++i) {
@@ -338,19 +352,15 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
     MemoryFootprint held;
     states.add(owned[i], held);
     all.weights.push_back(held.weights);
-    // Whole models without attention hold less for what is known of them (memory_footprint).
     all.gradients.push_back(layer.sparse_gradient ? DataSize::zero() : held.gradients);
     all.states.push_back(held.master + held.optimizer_state);
-    const DataSize saved =
-        activation_size(job.precision) * (static_cast<double>(layer.saved_elements) * static_cast<double>(job.batch));
-    const DataSize kept = job.parallel.offload_activations ? DataSize::zero() : plain.kept[i];
-    all.kept.push_back(kept);
-    all.least_kept.push_back(attends ? kept : min(kept, saved));
+    all.kept.push_back(job.parallel.offload_activations ? DataSize::zero() : plain.kept[i]);
     all.saved.push_back(static_cast<double>((*split.layers)[i].saved_elements));
     all.loss.push_back(plain.loss[i]);
     all.working.push_back(plain.again[i] + plain.gradients[i]);
     all.weight_gradient.push_back(states.gradient(owned[i]));
     all.gathered.push_back(states.gathered(owned[i]));
+    all.gathered_gradients.push_back(states.gathered_gradients(owned[i]));
     all.edge.push_back(edge_of(job, layer));
   }
   return all;
@@ -373,8 +383,7 @@ std::vector<DataSize> gradients_of_layers(const workload::Model& model) {
 
 void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {
   const bool splits = splits_model(job.parallel);
-  const bool attends = has_attention(*plan.model);
-  const bool walked = splits || attends;
+  const bool walked = splits || plan.model->has_layers();
   static const std::vector<bool> no_starts;
   static const Plainly nothing;
   const std::vector<bool>& starts = walked ? blocks_in(plan.model, memo).starts : no_starts;
@@ -386,13 +395,14 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
     }
     one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);
     one.memory.buffers = buckets_of(job, one.memory);
-    if (!attends) continue;
+    if (!walked) continue;
     one.memory.activations = {};
     const std::vector<DataSize> none(plan.model->layers.size());
     const std::vector<DataSize> made = makes_gradients_in_turn(job, job.parallel.zero, job.strategy.accumulation)
                                            ? gradients_of_layers(*plan.model)
                                            : std::vector<DataSize>{};
-    const DataSize beside = add_activations(job, {0, plan.model->layers.size(), 1}, plain, none, made, one.memory);
+    const DataSize beside =
+        add_activations(job, {0, plan.model->layers.size(), 1}, plain, starts, none, made, one.memory);
     DataSize listed;  // of an optimizer's lists
     if (job.software_optimizer == UpdateKernels::kForeach && state_values(plan.model->optimizer) > 0) {
       listed = bytes(4) * static_cast<double>(plan.model->totals.dense_parameters);

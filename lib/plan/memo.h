@@ -33,7 +33,7 @@ struct CutKey {
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
   bool recompute_stops = false;
-  std::int64_t lora_rank = 0;
+  workload::Adapters adapters;
   std::int64_t tables_among = 1;
   DataSize spread_from{};
 
@@ -65,6 +65,7 @@ struct Plainly {
 struct Owned {
   double all = 0;
   double trained = 0;
+  double quantised = 0;  // of all
   double largest = 0;
   std::int64_t looked_up = 0;  // elements per sample, of a table with sparse gradients; 0: gradients are dense
   bool experts = false;

@@ -64,7 +64,7 @@ class Splitting {
     }
     if (copies) copy_tied(layers);
     if (parallel.lora_rank > 0) {
-      if (auto done = workload::adapt(layers, parallel.lora_rank); !done) return tl::unexpected<Error>(done.error());
+      if (auto done = workload::adapt(layers, adapters_of(parallel)); !done) return tl::unexpected<Error>(done.error());
     }
     // What is cut is fused afterwards; nothing joins a kernel whose output is sent first.
     if (changes && job_.fusion != workload::Fusion{}) {
@@ -261,7 +261,7 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .recompute = parallel.recompute,
                    .recompute_every = parallel.recompute_every,
                    .recompute_stops = parallel.recompute_stops,
-                   .lora_rank = parallel.lora_rank,
+                   .adapters = adapters_of(parallel),
                    .tables_among = spreads_tables(job) ? job.cluster.gpus() : 1,
                    .spread_from = job.strategy.spread_from};
   auto found = memo.cuts.find(key);
@@ -355,6 +355,10 @@ std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, st
 
 std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
                               const Chunk& chunk, DataSize updated) {
+  const States states = job.parallel.states.value_or(States::kFp32);
+  const StateSizes sizes = state_sizes(states, plan.model->optimizer);
+  const DataSize weight = states == States::kFp32 ? bytes(4) : bytes(2);  // as they are computed with
+  const bool leave = leave_for_host(job.parallel);
   DataSize all;
   std::vector<Row> rows;
   const auto add = [&](RowKind kind, DataSize size, Point ready, Point needed, bool in_the_way) {
@@ -372,9 +376,9 @@ std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitM
     if (elements == 0) continue;
     const bool experts = split.is(split.experts, chunk.first + i);
     const double ranks = job.parallel.zero > 0 ? static_cast<double>(sharing_ranks(plan, experts)) : 1.0;
-    const DataSize gradient = bytes(4) * (elements / ranks);
-    add(RowKind::kCopy, gradient, {Moment::kBackward, i}, {Moment::kUpdate, 0}, false);
-    all += gradient;
+    add(RowKind::kCopy, sizes.gradient * (elements / ranks), {Moment::kBackward, i}, {Moment::kUpdate, 0}, false);
+    rows.back().every_pass = leave;
+    all += weight * (elements / ranks);
   }
   add(RowKind::kHost, updated, {Moment::kUpdate, 0}, {}, true);
   add(RowKind::kCopyBack, all, {Moment::kUpdate, 0}, {}, true);

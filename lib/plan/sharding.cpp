@@ -109,6 +109,16 @@ class Sharding {
     return all;
   }
 
+  /// Of a unit's weights, as every use gathers them.
+  [[nodiscard]] DataSize gathered(const Unit& unit) const {
+    double quantised = 0;
+    for (std::size_t i = unit.first; i <= unit.last && job_.parallel.frozen_bits > 0; ++i) {
+      if (mine(i)) quantised += static_cast<double>(workload::quantised_elements(chunk_[i]));
+    }
+    return gathered_weight(job_, true) * (elements_of(unit, true) - quantised) +
+           workload::quantised_weight(job_.parallel.frozen_bits) * quantised;
+  }
+
   [[nodiscard]] std::vector<Unit> units() const {
     std::vector<Unit> units;
     const std::size_t end = chunk_.first + chunk_.count;
@@ -127,8 +137,7 @@ class Sharding {
     const auto ahead = static_cast<std::size_t>(job_.parallel.prefetch);
     const auto gather = [&](const Unit& unit, Point ready, Point needed) {
       if (ranks_ == 1) return;
-      add(CollectiveOp::kAllGather, gathered_weight(job_, true) * (elements_of(unit, true) / ranks_), ready, needed)
-          .every_pass = true;
+      add(CollectiveOp::kAllGather, gathered(unit) / ranks_, ready, needed).every_pass = true;
     };
     for (std::size_t n = 0; n < all.size(); ++n) {
       // A unit's weights are asked for when the one `ahead` units before it starts.

@@ -63,7 +63,8 @@ Json to_json(const answer::Prediction& p) {
                     {"context_bytes", memory.context.in(bytes)},
                     {"slack_bytes", memory.slack.in(bytes)},
                     {"device_bytes", memory.all().in(bytes)},
-                    {"capacity_bytes", memory.capacity.in(bytes)}};
+                    {"capacity_bytes", memory.capacity.in(bytes)},
+                    {"host_bytes", memory.host.in(bytes)}};
   json["fits"] = p.fits ? Json(*p.fits) : Json(nullptr);
   json["mfu"] = p.mfu;
   json["hfu"] = p.hfu;

@@ -230,7 +230,10 @@ std::string chance(const answer::Alternative& a) {
 }
 
 /// What a first line must not leave out.
-std::string_view warning(const Prediction& p) { return p.fits == false ? "; DOES NOT FIT in GPU memory" : ""; }
+std::string_view warning(const Prediction& p) {
+  if (p.fits != false) return "";
+  return p.memory.all() > p.memory.capacity ? "; DOES NOT FIT in GPU memory" : "; DOES NOT FIT in the servers' memory";
+}
 
 std::string headline(const answer::Alternative& a, const Prediction& base) {
   const bool same = a.prediction.bottleneck == base.bottleneck;

@@ -26,10 +26,9 @@ std::optional<DataSize> needed_by_job(const plan::Job& job) {
   const auto plan = plan::lower(job);
   if (!plan) return std::nullopt;
   DataSize most;
-  const bool split = plan::splits_model(job.parallel);
   for (const plan::RankClass& one : plan->classes) {
     if (!one.memory.complete) return std::nullopt;
-    most = max(most, one.memory.total() + plan::device_overhead(one.memory, job.cluster.gpus(), split).total());
+    most = max(most, one.memory.total() + plan::device_overhead(one.memory, job).total());
   }
   return most;
 }

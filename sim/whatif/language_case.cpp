@@ -323,6 +323,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora")) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
     set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
+    const std::string base = lower_case(one.said("peft").value_or("") + " " + one.said("task").value_or(""));
+    if (has_any(base, {"4bit", "4-bit", "nf4", "qlora", "gptq"})) set("parallel.frozen_bits", "4");
+    if (has_any(base, {"8bit", "8-bit", "int8"})) set("parallel.frozen_bits", "8");
   }
   return settings;
 }

@@ -185,6 +185,21 @@ void add_server_notes(const Question& question, std::vector<std::string>& notes)
   }
 }
 
+void add_memory_notes(const Scenario& scenario, const Prediction& prediction, std::vector<std::string>& notes) {
+  const answer::MemoryLedger& memory = prediction.memory;
+  if (prediction.fits == false && memory.all() > memory.capacity) {
+    notes.push_back(fmt::format("does not fit: {} needed ({} of tensors), {} has {}: {} too much",
+                                to_text(memory.all()), to_text(memory.tensors()), scenario.cluster.node.gpu.name,
+                                to_text(memory.capacity), to_text(memory.all() - memory.capacity)));
+  }
+  if (memory.host == DataSize::zero()) return;
+  notes.push_back(
+      fmt::format("{}on the host: {} of a server{}; its memory moves {} (--set ps.memory_bandwidth=...)",
+                  scenario.server_memory.stated() ? "" : "assumed: ", to_text(memory.host),
+                  memory.host_fits() ? "" : fmt::format(", which has {}: does not fit", to_text(memory.host_capacity)),
+                  to_text(plan::host_memory_rate(scenario))));
+}
+
 }  // namespace
 
 bool assumes_transport(const Question& question) {
@@ -273,12 +288,7 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     notes.push_back("recalled, not checked against the paper's text: " + keys);
   }
   if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
-  if (prediction.fits == false) {
-    const answer::MemoryLedger& memory = prediction.memory;
-    notes.push_back(fmt::format("does not fit: {} needed ({} of tensors), {} has {}: {} too much",
-                                to_text(memory.all()), to_text(memory.tensors()), scenario.cluster.node.gpu.name,
-                                to_text(memory.capacity), to_text(memory.all() - memory.capacity)));
-  }
+  add_memory_notes(scenario, prediction, notes);
   if (!footprint.complete) notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);

@@ -27,6 +27,7 @@ double share_of(const Split& split, int from) {
 /// Likewise of gradients: those that are made in turn may all be there when little else is.
 double gradients_share_of(const Split& split, const PlanSpace& space) {
   const bool whole = split.tensor * split.context * split.expert * split.pipeline == 1;
+  if (space.base().parallel.offload_optimizer && split.zero >= 2) return 0.0;  // they leave for the host
   return whole && plan::makes_gradients_in_turn(space.base(), split.zero, split.passes) ? 0.0 : share_of(split, 2);
 }
 
@@ -80,8 +81,8 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
               .gradients = sums_of(whole(layers->gradients)),
               .states = sums_of(whole(layers->states)),
               .kept = sums_of(whole(layers->kept)),
-              .least_kept = sums_of(whole(layers->least_kept)),
               .gathered = sums_of(whole(layers->gathered)),
+              .gathered_gradients = sums_of(whole(layers->gathered_gradients)),
               .saved = sums_of(whole(layers->saved)),
               .loss = whole(layers->loss),
               .working = whole(layers->working),
@@ -101,7 +102,7 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   const DataSize states = sums.weights.back() * share_of(split, 3) +
                           sums.gradients.back() * gradients_share_of(split, space_) +
                           sums.states.back() * share_of(split, 1);
-  const DataSize all = states + sums.least_kept.back() * batch;
+  const DataSize all = states + sums.kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
   const DataSize working = sums.most_working * batch + sums.most_gradient;
   const DataSize mean = all / static_cast<double>(split.pipeline) - working * static_cast<double>(parts - 1);
@@ -114,12 +115,14 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
 PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) const {
   PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
   part.kept = between(sums.kept, layers) * batch;
+  std::vector<plan::GatheredUnit> units;
   for (auto start = std::upper_bound(block_starts_.begin(), block_starts_.end(), layers.first);
        start != block_starts_.end(); ++start) {
     const LayerRange block{std::max(*(start - 1), layers.first), std::min(*start, layers.end)};
-    part.gathered = max(part.gathered, between(sums.gathered, block));
+    units.push_back({between(sums.gathered, block), between(sums.gathered_gradients, block)});
     if (*start >= layers.end) break;
   }
+  part.gathered = plan::most_gathered(units, space_.base().parallel.prefetch);
   const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
   DataSize most;
   for (std::size_t i = layers.end; i-- > layers.first;) {
@@ -210,10 +213,10 @@ const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split
 DataSize PlanMemory::of(const Split& split, std::size_t index) {
   DataSize fullest = least(split, index, plan::parts_of(pipeline_of(split)));
   if (fullest == DataSize::infinity() || !is_split(split, space_.base().parallel)) return fullest;
-  const double ahead = split.zero >= 3 ? static_cast<double>(space_.base().parallel.prefetch + 2) : 0.0;
+  const double gathers = split.zero >= 3 ? 1.0 : 0.0;
   for (const RankHeld& rank : ranks_of(split, index, *held(index))) {
     const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
-                         rank.states * share_of(split, 1) + rank.others + rank.gathered * ahead;
+                         rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers;
     fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;

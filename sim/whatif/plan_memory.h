@@ -36,7 +36,7 @@ class PlanMemory {
  private:
   /// plan::HeldLayers, the first of them as sums over the layers before each, from none to all.
   struct Held {
-    std::vector<DataSize> weights, gradients, states, kept, least_kept, gathered;
+    std::vector<DataSize> weights, gradients, states, kept, gathered, gathered_gradients;
     std::vector<double> saved;
     std::vector<DataSize> loss, working, weight_gradient, edge;  // of a layer
     DataSize most_working{};

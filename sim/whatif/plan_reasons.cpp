@@ -213,8 +213,7 @@ std::string smallest_cluster(const PlanSpace& space, PlanTools& tools, const Clo
 Held fullest(const Scenario& job, const plan::StepPlan& plan) {
   const auto most = std::max_element(plan.classes.begin(), plan.classes.end(),
                                      [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
-  const bool split = plan::splits_model(job.parallel);
-  const auto overhead = plan::device_overhead(most->memory, job.cluster.gpus(), split);
+  const auto overhead = plan::device_overhead(most->memory, job);
   return {most->memory.total(), most->memory.total() + overhead.total()};
 }
 

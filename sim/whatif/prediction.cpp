@@ -118,7 +118,8 @@ plan::Parallel whole(const plan::Parallel& parallel) {
   return {.recompute = parallel.recompute,
           .recompute_every = parallel.recompute_every,
           .states = parallel.states,
-          .lora_rank = parallel.lora_rank};
+          .lora_rank = parallel.lora_rank,
+          .frozen_bits = parallel.frozen_bits};
 }
 
 /// Experts' FLOPs of one sample, all copies of its rows worked on.
@@ -167,7 +168,7 @@ Work model_work_of(const Question& question) {
   const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
   if (scenario.parallel.lora_rank > 0) {
     std::vector<workload::Layer> layers = scenario.model->layers;
-    if (workload::adapt(layers, scenario.parallel.lora_rank)) {
+    if (workload::adapt(layers, {.rank = scenario.parallel.lora_rank})) {
       Work work;
       layers = workload::fused(std::move(layers), scenario.fusion);
       for (const workload::Layer& layer : layers) {
@@ -235,7 +236,7 @@ std::pair<plan::MemoryFootprint, std::string> memory_of(const Question& question
 void add_memory(const Question& question, const plan::MemoryFootprint& footprint, std::string rank,
                 Prediction& prediction) {
   const Scenario& scenario = question.scenario;
-  const auto overhead = plan::device_overhead(footprint, question.gpus(), plan::splits_model(scenario.parallel));
+  const auto overhead = plan::device_overhead(footprint, scenario);
   prediction.memory_per_gpu = footprint.total();
   prediction.memory_complete = footprint.complete;
   prediction.memory = {.weights = footprint.weights,
@@ -251,8 +252,10 @@ void add_memory(const Question& question, const plan::MemoryFootprint& footprint
                        .slack = overhead.slack,
                        .rank = std::move(rank),
                        .micro_batches = footprint.micro_batches,
-                       .capacity = scenario.cluster.node.gpu.memory_size};
-  const bool small = prediction.memory.all() <= prediction.memory.capacity;
+                       .capacity = scenario.cluster.node.gpu.memory_size,
+                       .host = footprint.host * static_cast<double>(scenario.cluster.gpus_per_node),
+                       .host_capacity = scenario.cluster.node.host.memory};
+  const bool small = prediction.memory.all() <= prediction.memory.capacity && prediction.memory.host_fits();
   if (!small || footprint.complete) prediction.fits = small;
 }
 
@@ -304,8 +307,7 @@ Expected<DataSize> memory_needed(const Scenario& scenario) {
     question.plan = std::make_shared<const plan::StepPlan>(std::move(*plan));
   }
   const plan::MemoryFootprint footprint = memory_of(question).first;
-  return footprint.total() +
-         plan::device_overhead(footprint, scenario.cluster.gpus(), plan::splits_model(scenario.parallel)).total();
+  return footprint.total() + plan::device_overhead(footprint, scenario).total();
 }
 
 namespace {

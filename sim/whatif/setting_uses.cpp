@@ -108,7 +108,11 @@ constexpr auto kUses = std::to_array<Use>({
     {"collective.sums_on", by_mpi_opt},
     {"collective.table", by_collectives},
     {"ps.transport", by_remote_servers},
-    {"ps.memory_bandwidth", by_servers},
+    {"ps.memory_bandwidth",
+     [](const Question& q) {
+       const plan::Parallel& split = q.scenario.parallel;
+       return by_servers(q) || split.offload_optimizer || split.offload_activations;
+     }},
     {"network.transport", [](const Question& q) { return by_collectives(q) && q.scenario.cluster.nodes > 1; }},
     {"network.latency", by_several_nodes},
     {"nvlink.latency", by_collectives},

@@ -54,6 +54,8 @@ constexpr auto kFrameworkWords = std::to_array<std::pair<std::string_view, std::
     {"states", "parallel.states"},
     {"lora", "parallel.lora_rank"},
     {"lora-rank", "parallel.lora_rank"},
+    {"frozen-bits", "parallel.frozen_bits"},
+    {"load-in-bits", "parallel.frozen_bits"},
     {"mbs", "batch"},
     {"micro-batch", "batch"},
     {"micro-batch-size", "batch"},

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
 constexpr std::int64_t kMaxServers = hardware::kMaxNodes;
+constexpr Choices<int, 3> kFrozenBits{{{"4", 4}, {"8", 8}, {"0", 0}}};
 constexpr std::int64_t kMaxRank = 1 << 20;
 constexpr std::int64_t kMaxDegree = 1 << 20;
 constexpr std::int64_t kMaxAccumulation = 1 << 20;  // times kMaxBatch stays far from 64 bits
@@ -196,6 +197,10 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_p2p>},
     {"parallel.lora_rank", "adapters of this rank are trained, all else is frozen; 0: everything is trained", "16",
      set_degree<&plan::Parallel::lora_rank, 0, kMaxDegree>},
+    {"parallel.frozen_bits", "of the frozen weights beside adapters: 4 (QLoRA), 8; 0: as they are computed with", "4",
+     [](Scenario& s, Value v, const io::Catalog&) {
+       return store(parse_choice(kFrozenBits, v, "bits of frozen weights"), s.parallel.frozen_bits);
+     }},
     {"parallel.expert_capacity", "a rank's experts take at most this times their even share of tokens; 0: all", "1.25",
      [](Scenario& s, Value v, const io::Catalog&) { return set_factor(v, 0, 1000, s.parallel.expert_capacity); }},
     {"parallel.expert_imbalance", "tokens of the busiest rank's experts over the mean", "1.2",

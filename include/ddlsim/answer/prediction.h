@@ -63,7 +63,10 @@ struct MemoryLedger {
   std::string rank;          // whose: "stage 0"
   double micro_batches = 1;  // whose activations stand at once
   DataSize capacity{};       // of the GPU
+  DataSize host{};           // of a server: states and activations that wait there
+  DataSize host_capacity{};  // zero: nobody says
 
+  [[nodiscard]] bool host_fits() const { return host_capacity == DataSize::zero() || host <= host_capacity; }
   [[nodiscard]] DataSize tensors() const {
     return weights + gradients + master + optimizer_state + activations + loss + working + buffers;
   }

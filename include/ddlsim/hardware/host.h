@@ -55,6 +55,7 @@ struct Cpu {
   /// What PyTorch's workers copy into shared memory, and what the process that trains takes from it (decoded bytes).
   std::optional<Bandwidth> hand_over{};
   std::optional<Bandwidth> receive{};
+  std::optional<Bandwidth> memory_bandwidth{};  // of one socket, by its datasheet
   Sources sources;
   std::string notes;
 };
@@ -75,6 +76,11 @@ struct Host {
     const std::int64_t per_core = cpu ? cpu->threads_per_core : 1;
     const std::int64_t whole = (threads + per_core - 1) / per_core;
     return static_cast<double>(whole);
+  }
+  /// Of all sockets whose threads these are, by the datasheet; nothing: nobody says.
+  [[nodiscard]] std::optional<Bandwidth> memory_bandwidth() const {
+    if (!cpu || !cpu->memory_bandwidth || threads == 0) return std::nullopt;
+    return *cpu->memory_bandwidth * (cores() / static_cast<double>(cpu->cores));
   }
   /// A storage at what this server reaches of it: a volume no faster than the path to all volumes.
   [[nodiscard]] Storage reaching(Storage one) const {

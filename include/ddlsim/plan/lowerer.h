@@ -18,16 +18,16 @@ struct Memo;
 struct HeldLayers {
   std::vector<DataSize> weights;
   std::vector<DataSize> gradients;
-  std::vector<DataSize> states;      // of the optimizer, and master copies
-  std::vector<DataSize> kept;        // of a micro-batch until its backward
-  std::vector<DataSize> least_kept;  // of that: of a whole model's jobs, too
-  std::vector<double> saved;  // elements of a sample, by which orders are said to keep the most (Part::in_flight)
+  std::vector<DataSize> states;  // of the optimizer, and master copies
+  std::vector<DataSize> kept;    // of a micro-batch until its backward
+  std::vector<double> saved;     // elements of a sample, by which orders are said to keep the most (Part::in_flight)
   // While its backward runs:
-  std::vector<DataSize> loss;             // of a micro-batch
-  std::vector<DataSize> working;          // of a micro-batch
-  std::vector<DataSize> weight_gradient;  // of its largest tensor
-  std::vector<DataSize> gathered;         // its weights, where ranks share them and gather them block by block
-  std::vector<DataSize> edge;             // of a micro-batch, what the layer passes on, where a stage ends with it
+  std::vector<DataSize> loss;                // of a micro-batch
+  std::vector<DataSize> working;             // of a micro-batch
+  std::vector<DataSize> weight_gradient;     // of its largest tensor
+  std::vector<DataSize> gathered;            // its weights, where ranks share them and gather them block by block
+  std::vector<DataSize> gathered_gradients;  // of those that are trained
+  std::vector<DataSize> edge;                // of a micro-batch, what the layer passes on, where a stage ends with it
 };
 
 /// lower() for many jobs that differ in their splits, micro-batch, passes and servers alone: how layers are cut, where

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "ddlsim/support/choices.h"
+#include "ddlsim/workload/passes.h"
 
 namespace ddlsim::plan {
 
@@ -177,12 +178,24 @@ struct Parallel {
 
   std::int64_t lora_rank = 0;   // adapters of that rank beside attention's products are trained, all else is frozen
                                 // (Hu et al. 2021); 0: none
+  int frozen_bits = 0;          // of frozen products' weights, beside their scales: 8, 4 (QLoRA, Dettmers et al. 2023);
+                                // 0: as `states` has them
   double expert_capacity = 0;   // a rank's experts take at most this times their even share of tokens; 0: all that come
   double expert_imbalance = 1;  // the busiest rank's tokens over the mean
   ExpertDispatch expert_dispatch = ExpertDispatch::kCopies;
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
+
+[[nodiscard]] constexpr workload::Adapters adapters_of(const Parallel& parallel) {
+  return {parallel.lora_rank, parallel.frozen_bits};
+}
+
+/// Whether gradients leave for the host as they are made, in every pass, and are summed there (ZeRO-Offload, Ren et al.
+/// 2021, of stages 2 and 3); else they stand on the GPU until the step's end (Megatron-LM's --optimizer-cpu-offload).
+[[nodiscard]] constexpr bool leave_for_host(const Parallel& parallel) {
+  return parallel.offload_optimizer && parallel.zero >= 2;
+}
 
 /// Whether an expert is whole where other layers are cut over a tensor group.
 [[nodiscard]] constexpr bool has_whole_experts(const Parallel& parallel) {

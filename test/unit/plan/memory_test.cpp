@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "by_hand.h"
 #include "ddlsim/plan/lower.h"
 
 using namespace ddlsim;
@@ -112,6 +113,58 @@ TEST_CASE("memory: a Llama's block, worked by hand", "[unit][plan]") {
         Approx(expected / 16 + more));
 }
 
+TEST_CASE("memory: beside adapters frozen products keep no input", "[unit][plan]") {
+  // Of the Llama's block above: without gate's and up's input (1) and down's (3.5), in units of 2 s h.
+  const std::int64_t s = 64;
+  List block;
+  block.add("norm", workload::RmsNorm{}, {s, 256})
+      .add("qkv", workload::Linear{.out = 768, .bias = false}, {s, 256})
+      .add("attention", workload::GroupedAttention{.heads = 4, .width = 64, .causal = true}, {s, 256})
+      .add("o_proj", workload::Linear{.out = 256, .bias = false}, {s, 256})
+      .add("add", workload::Combine{}, {s, 256})
+      .add("norm", workload::RmsNorm{}, {s, 256})
+      .add("gate", workload::Linear{.out = 1024, .bias = false}, {s, 256})
+      .add("up", workload::Linear{.out = 1024, .bias = false}, {s, 256})
+      .add("act", workload::Combine{.product = true}, {s, 1024})
+      .add("down", workload::Linear{.out = 256, .bias = false}, {s, 1024});
+  const double all = kept_in(block, {.precision = Precision::kBf16});
+  const double adapters = kept_in(block, {.precision = Precision::kBf16, .adapters = true});
+  CHECK(all - adapters == Approx(2.0 * s * (256 + 1024)));
+  List experts;
+  experts.add("experts", workload::Experts{.experts = 8, .active = 2, .width = 512}, {s, 256});
+  CHECK(kept_in(experts, {.precision = Precision::kBf16}) == Approx(2.0 * s * 2 * (256 + 3 * 512)));
+  List mixture;
+  mixture.add("qkv", workload::Linear{.out = 768, .bias = false}, {s, 256})
+      .add("attention", workload::GroupedAttention{.heads = 4, .width = 64}, {s, 256})
+      .add("o_proj", workload::Linear{.out = 256, .bias = false}, {s, 256})
+      .add("experts", workload::Experts{.experts = 8, .active = 2, .width = 512}, {s, 256});
+  CHECK(kept_activations(mixture.layers(), {.precision = Precision::kBf16, .adapters = true}).back().always.in(bytes) ==
+        Approx(2.0 * s * 2 * 2 * 512));
+}
+
+TEST_CASE("memory: under autocast norms and softmax are in fp32", "[unit][plan]") {
+  List block;
+  block.add("norm", workload::LayerNorm{}, {10, 100}).add("attention", workload::Attention{.heads = 4}, {10, 100});
+  const double plain = kept_in(block, {.precision = Precision::kFp16});
+  const double autocast = kept_in(block, {.precision = Precision::kFp16, .autocast = true});
+  // Of 1,000 elements of the norm and 400 scores two bytes more; the scores once more as the product reads them.
+  CHECK(autocast - plain == Approx(2 * 1000 + 2 * 400 + 2 * 400));
+  CHECK(kept_in(block, {.precision = Precision::kFp32, .autocast = true}) ==
+        Approx(kept_in(block, {.precision = Precision::kFp32})));
+}
+
+TEST_CASE("memory: units that are gathered stand in a row", "[unit][plan]") {
+  const auto unit = [](double weights, double gradients) {
+    return GatheredUnit{megabytes(weights), megabytes(gradients)};
+  };
+  const std::vector<GatheredUnit> units{unit(8, 8), unit(1, 1), unit(2, 2), unit(9, 0)};
+  CHECK(most_gathered(units, 0) == megabytes(16));  // the first, at work in backward
+  CHECK(most_gathered(units, 1) == megabytes(16));
+  CHECK(most_gathered(units, 2) == megabytes(16));
+  CHECK(most_gathered(units, 3) == megabytes(20));  // all of them, in front of forward
+  CHECK(most_gathered({}, 1) == DataSize::zero());
+}
+
 TEST_CASE("memory: relu keeps nothing of its own, and without dropout attention keeps its softmax", "[unit][plan]") {
   List block;
   block.add("fc1", workload::Linear{.out = 400}, {10, 100})
@@ -198,6 +251,26 @@ TEST_CASE("memory: operations over lists of tensors make a value of each paramet
   CHECK((lists.working + lists.activations).in(megabytes) == Approx(8));
 }
 
+TEST_CASE("memory: an offloaded optimizer holds its states on the host, and gradients leave", "[unit][plan]") {
+  Job job = products(8, 1);  // 8 M parameters, a quarter of each on a rank
+  job.parallel.offload_optimizer = true;
+  const MemoryFootprint shared = held_by(job);
+  CHECK(shared.optimizer_state == DataSize::zero());
+  CHECK(shared.host.in(megabytes) == Approx(2 * 16));  // weight, gradient and two states
+  CHECK(shared.gradients.in(megabytes) == Approx(2));  // of two layers, a quarter
+  job.parallel.zero = 1;
+  CHECK(held_by(job).gradients.in(megabytes) == Approx(32));
+  // What waits between forward and backward is on the host too, but for two blocks.
+  job.model = ddlsim::test::decoder(6);
+  job.batch = 64;
+  job.parallel = {};
+  const MemoryFootprint kept = held_by(job);
+  job.parallel.offload_activations = true;
+  const MemoryFootprint waiting = held_by(job);
+  CHECK((waiting.host + waiting.activations).in(bytes) == Approx(kept.activations.in(bytes)).epsilon(0.01));
+  CHECK(waiting.host > kept.activations * 0.6);
+}
+
 TEST_CASE("memory: bytes of a parameter by format", "[unit][plan]") {
   const auto all = [](States states) {
     const StateSizes sizes = state_sizes(states, workload::Optimizer::kAdam);
@@ -258,4 +331,8 @@ TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][
   CHECK(device_overhead(footprint, 1, false).context == kCudaContext);
   CHECK(device_overhead(footprint, 1, false).slack.in(gigabytes) == Approx(0.6));
   CHECK(device_overhead(footprint, 8, true).context.in(mebibytes) == Approx(3520));
+  Job job;
+  CHECK(device_overhead(footprint, job).context == kCudaContext);
+  job.software_year = std::optional(2021.5);  // every kernel is loaded
+  CHECK(device_overhead(footprint, job).context == megabytes(1000));
 }

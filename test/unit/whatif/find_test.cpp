@@ -94,10 +94,10 @@ TEST_CASE("find: what is no condition", "[unit][find]") {
 
 TEST_CASE("find: every setting whose example is a number can be looked for, or is known not to be", "[unit][find]") {
   // Measured things are no property of a job, data's degree is what comes out, carbon changes no metric.
-  // A schedule is called 1f1b; an expert is whole, or cut as the rest.
+  // A schedule is called 1f1b; an expert is whole, or cut as the rest; frozen weights have 4 bits, 8 or as many as all.
   const std::vector<std::string> others{"parallel.data", "parallel.layers_per_stage", "parallel.schedule",
                                         "measured.step", "parallel.expert_tensor",    "measured.steps",
-                                        "energy.carbon"};
+                                        "energy.carbon", "parallel.frozen_bits"};
   for (const SettingInfo& setting : settings()) {
     const bool digit = setting.example.front() >= '0' && setting.example.front() <= '9';
     if (!digit || std::find(others.begin(), others.end(), setting.path) != others.end()) continue;

@@ -126,6 +126,10 @@ TEST_CASE("language cases: what a framework did by its release", "[unit][whatif]
   CHECK(said(one, "parallel.lora_rank").empty());
   one.extra["task"] = "LoRA";
   CHECK(said(one, "parallel.lora_rank") == "16");
+  CHECK(said(one, "parallel.frozen_bits").empty());
+  one.extra["peft"] = "bitsandbytes nf4";
+  CHECK(said(one, "parallel.frozen_bits") == "4");
+  one.extra.erase("peft");
   one.framework = "PyTorch";
   one.architecture = "allreduce";
   CHECK(said(one, "parallel.zero") == "1");

@@ -264,7 +264,7 @@ TEST_CASE("predict: a split without effect leaves a recommender's sparse gradien
   const auto whole = with({});
   const auto shared = with({{"parallel.zero", "1", {}}});
   CHECK(shared.step_time.in(seconds) == Approx(whole.step_time.in(seconds)).epsilon(0.01));
-  CHECK(shared.memory.gradients.in(bytes) == Approx(whole.memory.gradients.in(bytes)).epsilon(0.01));
+  CHECK(shared.memory_per_gpu.in(bytes) == Approx(whole.memory_per_gpu.in(bytes)).epsilon(0.01));
   CHECK(with({{"parallel.recompute", "full", {}}}).memory_per_gpu < whole.memory_per_gpu * 1.01);
 }
 
