@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/plan/parallel.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "settings.h"
@@ -36,6 +37,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 constexpr std::string_view kGlobalBatch = "global_batch";
+constexpr std::string_view kPassesPath = "strategy.accumulation";
 
 /// "parallel.tensor 4, parallel.zero 1, global_batch 128"
 Expected<void> parse_split(std::string_view text, io::RunRow& run) {
@@ -151,24 +153,33 @@ Expected<void> check_job(const io::Catalog& catalog, std::span<const Override> s
   return {};
 }
 
+void drop_passes(std::vector<Override>& settings) {
+  std::erase_if(settings, [](const Override& s) { return s.path == kGlobalBatch || s.path == kPassesPath; });
+}
+
 /// The job's settings with what the run had instead.
 Expected<Scenario> scenario_of(const io::RunRow& row, std::span<const Override> job, const Resolver& resolve) {
   std::vector<Override> settings(job.begin(), job.end());
-  const auto state = [&](std::string path, std::int64_t value) {
-    settings.push_back({std::move(path), fmt::format("{}", value), row.where});
+  const auto state = [&](std::string_view path, std::int64_t value) {
+    settings.push_back({std::string(path), fmt::format("{}", value), row.where});
   };
   state("nodes", row.nodes);
   state("gpus_per_node", row.gpus / row.nodes);
   if (row.batch) state("batch", *row.batch);
-  // What the run says of a step's samples stands for both of what the job says of them.
-  if (row.passes || row.global_batch) {
-    std::erase_if(settings,
-                  [](const Override& s) { return s.path == kGlobalBatch || s.path == "strategy.accumulation"; });
-  }
-  if (row.global_batch) state(std::string(kGlobalBatch), *row.global_batch);
-  if (row.passes) state("strategy.accumulation", *row.passes);
   for (const auto& [path, value] : row.split) settings.push_back({path, value, row.where});
   std::erase_if(settings, [](const Override& s) { return s.path == "parallel.data"; });
+  // What the run says of a step's samples stands for both of what the job says of them. With a batch alone a step is
+  // one pass of it; where the model is split it has the job's samples, as plans of one job have.
+  std::vector<Override> own = settings;
+  drop_passes(own);
+  const bool says = row.passes || row.global_batch;
+  if (says) settings = own;
+  if (row.global_batch) state(kGlobalBatch, *row.global_batch);
+  if (row.passes) state(kPassesPath, *row.passes);
+  if (row.batch && !says) {
+    auto one_pass = resolve(own);
+    if (one_pass && !plan::splits_model(one_pass->parallel)) return one_pass;
+  }
   auto scenario = resolve(settings);
   if (!scenario) scenario.error().notes.push_back("in a measured run");
   return scenario;

@@ -208,6 +208,26 @@ TEST_CASE("own runs: of another global batch, and of other passes than the quest
   CHECK(both / plain < 1.25);
 }
 
+TEST_CASE("own runs: a run that says its batch alone is one pass of it, whatever the question's global batch",
+          "[unit][whatif]") {
+  const std::string runs = "1x1@64 = 180 ms; 4x8@64 = 260 ms";
+  const Time plain = predicted(job({{"measured.steps", runs, {}}})).step_time;
+  // 4 x 8 x 64, the samples that the job has anyway.
+  CHECK(predicted(job({{"measured.steps", runs, {}}, {"global_batch", "2048", {}}})).step_time == plain);
+  const Time twice = predicted(job({{"measured.steps", runs, {}}, {"global_batch", "4096", {}}})).step_time;
+  CHECK(twice == predicted(job({{"measured.steps", runs, {}}, {"strategy.accumulation", "2", {}}})).step_time);
+  CHECK(twice > plain * 1.5);
+  // Without a batch it is the job as it stands; what cannot be says how it was read.
+  const auto very_job =
+      predicted(job({{"nodes", "1", {}}, {"global_batch", "2048", {}}, {"measured.steps", "1x8 = 800 ms", {}}}));
+  CHECK(very_job.step_time.in(milliseconds) == Approx(800).epsilon(0.01));
+  const auto scenario =
+      whatif::resolve(catalog(), job({{"measured.steps", "1x1 = 180 ms", {}}, {"global_batch", "2048", {}}}));
+  REQUIRE_FALSE(scenario);
+  CHECK(scenario.error().notes.back() ==
+        "read as 32 passes of 64 on each replica: state passes or global_batch in the table");
+}
+
 TEST_CASE("own runs: the baseline's speak for its alternatives", "[unit][whatif]") {
   const std::vector<Override> base = job({{"measured.step", "600 ms", {}}});
   const auto compared = whatif::compare(catalog(), base,
