@@ -59,6 +59,7 @@ struct Trial {
 /// The settings that every candidate shares, taken apart.
 struct Asked {
   std::vector<Override> settings;  // without node, nodes, batch and global_batch
+  std::vector<Override> chosen;    // of those, what a choice may have otherwise than the job as stated, and its runs
   std::optional<std::string> node;
   std::optional<std::int64_t> nodes;
   std::optional<std::int64_t> micro_batch;
@@ -85,6 +86,7 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
       auto value = count_of(setting);
       if (!value) return tl::unexpected<Error>(value.error());
       *count = *value;
+      asked.chosen.push_back(setting);
     } else if (setting.path == "node") {
       asked.node = setting.value;
     } else {
@@ -169,7 +171,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
     spot = setting.value == "yes" || setting.value == "true";
     return true;
   });
-  auto scenario = resolve(catalog_, settings);
+  auto scenario = resolve_beside_runs(catalog_, settings, asked_.chosen);
   if (!scenario) {
     // One type may not have what is asked (a precision, so many GPUs); one alone that is named must.
     if (asked_.node || scenario.error().code == ErrorCode::kParse || scenario.error().code == ErrorCode::kNotFound) {
@@ -186,11 +188,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
     infeasible_.push_back({node.id, std::move(unknown)});
     return {};
   }
-  if (options_.prices && !scenario->price_stated) {
-    const importers::ListedPrice* row = listed(options_, catalog_, node.id, spot);
-    node.price = row == nullptr ? std::nullopt : row->on_demand;
-    node.tariff.spot = row == nullptr ? std::nullopt : row->spot;
-  }
+  if (options_.prices && !scenario->price_stated) take_listed(options_, catalog_, *scenario);
   if (!price_of(*scenario)) {
     infeasible_.push_back({node.id, fmt::format("price: nobody says what it costs{} (--price \"{}=12 $/h\")",
                                                 spot ? " as a spot server" : "", node.id)});

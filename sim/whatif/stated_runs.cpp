@@ -242,4 +242,18 @@ Expected<Scenario> with_stated_runs(const io::Catalog& catalog, Scenario scenari
   return corrected(std::move(scenario), std::move(*learnt));
 }
 
+Expected<Scenario> resolve_beside_runs(const io::Catalog& catalog, std::span<const Override> stated,
+                                       std::span<const Override> of_runs) {
+  auto scenario = resolve(catalog, without_runs(stated));
+  if (!scenario || !states_runs(stated)) return scenario;
+  std::vector<Override> job(stated.begin(), stated.end());
+  job.insert(job.end(), of_runs.begin(), of_runs.end());
+  auto ran = last_of(job, kStep) == nullptr ? scenario : resolve(catalog, without_runs(job));
+  if (!ran) return ran;
+  ran = with_stated_runs(catalog, std::move(*ran), job,
+                         [&](std::span<const Override> run) { return resolve(catalog, run); });
+  if (!ran) return ran;
+  return corrected(std::move(*scenario), ran->own_runs);
+}
+
 }  // namespace ddlsim::whatif

@@ -182,6 +182,24 @@ TEST_CASE("recommend: own runs set the step, of the kind of server they ran on",
   CHECK_THAT(refused(measured, options), Contains("measured runs are of one kind of server"));
 }
 
+TEST_CASE("recommend: runs are of the job that is stated, its batch and servers too, as in predict", "[unit][whatif]") {
+  const std::vector<Override> stated{
+      {"model", "resnet50", {}},     {"node", "dgx1-v100", {}},    {"nodes", "4", {}},
+      {"batch", "128", {}},          {"global_batch", "4096", {}}, {"network", "infiniband-100g", {}},
+      {"strategy", "allreduce", {}}, {"price", "10 $/h", {}},      {"training.steps", "1000", {}}};
+  for (const Override& runs : {Override{"measured.steps", "4x8 = 430.5 ms", {}},
+                               Override{"measured.steps", "1x1@128 = 353.2 ms; 4x8@128 = 430.5 ms", {}},
+                               Override{"measured.step", "430.5 ms", {}}}) {
+    std::vector<Override> measured = stated;
+    measured.push_back(runs);
+    const auto scenario = resolve(catalog(), measured);
+    if (!scenario) FAIL(to_string(scenario.error()));
+    const double step = found(measured, own(4)).choices.front().step.in(seconds);
+    CHECK(step == Approx(predict(*scenario).value().step_time.in(seconds)));
+    CHECK(step == Approx(0.4305).epsilon(0.01));
+  }
+}
+
 TEST_CASE("recommend: tables that no GPU holds are spread", "[unit][whatif]") {
   const auto result = found({{"model", "dlrm_dcnv2", {}},
                              {"training.samples", "4195197692", {}},
