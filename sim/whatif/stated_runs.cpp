@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ddlsim/plan/parallel.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "settings.h"
@@ -37,16 +38,17 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 constexpr std::string_view kGlobalBatch = "global_batch";
+constexpr std::string_view kPasses = "passes";
 constexpr std::string_view kPassesPath = "strategy.accumulation";
 
-/// "parallel.tensor 4, parallel.zero 1, global_batch 128"
+/// "parallel.tensor 4, parallel.zero 1, passes 16, global_batch 128"
 Expected<void> parse_split(std::string_view text, io::RunRow& run) {
   for (const std::string_view one : split(text, ',')) {
     const auto words = split(one, ' ');
-    if (words.size() == 2 && words[0] == kGlobalBatch) {
-      const auto samples = parse_count(words[1], {1, std::int64_t{1} << 40});
-      if (!samples) return tl::unexpected<Error>(samples.error());
-      run.global_batch = *samples;
+    if (words.size() == 2 && (words[0] == kGlobalBatch || words[0] == kPasses)) {
+      const auto count = parse_count(words[1], {1, std::int64_t{1} << 40});
+      if (!count) return tl::unexpected<Error>(count.error());
+      (words[0] == kPasses ? run.passes : run.global_batch) = *count;
       continue;
     }
     const bool known = std::find(io::kRunSplit.begin(), io::kRunSplit.end(), words[0]) != io::kRunSplit.end();
@@ -240,6 +242,23 @@ Expected<Scenario> with_stated_runs(const io::Catalog& catalog, Scenario scenari
   auto learnt = OwnRuns::learn(runs);
   if (!learnt) return tl::unexpected<Error>(learnt.error());
   return corrected(std::move(scenario), std::move(*learnt));
+}
+
+Expected<std::string> in_words(const io::Catalog& catalog, std::span<const io::RunRow> runs,
+                               std::span<const Override> job) {
+  const std::vector<Override> others = without_runs(job);
+  std::string text;
+  for (const io::RunRow& run : runs) {
+    const auto ran = scenario_of(run, others, [&](std::span<const Override> one) { return resolve(catalog, one); });
+    if (!ran) return tl::unexpected<Error>(ran.error());
+    std::vector<std::string> more;
+    for (const auto& [path, value] : run.split) more.push_back(path + " " + value);
+    const std::int64_t passes = ran->strategy.accumulation;
+    if (passes > 1 || plan::splits_model(ran->parallel)) more.push_back(fmt::format("{} {}", kPasses, passes));
+    text += fmt::format("{}{}x{}@{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes, ran->batch,
+                        more.empty() ? "" : fmt::format(" ({})", join(more)), to_exact_text(run.step));
+  }
+  return text;
 }
 
 Expected<Scenario> resolve_beside_runs(const io::Catalog& catalog, std::span<const Override> stated,
