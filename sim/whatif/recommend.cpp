@@ -347,7 +347,7 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
                       .micro_batch = *batch,
                       .passes = scenario.strategy.accumulation,
                       .strategy = cluster.gpus() == 1 && way.zero == 0 ? "one GPU" : way.words,
-                      .price = *price_of(scenario) * static_cast<double>(cluster.nodes),
+                      .price = *price_of_cluster(scenario, shape.goodput),
                       .step = outline->step,
                       .training = train(scenario, shape),
                       .prediction = {},

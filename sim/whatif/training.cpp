@@ -74,6 +74,12 @@ std::optional<PriceRate> price_of(const Scenario& scenario) {
   return node.price;
 }
 
+std::optional<PriceRate> price_of_cluster(const Scenario& scenario, const std::optional<answer::Goodput>& goodput) {
+  const auto price = price_of(scenario);
+  if (!price) return std::nullopt;
+  return *price * static_cast<double>(scenario.cluster.nodes + (goodput ? goodput->spares : 0));
+}
+
 std::optional<Scenario> in_first_epoch(const Scenario& scenario) {
   const plan::Input& input = scenario.input;
   if (!input.dataset || input.epoch.stated() || !asks_for_training(scenario)) return std::nullopt;
@@ -118,10 +124,7 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
   training.energy = all * (kernels + training.evaluation) * again;
   if (run.carbon) training.carbon = *run.carbon * training.energy;
-  if (const auto price = price_of(scenario)) {
-    const std::int64_t spares = shape.goodput ? shape.goodput->spares : 0;
-    training.cost = *price * static_cast<double>(cluster.nodes + spares) * training.time();
-  }
+  if (const auto price = price_of_cluster(scenario, shape.goodput)) training.cost = *price * training.time();
   return training;
 }
 

@@ -5,9 +5,9 @@
 //          | as stated
 //   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
 //            + floor(steps x step time / checkpoint_every) x checkpoint
-//   cost   = servers x price of a server x time         by the second; start-up is paid like the rest
-//   energy = GPUs x TDP x (steps x (compute + memory) + evaluations); waiting, for input of the first epoch too, is
-//   none CO2    = energy x carbon intensity
+//   cost   = (servers + spares) x price of a server x time      by the second; start-up is paid like the rest
+//   energy = GPUs x TDP x (steps x (compute + memory) + evaluations)     none while waiting, in the first epoch too
+//   CO2    = energy x carbon intensity
 //
 // Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
 // What nobody states of start-up, evaluation and checkpoints takes no time. Units: seconds, dollars, joules, grams.
@@ -83,5 +83,8 @@ struct StepShape {
 
 /// What an hour of a server costs the scenario: the spot price where it asks for that. Nothing: nobody knows.
 [[nodiscard]] std::optional<PriceRate> price_of(const Scenario& scenario);
+/// What one of all its servers costs, spares among them where something fails. Nothing: nobody knows.
+[[nodiscard]] std::optional<PriceRate> price_of_cluster(const Scenario& scenario,
+                                                        const std::optional<answer::Goodput>& goodput);
 
 }  // namespace ddlsim::whatif
