@@ -337,6 +337,10 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
       notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
     }
   }
+  if (const std::string unused = unused_of_run(scenario); !unused.empty()) {
+    notes.push_back(fmt::format(
+        "stated, but without effect here: {}, as nobody says how long the run is (--samples, --steps)", unused));
+  }
   add_goodput_notes(scenario, prediction, notes);
   if (const std::string unused = unused_settings(question); !unused.empty()) {
     notes.push_back("stated, but without effect here: " + unused);

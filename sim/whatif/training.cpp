@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
 #include "question.h"
@@ -41,6 +43,22 @@ std::optional<std::int64_t> samples_of_epoch(const Scenario& scenario) {
 
 bool asks_for_training(const Scenario& scenario) {
   return scenario.training.steps || scenario.training.tokens || samples_of_epoch(scenario);
+}
+
+std::string unused_of_run(const Scenario& scenario) {
+  const TrainingRun& run = scenario.training;
+  if (asks_for_training(scenario)) return "";
+  std::vector<std::string> unused;
+  const auto add = [&](bool stated, const char* path) {
+    if (stated) unused.emplace_back(path);
+  };
+  add(run.startup > Time::zero(), "training.startup");
+  add(run.evaluation.has_value(), "training.evaluation");
+  add(run.evaluate_every != TrainingRun{}.evaluate_every, "training.evaluate_every");
+  add(run.checkpoint.has_value(), "training.checkpoint");
+  add(run.checkpoint_every != TrainingRun{}.checkpoint_every, "training.checkpoint_every");
+  add(run.carbon.has_value(), "energy.carbon");
+  return join(unused);
 }
 
 Expected<void> check_training(const Scenario& scenario) {

@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/answer/training.h"
@@ -57,6 +58,9 @@ struct TrainingRun {
 
 /// Whether a scenario says how long its run is.
 [[nodiscard]] bool asks_for_training(const Scenario& scenario);
+
+/// What is said of a run whose length nobody states: settings, with commas between them. Empty: nothing, or it counts.
+[[nodiscard]] std::string unused_of_run(const Scenario& scenario);
 
 /// Whether what is said of a run makes sense together. Errors: kInvalidArgument, naming the settings.
 [[nodiscard]] Expected<void> check_training(const Scenario& scenario);
