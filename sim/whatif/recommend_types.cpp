@@ -73,7 +73,8 @@ std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::s
     const std::size_t equals = part.rfind('=');
     if (equals == std::string::npos) continue;
     part = part.substr(std::min(part.find_first_not_of(' '), equals), equals);
-    if (const auto node = catalog.node(part.substr(0, part.rfind('='))); node) names.push_back(node->id);
+    const std::string name = part.substr(0, part.rfind('='));
+    if (const auto node = catalog.node(name)) names.push_back(io::is_path(name) ? name : node->id);
   }
   return names;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "catalog.h"
@@ -198,6 +200,17 @@ TEST_CASE("recommend: runs are of the job that is stated, its batch and servers 
     CHECK(step == Approx(predict(*scenario).value().step_time.in(seconds)));
     CHECK(step == Approx(0.4305).epsilon(0.01));
   }
+}
+
+TEST_CASE("recommend: a server of one's own is priced and tried by its file", "[unit][whatif]") {
+  const std::string file = (std::filesystem::temp_directory_path() / "own-server.yaml").string();
+  std::ofstream(file)
+      << "node: own-server\nname: My server\ngpu: h100-sxm5-80gb\ngpus: 8\n"
+         "gpu_interconnect: nvlink\nnetwork: {link: infiniband-400g, count: 8}\npcie_uplinks: 4\n"
+         "sources: {gpu: mine, gpus: mine, gpu_interconnect: mine, network: mine, pcie_uplinks: mine}\n";
+  const auto result = found(job({{"price", file + "=90 $/h, dgx-a100=20 $/h", {}}}), own(1));
+  CHECK(choice_of(result, "own-server", 1).price.in(dollars_per_hour) == Approx(90));
+  CHECK(choice_of(result, "dgx-a100", 1).price.in(dollars_per_hour) == Approx(20));
 }
 
 TEST_CASE("recommend: tables that no GPU holds are spread", "[unit][whatif]") {
