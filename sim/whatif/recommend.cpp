@@ -8,6 +8,7 @@
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/ratio.h"
@@ -289,8 +290,8 @@ std::optional<std::int64_t> Recommender::micro_batch(Scenario& scenario, std::in
   std::size_t high = divisors.size() - 1;
   if (high == 0 || !fits(divisors[low])) {
     if (least < DataSize::infinity()) {
-      miss.why = fmt::format("memory: {} needed for a pass of {} {}{}, {} has {}: {} too much", to_text(least),
-                             divisors[low], scenario.model->sample, divisors[low] == 1 ? "" : "s",
+      miss.why = fmt::format("memory: {} needed for a pass of {} {}, {} has {}: {} too much", to_text(least),
+                             divisors[low], in_number(divisors[low], scenario.model->sample),
                              scenario.cluster.node.gpu.name, to_text(capacity), to_text(least - capacity));
     }
     return std::nullopt;

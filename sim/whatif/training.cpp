@@ -71,7 +71,8 @@ Expected<void> check_training(const Scenario& scenario) {
     return bad("training.steps and the length of an epoch", "state the steps, or samples (tokens) and epochs");
   }
   if (run.epochs && !asks_for_training(scenario)) {
-    return bad(fmt::format("training.epochs: {} epochs of how many samples?", significant(*run.epochs, 6)),
+    return bad(fmt::format("training.epochs: {} epoch{} of how many samples?", significant(*run.epochs, 6),
+                           *run.epochs == 1 ? "" : "s"),
                "state --samples (or --tokens), what an epoch has");
   }
   if (run.tokens && scenario.model && !tokens_of(*scenario.model)) {

@@ -86,6 +86,7 @@ TEST_CASE("training: predict carries the run and its price", "[unit][whatif]") {
   CHECK(p.price->in(dollars_per_hour) == Approx(10));
   CHECK(p.training->cost->in(dollars) == Approx(10 * p.training->time().in(hours)));
   CHECK_FALSE(predict(job({}).value()).value().training);
+  CHECK_THAT(refused({{"training.epochs", "1", {}}}), Contains("1 epoch of how many samples"));
 }
 
 TEST_CASE("training: what is said of a run that nobody states is named", "[unit][whatif]") {
