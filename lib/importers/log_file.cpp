@@ -240,6 +240,7 @@ class LogReader {
     const Json value = json.value("value", Json());
     if (key == "global_batch_size" && value.is_number()) return keep_batch(value.get<double>());
     if (key == "train_samples" && value.is_number()) samples_ = value.get<double>();
+    if (key == "drop_last" && value.is_boolean()) drops_last_ = value.get<bool>();
     if (key == "tracked_stats" && value.is_object()) return read_stats(value);
     const double when = json.contains("time_ms") && json["time_ms"].is_number() ? json["time_ms"].get<double>() : 0;
     if (key == "epoch_start") epoch_ = when;
@@ -275,7 +276,11 @@ class LogReader {
     epoch_ = 0;
     if (samples_ <= 0 || !log_.global_batch || took <= 0) return {};
     if (!is(LogFormat::kMlperf)) return several("programs");
-    log_.steps.push_back(milliseconds(took * static_cast<double>(*log_.global_batch) / samples_));
+    // A part of a batch is a step too, unless it is left out.
+    const double batches = samples_ / static_cast<double>(*log_.global_batch);
+    const double steps = drops_last_ ? std::floor(batches) : std::ceil(batches);
+    if (steps < 1) return {};
+    log_.steps.push_back(milliseconds(took / steps));
     return {};
   }
 
@@ -283,6 +288,7 @@ class LogReader {
   int number_ = 0;
   bool known_ = false;
   bool by_stats_ = false;
+  bool drops_last_ = false;
   double samples_ = 0;                                 // of an epoch
   double epoch_ = 0;                                   // when it began, in ms
   std::optional<std::int64_t> iteration_;              // Megatron's

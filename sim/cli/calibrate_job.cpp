@@ -21,19 +21,6 @@ Examples:
   ddlsim calibrate job RUNS.csv --model resnet50 --node dgx1-v100 --network "25 Gb/s" -o job.yaml
   ddlsim predict -f job.yaml --nodes 8)";
 
-/// As the setting `measured.steps` reads it.
-std::string in_words(const std::vector<io::RunRow>& runs, std::int64_t batch) {
-  std::string text;
-  for (const io::RunRow& run : runs) {
-    std::string split;
-    for (const auto& [path, value] : run.split) split += fmt::format("{}{} {}", split.empty() ? "" : ", ", path, value);
-    text += fmt::format("{}{}x{}{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes,
-                        fmt::format("@{}", run.batch.value_or(batch)), split.empty() ? "" : fmt::format(" ({})", split),
-                        to_exact_text(run.step));
-  }
-  return text;
-}
-
 /// A value between quotes, as YAML reads it back.
 std::string in_quotes(const std::string& value) {
   std::string text = "\"";
@@ -42,6 +29,20 @@ std::string in_quotes(const std::string& value) {
     text += c;
   }
   return text + "\"";
+}
+
+/// How to ask for steps of as many samples as the runs', where those are several passes and the job's are one.
+std::string other_samples(const std::vector<io::RunRow>& runs, const whatif::Scenario& job,
+                          const std::vector<whatif::Override>& settings) {
+  const bool stated = std::any_of(settings.begin(), settings.end(), [](const whatif::Override& s) {
+    return s.path == "global_batch" || s.path == "strategy.accumulation";
+  });
+  const auto run = std::find_if(runs.begin(), runs.end(), [&](const io::RunRow& r) {
+    return r.global_batch && *r.global_batch > r.batch.value_or(job.batch) * r.gpus;
+  });
+  if (stated || run == runs.end()) return "";
+  return fmt::format("the runs' steps are of {} samples, the job's of one pass: --global-batch {} asks for theirs\n",
+                     to_text(*run->global_batch), *run->global_batch);
 }
 
 }  // namespace
@@ -69,22 +70,17 @@ int calibrate_job(const std::vector<std::string>& arguments) {
   require_model_and_node(*settings, *catalog);
   const auto runs = io::load_runs(runs_file);
   if (!runs) return print(runs.error());
-  if (std::any_of(runs->begin(), runs->end(), [](const io::RunRow& run) { return run.passes.has_value(); })) {
-    return print(Error{ErrorCode::kUnsupported,
-                       "runs with passes of their own cannot be kept in a scenario",
-                       {runs_file, 1, 1},
-                       {"state global_batch, and leave the column out"},
-                       {}});
-  }
   // As predict would read them: of another model, faster than the wire, ...
   std::vector<whatif::Override> checked = *settings;
   checked.push_back({"measured.runs", runs_file, {}});
   const auto scenario = whatif::resolve(*catalog, checked);
   if (!scenario) return print(scenario.error());
-  settings->push_back({"measured.steps", in_words(*runs, scenario->batch), {}});
+  const auto kept = whatif::in_words(*catalog, *runs, *settings);
+  if (!kept) return print(kept.error());
+  settings->push_back({"measured.steps", *kept, {}});
   settings->push_back({"measured.gpu", scenario->cluster.node.gpu.id, {}});
   settings->push_back({"measured.precision", std::string(name_of(kPrecisions, scenario->precision)), {}});
-  std::string text = fmt::format("# {} runs of {}\n", runs->size(), runs_file);
+  std::string text = fmt::format("# {} run{} of {}\n", runs->size(), runs->size() == 1 ? "" : "s", runs_file);
   for (auto setting = settings->begin(); setting != settings->end(); ++setting) {
     const bool later =
         std::any_of(setting + 1, settings->end(), [&](const auto& s) { return s.path == setting->path; });
@@ -96,6 +92,7 @@ int calibrate_job(const std::vector<std::string>& arguments) {
     return print(written.error());
   }
   for (const std::string& learnt : scenario->own_runs->learnt()) std::fputs((learnt + "\n").c_str(), stderr);
+  std::fputs(other_samples(*runs, *scenario, *settings).c_str(), stderr);
   return kDone;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddlsim/report/views.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "pictures.h"
@@ -85,8 +86,8 @@ std::string headline(const Curve& curve) {
   const answer::Prediction& p = last.prediction;
   const auto tokens = p.tokens_per_second();
   std::string text =
-      fmt::format("{} = {}: {} {}s/s{}", curve.setting, last.value, significant(p.throughput_samples_per_second, 4),
-                  p.sample, tokens ? fmt::format(" ({} tokens/s)", significant(*tokens, 4)) : "");
+      fmt::format("{} = {}: {} {}{}", curve.setting, last.value, significant(p.throughput_samples_per_second, 4),
+                  plural(p.sample, "/s"), tokens ? fmt::format(" ({} tokens/s)", significant(*tokens, 4)) : "");
   if (scales(curve)) {
     text += fmt::format(", {} of perfect scaling from {} = {}",
                         percent(p.throughput_samples_per_second / perfect(curve, last)), curve.setting,
@@ -103,19 +104,20 @@ Chart chart_of(const Curve& curve) {
   const auto rate = [](double value) { return significant(value, 3); };
   Chart chart{.title = "Throughput over " + curve.setting,
               .x = {.name = curve.setting, .text = {}},
-              .y = {.name = curve.points.front().prediction.sample + "s/s", .text = rate}};
+              .y = {.name = plural(curve.points.front().prediction.sample, "/s"), .text = rate}};
   std::vector<std::pair<double, std::string>> names;
   Series model{.name = "predicted, with its 90 % interval", .band = true};
   Series ideal{.name = "perfect scaling", .ink = Ink::kGrey, .mark = Mark::kDashes};
   for (const CurvePoint& point : curve.points) {
     const answer::Prediction& p = point.prediction;
     const double throughput = p.throughput_samples_per_second;
-    model.points.push_back({.x = point.x,
-                            .y = throughput,
-                            .low = throughput * (p.step_time / p.interval_90.second),
-                            .high = throughput * (p.step_time / p.interval_90.first),
-                            .text = fmt::format("{} = {}: step {}, {} {}s/s", curve.setting, point.value,
-                                                to_text(p.step_time), significant(throughput, 4), p.sample)});
+    model.points.push_back(
+        {.x = point.x,
+         .y = throughput,
+         .low = throughput * (p.step_time / p.interval_90.second),
+         .high = throughput * (p.step_time / p.interval_90.first),
+         .text = fmt::format("{} = {}: step {}, {} {}", curve.setting, point.value, to_text(p.step_time),
+                             significant(throughput, 4), plural(p.sample, "/s"))});
     ideal.points.push_back({.x = point.x, .y = perfect(curve, point)});
     chart.x.ticks.push_back(point.x);
     names.emplace_back(point.x, point.value);

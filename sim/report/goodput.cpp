@@ -45,6 +45,7 @@ std::string checkpoint_text(const Goodput& g) {
 
 std::string spares_text(const Goodput& g) {
   if (g.spares == 0 && g.spare_wait == Time::zero()) return "";
+  if (g.short_of <= 0) return to_text(g.spares);  // nobody says how long a repair takes
   return fmt::format("{}, too few for {} of lost servers", to_text(g.spares), share_text(g.short_of));
 }
 

@@ -5,6 +5,7 @@
 #include "calibration.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "table.h"
@@ -252,7 +253,7 @@ Expected<std::string> summary(const io::Catalog& catalog, io::Kind kind, const s
       return catalog.cpu(id).map([](const auto& cpu) { return fmt::format("{}, {} cores", cpu.name, cpu.cores); });
     case io::Kind::kDatasets:
       return catalog.dataset(id).map([](const auto& dataset) {
-        return fmt::format("{}, {} {}s, {}", dataset->name, to_text(dataset->samples), dataset->sample,
+        return fmt::format("{}, {} {}, {}", dataset->name, to_text(dataset->samples), plural(dataset->sample),
                            to_text(dataset->size()));
       });
     case io::Kind::kFailures: return catalog.failures(id).map([](const auto& rates) { return rates.name; });

@@ -6,6 +6,7 @@
 
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "pictures.h"
@@ -148,9 +149,9 @@ std::string plan_csv(const PlanChoice& choice) {
 
 std::string headline(const PlanChoice& choice) {
   const answer::Prediction& best = choice.best.prediction;
-  std::string text = fmt::format("best: {}: step {} ({} {}s/s, MFU {}), {} per GPU{}\n", words_for(choice.best.plan),
+  std::string text = fmt::format("best: {}: step {} ({} {}, MFU {}), {} per GPU{}\n", words_for(choice.best.plan),
                                  to_text(best.step_time), significant(best.throughput_samples_per_second, 4),
-                                 best.sample, percent(best.mfu), to_text(best.memory_per_gpu),
+                                 plural(best.sample, "/s"), percent(best.mfu), to_text(best.memory_per_gpu),
                                  choice.best.cost ? ", " + cost_text(choice.best.cost) + " a step" : "");
   if (!choice.proved) text += "the limit of time came first: a better plan may be left\n";
   return text;

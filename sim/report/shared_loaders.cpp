@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "table.h"
@@ -225,8 +226,8 @@ Expected<Trace> trace_of(const SharedLoaders& loaders) {
         continue;
       }
       TraceSlice& slice = add(stretch.job,
-                              fmt::format("{} core{}, {} {}s/s", stretch.cores, stretch.cores == 1 ? "" : "s",
-                                          significant(stretch.rate.in(per_second)), job.sample),
+                              fmt::format("{} core{}, {} {}", stretch.cores, stretch.cores == 1 ? "" : "s",
+                                          significant(stretch.rate.in(per_second)), plural(job.sample, "/s")),
                               stretch.start, stretch.end);
       slice.args = {{"of_full_speed", percent(stretch.rate / job.full)},
                     {"storage_bytes_per_s", fmt::format("{}", stretch.storage.in(bytes_per_second))}};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ddlsim/report/views.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "pictures.h"
@@ -113,8 +114,8 @@ Table stall_table(const answer::StallReport& report, Format format) {
 }
 
 Table run_table(const answer::StallReport& report) {
-  Table table(report.measured ? std::vector<std::string>{"run", "step", report.sample + "s/s", "measured step"}
-                              : std::vector<std::string>{"run", "step", report.sample + "s/s"});
+  Table table(report.measured ? std::vector<std::string>{"run", "step", plural(report.sample, "/s"), "measured step"}
+                              : std::vector<std::string>{"run", "step", plural(report.sample, "/s")});
   for (const auto& [name, run] : kRunNames) {
     const auto& step = report.times.at(run);
     if (!step) continue;

@@ -49,6 +49,7 @@ constexpr auto kFullColumns = std::to_array<std::pair<std::string_view, CellType
     {"training_time_s", CellType::kReal},
     {"training_cost_usd", CellType::kReal},
     {"training_energy_j", CellType::kReal},
+    {"training_co2_g", CellType::kReal},
     {"answered_by", CellType::kText},
     {"provenance", CellType::kText},
 });
@@ -72,6 +73,7 @@ void add_full(const answer::SweepPrediction& p, std::vector<Cell>& cells) {
   cells.push_back(p.training ? real(p.training->time().in(seconds)) : Cell());
   cells.push_back(p.training && p.training->cost ? real(p.training->cost->in(dollars)) : Cell());
   cells.push_back(p.training ? real(p.training->energy.in(joules)) : Cell());
+  cells.push_back(p.training && p.training->carbon ? real(p.training->carbon->in(grams)) : Cell());
   cells.emplace_back(std::string(name_of(answer::kFidelities, p.fidelity)));
   cells.emplace_back(std::string(to_string(p.provenance)));
 }
@@ -156,12 +158,14 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Cells> row
   const bool full = any("mfu");
   const bool priced = any("price_usd_per_h");
   const bool trained = any("training_time_s");
+  const bool carbon = any("training_co2_g");
   const bool failed = any(kWhy);
   header.insert(header.end(), axes.begin(), axes.end());
   for (const char* name : {"GPUs", "step time", "samples/s"}) header.emplace_back(name);
   if (full) header.insert(header.end(), {"efficiency", "exposed comm.", "memory", "fits", "MFU"});
   if (priced) header.emplace_back("price");
   if (trained) header.insert(header.end(), {"time to train", "cost"});
+  if (carbon) header.emplace_back("CO2");
   if (full) header.emplace_back("bound by");
   if (failed) header.emplace_back("why no answer");
   Table table(header);
@@ -194,6 +198,7 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Cells> row
       cells.push_back(shown("training_time_s", time));
       cells.push_back(shown("training_cost_usd", [](double value) { return to_text(dollars(value)); }));
     }
+    if (carbon) cells.push_back(shown("training_co2_g", [](double value) { return to_text(grams(value)); }));
     if (full) cells.push_back(named.answered() ? named.text("bottleneck") : none);
     if (failed) cells.push_back(named.text(kWhy));
     table.add(std::move(cells));

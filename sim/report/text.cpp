@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ddlsim/report/views.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "goodput_lines.h"
 #include "json.h"
@@ -79,7 +80,8 @@ std::string tokens_text(const Prediction& p) {
 std::string time_to_train(const Prediction& p) {
   if (!p.training) return "";
   const answer::Training& run = *p.training;
-  const std::string epochs = run.epochs ? fmt::format(" ({} epochs)", significant(*run.epochs)) : "";
+  const std::string epochs =
+      run.epochs ? fmt::format(" ({} epoch{})", significant(*run.epochs), *run.epochs == 1 ? "" : "s") : "";
   return to_text(run.time()) + epochs;
 }
 
@@ -186,9 +188,9 @@ bool same_work(const Prediction& a, const Prediction& b) {
 std::string change_of(const Prediction& base, const Prediction& p) {
   std::string steps = fmt::format("step {} -> {}", to_text(base.step_time), to_text(p.step_time));
   if (same_work(p, base)) return steps;
-  return fmt::format("{} -> {} {}s/s, {} of {} -> {} {}s", significant(base.throughput_samples_per_second, 4),
-                     significant(p.throughput_samples_per_second, 4), p.sample, steps,
-                     to_text(base.split.global_batch()), to_text(p.split.global_batch()), p.sample);
+  return fmt::format("{} -> {} {}, {} of {} -> {} {}", significant(base.throughput_samples_per_second, 4),
+                     significant(p.throughput_samples_per_second, 4), plural(p.sample, "/s"), steps,
+                     to_text(base.split.global_batch()), to_text(p.split.global_batch()), plural(p.sample));
 }
 
 /// "1.4 to 2.1"; nothing where both are the same.
@@ -440,11 +442,12 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
     add_flat(table, itself(title, prediction));
     return table.render(format);
   }
-  std::string text = fmt::format(
-      "step {} ({} {}s/s over {} GPU{}){}; bound by {}{}\n\n{}\n\n", to_text(prediction.step_time),
-      significant(prediction.throughput_samples_per_second, 4), prediction.sample, to_text(prediction.gpus),
-      prediction.gpus == 1 ? "" : "s", prediction.goodput ? ", goodput " + goodput_text(prediction.goodput->share) : "",
-      prediction.bottleneck, warning(prediction), title);
+  std::string text =
+      fmt::format("step {} ({} {} over {} GPU{}){}; bound by {}{}\n\n{}\n\n", to_text(prediction.step_time),
+                  significant(prediction.throughput_samples_per_second, 4), plural(prediction.sample, "/s"),
+                  to_text(prediction.gpus), prediction.gpus == 1 ? "" : "s",
+                  prediction.goodput ? ", goodput " + goodput_text(prediction.goodput->share) : "",
+                  prediction.bottleneck, warning(prediction), title);
   Table table({"", "value"});
   for (const Row& row : rows()) {
     std::vector<std::string> cells{std::string(row.name), row.value(prediction)};

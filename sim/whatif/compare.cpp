@@ -10,6 +10,7 @@
 #include "ddlsim/cost/loader.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/fitting.h"
 #include "ddlsim/whatif/own_runs.h"
@@ -62,8 +63,8 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
   if (prediction->sample != baseline.sample) {
     if (said != nullptr) *said = false;
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("'{}' counts {}s, the baseline counts {}s: they cannot be compared", name,
-                            prediction->sample, baseline.sample));
+                fmt::format("'{}' counts {}, the baseline counts {}: they cannot be compared", name,
+                            plural(prediction->sample), plural(baseline.sample)));
   }
   answer::Alternative result;
   result.name = name;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/ratio.h"
 
@@ -149,7 +150,7 @@ Expected<double> measure(const Condition& condition, const answer::Prediction& p
     case Metric::kThroughput:
       if (!condition.tokens) return p.throughput_samples_per_second;
       if (const auto tokens = p.tokens_per_second()) return *tokens;
-      return lacking(fmt::format("{} counts {}s, not tokens", p.model, p.sample), "write samples/s");
+      return lacking(fmt::format("{} counts {}, not tokens", p.model, plural(p.sample)), "write samples/s");
     case Metric::kScalingEfficiency: return p.scaling_efficiency;
     case Metric::kMfu: return p.mfu;
     case Metric::kGoodput:
@@ -174,7 +175,7 @@ std::string measured_text(const Condition& condition, double value, const std::s
     case Metric::kStepTime:
     case Metric::kTimeToTrain: return to_text(seconds(value));
     case Metric::kThroughput:
-      return fmt::format("{} {}s/s", significant(value), condition.tokens ? "token" : sample.c_str());
+      return fmt::format("{} {}", significant(value), plural(condition.tokens ? "token" : sample, "/s"));
     case Metric::kScalingEfficiency:
     case Metric::kGoodput:
     case Metric::kMfu: return fmt::format("{} %", significant(100 * value));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
 
@@ -41,8 +42,8 @@ std::string describe_split(const Scenario& scenario) {
 std::string describe(const Scenario& scenario) {
   const hardware::Cluster& cluster = scenario.cluster;
   const hardware::Node& node = cluster.node;
-  std::string text = fmt::format("{}, {} {}{} per {}, {}, {}{}, on {} x {}", scenario.model->name,
-                                 to_text(scenario.batch), scenario.model->sample, scenario.batch == 1 ? "" : "s",
+  std::string text = fmt::format("{}, {} {} per {}, {}, {}{}, on {} x {}", scenario.model->name,
+                                 to_text(scenario.batch), in_number(scenario.batch, scenario.model->sample),
                                  plan::replicas_of(scenario) == cluster.gpus() ? "GPU" : "replica and pass",
                                  name_of(kPrecisions, scenario.precision),
                                  scenario.framework.empty() ? plan::word_for(scenario.strategy) : scenario.framework,

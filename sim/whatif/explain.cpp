@@ -15,6 +15,7 @@
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/formula.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/whatif/predict.h"
 #include "explain_parts.h"
 #include "prediction.h"
@@ -170,7 +171,7 @@ void Explainer::rates_of_work() {
   const answer::Prediction& p = prediction_;
   PartBuilder throughput("step", "throughput", "X");
   throughput.with("d", "replicas", p.split.data, "stated", "")
-      .with("B", p.sample + "s of a replica and pass", p.split.micro_batch, "stated", "")
+      .with("B", plural(p.sample) + " of a replica and pass", p.split.micro_batch, "stated", "")
       .with("P", "passes of a step", p.split.passes, "stated", "")
       .above("T", "step", p.step_time);
   parts_.push_back(throughput.is("d * B * P / T", Explained(p.throughput_samples_per_second, "1/s")));

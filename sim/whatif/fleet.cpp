@@ -242,9 +242,16 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
     }
     if (!*more) break;
     cost::PaiJob job;
-    job.architecture = accept(parse_choice(workload::kArchitectures, reader->field(1), "architecture"), 1)
-                           .value_or(Architecture::k1w1g);
+    const auto architecture = accept(parse_choice(workload::kArchitectures, reader->field(1), "architecture"), 1);
+    job.architecture = architecture.value_or(Architecture::k1w1g);
     job.cnodes = accept(parse_count(reader->field(2), {1, kMaxCnodes}), 2).value_or(1);
+    if (architecture && job.architecture == Architecture::k1w1g && job.cnodes > 1) {
+      errors.push_back(Error{ErrorCode::kInvalidArgument,
+                             fmt::format("a job of 1w1g is one worker on one GPU, not on {}", job.cnodes),
+                             reader->where(2),
+                             {"look at its architecture"},
+                             {}});
+    }
     job.features = {.flops = flops(amount(3)),
                     .memory_access = bytes(amount(4)),
                     .input = bytes(amount(5)),

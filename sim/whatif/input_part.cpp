@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "ddlsim/cost/loader.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
@@ -50,9 +51,9 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
   const plan::Input& input = question.scenario.input;
   if (!input.dataset) {
     prediction.input.note = fmt::format(
-        "input: the loader is taken to keep up: {} {}s/s in all, {} to the GPUs of each server "
+        "input: the loader is taken to keep up: {} {} in all, {} to the GPUs of each server "
         "(--dataset says what it reads)",
-        significant(part.needed_samples_per_second), prediction.sample, to_text(part.needed_copies));
+        significant(part.needed_samples_per_second), plural(prediction.sample, "/s"), to_text(part.needed_copies));
     notes.push_back(prediction.input.note);
     return;
   }
@@ -73,7 +74,8 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
   }
   const std::string& sample = input.dataset->sample;
   if (sample != prediction.sample) {
-    notes.push_back(fmt::format("input: {} has {}s, the model takes {}s", part.dataset, sample, prediction.sample));
+    notes.push_back(
+        fmt::format("input: {} has {}, the model takes {}", part.dataset, plural(sample), plural(prediction.sample)));
   }
 }
 

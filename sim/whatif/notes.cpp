@@ -9,6 +9,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/folding.h"
@@ -272,8 +273,8 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
   }
   if (const auto& on = model.measured) {
     notes.push_back(measured_elsewhere(scenario)
-                        ? fmt::format("kernels' times scaled from {}, {} {}{}, {} (cost/wave_scaling.h)", on->gpu,
-                                      to_text(model.batch), model.sample, model.batch == 1 ? "" : "s",
+                        ? fmt::format("kernels' times scaled from {}, {} {}, {} (cost/wave_scaling.h)", on->gpu,
+                                      to_text(model.batch), in_number(model.batch, model.sample),
                                       name_of(kPrecisions, on->precision))
                         : fmt::format("kernels' times as measured on {}", on->gpu));
   }
@@ -346,6 +347,10 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     if (!prediction.training->cost) {
       notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
     }
+  }
+  if (const std::string unused = unused_of_run(scenario); !unused.empty()) {
+    notes.push_back(fmt::format(
+        "stated, but without effect here: {}, as nobody says how long the run is (--samples, --steps)", unused));
   }
   add_goodput_notes(scenario, prediction, notes);
   if (const std::string unused = unused_settings(question); !unused.empty()) {

@@ -9,6 +9,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/workload/blocks.h"
@@ -215,8 +216,8 @@ Expected<void> PlanSpace::read_batch(std::span<const Override> stated) {
   }
   global_batch_ = global->value_or(base_.batch * base_.cluster.gpus());
   if (!*global) {
-    notes_.push_back(fmt::format("global_batch: nobody stated one; {} {}s a step are {} on each of {} GPUs",
-                                 to_text(global_batch_), base_.model->sample, to_text(base_.batch),
+    notes_.push_back(fmt::format("global_batch: nobody stated one; {} {} a step are {} on each of {} GPUs",
+                                 to_text(global_batch_), plural(base_.model->sample), to_text(base_.batch),
                                  to_text(base_.cluster.gpus())));
   }
   return {};

@@ -10,6 +10,7 @@
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "plan_bound.h"
@@ -231,9 +232,9 @@ std::string title_of(const PlanSpace& space) {
   const Scenario& base = space.base();
   const hardware::Cluster& cluster = base.cluster;
   std::string text =
-      fmt::format("{}, {} {}s a step, {}, on {} x {} ({} GPUs: {})", base.model->name, to_text(space.global_batch()),
-                  base.model->sample, name_of(kPrecisions, base.precision), to_text(cluster.nodes), cluster.node.name,
-                  to_text(cluster.gpus()), cluster.node.gpu.name);
+      fmt::format("{}, {} {} a step, {}, on {} x {} ({} GPUs: {})", base.model->name, to_text(space.global_batch()),
+                  plural(base.model->sample), name_of(kPrecisions, base.precision), to_text(cluster.nodes),
+                  cluster.node.name, to_text(cluster.gpus()), cluster.node.gpu.name);
   if (cluster.nodes > 1) {
     text += fmt::format(", network {} per server", to_text_in_bits(cluster.node.network_bandwidth()));
   }

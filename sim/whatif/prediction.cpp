@@ -374,12 +374,12 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
       max(prediction.interval_90.first, min(least_on_network(question, prediction.traffic), prediction.step_time));
-  if (const auto price = price_of(scenario)) prediction.price = *price * static_cast<double>(cluster.nodes);
   if (scenario.failures.stated()) {
     auto lasting = goodput(scenario);
     if (!lasting) return tl::unexpected<Error>(std::move(lasting.error()));
     prediction.goodput = std::move(*lasting);
   }
+  prediction.price = price_of_cluster(scenario, prediction.goodput);
   if (asks_for_training(scenario)) {
     StepShape shape{.step = prediction.step_time,
                     .kernels = prediction.breakdown.compute + prediction.breakdown.memory,

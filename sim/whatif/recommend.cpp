@@ -8,6 +8,7 @@
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/ratio.h"
@@ -59,6 +60,7 @@ struct Trial {
 /// The settings that every candidate shares, taken apart.
 struct Asked {
   std::vector<Override> settings;  // without node, nodes, batch and global_batch
+  std::vector<Override> chosen;    // of those, what a choice may have otherwise than the job as stated, and its runs
   std::optional<std::string> node;
   std::optional<std::int64_t> nodes;
   std::optional<std::int64_t> micro_batch;
@@ -85,6 +87,7 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
       auto value = count_of(setting);
       if (!value) return tl::unexpected<Error>(value.error());
       *count = *value;
+      asked.chosen.push_back(setting);
     } else if (setting.path == "node") {
       asked.node = setting.value;
     } else {
@@ -169,7 +172,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
     spot = setting.value == "yes" || setting.value == "true";
     return true;
   });
-  auto scenario = resolve(catalog_, settings);
+  auto scenario = resolve_beside_runs(catalog_, settings, asked_.chosen);
   if (!scenario) {
     // One type may not have what is asked (a precision, so many GPUs); one alone that is named must.
     if (asked_.node || scenario.error().code == ErrorCode::kParse || scenario.error().code == ErrorCode::kNotFound) {
@@ -186,11 +189,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
     infeasible_.push_back({node.id, std::move(unknown)});
     return {};
   }
-  if (options_.prices && !scenario->price_stated) {
-    const importers::ListedPrice* row = listed(options_, catalog_, node.id, spot);
-    node.price = row == nullptr ? std::nullopt : row->on_demand;
-    node.tariff.spot = row == nullptr ? std::nullopt : row->spot;
-  }
+  if (options_.prices && !scenario->price_stated) take_listed(options_, catalog_, *scenario);
   if (!price_of(*scenario)) {
     infeasible_.push_back({node.id, fmt::format("price: nobody says what it costs{} (--price \"{}=12 $/h\")",
                                                 spot ? " as a spot server" : "", node.id)});
@@ -291,8 +290,8 @@ std::optional<std::int64_t> Recommender::micro_batch(Scenario& scenario, std::in
   std::size_t high = divisors.size() - 1;
   if (high == 0 || !fits(divisors[low])) {
     if (least < DataSize::infinity()) {
-      miss.why = fmt::format("memory: {} needed for a pass of {} {}{}, {} has {}: {} too much", to_text(least),
-                             divisors[low], scenario.model->sample, divisors[low] == 1 ? "" : "s",
+      miss.why = fmt::format("memory: {} needed for a pass of {} {}, {} has {}: {} too much", to_text(least),
+                             divisors[low], in_number(divisors[low], scenario.model->sample),
                              scenario.cluster.node.gpu.name, to_text(capacity), to_text(least - capacity));
     }
     return std::nullopt;
@@ -349,7 +348,7 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
                       .micro_batch = *batch,
                       .passes = scenario.strategy.accumulation,
                       .strategy = cluster.gpus() == 1 && way.zero == 0 ? "one GPU" : way.words,
-                      .price = *price_of(scenario) * static_cast<double>(cluster.nodes),
+                      .price = *price_of_cluster(scenario, shape.goodput),
                       .step = outline->step,
                       .training = train(scenario, shape),
                       .prediction = {},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "notes.h"
 
@@ -81,11 +82,13 @@ std::string title_of(const Scenario& scenario, bool one_batch) {
   const TrainingRun& run = scenario.training;
   std::string text = fmt::format("{}, {}", scenario.model->name, name_of(kPrecisions, scenario.precision));
   if (run.steps) return text + fmt::format(", {} steps", to_text(*run.steps));
-  if (one_batch) text += fmt::format(", {} epochs of ", significant(run.epochs.value_or(1)));
+  if (one_batch)
+    text +=
+        fmt::format(", {} epoch{} of ", significant(run.epochs.value_or(1)), run.epochs.value_or(1) == 1 ? "" : "s");
   if (!one_batch) text += ", epochs as the batch needs them of ";
-  return text + (run.tokens
-                     ? fmt::format("{} tokens", to_text(*run.tokens))
-                     : fmt::format("{} {}s", to_text(samples_of_epoch(scenario).value_or(0)), scenario.model->sample));
+  return text + (run.tokens ? fmt::format("{} tokens", to_text(*run.tokens))
+                            : fmt::format("{} {}", to_text(samples_of_epoch(scenario).value_or(0)),
+                                          plural(scenario.model->sample)));
 }
 
 std::string outside(const std::vector<ServerChoice>& choices, const Limits& limits) {
@@ -127,8 +130,8 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
   const double rate = static_cast<double>(best.batch) / best.step.in(seconds);
   std::vector<std::string> notes;
   if (!scenario.input.dataset) {
-    notes.push_back(fmt::format("input: the loader is taken to keep up; the cheapest choice needs {} {}s/s",
-                                significant(rate, 4), scenario.model->sample));
+    notes.push_back(fmt::format("input: the loader is taken to keep up; the cheapest choice needs {} {}",
+                                significant(rate, 4), plural(scenario.model->sample, "/s")));
   }
   notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
   if (scenario.training.spot) {
@@ -148,7 +151,8 @@ std::string unknown_host(const Scenario& scenario) {
 }
 
 tl::unexpected<Error> no_batch(const workload::Model& model) {
-  return fail(ErrorCode::kInvalidArgument, fmt::format("how many {}s has a step of {}?", model.sample, model.name), {},
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("how many {} has a step of {}?", plural(model.sample), model.name), {},
               {fmt::format("state --global-batch: no source says it, and the {} of the model's file are one GPU's",
                            to_text(model.batch))});
 }

@@ -25,6 +25,9 @@ bool is_among(const std::vector<std::string>& providers, const std::string& prov
                      [&](const std::string& name) { return fold_name(name) == fold_name(provider); });
 }
 
+namespace {
+
+/// Null without one.
 const importers::ListedPrice* listed(const RecommendOptions& options, const io::Catalog& catalog,
                                      const std::string& node, bool spot) {
   const importers::ListedPrice* best = nullptr;
@@ -39,6 +42,15 @@ const importers::ListedPrice* listed(const RecommendOptions& options, const io::
     if (price && (best == nullptr || *price < *(spot ? best->spot : best->on_demand))) best = &row;
   }
   return best;
+}
+
+}  // namespace
+
+void take_listed(const RecommendOptions& options, const io::Catalog& catalog, Scenario& scenario) {
+  hardware::Node& node = scenario.cluster.node;
+  const importers::ListedPrice* row = listed(options, catalog, node.id, scenario.training.spot);
+  node.price = row == nullptr ? std::nullopt : row->on_demand;
+  node.tariff.spot = row == nullptr ? std::nullopt : row->spot;
 }
 
 Expected<void> check_region(const RecommendOptions& options) {
@@ -61,7 +73,8 @@ std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::s
     const std::size_t equals = part.rfind('=');
     if (equals == std::string::npos) continue;
     part = part.substr(std::min(part.find_first_not_of(' '), equals), equals);
-    if (const auto node = catalog.node(part.substr(0, part.rfind('='))); node) names.push_back(node->id);
+    const std::string name = part.substr(0, part.rfind('='));
+    if (const auto node = catalog.node(name)) names.push_back(io::is_path(name) ? name : node->id);
   }
   return names;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddlsim/whatif/recommend.h"
+#include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
 
@@ -17,11 +18,10 @@ namespace ddlsim::whatif {
 /// Errors: kNotFound for a region that the price list does not have.
 [[nodiscard]] Expected<void> check_region(const RecommendOptions& options);
 
-/// The servers of the catalogue that a setting `price` names: "dgx-a100=12 $/h, dgx1-v100=3 $/h".
+/// The servers that a setting `price` names: "dgx-a100=12 $/h, mine.yaml=3 $/h"; files of the user's by their paths.
 [[nodiscard]] std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::string& prices);
 
-/// The cheapest row of the price list for a server; null without one. Requires a list.
-[[nodiscard]] const importers::ListedPrice* listed(const RecommendOptions& options, const io::Catalog& catalog,
-                                                   const std::string& node, bool spot);
+/// The server's price by the cheapest row of the price list for it; none without one. Requires a list.
+void take_listed(const RecommendOptions& options, const io::Catalog& catalog, Scenario& scenario);
 
 }  // namespace ddlsim::whatif

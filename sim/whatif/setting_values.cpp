@@ -32,6 +32,7 @@ std::vector<std::string> parts_of(Value value) {
 
 /// Whether a text means to be a number, if only "-5 Gb/s" or "nan Gb/s".
 bool means_number(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   if (text.empty()) return false;
   if (text.front() == '.') text.remove_prefix(1);  // ".5 Gb/s", but "./mine.yaml"

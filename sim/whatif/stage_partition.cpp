@@ -7,6 +7,7 @@
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/partition.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/stage_partition.h"
@@ -152,9 +153,9 @@ Expected<answer::PartitionChoice> partition_stages(const io::Catalog& catalog, s
   const auto best = best_order(*chain, counts, *bandwidth);
   if (!best) return tl::unexpected<Error>(best.error());
   answer::PartitionChoice choice;
-  choice.title =
-      fmt::format("{}, micro-batches of {} {}s, {}, on {} GPUs of {} each", base->model->name, to_text(base->batch),
-                  base->model->sample, name_of(kPrecisions, base->precision), to_text(all), to_text(*bandwidth));
+  choice.title = fmt::format("{}, micro-batches of {} {}, {}, on {} GPUs of {} each", base->model->name,
+                             to_text(base->batch), in_number(base->batch, base->model->sample),
+                             name_of(kPrecisions, base->precision), to_text(all), to_text(*bandwidth));
   choice.batch = base->batch;
   choice.sample = base->model->sample;
   choice.slowest = best->partition.slowest;

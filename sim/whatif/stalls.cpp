@@ -23,8 +23,8 @@ using answer::StallRun;
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): what differs, then of what it is a share
 Stall stall(Time longer, Time shorter, Time whole) {
-  const Time time = longer - shorter;
-  return {time, whole > Time::zero() ? std::max(0.0, 100 * (time / whole)) : 0.0};
+  const Time time = max(longer - shorter, Time::zero());
+  return {time, whole > Time::zero() ? 100 * (time / whole) : 0.0};
 }
 
 /// What says on which server a job runs, and how many of its GPUs it takes.
@@ -127,13 +127,8 @@ class Stash {
     const std::string id =
         options_.one_server.empty() ? server_with(catalog_, job_.cluster.node, gpus) : options_.one_server;
     if (id.empty()) {
-      Scenario smaller = job_;
-      smaller.cluster.nodes = 1;
-      report_.one_server = fmt::format("1 x {} ({} GPUs)", job_.cluster.node.name, smaller.cluster.gpus());
-      report_.notes.push_back(
-          fmt::format("no server of the catalogue has {} x {}: the network stall is against {} (--one-server NODE)",
-                      to_text(gpus), job_.cluster.node.gpu.name, report_.one_server));
-      return add(StallRun::kOneServer, smaller);
+      return add_own_server(
+          fmt::format("no server of the catalogue has {} x {}", to_text(gpus), job_.cluster.node.gpu.name));
     }
     std::vector<Override> settings;
     for (const Override& setting : stated_) {
@@ -152,7 +147,31 @@ class Stash {
                   {}, {"name a server with as many GPUs of the kind, or leave it out"});
     }
     report_.one_server = cluster.node.name;
-    return add(StallRun::kOneServer, *whole);
+    if (auto run = add(StallRun::kOneServer, *whole); !run) return run;
+    if (!slower_than_all()) return {};
+    // Another machine, with slower links or one parameter server for all: not this job without its network.
+    const std::string slower = fmt::format("{} takes {} for a step, longer than the job", report_.one_server,
+                                           to_text(*report_.times.at(StallRun::kOneServer)));
+    if (options_.one_server.empty()) return add_own_server(slower);
+    report_.notes.push_back(slower + ": no network stall is told from it");
+    return {};
+  }
+
+  /// Whether the one server is slower than all of the job's.
+  [[nodiscard]] bool slower_than_all() const {
+    return *report_.times.at(StallRun::kOneServer) > *report_.times.at(StallRun::kSynthetic);
+  }
+
+  /// One of the job's own servers, with fewer GPUs, as `why` no other will do.
+  Expected<void> add_own_server(const std::string& why) {
+    Scenario smaller = job_;
+    smaller.cluster.nodes = 1;
+    report_.one_server = fmt::format("1 x {} ({} GPUs)", job_.cluster.node.name, smaller.cluster.gpus());
+    if (auto run = add(StallRun::kOneServer, smaller); !run) return run;
+    report_.notes.push_back(
+        fmt::format("{}: the network stall is against {} (--one-server NODE){}", why, report_.one_server,
+                    slower_than_all() ? ", which takes longer than all: none is told from it" : ""));
+    return {};
   }
 
   const io::Catalog& catalog_;
@@ -236,7 +255,8 @@ answer::Stalls stalls_of(const answer::StallTimes& times, FetchRule fetch) {
   const auto& synthetic = times.at(StallRun::kSynthetic);
   const auto& warm = times.at(StallRun::kWarm);
   const auto& cold = times.at(StallRun::kCold);
-  const auto& one_server = times.at(StallRun::kOneServer) ? times.at(StallRun::kOneServer) : synthetic;
+  const bool slower = synthetic && times.at(StallRun::kOneServer) > synthetic;
+  const auto& one_server = times.at(StallRun::kOneServer) && !slower ? times.at(StallRun::kOneServer) : synthetic;
   if (one_server && one_gpu) stalls.interconnect = stall(*one_server, *one_gpu, *one_server);
   if (synthetic && times.at(StallRun::kOneServer)) stalls.network = stall(*synthetic, *one_server, *one_server);
   if (warm && synthetic) stalls.prep = stall(*warm, *synthetic, *warm);

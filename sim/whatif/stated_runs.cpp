@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/plan/parallel.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "settings.h"
@@ -36,15 +38,17 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 constexpr std::string_view kGlobalBatch = "global_batch";
+constexpr std::string_view kPasses = "passes";
+constexpr std::string_view kPassesPath = "strategy.accumulation";
 
-/// "parallel.tensor 4, parallel.zero 1, global_batch 128"
+/// "parallel.tensor 4, parallel.zero 1, passes 16, global_batch 128"
 Expected<void> parse_split(std::string_view text, io::RunRow& run) {
   for (const std::string_view one : split(text, ',')) {
     const auto words = split(one, ' ');
-    if (words.size() == 2 && words[0] == kGlobalBatch) {
-      const auto samples = parse_count(words[1], {1, std::int64_t{1} << 40});
-      if (!samples) return tl::unexpected<Error>(samples.error());
-      run.global_batch = *samples;
+    if (words.size() == 2 && (words[0] == kGlobalBatch || words[0] == kPasses)) {
+      const auto count = parse_count(words[1], {1, std::int64_t{1} << 40});
+      if (!count) return tl::unexpected<Error>(count.error());
+      (words[0] == kPasses ? run.passes : run.global_batch) = *count;
       continue;
     }
     const bool known = std::find(io::kRunSplit.begin(), io::kRunSplit.end(), words[0]) != io::kRunSplit.end();
@@ -151,24 +155,33 @@ Expected<void> check_job(const io::Catalog& catalog, std::span<const Override> s
   return {};
 }
 
+void drop_passes(std::vector<Override>& settings) {
+  std::erase_if(settings, [](const Override& s) { return s.path == kGlobalBatch || s.path == kPassesPath; });
+}
+
 /// The job's settings with what the run had instead.
 Expected<Scenario> scenario_of(const io::RunRow& row, std::span<const Override> job, const Resolver& resolve) {
   std::vector<Override> settings(job.begin(), job.end());
-  const auto state = [&](std::string path, std::int64_t value) {
-    settings.push_back({std::move(path), fmt::format("{}", value), row.where});
+  const auto state = [&](std::string_view path, std::int64_t value) {
+    settings.push_back({std::string(path), fmt::format("{}", value), row.where});
   };
   state("nodes", row.nodes);
   state("gpus_per_node", row.gpus / row.nodes);
   if (row.batch) state("batch", *row.batch);
-  // What the run says of a step's samples stands for both of what the job says of them.
-  if (row.passes || row.global_batch) {
-    std::erase_if(settings,
-                  [](const Override& s) { return s.path == kGlobalBatch || s.path == "strategy.accumulation"; });
-  }
-  if (row.global_batch) state(std::string(kGlobalBatch), *row.global_batch);
-  if (row.passes) state("strategy.accumulation", *row.passes);
   for (const auto& [path, value] : row.split) settings.push_back({path, value, row.where});
   std::erase_if(settings, [](const Override& s) { return s.path == "parallel.data"; });
+  // What the run says of a step's samples stands for both of what the job says of them. With a batch alone a step is
+  // one pass of it; where the model is split it has the job's samples, as plans of one job have.
+  std::vector<Override> own = settings;
+  drop_passes(own);
+  const bool says = row.passes || row.global_batch;
+  if (says) settings = own;
+  if (row.global_batch) state(kGlobalBatch, *row.global_batch);
+  if (row.passes) state(kPassesPath, *row.passes);
+  if (row.batch && !says) {
+    auto one_pass = resolve(own);
+    if (one_pass && !plan::splits_model(one_pass->parallel)) return one_pass;
+  }
   auto scenario = resolve(settings);
   if (!scenario) scenario.error().notes.push_back("in a measured run");
   return scenario;
@@ -229,6 +242,37 @@ Expected<Scenario> with_stated_runs(const io::Catalog& catalog, Scenario scenari
   auto learnt = OwnRuns::learn(runs);
   if (!learnt) return tl::unexpected<Error>(learnt.error());
   return corrected(std::move(scenario), std::move(*learnt));
+}
+
+Expected<std::string> in_words(const io::Catalog& catalog, std::span<const io::RunRow> runs,
+                               std::span<const Override> job) {
+  const std::vector<Override> others = without_runs(job);
+  std::string text;
+  for (const io::RunRow& run : runs) {
+    const auto ran = scenario_of(run, others, [&](std::span<const Override> one) { return resolve(catalog, one); });
+    if (!ran) return tl::unexpected<Error>(ran.error());
+    std::vector<std::string> more;
+    for (const auto& [path, value] : run.split) more.push_back(path + " " + value);
+    const std::int64_t passes = ran->strategy.accumulation;
+    if (passes > 1 || plan::splits_model(ran->parallel)) more.push_back(fmt::format("{} {}", kPasses, passes));
+    text += fmt::format("{}{}x{}@{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes, ran->batch,
+                        more.empty() ? "" : fmt::format(" ({})", join(more)), to_exact_text(run.step));
+  }
+  return text;
+}
+
+Expected<Scenario> resolve_beside_runs(const io::Catalog& catalog, std::span<const Override> stated,
+                                       std::span<const Override> of_runs) {
+  auto scenario = resolve(catalog, without_runs(stated));
+  if (!scenario || !states_runs(stated)) return scenario;
+  std::vector<Override> job(stated.begin(), stated.end());
+  job.insert(job.end(), of_runs.begin(), of_runs.end());
+  auto ran = last_of(job, kStep) == nullptr ? scenario : resolve(catalog, without_runs(job));
+  if (!ran) return ran;
+  ran = with_stated_runs(catalog, std::move(*ran), job,
+                         [&](std::span<const Override> run) { return resolve(catalog, run); });
+  if (!ran) return ran;
+  return corrected(std::move(*scenario), ran->own_runs);
 }
 
 }  // namespace ddlsim::whatif

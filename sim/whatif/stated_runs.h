@@ -31,4 +31,9 @@ using Resolver = std::function<Expected<Scenario>(std::span<const Override>)>;
 [[nodiscard]] Expected<Scenario> with_stated_runs(const io::Catalog& catalog, Scenario scenario,
                                                   std::span<const Override> stated, const Resolver& resolve);
 
+/// The scenario of what is stated, where its runs are of a job that is stated more closely (how many servers, which
+/// batch) by `of_runs`.
+[[nodiscard]] Expected<Scenario> resolve_beside_runs(const io::Catalog& catalog, std::span<const Override> stated,
+                                                     std::span<const Override> of_runs);
+
 }  // namespace ddlsim::whatif

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
 #include "question.h"
@@ -43,6 +45,22 @@ bool asks_for_training(const Scenario& scenario) {
   return scenario.training.steps || scenario.training.tokens || samples_of_epoch(scenario);
 }
 
+std::string unused_of_run(const Scenario& scenario) {
+  const TrainingRun& run = scenario.training;
+  if (asks_for_training(scenario)) return "";
+  std::vector<std::string> unused;
+  const auto add = [&](bool stated, const char* path) {
+    if (stated) unused.emplace_back(path);
+  };
+  add(run.startup > Time::zero(), "training.startup");
+  add(run.evaluation.has_value(), "training.evaluation");
+  add(run.evaluate_every != TrainingRun{}.evaluate_every, "training.evaluate_every");
+  add(run.checkpoint.has_value(), "training.checkpoint");
+  add(run.checkpoint_every != TrainingRun{}.checkpoint_every, "training.checkpoint_every");
+  add(run.carbon.has_value(), "energy.carbon");
+  return join(unused);
+}
+
 Expected<void> check_training(const Scenario& scenario) {
   const TrainingRun& run = scenario.training;
   const auto bad = [](std::string what, std::string note) {
@@ -53,7 +71,8 @@ Expected<void> check_training(const Scenario& scenario) {
     return bad("training.steps and the length of an epoch", "state the steps, or samples (tokens) and epochs");
   }
   if (run.epochs && !asks_for_training(scenario)) {
-    return bad(fmt::format("training.epochs: {} epochs of how many samples?", significant(*run.epochs, 6)),
+    return bad(fmt::format("training.epochs: {} epoch{} of how many samples?", significant(*run.epochs, 6),
+                           *run.epochs == 1 ? "" : "s"),
                "state --samples (or --tokens), what an epoch has");
   }
   if (run.tokens && scenario.model && !tokens_of(*scenario.model)) {
@@ -72,6 +91,12 @@ std::optional<PriceRate> price_of(const Scenario& scenario) {
   const hardware::Node& node = scenario.cluster.node;
   if (scenario.training.spot && !scenario.price_stated) return node.tariff.spot;
   return node.price;
+}
+
+std::optional<PriceRate> price_of_cluster(const Scenario& scenario, const std::optional<answer::Goodput>& goodput) {
+  const auto price = price_of(scenario);
+  if (!price) return std::nullopt;
+  return *price * static_cast<double>(scenario.cluster.nodes + (goodput ? goodput->spares : 0));
 }
 
 std::optional<Scenario> in_first_epoch(const Scenario& scenario) {
@@ -118,10 +143,7 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
   training.energy = all * (kernels + training.evaluation) * again;
   if (run.carbon) training.carbon = *run.carbon * training.energy;
-  if (const auto price = price_of(scenario)) {
-    const std::int64_t spares = shape.goodput ? shape.goodput->spares : 0;
-    training.cost = *price * static_cast<double>(cluster.nodes + spares) * training.time();
-  }
+  if (const auto price = price_of_cluster(scenario, shape.goodput)) training.cost = *price * training.time();
   return training;
 }
 

@@ -115,7 +115,7 @@ struct Prediction {
   double hfu = 0;               // FLOPs that kernels execute, likewise
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
-  std::optional<PriceRate> price;    // of the whole cluster
+  std::optional<PriceRate> price;    // of the whole cluster, spares too
   std::optional<Training> training;  // where a run's length is stated
   std::optional<Goodput> goodput;    // where somebody says how often something fails
   std::vector<std::string> notes;

@@ -23,7 +23,7 @@ struct ServerChoice {
   std::int64_t micro_batch = 1;  // samples of a replica and pass
   std::int64_t passes = 1;       // of a step
   std::string strategy;
-  PriceRate price{};  // of all servers
+  PriceRate price{};  // of all servers and spares
   Time step{};
   Training training;                     // its cost is known
   std::optional<Prediction> prediction;  // the whole answer, where somebody wants it

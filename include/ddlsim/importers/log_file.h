@@ -9,7 +9,8 @@
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
 //                steps between them (of several ranks' lines of one step the first counts)
 //   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
-//                global_batch_size; else epoch_start to epoch_stop over train_samples / global_batch_size steps
+//                global_batch_size; else epoch_start to epoch_stop over ceil(train_samples / global_batch_size) steps
+//                (floor, where drop_last is true)
 // The first tenth of the steps, two at least where there are more, is warm-up and left out, of two the first; the run's
 // step is the median of the others.
 //

@@ -5,9 +5,9 @@
 //   nodes       servers they are in; must divide gpus
 //   step        with its unit: "180 ms"
 //   batch       samples per GPU and pass; empty or absent: the job's
-//   passes      gradient accumulation; likewise
-//   global_batch  samples of a step over all replicas: sets the run's passes; empty or absent: the job's, or what the
-//                 run's own passes make
+//   passes      gradient accumulation; empty or absent: what global_batch makes. Without either one pass where the run
+//               says its batch and its model is whole, else the job's
+//   global_batch  samples of a step over all replicas: sets the run's passes; empty or absent: what its passes make
 //   model, precision   what ran; where they are there they must be the job's
 //   parallel.tensor, parallel.pipeline, ... (kRunSplit)   how the model was split; empty or absent: as the job is
 // Lines that start with '#' are passed over. Example:

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "ddlsim/calib/run_posterior.h"
+#include "ddlsim/io/catalog.h"
 #include "ddlsim/io/run_file.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
@@ -92,6 +93,11 @@ class OwnRuns {
   std::vector<calib::RunPoint> ran_;
   std::vector<std::string> learnt_;
 };
+
+/// Runs of a job as the setting `measured.steps` reads them back: "1x8@64 (passes 4) = 809 ms; ...". Batch and passes
+/// are those that ran, whatever the job is changed to. Errors: of a configuration that the job cannot have.
+[[nodiscard]] Expected<std::string> in_words(const io::Catalog& catalog, std::span<const io::RunRow> runs,
+                                             std::span<const Override> job);
 
 /// The scenario as its runs correct it. Its predictions carry what was learnt in their notes.
 [[nodiscard]] Scenario corrected(Scenario scenario, std::shared_ptr<const OwnRuns> runs);

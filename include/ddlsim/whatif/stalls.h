@@ -13,13 +13,16 @@
 //   network       t(synthetic) - t(one_server)  percent of t(one_server): a slowdown, which may pass 100
 //   prep          t(warm) - t(synthetic)        percent of t(warm)
 //   fetch         t(cold) - t(warm)             percent of t(cold)
-// A job on one server is its own one_server, and has no network stall. Interconnect, network, prep and fetch add up to
-// t(cold) - t(one_gpu). Stash pairs instances (two p3.8xlarge against a p3.16xlarge): here it is the server of the
-// catalogue with as many GPUs of the kind, of the same provider if there is one; else one of the job's own servers,
-// with fewer GPUs, and a note says so. Below zero, percentages are zero, as Stash prints them; times are not. Stash's
-// repository (aakash-sharma/Stash at 5fb06a1, analyze.py) computes fetch as t(cold) - (t(warm) - t(synthetic)): prep is
-// taken off where the whole warm run was meant, so that a job that never waits for storage still shows a stall of the
-// whole step. It is there as FetchRule::kRepository to read such tables, and nowhere else.
+// A job on one server is its own one_server, and has no network stall. Where none is below zero, interconnect, network,
+// prep and fetch add up to t(cold) - t(one_gpu). Stash pairs instances (two p3.8xlarge against a p3.16xlarge): here it
+// is the server of the catalogue with as many GPUs of the kind, of the same provider if there is one; else one of the
+// job's own servers, with fewer GPUs, and a note says so. A one_server that takes longer than all servers (slower
+// links, or one parameter server where the job has one a machine) is not the job without its network, and no network
+// stall is told from it: one of the catalogue gives way to one of the job's own, and if that is no faster, t(synthetic)
+// stands for it. Below zero stalls are zero, as Stash prints them. Stash's repository (aakash-sharma/Stash at 5fb06a1,
+// analyze.py) computes fetch as t(cold) - (t(warm) - t(synthetic)): prep is taken off where the whole warm run was
+// meant, so that a job that never waits for storage still shows a stall of the whole step. It is there as
+// FetchRule::kRepository to read such tables, and nowhere else.
 //
 // Limits: those of predict. Stash's own runs exchange each gradient tensor by itself (apex, message_size 1): state
 // strategy apex-ddp and strategy.grouping per-tensor for that.

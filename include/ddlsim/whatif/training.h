@@ -5,9 +5,9 @@
 //          | as stated
 //   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
 //            + floor(steps x step time / checkpoint_every) x checkpoint
-//   cost   = servers x price of a server x time         by the second; start-up is paid like the rest
-//   energy = GPUs x TDP x (steps x (compute + memory) + evaluations); waiting, for input of the first epoch too, is
-//   none CO2    = energy x carbon intensity
+//   cost   = (servers + spares) x price of a server x time      by the second; start-up is paid like the rest
+//   energy = GPUs x TDP x (steps x (compute + memory) + evaluations)     none while waiting, in the first epoch too
+//   CO2    = energy x carbon intensity
 //
 // Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
 // What nobody states of start-up, evaluation and checkpoints takes no time. Units: seconds, dollars, joules, grams.
@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/answer/training.h"
@@ -58,6 +59,9 @@ struct TrainingRun {
 /// Whether a scenario says how long its run is.
 [[nodiscard]] bool asks_for_training(const Scenario& scenario);
 
+/// What is said of a run whose length nobody states: settings, with commas between them. Empty: nothing, or it counts.
+[[nodiscard]] std::string unused_of_run(const Scenario& scenario);
+
 /// Whether what is said of a run makes sense together. Errors: kInvalidArgument, naming the settings.
 [[nodiscard]] Expected<void> check_training(const Scenario& scenario);
 
@@ -83,5 +87,8 @@ struct StepShape {
 
 /// What an hour of a server costs the scenario: the spot price where it asks for that. Nothing: nobody knows.
 [[nodiscard]] std::optional<PriceRate> price_of(const Scenario& scenario);
+/// What one of all its servers costs, spares among them where something fails. Nothing: nobody knows.
+[[nodiscard]] std::optional<PriceRate> price_of_cluster(const Scenario& scenario,
+                                                        const std::optional<answer::Goodput>& goodput);
 
 }  // namespace ddlsim::whatif

@@ -136,9 +136,15 @@ TEST_CASE("log: MLPerf's statistics, else its epochs", "[unit][importers]") {
   REQUIRE(by_epoch);
   CHECK(by_epoch->format == LogFormat::kMlperf);
   CHECK(by_epoch->global_batch == 2048);
-  // 100 s for 1,281,167 / 2,048 steps.
+  // 100 s for 1,281,167 images in batches of 2,048: 625 whole ones and a part of one.
   REQUIRE(by_epoch->steps.size() == 1);
-  CHECK(by_epoch->steps.front().in(seconds) == Approx(100 * 2048 / 1281167.0));
+  CHECK(by_epoch->steps.front().in(seconds) == Approx(100 / 626.0));
+  const std::string drops = ":::MLLOG {\"key\": \"drop_last\", \"value\": true, \"time_ms\": 1}\n";
+  CHECK(read(batch + drops + epochs)->steps.front().in(seconds) == Approx(100 / 625.0));
+  // Less than a batch, left out, is no step.
+  const std::string large = ":::MLLOG {\"key\": \"global_batch_size\", \"value\": 2000000, \"time_ms\": 1}\n";
+  CHECK(read(large + epochs)->steps.front().in(seconds) == Approx(100));
+  CHECK(error_of(large + drops + epochs) == "no step in this log");
   const auto by_stats =
       read(batch + epochs +
            ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"throughput\": 4096.0}, \"time_ms\": 5}\n"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "catalog.h"
+#include "ddlsim/report/goodput.h"
 #include "ddlsim/whatif/find.h"
 #include "ddlsim/whatif/predict.h"
 
@@ -134,8 +135,18 @@ TEST_CASE("goodput: a run takes longer and costs its spares", "[unit][whatif]") 
   CHECK(run.stepping / run.time() == Approx(g.share));
   CHECK(run.checkpoints / run.time() == Approx(g.checkpoints));
   CHECK(run.cost->in(dollars) == Approx(10 * 70 * run.time().in(hours)));
+  CHECK(p.price->in(dollars_per_hour) == Approx(10 * 70));
   CHECK(*g.of_run == Approx(run.time().in(seconds)*g.failures.in(per_second)));
   CHECK(g.short_of < 1e-3);
+}
+
+TEST_CASE("goodput: spares are too few for a share of lost servers where a repair takes its time", "[unit][whatif]") {
+  const auto text = [](const char* repair) {
+    const auto p = predicted(job({{"failures.spares", "6", {}}, {"failures.repair", repair, {}}}));
+    return report::render_goodput(p, "", report::Format::kText);
+  };
+  CHECK_THAT(text("240 h"), Contains("spare servers") && Contains("6, too few for "));
+  CHECK_THAT(text("0 s"), Contains("spare servers") && !Contains("too few"));
 }
 
 TEST_CASE("goodput: simulated beside the formula", "[unit][whatif]") {

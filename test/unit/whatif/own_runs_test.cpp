@@ -208,6 +208,56 @@ TEST_CASE("own runs: of another global batch, and of other passes than the quest
   CHECK(both / plain < 1.25);
 }
 
+TEST_CASE("own runs: kept in words, they are the table's, with their passes and global batch", "[unit][whatif]") {
+  const std::string file = (std::filesystem::temp_directory_path() / "ddlsim_kept_runs_test.csv").string();
+  const auto kept = [&](const std::string& table, const std::vector<Override>& settings) {
+    std::ofstream(file) << table;
+    std::vector<Override> by_file = settings;
+    by_file.push_back({"measured.runs", file, {}});
+    const auto scenario = whatif::resolve(catalog(), by_file).value();
+    const std::string words = whatif::in_words(catalog(), io::load_runs(file).value(), settings).value();
+    std::vector<Override> by_words = settings;
+    by_words.push_back({"measured.steps", words, {}});
+    CHECK(predicted(by_words).step_time == whatif::predict(scenario).value().step_time);
+    return words;
+  };
+  const std::vector<Override> one = job({{"nodes", "1", {}}});
+  const std::vector<Override> trained = job({{"nodes", "1", {}}, {"global_batch", "2048", {}}});
+  const std::vector<Override> in_passes = job({{"nodes", "1", {}}, {"strategy.accumulation", "4", {}}});
+  CHECK(kept("gpus,nodes,step\n8,1,230 ms\n", one) == "1x8@64 = 230 ms");
+  CHECK(kept("gpus,nodes,step\n8,1,830 ms\n", trained) == "1x8@64 (passes 4) = 830 ms");
+  CHECK(kept("gpus,nodes,step\n8,1,830 ms\n", in_passes) == "1x8@64 (passes 4) = 830 ms");
+  CHECK(kept("gpus,nodes,step,batch\n8,1,230 ms,64\n", in_passes) == "1x8@64 = 230 ms");
+  CHECK(kept("gpus,nodes,step,global_batch\n8,1,830 ms,2048\n", one) == "1x8@64 (passes 4) = 830 ms");
+  // A log's row says all of it, as do the job's flags: the measured step.
+  const std::string log = "gpus,nodes,step,batch,passes,global_batch,parallel.zero\n8,1,830 ms,64,4,2048,1\n";
+  const std::string words = kept(log, trained);
+  CHECK(words == "1x8@64 (parallel.zero 1, passes 4) = 830 ms");
+  const auto again = predicted(job(
+      {{"nodes", "1", {}}, {"parallel.zero", "1", {}}, {"global_batch", "2048", {}}, {"measured.steps", words, {}}}));
+  CHECK(again.step_time.in(milliseconds) == Approx(830).epsilon(1e-6));
+}
+
+TEST_CASE("own runs: a run that says its batch alone is one pass of it, whatever the question's global batch",
+          "[unit][whatif]") {
+  const std::string runs = "1x1@64 = 180 ms; 4x8@64 = 260 ms";
+  const Time plain = predicted(job({{"measured.steps", runs, {}}})).step_time;
+  // 4 x 8 x 64, the samples that the job has anyway.
+  CHECK(predicted(job({{"measured.steps", runs, {}}, {"global_batch", "2048", {}}})).step_time == plain);
+  const Time twice = predicted(job({{"measured.steps", runs, {}}, {"global_batch", "4096", {}}})).step_time;
+  CHECK(twice == predicted(job({{"measured.steps", runs, {}}, {"strategy.accumulation", "2", {}}})).step_time);
+  CHECK(twice > plain * 1.5);
+  // Without a batch it is the job as it stands; what cannot be says how it was read.
+  const auto very_job =
+      predicted(job({{"nodes", "1", {}}, {"global_batch", "2048", {}}, {"measured.steps", "1x8 = 800 ms", {}}}));
+  CHECK(very_job.step_time.in(milliseconds) == Approx(800).epsilon(0.01));
+  const auto scenario =
+      whatif::resolve(catalog(), job({{"measured.steps", "1x1 = 180 ms", {}}, {"global_batch", "2048", {}}}));
+  REQUIRE_FALSE(scenario);
+  CHECK(scenario.error().notes.back() ==
+        "read as 32 passes of 64 on each replica: state passes or global_batch in the table");
+}
+
 TEST_CASE("own runs: the baseline's speak for its alternatives", "[unit][whatif]") {
   const std::vector<Override> base = job({{"measured.step", "600 ms", {}}});
   const auto compared = whatif::compare(catalog(), base,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "catalog.h"
@@ -180,6 +182,35 @@ TEST_CASE("recommend: own runs set the step, of the kind of server they ran on",
   CHECK(found(measured, options).choices.front().step.in(milliseconds) == Approx(250).epsilon(0.01));
   std::erase_if(measured, [](const Override& one) { return one.path == "node"; });
   CHECK_THAT(refused(measured, options), Contains("measured runs are of one kind of server"));
+}
+
+TEST_CASE("recommend: runs are of the job that is stated, its batch and servers too, as in predict", "[unit][whatif]") {
+  const std::vector<Override> stated{
+      {"model", "resnet50", {}},     {"node", "dgx1-v100", {}},    {"nodes", "4", {}},
+      {"batch", "128", {}},          {"global_batch", "4096", {}}, {"network", "infiniband-100g", {}},
+      {"strategy", "allreduce", {}}, {"price", "10 $/h", {}},      {"training.steps", "1000", {}}};
+  for (const Override& runs : {Override{"measured.steps", "4x8 = 430.5 ms", {}},
+                               Override{"measured.steps", "1x1@128 = 353.2 ms; 4x8@128 = 430.5 ms", {}},
+                               Override{"measured.step", "430.5 ms", {}}}) {
+    std::vector<Override> measured = stated;
+    measured.push_back(runs);
+    const auto scenario = resolve(catalog(), measured);
+    if (!scenario) FAIL(to_string(scenario.error()));
+    const double step = found(measured, own(4)).choices.front().step.in(seconds);
+    CHECK(step == Approx(predict(*scenario).value().step_time.in(seconds)));
+    CHECK(step == Approx(0.4305).epsilon(0.01));
+  }
+}
+
+TEST_CASE("recommend: a server of one's own is priced and tried by its file", "[unit][whatif]") {
+  const std::string file = (std::filesystem::temp_directory_path() / "own-server.yaml").string();
+  std::ofstream(file)
+      << "node: own-server\nname: My server\ngpu: h100-sxm5-80gb\ngpus: 8\n"
+         "gpu_interconnect: nvlink\nnetwork: {link: infiniband-400g, count: 8}\npcie_uplinks: 4\n"
+         "sources: {gpu: mine, gpus: mine, gpu_interconnect: mine, network: mine, pcie_uplinks: mine}\n";
+  const auto result = found(job({{"price", file + "=90 $/h, dgx-a100=20 $/h", {}}}), own(1));
+  CHECK(choice_of(result, "own-server", 1).price.in(dollars_per_hour) == Approx(90));
+  CHECK(choice_of(result, "dgx-a100", 1).price.in(dollars_per_hour) == Approx(20));
 }
 
 TEST_CASE("recommend: tables that no GPU holds are spread", "[unit][whatif]") {

@@ -55,6 +55,8 @@ TEST_CASE("scenario: a network is a rate, a link, or several ports", "[unit][wha
   CHECK(rate("ethernet-100g") == Approx(100));
   CHECK(rate("4 x infiniband-100g") == Approx(400));
   CHECK(rate("2 x 50 Gb/s") == Approx(100));
+  CHECK(rate(" 25 Gb/s") == Approx(25));
+  CHECK(rate("2 x  25 Gb/s ") == Approx(50));
   CHECK(error_of({{"network", "pcie3-x16", {}}}).find("is no network") != std::string::npos);
   CHECK(error_of({{"network", "25", {}}}).find("unit is missing") != std::string::npos);
 }

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/stalls.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <sstream>
 #include <string>
@@ -48,6 +49,36 @@ TEST_CASE("stalls: differences and what they are shares of", "[unit][stalls]") {
   CHECK(stalls_of(two).network->percent == Approx(200));
   CHECK(stalls_of(two).interconnect->percent == Approx(100.0 / 3));
   CHECK(stalls_of(steps(100, 90, 90, 90)).interconnect->percent == 0);
+  CHECK(stalls_of(steps(100, 90, 90, 90)).interconnect->time == Time::zero());
+  // One server that is slower than all of them is not the job without its network.
+  two.at(StallRun::kOneServer) = milliseconds(600);
+  CHECK(stalls_of(two).interconnect->time.in(milliseconds) == Approx(350));
+  CHECK(stalls_of(two).network->time == Time::zero());
+}
+
+TEST_CASE("stalls: a server that is slower than the whole job gives way to one of the job's own", "[unit][stalls]") {
+  // One parameter server for sixteen GPUs, where the job has one on each of its two machines.
+  const auto asked =
+      job("inception_v3", "p4d.24xlarge", {{"nodes", "2", {}}, {"strategy", "ps", {}}, {"precision", "fp16", {}}});
+  const auto told = [](const answer::StallReport& report, const std::string& words) {
+    return std::any_of(report.notes.begin(), report.notes.end(),
+                       [&](const std::string& note) { return note.find(words) != std::string::npos; });
+  };
+  const auto sound = [](const answer::StallReport& report) {
+    const Time step = *report.times.at(StallRun::kSynthetic);
+    const Time all = report.stalls.interconnect->time + report.stalls.network->time;
+    CHECK(report.stalls.network->time >= Time::zero());
+    CHECK(all.in(seconds) == Approx((step - *report.times.at(StallRun::kOneGpu)).in(seconds)));
+  };
+  const auto report = stalls(catalog(), asked).value();
+  CHECK(report.one_server == "1 x AWS EC2 p4d.24xlarge (8 GPUs)");
+  CHECK(told(report, "Google Cloud a2-megagpu-16g takes"));
+  sound(report);
+  const auto stated = stalls(catalog(), asked, {.one_server = "a2-megagpu-16g"}).value();
+  CHECK(stated.one_server == "Google Cloud a2-megagpu-16g");
+  CHECK(told(stated, "longer than the job: no network stall is told from it"));
+  CHECK(stated.stalls.network->time == Time::zero());
+  sound(stated);
 }
 
 TEST_CASE("stalls: the rule finds what simulated pipelines were given", "[unit][stalls]") {

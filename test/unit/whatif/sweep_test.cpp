@@ -104,6 +104,27 @@ TEST_CASE("sweep: every row is what predict says", "[sweep]") {
   CHECK(failed < static_cast<std::int64_t>(rows.size()));
 }
 
+TEST_CASE("sweep: a run's CO2 is a column where its carbon is stated", "[sweep]") {
+  const std::vector<Override> base{{"model", "resnet50", {}},
+                                   {"node", "dgx1-v100", {}},
+                                   {"training.steps", "1000", {}},
+                                   {"energy.carbon", "400 g/kWh", {}}};
+  const Grid grid =
+      Grid::create(
+          {.base = base, .axes = {{.paths = {"nodes"}, .steps = {{"2"}}, .where = {}}}, .where = {}, .sample = {}})
+          .value();
+  const auto rows = rows_of(grid, {.detail = SweepDetail::kFull, .threads = 1, .shard = {}, .after = {}});
+  const auto columns = report::sweep_columns(grid.paths(), SweepDetail::kFull);
+  const auto cells = report::sweep_cells(rows.front(), SweepDetail::kFull);
+  const auto co2 =
+      std::find_if(columns.begin(), columns.end(), [](const auto& c) { return c.name == "training_co2_g"; });
+  REQUIRE(co2 != columns.end());
+  const answer::Training& run = rows.front().answer->full->training.value();
+  CHECK(std::get<double>(cells[static_cast<std::size_t>(co2 - columns.begin())]) == Approx(run.carbon->in(grams)));
+  const std::vector<std::vector<io::Cell>> table{cells};
+  CHECK(report::sweep_table(columns, table, report::Format::kText).find("CO2") != std::string::npos);
+}
+
 TEST_CASE("sweep: the same bits whatever the threads and the parts", "[sweep]") {
   for (const bool events : {false, true}) {
     const Grid grid = grid_of_jobs(events);

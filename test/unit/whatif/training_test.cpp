@@ -86,6 +86,17 @@ TEST_CASE("training: predict carries the run and its price", "[unit][whatif]") {
   CHECK(p.price->in(dollars_per_hour) == Approx(10));
   CHECK(p.training->cost->in(dollars) == Approx(10 * p.training->time().in(hours)));
   CHECK_FALSE(predict(job({}).value()).value().training);
+  CHECK_THAT(refused({{"training.epochs", "1", {}}}), Contains("1 epoch of how many samples"));
+}
+
+TEST_CASE("training: what is said of a run that nobody states is named", "[unit][whatif]") {
+  const std::vector<Override> said{{"training.startup", "5 min", {}}, {"energy.carbon", "400 g/kWh", {}}};
+  CHECK_THAT(predict(job(said).value()).value().notes.back(),
+             Contains("stated, but without effect here: training.startup, energy.carbon, as nobody says how long"));
+  std::vector<Override> whole = said;
+  whole.push_back({"training.steps", "1000", {}});
+  CHECK(unused_of_run(job(whole).value()).empty());
+  CHECK(unused_of_run(job({}).value()).empty());
 }
 
 TEST_CASE("training: a price of another server says nothing here, a bare one does", "[unit][whatif]") {
