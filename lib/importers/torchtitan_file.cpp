@@ -19,6 +19,7 @@ struct TitanModel {
 constexpr std::array kTitanModels{
     TitanModel{"llama3", "8b", "llama_3_1_8b"},
     TitanModel{"llama3", "70b", "llama_3_1_70b"},
+    TitanModel{"llama3", "405b", "llama_3_1_405b"},
     TitanModel{"deepseek_v3", "671b", "deepseek_v3"},
     TitanModel{"qwen3", "8b", "qwen3_8b"},
 };
@@ -191,7 +192,10 @@ class TitanReader {
       out_.fault(fmt::format("'{}'", reshard.words), reshard.where(), {"valid: default, always, never"});
     }
     const auto host = in_.find("training.enable_cpu_offload");
-    if (in_.flag(host).value_or(false)) out_.set("parallel.offload_optimizer", "yes", host.words, host.where());
+    if (!in_.flag(host).value_or(false)) return;
+    out_.set("parallel.offload_optimizer", "yes", host.words, host.where());
+    out_.leave_out(host.words + " of weights", "they are taken to stay on the GPUs; states and gradients are not",
+                   host.where());
   }
 
   void read_schedule() {
@@ -252,6 +256,12 @@ class TitanReader {
       out_.set("batch", *samples, local.words, local.where());
     }
     if (whole && *whole > 0) {
+      if (pipeline_ > 1) {
+        out_.leave_out(global.words + " in passes of " + local.words,
+                       "torchtitan empties the pipeline after each of them, here it is emptied once a step: the bubble "
+                       "is that of one pass of all micro-batches",
+                       global.where());
+      }
       out_.set("global_batch", *whole, global.words, global.where());
     } else {
       out_.set("strategy.accumulation", passes, local.words, local.where());

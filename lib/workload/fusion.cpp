@@ -14,8 +14,14 @@ void forget_operator(Layer& layer) {
   layer.in.clear();
 }
 
+/// A norm of constants takes in what follows it, as other norms do; no compiler puts it into a library's convolution.
+bool is_frozen_norm(const Layer& layer) {
+  const auto* op = layer.op ? std::get_if<Pointwise>(&*layer.op) : nullptr;
+  return op != nullptr && op->constant;
+}
+
 bool is_pointwise(const Layer& layer) {
-  if (layer.forward.size() != 1 || layer.output_elements == 0) return false;
+  if (layer.forward.size() != 1 || layer.output_elements == 0 || is_frozen_norm(layer)) return false;
   const auto* kernel = std::get_if<primitives::MemoryBoundKernel>(&layer.forward.front().shape);
   return kernel != nullptr && kernel->kind == primitives::MemoryBoundKind::kElementwise && layer.parameters.empty();
 }

@@ -79,6 +79,7 @@ Expected<double> parse_target(std::string_view text, Condition& condition) {
     case Metric::kScalingEfficiency:
     case Metric::kGoodput:
     case Metric::kMfu: return parse_fraction(text);
+    case Metric::kDeviceMemory:
     case Metric::kMemory: return parse_data_size(text).map([](DataSize s) { return s.in(bytes); });
     case Metric::kCost: {
       constexpr std::string_view kSign = "$";
@@ -157,6 +158,7 @@ Expected<double> measure(const Condition& condition, const answer::Prediction& p
       if (p.goodput) return p.goodput->share;
       return lacking("nobody says how often something fails", "add --failures llama3-405b, or --mtbf-gpu '80000 h'");
     case Metric::kMemory: return p.memory_per_gpu.in(bytes);
+    case Metric::kDeviceMemory: return p.memory.all().in(bytes);
     case Metric::kExposedCommunication: {
       const Time exposed = p.breakdown.communication_exposed;
       return condition.of_step ? exposed / p.step_time : exposed.in(seconds);
@@ -179,6 +181,7 @@ std::string measured_text(const Condition& condition, double value, const std::s
     case Metric::kScalingEfficiency:
     case Metric::kGoodput:
     case Metric::kMfu: return fmt::format("{} %", significant(100 * value));
+    case Metric::kDeviceMemory:
     case Metric::kMemory: return to_text(bytes(value));
     case Metric::kCost: return to_text(dollars(value));
     case Metric::kExposedCommunication:
@@ -201,6 +204,7 @@ std::optional<double> power_of_step(const Condition& condition) {
     case Metric::kScalingEfficiency:
     case Metric::kGoodput:
     case Metric::kMemory:
+    case Metric::kDeviceMemory:
     case Metric::kExposedCommunication: break;
   }
   return std::nullopt;

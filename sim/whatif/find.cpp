@@ -345,8 +345,9 @@ Expected<void> Search::check_difference() const {
   const std::string sample = baseline_->sample;
   if (most - least <= kSameMetric * std::abs(most)) {
     return fail(ErrorCode::kInfeasible,
-                fmt::format("{} makes no difference to the {} of this job: {} at every value", variable_.path,
-                            name_of(kMetrics, condition_.metric), measured_text(condition_, most, sample)));
+                fmt::format("{} makes no difference to the {} of this job: {} at every value from {} to {}",
+                            variable_.path, name_of(kMetrics, condition_.metric),
+                            measured_text(condition_, most, sample), text(low_), text(high_)));
   }
   if (all && condition_.relation != Relation::kEqual) {
     return fail(ErrorCode::kInfeasible,
@@ -412,7 +413,8 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   const auto now = sure_ ? measure(condition_, *baseline_, *sure_) : measure(condition_, *baseline_);
   if (!now) return tl::unexpected<Error>(now.error());
   if (variable_.now != nullptr) now_ = variable_.now(*scenario_);
-  must_fit_ = baseline_->fits != false && condition_.metric != Metric::kMemory;
+  must_fit_ = baseline_->fits != false && condition_.metric != Metric::kMemory &&
+              condition_.metric != Metric::kDeviceMemory;
   if (auto range = set_range(options); !range) return tl::unexpected<Error>(range.error());
   try_range();
   if (counts() && must_fit_) try_largest_that_fits();

@@ -322,7 +322,8 @@ Expected<NumberSetting> number_setting(std::string_view word) {
                 {"numbers: " + join(paths)});
   }
   if (word.starts_with("model.")) {
-    return NumberSetting{.path = word, .kind = Kind::kCount, .lowest = 1, .highest = 65536};
+    // Sequences of language models reach a million tokens.
+    return NumberSetting{.path = word, .kind = Kind::kCount, .lowest = 1, .highest = 1 << 22};
   }
   return fail(ErrorCode::kNotFound, fmt::format("unknown setting '{}'", word.substr(0, 60)), {},
               {suggested_setting(path, paths), "a dimension of a model is written model.NAME, as model.sequence"});

@@ -44,18 +44,20 @@ enum class Metric {
   kScalingEfficiency,
   kMfu,
   kMemory,
+  kDeviceMemory,
   kCost,
   kTimeToTrain,
   kExposedCommunication,
   kGoodput
 };
 
-inline constexpr Choices<Metric, 10> kMetrics{{
+inline constexpr Choices<Metric, 11> kMetrics{{
     {"step_time", Metric::kStepTime},
     {"throughput", Metric::kThroughput},
     {"scaling_efficiency", Metric::kScalingEfficiency},
     {"mfu", Metric::kMfu},
     {"memory", Metric::kMemory},
+    {"device_memory", Metric::kDeviceMemory},  // with the context and what the allocator holds
     {"cost", Metric::kCost},
     {"time_to_train", Metric::kTimeToTrain},
     {"goodput", Metric::kGoodput},
