@@ -38,6 +38,7 @@ struct KernelTime {
   const hardware::CurveReport* report = nullptr;  // null: assumed
   double outside = 0;                             // octaves, borrowed curves included
   Work executed{};
+  Time wait{};  // after it, of the GPU: no kernel of the chain is ready
 };
 
 class KernelTimes {
@@ -252,13 +253,17 @@ KernelTime KernelTimes::memory_bound(primitives::MemoryBoundKind kind, std::int6
   const Time chain = kind == primitives::MemoryBoundKind::kRecurrent && !(chosen && !chosen->stand_in)
                          ? calibration_.recurrent_chain
                          : Time::zero();
-  if (!chosen) return {.time = roofline(Work::zero(), traffic).time + chain, .compute = false};
+  if (!chosen) return {.time = roofline(Work::zero(), traffic).time, .compute = false, .wait = chain};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
   const Time time = memory_bound_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row});
-  return {time * report.of_all_runs() + chain, false, &report,
-          (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside, Work::zero()};
+  return {time * report.of_all_runs(),
+          false,
+          &report,
+          (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside,
+          Work::zero(),
+          chain};
 }
 
 /// A kernel's time with its 90 % ends, as factors.
@@ -361,11 +366,13 @@ class Sum {
   LayerTime add(const Timed& timed, double count) {
     const KernelTime& kernel = timed.kernel;
     const Time time = kernel.time * count;
-    times_.low += time * timed.low;
-    times_.high += time * timed.high;
+    const Time wait = kernel.wait * count;
+    times_.low += (time + wait) * timed.low;
+    times_.high += (time + wait) * timed.high;
     times_.executed += kernel.executed * count;
-    (kernel.report == nullptr ? times_.assumed : kernel.outside > 0 ? times_.extrapolated : times_.measured) += time;
-    return kernel.compute ? LayerTime{time, Time::zero()} : LayerTime{Time::zero(), time};
+    const bool assumed = kernel.report == nullptr;
+    (assumed ? times_.assumed : kernel.outside > 0 ? times_.extrapolated : times_.measured) += time + wait;
+    return kernel.compute ? LayerTime{time, Time::zero(), wait} : LayerTime{Time::zero(), time, wait};
   }
 
   LayerTime add(const KernelTime& kernel) { return add(ends_.of(kernel), 1); }
@@ -463,6 +470,7 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
       const LayerTime part = sum.add(kernel);
       whole.compute += part.compute;
       whole.memory += part.memory;
+      whole.host += part.host;
       if (!is_weights_gradient(kernel)) continue;
       weights.compute += part.compute;
       weights.memory += part.memory;
@@ -471,7 +479,7 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
   };
   for (const workload::Layer& layer : layers) {
     LayerTime forward = pass(layer.forward, false);
-    forward.host = layer.host * batch;
+    forward.host += layer.host * batch;
     LayerTime backward = pass(layer.backward, input == times.layers.size());
     if (const DataSize moved = accumulated_by(layer, beside.accumulated); moved > DataSize::zero()) {
       const Time adding = sum.add(time.memory_bound(primitives::MemoryBoundKind::kElementwise, 0, moved)).total();

@@ -7,8 +7,8 @@
 //     FusedAttention     cost/attention_time.h     likewise; in bf16 where the step's is fp8 or fp4
 // Where the GPU's own profile has no curve of experts or of attention's backward pass, another's goes before its own of
 // plain GEMMs or of the forward pass.
-// A step of a recurrent layer is a chain of kernels that wait for each other: its gates take recurrent_chain longer,
-// unless a curve of that kind was measured.
+// A step of a recurrent layer is a chain of kernels that wait for each other: recurrent_chain goes by after its gates,
+// whatever a framework takes on top of kernels, unless a curve of that kind was measured.
 // A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
 // Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
 // lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor

@@ -33,7 +33,7 @@ enum class Pass { kForward, kBackward };
 struct LayerTime {
   Time compute{};
   Time memory{};
-  Time host{};  // the GPU waits for the CPU
+  Time host{};  // the GPU waits for the CPU, or between the kernels of a recurrent layer's steps
   [[nodiscard]] constexpr Time kernels() const { return compute + memory; }
   [[nodiscard]] constexpr Time total() const { return kernels() + host; }
 };
