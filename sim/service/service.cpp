@@ -248,7 +248,7 @@ Expected<std::string> Service::answer(std::string_view command, std::string_view
     auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor});
     kept_->give(std::move(predictor));
     if (!answered) return answered;
-    return report::with_program(*answered, DDLSIM_VERSION, kept_->data);
+    return report::with_program(*answered, kept_->data);
   }
   const std::vector<std::string> names(kNames.begin(), kNames.end());
   return fail(ErrorCode::kNotFound, fmt::format("unknown command '{}'", command.substr(0, 60)), {},
