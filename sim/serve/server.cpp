@@ -75,6 +75,16 @@ class Http final : public httplib::Server {
   std::shared_future<Expected<std::string>> catalog_;
 };
 
+std::string_view word_of_status(int status) {
+  switch (status) {
+    case 404: return word_of(ErrorCode::kNotFound);
+    case 408:
+    case 503: return word_of(ErrorCode::kOutOfTime);
+    case 500: return "fault";
+    default: return word_of(ErrorCode::kInvalidArgument);
+  }
+}
+
 void refuse(httplib::Response& response, const Refusal& refusal) {
   response.status = refusal.status;
   if (!refusal.allow.empty()) response.set_header("Allow", refusal.allow);
@@ -82,7 +92,7 @@ void refuse(httplib::Response& response, const Refusal& refusal) {
   if (refusal.status == 503) response.set_header("Retry-After", "1");
   Error error{ErrorCode::kInvalidArgument, refusal.message, {}, {}, {}};
   if (!refusal.note.empty()) error.notes.push_back(refusal.note);
-  response.set_content(service::error_json(error), kJsonType);
+  response.set_content(service::error_json(error, word_of_status(refusal.status)), kJsonType);
 }
 
 Http::Http(Site site, int socket, int wake)

@@ -130,7 +130,14 @@ Answer plan(const Asked& asked) {
   if (const auto text = asked.request.text("limit")) {
     const auto limit = parse_time(*text);
     if (!limit) return asked.request.at("limit", limit.error());
-    options.limit = std::min(*limit, asked.limits.search);
+    if (*limit > asked.limits.search) {
+      return asked.request.at("limit", {ErrorCode::kInvalidArgument,
+                                        fmt::format("a search takes {} here at most", to_text(asked.limits.search)),
+                                        {},
+                                        {"leave it out for that; the command takes as long as it is told"},
+                                        {}});
+    }
+    options.limit = *limit;
   }
   std::vector<whatif::Override> job = asked.request.job();
   if (const auto text = asked.request.text("nodes_up_to")) {
@@ -206,10 +213,10 @@ constexpr auto kNames = [] {
   return names;
 }();
 
-nlohmann::ordered_json json_of(const Error& error) {
+nlohmann::ordered_json json_of(const Error& error, std::string_view code) {
   using Json = nlohmann::ordered_json;
   Json json{{"schema", "ddlsim/error/1"},
-            {"code", word_of(error.code)},
+            {"code", code},
             {"error", error.message},
             {"file", error.where.file.empty() ? Json(nullptr) : Json(error.where.file)},
             {"line", error.where.line == 0 ? Json(nullptr) : Json(error.where.line)},
@@ -217,7 +224,7 @@ nlohmann::ordered_json json_of(const Error& error) {
             {"notes", error.notes},
             {"also", Json::array()}};
   for (const Error& more : error.also) {
-    Json further = json_of(more);
+    Json further = json_of(more, word_of(more.code));
     further.erase("schema");
     json["also"].push_back(std::move(further));
   }
@@ -274,20 +281,10 @@ Expected<std::vector<Expected<Time>>> Service::step_times(
   return times;
 }
 
-std::string error_json(const Error& error) {
-  return json_of(error).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
+std::string error_json(const Error& error) { return error_json(error, word_of(error.code)); }
 
-std::string_view word_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kParse: return "parse";
-    case ErrorCode::kInvalidArgument: return "invalid-argument";
-    case ErrorCode::kNotFound: return "not-found";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kInfeasible: return "infeasible";
-    case ErrorCode::kIo: return "io";
-  }
-  return "io";
+std::string error_json(const Error& error, std::string_view code) {
+  return json_of(error, code).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace ddlsim::service

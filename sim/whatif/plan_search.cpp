@@ -350,7 +350,7 @@ void PlanSearch::fill(answer::PlanChoice& choice) const {
 Error none_found(const PlanSpace& space, const PlanSearch& search, const PlanOptions& options, const Clock& clock,
                  Time start) {
   if (!search.proved()) {
-    return Error{ErrorCode::kInfeasible,
+    return Error{ErrorCode::kOutOfTime,
                  fmt::format("no plan was found in {}", to_text(options.limit)),
                  {},
                  {"give it more time (--limit), or state some of the plan (--tp, --pp, --zero, ...)"},

@@ -151,6 +151,7 @@ TEST_CASE("serve: other methods, paths and types", "[hostile][serve]") {
                            "/index.html", "http://127.0.0.1/healthz", "/healthz/..", "/v1%2fcatalog/x"}) {
     CAPTURE(path);
     check_refused(server().ask("GET", path), 404, "there is nothing here");
+    check_refused(server().ask("GET", path), 404, "\"not-found\"");
   }
   check_refused(server().ask("POST", "/v1/predict", kJob), 415, "application/json");
   check_refused(server().ask("POST", "/v1/predict", kJob, {"Content-Type: text/plain"}), 415, "text/plain");

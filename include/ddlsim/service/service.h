@@ -78,12 +78,12 @@ class Service {
   std::unique_ptr<Kept> kept_;
 };
 
-/// An error as JSON: {"schema": "ddlsim/error/1", "code", "error": MESSAGE, "file", "line", "column", "notes": [...],
-/// "also": [the same of further faults]}. A place that is not known is null.
+/// An error as JSON: {"schema": "ddlsim/error/1", "code": word_of(its code), "error": MESSAGE, "file", "line",
+/// "column", "notes": [...], "also": [the same of further faults]}. A place that is not known is null.
 [[nodiscard]] std::string error_json(const Error& error);
 
-/// "parse", "invalid-argument", "not-found", "unsupported", "infeasible", "io".
-[[nodiscard]] std::string_view word_of(ErrorCode code);
+/// The same with a code of the interface's own: "closed" (a handle), "fault" (of ddlsim itself).
+[[nodiscard]] std::string error_json(const Error& error, std::string_view code);
 
 /// How to ask, as OpenAPI 3.0 (JSON).
 [[nodiscard]] std::string openapi(std::string_view version);

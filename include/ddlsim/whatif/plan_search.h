@@ -73,7 +73,8 @@ using Clock = std::function<Time()>;
 
 /// Errors: as resolve; kInvalidArgument for a batch that no plan shares evenly, or stated degrees that no plan can have
 /// (the legal ones are listed); kInfeasible for a model that fits in no plan: the smallest cluster that would, and what
-/// is missing; kUnsupported for parameter servers, models without layers and other fidelities.
+/// is missing; kOutOfTime where the limit came before any plan; kUnsupported for parameter servers, models without
+/// layers and other fidelities.
 [[nodiscard]] Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                                         const PlanOptions& options, const Clock& clock);
 

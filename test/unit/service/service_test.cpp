@@ -162,6 +162,17 @@ TEST_CASE("service: a job is the same as JSON, as YAML, nested and with other wh
   }
 }
 
+TEST_CASE("service: a search takes as long as it may, or says so", "[service]") {
+  const JobSettings job{{"model", "gpt3_175b"}, {"node", "dgx-a100-80gb"}, {"nodes", "64"}, {"global_batch", "1536"}};
+  const service::Service hasty = make({.search = milliseconds(1)});
+  const Error long_one = refused(hasty, "plan", with(job, "\"limit\": \"2 ms\""));
+  CHECK(long_one.code == ErrorCode::kInvalidArgument);
+  CHECK(long_one.message == "limit: a search takes 1 ms here at most");
+  const Error early = refused(hasty, "plan", test::request_of(job));
+  CHECK(early.code == ErrorCode::kOutOfTime);
+  CHECK(json::parse(service::error_json(early))["code"] == "out-of-time");
+}
+
 TEST_CASE("service: what is no request is refused with its place", "[service]") {
   const auto error = [](const std::string& request) { return refused(all(), "predict", request); };
   CHECK(error("").code == ErrorCode::kParse);
