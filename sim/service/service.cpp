@@ -1,6 +1,7 @@
 #include "ddlsim/service/service.h"
 
 #include <fmt/core.h>
+#include <malloc.h>
 
 #include <array>
 #include <chrono>
@@ -146,7 +147,11 @@ Answer plan(const Asked& asked) {
     options.nodes_up_to = *most;
     job.push_back({"nodes", *text, {}});
   }
-  return shown(whatif::search_plans(asked.catalog, job, options, now));
+  auto choice = whatif::search_plans(asked.catalog, job, options, now);
+#ifdef __GLIBC__
+  malloc_trim(0);  // a search takes as much as all other questions together, and gives it back
+#endif
+  return shown(choice);
 }
 
 Answer explain(const Asked& asked) {

@@ -285,6 +285,20 @@ TEST_CASE("serve: a token, where there is one", "[hostile][serve]") {
   CHECK(with(std::string("Authorization: Bearer ") + kSecret).status == 200);
 }
 
+TEST_CASE("serve: localhost is this host", "[hostile][serve]") {
+  const ServeProcess one({"--host", "localhost"});
+  check_alive(one);
+}
+
+TEST_CASE("serve: the memory of a search of plans has a bound, and is given back", "[hostile][serve]") {
+  const ServeProcess one;
+  check_alive(one);
+  const Reply plan = one.post("plan", R"({"job": {"model": "gpt3_175b", "node": "dgx-a100-80gb", "nodes": 256,
+      "global_batch": 1536}, "limit": "5 s"})");
+  CHECK((plan.status == 200 || plan.body.find("out-of-time") != std::string::npos));
+  CHECK(resident(one.pid()) < std::int64_t{kSanitized ? 2000 : 150} << 20);
+}
+
 TEST_CASE("serve: what it does not start with", "[hostile][serve]") {
   refused(1, {"serve", "--host", "0.0.0.0"}, {"can be reached from other machines", "--token"});
   refused(1, {"serve", "--host", "0.0.0.0", "--token", "short"}, {"at least 16"});

@@ -22,7 +22,9 @@
 // is that of the command: its message and its notes, with its place in the request.
 //
 // Limits: flags that name files (--measured-stalls, --prices, --epochs-by-batch, --partition, --study) are the
-// command's alone. A search of plans takes at most `Limits::search`, nothing else can be stopped.
+// command's alone. A search of plans takes at most `Limits::search` (a longer "limit" is refused; one that ends without
+// a plan is "out-of-time") and keeps at most PlanOptions::kept_layers of what it has worked out: 1 to 2 GB. What it
+// took goes back to the system with its answer. Nothing else can be stopped.
 #pragma once
 
 #include <cstddef>

@@ -66,6 +66,7 @@ struct PlanOptions {
   std::size_t next = 5;                       // beside the best
   std::optional<std::int64_t> nodes_up_to{};  // clusters of fewer servers are compared too
   bool explain = true;                        // why the best wins, and what would change it
+  std::size_t kept_layers = 8'000'000;        // cut and priced, that are kept for further plans: a bound of memory
 };
 
 /// The search's clock: seconds since any moment. whatif reads no clock of its own accord.
