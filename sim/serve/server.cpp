@@ -180,8 +180,10 @@ void Http::answer(const httplib::Request& request, httplib::Response& response, 
     return refuse(response, {connection->late() ? 408 : 400, "the body ends early", "", ""});
   }
   Workers& workers = command == "predict" || command == "explain" ? quick_ : long_;
-  auto answered = workers.run([service = site_.service, command, body] { return service->answer(command, body); },
-                              duration_of(site_.options.answer_time));
+  const auto syntax = media_type(request) == kJsonType ? service::Syntax::kJson : service::Syntax::kYaml;
+  auto answered =
+      workers.run([service = site_.service, command, body, syntax] { return service->answer(command, body, syntax); },
+                  duration_of(site_.options.answer_time));
   if (!answered) {
     return refuse(response, {503, "no answer in time", "ask for less, or the command; a plan takes a limit", ""});
   }

@@ -240,6 +240,16 @@ nlohmann::ordered_json json_of(const Error& error, std::string_view code) {
 
 std::span<const std::string_view> commands() { return kNames; }
 
+std::span<const std::string_view> keys_of(std::string_view command) {
+  for (const Command& one : kCommands) {
+    if (one.name != command) continue;
+    std::span<const std::string_view> keys = one.keys;
+    while (!keys.empty() && keys.back().empty()) keys = keys.first(keys.size() - 1);
+    return keys;
+  }
+  return {};
+}
+
 Service::Service(io::Catalog catalog, Limits limits) : kept_(new Kept{std::move(catalog), limits}) {
   if (auto data = io::fingerprint_of(kept_->catalog.root())) kept_->data = std::move(*data);
 }
@@ -249,12 +259,10 @@ Service& Service::operator=(Service&&) noexcept = default;
 
 const io::Catalog& Service::catalog() const { return kept_->catalog; }
 
-Expected<std::string> Service::answer(std::string_view command, std::string_view request) const {
+Expected<std::string> Service::answer(std::string_view command, std::string_view request, Syntax syntax) const {
   for (const Command& one : kCommands) {
     if (one.name != command) continue;
-    std::span<const std::string_view> keys = one.keys;
-    while (!keys.empty() && keys.back().empty()) keys = keys.first(keys.size() - 1);
-    const auto read = Request::read(request, keys, kept_->limits, kept_->catalog);
+    const auto read = Request::read(request, syntax, keys_of(command), kept_->limits, kept_->catalog);
     if (!read) return tl::unexpected<Error>(read.error());
     whatif::Predictor predictor = kept_->take();
     auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor});
@@ -269,7 +277,7 @@ Expected<std::string> Service::answer(std::string_view command, std::string_view
 
 Expected<std::vector<Expected<Time>>> Service::step_times(
     std::string_view job, std::span<const std::vector<whatif::Override>> changes) const {
-  const auto read = Request::read(job, {}, kept_->limits, kept_->catalog);
+  const auto read = Request::read(job, Syntax::kYaml, {}, kept_->limits, kept_->catalog);
   if (!read) return tl::unexpected<Error>(read.error());
   whatif::Predictor predictor = kept_->take();
   std::vector<Expected<Time>> times;

@@ -185,7 +185,10 @@ TEST_CASE("serve: other origins and other names of the host", "[hostile][serve]"
 
 TEST_CASE("serve: bodies that are none, too long, or never end", "[hostile][serve]") {
   check_refused(server().post("predict", "{\"model\": "), 400, "parse");
-  check_refused(server().post("predict", "\xff\xfe"), 400, "UTF-8");
+  check_refused(server().post("predict", "{model: resnet50, node: dgx1-v100}"), 400, "no JSON");
+  check_refused(server().post("plan", R"({"job": {"model": "resnet50", "node": "dgx1-v100"}, "limit": "60 s"})"), 400,
+                "a search takes 12 s here at most");
+  check_refused(server().post("predict", "\xff\xfe"), 400, "no JSON");
   check_refused(server().post("predict", std::string(200'000, '[')), 400, "error");
   check_refused(server().post("predict", ""), 400, "error");
   check_refused(server().post("predict", R"({"model": "/etc/passwd", "node": "dgx1-v100"})"), 400,

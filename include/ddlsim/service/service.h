@@ -1,8 +1,8 @@
 // One question and its answer, both as text: what the C interface and `ddlsim serve` are made of.
 //
-// A request is one JSON object, or the same as YAML (JSON is read as the YAML it also is, so numbers, places in
-// messages and limits are those of scenario files). The job is a map of settings, as in a scenario file; other keys are
-// the command's flags:
+// A request is one JSON object, or the same as YAML (numbers, places in messages and limits are those of scenario
+// files; of JSON, 4.0 is 4). The job is a map of settings, as in a scenario file, where flags' names (tp, epochs,
+// dataset) are those of their settings; other keys are the command's own flags:
 //
 // ```
 // predict     {"model": "resnet50", "node": "dgx-a100", "nodes": 4, "network": "100 Gb/s"}
@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,12 @@ struct Limits {
   std::size_t predictors = 16;      // kept between questions, each with its prices (whatif/predictor.h)
 };
 
+/// How a request is written.
+enum class Syntax : std::uint8_t {
+  kJson,  // and nothing else
+  kYaml,  // or JSON
+};
+
 /// Answers from one catalogue. Threads may ask at once; prices of layers are kept between questions, so that a job
 /// whose network, servers or split changed costs microseconds.
 class Service {
@@ -64,7 +71,8 @@ class Service {
   [[nodiscard]] const io::Catalog& catalog() const;
 
   /// The answer as the command's JSON. An unknown command or key is an error that lists the valid ones.
-  [[nodiscard]] Expected<std::string> answer(std::string_view command, std::string_view request) const;
+  [[nodiscard]] Expected<std::string> answer(std::string_view command, std::string_view request,
+                                             Syntax syntax = Syntax::kYaml) const;
 
   /// The step of `job` with every row of `changes` put on top, in their order; an error is that of its row alone.
   [[nodiscard]] Expected<std::vector<Expected<Time>>> step_times(

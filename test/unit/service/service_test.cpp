@@ -173,6 +173,35 @@ TEST_CASE("service: a search takes as long as it may, or says so", "[service]") 
   CHECK(json::parse(service::error_json(early))["code"] == "out-of-time");
 }
 
+TEST_CASE("service: JSON is read as JSON", "[service]") {
+  const std::string one = asked("predict", test::request_of(kJob));
+  for (const char* nodes : {"4.0", "4e0", "40e-1"}) {
+    CAPTURE(nodes);
+    CHECK(asked("predict", std::string(R"({"model": "resnet50", "node": "dgx1-v100", "nodes": )") + nodes +
+                               R"(, "network": "25 Gb/s"})") == one);
+  }
+  const json named = json::parse(
+      asked("what-if", with(kJob, R"("vs": [{"name": "\ud83d\ude80 4.0 \"H100\" \\ud83d", "network": "100 Gb/s"}])")));
+  CHECK(named["alternatives"][0]["name"] == "\xF0\x9F\x9A\x80 4.0 \"H100\" \\ud83d");
+  const auto strictly = [](const std::string& text) {
+    const auto answer = all().answer("predict", text, service::Syntax::kJson);
+    return answer ? Error{ErrorCode::kIo, "answered", {}, {}, {}} : answer.error();
+  };
+  CHECK(strictly(test::request_of(kJob)).message == "answered");
+  CHECK(strictly("").message == "the request is empty");
+  CHECK_THAT(strictly("{\"model\":\n  \"resnet50\"").message, Contains("no JSON: unexpected end of input"));
+  CHECK(strictly("{\"model\":\n  resnet50}").where.line == 2);
+  for (const char* loose :
+       {"{'model': 'resnet50'}", "{\"model\": \"resnet50\",}", "{model: resnet50}", "model: resnet50",
+        "{\"model\": \"resnet50\"} {}", "{\"model\": \"\\ud83d\"}", "{\"nodes\": 1e999}"}) {
+    CAPTURE(loose);
+    CHECK(strictly(loose).code == ErrorCode::kParse);
+    CHECK_THAT(strictly(loose).message, Contains("the request is no JSON: "));
+  }
+  CHECK_THAT(refused(all(), "predict", "{\"model\": \"resnet50\"").message, Contains("no JSON: unexpected end"));
+  CHECK_THAT(refused(all(), "predict", " ").message, Contains("the request is empty"));
+}
+
 TEST_CASE("service: what is no request is refused with its place", "[service]") {
   const auto error = [](const std::string& request) { return refused(all(), "predict", request); };
   CHECK(error("").code == ErrorCode::kParse);
