@@ -17,6 +17,7 @@
 
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/service/service.h"
+#include "ddlsim/whatif/scenario_map.h"
 #include "handles.h"
 
 namespace ddlsim::c {
@@ -125,7 +126,7 @@ struct Points {
       // "4", not "4e+00" or "4.0": counts are digits.
       if (std::abs(value) < 1e15 && value == std::trunc(value)) text = fmt::format("{:.0f}", value);
       if (const std::string_view unit = units[s]; !unit.empty()) text.append(" ").append(unit);
-      row.push_back({paths[s], std::move(text), {}});
+      row.push_back({whatif::path_within("", paths[s], false), std::move(text), {}});
     }
     return row;
   }

@@ -236,6 +236,16 @@ nlohmann::ordered_json json_of(const Error& error, std::string_view code) {
   return json;
 }
 
+/// The notes without an offer that is not meant for who asks from afar.
+Error without_files(Error error) {
+  constexpr std::string_view kOffer = "; a path to a file of your own works too";
+  for (std::string& note : error.notes) {
+    if (note.ends_with(kOffer)) note.resize(note.size() - kOffer.size());
+  }
+  for (Error& more : error.also) more = without_files(std::move(more));
+  return error;
+}
+
 }  // namespace
 
 std::span<const std::string_view> commands() { return kNames; }
@@ -267,7 +277,8 @@ Expected<std::string> Service::answer(std::string_view command, std::string_view
     whatif::Predictor predictor = kept_->take();
     auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor});
     kept_->give(std::move(predictor));
-    if (!answered) return answered;
+    if (!answered)
+      return tl::unexpected<Error>(kept_->limits.files ? answered.error() : without_files(answered.error()));
     return report::with_program(*answered, kept_->data);
   }
   const std::vector<std::string> names(kNames.begin(), kNames.end());

@@ -202,6 +202,20 @@ TEST_CASE("service: JSON is read as JSON", "[service]") {
   CHECK_THAT(refused(all(), "predict", " ").message, Contains("the request is empty"));
 }
 
+TEST_CASE("service: a job takes the flags' names", "[service]") {
+  const std::string one = asked("predict", R"({"model": "bert_large", "node": "dgx-a100", "nodes": 2,
+      "parallel": {"tensor": 2}, "training": {"samples": 1000000, "epochs": 3}, "measured.steps": "2x8 = 300 ms"})");
+  CHECK(asked("predict", R"({"model": "bert_large", "node": "dgx-a100", "nodes": 2, "tp": 2, "samples": 1000000,
+      "epochs": 3, "measured": {"steps": "2x8 = 300 ms"}})") == one);
+  CHECK_THAT(
+      refused(all(), "predict", R"({"model": "resnet50", "node": "dgx1-v100", "tp": 2, "parallel": {"tensor": 4}})")
+          .message,
+      Contains("parallel.tensor is set twice"));
+  CHECK_THAT(refused(make({.files = false}), "predict", R"({"model": "resnet50", "node": "p", "measured": "runs.csv"})")
+                 .message,
+             Contains("files cannot be named from afar"));
+}
+
 TEST_CASE("service: what is no request is refused with its place", "[service]") {
   const auto error = [](const std::string& request) { return refused(all(), "predict", request); };
   CHECK(error("").code == ErrorCode::kParse);
@@ -255,6 +269,9 @@ TEST_CASE("service: flags that make no question are refused with their place", "
 
 TEST_CASE("service: from afar no value names a file", "[service]") {
   const service::Service far = make({.files = false});
+  const Error unknown = refused(far, "predict", R"({"model": "resnet51", "node": "dgx1-v100"})");
+  for (const std::string& note : unknown.notes) CHECK_THAT(note, !Contains("file of your own"));
+  CHECK_THAT(unknown.notes.back(), Contains("`ddlsim list models` shows them all"));
   for (const auto& [path, value] :
        std::vector<std::pair<std::string, std::string>>{{"model", "/etc/passwd"},
                                                         {"model", "../../etc/passwd"},
