@@ -78,9 +78,9 @@ class Service {
   [[nodiscard]] Expected<std::vector<Expected<Time>>> step_times(
       std::string_view job, std::span<const std::vector<whatif::Override>> changes) const;
 
-  /// What a page offers: {"schema": "ddlsim/catalog/1", "models": [{"name", "what"}], "nodes", "networks", "gpus",
-  /// "strategies", "commands", "settings": [{"path", "meaning", "example", "unit"}]}. "unit" is that of the example;
-  /// any of its dimension is read; null: a word or a count. Reads every file of the catalogue.
+  /// What a page offers: {"schema": "ddlsim/catalog/1", "models": [{"name", "what"}], "nodes", "gpus", "links",
+  /// "datasets", "strategies", "commands", "settings": [{"path", "meaning", "example", "unit"}]}. "unit" is that of the
+  /// example; any of its dimension is read; null: a word or a count. Reads every file of the catalogue.
   [[nodiscard]] Expected<std::string> catalog_json() const;
 
  private:
@@ -95,7 +95,7 @@ class Service {
 /// The same with a code of the interface's own: "closed" (a handle), "fault" (of ddlsim itself).
 [[nodiscard]] std::string error_json(const Error& error, std::string_view code);
 
-/// How to ask, as OpenAPI 3.0 (JSON).
+/// How to ask, as OpenAPI 3.1 (JSON), with the schemas of the answers.
 [[nodiscard]] std::string openapi(std::string_view version);
 
 /// The page: one HTML document, which loads nothing.

@@ -162,17 +162,6 @@ TEST_CASE("service: a job is the same as JSON, as YAML, nested and with other wh
   }
 }
 
-TEST_CASE("service: a search takes as long as it may, or says so", "[service]") {
-  const JobSettings job{{"model", "gpt3_175b"}, {"node", "dgx-a100-80gb"}, {"nodes", "64"}, {"global_batch", "1536"}};
-  const service::Service hasty = make({.search = milliseconds(1)});
-  const Error long_one = refused(hasty, "plan", with(job, "\"limit\": \"2 ms\""));
-  CHECK(long_one.code == ErrorCode::kInvalidArgument);
-  CHECK(long_one.message == "limit: a search takes 1 ms here at most");
-  const Error early = refused(hasty, "plan", test::request_of(job));
-  CHECK(early.code == ErrorCode::kOutOfTime);
-  CHECK(json::parse(service::error_json(early))["code"] == "out-of-time");
-}
-
 TEST_CASE("service: JSON is read as JSON", "[service]") {
   const std::string one = asked("predict", test::request_of(kJob));
   for (const char* nodes : {"4.0", "4e0", "40e-1"}) {
@@ -214,6 +203,17 @@ TEST_CASE("service: a job takes the flags' names", "[service]") {
   CHECK_THAT(refused(make({.files = false}), "predict", R"({"model": "resnet50", "node": "p", "measured": "runs.csv"})")
                  .message,
              Contains("files cannot be named from afar"));
+}
+
+TEST_CASE("service: a search takes as long as it may, or says so", "[service]") {
+  const JobSettings job{{"model", "gpt3_175b"}, {"node", "dgx-a100-80gb"}, {"nodes", "64"}, {"global_batch", "1536"}};
+  const service::Service hasty = make({.search = milliseconds(1)});
+  const Error long_one = refused(hasty, "plan", with(job, "\"limit\": \"2 ms\""));
+  CHECK(long_one.code == ErrorCode::kInvalidArgument);
+  CHECK(long_one.message == "limit: a search takes 1 ms here at most");
+  const Error early = refused(hasty, "plan", test::request_of(job));
+  CHECK(early.code == ErrorCode::kOutOfTime);
+  CHECK(json::parse(service::error_json(early))["code"] == "out-of-time");
 }
 
 TEST_CASE("service: what is no request is refused with its place", "[service]") {
@@ -385,12 +385,22 @@ TEST_CASE("service: the page is one document that loads nothing, under its own p
 
 TEST_CASE("service: how to ask is OpenAPI, and its examples have answers", "[service]") {
   const json api = json::parse(service::openapi("1.2.3"));
-  CHECK(api["openapi"] == "3.0.3");
+  CHECK(api["openapi"] == "3.1.0");
+  const json& schemas = api["components"]["schemas"];
+  CHECK(schemas["predict"]["properties"]["prediction"]["$ref"] == "#/components/schemas/prediction");
+  CHECK(schemas["error"]["properties"]["schema"]["const"] == "ddlsim/error/1");
+  CHECK(schemas["catalog"]["properties"]["schema"]["const"] == "ddlsim/catalog/1");
+  CHECK(schemas.dump().find(".json\"") == std::string::npos);
   CHECK(api["info"]["version"] == "1.2.3");
   for (const std::string_view command : service::commands()) {
     CAPTURE(command);
     const json& post = api["paths"].at("/v1/" + std::string(command)).at("post");
     const json& example = post["requestBody"]["content"]["application/json"]["example"];
-    CHECK(json::parse(asked(std::string(command), example.dump())).contains("schema"));
+    const json answer = json::parse(asked(std::string(command), example.dump()));
+    const std::string schema = "ddlsim/" + std::string(command) + "/1";
+    CHECK(answer["schema"] == schema);
+    const json& said = post["responses"]["200"]["content"]["application/json"]["schema"]["anyOf"][0]["$ref"];
+    CHECK(said == "#/components/schemas/" + std::string(command));
+    CHECK(schemas[std::string(command)]["properties"]["schema"]["const"] == schema);
   }
 }
