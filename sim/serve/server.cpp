@@ -300,7 +300,7 @@ Expected<void> check(const ServerOptions& options) {
   const auto loopback = is_loopback(options.host);
   if (!loopback) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no address", options.host.substr(0, 60)), {},
-                {"as 127.0.0.1, ::1 or 0.0.0.0"});
+                {"as localhost, 127.0.0.1, ::1 or 0.0.0.0"});
   }
   if (options.port < 0 || options.port > 65535) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} is no port", options.port), {}, {"valid: 0 to 65535"});
@@ -327,6 +327,7 @@ struct Server::Parts {
 };
 
 Expected<Server> Server::listen(std::shared_ptr<const service::Service> service, ServerOptions options) {
+  if (options.host == "localhost") options.host = "127.0.0.1";
   if (auto sound = check(options); !sound) return tl::unexpected<Error>(sound.error());
   const auto socket = open_socket(options);
   if (!socket) return tl::unexpected<Error>(socket.error());
