@@ -40,7 +40,9 @@ if(DDLSIM_BUILD_C)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/ddlsim.pc.in ${PROJECT_BINARY_DIR}/ddlsim.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/ddlsim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ddlsim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+# The server is the program's alone: its library, which needs cpp-httplib, is not installed.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ddlsim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
+        PATTERN serve EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/models ${PROJECT_SOURCE_DIR}/hardware
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ddlsim COMPONENT program)
 # `ddlsim calibrate measure` builds it where the GPU is.

@@ -1,4 +1,4 @@
-# Puts sim/report/schemas/*.json into the program (sim/cli/schemas.h).
+# Puts sim/report/schemas/*.json into the room report (ddlsim/report/schemas.h).
 file(GLOB schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/sim/report/schemas/*.json)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${schemas})
 set(rows "")
@@ -9,11 +9,11 @@ foreach(schema ${schemas})
 endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/schemas.cpp @ONLY CONTENT
 "// Made by cmake/DdlsimSchemas.cmake.
-#include \"schemas.h\"
+#include \"ddlsim/report/schemas.h\"
 
 #include <array>
 
-namespace ddlsim::cli {
+namespace ddlsim::report {
 namespace {
 
 constexpr auto kSchemas = std::to_array<Schema>({
@@ -23,5 +23,7 @@ constexpr auto kSchemas = std::to_array<Schema>({
 
 std::span<const Schema> schemas() { return kSchemas; }
 
-}  // namespace ddlsim::cli
+}  // namespace ddlsim::report
 ")
+target_sources(ddlsim_report PRIVATE ${PROJECT_BINARY_DIR}/schemas.cpp)
+set_source_files_properties(${PROJECT_BINARY_DIR}/schemas.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -14,7 +14,8 @@
  * nothing to say. Pointers that are passed in are read during the call alone.
  *
  * Errors are values: a code, and a text {"schema": "ddlsim/error/1", "code", "error", "line", "column", "notes",
- * "also"}. No C++ exception leaves a function, none ends the process, none prints.
+ * "also"}, whose "code" is the code's name in small letters, as "out-of-time". No C++ exception leaves a function, none
+ * ends the process, none prints.
  *
  * Threads may call everything at once, with one handle too. A handle that is closed while others ask with it lives
  * until they have their answers; a closed handle, or one that was never open, is DDLSIM_CLOSED, never another
@@ -49,7 +50,7 @@ typedef int32_t ddlsim_code;
 /* NOLINTBEGIN(readability-identifier-naming): names as C has them */
 enum {
   DDLSIM_OK = 0,
-  DDLSIM_PARSE = 1,            /* the text is not JSON or YAML, or not a request */
+  DDLSIM_PARSE = 1, /* a text is not what it should be: JSON or YAML, a request, a whole number, a quantity */
   DDLSIM_INVALID_ARGUMENT = 2, /* a value that cannot be taken; a NULL where something must stand */
   DDLSIM_NOT_FOUND = 3,        /* a name that nobody knows */
   DDLSIM_UNSUPPORTED = 4,      /* understood, but not modelled */
@@ -57,7 +58,8 @@ enum {
   DDLSIM_IO = 6,               /* a file could not be read */
   DDLSIM_CLOSED = 7,           /* the handle is closed, or was never open */
   DDLSIM_NO_MEMORY = 8,        /* the answer's text may be NULL then */
-  DDLSIM_FAULT = 9             /* of ddlsim itself */
+  DDLSIM_FAULT = 9,            /* of ddlsim itself */
+  DDLSIM_OUT_OF_TIME = 10      /* the time that was allowed ended before there was an answer */
 };
 /* NOLINTEND(readability-identifier-naming) */
 

@@ -254,7 +254,7 @@ Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
 
 Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
 
-/// What `read` gives, asked once per key. Two threads may both read; what they read is the same.
+/// What `read` gives, asked once per key. Two threads may both read; both get what was kept first.
 template <typename T, typename Read>
 Expected<T> Catalog::remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key,
                                 Read read) const {
@@ -266,7 +266,7 @@ Expected<T> Catalog::remembered(std::map<std::string, T, std::less<>> Memory::*s
   Expected<T> value = read();
   if (value && !is_path(key.substr(0, key.find('\n')))) {
     const std::scoped_lock lock(memory_->mutex);
-    ((*memory_).*shelf).try_emplace(key, *value);
+    return ((*memory_).*shelf).try_emplace(key, std::move(*value)).first->second;
   }
   return value;
 }

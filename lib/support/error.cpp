@@ -7,6 +7,19 @@
 
 namespace ddlsim {
 
+std::string_view word_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kParse: return "parse";
+    case ErrorCode::kInvalidArgument: return "invalid-argument";
+    case ErrorCode::kNotFound: return "not-found";
+    case ErrorCode::kUnsupported: return "unsupported";
+    case ErrorCode::kInfeasible: return "infeasible";
+    case ErrorCode::kIo: return "io";
+    case ErrorCode::kOutOfTime: return "out-of-time";
+  }
+  return "io";
+}
+
 tl::unexpected<Error> fail(ErrorCode code, std::string message, SourceLocation where, std::vector<std::string> notes) {
   return tl::unexpected<Error>(Error{code, std::move(message), std::move(where), std::move(notes), {}});
 }

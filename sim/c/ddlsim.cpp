@@ -17,6 +17,7 @@
 
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/service/service.h"
+#include "ddlsim/whatif/scenario_map.h"
 #include "handles.h"
 
 namespace ddlsim::c {
@@ -36,6 +37,7 @@ ddlsim_code code_of(ErrorCode code) {
     case ErrorCode::kUnsupported: return DDLSIM_UNSUPPORTED;
     case ErrorCode::kInfeasible: return DDLSIM_INFEASIBLE;
     case ErrorCode::kIo: return DDLSIM_IO;
+    case ErrorCode::kOutOfTime: return DDLSIM_OUT_OF_TIME;
   }
   return DDLSIM_FAULT;
 }
@@ -50,15 +52,18 @@ bool give(std::string_view text, char** to) {
   return true;
 }
 
-ddlsim_code refuse(ddlsim_code code, const Error& error, char** text) {
-  return give(service::error_json(error), text) ? code : DDLSIM_NO_MEMORY;
+ddlsim_code refuse(const Error& error, char** text) {
+  return give(service::error_json(error), text) ? code_of(error.code) : DDLSIM_NO_MEMORY;
 }
 
-ddlsim_code refuse(const Error& error, char** text) { return refuse(code_of(error.code), error, text); }
+/// With a code that is this interface's alone.
+ddlsim_code refuse(ddlsim_code code, std::string_view word, std::string message, char** text) {
+  const Error error{ErrorCode::kInvalidArgument, std::move(message), {}, {}, {}};
+  return give(service::error_json(error, word), text) ? code : DDLSIM_NO_MEMORY;
+}
 
 ddlsim_code closed(char** text) {
-  return refuse(DDLSIM_CLOSED, {ErrorCode::kInvalidArgument, "the catalogue is closed, or was never open", {}, {}, {}},
-                text);
+  return refuse(DDLSIM_CLOSED, "closed", "the catalogue is closed, or was never open", text);
 }
 
 ddlsim_code missing(const char* what, char** text) {
@@ -75,9 +80,7 @@ ddlsim_code guarded(char** text, Function function) {
     return DDLSIM_NO_MEMORY;
   } catch (const std::exception& fault) {
     try {
-      return refuse(DDLSIM_FAULT,
-                    {ErrorCode::kUnsupported, fmt::format("{} (a fault of ddlsim itself)", fault.what()), {}, {}, {}},
-                    text);
+      return refuse(DDLSIM_FAULT, "fault", fmt::format("{} (a fault of ddlsim itself)", fault.what()), text);
     } catch (...) {
       return DDLSIM_FAULT;
     }
@@ -123,7 +126,7 @@ struct Points {
       // "4", not "4e+00" or "4.0": counts are digits.
       if (std::abs(value) < 1e15 && value == std::trunc(value)) text = fmt::format("{:.0f}", value);
       if (const std::string_view unit = units[s]; !unit.empty()) text.append(" ").append(unit);
-      row.push_back({paths[s], std::move(text), {}});
+      row.push_back({whatif::path_within("", paths[s], false), std::move(text), {}});
     }
     return row;
   }

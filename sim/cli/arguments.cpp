@@ -274,7 +274,7 @@ int print_answer(const std::string& text, report::Format shape, const io::Catalo
     if (catalog != nullptr) {
       if (auto hash = io::fingerprint_of(catalog->root())) data = std::move(*hash);
     }
-    return print(report::with_program(text, DDLSIM_VERSION, data));
+    return print(report::with_program(text, data));
   }
   const bool styled = shape == report::Format::kText && has_colour(STDOUT_FILENO);
   const std::string clean = without_controls(text);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ddlsim/report/schemas.h"
 #include "ddlsim/support/names.h"
 #include "program.h"
-#include "schemas.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -22,9 +22,9 @@ Examples:
   ddlsim schema predict > predict.schema.json)";
 constexpr std::string_view kSuffix = ".json";
 
-const Schema* find_schema(std::string_view name) {
-  const auto all = schemas();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Schema& one) { return one.name == name; });
+const report::Schema* find_schema(std::string_view name) {
+  const auto all = report::schemas();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const report::Schema& one) { return one.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -43,7 +43,7 @@ void take_references(SchemaJson& at, SchemaJson& parts) {
     if (!name.ends_with(kSuffix)) continue;
     name.resize(name.size() - kSuffix.size());
     value = "#/$defs/" + name;
-    const Schema* part = find_schema(name);
+    const report::Schema* part = find_schema(name);
     if (part == nullptr || parts.contains(name)) continue;
     parts[name] = nullptr;  // it may name itself
     SchemaJson text = SchemaJson::parse(part->text);
@@ -56,7 +56,7 @@ void take_references(SchemaJson& at, SchemaJson& parts) {
 
 std::vector<std::string> schema_names() {
   std::vector<std::string> names;
-  for (const Schema& one : schemas()) names.emplace_back(one.name);
+  for (const report::Schema& one : report::schemas()) names.emplace_back(one.name);
   return names;
 }
 
@@ -75,7 +75,7 @@ int run_schema(const std::vector<std::string>& arguments) {
     for (const std::string& one : schema_names()) text += one + "\n";
     return print(text);
   }
-  const Schema* schema = find_schema(name);
+  const report::Schema* schema = find_schema(name);
   if (schema == nullptr) {
     throw UsageError{fmt::format("no schema '{}'", name.substr(0, 60)), suggestion(name, schema_names())};
   }

@@ -124,7 +124,7 @@ constexpr auto kTypes = std::to_array<ValueType>({
     {"CONDITION", "'METRIC >= VALUE', '<=' or '='", conditions},
     {"COND", "a condition on settings: 'nodes > 1 or strategy == allreduce'", nullptr},
     {"PART", "a part of an explanation", explained_parts},
-    {"ADDRESS", "an IP address or a host's name", nullptr},
+    {"ADDRESS", "an IP address, or localhost", nullptr},
     {"N", "a whole number", nullptr},
     {"COUNT", "a number of things: 1281167, 1.28e6, 300B", nullptr},
     {"NUMBER", "a number", nullptr},

@@ -3,18 +3,6 @@
 namespace ddlsim::python {
 namespace {
 
-const char* name_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kParse: return "parse";
-    case ErrorCode::kInvalidArgument: return "invalid_argument";
-    case ErrorCode::kNotFound: return "not_found";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kInfeasible: return "infeasible";
-    case ErrorCode::kIo: return "io";
-  }
-  return "invalid_argument";
-}
-
 /// Names come from files, and need not be UTF-8.
 py::str text(const std::string& bytes) {
   PyObject* decoded = PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "replace");
@@ -29,8 +17,8 @@ py::object object_of(const Error& error, const py::object& type) {
   for (const Error& one : error.also) also.append(object_of(one, type));
   const auto known = [](int number) { return number > 0 ? py::object(py::int_(number)) : py::object(py::none()); };
   const py::object file = error.where.file.empty() ? py::object(py::none()) : py::object(text(error.where.file));
-  return type(text(error.message), name_of(error.code), file, known(error.where.line), known(error.where.column),
-              py::tuple(notes), py::tuple(also));
+  return type(text(error.message), text(std::string(word_of(error.code))), file, known(error.where.line),
+              known(error.where.column), py::tuple(notes), py::tuple(also));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "ddlsim/io/content_hash.h"
+#include "ddlsim/report/program.h"
 #include "ddlsim/support/names.h"
 
 namespace ddlsim::python {
@@ -22,7 +24,19 @@ Unlocked::~Unlocked() {
   PyEval_RestoreThread(thread_);
 }
 
-Catalog::Catalog(const std::string& root) : data_(value_or_raise(io::Catalog::open(root))) {}
+const std::optional<std::string>& Fingerprint::get() const {
+  std::call_once(looked_, [this] {
+    if (auto hash = io::fingerprint_of(root_)) hash_ = std::move(*hash);
+  });
+  return hash_;
+}
+
+std::string with_data(std::string view, report::Format format, const Fingerprint& data) {
+  return format == report::Format::kJson ? report::with_program(view, data.get()) : view;
+}
+
+Catalog::Catalog(const std::string& root)
+    : data_(value_or_raise(io::Catalog::open(root))), fingerprint_(std::make_shared<const Fingerprint>(root)) {}
 
 std::unique_ptr<whatif::Predictor> Catalog::take() {
   const std::scoped_lock lock(mutex_);

@@ -7,6 +7,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,21 @@ class Unlocked {
   PyThreadState* thread_ = PyEval_SaveThread();  // what pybind11 keeps beside it takes as long again
 };
 
+/// Of a catalogue's files: every JSON says which data it is of. Looked at when the first one is asked for.
+class Fingerprint {
+ public:
+  explicit Fingerprint(std::filesystem::path root) : root_(std::move(root)) {}
+  [[nodiscard]] const std::optional<std::string>& get() const;
+
+ private:
+  std::filesystem::path root_;
+  mutable std::once_flag looked_;
+  mutable std::optional<std::string> hash_;
+};
+
+/// A view of an answer from this data.
+[[nodiscard]] std::string with_data(std::string view, report::Format format, const Fingerprint& data);
+
 /// An opened catalogue, and Predictors with what they have priced: a call takes one that nobody uses.
 class Catalog {
  public:
@@ -56,11 +72,13 @@ class Catalog {
   explicit Catalog(const std::string& root);
 
   [[nodiscard]] const io::Catalog& data() const { return data_; }
+  [[nodiscard]] const std::shared_ptr<const Fingerprint>& fingerprint() const { return fingerprint_; }
   [[nodiscard]] std::unique_ptr<whatif::Predictor> take();
   void give_back(std::unique_ptr<whatif::Predictor> predictor);
 
  private:
   io::Catalog data_;
+  std::shared_ptr<const Fingerprint> fingerprint_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<whatif::Predictor>> idle_;
 };
@@ -96,6 +114,7 @@ struct Predicted {
   answer::Prediction prediction;
   std::optional<whatif::Scenario> scenario;
   std::string title;  // without a scenario
+  std::shared_ptr<const Fingerprint> data;
 
   [[nodiscard]] std::string words() const { return scenario ? whatif::describe(*scenario) : title; }
 };

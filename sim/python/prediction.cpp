@@ -31,6 +31,7 @@ Expected<std::shared_ptr<Predicted>> ask(Catalog& catalog, const Stated& stated)
   auto predicted = std::make_shared<Predicted>();
   predicted->prediction = std::move(*prediction);
   predicted->scenario = std::move(*scenario);
+  predicted->data = catalog.fingerprint();
   return predicted;
 }
 
@@ -180,7 +181,8 @@ void bind_prediction(py::module_& module) {
   });
   type.def_property_readonly("title", &Predicted::words);
   type.def("render", [](const Predicted& self, const std::string& format) {
-    return report::render(self.prediction, self.words(), format_of(format));
+    const report::Format shape = format_of(format);
+    return with_data(report::render(self.prediction, self.words(), shape), shape, *self.data);
   });
   type.attr("drawn") = true;
   module.def("calls_predict", &calls_predict);

@@ -30,7 +30,7 @@ using Text = std::optional<std::string>;
 using Predictions = std::vector<std::shared_ptr<Predicted>>;
 
 void add(Predictions& all, const answer::Prediction& prediction, const std::string& title) {
-  all.push_back(std::make_shared<Predicted>(Predicted{prediction, {}, title}));
+  all.push_back(std::make_shared<Predicted>(Predicted{prediction, {}, title, {}}));
 }
 
 /// The predictions that stand in an answer, in the order of its JSON.
@@ -79,16 +79,20 @@ Predictions predictions_of(const T&) {
 
 /// Asks without the interpreter's lock. An answer that is drawn has a picture.
 template <typename Ask>
-Answer answered(bool drawn, const Ask& ask) {
+Answer answered(const Catalog& catalog, bool drawn, const Ask& ask) {
   auto result = [&] {
     const Unlocked unlocked;
     return ask();
   }();
   using T = typename decltype(result)::value_type;
   const auto kept = std::make_shared<const T>(value_or_raise(std::move(result)));
-  return {.render = [kept](report::Format format) { return report::render(*kept, format); },
-          .drawn = drawn,
-          .predictions = predictions_of(*kept)};
+  const auto data = catalog.fingerprint();
+  Predictions predictions = predictions_of(*kept);
+  for (const auto& one : predictions) one->data = data;
+  return {
+      .render = [kept, data](report::Format format) { return with_data(report::render(*kept, format), format, *data); },
+      .drawn = drawn,
+      .predictions = std::move(predictions)};
 }
 
 /// A value that has an option of its own rather than a setting: the error says which.
@@ -123,7 +127,7 @@ Answer what_if(const Catalog& catalog, const py::tuple& jobs, const py::dict& se
     }
     changes.push_back(std::move(made));
   }
-  return answered(true, [&] {
+  return answered(catalog, true, [&] {
     return changes.empty() ? whatif::what_would_help(catalog.data(), stated.settings)
                            : whatif::compare(catalog.data(), stated.settings, changes);
   });
@@ -135,7 +139,8 @@ Answer find(const Catalog& catalog, const py::tuple& jobs, const py::dict& setti
   const auto condition = value_or_raise(whatif::parse_condition(such_that));
   whatif::FindOptions options{.from = from, .to = to};
   if (sure) options.sure = option("sure", whatif::parse_sure(*sure));
-  return answered(false, [&] { return whatif::find(catalog.data(), stated.settings, variable, condition, options); });
+  return answered(catalog, false,
+                  [&] { return whatif::find(catalog.data(), stated.settings, variable, condition, options); });
 }
 
 Time now() {
@@ -153,12 +158,12 @@ Answer plan(const Catalog& catalog, const py::tuple& jobs, const py::dict& setti
     options.nodes_up_to = option("nodes_up_to", parse_count(most, {1, hardware::kMaxNodes}));
     stated.settings.push_back({"nodes", most, {}});
   }
-  return answered(true, [&] { return whatif::search_plans(catalog.data(), stated.settings, options, now); });
+  return answered(catalog, true, [&] { return whatif::search_plans(catalog.data(), stated.settings, options, now); });
 }
 
 Answer explain(const Catalog& catalog, const py::tuple& jobs, const py::dict& settings, const std::string& part) {
   const Stated stated = stated_of(jobs, settings);
-  return answered(false, [&]() -> Expected<answer::Explanation> {
+  return answered(catalog, false, [&]() -> Expected<answer::Explanation> {
     const auto scenario = whatif::resolve(catalog.data(), stated.settings);
     if (!scenario) return tl::unexpected<Error>(scenario.error());
     return whatif::explain(*scenario, part);
@@ -171,7 +176,7 @@ Answer stalls(const Catalog& catalog, const py::tuple& jobs, const py::dict& set
   whatif::StallOptions options{
       .fetch = fetch_as_repository ? whatif::FetchRule::kRepository : whatif::FetchRule::kPaper,
       .one_server = one_server};
-  return answered(true, [&]() -> Expected<answer::StallReport> {
+  return answered(catalog, true, [&]() -> Expected<answer::StallReport> {
     auto report = whatif::stalls(catalog.data(), stated.settings, options);
     if (!report || !measured) return report;
     const auto runs = whatif::load_stall_runs(*measured);
@@ -184,7 +189,7 @@ Answer stalls(const Catalog& catalog, const py::tuple& jobs, const py::dict& set
 
 Answer stall_study(const Catalog& catalog, const py::tuple& jobs, const py::dict& settings) {
   const Stated stated = stated_of(jobs, settings);
-  return answered(true, [&] { return whatif::study_layers(catalog.data(), stated.settings); });
+  return answered(catalog, true, [&] { return whatif::study_layers(catalog.data(), stated.settings); });
 }
 
 /// What a recommendation is asked beside the job; nothing: not asked.
@@ -242,7 +247,7 @@ Answer recommend(const Catalog& catalog, const py::tuple& jobs, const py::dict& 
            {"the catalogue has one region of each server"},
            {}});
   }
-  return answered(true, [&] { return whatif::recommend(catalog.data(), stated.settings, options); });
+  return answered(catalog, true, [&] { return whatif::recommend(catalog.data(), stated.settings, options); });
 }
 
 whatif::ComparedLibrary library_of(const std::string& text) {
@@ -278,7 +283,7 @@ Answer collective(const Catalog& catalog, const py::tuple& jobs, const py::dict&
   }
   if (sizes.step) question.step = option("step", parse_data_size(*sizes.step));
   for (const std::string& one : compare) question.libraries.push_back(library_of(one));
-  return answered(true, [&]() -> Expected<answer::CollectiveReport> {
+  return answered(catalog, true, [&]() -> Expected<answer::CollectiveReport> {
     auto scenario = whatif::resolve_cluster(catalog.data(), stated.settings);
     if (!scenario) return tl::unexpected<Error>(scenario.error());
     if (table) {
@@ -295,7 +300,7 @@ Answer validate(const Catalog& catalog, const std::vector<std::string>& files, c
                 const py::dict& settings) {
   const auto way = value_or_raise(parse_choice(whatif::kAnchors, anchor, "anchor"));
   const Stated stated = stated_of(py::tuple(), settings);
-  return answered(true, [&]() -> Expected<answer::Validation> {
+  return answered(catalog, true, [&]() -> Expected<answer::Validation> {
     std::vector<whatif::CaseSet> sets;
     for (const std::string& file : files) {
       auto cases = io::load_cases(file);
@@ -313,7 +318,7 @@ Answer drawn_fleet(const Catalog& catalog, const std::string& population, std::i
   if (jobs < 1 || jobs > kMostJobs) {
     raise({ErrorCode::kInvalidArgument, "jobs: 1 to 1,000,000,000 are drawn", {}, {}, {}});
   }
-  return answered(true, [&]() -> Expected<answer::FleetReport> {
+  return answered(catalog, true, [&]() -> Expected<answer::FleetReport> {
     const auto drawn = catalog.data().population(population);
     if (!drawn) return tl::unexpected<Error>(drawn.error());
     const auto base = catalog.data().setting(setting.value_or(drawn->setting));
@@ -325,7 +330,7 @@ Answer drawn_fleet(const Catalog& catalog, const std::string& population, std::i
 }
 
 Answer listed_fleet(const Catalog& catalog, const std::string& table, const std::string& setting, bool what_if) {
-  return answered(true, [&]() -> Expected<answer::FleetReport> {
+  return answered(catalog, true, [&]() -> Expected<answer::FleetReport> {
     const auto base = catalog.data().setting(setting);
     if (!base) return tl::unexpected<Error>(base.error());
     whatif::Fleet fleet(*base, what_if);
@@ -339,7 +344,7 @@ Answer listed_fleet(const Catalog& catalog, const std::string& table, const std:
 Answer curve(const Catalog& catalog, const py::tuple& jobs, const py::dict& settings, const std::string& text) {
   const Stated stated = stated_of(jobs, settings);
   const auto setting = value_or_raise(whatif::parse_curve(text));
-  return answered(true, [&] { return whatif::curve(catalog.data(), stated.settings, setting); });
+  return answered(catalog, true, [&] { return whatif::curve(catalog.data(), stated.settings, setting); });
 }
 
 }  // namespace

@@ -1,57 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/whatif/grid_settings.h"
+#include "ddlsim/whatif/scenario_map.h"
 #include "module.h"
 
 namespace ddlsim::python {
 namespace {
 
 using whatif::Override;
-
-/// What the command's flags call a setting (sim/cli/arguments.cpp; test/python holds the two against each other).
-struct ShortName {
-  std::string_view name;
-  std::string_view path;
-};
-/// By length, then by name: a search compares lengths before it reads a letter.
-constexpr auto by_length = [](std::string_view a, std::string_view b) {
-  return a.size() != b.size() ? a.size() < b.size() : a < b;
-};
-constexpr auto kShortNames = std::to_array<ShortName>({
-    // by length, by name
-    {"cp", "parallel.context"},
-    {"dp", "parallel.data"},
-    {"ep", "parallel.expert"},
-    {"pp", "parallel.pipeline"},
-    {"tp", "parallel.tensor"},
-    {"etp", "parallel.expert_tensor"},
-    {"spot", "price.spot"},
-    {"zero", "parallel.zero"},
-    {"steps", "training.steps"},
-    {"carbon", "energy.carbon"},
-    {"epochs", "training.epochs"},
-    {"spares", "failures.spares"},
-    {"tokens", "training.tokens"},
-    {"dataset", "input.dataset"},
-    {"samples", "training.samples"},
-    {"workers", "input.workers"},
-    {"measured", "measured.runs"},
-    {"mtbf_gpu", "failures.mtbf_gpu"},
-    {"schedule", "parallel.schedule"},
-    {"mtbf_node", "failures.mtbf_node"},
-    {"recompute", "parallel.recompute"},
-    {"micro_batch", "batch"},
-    {"mtbf_switch", "failures.mtbf_switch"},
-    {"measured_step", "measured.step"},
-    {"checkpoint_mode", "checkpoint.mode"},
-    {"checkpoint_every", "checkpoint.interval"},
-    {"checkpoint_bandwidth", "checkpoint.bandwidth"},
-});
-static_assert(std::ranges::is_sorted(kShortNames, by_length, &ShortName::name));
 
 constexpr std::string_view kOtherJobs = "other_jobs";
 
@@ -74,17 +33,16 @@ std::string_view plain(std::string_view path, py::handle value) {
   return plain;
 }
 
-std::string key_of(py::handle key, const std::string& within) {
+bool is_map(py::handle value) { return PyDict_Check(value.ptr()); }
+
+std::string key_of(py::handle key, const std::string& within, bool is_map = false) {
   if (!PyUnicode_Check(key.ptr())) {
     refuse(within.empty() ? "settings" : within, fmt::format("has a key that is no text but {}", type_name(key)));
   }
   const std::string_view name = plain("settings", key);
-  if (!within.empty()) return name == "name" ? within : fmt::format("{}.{}", within, name);
-  const auto* const found = std::ranges::lower_bound(kShortNames, name, by_length, &ShortName::name);
-  return std::string(found != kShortNames.end() && found->name == name ? found->path : name);
+  return whatif::path_within(within, std::string(name), is_map);
 }
 
-bool is_map(py::handle value) { return PyDict_Check(value.ptr()); }
 bool is_sequence(py::handle value) {
   return PyList_Check(value.ptr()) || PyTuple_Check(value.ptr()) || PyRange_Check(value.ptr());
 }
@@ -136,7 +94,7 @@ void check_depth(const std::string& path, int depth) {
 void flatten_map(const std::string& path, py::handle map, Stated& stated, int depth) {
   check_depth(path, depth);
   for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(map)) {
-    flatten(key_of(key, path), value, stated, depth + 1);
+    flatten(key_of(key, path, is_map(value)), value, stated, depth + 1);
   }
 }
 
@@ -199,7 +157,7 @@ void grid_value(const std::string& path, py::handle value, whatif::GridParts& pa
   if (value.is_none()) return;
   if (is_map(value)) {
     for (const auto& [key, inside] : py::reinterpret_borrow<py::dict>(value)) {
-      grid_value(key_of(key, path), inside, parts, kept, depth + 1);
+      grid_value(key_of(key, path, is_map(inside)), inside, parts, kept, depth + 1);
     }
     return;
   }
@@ -237,7 +195,9 @@ void add_job(py::handle job, Stated& stated) {
   flatten_map("", job, stated, 0);
 }
 
-void add_setting(py::handle name, py::handle value, Stated& stated) { flatten(key_of(name, ""), value, stated, 1); }
+void add_setting(py::handle name, py::handle value, Stated& stated) {
+  flatten(key_of(name, "", is_map(value)), value, stated, 1);
+}
 
 Stated stated_of(const py::tuple& jobs, const py::dict& settings) {
   Stated stated;
@@ -248,7 +208,7 @@ Stated stated_of(const py::tuple& jobs, const py::dict& settings) {
 }
 
 void add_to_grid(const py::dict& settings, whatif::GridParts& parts, Kept& kept) {
-  for (const auto& [key, value] : settings) grid_value(key_of(key, ""), value, parts, kept, 0);
+  for (const auto& [key, value] : settings) grid_value(key_of(key, "", is_map(value)), value, parts, kept, 0);
 }
 
 whatif::Axis zipped_axis(const py::dict& columns, Kept& kept) {

@@ -1,5 +1,6 @@
 #include "json.h"
 
+#include "ddlsim/report/program.h"
 #include "goodput_lines.h"
 
 namespace ddlsim::report {
@@ -181,6 +182,8 @@ Json to_json(const answer::FleetReport& report) {
   return json;
 }
 
-std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string dump(const Json& json) {
+  return with_program(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", std::nullopt);
+}
 
 }  // namespace ddlsim::report

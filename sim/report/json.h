@@ -14,7 +14,8 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json to_json(const answer::Training& run);
 [[nodiscard]] Json to_json(const answer::Comparison& comparison);
 [[nodiscard]] Json to_json(const answer::FleetReport& report);
-/// Two-space indent and a newline; text that is not UTF-8 is replaced, never thrown at.
+/// Two-space indent and a newline, with the program (report/program.h); text that is not UTF-8 is replaced, never
+/// thrown at.
 [[nodiscard]] std::string dump(const Json& json);
 
 }  // namespace ddlsim::report

@@ -103,9 +103,7 @@ Checked check_body(const httplib::Request& request, const ServerOptions& options
     return Refusal{411, "the length of the body is missing", "", ""};
   }
   if (request.has_header("Content-Encoding")) return Refusal{415, "the body must not be compressed", "", ""};
-  std::string type = lower(only(request, "Content-Type").value_or(""));
-  type = type.substr(0, type.find(';'));
-  type = type.substr(0, type.find_last_not_of(' ') + 1);
+  const std::string type = media_type(request);
   for (const std::string_view known : {"application/json", "application/yaml", "application/x-yaml"}) {
     if (type == known) return std::nullopt;
   }
@@ -121,6 +119,12 @@ std::optional<Refusal> refusal_of(const httplib::Request& request, const ServerO
   if (auto wrong = check_token(request, options)) return wrong;
   if (auto wrong = check_path(request)) return wrong;
   return check_body(request, options);
+}
+
+std::string media_type(const httplib::Request& request) {
+  std::string type = lower(only(request, "Content-Type").value_or(""));
+  type = type.substr(0, type.find(';'));
+  return type.substr(0, type.find_last_not_of(' ') + 1);
 }
 
 std::string_view command_of(std::string_view path) {

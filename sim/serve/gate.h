@@ -22,6 +22,9 @@ struct Refusal {
 [[nodiscard]] std::optional<Refusal> refusal_of(const httplib::Request& request, const ServerOptions& options,
                                                 int port);
 
+/// Of a request's body, in small letters and without parameters: "application/json".
+[[nodiscard]] std::string media_type(const httplib::Request& request);
+
 /// The command of a path, "predict" of "/v1/predict"; empty where there is none.
 [[nodiscard]] std::string_view command_of(std::string_view path);
 

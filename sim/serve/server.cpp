@@ -75,6 +75,16 @@ class Http final : public httplib::Server {
   std::shared_future<Expected<std::string>> catalog_;
 };
 
+std::string_view word_of_status(int status) {
+  switch (status) {
+    case 404: return word_of(ErrorCode::kNotFound);
+    case 408:
+    case 503: return word_of(ErrorCode::kOutOfTime);
+    case 500: return "fault";
+    default: return word_of(ErrorCode::kInvalidArgument);
+  }
+}
+
 void refuse(httplib::Response& response, const Refusal& refusal) {
   response.status = refusal.status;
   if (!refusal.allow.empty()) response.set_header("Allow", refusal.allow);
@@ -82,7 +92,7 @@ void refuse(httplib::Response& response, const Refusal& refusal) {
   if (refusal.status == 503) response.set_header("Retry-After", "1");
   Error error{ErrorCode::kInvalidArgument, refusal.message, {}, {}, {}};
   if (!refusal.note.empty()) error.notes.push_back(refusal.note);
-  response.set_content(service::error_json(error), kJsonType);
+  response.set_content(service::error_json(error, word_of_status(refusal.status)), kJsonType);
 }
 
 Http::Http(Site site, int socket, int wake)
@@ -170,8 +180,10 @@ void Http::answer(const httplib::Request& request, httplib::Response& response, 
     return refuse(response, {connection->late() ? 408 : 400, "the body ends early", "", ""});
   }
   Workers& workers = command == "predict" || command == "explain" ? quick_ : long_;
-  auto answered = workers.run([service = site_.service, command, body] { return service->answer(command, body); },
-                              duration_of(site_.options.answer_time));
+  const auto syntax = media_type(request) == kJsonType ? service::Syntax::kJson : service::Syntax::kYaml;
+  auto answered =
+      workers.run([service = site_.service, command, body, syntax] { return service->answer(command, body, syntax); },
+                  duration_of(site_.options.answer_time));
   if (!answered) {
     return refuse(response, {503, "no answer in time", "ask for less, or the command; a plan takes a limit", ""});
   }
@@ -288,7 +300,7 @@ Expected<void> check(const ServerOptions& options) {
   const auto loopback = is_loopback(options.host);
   if (!loopback) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no address", options.host.substr(0, 60)), {},
-                {"as 127.0.0.1, ::1 or 0.0.0.0"});
+                {"as localhost, 127.0.0.1, ::1 or 0.0.0.0"});
   }
   if (options.port < 0 || options.port > 65535) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} is no port", options.port), {}, {"valid: 0 to 65535"});
@@ -315,6 +327,7 @@ struct Server::Parts {
 };
 
 Expected<Server> Server::listen(std::shared_ptr<const service::Service> service, ServerOptions options) {
+  if (options.host == "localhost") options.host = "127.0.0.1";
   if (auto sound = check(options); !sound) return tl::unexpected<Error>(sound.error());
   const auto socket = open_socket(options);
   if (!socket) return tl::unexpected<Error>(socket.error());

@@ -7,6 +7,7 @@
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/scenario_map.h"
+#include "json_text.h"
 
 namespace ddlsim::service {
 namespace {
@@ -61,15 +62,37 @@ bool names_file(const whatif::Override& setting, const io::Catalog& catalog) {
                       [&](const auto& one) { return catalog.knows(one.second, setting.value); });
 }
 
-Expected<Request> Request::read(std::string_view text, std::span<const std::string_view> keys, const Limits& limits,
-                                const io::Catalog& catalog) {
+namespace {
+
+/// JSON is read strictly where it is said or seen to be JSON: of two readers that refuse it, JSON's knows better why.
+Expected<io::Node> document_of(std::string_view text, Syntax syntax) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) {
+    return fail(ErrorCode::kParse, "the request is empty", {}, {R"(as {"model": "resnet50", "node": "dgx-a100"})"});
+  }
+  const auto as_yaml = [&](std::string_view yaml) { return io::parse_yaml(yaml, std::string(kFile)); };
+  if (syntax == Syntax::kYaml && text[first] != '{') return as_yaml(text);
+  const auto json = yaml_of_json(text, kFile);
+  if (json) return as_yaml(*json);
+  if (syntax == Syntax::kJson) return tl::unexpected<Error>(json.error());
+  auto yaml = as_yaml(text);
+  const std::size_t second = std::min(text.find_first_not_of(" \t\r\n", first + 1), text.size());
+  const bool means_json = second == text.size() || text[second] == '"';
+  if (!yaml && means_json) return tl::unexpected<Error>(json.error());
+  return yaml;
+}
+
+}  // namespace
+
+Expected<Request> Request::read(std::string_view text, Syntax syntax, std::span<const std::string_view> keys,
+                                const Limits& limits, const io::Catalog& catalog) {
   if (text.size() > limits.request) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("a request of more than {} bytes", limits.request));
   }
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return fail(ErrorCode::kParse, fmt::format("a NUL character after {} bytes of the request", nul));
   }
-  auto document = io::parse_yaml(text, std::string(kFile));
+  auto document = document_of(text, syntax);
   if (!document) return tl::unexpected<Error>(document.error());
   Request request;
   request.document_ = std::move(*document);

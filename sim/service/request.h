@@ -19,8 +19,9 @@ namespace ddlsim::service {
 class Request {
  public:
   /// `keys`: what the command takes beside the job.
-  [[nodiscard]] static Expected<Request> read(std::string_view text, std::span<const std::string_view> keys,
-                                              const Limits& limits, const io::Catalog& catalog);
+  [[nodiscard]] static Expected<Request> read(std::string_view text, Syntax syntax,
+                                              std::span<const std::string_view> keys, const Limits& limits,
+                                              const io::Catalog& catalog);
 
   [[nodiscard]] const std::vector<whatif::Override>& job() const { return job_; }
   /// The text of a key; nothing where it is not there. An empty text, a list and a map are errors of `read`.
@@ -41,6 +42,9 @@ class Request {
   std::vector<whatif::Override> job_;
   std::vector<whatif::Change> changes_;
 };
+
+/// What a command takes beside the job; empty: no such command.
+[[nodiscard]] std::span<const std::string_view> keys_of(std::string_view command);
 
 /// Whether a value names a file, and no quantity ("25 Gb/s") or name that the catalogue knows.
 [[nodiscard]] bool names_file(const whatif::Override& setting, const io::Catalog& catalog);

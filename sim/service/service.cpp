@@ -1,6 +1,7 @@
 #include "ddlsim/service/service.h"
 
 #include <fmt/core.h>
+#include <malloc.h>
 
 #include <array>
 #include <chrono>
@@ -130,7 +131,14 @@ Answer plan(const Asked& asked) {
   if (const auto text = asked.request.text("limit")) {
     const auto limit = parse_time(*text);
     if (!limit) return asked.request.at("limit", limit.error());
-    options.limit = std::min(*limit, asked.limits.search);
+    if (*limit > asked.limits.search) {
+      return asked.request.at("limit", {ErrorCode::kInvalidArgument,
+                                        fmt::format("a search takes {} here at most", to_text(asked.limits.search)),
+                                        {},
+                                        {"leave it out for that; the command takes as long as it is told"},
+                                        {}});
+    }
+    options.limit = *limit;
   }
   std::vector<whatif::Override> job = asked.request.job();
   if (const auto text = asked.request.text("nodes_up_to")) {
@@ -139,7 +147,11 @@ Answer plan(const Asked& asked) {
     options.nodes_up_to = *most;
     job.push_back({"nodes", *text, {}});
   }
-  return shown(whatif::search_plans(asked.catalog, job, options, now));
+  auto choice = whatif::search_plans(asked.catalog, job, options, now);
+#ifdef __GLIBC__
+  malloc_trim(0);  // a search takes as much as all other questions together, and gives it back
+#endif
+  return shown(choice);
 }
 
 Answer explain(const Asked& asked) {
@@ -206,10 +218,10 @@ constexpr auto kNames = [] {
   return names;
 }();
 
-nlohmann::ordered_json json_of(const Error& error) {
+nlohmann::ordered_json json_of(const Error& error, std::string_view code) {
   using Json = nlohmann::ordered_json;
   Json json{{"schema", "ddlsim/error/1"},
-            {"code", word_of(error.code)},
+            {"code", code},
             {"error", error.message},
             {"file", error.where.file.empty() ? Json(nullptr) : Json(error.where.file)},
             {"line", error.where.line == 0 ? Json(nullptr) : Json(error.where.line)},
@@ -217,16 +229,36 @@ nlohmann::ordered_json json_of(const Error& error) {
             {"notes", error.notes},
             {"also", Json::array()}};
   for (const Error& more : error.also) {
-    Json further = json_of(more);
+    Json further = json_of(more, word_of(more.code));
     further.erase("schema");
     json["also"].push_back(std::move(further));
   }
   return json;
 }
 
+/// The notes without an offer that is not meant for who asks from afar.
+Error without_files(Error error) {
+  constexpr std::string_view kOffer = "; a path to a file of your own works too";
+  for (std::string& note : error.notes) {
+    if (note.ends_with(kOffer)) note.resize(note.size() - kOffer.size());
+  }
+  for (Error& more : error.also) more = without_files(std::move(more));
+  return error;
+}
+
 }  // namespace
 
 std::span<const std::string_view> commands() { return kNames; }
+
+std::span<const std::string_view> keys_of(std::string_view command) {
+  for (const Command& one : kCommands) {
+    if (one.name != command) continue;
+    std::span<const std::string_view> keys = one.keys;
+    while (!keys.empty() && keys.back().empty()) keys = keys.first(keys.size() - 1);
+    return keys;
+  }
+  return {};
+}
 
 Service::Service(io::Catalog catalog, Limits limits) : kept_(new Kept{std::move(catalog), limits}) {
   if (auto data = io::fingerprint_of(kept_->catalog.root())) kept_->data = std::move(*data);
@@ -237,18 +269,17 @@ Service& Service::operator=(Service&&) noexcept = default;
 
 const io::Catalog& Service::catalog() const { return kept_->catalog; }
 
-Expected<std::string> Service::answer(std::string_view command, std::string_view request) const {
+Expected<std::string> Service::answer(std::string_view command, std::string_view request, Syntax syntax) const {
   for (const Command& one : kCommands) {
     if (one.name != command) continue;
-    std::span<const std::string_view> keys = one.keys;
-    while (!keys.empty() && keys.back().empty()) keys = keys.first(keys.size() - 1);
-    const auto read = Request::read(request, keys, kept_->limits, kept_->catalog);
+    const auto read = Request::read(request, syntax, keys_of(command), kept_->limits, kept_->catalog);
     if (!read) return tl::unexpected<Error>(read.error());
     whatif::Predictor predictor = kept_->take();
     auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor});
     kept_->give(std::move(predictor));
-    if (!answered) return answered;
-    return report::with_program(*answered, DDLSIM_VERSION, kept_->data);
+    if (!answered)
+      return tl::unexpected<Error>(kept_->limits.files ? answered.error() : without_files(answered.error()));
+    return report::with_program(*answered, kept_->data);
   }
   const std::vector<std::string> names(kNames.begin(), kNames.end());
   return fail(ErrorCode::kNotFound, fmt::format("unknown command '{}'", command.substr(0, 60)), {},
@@ -257,7 +288,7 @@ Expected<std::string> Service::answer(std::string_view command, std::string_view
 
 Expected<std::vector<Expected<Time>>> Service::step_times(
     std::string_view job, std::span<const std::vector<whatif::Override>> changes) const {
-  const auto read = Request::read(job, {}, kept_->limits, kept_->catalog);
+  const auto read = Request::read(job, Syntax::kYaml, {}, kept_->limits, kept_->catalog);
   if (!read) return tl::unexpected<Error>(read.error());
   whatif::Predictor predictor = kept_->take();
   std::vector<Expected<Time>> times;
@@ -274,20 +305,10 @@ Expected<std::vector<Expected<Time>>> Service::step_times(
   return times;
 }
 
-std::string error_json(const Error& error) {
-  return json_of(error).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
+std::string error_json(const Error& error) { return error_json(error, word_of(error.code)); }
 
-std::string_view word_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kParse: return "parse";
-    case ErrorCode::kInvalidArgument: return "invalid-argument";
-    case ErrorCode::kNotFound: return "not-found";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kInfeasible: return "infeasible";
-    case ErrorCode::kIo: return "io";
-  }
-  return "io";
+std::string error_json(const Error& error, std::string_view code) {
+  return json_of(error, code).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace ddlsim::service

@@ -8,6 +8,7 @@
 #include "beside.h"
 #include "ddlsim/io/yaml.h"
 #include "ddlsim/whatif/grid.h"
+#include "ddlsim/whatif/scenario_map.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -62,7 +63,7 @@ class GridReader {
       } else if (entry.key == "sample") {
         read_sample(entry.value);
       } else {
-        read_setting(entry.key, entry.value);
+        read_setting(path_within("", entry.key, entry.value.kind == NodeKind::kMap), entry.value);
       }
     }
   }
@@ -71,7 +72,7 @@ class GridReader {
   void read_setting(const std::string& path, const io::Node& node) {
     if (node.kind == NodeKind::kMap) {
       for (const io::Entry& entry : node.entries) {
-        read_setting(entry.key == "name" ? path : path + "." + entry.key, entry.value);
+        read_setting(path_within(path, entry.key, entry.value.kind == NodeKind::kMap), entry.value);
       }
       return;
     }
@@ -102,7 +103,7 @@ class GridReader {
       return;
     }
     for (const io::Entry& entry : node.entries) {
-      flatten(entry.value, path.empty() ? entry.key : entry.key == "name" ? path : path + "." + entry.key, flat);
+      flatten(entry.value, path_within(path, entry.key, entry.value.kind == NodeKind::kMap), flat);
     }
   }
 

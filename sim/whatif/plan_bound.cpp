@@ -110,6 +110,7 @@ const PlanShape* PlanBounds::shape(std::size_t index, bool adds) {
 
 std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) {
   const Scenario job = short_job(key);
+  tools_.keep_layers_of(job);
   auto plan = tools_.lowerer.lower(job);
   if (!plan) return std::nullopt;
   // Gradients and states are no matter of a shape.
@@ -374,6 +375,7 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
   Scenario job = space_.with(split);
   job.software_of_whole = hardware::SoftwareFactor{};  // it depends on the shape: end_of
   job.gpu_time_factor.set(1);
+  tools_.keep_layers_of(job);
   auto plan = tools_.lowerer.exchange(job);
   if (!plan || !plain_exchange(space_.base()) || plan->servers) return {.bounds = false, .stages = {}};
   std::erase_if(plan->rows, [](const plan::Row& row) {

@@ -74,6 +74,7 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
   // In one stage other orders of axes may stand unevenly on servers: where ranks stand is no matter of what they hold.
   job.cluster.gpus_per_node = job.cluster.gpus();
   job.cluster.nodes = 1;
+  tools_.keep_layers_of(space_.base());
   const auto layers = tools_.lowerer.held(job);
   if (!layers) return std::nullopt;
   const auto whole = [&](const auto& by_layer) { return shorter != nullptr ? shorter->whole(by_layer) : by_layer; };

@@ -44,14 +44,21 @@ struct Tried {
   }
 };
 
+/// What is worked out once for many plans. To forget it costs time, and changes no answer.
+struct SharedWork {
+  PlanTools tools;
+  PlanBounds bounds;
+  PlanMemory memories;
+
+  explicit SharedWork(const PlanSpace& space) : tools(space.base()), bounds(space, tools), memories(space, tools) {}
+};
+
 class PlanSearch {
  public:
   PlanSearch(const PlanSpace& space, const PlanOptions& options)
       : space_(space),
         options_(options),
-        tools_(space.base()),
-        bounds_(space, tools_),
-        memories_(space, tools_),
+        shared_(std::make_unique<SharedWork>(space)),
         correction_(space),
         capacity_(space.base().cluster.node.gpu.memory_size),
         price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
@@ -85,6 +92,7 @@ class PlanSearch {
   [[nodiscard]] Time front_end() const;
   [[nodiscard]] Time longest_wanted(const Split& split, DataSize memory) const;
   void open_all(const Clock& clock, Time deadline);
+  void forget_when_much();
   void look_closer(const Open& open);
   void look_at_members(const Open& open);
   void try_plan(const Open& open, const Split& split);
@@ -99,9 +107,7 @@ class PlanSearch {
 
   const PlanSpace& space_;
   const PlanOptions& options_;
-  PlanTools tools_;
-  PlanBounds bounds_;
-  PlanMemory memories_;
+  std::unique_ptr<SharedWork> shared_;
   PlanCorrection correction_;
   DataSize capacity_;
   PriceRate price_;
@@ -179,7 +185,8 @@ void PlanSearch::keep(const Tried& tried) {
 /// The plan itself: its memory by the ledger, its step by the schedule.
 void PlanSearch::try_plan(const Open& open, const Split& split) {
   const Scenario job = space_.with(split);
-  auto plan = tools_.lowerer.lower(job);
+  shared_->tools.keep_layers_of(job);
+  auto plan = shared_->tools.lowerer.lower(job);
   if (!plan) {
     ++illegal_;
     return;
@@ -192,7 +199,7 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
   if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;
   // What own runs make of a step is known once its plan is priced.
   const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
-  const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), tools_, longest);
+  const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), shared_->tools, longest);
   if (!step) {
     ++illegal_;
     return;
@@ -220,15 +227,15 @@ void PlanSearch::look_at_members(const Open& open) {
       return wanted(split, key_of(split, bound, memory), bound, memory);
     };
     // What is known at little expense first: it dismisses many.
-    const DataSize least = memories_.least(split, family.shape, plan::parts_of(pipeline_of(split)));
+    const DataSize least = shared_->memories.least(split, family.shape, plan::parts_of(pipeline_of(split)));
     if (is_too_much(split, least)) {
       keep_too_large(id, open.bound, least, false);
       continue;
     }
     if (!is_wanted(open.bound, least)) continue;
-    const Time bound = max(open.bound, bounds_.by_kernels(split, family.shape) * correction_.least(split));
+    const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
     if (!is_wanted(bound, least)) continue;
-    const DataSize memory = memories_.of(split, family.shape);
+    const DataSize memory = shared_->memories.of(split, family.shape);
     if (is_too_much(split, memory)) {
       keep_too_large(id, open.bound, memory, false);
     } else if (is_wanted(bound, memory)) {
@@ -244,7 +251,8 @@ void PlanSearch::look_closer(const Open& open) {
   if (!wanted(split, open.key, open.bound, open.memory)) return;
   switch (open.known) {
     case Known::kSimple: {
-      const Time bound = max(open.bound, bounds_.by_mean(split, family.shape) * correction_.least_of_family(split));
+      const Time bound =
+          max(open.bound, shared_->bounds.by_mean(split, family.shape) * correction_.least_of_family(split));
       if (bound == Time::infinity()) {
         illegal_ += family.members;
       } else {
@@ -254,7 +262,7 @@ void PlanSearch::look_closer(const Open& open) {
     }
     case Known::kMean: return look_at_members(open);
     case Known::kKernels:
-      return push(split, max(open.bound, bounds_.with_exchange(split, family.shape) * correction_.least(split)),
+      return push(split, max(open.bound, shared_->bounds.with_exchange(split, family.shape) * correction_.least(split)),
                   open.memory, open.id, Known::kExchange);
     case Known::kExchange: return try_plan(open, split);
   }
@@ -264,7 +272,7 @@ void PlanSearch::look_closer(const Open& open) {
 DataSize PlanSearch::least_memory(const PlanFamily& family) {
   Split split = family.split;
   split.zero = 3;
-  return memories_.least(split, family.shape, space_.most_parts(split.pipeline));
+  return shared_->memories.least(split, family.shape, space_.most_parts(split.pipeline));
 }
 
 /// Of a GPU, with what else of its memory is taken at least.
@@ -284,6 +292,7 @@ void PlanSearch::open_all(const Clock& clock, Time deadline) {
       proved_ = false;
       return;
     }
+    forget_when_much();
     const DataSize memory = least_memory(family);
     if (memory == DataSize::infinity()) {
       illegal_ += family.members;
@@ -291,8 +300,9 @@ void PlanSearch::open_all(const Clock& clock, Time deadline) {
     }
     const bool fits = !is_too_much(family.split, memory);
     const bool priced = fits || (options_.explain && memory <= capacity_ * kWorthPricing);
-    const Time bound = priced ? bounds_.by_mean(family.split, family.simple) * correction_.least_of_family(family.split)
-                              : Time::infinity();
+    const Time bound =
+        priced ? shared_->bounds.by_mean(family.split, family.simple) * correction_.least_of_family(family.split)
+               : Time::infinity();
     if (fits) {
       push(family.split, bound, memory, {f, 0}, Known::kSimple);
     } else {
@@ -301,11 +311,16 @@ void PlanSearch::open_all(const Clock& clock, Time deadline) {
   }
 }
 
+void PlanSearch::forget_when_much() {
+  if (shared_->tools.kept_layers > options_.kept_layers) shared_ = std::make_unique<SharedWork>(space_);
+}
+
 void PlanSearch::best_first(const Clock& clock, Time deadline) {
   open_all(clock, deadline);
   while (!open_.empty()) {
     const Open next = open_.top();
     open_.pop();
+    forget_when_much();
     look_closer(next);
     if (clock() < deadline) continue;
     proved_ = proved_ && open_.empty();
@@ -350,7 +365,7 @@ void PlanSearch::fill(answer::PlanChoice& choice) const {
 Error none_found(const PlanSpace& space, const PlanSearch& search, const PlanOptions& options, const Clock& clock,
                  Time start) {
   if (!search.proved()) {
-    return Error{ErrorCode::kInfeasible,
+    return Error{ErrorCode::kOutOfTime,
                  fmt::format("no plan was found in {}", to_text(options.limit)),
                  {},
                  {"give it more time (--limit), or state some of the plan (--tp, --pp, --zero, ...)"},

@@ -83,6 +83,9 @@ struct PlanTools {
   cost::PriceMemo prices;
   std::optional<ShortModel> shorter;
   PipelinePlaces places;
+  std::size_t kept_layers = 0;  // that were cut and priced: memory grows with them
+
+  void keep_layers_of(const Scenario& job) { kept_layers += job.model->layers.size(); }
 
   explicit PlanTools(const Scenario& base) : shorter(short_model_of(base)), places(base, shorter) {}
 };

@@ -281,7 +281,35 @@ Expected<void> add_first_epoch(const Scenario& scenario, StepShape& shape) {
   return {};
 }
 
+/// What is asked of a run beside its step, which `shape` is told of as well; nothing: its length is not stated.
+Expected<std::optional<answer::Training>> lasting_run(const Scenario& scenario, StepShape& shape) {
+  if (scenario.failures.stated()) {
+    auto lasting = goodput(scenario);
+    if (!lasting) return tl::unexpected<Error>(std::move(lasting.error()));
+    shape.goodput = std::move(*lasting);
+  }
+  if (!asks_for_training(scenario)) return std::nullopt;
+  if (auto slower = add_first_epoch(scenario, shape); !slower) return tl::unexpected<Error>(slower.error());
+  answer::Training run = train(scenario, shape);
+  if (auto sane = check_run(run); !sane) return tl::unexpected<Error>(sane.error());
+  return run;
+}
+
+std::int64_t passes_in_step(const Question& question) {
+  return question.fidelity == Fidelity::kAggregate ? 1 : question.scenario.strategy.accumulation.get();
+}
+
 }  // namespace
+
+Expected<void> check_answer(const Question& question, Time laid_out, Time corrected) {
+  if (auto sane = check_step(laid_out); !sane) return sane;
+  const Scenario& scenario = question.scenario;
+  if (!scenario.failures.stated() && !asks_for_training(scenario)) return {};
+  StepShape shape{.step = corrected,
+                  .global_batch = plan::replicas_of(scenario) * scenario.batch * passes_in_step(question),
+                  .tokens_per_sample = tokens_of(*scenario.model)};
+  return lasting_run(scenario, shape).map([](const auto&) {});
+}
 
 Expected<void> check_step(Time step) {
   constexpr double kShortest = 1e-12;  // seconds: what event time counts in
@@ -341,7 +369,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.sample = scenario.model->sample;
   prediction.step_time = line.step;
   prediction.breakdown = line.parts;
-  const std::int64_t passes = question.fidelity == Fidelity::kAggregate ? 1 : scenario.strategy.accumulation.get();
+  const std::int64_t passes = passes_in_step(question);
   prediction.model = scenario.model->name;
   prediction.precision = name_of(kPrecisions, scenario.precision);
   prediction.split = split_of(scenario, passes);
@@ -374,26 +402,21 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
       max(prediction.interval_90.first, min(least_on_network(question, prediction.traffic), prediction.step_time));
-  if (scenario.failures.stated()) {
-    auto lasting = goodput(scenario);
-    if (!lasting) return tl::unexpected<Error>(std::move(lasting.error()));
-    prediction.goodput = std::move(*lasting);
-  }
+  StepShape shape{.step = prediction.step_time,
+                  .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
+                  .global_batch = prediction.split.global_batch(),
+                  .tokens_per_sample = prediction.tokens_per_sample};
+  auto run = lasting_run(scenario, shape);
+  if (!run) return tl::unexpected<Error>(std::move(run.error()));
+  prediction.training = std::move(*run);
+  prediction.goodput = std::move(shape.goodput);
   prediction.price = price_of_cluster(scenario, prediction.goodput);
-  if (asks_for_training(scenario)) {
-    StepShape shape{.step = prediction.step_time,
-                    .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
-                    .global_batch = prediction.split.global_batch(),
-                    .tokens_per_sample = prediction.tokens_per_sample,
-                    .goodput = prediction.goodput};
-    if (auto slower = add_first_epoch(scenario, shape); !slower) return tl::unexpected<Error>(slower.error());
-    prediction.training = train(scenario, shape);
+  if (prediction.training) {
     if (shape.first_epoch_step && *shape.first_epoch_step > shape.step) {
       prediction.notes.push_back(fmt::format(
           "input: the first epoch reads from storage: {} a step, {} of {} steps", to_text(*shape.first_epoch_step),
           to_text(first_epoch_steps(scenario, shape)), to_text(prediction.training->steps)));
     }
-    if (auto sane = check_run(*prediction.training); !sane) return tl::unexpected<Error>(sane.error());
     const Time wall = prediction.training->time() - prediction.training->startup;
     if (prediction.goodput) prediction.goodput->of_run = wall * prediction.goodput->failures;
   }

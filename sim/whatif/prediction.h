@@ -9,6 +9,10 @@ namespace ddlsim::whatif {
 
 [[nodiscard]] Expected<answer::Prediction> prediction_of(const Question& question);
 
+/// Whether `prediction_of` has an answer where a step was laid out as so long, and is so long as its runs correct it.
+/// Errors: those of `prediction_of`.
+[[nodiscard]] Expected<void> check_answer(const Question& question, Time laid_out, Time corrected);
+
 /// Errors: kInfeasible for a step that no machine takes: not finite, under a picosecond, over a hundred years.
 [[nodiscard]] Expected<void> check_step(Time step);
 

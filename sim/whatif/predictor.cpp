@@ -113,7 +113,9 @@ Expected<Time> Predictor::step_time(const Scenario& scenario) {
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kTime);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  return corrected_step(*question, laid->line.step);
+  const Time step = corrected_step(*question, laid->line.step);
+  if (auto sane = check_answer(*question, laid->line.step, step); !sane) return tl::unexpected<Error>(sane.error());
+  return step;
 }
 
 Expected<Outline> Predictor::outline(const Scenario& scenario) {
@@ -121,8 +123,8 @@ Expected<Outline> Predictor::outline(const Scenario& scenario) {
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kParts);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  if (auto sane = check_step(laid->line.step); !sane) return tl::unexpected<Error>(sane.error());
   const Time step = corrected_step(*question, laid->line.step);
+  if (auto sane = check_answer(*question, laid->line.step, step); !sane) return tl::unexpected<Error>(sane.error());
   const double longer = step / laid->line.step;
   return Outline{.step = step, .kernels = (laid->line.parts.compute + laid->line.parts.memory) * longer};
 }

@@ -44,6 +44,16 @@ std::optional<double> left_by_runs(const RatioSide& baseline, const RatioSide& a
   return std::hypot(before, after);
 }
 
+/// Whether a step of both is the same work, be it the catalogue's model or a file read again.
+bool same_model(const Scenario& a, const Scenario& b) {
+  if (a.model == b.model) return true;
+  if (a.model->id != b.model->id || a.model->layers.size() != b.model->layers.size()) return false;
+  const auto before = workload::features_at(*a.model, a.batch, a.precision);
+  const auto after = workload::features_at(*b.model, b.batch, b.precision);
+  return before.flops == after.flops && before.memory_access == after.memory_access && before.input == after.input &&
+         before.weight_traffic == after.weight_traffic;
+}
+
 /// Whether the alternative differs by a network of more bandwidth alone: nothing that is open can make it slower.
 bool only_widens_network(const Scenario& a, const Scenario& b) {
   const hardware::Cluster& before = a.cluster;
@@ -52,7 +62,7 @@ bool only_widens_network(const Scenario& a, const Scenario& b) {
     return cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
   };
   return before.node.id == after.node.id && before.node.gpu.id == after.node.gpu.id && before.nodes == after.nodes &&
-         before.gpus_per_node == after.gpus_per_node && a.model == b.model && a.precision == b.precision &&
+         before.gpus_per_node == after.gpus_per_node && same_model(a, b) && a.precision == b.precision &&
          a.batch == b.batch && a.strategy.kind == b.strategy.kind && a.parallel == b.parallel &&
          transport_of(before) == transport_of(after) && before.node.network.latency >= after.node.network.latency &&
          before.node.network_ports == after.node.network_ports &&

@@ -14,7 +14,6 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/framework.h"
-#include "ddlsim/whatif/scenario_map.h"
 #include "ddlsim/whatif/setting_words.h"
 #include "settings.h"
 #include "stated_runs.h"
@@ -429,72 +428,6 @@ Expected<Scenario> resolve_cluster(const io::Catalog& catalog, std::span<const O
   if (last_of(spelt.overrides, "node") == nullptr) return fail(ErrorCode::kInvalidArgument, "no node named");
   if (auto applied = apply(scenario, catalog, spelt, false); !applied) return tl::unexpected<Error>(applied.error());
   return scenario;
-}
-
-namespace {
-
-void flatten(const io::Node& node, const std::string& path, std::vector<Override>& overrides,
-             std::vector<Error>& errors) {
-  switch (node.kind) {
-    case io::NodeKind::kScalar:
-      if (node.text.empty()) {
-        errors.push_back(Error{ErrorCode::kParse,
-                               fmt::format("'{}' has no value", path.substr(0, 60)),
-                               node.where,
-                               {"leave the key out for its default, or give it a value"},
-                               {}});
-        return;
-      }
-      overrides.push_back({path, node.text, node.where});
-      return;
-    case io::NodeKind::kList:
-      if (path == "other_jobs") {
-        for (std::size_t i = 0; i < node.items.size(); ++i) {
-          flatten(node.items[i], fmt::format("{}{}", kOtherJobs, i), overrides, errors);
-        }
-        return;
-      }
-      errors.push_back(
-          Error{ErrorCode::kParse, fmt::format("'{}' takes one value, not a list", path), node.where, {}, {}});
-      return;
-    case io::NodeKind::kMap:
-      for (const io::Entry& entry : node.entries) {
-        const bool own = entry.key == "name" && !path.empty();
-        flatten(entry.value, own ? path : path.empty() ? entry.key : path + "." + entry.key, overrides, errors);
-      }
-      return;
-  }
-}
-
-}  // namespace
-
-Expected<std::vector<Override>> settings_in(const io::Node& map, std::string_view what) {
-  std::vector<Override> overrides;
-  std::vector<Error> errors;
-  if (map.kind == io::NodeKind::kMap) {
-    flatten(map, "", overrides, errors);
-  } else {
-    errors.push_back(Error{ErrorCode::kParse, fmt::format("{} must be a map of settings", what), map.where, {}, {}});
-  }
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  if (auto known = check_paths(overrides); !known) return tl::unexpected<Error>(known.error());
-  std::map<std::string_view, const Override*> known;
-  for (const Override& one : overrides) {
-    const auto [first, added] = known.try_emplace(one.path, &one);
-    if (added) continue;
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is set twice", one.path), one.where,
-                {fmt::format("first on line {}", first->second->where.line)});
-  }
-  return overrides;
-}
-
-Expected<std::vector<Override>> load_scenario(const std::filesystem::path& path) {
-  const auto document = io::load_yaml(path);
-  if (!document) return tl::unexpected<Error>(document.error());
-  auto overrides = settings_in(*document, "a scenario file");
-  if (!overrides) return overrides;
-  for (Override& one : *overrides) one.value = found_beside(path, one.path, one.value);
-  return overrides;
 }
 
 }  // namespace ddlsim::whatif

@@ -84,7 +84,50 @@ constexpr auto kFrameworkWords = std::to_array<std::pair<std::string_view, std::
     {"steps", "training.steps"},
 });
 
+/// By length, then by name: a search compares lengths before it reads a letter. test/pymodule holds them against the
+/// commands' flags.
+constexpr auto shorter_or_before = [](std::string_view a, std::string_view b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+};
+constexpr auto kFlagNames = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"cp", "parallel.context"},
+    {"dp", "parallel.data"},
+    {"ep", "parallel.expert"},
+    {"pp", "parallel.pipeline"},
+    {"tp", "parallel.tensor"},
+    {"etp", "parallel.expert_tensor"},
+    {"spot", "price.spot"},
+    {"zero", "parallel.zero"},
+    {"steps", "training.steps"},
+    {"carbon", "energy.carbon"},
+    {"epochs", "training.epochs"},
+    {"spares", "failures.spares"},
+    {"tokens", "training.tokens"},
+    {"dataset", "input.dataset"},
+    {"samples", "training.samples"},
+    {"workers", "input.workers"},
+    {"measured", "measured.runs"},
+    {"mtbf_gpu", "failures.mtbf_gpu"},
+    {"schedule", "parallel.schedule"},
+    {"mtbf_node", "failures.mtbf_node"},
+    {"recompute", "parallel.recompute"},
+    {"micro_batch", "batch"},
+    {"mtbf_switch", "failures.mtbf_switch"},
+    {"measured_step", "measured.step"},
+    {"checkpoint_mode", "checkpoint.mode"},
+    {"checkpoint_every", "checkpoint.interval"},
+    {"checkpoint_bandwidth", "checkpoint.bandwidth"},
+});
+static_assert(std::ranges::is_sorted(kFlagNames, shorter_or_before, [](const auto& row) { return row.first; }));
+
 }  // namespace
+
+std::optional<std::string_view> setting_of_flag(std::string_view name) {
+  const auto* const found =
+      std::ranges::lower_bound(kFlagNames, name, shorter_or_before, [](const auto& row) { return row.first; });
+  if (found == kFlagNames.end() || found->first != name) return std::nullopt;
+  return found->second;
+}
 
 std::optional<std::string_view> setting_of_word(std::string_view word) {
   while (word.starts_with('-')) word.remove_prefix(1);

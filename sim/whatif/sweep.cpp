@@ -84,7 +84,6 @@ class Answerer {
     if (detail_ == SweepDetail::kFull) return predictor_.predict(*scenario).map(sweep_answer);
     const auto step = predictor_.step_time(*scenario);
     if (!step) return tl::unexpected<Error>(step.error());
-    if (auto sane = check_step(*step); !sane) return tl::unexpected<Error>(sane.error());
     return SweepAnswer{.gpus = scenario->cluster.gpus(),
                        .step = *step,
                        .throughput_samples_per_second = samples_of(*scenario) / step->in(seconds),

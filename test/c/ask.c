@@ -150,9 +150,9 @@ static void check_handles(void) {
   CHECK(ddlsim_close(first) == DDLSIM_CLOSED);
   CHECK(ddlsim_open(NULL, &second, NULL) == DDLSIM_OK);
   CHECK(first != second); /* though the place is the same */
-  refused(first, "predict", kJob, DDLSIM_CLOSED, "closed");
-  refused(0, "predict", kJob, DDLSIM_CLOSED, "closed");
-  refused(UINT64_MAX, "predict", kJob, DDLSIM_CLOSED, "closed");
+  refused(first, "predict", kJob, DDLSIM_CLOSED, "\"code\": \"closed\"");
+  refused(0, "predict", kJob, DDLSIM_CLOSED, "\"code\": \"closed\"");
+  refused(UINT64_MAX, "predict", kJob, DDLSIM_CLOSED, "\"code\": \"closed\"");
   double time = 0;
   CHECK(ddlsim_step_times(first, kJob, 0, NULL, NULL, 1, NULL, &time, NULL, NULL) == DDLSIM_CLOSED);
   CHECK(predicted(second, kJob) == expected);

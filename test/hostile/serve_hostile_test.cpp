@@ -151,6 +151,7 @@ TEST_CASE("serve: other methods, paths and types", "[hostile][serve]") {
                            "/index.html", "http://127.0.0.1/healthz", "/healthz/..", "/v1%2fcatalog/x"}) {
     CAPTURE(path);
     check_refused(server().ask("GET", path), 404, "there is nothing here");
+    check_refused(server().ask("GET", path), 404, "\"not-found\"");
   }
   check_refused(server().ask("POST", "/v1/predict", kJob), 415, "application/json");
   check_refused(server().ask("POST", "/v1/predict", kJob, {"Content-Type: text/plain"}), 415, "text/plain");
@@ -184,7 +185,10 @@ TEST_CASE("serve: other origins and other names of the host", "[hostile][serve]"
 
 TEST_CASE("serve: bodies that are none, too long, or never end", "[hostile][serve]") {
   check_refused(server().post("predict", "{\"model\": "), 400, "parse");
-  check_refused(server().post("predict", "\xff\xfe"), 400, "UTF-8");
+  check_refused(server().post("predict", "{model: resnet50, node: dgx1-v100}"), 400, "no JSON");
+  check_refused(server().post("plan", R"({"job": {"model": "resnet50", "node": "dgx1-v100"}, "limit": "60 s"})"), 400,
+                "a search takes 12 s here at most");
+  check_refused(server().post("predict", "\xff\xfe"), 400, "no JSON");
   check_refused(server().post("predict", std::string(200'000, '[')), 400, "error");
   check_refused(server().post("predict", ""), 400, "error");
   check_refused(server().post("predict", R"({"model": "/etc/passwd", "node": "dgx1-v100"})"), 400,
@@ -282,6 +286,20 @@ TEST_CASE("serve: a token, where there is one", "[hostile][serve]") {
   }
   check_refused(with(std::string("Authorization: Basic ") + kSecret), 401, "token");
   CHECK(with(std::string("Authorization: Bearer ") + kSecret).status == 200);
+}
+
+TEST_CASE("serve: localhost is this host", "[hostile][serve]") {
+  const ServeProcess one({"--host", "localhost"});
+  check_alive(one);
+}
+
+TEST_CASE("serve: the memory of a search of plans has a bound, and is given back", "[hostile][serve]") {
+  const ServeProcess one;
+  check_alive(one);
+  const Reply plan = one.post("plan", R"({"job": {"model": "gpt3_175b", "node": "dgx-a100-80gb", "nodes": 256,
+      "global_batch": 1536}, "limit": "5 s"})");
+  CHECK((plan.status == 200 || plan.body.find("out-of-time") != std::string::npos));
+  CHECK(resident(one.pid()) < std::int64_t{kSanitized ? 2000 : 150} << 20);
 }
 
 TEST_CASE("serve: what it does not start with", "[hostile][serve]") {

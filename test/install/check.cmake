@@ -41,11 +41,15 @@ endif()
 if(WAY STREQUAL "find_package")
   foreach(path share/bash-completion/completions/ddlsim share/zsh/site-functions/_ddlsim
                share/zsh/vendor-completions/_ddlsim share/fish/vendor_completions.d/ddlsim.fish
-               share/man/man1/ddlsim.1 share/man/man1/ddlsim-what-if.1 share/ddlsim/schemas/predict.json)
+               share/man/man1/ddlsim.1 share/man/man1/ddlsim-what-if.1 share/ddlsim/schemas/predict.json
+               share/ddlsim/schemas/error.json)
     if(NOT EXISTS ${work}/prefix/${path})
       message(FATAL_ERROR "not installed: ${path}")
     endif()
   endforeach()
+  if(EXISTS ${work}/prefix/include/ddlsim/serve)
+    message(FATAL_ERROR "the server's header is installed, its library is not")
+  endif()
 endif()
 # The guide's program in C, by pkg-config.
 find_program(PKG_CONFIG pkg-config)

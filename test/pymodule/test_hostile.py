@@ -27,7 +27,7 @@ def test_the_commands_own_words(path, value):
     said = command("predict", *MODEL_NODE, "--set", f"{path}={typed}", fails=True)
     error = caught.value
     assert error.message in said and all(note in said for note in error.notes)
-    assert error.code in {"parse", "invalid_argument", "not_found", "unsupported", "infeasible", "io"}
+    assert error.code in {"parse", "invalid-argument", "not-found", "unsupported", "infeasible", "io", "out-of-time"}
     assert str(error).startswith(error.file or error.message)
 
 
@@ -35,7 +35,7 @@ def test_an_error_names_choices_and_travels():
     with pytest.raises(ddlsim.Error) as caught:
         ddlsim.predict(model="resnet5", node="dgx1-v100")
     error = caught.value
-    assert error.code == "not_found" and "resnet50" in error.choices
+    assert error.code == "not-found" and "resnet50" in error.choices
     again = pickle.loads(pickle.dumps(error))
     assert (again.message, again.code, again.notes, again.choices) == (
         error.message,

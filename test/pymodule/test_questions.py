@@ -63,6 +63,24 @@ def test_numbers_of_numpy_and_paths(root):
     assert by_file.step_time_s == plain["prediction"]["step_time_s"]
 
 
+def test_a_map_is_no_flag(tmp_path):
+    runs = {"model": "resnet50", "node": "dgx1-v100", "nodes": 4}
+    told = ddlsim.predict(**runs, **{"measured.steps": "1x8 = 213 ms"}).to_dict()
+    assert ddlsim.predict(**runs, measured={"steps": "1x8 = 213 ms"}).to_dict() == told
+    assert ddlsim.predict({"measured": {"steps": "1x8 = 213 ms"}}, **runs).to_dict() == told
+    assert len(ddlsim.sweep(**{**runs, "nodes": [2, 4]}, measured={"steps": "1x8 = 213 ms"})) == 2
+    with pytest.raises(ddlsim.Error, match="unknown setting 'measured.stepz'"):
+        ddlsim.predict(**runs, measured={"stepz": "1x8 = 213 ms"})
+
+
+def test_json_is_as_the_schema_says_of_whom():
+    told = json.loads(command("predict", *FLAGS, "--json"))
+    assert told["program"]["data"] and ddlsim.predict(JOB).to_dict()["program"] == told["program"]
+    answer = ddlsim.what_if(JOB, vs=[{"nodes": 2}])
+    for one in (answer, answer.baseline, answer.alternatives[0].prediction):
+        assert json.loads(one.render("json"))["program"] == told["program"]
+
+
 def test_flags_of_the_command_are_keywords():
     """Every flag of a scenario has a keyword of its name, which means the same setting."""
     import re

@@ -24,7 +24,7 @@ namespace ddlsim::report {
 
 /// What stands before the rows: of CSV the header, else nothing.
 [[nodiscard]] std::string sweep_head(std::span<const io::ResultColumn> columns, Format format);
-/// A row as CSV or JSON, with the line's end.
+/// A row as CSV or JSON, with the line's end. JSON lacks "program": rows of a database may be another program's.
 [[nodiscard]] std::string sweep_line(std::span<const io::ResultColumn> columns, std::span<const io::Cell> row,
                                      Format format);
 /// All rows as text or Markdown, the best of each model first.

@@ -1,7 +1,8 @@
 // Views of answers: each returns the whole text, ending in a newline. Nothing here prints.
 //
 // JSON follows the command contract: `ddlsim/predict/1`, `ddlsim/what-if/1`, `ddlsim/fleet/1`, `ddlsim/list/1`. Fields
-// may be added, never renamed. A value that is unknown is null.
+// may be added, never renamed. A value that is unknown is null: so is the data's fingerprint in "program", which an
+// answer does not know (`with_program` of report/program.h puts it there).
 #pragma once
 
 #include <span>

@@ -12,9 +12,10 @@
 // but the page and /healthz needs it (Authorization: Bearer).
 //
 // Every resource has a bound: bytes of a request's head and body, the time to send them, the time an answer is waited
-// for, connections at once, questions that are computed at once. A question that takes longer than `answer_time` is
-// refused (503) and its thread finishes it: only a search of plans can be stopped, so `threads` long questions make the
-// server refuse further ones of their kind until they are done. Predict and explain have threads of their own.
+// for, connections at once, questions that are computed at once, what a search of plans keeps (service/service.h). A
+// question that takes longer than `answer_time` is refused (503) and its thread finishes it: only a search of plans can
+// be stopped, so `threads` long questions make the server refuse further ones of their kind until they are done.
+// Predict and explain have threads of their own.
 //
 // One thread serves one connection (cpp-httplib parses); questions are computed by `threads` others.
 #pragma once
@@ -30,7 +31,7 @@
 namespace ddlsim::serve {
 
 struct ServerOptions {
-  std::string host = "127.0.0.1";  // a numeric address
+  std::string host = "127.0.0.1";  // a numeric address, or localhost: 127.0.0.1
   int port = 8080;                 // 0: any that is free
   std::string token;               // empty: none, and loopback addresses alone
   std::string version;             // of the program

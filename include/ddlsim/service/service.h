@@ -1,8 +1,8 @@
 // One question and its answer, both as text: what the C interface and `ddlsim serve` are made of.
 //
-// A request is one JSON object, or the same as YAML (JSON is read as the YAML it also is, so numbers, places in
-// messages and limits are those of scenario files). The job is a map of settings, as in a scenario file; other keys are
-// the command's flags:
+// A request is one JSON object, or the same as YAML (numbers, places in messages and limits are those of scenario
+// files; of JSON, 4.0 is 4). The job is a map of settings, as in a scenario file, where flags' names (tp, epochs,
+// dataset) are those of their settings; other keys are the command's own flags:
 //
 // ```
 // predict     {"model": "resnet50", "node": "dgx-a100", "nodes": 4, "network": "100 Gb/s"}
@@ -22,10 +22,13 @@
 // is that of the command: its message and its notes, with its place in the request.
 //
 // Limits: flags that name files (--measured-stalls, --prices, --epochs-by-batch, --partition, --study) are the
-// command's alone. A search of plans takes at most `Limits::search`, nothing else can be stopped.
+// command's alone. A search of plans takes at most `Limits::search` (a longer "limit" is refused; one that ends without
+// a plan is "out-of-time") and keeps at most PlanOptions::kept_layers of what it has worked out: 1 to 2 GB. What it
+// took goes back to the system with its answer. Nothing else can be stopped.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +53,12 @@ struct Limits {
   std::size_t predictors = 16;      // kept between questions, each with its prices (whatif/predictor.h)
 };
 
+/// How a request is written.
+enum class Syntax : std::uint8_t {
+  kJson,  // and nothing else
+  kYaml,  // or JSON
+};
+
 /// Answers from one catalogue. Threads may ask at once; prices of layers are kept between questions, so that a job
 /// whose network, servers or split changed costs microseconds.
 class Service {
@@ -62,15 +71,16 @@ class Service {
   [[nodiscard]] const io::Catalog& catalog() const;
 
   /// The answer as the command's JSON. An unknown command or key is an error that lists the valid ones.
-  [[nodiscard]] Expected<std::string> answer(std::string_view command, std::string_view request) const;
+  [[nodiscard]] Expected<std::string> answer(std::string_view command, std::string_view request,
+                                             Syntax syntax = Syntax::kYaml) const;
 
   /// The step of `job` with every row of `changes` put on top, in their order; an error is that of its row alone.
   [[nodiscard]] Expected<std::vector<Expected<Time>>> step_times(
       std::string_view job, std::span<const std::vector<whatif::Override>> changes) const;
 
-  /// What a page offers: {"schema": "ddlsim/catalog/1", "models": [{"name", "what"}], "nodes", "networks", "gpus",
-  /// "strategies", "commands", "settings": [{"path", "meaning", "example", "unit"}]}. "unit" is that of the example;
-  /// any of its dimension is read; null: a word or a count. Reads every file of the catalogue.
+  /// What a page offers: {"schema": "ddlsim/catalog/1", "models": [{"name", "what"}], "nodes", "gpus", "links",
+  /// "datasets", "strategies", "commands", "settings": [{"path", "meaning", "example", "unit"}]}. "unit" is that of the
+  /// example; any of its dimension is read; null: a word or a count. Reads every file of the catalogue.
   [[nodiscard]] Expected<std::string> catalog_json() const;
 
  private:
@@ -78,14 +88,14 @@ class Service {
   std::unique_ptr<Kept> kept_;
 };
 
-/// An error as JSON: {"schema": "ddlsim/error/1", "code", "error": MESSAGE, "file", "line", "column", "notes": [...],
-/// "also": [the same of further faults]}. A place that is not known is null.
+/// An error as JSON: {"schema": "ddlsim/error/1", "code": word_of(its code), "error": MESSAGE, "file", "line",
+/// "column", "notes": [...], "also": [the same of further faults]}. A place that is not known is null.
 [[nodiscard]] std::string error_json(const Error& error);
 
-/// "parse", "invalid-argument", "not-found", "unsupported", "infeasible", "io".
-[[nodiscard]] std::string_view word_of(ErrorCode code);
+/// The same with a code of the interface's own: "closed" (a handle), "fault" (of ddlsim itself).
+[[nodiscard]] std::string error_json(const Error& error, std::string_view code);
 
-/// How to ask, as OpenAPI 3.0 (JSON).
+/// How to ask, as OpenAPI 3.1 (JSON), with the schemas of the answers.
 [[nodiscard]] std::string openapi(std::string_view version);
 
 /// The page: one HTML document, which loads nothing.

@@ -19,7 +19,12 @@ enum class ErrorCode {
   kUnsupported,      // understood, but not modelled
   kInfeasible,       // modelled, and it cannot be done
   kIo,               // the file could not be read or written
+  kOutOfTime,        // the time that was allowed ended first: more of it may bring an answer
 };
+
+/// "parse", "invalid-argument", "not-found", "unsupported", "infeasible", "io", "out-of-time": in JSON, over HTTP and
+/// in Python.
+[[nodiscard]] std::string_view word_of(ErrorCode code);
 
 /// A place in an input. line and column count from 1; 0 means "not known".
 struct SourceLocation {

@@ -66,6 +66,7 @@ struct PlanOptions {
   std::size_t next = 5;                       // beside the best
   std::optional<std::int64_t> nodes_up_to{};  // clusters of fewer servers are compared too
   bool explain = true;                        // why the best wins, and what would change it
+  std::size_t kept_layers = 8'000'000;        // cut and priced, that are kept for further plans: a bound of memory
 };
 
 /// The search's clock: seconds since any moment. whatif reads no clock of its own accord.
@@ -73,7 +74,8 @@ using Clock = std::function<Time()>;
 
 /// Errors: as resolve; kInvalidArgument for a batch that no plan shares evenly, or stated degrees that no plan can have
 /// (the legal ones are listed); kInfeasible for a model that fits in no plan: the smallest cluster that would, and what
-/// is missing; kUnsupported for parameter servers, models without layers and other fidelities.
+/// is missing; kOutOfTime where the limit came before any plan; kUnsupported for parameter servers, models without
+/// layers and other fidelities.
 [[nodiscard]] Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                                         const PlanOptions& options, const Clock& clock);
 

@@ -17,7 +17,7 @@ Path = Union[str, "PathLike[str]"]
 
 class Error(Exception):
     message: str
-    code: Literal["parse", "invalid_argument", "not_found", "unsupported", "infeasible", "io"]
+    code: Literal["parse", "invalid-argument", "not-found", "unsupported", "infeasible", "io", "out-of-time"]
     file: str | None
     line: int | None
     column: int | None

@@ -9,14 +9,14 @@ class Error(Exception):
     """A question without an answer: what was wrong, where, and what would have been right.
 
     message   the command's own words
-    code      'parse', 'invalid_argument', 'not_found', 'unsupported', 'infeasible' or 'io'
+    code      'parse', 'invalid-argument', 'not-found', 'unsupported', 'infeasible', 'io' or 'out-of-time'
     file, line, column   the place, where the input had one; else None
     notes     what would have been right, in words
     choices   the valid names that a note lists, nearest first; empty where there are none
     also      other faults of the same input, each an Error
     """
 
-    def __init__(self, message, code="invalid_argument", file=None, line=None, column=None, notes=(), also=()):
+    def __init__(self, message, code="invalid-argument", file=None, line=None, column=None, notes=(), also=()):
         super().__init__(message)
         self.message = message
         self.code = code

@@ -6,8 +6,10 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -438,6 +440,20 @@ TEST_CASE("catalog: one apart shares nothing while it is used, and is used again
   }
   CHECK(data->model("alexnet").value() == model);
   CHECK(data->apart().model("alexnet").value().get() == read_apart);
+}
+
+TEST_CASE("catalog: threads that ask at once share what was read", "[unit][io]") {
+  const DataCopy copy;
+  for (int round = 0; round < 5; ++round) {
+    const auto data = copy.open();
+    std::vector<std::shared_ptr<const workload::Model>> got(8);
+    std::vector<std::thread> threads;
+    threads.reserve(got.size());
+    for (auto& model : got) threads.emplace_back([&] { model = data->model("resnet50").value(); });
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& model : got) CHECK(model == got.front());
+    CHECK(data->model("resnet50").value() == got.front());
+  }
 }
 
 TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {

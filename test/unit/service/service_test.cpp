@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "catalog.h"
+#include "ddlsim/report/program.h"
 #include "ddlsim/report/questions.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/compare.h"
@@ -45,19 +46,17 @@ std::vector<whatif::Override> overrides_of(const JobSettings& job) {
 
 const JobSettings kJob{{"model", "resnet50"}, {"node", "dgx1-v100"}, {"nodes", "4"}, {"network", "25 Gb/s"}};
 
-/// What says which program and data answered is there, and is left out.
-std::string without_program(std::string text) {
-  const std::size_t begin = text.find("  \"program\": {\n");
-  REQUIRE(begin != std::string::npos);
-  const std::size_t end = text.find("\n  },\n", begin);
-  return text.erase(begin, end + 6 - begin);
+/// What says which data answered is there, and is left out.
+std::string without_data(const std::string& text) {
+  REQUIRE(json::parse(text)["program"]["data"].is_string());
+  return report::with_program(text, std::nullopt);
 }
 
 std::string asked(const std::string& command, const std::string& request) {
   const auto answered = all().answer(command, request);
   INFO(request << (answered ? "" : to_string(answered.error())));
   REQUIRE(answered);
-  return without_program(*answered);
+  return without_data(*answered);
 }
 
 /// {"job": {...}, more}
@@ -92,7 +91,7 @@ TEST_CASE("service: 200 random jobs have the answers and the refusals of the C++
     REQUIRE(mine.has_value() == theirs.has_value());
     if (mine) {
       ++answered;
-      REQUIRE(without_program(*mine) == *theirs);
+      REQUIRE(without_data(*mine) == *theirs);
     } else {
       CHECK(mine.error().message == theirs.error().message);
       CHECK(mine.error().notes == theirs.error().notes);
@@ -163,6 +162,60 @@ TEST_CASE("service: a job is the same as JSON, as YAML, nested and with other wh
   }
 }
 
+TEST_CASE("service: JSON is read as JSON", "[service]") {
+  const std::string one = asked("predict", test::request_of(kJob));
+  for (const char* nodes : {"4.0", "4e0", "40e-1"}) {
+    CAPTURE(nodes);
+    CHECK(asked("predict", std::string(R"({"model": "resnet50", "node": "dgx1-v100", "nodes": )") + nodes +
+                               R"(, "network": "25 Gb/s"})") == one);
+  }
+  const json named = json::parse(
+      asked("what-if", with(kJob, R"("vs": [{"name": "\ud83d\ude80 4.0 \"H100\" \\ud83d", "network": "100 Gb/s"}])")));
+  CHECK(named["alternatives"][0]["name"] == "\xF0\x9F\x9A\x80 4.0 \"H100\" \\ud83d");
+  const auto strictly = [](const std::string& text) {
+    const auto answer = all().answer("predict", text, service::Syntax::kJson);
+    return answer ? Error{ErrorCode::kIo, "answered", {}, {}, {}} : answer.error();
+  };
+  CHECK(strictly(test::request_of(kJob)).message == "answered");
+  CHECK(strictly("").message == "the request is empty");
+  CHECK_THAT(strictly("{\"model\":\n  \"resnet50\"").message, Contains("no JSON: unexpected end of input"));
+  CHECK(strictly("{\"model\":\n  resnet50}").where.line == 2);
+  for (const char* loose :
+       {"{'model': 'resnet50'}", "{\"model\": \"resnet50\",}", "{model: resnet50}", "model: resnet50",
+        "{\"model\": \"resnet50\"} {}", "{\"model\": \"\\ud83d\"}", "{\"nodes\": 1e999}"}) {
+    CAPTURE(loose);
+    CHECK(strictly(loose).code == ErrorCode::kParse);
+    CHECK_THAT(strictly(loose).message, Contains("the request is no JSON: "));
+  }
+  CHECK_THAT(refused(all(), "predict", "{\"model\": \"resnet50\"").message, Contains("no JSON: unexpected end"));
+  CHECK_THAT(refused(all(), "predict", " ").message, Contains("the request is empty"));
+}
+
+TEST_CASE("service: a job takes the flags' names", "[service]") {
+  const std::string one = asked("predict", R"({"model": "bert_large", "node": "dgx-a100", "nodes": 2,
+      "parallel": {"tensor": 2}, "training": {"samples": 1000000, "epochs": 3}, "measured.steps": "2x8 = 300 ms"})");
+  CHECK(asked("predict", R"({"model": "bert_large", "node": "dgx-a100", "nodes": 2, "tp": 2, "samples": 1000000,
+      "epochs": 3, "measured": {"steps": "2x8 = 300 ms"}})") == one);
+  CHECK_THAT(
+      refused(all(), "predict", R"({"model": "resnet50", "node": "dgx1-v100", "tp": 2, "parallel": {"tensor": 4}})")
+          .message,
+      Contains("parallel.tensor is set twice"));
+  CHECK_THAT(refused(make({.files = false}), "predict", R"({"model": "resnet50", "node": "p", "measured": "runs.csv"})")
+                 .message,
+             Contains("files cannot be named from afar"));
+}
+
+TEST_CASE("service: a search takes as long as it may, or says so", "[service]") {
+  const JobSettings job{{"model", "gpt3_175b"}, {"node", "dgx-a100-80gb"}, {"nodes", "64"}, {"global_batch", "1536"}};
+  const service::Service hasty = make({.search = milliseconds(1)});
+  const Error long_one = refused(hasty, "plan", with(job, "\"limit\": \"2 ms\""));
+  CHECK(long_one.code == ErrorCode::kInvalidArgument);
+  CHECK(long_one.message == "limit: a search takes 1 ms here at most");
+  const Error early = refused(hasty, "plan", test::request_of(job));
+  CHECK(early.code == ErrorCode::kOutOfTime);
+  CHECK(json::parse(service::error_json(early))["code"] == "out-of-time");
+}
+
 TEST_CASE("service: what is no request is refused with its place", "[service]") {
   const auto error = [](const std::string& request) { return refused(all(), "predict", request); };
   CHECK(error("").code == ErrorCode::kParse);
@@ -216,6 +269,9 @@ TEST_CASE("service: flags that make no question are refused with their place", "
 
 TEST_CASE("service: from afar no value names a file", "[service]") {
   const service::Service far = make({.files = false});
+  const Error unknown = refused(far, "predict", R"({"model": "resnet51", "node": "dgx1-v100"})");
+  for (const std::string& note : unknown.notes) CHECK_THAT(note, !Contains("file of your own"));
+  CHECK_THAT(unknown.notes.back(), Contains("`ddlsim list models` shows them all"));
   for (const auto& [path, value] :
        std::vector<std::pair<std::string, std::string>>{{"model", "/etc/passwd"},
                                                         {"model", "../../etc/passwd"},
@@ -265,7 +321,7 @@ TEST_CASE("service: threads ask one service and get one answer", "[service]") {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const std::string& answer : answers) CHECK(without_program(answer) == expected);
+  for (const std::string& answer : answers) CHECK(without_data(answer) == expected);
 }
 
 TEST_CASE("service: steps of many jobs are those of each", "[service]") {
@@ -329,12 +385,22 @@ TEST_CASE("service: the page is one document that loads nothing, under its own p
 
 TEST_CASE("service: how to ask is OpenAPI, and its examples have answers", "[service]") {
   const json api = json::parse(service::openapi("1.2.3"));
-  CHECK(api["openapi"] == "3.0.3");
+  CHECK(api["openapi"] == "3.1.0");
+  const json& schemas = api["components"]["schemas"];
+  CHECK(schemas["predict"]["properties"]["prediction"]["$ref"] == "#/components/schemas/prediction");
+  CHECK(schemas["error"]["properties"]["schema"]["const"] == "ddlsim/error/1");
+  CHECK(schemas["catalog"]["properties"]["schema"]["const"] == "ddlsim/catalog/1");
+  CHECK(schemas.dump().find(".json\"") == std::string::npos);
   CHECK(api["info"]["version"] == "1.2.3");
   for (const std::string_view command : service::commands()) {
     CAPTURE(command);
     const json& post = api["paths"].at("/v1/" + std::string(command)).at("post");
     const json& example = post["requestBody"]["content"]["application/json"]["example"];
-    CHECK(json::parse(asked(std::string(command), example.dump())).contains("schema"));
+    const json answer = json::parse(asked(std::string(command), example.dump()));
+    const std::string schema = "ddlsim/" + std::string(command) + "/1";
+    CHECK(answer["schema"] == schema);
+    const json& said = post["responses"]["200"]["content"]["application/json"]["schema"]["anyOf"][0]["$ref"];
+    CHECK(said == "#/components/schemas/" + std::string(command));
+    CHECK(schemas[std::string(command)]["properties"]["schema"]["const"] == schema);
   }
 }

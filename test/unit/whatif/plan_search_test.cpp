@@ -476,6 +476,17 @@ TEST_CASE("plan search: a limit of time answers with the best so far", "[unit][w
   const auto none = search_plans(catalog(), job({}), {.limit = seconds(2), .explain = false}, clock);
   REQUIRE_FALSE(none);
   CHECK_THAT(to_string(none.error()), Contains("no plan was found in 2 s"));
+  CHECK(none.error().code == ErrorCode::kOutOfTime);
+}
+
+TEST_CASE("plan search: what is forgotten to save memory changes no answer", "[unit][whatif]") {
+  const auto whole = found(job({{"nodes", "2", {}}}));
+  const auto forgetful = found(job({{"nodes", "2", {}}}), {.explain = false, .kept_layers = 1});
+  CHECK(forgetful.best.plan == whole.best.plan);
+  CHECK(forgetful.best.prediction.step_time == whole.best.prediction.step_time);
+  CHECK(forgetful.pruned == whole.pruned);
+  REQUIRE(forgetful.next.size() == whole.next.size());
+  for (std::size_t i = 0; i < whole.next.size(); ++i) CHECK(forgetful.next[i].plan == whole.next[i].plan);
 }
 
 TEST_CASE("plan search: why the best wins, and what would change it", "[unit][whatif]") {

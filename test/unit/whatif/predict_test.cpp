@@ -459,6 +459,23 @@ TEST_CASE("predict: what C++ sets out of range is refused by its setting's name"
   refused("efficiency.network", [](Scenario& s) { s.efficiency.network = std::nan(""); });
   refused("network", [](Scenario& s) { s.cluster.node.network.bandwidth = Bandwidth{}; });
   refused("jitter", [](Scenario& s) { s.jitter = -1; });
+  for (const std::int64_t none : {0, -5}) {
+    refused("gpu: sm_count", [&](Scenario& s) { s.cluster.node.gpu.sm_count = none; });
+    refused("training.steps", [&](Scenario& s) { s.training.steps = none; });
+  }
+  refused("gpu.memory_size", [](Scenario& s) { s.cluster.node.gpu.memory_size = bytes(std::nan("")); });
+  refused("gpu.peak", [](Scenario& s) { s.cluster.node.gpu.peak.fp32 = ComputeRate{}; });
+  refused("price", [](Scenario& s) { s.cluster.node.price = dollars_per_hour(-3); });
+  refused("price", [](Scenario& s) { s.cluster.node.price = dollars_per_hour(std::nan("")); });
+  refused("software.year", [](Scenario& s) { s.software_year = std::optional(std::nan("")); });
+  refused("training.startup", [](Scenario& s) { s.training.startup = hours(-30); });
+  refused("training.epochs", [](Scenario& s) { s.training.epochs = -3; });
+  refused("training.epochs", [](Scenario& s) { s.training.epochs = std::nan(""); });
+  refused("failures.mtbf_gpu", [](Scenario& s) { s.failures.gpu = hours(-1); });
+  refused("checkpoint.write", [](Scenario& s) { s.checkpoints.write = seconds(-1); });
+  refused("network", [](Scenario& s) { s.cluster.node.network.bandwidth = Bandwidth::infinity(); });
+  refused("strategy", [](Scenario& s) { s.strategy.kind = static_cast<plan::StrategyKind>(77); });
+  refused("parallel.schedule", [](Scenario& s) { s.parallel.schedule = static_cast<plan::PipelineSchedule>(77); });
   CHECK(predict(sound));
 }
 

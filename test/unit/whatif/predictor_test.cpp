@@ -79,4 +79,23 @@ TEST_CASE("predictor: errors are those of predict", "[unit][whatif]") {
   REQUIRE_FALSE(predictor.step_time(pearl));
   CHECK(predictor.step_time(pearl).error().message == predict(pearl).error().message);
   CHECK(predictor.predict(pearl).error().message == predict(pearl).error().message);
+  const std::vector<std::vector<Override>> refused{
+      {{"efficiency.network", "1e-14", {}}},
+      {{"failures.mtbf_gpu", "50000 h", {}}},
+      {{"failures.mtbf_gpu", "50000 h", {}}, {"training.steps", "1000", {}}},
+      {{"training.steps", "1e13", {}}},
+      {{"batch", "4294967296", {}}, {"efficiency.compute", "1e-6", {}}},
+  };
+  for (const std::vector<Override>& changes : refused) {
+    const Scenario asked = scenario(changes);
+    CAPTURE(changes.front().path);
+    REQUIRE_FALSE(predict(asked));
+    REQUIRE_FALSE(predictor.step_time(asked));
+    REQUIRE_FALSE(predictor.outline(asked));
+    CHECK(predictor.step_time(asked).error().message == predict(asked).error().message);
+    CHECK(predictor.outline(asked).error().message == predict(asked).error().message);
+  }
+  const Scenario run = scenario(
+      {{"failures.mtbf_gpu", "50000 h", {}}, {"checkpoint.bandwidth", "10 GB/s", {}}, {"training.steps", "1000", {}}});
+  CHECK(predictor.step_time(run).value() == predict(run).value().step_time);
 }

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -143,6 +144,14 @@ TEST_CASE("ratio: more of the same network makes nothing slower", "[unit][whatif
   const whatif::RatioEstimate more = whatif::ratio_of({&before, 0.3}, {&wider, 0.05}, 1.1);
   CHECK(more.interval_90.first == 1);
   CHECK(more.faster == 1);
+  // A file of one's own is read for each of both.
+  whatif::Scenario again = wider;
+  again.model = std::make_shared<const workload::Model>(*wider.model);
+  CHECK(whatif::ratio_of({&before, 0.3}, {&again, 0.05}, 1.1).faster == 1);
+  workload::Model larger = *wider.model;
+  larger.totals.dense_parameters += 1'000'000;
+  again.model = std::make_shared<const workload::Model>(std::move(larger));
+  CHECK(whatif::ratio_of({&before, 0.3}, {&again, 0.05}, 1.1).faster < 1);
   const whatif::Scenario other = on("50 Gb/s", "fp32");
   CHECK(whatif::ratio_of({&before, 0.3}, {&other, 0.05}, 1.1).interval_90.first < 1);
 }

@@ -115,6 +115,15 @@ TEST_CASE("scenario: a file is the same list of settings", "[unit][whatif]") {
   const Scenario s = resolve(catalog(), *settings).value();
   CHECK(s.cluster.node.gpu.id == "h100-sxm5-80gb");
   CHECK(s.cluster.node.network.latency->in(microseconds) == Approx(20));
+  // Flags' names are those of their settings, in a job beside it too; a map of that name is none of them.
+  std::ofstream(path) << "model: bert_large\nnode: dgx-a100\ntp: 2\nepochs: 3\nsamples: 1000\n"
+                         "measured: {steps: 1x8 = 213 ms}\nother_jobs: [{model: resnet50, etp: 1}]\n";
+  std::vector<std::string> paths;
+  const auto by_flags = load_scenario(path).value();
+  for (const Override& one : by_flags) paths.push_back(one.path);
+  CHECK(paths == std::vector<std::string>{"model", "node", "parallel.tensor", "training.epochs", "training.samples",
+                                          "measured.steps", "other_jobs.0.model",
+                                          "other_jobs.0.parallel.expert_tensor"});
   std::ofstream(path) << "model: resnet50\nnode: dgx1-v100\nnodez: 4\n";
   const auto wrong = load_scenario(path);
   REQUIRE_FALSE(wrong);

@@ -1,0 +1,24 @@
+// Every JSON says which program it is of, and one who knows says with which data.
+#include "ddlsim/report/program.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "ddlsim/report/views.h"
+
+using namespace ddlsim;
+using nlohmann::ordered_json;
+
+TEST_CASE("program: every JSON names it, the data are whoever's who knows", "[unit][report]") {
+  const std::string bare = report::render_list("gpus", {{"t4", "NVIDIA T4", ""}}, report::Format::kJson);
+  const auto json = ordered_json::parse(bare);
+  CHECK(std::next(json.begin()).key() == "program");
+  CHECK(json["program"]["version"].get<std::string>().starts_with("0."));
+  CHECK(json["program"]["data"].is_null());
+  const std::string known = report::with_program(bare, "0123456789abcdef");
+  CHECK(ordered_json::parse(known)["program"]["data"] == "0123456789abcdef");
+  CHECK(ordered_json::parse(known)["rows"] == json["rows"]);
+  CHECK(report::with_program(known, "0123456789abcdef") == known);
+  CHECK(report::with_program(known, std::nullopt) == bare);
+  CHECK(report::with_program("id,name\n", "0123456789abcdef") == "id,name\n");
+}
