@@ -17,10 +17,8 @@ struct TitanModel {
   std::string_view id;
 };
 constexpr std::array kTitanModels{
-    TitanModel{"llama3", "8b", "llama_3_1_8b"},
-    TitanModel{"llama3", "70b", "llama_3_1_70b"},
-    TitanModel{"llama3", "405b", "llama_3_1_405b"},
-    TitanModel{"deepseek_v3", "671b", "deepseek_v3"},
+    TitanModel{"llama3", "8b", "llama_3_1_8b"},     TitanModel{"llama3", "70b", "llama_3_1_70b"},
+    TitanModel{"llama3", "405b", "llama_3_1_405b"}, TitanModel{"deepseek_v3", "671b", "deepseek_v3"},
     TitanModel{"qwen3", "8b", "qwen3_8b"},
 };
 

@@ -287,9 +287,8 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
     read_layers(reader, model, errors);
     read_measured_on(reader, model, errors);
   }
-  model.sources = reader.sources(
-      {"layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published", "features", "measured_on",
-       "trained_from"});
+  model.sources = reader.sources({"layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published",
+                                  "features", "measured_on", "trained_from"});
   model.notes = reader.text_or("notes", {});
   reader.finish();
   if (!errors.empty()) return fail_with_all(std::move(errors));

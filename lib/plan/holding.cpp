@@ -141,7 +141,7 @@ ActivationCut activation_cut_of(const Job& job) {
           .expert_load = expert_load(job.parallel),
           .single_losses = job.software_fused.get() == false,
           .whole_experts = has_whole_experts(job.parallel),
-          .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() != true,
+          .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
           .adapters = job.parallel.lora_rank > 0};
 }
 

@@ -413,8 +413,8 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   const auto now = sure_ ? measure(condition_, *baseline_, *sure_) : measure(condition_, *baseline_);
   if (!now) return tl::unexpected<Error>(now.error());
   if (variable_.now != nullptr) now_ = variable_.now(*scenario_);
-  must_fit_ = baseline_->fits != false && condition_.metric != Metric::kMemory &&
-              condition_.metric != Metric::kDeviceMemory;
+  must_fit_ =
+      baseline_->fits != false && condition_.metric != Metric::kMemory && condition_.metric != Metric::kDeviceMemory;
   if (auto range = set_range(options); !range) return tl::unexpected<Error>(range.error());
   try_range();
   if (counts() && must_fit_) try_largest_that_fits();

@@ -68,7 +68,8 @@ Expected<DataSize> states_of(const Scenario& scenario) {
   plan::Job alone = static_cast<const plan::Job&>(scenario);
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;
-  alone.parallel = {.states = scenario.parallel.states, .lora_rank = scenario.parallel.lora_rank,
+  alone.parallel = {.states = scenario.parallel.states,
+                    .lora_rank = scenario.parallel.lora_rank,
                     .frozen_bits = scenario.parallel.frozen_bits};
   alone.strategy.sync_every = 1;
   alone.straggler = by_default(1.0);

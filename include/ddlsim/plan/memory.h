@@ -20,7 +20,7 @@
 //     kernels              after dropout, a mask of bytes; where the model has no dropout e scores
 //   attention, one kernel  e (queries + keys + values + output) + 4 per row and head
 //   both, under autocast   norm 4 input; of the scores 4 softmax, a mask, e the copy that its product reads
-//                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, single operators)
+//                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, software.fused no)
 //   gelu, silu, ...        e input          product of two (swiglu)   e both
 //   dropout                1 a mask         sums, rotary, relu        nothing (relu's output is the next one's input)
 //   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation; a tensor

@@ -23,9 +23,10 @@
 // keeps in fp32 beside it (prepare_model_for_kbit_training: norms, head and what flows between blocks) is not counted:
 // a tenth to a third of a step, and a part of its activations.
 //
-// Frozen layers (torchvision's trainable_backbone_layers, Detectron2's FREEZE_AT; a feature extractor): the layers before
-// the first that is trained have no backward, keep nothing and make no gradients; that first one makes none of its
-// input. Limit: other layers that read what frozen ones made (a downsampling beside it, a pyramid's branch) still do.
+// Frozen layers (torchvision's trainable_backbone_layers, Detectron2's FREEZE_AT; a feature extractor): the layers
+// before the first that is trained have no backward, keep nothing and make no gradients; that first one makes none of
+// its input. Limit: other layers that read what frozen ones made (a downsampling beside it, a pyramid's branch) still
+// do.
 //
 // Worked example: linear 1024 -> 1024 on 8 rows without bias, rank 4: forward 2*8*1024*1024 + 2*8*4*2048 FLOPs,
 // backward 2*8*1024*1024 + 2 * 2*8*4*2048, gradient tensors of 4096 and 4096 elements instead of 1,048,576.
