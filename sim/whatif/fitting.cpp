@@ -161,6 +161,10 @@ std::vector<FittingChange> added_changes(const plan::Job& job, std::vector<Fitti
   std::vector<FittingChange> changes;
   if (job.parallel.lora_rank > 0) changes = formats(job, {plan::States::kMixed});
   changes.push_back({"parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; }});
+  // QLoRA, whose frozen weights are a quarter as large.
+  if (job.parallel.lora_rank > 0 && job.parallel.frozen_bits == 0) {
+    changes.push_back({"parallel.frozen_bits=4", [](plan::Job& j) { j.parallel.frozen_bits = 4; }});
+  }
   if (job.cluster.gpus() > 1) changes.push_back({"parallel.zero=3", [](plan::Job& j) { j.parallel.zero = 3; }});
   if (const std::int64_t inside = job.cluster.gpus_per_node; inside > job.parallel.tensor) {
     changes.push_back({fmt::format("parallel.tensor={}, parallel.sequence=yes", inside), [inside](plan::Job& j) {

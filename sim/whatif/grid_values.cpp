@@ -49,20 +49,23 @@ tl::unexpected<Error> no_range(std::string_view text, std::string why) {
               {"ranges are LOW..HIGH:xFACTOR or LOW..HIGH:+STEP, as 1..64:x2 or 32..512:+32"});
 }
 
-/// Nothing: no range at all, as "../model.yaml".
+/// Nothing: no range at all, as "../model.yaml". A unit stands once, after all, or after each of the ends as well.
 Expected<std::optional<RangeText>> read_range(std::string_view whole) {
   const std::size_t dots = std::min(whole.find(".."), whole.size());  // "1." is a number, too
   std::string_view first = whole.substr(0, dots);
   RangeText range;
   const auto low = take_number(first);
-  if (!low || !first.empty() || dots == whole.size()) return std::optional<RangeText>();
+  if (!low || dots == whole.size()) return std::optional<RangeText>();
   std::string_view text = whole.substr(dots + 2);
   range.low = *low;
   const auto high = take_number(text);
+  if (!high && !first.empty()) return std::optional<RangeText>();
   if (!high) return no_range(whole, "the range has no end");
   range.high = *high;
-  if (!text.starts_with(":")) return no_range(whole, "the range has no step");
-  text.remove_prefix(1);
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return no_range(whole, "the range has no step");
+  const std::string_view last = text.substr(0, colon);
+  text.remove_prefix(colon + 1);
   range.times = text.starts_with("x");
   if (!range.times && !text.starts_with("+")) return no_range(whole, "the step is neither xFACTOR nor +STEP");
   text.remove_prefix(1);
@@ -70,6 +73,12 @@ Expected<std::optional<RangeText>> read_range(std::string_view whole) {
   if (!step) return no_range(whole, "the step is no number");
   range.step = *step;
   range.unit = text;
+  for (const std::string_view unit : {last, first}) {
+    if (range.unit.empty()) range.unit = unit;
+    if (!unit.empty() && without_spaces(unit) != without_spaces(range.unit)) {
+      return no_range(whole, "its ends and its step have different units");
+    }
+  }
   return std::optional<RangeText>(std::move(range));
 }
 

@@ -91,6 +91,15 @@ TEST_CASE("fitting: formats of states are tried, alone and with recomputation", 
   CHECK_THAT(ways(lora), Contains("the smallest cluster found: 1 server (1 GPU) with parallel.states=mixed, "));
   CHECK(predicted(with(lora, {{"parallel.states", "mixed", {}}})).fits == false);
   CHECK(predicted(with(lora, {{"parallel.states", "mixed", {}}, {"parallel.recompute", "full", {}}})).fits == true);
+  // Of 70 G, 141 GB in 16 bits, 4 bits leave 40.
+  const Settings large{{"model", "llama_3_1_70b", {}},  {"node", "dgx-h100", {}}, {"gpus_per_node", "1", {}},
+                       {"precision", "bf16", {}},       {"batch", "1", {}},       {"model.sequence", "2048", {}},
+                       {"parallel.lora_rank", "16", {}}};
+  CHECK_THAT(ways(large), StartsWith("parallel.states=mixed, parallel.recompute=full, parallel.frozen_bits=4 ("));
+  CHECK(predicted(with(large, {{"parallel.states", "mixed", {}},
+                               {"parallel.recompute", "full", {}},
+                               {"parallel.frozen_bits", "4", {}}}))
+            .fits == true);
   // Adam's states of 8 bits: 10 bytes a parameter where fp32 takes 16.
   const Settings gpt{{"model", "gpt2_xl", {}},
                      {"node", "pcie-8x4090", {}},

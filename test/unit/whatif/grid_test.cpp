@@ -73,6 +73,11 @@ TEST_CASE("grid: values as people write them", "[grid]") {
   CHECK(range_of("1..9:x3").value() == Texts{"1", "3", "9"});
   CHECK(range_of("1..8:x3").value() == Texts{"1", "3"});  // 9 is past the end
   CHECK(range_of("25..100:x2 Gb/s").value() == Texts{"25 Gb/s", "50 Gb/s", "100 Gb/s"});
+  CHECK(range_of("25 Gb/s..100 Gb/s:x2").value() == Texts{"25 Gb/s", "50 Gb/s", "100 Gb/s"});
+  CHECK(range_of("25..100 Gb/s:x2").value() == Texts{"25 Gb/s", "50 Gb/s", "100 Gb/s"});
+  CHECK(range_of("10 Gb/s..20 Gb/s:+5 Gb/s").value() == Texts{"10 Gb/s", "15 Gb/s", "20 Gb/s"});
+  CHECK_THAT(range_of("10 Gb/s..20 Gb/s:+500 Mb/s").error().message, Contains("different units"));
+  CHECK(range_of("7b..instruct").value() == Texts{"7b..instruct"});
   CHECK(range_of("0.1..0.4:+0.1").value() == Texts{"0.1", "0.2", "0.3", "0.4"});
   CHECK(range_of("4..4:x2").value() == Texts{"4"});
   CHECK(values_of("1..4:x2, 7").value() == Texts{"1", "2", "4", "7"});
