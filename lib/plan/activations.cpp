@@ -61,6 +61,7 @@ class Keeper {
     }
     const bool was_kept = std::exchange(output_kept_, false);
     std::visit([&](const auto& op) { keep(op, was_kept); }, *layer.op);
+    if (wl::runs_forward_alone(layer)) kept_ = {.working = kept_.working};
     return kept_;
   }
 

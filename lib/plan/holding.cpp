@@ -171,6 +171,7 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     const std::size_t last = one.first + one.count;
     DataSize block;
     for (std::size_t i = first; i < last; ++i) block += plain.kept[i];
+    if (block == DataSize::zero()) continue;  // frozen
     double elements = static_cast<double>(job.batch);
     for (const std::int64_t size : plan.model->layers[first].in) elements *= static_cast<double>(size);
     for (std::size_t i = first; i < last; ++i) {
@@ -198,11 +199,12 @@ const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
 DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& plain, const std::vector<bool>& starts,
                          const std::vector<DataSize>& weight_gradients, const std::vector<DataSize>& made,
                          MemoryFootprint& memory) {
-  DataSize all;
-  for (std::size_t i = 0; i < part.count; ++i) all += plain.kept[part.model_layer + i];
-  DataSize others = all * (part.in_flight - 1);
+  DataSize below;  // of the oldest micro-batch
+  for (std::size_t i = 0; i < part.count; ++i) below += plain.kept[part.model_layer + i];
+  DataSize others = below * (part.in_flight - 1);
+  DataSize on_gpu = DataSize::infinity();
   if (job.parallel.offload_activations) {
-    // Two blocks are on their way; the rest waits on the host.
+    // Two blocks are on their way at most; the rest waits on the host.
     DataSize largest;
     DataSize block;
     for (std::size_t i = 0; i < part.count; ++i) {
@@ -210,24 +212,22 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
       block += plain.kept[part.model_layer + i];
       largest = max(largest, block);
     }
-    memory.host += others + all;
+    on_gpu = largest * 2.0;
+    memory.host += others + below - min(below, on_gpu);
     others = DataSize::zero();
-    all = min(all, largest * 2.0);
-    memory.host -= all;
   }
   struct Most {
     DataSize activations{}, loss{}, working{}, made{};
     [[nodiscard]] DataSize sum() const { return activations + loss + working + made; }
   } most;
-  DataSize below = all;
   DataSize above;
   for (std::size_t i = part.count; i-- > 0;) {
     const std::size_t layer = part.model_layer + i;
-    const Most here{others + below, plain.loss[layer],
+    const Most here{others + min(below, on_gpu), plain.loss[layer],
                     plain.again[layer] + plain.gradients[layer] + weight_gradients[i], above};
     if (here.sum() > most.sum()) most = here;
     if (!made.empty()) above += made[i];
-    if (!job.parallel.offload_activations) below -= plain.kept[layer];
+    below -= plain.kept[layer];
   }
   memory.activations += most.activations;
   memory.loss += most.loss;

@@ -1,6 +1,7 @@
 #include "ddlsim/plan/memory.h"
 
 #include "ddlsim/plan/job.h"
+#include "ddlsim/plan/step_plan.h"
 
 namespace ddlsim::plan {
 
@@ -92,10 +93,28 @@ DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gp
   return overhead;
 }
 
+DataSize host_memory(const Job& job, const StepPlan& plan) {
+  DataSize most;
+  DataSize sum;
+  for (const RankClass& one : plan.classes) {
+    most = max(most, one.memory.host);
+    sum += one.memory.host;
+  }
+  // One server has ranks of every stage, as many of each; of several some may have those of the fullest alone.
+  if (job.cluster.nodes == 1) most = sum / static_cast<double>(plan.classes.size());
+  return most * static_cast<double>(job.cluster.gpus_per_node);
+}
+
+bool host_holds(const Job& job, const StepPlan& plan) {
+  const DataSize there = job.cluster.node.host.memory;
+  return there == DataSize::zero() || host_memory(job, plan) <= there;
+}
+
 DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job) {
   const bool lazily = job.software_year.get().value_or(kLoadsLazily) >= kLoadsLazily;
-  return device_overhead(footprint, job.cluster.gpus(), splits_model(job.parallel),
-                         lazily ? kCudaContext : kCudaContextBefore);
+  const Parallel& parallel = job.parallel;
+  const bool split = parallel.tensor * parallel.context * parallel.expert * parallel.pipeline > 1;
+  return device_overhead(footprint, job.cluster.gpus(), split, lazily ? kCudaContext : kCudaContextBefore);
 }
 
 }  // namespace ddlsim::plan

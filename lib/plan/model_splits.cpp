@@ -93,9 +93,17 @@ class Splitting {
   }
   /// A head whose weights are a table's stands on another stage, with a copy of its own.
   static void copy_tied(std::vector<workload::Layer>& layers) {
+    const bool frozen = std::any_of(layers.begin(), layers.end(), [](const workload::Layer& layer) {
+      return layer.op && std::holds_alternative<workload::Embedding>(*layer.op) && layer.frozen_elements > 0;
+    });
     for (workload::Layer& layer : layers) {
       if (!is_tied(layer)) continue;
-      layer.parameters.insert(layer.parameters.begin(), layer.in.back() * std::get<workload::Linear>(*layer.op).out);
+      const std::int64_t weights = layer.in.back() * std::get<workload::Linear>(*layer.op).out;
+      if (frozen) {
+        layer.frozen_elements += weights;
+      } else {
+        layer.parameters.insert(layer.parameters.begin(), weights);
+      }
     }
   }
 
@@ -275,8 +283,14 @@ namespace {
 /// them, which a row crosses once per server, and not for the NVLinks that bring it from there to the ranks.
 double share_of_copies(const Job& job, const SentRow& sent, const RankGroup& group) {
   if (sent.routing.experts == 0 || job.parallel.expert_dispatch == ExpertDispatch::kCopies) return 1;
-  const std::int64_t places = group.nodes > 1 ? group.nodes : group.ranks;
-  return workload::places_of_a_row(sent.routing, places) / static_cast<double>(sent.routing.active);
+  workload::Routing routing = sent.routing;
+  std::int64_t places = group.nodes > 1 ? group.nodes : group.ranks;
+  if (const std::int64_t most = job.parallel.expert_servers; most > 0 && group.nodes > most) {
+    // Servers are chosen first, experts among those on them.
+    routing.experts = routing.experts / places * most;
+    places = most;
+  }
+  return workload::places_of_a_row(routing, places) / static_cast<double>(routing.active);
 }
 
 }  // namespace

@@ -109,6 +109,12 @@ class Sharding {
     return all;
   }
 
+  [[nodiscard]] bool runs_backward(const Unit& unit) const {
+    for (std::size_t i = unit.first; i <= unit.last; ++i) {
+      if (!workload::runs_forward_alone(chunk_[i])) return true;
+    }
+    return false;
+  }
   /// Of a unit's weights, as every use gathers them.
   [[nodiscard]] DataSize gathered(const Unit& unit) const {
     double quantised = 0;
@@ -147,6 +153,7 @@ class Sharding {
     // Backward begins with the last unit, whose weights are still there.
     for (std::size_t n = all.size(); job_.parallel.reshard && n-- > 1;) {
       const Unit& unit = all[n - 1];
+      if (!runs_backward(unit)) continue;
       const std::size_t after = n + ahead;
       const Point start =
           after < all.size() ? Point{Moment::kBackward, all[after].first} : Point{Moment::kForward, chunk_.count - 1};

@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "ddlsim/workload/passes.h"
+
 namespace ddlsim::workload {
 namespace {
 
@@ -227,8 +229,10 @@ std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const 
   Layer* before = nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     Layer& layer = layers[i];
+    const Layer before_fusion = runs_forward_alone(layer) ? layer : Layer{};
     if (fusion.attention && layer.scores > 0 && !is_biased(layer)) fuse_attention(layer);
     if (fusion.composed && !fusion.pointwise) compose(layer);
+    freeze_as(layer, before_fusion);
     if (fusion.pointwise && before != nullptr && is_pointwise(layer)) {
       join(*before, layer);
     } else if (layer.forward_kernels > 0) {

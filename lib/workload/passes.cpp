@@ -57,12 +57,14 @@ void dequantise(Layer& layer, int bits) {
   if (weights == 0) return;
   constexpr DataSize kSixteen = bytes(2);
   const double accesses = 1 + quantised_weight(bits) / kSixteen;
-  const primitives::Kernel kernel{
-      primitives::MemoryBoundKernel{.weights = static_cast<std::int64_t>(static_cast<double>(weights) * accesses)}};
+  const auto moved = static_cast<std::int64_t>(static_cast<double>(weights) * accesses);
+  const primitives::Kernel kernel{primitives::MemoryBoundKernel{.weights = moved}};
   layer.forward.insert(layer.forward.begin(), kernel);
+  layer.forward_weight_elements += moved;
   ++layer.forward_kernels;
   if (layer.backward.empty()) return;
   layer.backward.insert(layer.backward.begin(), kernel);
+  layer.backward_weight_elements += moved;
   ++layer.backward_kernels;
 }
 
@@ -106,14 +108,31 @@ void recompute(Layer& layer) {
   layer.backward.insert(layer.backward.begin(), layer.forward.begin(), layer.forward.end());
 }
 
+bool runs_forward_alone(const Layer& layer) {
+  return !layer.measured && !layer.forward.empty() && layer.backward.empty() && layer.backward_work == Work::zero();
+}
+
+void freeze_as(Layer& layer, const Layer& before) {
+  if (before.frozen_elements > 0) freeze(layer);
+  if (!runs_forward_alone(before)) return;
+  without_backward(layer);
+  layer.saved_elements = 0;
+}
+
 void freeze_before(std::vector<Layer>& layers, std::size_t first) {
+  if (first == 0) return;
   for (std::size_t i = 0; i < first; ++i) {
     freeze(layers[i]);
     without_backward(layers[i]);
     layers[i].saved_elements = 0;
   }
   Layer& layer = layers[first];
-  if (std::erase_if(layer.backward, is_input_gradient) == 0) return;
+  const bool linear = is_linear(layer);
+  const auto of_input = [&](const primitives::Kernel& kernel) {
+    const bool product = linear && std::holds_alternative<primitives::Gemm>(kernel.shape);
+    return is_input_gradient(kernel) || (product && !is_weights_gradient(kernel));
+  };
+  if (std::erase_if(layer.backward, of_input) == 0) return;
   layer.backward_work -= layer.forward_work;
   layer.backward_elements -= layer.forward_elements;
   layer.backward_weight_elements -= layer.forward_weight_elements;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "ddlsim/workload/passes.h"
 #include "shard_rules.h"
 
 namespace ddlsim::workload {
@@ -129,6 +130,7 @@ class TensorCut {
     auto made = layer_of(op, in, layer.name);
     if (!made) return tl::unexpected<Error>(made.error());
     shard.layer = std::move(made->layer);
+    freeze_as(shard.layer, layer);
     ++at_;
     return shard;
   }
@@ -383,6 +385,7 @@ std::int64_t elements_of(const Shape& shape) {
 Expected<void> remake(Layer& layer, const Op& op, const Shape& in) {
   auto made = layer_of(op, in, layer.name);
   if (!made) return tl::unexpected<Error>(made.error());
+  freeze_as(made->layer, layer);
   layer = std::move(made->layer);
   return {};
 }

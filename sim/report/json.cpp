@@ -65,7 +65,8 @@ Json to_json(const answer::Prediction& p) {
                     {"slack_bytes", memory.slack.in(bytes)},
                     {"device_bytes", memory.all().in(bytes)},
                     {"capacity_bytes", memory.capacity.in(bytes)},
-                    {"host_bytes", memory.host.in(bytes)}};
+                    {"host_bytes", memory.host.in(bytes)},
+                    {"host_capacity_bytes", memory.host_capacity.in(bytes)}};
   json["fits"] = p.fits ? Json(*p.fits) : Json(nullptr);
   json["mfu"] = p.mfu;
   json["hfu"] = p.hfu;

@@ -1,7 +1,9 @@
 #include "ddlsim/service/service.h"
 
 #include <fmt/core.h>
+#if __has_include(<malloc.h>)
 #include <malloc.h>
+#endif
 
 #include <array>
 #include <chrono>

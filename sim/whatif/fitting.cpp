@@ -25,6 +25,7 @@ namespace {
 std::optional<DataSize> needed_by_job(const plan::Job& job) {
   const auto plan = plan::lower(job);
   if (!plan) return std::nullopt;
+  if (!plan::host_holds(job, *plan)) return DataSize::infinity();
   DataSize most;
   for (const plan::RankClass& one : plan->classes) {
     if (!one.memory.complete) return std::nullopt;

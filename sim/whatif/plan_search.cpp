@@ -192,6 +192,10 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     return;
   }
   const auto [memory, all] = fullest(job, *plan);
+  if (!plan::host_holds(job, *plan)) {
+    ++not_fitting_;
+    return;
+  }
   if (all > capacity_) {
     keep_too_large(open.id, open.bound, all, true);
     return;

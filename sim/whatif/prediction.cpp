@@ -253,7 +253,7 @@ void add_memory(const Question& question, const plan::MemoryFootprint& footprint
                        .rank = std::move(rank),
                        .micro_batches = footprint.micro_batches,
                        .capacity = scenario.cluster.node.gpu.memory_size,
-                       .host = footprint.host * static_cast<double>(scenario.cluster.gpus_per_node),
+                       .host = question.plan ? plan::host_memory(scenario, *question.plan) : DataSize::zero(),
                        .host_capacity = scenario.cluster.node.host.memory};
   const bool small = prediction.memory.all() <= prediction.memory.capacity && prediction.memory.host_fits();
   if (!small || footprint.complete) prediction.fits = small;
@@ -335,6 +335,7 @@ Expected<DataSize> memory_needed(const Scenario& scenario) {
     question.plan = std::make_shared<const plan::StepPlan>(std::move(*plan));
   }
   const plan::MemoryFootprint footprint = memory_of(question).first;
+  if (question.plan && !plan::host_holds(scenario, *question.plan)) return DataSize::infinity();
   return footprint.total() + plan::device_overhead(footprint, scenario).total();
 }
 

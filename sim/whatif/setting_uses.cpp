@@ -201,6 +201,10 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
     {"parallel.expert_dispatch",
      [](const plan::Parallel& p) { return p.expert_dispatch != plan::ExpertDispatch::kCopies; },
      [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+    {"parallel.expert_servers", [](const plan::Parallel& p) { return p.expert_servers > 0; },
+     [](const plan::Parallel& p, const workload::Model& m) {
+       return p.expert > 1 && p.expert_dispatch == plan::ExpertDispatch::kOnce && workload::has_experts(m);
+     }},
     {"parallel.layers_per_stage", [](const plan::Parallel& p) { return !p.cuts.empty(); },
      [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
 });

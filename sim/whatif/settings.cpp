@@ -211,6 +211,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kExpertDispatches, v, "dispatch to experts"), s.parallel.expert_dispatch);
      }},
+    {"parallel.expert_servers", "dispatch once: the experts of a token are on at most so many servers; 0: on any", "4",
+     set_degree<&plan::Parallel::expert_servers, 0, kMaxDegree>},
     {"global_batch", "samples of a step over all replicas: sets strategy.accumulation", "1024", nullptr},
     {"strategy.split_on_host", "data-parallel: the host sends every GPU its part of the batch: yes, no", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.split_on_host); }},

@@ -121,7 +121,13 @@ inline constexpr double kAllocatorSlack = 0.06;
 [[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split,
                                              DataSize context = kCudaContext);
 struct Job;
+struct StepPlan;
 [[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job);
+
+/// What waits in the memory of the fullest server, and whether it has as much, where anybody says what it has. Of
+/// several servers one is taken to have ranks of the stage alone that has most there.
+[[nodiscard]] DataSize host_memory(const Job& job, const StepPlan& plan);
+[[nodiscard]] bool host_holds(const Job& job, const StepPlan& plan);
 
 /// Whether gradients are made as backward goes, while activations leave: tensors of their own (zero_grad of PyTorch 2.0
 /// and later leaves none of them) that no buffer holds from the start, as Megatron's and ZeRO's first stages do, nor an

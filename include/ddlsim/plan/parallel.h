@@ -183,6 +183,8 @@ struct Parallel {
   double expert_capacity = 0;   // a rank's experts take at most this times their even share of tokens; 0: all that come
   double expert_imbalance = 1;  // the busiest rank's tokens over the mean
   ExpertDispatch expert_dispatch = ExpertDispatch::kCopies;
+  std::int64_t expert_servers = 0;  // once: a row's experts are on at most so many servers (DeepSeek-V3's routing by
+                                    // groups of nodes: 4; Megatron's --moe-router-group-topk); 0: on any
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };

@@ -67,6 +67,12 @@ struct Adapters {
 /// Layers before `first` are not trained. `first` is one of them.
 void freeze_before(std::vector<Layer>& layers, std::size_t first);
 
+/// Whether a layer has kernels, and none of them in backward: nothing before it is trained, and nothing of it.
+[[nodiscard]] bool runs_forward_alone(const Layer& layer);
+
+/// The layer, made anew, is as frozen as it was before.
+void freeze_as(Layer& layer, const Layer& before);
+
 /// Outputs that no backward reads are not kept: those of products before a scaling by constants.
 void drop_unread_outputs(std::vector<Layer>& layers);
 

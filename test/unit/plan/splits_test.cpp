@@ -214,6 +214,14 @@ TEST_CASE("lower: experts are spread over ranks cut out of the replicas", "[unit
   job.parallel.expert = 8;
   CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size.in(bytes) ==
         Approx(2 * 32 * 2 * 512 * 4 / 8.0 * 11 / 14));
+  // Both experts on one of the two servers: once each.
+  job.parallel.expert_servers = 1;
+  CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size.in(bytes) == Approx(2 * 32 * 2 * 512 * 4 / 8.0 / 2));
+  job.parallel.expert_servers = 2;
+  CHECK(rows_in(lower(job).value(), GroupRole::kExperts)[0].size.in(bytes) ==
+        Approx(2 * 32 * 2 * 512 * 4 / 8.0 * 11 / 14));
+  job.parallel.expert_servers = -1;
+  CHECK_FALSE(lower(job));
   job = job_on(mixture(), 1, 8);
   job.parallel = {.expert = 3};
   CHECK(refused(job).notes == std::vector<std::string>{"valid: 1, 2, 4, 8"});

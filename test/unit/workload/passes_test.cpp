@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/model.h"
 
 using namespace ddlsim;
@@ -117,4 +118,40 @@ TEST_CASE("passes: what constants scale is not kept", "[unit][workload]") {
   CHECK(layers[1].saved_elements == 0);
   CHECK(layers[2].saved_elements == 8 * 256);
   CHECK(layers[3].saved_elements == 8 * 256);
+}
+
+TEST_CASE("passes: a probe makes no gradient of its input, and nothing is frozen before the first",
+          "[unit][workload]") {
+  std::vector<Layer> layers{layer(Linear{.out = 64}, {8, 32}), layer(Linear{.out = 16, .bias = false}, {8, 64})};
+  const std::vector<Layer> before = layers;
+  freeze_before(layers, 0);
+  CHECK(layers[0].backward_work == before[0].backward_work);
+  freeze_before(layers, 1);
+  CHECK(runs_forward_alone(layers[0]));
+  CHECK_FALSE(runs_forward_alone(layers[1]));
+  CHECK(layers[1].backward.size() == 1);
+  CHECK(layers[1].backward_work == before[1].forward_work);
+}
+
+TEST_CASE("passes: what is frozen stays so when it is cut or fused", "[unit][workload]") {
+  std::vector<Layer> layers{layer(LayerNorm{}, {8, 64}), layer(Linear{.out = 192}, {8, 64}),
+                            layer(Attention{.heads = 4}, {8, 64}), layer(Linear{.out = 64}, {8, 64}),
+                            layer(Linear{.out = 64}, {8, 64})};
+  freeze_before(layers, 4);
+  for (const Fusion& fusion : {Fusion{.attention = true}, Fusion{.composed = true}}) {
+    const std::vector<Layer> run = fused(layers, fusion);
+    for (const std::size_t i : {0U, 1U, 2U, 3U}) {
+      CHECK(run[i].backward.empty());
+      CHECK(run[i].backward_kernels == 0);
+      CHECK(run[i].saved_elements == 0);
+    }
+    CHECK_FALSE(run[4].backward.empty());
+  }
+  Layer again = layer(Linear{.out = 32}, {8, 64});
+  freeze_as(again, layers[3]);
+  CHECK(again.frozen_elements == 64 * 32 + 32);
+  CHECK(runs_forward_alone(again));
+  Layer trained = layer(Linear{.out = 32}, {8, 64});
+  freeze_as(trained, layers[4]);
+  CHECK(trained.frozen_elements == 0);
 }
