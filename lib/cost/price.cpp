@@ -270,7 +270,8 @@ class Pricing {
   }
   /// What every rank of a server moves in the host's memory.
   [[nodiscard]] Time in_host(DataSize size) const {
-    return size * static_cast<double>(job_.cluster.gpus_per_node) / (job_.server_memory * variation_.server_memory);
+    return size * static_cast<double>(job_.cluster.gpus_per_node) /
+           (plan::host_memory_rate(job_) * variation_.server_memory);
   }
   /// One GPU's copy while no other uses its link to the host.
   [[nodiscard]] Bandwidth alone_on_pcie(const ReachedRates& rates) const {

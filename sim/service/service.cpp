@@ -279,8 +279,9 @@ Expected<std::string> Service::answer(std::string_view command, std::string_view
     whatif::Predictor predictor = kept_->take();
     auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor});
     kept_->give(std::move(predictor));
-    if (!answered)
+    if (!answered) {
       return tl::unexpected<Error>(kept_->limits.files ? answered.error() : without_files(answered.error()));
+    }
     return report::with_program(*answered, kept_->data);
   }
   const std::vector<std::string> names(kNames.begin(), kNames.end());

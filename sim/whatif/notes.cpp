@@ -198,7 +198,7 @@ void add_memory_notes(const Scenario& scenario, const Prediction& prediction, st
       fmt::format("{}on the host: {} of a server{}; its memory moves {} (--set ps.memory_bandwidth=...)",
                   scenario.server_memory.stated() ? "" : "assumed: ", to_text(memory.host),
                   memory.host_fits() ? "" : fmt::format(", which has {}: does not fit", to_text(memory.host_capacity)),
-                  to_text(scenario.server_memory)));
+                  to_text(plan::host_memory_rate(scenario))));
 }
 
 }  // namespace

@@ -199,7 +199,10 @@ constexpr auto kNumbers = std::to_array<NumberSetting>({
      [](Scenario& s, double times) {
        if (s.leaf_uplink.get()) s.leaf_uplink.set(*s.leaf_uplink.get() * times);
      }},
-    quantity("ps.memory_bandwidth", Kind::kBandwidth, kRates, Role::kRate, [](auto& s) { return &s.server_memory; }),
+    {"ps.memory_bandwidth", Kind::kBandwidth, kRates.lowest, kRates.highest, Role::kRate,
+     [](const Scenario& s) -> MaybeNumber { return plan::host_memory_rate(s).in(bytes_per_second); },
+     // Stated, so that no datasheet is asked.
+     [](Scenario& s, double times) { s.server_memory = plan::host_memory_rate(s) * times; }},
     unsaid("input.workers", Kind::kCount, {0, 64}),
     plain("input.prefetch", Kind::kCount, {1, 64}, [](const Scenario& s) { return s.input.prefetch.get(); }),
     unsaid("input.cache_size", Kind::kDataSize, {0, kLargestSize}),

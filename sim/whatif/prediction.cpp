@@ -409,7 +409,7 @@ Expected<Prediction> prediction_of(const Question& question) {
                   .tokens_per_sample = prediction.tokens_per_sample};
   auto run = lasting_run(scenario, shape);
   if (!run) return tl::unexpected<Error>(std::move(run.error()));
-  prediction.training = std::move(*run);
+  prediction.training = *run;
   prediction.goodput = std::move(shape.goodput);
   prediction.price = price_of_cluster(scenario, prediction.goodput);
   if (prediction.training) {

@@ -82,9 +82,10 @@ std::string title_of(const Scenario& scenario, bool one_batch) {
   const TrainingRun& run = scenario.training;
   std::string text = fmt::format("{}, {}", scenario.model->name, name_of(kPrecisions, scenario.precision));
   if (run.steps) return text + fmt::format(", {} steps", to_text(*run.steps));
-  if (one_batch)
-    text +=
-        fmt::format(", {} epoch{} of ", significant(run.epochs.value_or(1)), run.epochs.value_or(1) == 1 ? "" : "s");
+  if (one_batch) {
+    const double epochs = run.epochs.value_or(1);
+    text += fmt::format(", {} epoch{} of ", significant(epochs), epochs == 1 ? "" : "s");
+  }
   if (!one_batch) text += ", epochs as the batch needs them of ";
   return text + (run.tokens ? fmt::format("{} tokens", to_text(*run.tokens))
                             : fmt::format("{} {}", to_text(samples_of_epoch(scenario).value_or(0)),

@@ -337,14 +337,6 @@ Expected<void> add_others(Scenario& scenario, const io::Catalog& catalog, const 
 }
 
 /// Everything after the model; without one, it is named among the settings.
-/// What waits on the host moves at the share of its CPUs' datasheets that Wang et al. (2019) assume of every link.
-void set_host_memory(Scenario& scenario) {
-  const auto datasheet = scenario.cluster.node.host.memory_bandwidth();
-  const bool waits = scenario.parallel.offload_optimizer || scenario.parallel.offload_activations;
-  if (!waits || !datasheet || scenario.server_memory.stated()) return;
-  scenario.server_memory = by_default(*datasheet * plan::kDefaultEfficiency);
-}
-
 Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Override> all,
                                 std::shared_ptr<const workload::Model> given) {
   Scenario scenario;
@@ -373,7 +365,6 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
     scenario.precision = Precision::kBf16;
     scenario.precision_assumed = true;
   }
-  set_host_memory(scenario);
   scenario.fusion = plan::fusion_of(scenario, last_of(spelt.overrides, "fusion") != nullptr);
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
     return tl::unexpected<Error>(placed.error());

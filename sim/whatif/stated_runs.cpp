@@ -252,7 +252,7 @@ Expected<std::string> in_words(const io::Catalog& catalog, std::span<const io::R
     const auto ran = scenario_of(run, others, [&](std::span<const Override> one) { return resolve(catalog, one); });
     if (!ran) return tl::unexpected<Error>(ran.error());
     std::vector<std::string> more;
-    for (const auto& [path, value] : run.split) more.push_back(path + " " + value);
+    for (const auto& [path, value] : run.split) more.push_back(fmt::format("{} {}", path, value));
     const std::int64_t passes = ran->strategy.accumulation;
     if (passes > 1 || plan::splits_model(ran->parallel)) more.push_back(fmt::format("{} {}", kPasses, passes));
     text += fmt::format("{}{}x{}@{}{} = {}", text.empty() ? "" : "; ", run.nodes, run.gpus / run.nodes, ran->batch,

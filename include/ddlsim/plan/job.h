@@ -110,6 +110,15 @@ struct Job {
   return job.cuda_graphs ? Time::zero() : job.launch_interval.get();
 }
 
+/// What a server's memory moves: as stated (ps.memory_bandwidth); for states and activations that wait on the host the
+/// share of its CPUs' datasheets that Wang et al. (2019) assume of every link; else kDefaultServerMemory.
+[[nodiscard]] inline Bandwidth host_memory_rate(const Job& job) {
+  const auto datasheet = job.cluster.node.host.memory_bandwidth();
+  const bool waits = job.parallel.offload_optimizer || job.parallel.offload_activations;
+  if (job.server_memory.stated() || !datasheet || !waits) return job.server_memory;
+  return *datasheet * kDefaultEfficiency;
+}
+
 /// Whole copies of the model: what the other degrees leave of the GPUs.
 [[nodiscard]] inline std::int64_t replicas_of(const Job& job) {
   return job.cluster.gpus() / (job.parallel.tensor * job.parallel.context * job.parallel.pipeline);
