@@ -37,8 +37,10 @@ class RandomJobs {
     maybe(job, "software", {"none"});
     maybe(job, "training.epochs", {"3"});
     maybe(job, "price", {"12.5 $/h"});
-    if (chance(20))
-      job.emplace_back(one_of({"netwrok", "nodes", "batch", "network"}), one_of({"-1", "many", "25", "1e99"}));
+    if (chance(20)) {
+      std::string path = one_of({"netwrok", "nodes", "batch", "network"});
+      job.emplace_back(std::move(path), one_of({"-1", "many", "25", "1e99"}));
+    }
     // Of two settings with one path the later wins on a command line; a map has each once.
     std::map<std::string, std::string> once;
     for (const auto& [path, value] : job) once[path] = value;
@@ -49,16 +51,12 @@ class RandomJobs {
   bool chance(unsigned n) { return random_() % n == 0; }
 
  private:
-  const std::string& one_of(const std::vector<std::string>& values) {
-    kept_ = values[random_() % values.size()];
-    return kept_;
-  }
+  std::string one_of(const std::vector<std::string>& values) { return values[random_() % values.size()]; }
   void maybe(JobSettings& job, const std::string& path, const std::vector<std::string>& values) {
     if (chance(3)) job.emplace_back(path, one_of(values));
   }
 
   std::mt19937 random_;
-  std::string kept_;
 };
 
 /// As a request: {"model": "resnet50", ...}. The values hold no quotes.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -64,6 +65,13 @@ std::vector<std::string> answers_in_c(const std::string& requests) {
   return answers;
 }
 
+/// Who links the library has files to name; who asks over HTTP is not offered them.
+std::string without_files(std::string answer) {
+  constexpr std::string_view kOffer = "; a path to a file of your own works too";
+  if (const auto at = answer.find(kOffer); at != std::string::npos) answer.erase(at, kOffer.size());
+  return answer;
+}
+
 }  // namespace
 
 TEST_CASE("200 random jobs over HTTP and in C have the command's bytes, or its words", "[hostile][serve][c]") {
@@ -80,7 +88,7 @@ TEST_CASE("200 random jobs over HTTP and in C have the command's bytes, or its w
     const Outcome command = run_program(words);
     const Reply reply = server().post("predict", request_of(jobs[i]));
     CAPTURE(request_of(jobs[i]), command.err, reply.body);
-    REQUIRE(in_c[i] == reply.body);
+    REQUIRE(without_files(in_c[i]) == reply.body);
     if (command.status == 0) {
       ++answered;
       REQUIRE(reply.status == 200);
