@@ -6,43 +6,14 @@
 
 #include "catalog.h"
 #include "ddlsim/io/model_file.h"
+#include "launch_text.h"
 
 namespace {
 
 using namespace ddlsim;
 using namespace ddlsim::importers;
+using namespace ddlsim::test;
 using Catch::Matchers::Contains;
-
-LaunchImport taken(LaunchFormat format, const std::string& text, const LaunchOptions& options = {},
-                   const std::string& file = "job.txt") {
-  auto result = parse_launch(format, text, file, options);
-  if (!result) FAIL(to_string(result.error()) << "\n" << text);
-  return std::move(*result);
-}
-
-std::string refused(LaunchFormat format, const std::string& text, const std::string& file = "job.txt") {
-  const auto result = parse_launch(format, text, file, {});
-  if (result) FAIL("taken: " << text);
-  return to_string(result.error());
-}
-
-/// The value of a setting; "-" when it is not set.
-std::string value(const LaunchImport& launch, const std::string& path) {
-  for (const LaunchSetting& setting : launch.settings) {
-    if (setting.path == path) return setting.value;
-  }
-  return "-";
-}
-
-std::string left_out(const LaunchImport& launch) {
-  std::string text;
-  for (const std::string& line : launch.left_out) text += line + "\n";
-  return text;
-}
-
-LaunchImport megatron(const std::string& text, const LaunchOptions& options = {}) {
-  return taken(LaunchFormat::kMegatron, text, options, "train.sh");
-}
 
 /// A small Llama: 4 blocks of 64, 4 heads, 2 groups, ffn 96, sequence 32.
 const std::string kModel =
@@ -89,28 +60,6 @@ TEST_CASE("launch: megatron, updated weights that are gathered beside the next f
   const std::string shares = "--micro-batch-size 1 --bf16 --use-distributed-optimizer ";
   CHECK(value(megatron(shares + "--overlap-grad-reduce --overlap-param-gather"), "parallel.overlap_gather") == "yes");
   CHECK(value(megatron(shares + "--overlap-grad-reduce"), "parallel.overlap_gather") == "-");
-}
-
-TEST_CASE("launch: weights gathered in 8 bits", "[unit][io][launch]") {
-  const std::string shares = "--micro-batch-size 1 --bf16 --fp8-param-gather ";
-  const LaunchImport eight = megatron(shares + "--fp8-format hybrid --use-distributed-optimizer");
-  CHECK(value(eight, "parallel.gather_fp8") == "yes");
-  CHECK(left_out(eight).empty());
-  const LaunchImport sixteen = megatron(shares + "--use-distributed-optimizer");
-  CHECK(value(sixteen, "parallel.gather_fp8") == "-");
-  CHECK_THAT(left_out(sixteen), Contains("--fp8-param-gather: of no effect without --fp8-format"));
-  CHECK(value(megatron(shares + "--fp8-format hybrid"), "parallel.gather_fp8") == "-");
-  // The list that Megatron prints has it where nobody asked for it.
-  CHECK(left_out(megatron("micro_batch_size ...... 1\nnum_layers ..... 2\nfp8_param_gather ...... False\n")).empty());
-
-  const auto titan = [](const std::string& converters, const std::string& section) {
-    return taken(LaunchFormat::kTorchtitan, "[training]\nlocal_batch_size = 1\n[model]\nconverters = [" + converters +
-                                                "]\n[" + section + "]\nenable_fsdp_float8_all_gather = true\n");
-  };
-  CHECK(value(titan("\"quantize.linear.float8\"", "quantize.linear.float8"), "parallel.gather_fp8") == "yes");
-  CHECK(value(titan("\"float8\"", "float8"), "parallel.gather_fp8") == "yes");
-  CHECK(value(titan("", "float8"), "parallel.gather_fp8") == "-");
-  CHECK_THAT(left_out(titan("", "float8")), Contains("of no effect without float8 in model.converters"));
 }
 
 TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]") {
@@ -360,169 +309,6 @@ TEST_CASE("launch: megatron's faults have their place", "[unit][io][launch]") {
                    "--num-layers-per-virtual-pipeline-stage 4"),
              Contains("30 layers on 4 stages"));
   CHECK_THAT(fault("a.py --micro-batch-size 1 --recompute-granularity most"), Contains("valid: selective, full"));
-}
-
-TEST_CASE("launch: deepspeed", "[unit][io][launch]") {
-  const auto read = [](const std::string& text) { return taken(LaunchFormat::kDeepSpeed, text, {}, "ds.json"); };
-  const LaunchImport launch = read(R"({
-    "train_batch_size": 512, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
-    "bf16": {"enabled": true}, "gradient_clipping": 1.0,
-    "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 5e8,
-                          "offload_optimizer": {"device": "cpu", "pin_memory": true}, "zero_quantized_weights": true}})");
-  CHECK(value(launch, "batch") == "2");
-  CHECK(value(launch, "global_batch") == "512");
-  // 512 / 2 / 4
-  CHECK(value(launch, "parallel.data") == "64");
-  CHECK(value(launch, "parallel.zero") == "2");
-  CHECK(value(launch, "parallel.offload_optimizer") == "yes");
-  CHECK(value(launch, "parallel.states") == "mixed-16");
-  // 5e8 gradients of 2 bytes
-  CHECK(value(launch, "strategy.bucket") == "1000000000 B");
-  CHECK(value(launch, "overlap") == "backward");
-  CHECK_THAT(left_out(launch), Contains("ds.json:5") && Contains("zero_quantized_weights"));
-
-  const LaunchImport automatic = read(R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
-    "gradient_accumulation_steps": "auto", "fp16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}})");
-  CHECK(value(automatic, "batch") == "?");
-  CHECK(value(automatic, "strategy.accumulation") == "?");
-  CHECK(value(automatic, "precision") == "?");
-  CHECK(value(automatic, "parallel.zero") == "3");
-  // DeepSpeed's own: stage 3 overlaps, 1 and 2 do not.
-  CHECK(value(automatic, "overlap") == "backward");
-  CHECK(value(read(R"({"train_batch_size": 8, "zero_optimization": {"stage": 1}})"), "overlap") == "none");
-
-  const auto fault = [](const std::string& text) { return refused(LaunchFormat::kDeepSpeed, text, "ds.json"); };
-  CHECK_THAT(fault(R"({"zero_optimization": {"stage": 4}})"), Contains("ds.json:1") && Contains("valid: 0, 1, 2, 3"));
-  CHECK_THAT(
-      fault(R"({"train_batch_size": 10, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2})"),
-      Contains("no multiple of 4 x 2"));
-  CHECK_THAT(fault(R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})"), Contains("keep one"));
-  CHECK_THAT(fault(R"({"train_batch_size": -4})"), Contains("whole number from 1"));
-  CHECK_THAT(fault(R"({"name": "x"})"), Contains("no DeepSpeed configuration"));
-  CHECK_THAT(fault(R"({"train_batch_size": 4,}  )"), Contains("is not JSON"));
-}
-
-TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
-  const auto read = [](const std::string& text) { return taken(LaunchFormat::kTorchtitan, text, {}, "t.toml"); };
-  const LaunchImport launch = read(
-      "[model]\nname = \"llama3\"\nflavor = \"70B\"\nconverters = [\"float8\"]\n[training]\nlocal_batch_size = 16\n"
-      "seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 8\ndata_parallel_replicate_degree = 2\n"
-      "tensor_parallel_degree = 8\npipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 2\n"
-      "pipeline_parallel_schedule = \"Interleaved1F1B\"\nenable_async_tensor_parallel = true\n"
-      "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"3\"\n");
-  CHECK(value(launch, "model") == "llama_3_1_70b");
-  CHECK(value(launch, "model.sequence") == "8192");
-  CHECK(value(launch, "parallel.zero") == "3");
-  CHECK(value(launch, "parallel.data") == "16");
-  CHECK(value(launch, "parallel.shard_ranks") == "8");
-  // Unless told otherwise, weights stay gathered where there is a pipeline.
-  CHECK(value(launch, "parallel.reshard") == "no");
-  CHECK(value(launch, "parallel.schedule") == "interleaved");
-  CHECK(value(launch, "parallel.overlap_tensor") == "yes");
-  CHECK(value(launch, "parallel.recompute") == "full");
-  CHECK(value(launch, "parallel.recompute_every") == "3");
-  CHECK(value(launch, "precision") == "fp8");
-  CHECK(value(launch, "batch") == "2");
-  // 16 samples in micro-batches of 2.
-  CHECK(value(launch, "strategy.accumulation") == "8");
-  CHECK_THAT(write_scenario(launch, "t", ""), Contains("model:\n  name: llama_3_1_70b"));
-
-  const auto experts = [&](const std::string& degrees) {
-    return value(read("[training]\nlocal_batch_size = 1\n[parallelism]\nexpert_parallel_degree = 8\n" + degrees),
-                 "parallel.expert_tensor");
-  };
-  CHECK(experts("tensor_parallel_degree = 2\n") == "1");  // whole where nobody says otherwise
-  CHECK(experts("tensor_parallel_degree = 2\nexpert_tensor_parallel_degree = 2\n") == "2");
-  CHECK(experts("tensor_parallel_degree = 4\nexpert_tensor_parallel_degree = 2\n") == "?");
-  CHECK(experts("") == "-");
-
-  const LaunchImport small = read(
-      "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n[training]\nbatch_size = 8\n"
-      "[parallelism]\ndata_parallel_replicate_degree = 2\n");
-  CHECK(value(small, "model") == "?");
-  CHECK(value(small, "batch") == "8");
-  CHECK(value(small, "parallel.shard_ranks") == "?");
-  CHECK(value(small, "parallel.reshard") == "yes");
-  CHECK(value(small, "precision") == "bf16");
-  CHECK(value(read("[training]\nlocal_batch_size = 1\n[parallelism]\ndata_parallel_shard_degree = 1\n"),
-              "parallel.zero") == "0");
-
-  const auto fault = [](const std::string& text) { return refused(LaunchFormat::kTorchtitan, text, "t.toml"); };
-  CHECK_THAT(fault("[training]\nlocal_batch_size = \n"), Contains("t.toml:2") && Contains("is not TOML"));
-  CHECK_THAT(fault("[training]\nlocal_batch_size = \"many\"\n"), Contains("t.toml:2:20") && Contains("whole number"));
-  CHECK_THAT(fault("[training]\nlocal_batch_size = 1\n[activation_checkpoint]\nmode = \"some\"\n"),
-             Contains("valid: none, selective, full"));
-  CHECK_THAT(fault("[tool]\nx = 1\n"), Contains("no torchtitan configuration"));
-}
-
-TEST_CASE("launch: accelerate", "[unit][io][launch]") {
-  const auto read = [](const std::string& text) { return taken(LaunchFormat::kAccelerate, text, {}, "a.yaml"); };
-  const std::string head =
-      "distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 4\nnum_processes: 32\nfsdp_config:\n";
-  const LaunchImport hybrid =
-      read(head + "  fsdp_sharding_strategy: HYBRID_SHARD\n  fsdp_activation_checkpointing: true\n");
-  CHECK(value(hybrid, "nodes") == "4");
-  CHECK(value(hybrid, "gpus_per_node") == "8");
-  CHECK(value(hybrid, "parallel.zero") == "3");
-  CHECK(value(hybrid, "parallel.shard_ranks") == "8");
-  CHECK(value(hybrid, "parallel.recompute") == "full");
-  CHECK(value(hybrid, "batch") == "?");
-  CHECK(value(read(head + "  fsdp_sharding_strategy: 2\n"), "parallel.reshard") == "no");
-  CHECK(value(read(head + "  fsdp_sharding_strategy: NO_SHARD\n"), "parallel.zero") == "0");
-  CHECK(value(read(head + "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n"), "parallel.reshard") == "no");
-  CHECK(value(read("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n"), "parallel.zero") == "2");
-  const auto fault = [](const std::string& text) { return refused(LaunchFormat::kAccelerate, text, "a.yaml"); };
-  CHECK_THAT(fault(head + "  fsdp_sharding_strategy: SOME\n"), Contains("a.yaml:6") && Contains("FULL_SHARD"));
-  CHECK_THAT(fault("distributed_type: MEGATRON_LM\n"), Contains("ddlsim import megatron"));
-  CHECK_THAT(fault("distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: x.json}\n"),
-             Contains("import that one"));
-  CHECK_THAT(fault("a: 1\n"), Contains("no accelerate configuration"));
-}
-
-TEST_CASE("launch: what is stated wins, and models that files name exist", "[unit][io][launch]") {
-  LaunchOptions options;
-  options.stated = {{"batch", "7"}, {"node", "dgx-h100"}};
-  const LaunchImport launch = megatron("--micro-batch-size 2 --num-layers 4", options);
-  CHECK(value(launch, "batch") == "7");
-  CHECK(value(launch, "node") == "dgx-h100");
-  for (const auto& [name, flavour] :
-       {std::pair{"llama3", "8B"}, {"llama3", "70B"}, {"deepseek_v3", "671B"}, {"qwen3", "8B"}}) {
-    const LaunchImport titan =
-        taken(LaunchFormat::kTorchtitan, std::string("[model]\nname = \"") + name + "\"\nflavor = \"" + flavour +
-                                             "\"\n[training]\nlocal_batch_size = 1\n");
-    CHECK(test::catalog().knows(io::Kind::kModels, value(titan, "model")));
-  }
-}
-
-TEST_CASE("launch: servers and shares that follow are not asked for", "[unit][io][launch]") {
-  const std::string list = "micro_batch_size ...... 1\nnum_layers ...... 4\nworld_size ...... 16\n";
-  LaunchOptions options;
-  CHECK(value(megatron(list, options), "nodes") == "?");
-  options.stated = {{"node", "dgx-h100"}};
-  options.gpus_of_node = 8;
-  CHECK(value(megatron(list, options), "nodes") == "2");
-  CHECK(value(megatron(list, options), "gpus_per_node") == "-");
-  const auto of = [&](const std::string& world) {
-    return megatron("micro_batch_size ...... 1\nnum_layers ...... 4\nworld_size ...... " + world + "\n", options);
-  };
-  CHECK(value(of("4"), "nodes") == "1");
-  CHECK(value(of("4"), "gpus_per_node") == "4");
-  CHECK(value(of("12"), "nodes") == "?");  // one and a half
-
-  // torchtitan: 32 GPUs / tensor 2 / 4 copies leave 4 that share.
-  const std::string titan =
-      "[training]\nlocal_batch_size = 1\n[parallelism]\ndata_parallel_replicate_degree = 4\n"
-      "tensor_parallel_degree = 2\n";
-  CHECK(value(taken(LaunchFormat::kTorchtitan, titan, options), "parallel.shard_ranks") == "?");
-  options.stated.emplace_back("nodes", "4");
-  CHECK(value(taken(LaunchFormat::kTorchtitan, titan, options), "parallel.shard_ranks") == "4");
-  LaunchOptions replicas;
-  replicas.stated = {{"parallel.data", "8"}};
-  CHECK(value(taken(LaunchFormat::kTorchtitan, titan, replicas), "parallel.shard_ranks") == "2");
-  // accelerate shares within a server.
-  const std::string hybrid = "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n";
-  CHECK(value(taken(LaunchFormat::kAccelerate, hybrid), "parallel.shard_ranks") == "?");
-  CHECK(value(taken(LaunchFormat::kAccelerate, hybrid, options), "parallel.shard_ranks") == "8");
 }
 
 TEST_CASE("launch: a slip of an option is told from one without a rule", "[unit][io][launch]") {

@@ -1,0 +1,179 @@
+// What a case's words say of the code that ran: kernels, layouts, optimizers, heads.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "case_row.h"
+#include "case_scenario.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using ddlsim::test::row;
+using ddlsim::test::said;
+using namespace ddlsim::whatif;
+
+TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
+  const auto fused = [](const char* framework, const char* source = "github:somebody/paper:table.md",
+                        const char* model = "bert_large") {
+    io::Case one = row();
+    one.model = model;
+    one.framework = framework;
+    one.source = source;
+    return said(one, "software.fused");
+  };
+  CHECK(fused("Megatron-LM (2022)") == "yes");
+  CHECK(fused("Megatron-Bridge, NeMo container 25.11") == "yes");
+  CHECK(fused("NVIDIA NeMo Framework Release 24.04") == "yes");
+  CHECK(fused("MXNet NVIDIA Release 21.09", "github:mlcommons/training_results_v1.1:x.json") == "yes");
+  CHECK(fused("PyTorch 1.6 DDP") == "no");
+  CHECK(fused("NeMo AutoModel (PyTorch FSDP2)") == "no");
+  CHECK(fused("HF+DeepSpeed ZeRO-3") == "no");
+  CHECK(fused("NGC TensorFlow 1.15 (20.03)+Horovod") == "no");
+  // Convolutional networks, by who fuses their norms and activations.
+  const char* page = "github:somebody/paper:table.md";
+  CHECK(fused("NGC MXNet 1.6 (20.03)+Horovod", page, "ResNet-50 v1.5") == "yes");
+  CHECK(fused("OneFlow", page, "ResNet-50 v1.5") == "yes");
+  CHECK(fused("PyTorch 1.6 DDP", page, "ResNet-50 v1.5") == "no");
+  CHECK(fused("PyTorch", "github:mlcommons/training_results_v5.1:x.json", "RetinaNet") == "yes");
+  CHECK(fused("Megatron-DeepSpeed").empty());
+  CHECK(fused("OneFlow 0.2.0").empty());
+  CHECK(fused("PyTorch 2.6.0, ROCm 6.4", "github:mlcommons/training_results_v5.0:x.json").empty());
+}
+
+TEST_CASE("case: frameworks have ways of their own, and years", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PaddlePaddle 1.8.3";
+  one.architecture = "allreduce";
+  CHECK(said(one, "strategy") == "paddle-fleet");
+  CHECK(said(one, "software.year") == "2020.4");
+  one.framework = "OneFlow";
+  CHECK(said(one, "strategy") == "oneflow");
+  one.framework = "DeepSpeed";
+  CHECK(said(one, "strategy") == "deepspeed");
+  CHECK(said(one, "software.year").empty());
+  one.extra["container"] = "22.07-py3";
+  CHECK(said(one, "software.year") == "2022.5");
+  one.framework = "NGC PyTorch 1.5 (20.03)";
+  one.model = "BERT-Large";
+  one.precision = "AMP";
+  CHECK(said(one, "strategy") == "ngc-bert");
+  one.extra["unit"] = "sequences<=512 (unpadded/packed)";
+  CHECK(said(one, "model.sequence") == "256");
+}
+
+TEST_CASE("case: passes timed alone have no software on top", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PyTorch";
+  CHECK(said(one, "software").empty());
+  for (const auto metric : {io::CaseMetric::kForwardMilliseconds, io::CaseMetric::kGradientMilliseconds}) {
+    one.metric = metric;
+    CHECK(said(one, "software") == "none");
+  }
+}
+
+TEST_CASE("case: what says XLA, and OneFlow's ResNet, fuse element-wise layers", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "ResNet-50 v1.5";
+  one.framework = "NGC TensorFlow 1.15 (20.03)+Horovod";
+  CHECK(said(one, "fusion").empty());
+  one.extra["xla"] = "true";
+  CHECK(said(one, "fusion") == "pointwise");
+  one.extra.erase("xla");
+  one.framework = "OneFlow";
+  CHECK(said(one, "fusion") == "pointwise");
+  one.model = "BERT-Large";
+  CHECK(said(one, "fusion").empty());
+}
+
+TEST_CASE("case: how images lie", "[unit][whatif]") {
+  const auto layout = [](const char* framework, const char* precision, const char* source = "github:somebody") {
+    io::Case one = row();
+    one.framework = framework;
+    one.precision = precision;
+    one.source = source;
+    return said(one, "software.layout");
+  };
+  CHECK(layout("NVIDIA MXNet 20.06", "FP16") == "channels-last");
+  CHECK(layout("MXNet", "AMP", "github:NVIDIA/DeepLearningExamples:MxNet/Classification/RN50v1.5/README.md") ==
+        "channels-last");
+  CHECK(layout("NVIDIA MXNet 20.06", "FP32").empty());
+  CHECK(layout("MXNet 1.2.0.rc1, cuDNN", "FP16").empty());
+  CHECK(layout("OneFlow", "AMP") == "channels-last");
+  const char* examples = "github:NVIDIA/DeepLearningExamples:PyTorch/Classification/ConvNets/resnet50v1.5/README.md";
+  CHECK(layout("PyTorch", "AMP", examples) == "channels-last");
+  CHECK(layout("PyTorch", "TF32", examples).empty());
+  CHECK(layout("PyTorch", "AMP") == "channels-first");
+  io::Case one = row();
+  one.extra["memory_format"] = "nchw";
+  CHECK(said(one, "software.layout") == "channels-first");
+  one.extra["memory_format"] = "nhwc";
+  CHECK(said(one, "software.layout") == "channels-last");
+  one.extra = {{"channels_last", "true"}};
+  CHECK(said(one, "software.layout") == "channels-last");
+}
+
+TEST_CASE("case: TensorFlow without XLA composes operators", "[unit][whatif]") {
+  using Words = std::pair<std::string, std::string>;
+  const auto runs = [](const char* framework, const char* model, const char* source, const char* xla) {
+    io::Case one = row();
+    one.framework = framework;
+    one.model = model;
+    one.source = source;
+    if (*xla != 0) one.extra["xla"] = xla;
+    return Words{said(one, "software.operators"), said(one, "software.optimizer")};
+  };
+  const char* ngc = "NGC TensorFlow 1.15 (20.03)+Horovod";
+  const char* page = "github:somebody";
+  CHECK(runs(ngc, "BERT-Base", page, "") == Words{"composed", "for-loop"});
+  CHECK(runs(ngc, "Transformer-XL", page, "") == Words{"composed", ""});
+  CHECK(runs(ngc, "BERT-Base", page, "true") == Words{"", ""});
+  CHECK(runs(ngc, "BERT-Base", page, "True") == Words{"", ""});
+  CHECK(runs("PyTorch", "BERT-Base", page, "") == Words{"", ""});
+  // NVIDIA's scripts for BERT compile unless told otherwise.
+  CHECK(runs(ngc, "BERT-Large", "github:NVIDIA/DeepLearningExamples:TensorFlow/LanguageModeling/BERT/README.md", "") ==
+        Words{"", ""});
+}
+
+TEST_CASE("case: BERT's head, vocabulary and optimizer are its code's", "[unit][whatif]") {
+  io::Case one = row();
+  one.source = "github:NVIDIA/DeepLearningExamples:PyTorch/LanguageModeling/BERT/README.md#L811";
+  one.framework = "PyTorch";
+  one.model = "BERT-Large";
+  one.precision = "FP32";
+  one.extra = {{"container", "20.06-py3"}, {"phase", "pre-training"}, {"seq_len", "512"}};
+  CHECK(said(one, "model.predictions") == "512");
+  CHECK(said(one, "model.vocabulary") == "30528");
+  CHECK(said(one, "software.optimizer").empty());
+  one.extra["container"] = "21.11-py3";
+  CHECK(said(one, "model.predictions").empty());  // 277 of 512 tokens
+  one.extra["phase"] = "fine-tuning";
+  CHECK(said(one, "model.predictions") == "1");
+  CHECK(said(one, "model.vocabulary").empty());
+  CHECK(said(one, "software.optimizer") == "for-loop");
+  one.precision = "AMP";
+  CHECK(said(one, "software.optimizer").empty());
+  one.model = "GNMT v2";
+  CHECK(said(one, "software.optimizer") == "for-loop");
+  one.model = "BERT-Large";
+  one.framework = "TensorFlow2";
+  one.extra["phase"] = "pre-training";
+  CHECK(said(one, "model.predictions") == "80");
+  CHECK(said(one, "model.vocabulary").empty());
+  one.extra["seq_len"] = "128";
+  CHECK(said(one, "model.predictions").empty());
+}
+
+TEST_CASE("case: PyTorch's optimizers are loops before 2.0, and other trainers' are fused", "[unit][whatif]") {
+  const auto optimizer = [](const char* framework) {
+    io::Case one = row();
+    one.model = "bert_large";
+    one.framework = framework;
+    return said(one, "software.optimizer");
+  };
+  CHECK(optimizer("PyTorch 1.11.0+cu113") == "for-loop");
+  CHECK(optimizer("PyTorch 2.2.1+cu121") == "foreach");
+  CHECK(optimizer("PyTorch").empty());  // nobody knows of when
+  CHECK(optimizer("fms-fsdp (PyTorch FSDP)").empty());
+  CHECK(optimizer("torchtitan (PyTorch FSDP2)").empty());
+  CHECK(optimizer("Megatron-LM (2022)").empty());
+  CHECK(optimizer("TensorFlow 2.4").empty());
+}

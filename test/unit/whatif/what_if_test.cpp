@@ -1,0 +1,102 @@
+// What a change does to ResNet-50 on DGX-1s, by name: told apart, ranked, or not compared.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "catalog.h"
+#include "ddlsim/whatif/compare.h"
+#include "ddlsim/whatif/elasticity.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using Catch::Matchers::Contains;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+std::vector<Override> job(std::vector<Override> more = {}) {
+  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("what-if: the changes are told apart from the baseline", "[unit][whatif]") {
+  const std::vector<Change> changes{{"", {{"network", "100 Gb/s", {}}}}, {"ring", {{"strategy", "allreduce", {}}}}};
+  const auto base = job({{"nodes", "4", {}}, {"strategy", "ps", {}}});
+  const auto comparison = compare(catalog(), base, changes).value();
+  REQUIRE(comparison.alternatives.size() == 2);
+  CHECK(comparison.alternatives[0].name == "network = 100 Gb/s");
+  CHECK(comparison.alternatives[1].name == "ring");
+  CHECK(comparison.alternatives[1].changes.front().first == "strategy");
+  CHECK(comparison.alternatives[0].speedup ==
+        Approx(comparison.baseline.step_time / comparison.alternatives[0].prediction.step_time));
+  CHECK(comparison.alternatives[0].prediction.bottleneck != "network");
+}
+
+TEST_CASE("what-if: more nodes are compared by throughput", "[unit][whatif]") {
+  const std::vector<Change> changes{{"", {{"nodes", "2", {}}}}};
+  const auto comparison = compare(catalog(), job(), changes).value();
+  CHECK(comparison.alternatives[0].speedup > 1.5);
+  CHECK(comparison.alternatives[0].prediction.step_time >= comparison.baseline.step_time);
+}
+
+TEST_CASE("what-if: without a change, every upgradable part is tried and ranked", "[unit][whatif]") {
+  const auto comparison = what_would_help(catalog(), job({{"nodes", "4", {}}, {"strategy", "ps", {}}})).value();
+  std::vector<std::string> tried;
+  double last = 1e300;
+  for (const auto& alternative : comparison.alternatives) {
+    tried.push_back(alternative.changes.front().first);
+    CHECK(alternative.speedup <= last);
+    last = alternative.speedup;
+  }
+  for (const char* part : {"network", "gpu", "nvlink", "pcie", "strategy", "gpu.memory_bandwidth", "gpu.peak.fp32"}) {
+    INFO(part);
+    CHECK(std::count(tried.begin(), tried.end(), part) >= 1);
+  }
+  const auto alone = what_would_help(catalog(), job({{"gpus_per_node", "1", {}}})).value();
+  CHECK(alone.skipped.size() >= 3);  // network, nvlink, strategy: not used
+}
+
+TEST_CASE("what-if: another GPU leaves the server's PCIe and takes its price away", "[unit][whatif]") {
+  const std::vector<Override> rented{{"model", "resnet50", {}}, {"node", "p3.16xlarge", {}}};
+  const Scenario old = resolve(catalog(), rented).value();
+  std::vector<Override> swapped = rented;
+  swapped.push_back({"gpu", "h100-sxm5-80gb", {}});
+  const Scenario now = resolve(catalog(), swapped).value();
+  CHECK(old.cluster.node.price);
+  CHECK_FALSE(now.cluster.node.price);
+  CHECK(now.cluster.node.pcie.bandwidth == old.cluster.node.pcie.bandwidth);
+  CHECK(now.cluster.node.host_link.bandwidth == old.cluster.node.host_link.bandwidth);
+}
+
+TEST_CASE("what-if: what does not fit is never what helps most", "[unit][whatif]") {
+  const auto comparison = what_would_help(catalog(), std::vector<Override>{{"model", "dlrm", {}},
+                                                                           {"node", "dgx1-v100", {}},
+                                                                           {"nodes", "4", {}},
+                                                                           {"network", "1 Gb/s", {}},
+                                                                           {"strategy", "ps", {}}})
+                              .value();
+  CHECK(comparison.alternatives.front().prediction.fits == true);
+  CHECK(comparison.alternatives.back().prediction.fits == false);  // every GPU holding all tables
+}
+
+TEST_CASE("what-if: images are not compared with sequences", "[unit][whatif]") {
+  const std::vector<Change> changes{{"", {{"model", "bert_base", {}}}}};
+  const auto comparison = compare(catalog(), job(), changes);
+  REQUIRE_FALSE(comparison);
+  CHECK(comparison.error().message.find("cannot be compared") != std::string::npos);
+}
+
+TEST_CASE("what-if: twice the PCIe is twice of both its links", "[unit][whatif]") {
+  const auto comparison =
+      what_would_help(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "p4d.24xlarge", {}}})
+          .value();
+  for (const auto& alternative : comparison.alternatives) {
+    if (alternative.changes.front().first != "pcie") continue;
+    REQUIRE(alternative.changes.size() == 2);
+    CHECK(alternative.changes[0].second == "63.02 GB/s");  // Gen4 x16, twice
+    CHECK(alternative.changes[1].second == "31.51 GB/s");  // Gen3 x16, twice
+  }
+}
