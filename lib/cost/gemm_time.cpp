@@ -20,6 +20,7 @@ constexpr double kShortestPart = 64;
 constexpr double kFp4OverFp8 = 1.6;       // gemm_time.h has where these are from
 constexpr double kFp4Casts = 1.2;         // over those of fp8
 constexpr double kFp4Operand = 9.0 / 32;  // of an element of two bytes
+constexpr double kBatchedPrologue = 2.5e-6;  // s; likewise
 constexpr double kLeastTime = 1e-12;      // s; keeps what follows positive for the smallest GEMMs
 
 /// std::floor is a call without SSE 4.1, and this is what the time goes into. Beyond 1e15 doubles are whole anyway.
@@ -35,6 +36,7 @@ struct AllTiles {
   double k = 1;
   double multiprocessors = 1;
   double prologue_steps = 0;
+  double longest_prologue = Time::infinity().in(seconds);
   double most_splits = 1;
   double split_k_launch = 0;
   double step = 0;  // of a tile of one element at efficiency 1
@@ -54,7 +56,7 @@ double compute_time(const GemmCurve& curve, const AllTiles& shared, const TileWo
   const double row = curve.partial_wave_cost * std::max(ceiling(x), work.tiles_to_fill) +
                      (1 - curve.partial_wave_cost) * std::max(x, work.tiles_to_fill);
   const double steps = parts > 1 ? ceiling(shared.k / parts) : shared.k;
-  return row * work.step * (steps + shared.prologue_steps);
+  return row * (work.step * steps + std::min(work.step * shared.prologue_steps, shared.longest_prologue));
 }
 
 double time_of(const GemmCurve& curve, double compute, double move) {
@@ -148,10 +150,12 @@ Time gemm_time(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& s
   if (curve.tiles.empty()) return seconds(std::max({2 * output * size.k / peak, move, kLeastTime}));
   const bool is_long = curve.long_k_slowdown > 0 && size.k > curve.long_k;
   const double slower = is_long ? 1 + curve.long_k_slowdown * portable_log2(size.k / curve.long_k) : 1;
+  const bool never_batched = size.batch_count > 1 && !curve.batched && !curve.grouped;
   const AllTiles shared{
       .k = size.k,
       .multiprocessors = spec.multiprocessors,
       .prologue_steps = curve.prologue_steps,
+      .longest_prologue = never_batched ? kBatchedPrologue : Time::infinity().in(seconds),
       .most_splits = curve.batched || curve.grouped ? 1 : std::min(kMostSplits, whole(size.k / kShortestPart)),
       .split_k_launch = curve.split_k_launch.in(seconds),
       .step = 2 * slower * spec.multiprocessors / peak,

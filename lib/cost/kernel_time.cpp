@@ -110,9 +110,10 @@ KernelTime KernelTimes::roofline(Work work, DataSize size) const {
 }
 
 /// Sizes along which the operands or the result of a product lie in memory, and that are no multiple of 8: rows of
-/// numbers of 16 bits then do not begin at 16 bytes. Rows of a layer's input lie one after another.
+/// numbers of 16 bits then do not begin at 16 bytes. Rows of a layer's input lie one after another; of attention's
+/// products m counts queries or keys, whose numbers lie along another size.
 int unaligned_sizes(const primitives::Gemm& gemm) {
-  const bool rows_are_m = gemm.batch_scales == primitives::BatchScales::kM;
+  const bool rows_are_m = gemm.batch_scales != primitives::BatchScales::kK;
   const bool rows_are_k = gemm.batch_scales == primitives::BatchScales::kK;
   int count = 0;
   if (gemm.m % kAligned != 0 && !rows_are_m) ++count;
