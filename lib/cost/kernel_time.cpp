@@ -130,9 +130,9 @@ Time KernelTimes::unaligned(const primitives::Gemm& gemm, Time aligned, Work wor
   if (count == 0) return aligned;
   const auto plain = calibration_.gpu.peak.at(Precision::kFp32);
   if (generation == hardware::GpuGeneration::kVolta && plain) return max(aligned, work / *plain);
-  Time taken = aligned;
-  for (int i = 0; i < count; ++i) taken = taken * kUnalignedCost;
-  return taken;
+  Time computing = work / (spec_.peak * kAlignedShare);
+  for (int i = 0; i < count; ++i) computing = computing * kUnalignedCost;
+  return max(aligned, computing);
 }
 
 KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {

@@ -180,8 +180,7 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
 
 /// The model as its kernels run, and the job's own, for as long as the memo lives.
 Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& memo) {
-  auto& [given, run] = memo.models[{job.model.get(), job.fusion.pointwise, job.fusion.attention, job.fusion.transposes,
-                                    job.fusion.composed, spreads_tables(job)}];
+  auto& [given, run] = memo.models[{job.model.get(), job.fusion, spreads_tables(job)}];
   if (given == nullptr) {
     auto made = model_as_run(job);
     if (!made) return made;

@@ -24,10 +24,7 @@ namespace ddlsim::plan {
 /// All that decides how a model's layers are cut.
 struct CutKey {
   const workload::Model* model = nullptr;
-  bool fuses_pointwise = false;
-  bool fuses_attention = false;
-  bool transposes = false;
-  bool composed = false;
+  workload::Fusion fusion;
   workload::Cut ranks;
   bool copies = false;  // of a tied head
   Recompute recompute = Recompute::kNone;
@@ -88,7 +85,7 @@ using Layers = std::vector<workload::Layer>;
 struct Memo {
   KeptMessages own_messages;
   KeptMessages* messages = &own_messages;
-  std::map<std::tuple<const workload::Model*, bool, bool, bool, bool, bool>,
+  std::map<std::tuple<const workload::Model*, workload::Fusion, bool>,
            std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
       models;  // as given, as run
   std::map<CutKey, Expected<SplitModel>> cuts;

@@ -260,10 +260,7 @@ class Splitting {
 Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& memo) {
   const Parallel& parallel = job.parallel;
   const CutKey key{.model = job.model.get(),
-                   .fuses_pointwise = job.fusion.pointwise,
-                   .fuses_attention = job.fusion.attention,
-                   .transposes = job.fusion.transposes,
-                   .composed = job.fusion.composed,
+                   .fusion = job.fusion,
                    .ranks = cut_of(job),
                    .copies = parallel.pipeline > 1,
                    .recompute = parallel.recompute,

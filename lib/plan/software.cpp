@@ -46,6 +46,8 @@ double smallness(const Job& job) {
   return std::clamp(portable_log2(large * kernels * shards / work.in(gigaflops)) / kHalvingsToSmall, 0.0, 1.0);
 }
 
+bool has_halves(const Job& job) { return job.precision == Precision::kFp16 || job.precision == Precision::kBf16; }
+
 bool has_software(const Job& job) { return job.software != nullptr && job.model->has_layers() && !job.model->measured; }
 
 SoftwareFactor factor_of(const hardware::SoftwareProfile& software, const SoftwareFeatures& values) {
@@ -87,6 +89,7 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kAda, ada ? 1 : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper && !ada ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
+  set(Feature::kFourBits, job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
   set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));
   const auto& year = job.software_year.get();
@@ -121,9 +124,6 @@ bool trains_in_sixteen(const Job& job) {
 
 namespace {
 
-/// Tensor cores take images of 16 bits pixel by pixel.
-bool has_halves(const Job& job) { return job.precision == Precision::kFp16 || job.precision == Precision::kBf16; }
-
 GpuGeneration generation_of(const Job& job) {
   return job.cluster.node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
 }
@@ -153,6 +153,7 @@ workload::Fusion fusion_of(const Job& job, bool stated) {
   if (!stated) fusion = {.pointwise = joins_pointwise(job), .attention = runs_flash_attention(job)};
   fusion.transposes = transposes_images(job);
   fusion.composed = job.software_operators == OperatorKernels::kComposed;
+  fusion.autocast = has_halves(job) && job.software_operators == OperatorKernels::kAutocast;
   return fusion;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "autocast.h"
 #include "ddlsim/workload/passes.h"
 
 namespace ddlsim::workload {
@@ -227,11 +228,13 @@ std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const 
   std::vector<std::int64_t> turns(layers.size());
   if (fusion.transposes) std::transform(layers.begin(), layers.end(), turns.begin(), turned);
   Layer* before = nullptr;
+  Autocast formats;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     Layer& layer = layers[i];
     const Layer before_fusion = runs_forward_alone(layer) ? layer : Layer{};
     if (fusion.attention && layer.scores > 0 && !is_biased(layer)) fuse_attention(layer);
     if (fusion.composed && !fusion.pointwise) compose(layer);
+    if (fusion.autocast && !fusion.pointwise) formats.apply(layer);
     freeze_as(layer, before_fusion);
     if (fusion.pointwise && before != nullptr && is_pointwise(layer)) {
       join(*before, layer);

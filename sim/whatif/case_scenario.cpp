@@ -135,6 +135,7 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   }
   if (runs_graphs(one)) settings.push_back({"cuda_graphs", "yes", one.where});
   if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
+  if (autocasts(one)) settings.push_back({"software.operators", "autocast", one.where});
   if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
@@ -276,6 +277,7 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
   if (auto same = check_image_size(one, **model); !same) return same;
+  if (const auto optimizer = optimizer_of(one)) settings.push_back({"model.optimizer", *optimizer, one.where});
   const auto length = sequence_length_of(one);
   const auto& dimensions = (*model)->dimensions;
   const auto has_dimension = [&](std::string_view wanted) {

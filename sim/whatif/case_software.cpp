@@ -186,7 +186,8 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   if (hugging_face || names({"automodel"})) return false;
   if (names({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
   const bool by_nvidia = submitted && names({"nvidia", "ngc"});
-  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo", "jax"})) return true;
+  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention"}))
+    return true;
   if (names({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;
   return std::nullopt;
 }
@@ -198,6 +199,25 @@ bool runs_xla(const io::Case& one) {
 }
 
 bool composes_operators(const io::Case& one) { return has(lower_case(one.framework), "tensorflow") && !runs_xla(one); }
+
+bool autocasts(const io::Case& one) {
+  const std::string said = lower_case(one.framework + " " + one.precision + " " + one.notes);
+  const std::string precision = precision_of(one.precision);
+  const bool half = precision == "amp" || precision == "fp16" || precision == "bf16";
+  const bool natively = has_any(said, {"autocast", "native amp", "torch.cuda.amp", "lightning"});
+  const bool trainer = lower_case(one.framework).starts_with("hf trainer") && !has_any(said, {"deepspeed", "fms"});
+  return half && (natively || trainer || has(said, "timm")) && software_fused_of(one) == false;
+}
+
+std::optional<std::string> optimizer_of(const io::Case& one) {
+  // huggingface/pytorch-image-models benchmark.py: --opt sgd, momentum 0.9.
+  if (has(lower_case(one.framework), "timm") && !one.said("optimizer")) return "sgd-momentum";
+  const std::string said = lower_case(one.said("optimizer").value_or(""));
+  if (has(said, "adagrad")) return "adagrad";
+  if (has_any(said, {"adam", "lamb"})) return "adam";
+  if (has_any(said, {"momentum", "lars"})) return "sgd-momentum";
+  return said == "sgd" ? std::optional<std::string>("sgd") : std::nullopt;
+}
 
 std::optional<std::string> layout_of(const io::Case& one) {
   std::string format;

@@ -32,6 +32,14 @@ namespace ddlsim::whatif {
 /// Whether GELU, layer norm and dropout run as single operations (software.operators): TensorFlow's without XLA.
 [[nodiscard]] bool composes_operators(const io::Case& one);
 
+/// Whether operators run under torch.autocast (software.operators): PyTorch's own mixed precision without a compiler,
+/// as the source says it, as Lightning's precision 16 and Hugging Face's Trainer are (pytorch_lightning
+/// plugins/precision/amp.py; transformers trainer.py, autocast_smart_context_manager), and timm's benchmark.py --amp.
+[[nodiscard]] bool autocasts(const io::Case& one);
+
+/// The optimizer that a case names, in the words of model.optimizer; nothing where it names none that is known.
+[[nodiscard]] std::optional<std::string> optimizer_of(const io::Case& one);
+
 /// How images lie, in the words of software.layout; nothing where nobody says. Pixel by pixel in 16 bits by the scripts
 /// of NVIDIA's MXNet (DeepLearningExamples MxNet/Classification/RN50v1.5/runner: --conv-layout NHWC), of its PyTorch
 /// networks (PyTorch/Classification/ConvNets/configs.yml: memory_format) and of DLPerf's OneFlow

@@ -313,7 +313,9 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   }
   if (precision != "fp32") {
     // Autocast keeps weights, and what follows from them, in fp32.
-    const bool autocast = way.states == "pure-16" && has_any(lower_case(one.precision), {"mixed", "amp"});
+    const bool own_formats =
+        way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));
+    const bool autocast = !own_formats && has_any(lower_case(one.precision), {"mixed", "amp"});
     const bool wide = says(one, "grad_dtype", "fp32");
     set("parallel.states", std::string(autocast ? "fp32" : wide ? "mixed" : way.states));
     set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));

@@ -143,10 +143,12 @@ constexpr auto kUses = std::to_array<Use>({
      }},
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
+    {"model.optimizer", [](const Question& q) { return q.plan != nullptr; }},
     {"software.operators",
      [](const Question& q) {
        const auto& layers = q.scenario.model->layers;
-       return !q.scenario.fusion.pointwise && std::any_of(layers.begin(), layers.end(), workload::is_composite);
+       return !q.scenario.fusion.pointwise &&
+              (q.scenario.fusion.autocast || std::any_of(layers.begin(), layers.end(), workload::is_composite));
      }},
     {"software.layout",
      [](const Question& q) {

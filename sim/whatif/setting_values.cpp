@@ -345,6 +345,16 @@ Expected<void> set_software_optimizer(Scenario& scenario, Value value, const io:
   return store(parse_choice(plan::kUpdateKernels, value, "way of an optimizer"), scenario.software_optimizer);
 }
 
+Expected<void> set_model_optimizer(Scenario& scenario, Value value, const io::Catalog&) {
+  const auto optimizer = parse_choice(workload::kOptimizers, value, "optimizer");
+  if (!optimizer) return tl::unexpected<Error>(optimizer.error());
+  if (scenario.model->optimizer == *optimizer) return {};
+  auto model = std::make_shared<workload::Model>(*scenario.model);
+  model->optimizer = *optimizer;
+  scenario.model = std::move(model);
+  return {};
+}
+
 Expected<void> set_software_operators(Scenario& scenario, Value value, const io::Catalog&) {
   return store(parse_choice(plan::kOperatorKernels, value, "kernels of operators"), scenario.software_operators);
 }

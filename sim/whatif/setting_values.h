@@ -87,6 +87,7 @@ Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::S
 [[nodiscard]] Expected<void> set_partition(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<DataSize> size_or_zero(Value value);
 [[nodiscard]] Expected<void> set_software(Scenario& scenario, Value value, const io::Catalog&);
+[[nodiscard]] Expected<void> set_model_optimizer(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_software_operators(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_software_layout(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_software_optimizer(Scenario& scenario, Value value, const io::Catalog&);

@@ -312,8 +312,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      "scaled_dot_product_attention on Hopper), flash-1 (Triton, 2022)", "flash-2", set_software_attention},
     {"software.optimizer", "how the weights' update runs: fused (one kernel), foreach (PyTorch's default since 2.0), for-loop (PyTorch's "
      "before: a kernel for every operation on every tensor)", "for-loop", set_software_optimizer},
-    {"software.operators", "GELU, layer norm and dropout: whole (a kernel each), composed (of kernels of single operations: TensorFlow "
-     "without XLA)", "composed", set_software_operators},
+    {"software.operators", "whole (a kernel each), composed (GELU, layer norm and dropout of single operations: TensorFlow without XLA), "
+     "autocast (whole, with casts between them: torch.autocast, as Hugging Face's Trainer runs)", "composed", set_software_operators},
     {"software.layout", "of images: channels-last, channels-first (PyTorch unless told otherwise: convolutions of 16 bits turn them); default: as the "
      "GPU's convolutions were measured, channels-first on Volta and Turing", "channels-first", set_software_layout},
     {"gpu.time_factor", "on all GPU time, where a measured step says so", "1.2", set_time_factor},
@@ -422,6 +422,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_quantity<dimension::kMass - dimension::kEnergy>(v), s.training.carbon);
      }},
+    {"model.optimizer", "sgd, sgd-momentum, adagrad, adam (and what keeps as much: AdamW, LAMB; LARS: sgd-momentum)", "sgd-momentum",
+     set_model_optimizer},
     {"model.flops", "per step at the model's own batch (models known by their features)", "1.56 TFLOP",
      [](Scenario& s, Value v, const io::Catalog&) {
        return set_feature(s, parse_quantity<dimension::kWork>(v), &workload::StepFeatures::flops);

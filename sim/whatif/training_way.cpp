@@ -80,8 +80,8 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"hf trainer fms-hf-tuning", kNever, 2023.95, false, Beside::kGradients, 0, "pure-16", "bf16", "flash-2", true,
      "foundation-model-stack/fms-hf-tuning tuning/config/configs.py: torch_dtype of 16 bits, of the weights that are "
      "trained"},
-    {"hf trainer", kNever, 2023.95, false, Beside::kGradients, 0, "mixed", "fp32", "flash-2", true,
-     "huggingface/transformers: PyTorch's DDP and autocast; scaled_dot_product_attention since 4.36"},
+    {"hf trainer", kNever, 2023.95, false, Beside::kGradients, 0, "fp32", "fp32", "flash-2", true,
+     "huggingface/transformers: PyTorch's DDP and autocast, weights in fp32; scaled_dot_product_attention since 4.36"},
     {"", kNever, 2023, true, Beside::kGradients, 1, "mixed", "fp32", "best", false,
      "assumed: as Megatron-LM without more flags"},
 });

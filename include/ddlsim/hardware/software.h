@@ -37,6 +37,7 @@ enum class SoftwareFeature : std::uint8_t {
   kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
   kHopper,           // 1 for Hopper and the other Blackwells
   kEightBits,        // 1 for products of 8 bits and fewer
+  kFourBits,         // and 1 more for those of 4
   kNoProfile,        // 1 for GPUs without a profile of their architecture
   kShared,           // doublings of the GPUs that share a server
   kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
@@ -48,7 +49,7 @@ enum class SoftwareFeature : std::uint8_t {
   kMemoryYears,  // as kYears
 };
 
-inline constexpr Choices<SoftwareFeature, 18> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 19> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"fused", SoftwareFeature::kFused},
@@ -59,6 +60,7 @@ inline constexpr Choices<SoftwareFeature, 18> kSoftwareFeatures{{
     {"ada", SoftwareFeature::kAda},
     {"hopper", SoftwareFeature::kHopper},
     {"eight-bits", SoftwareFeature::kEightBits},
+    {"four-bits", SoftwareFeature::kFourBits},
     {"no-profile", SoftwareFeature::kNoProfile},
     {"shared", SoftwareFeature::kShared},
     {"years", SoftwareFeature::kYears},

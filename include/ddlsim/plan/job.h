@@ -47,15 +47,17 @@ inline constexpr Choices<ImageLayout, 2> kImageLayouts{{
     {"channels-first", ImageLayout::kChannelsFirst},
 }};
 
-/// How GELU, layer norm and dropout run (workload/fusion.h).
+/// How operators run (workload/fusion.h).
 enum class OperatorKernels : std::uint8_t {
   kWhole,     // one kernel each
-  kComposed,  // single operations, a kernel each (TensorFlow without XLA)
+  kComposed,  // GELU, layer norm and dropout as single operations, a kernel each (TensorFlow without XLA)
+  kAutocast,  // one kernel each, with casts between them (torch.autocast)
 };
 
-inline constexpr Choices<OperatorKernels, 2> kOperatorKernels{{
+inline constexpr Choices<OperatorKernels, 3> kOperatorKernels{{
     {"whole", OperatorKernels::kWhole},
     {"composed", OperatorKernels::kComposed},
+    {"autocast", OperatorKernels::kAutocast},
 }};
 
 /// How an optimizer runs on the GPU; the names of torch.optim's implementations.

@@ -28,6 +28,14 @@
 //               (NVIDIA/DeepLearningExamples TensorFlow/LanguageModeling/BERT/modeling.py, gelu, dropout, layer_norm;
 //               tensorflow/core/grappler/optimizers/auto_mixed_precision_lists.h; counts derived from these and
 //               their gradients, small tensors left out)
+//   autocast    the contrary as well: torch.autocast (PyTorch's own mixed precision, without a compiler). Norms and
+//               softmax read and write fp32, and so does what follows them until a product; a sum with such a tensor
+//               makes another. A product casts what it reads in fp32 and its parameters, each a kernel (2 accesses to
+//               the tensor, one side of 4 bytes), and their gradients back. Scores are cast to fp32 for their softmax
+//               and dropout, and back. A cast product keeps no copy in memory here. Nothing is cast where `pointwise`
+//               holds: compilers put casts into the kernels beside them.
+//               (pytorch.org/docs/stable/amp.html, "Ops that can autocast to float32", "Ops that promote to the widest
+//               input type"; aten/src/ATen/autocast_mode.cpp: parameters are cast once a pass, other tensors each time)
 // FLOPs of products, parameters and gradient tensors stay as they are; fused attention keeps no scores.
 // Limits: layers are fused in the order of the list, across a branch's end as well; norms and softmax stay kernels of
 // their own; no fused optimizer (the update is one kernel already); what composed operators keep for backward counts as
@@ -49,8 +57,9 @@ struct Fusion {
   bool tables = false;
   bool transposes = false;
   bool composed = false;
+  bool autocast = false;
 
-  friend bool operator==(const Fusion&, const Fusion&) = default;
+  friend auto operator<=>(const Fusion&, const Fusion&) = default;
 };
 
 /// Whether `composed` makes single operations of it.
