@@ -90,7 +90,8 @@ class FusionQueue {
     bool alone = true;     // one tensor: nothing is copied into the buffer
   };
 
-  explicit FusionQueue(FusionRule rule) : rule_(rule), next_wake_(rule.cycle) {}
+  /// It wakes first at `phase` cycles.
+  FusionQueue(FusionRule rule, double phase) : rule_(rule), next_wake_(rule.cycle * phase) {}
 
   /// Ready times must not fall.
   void push(Time ready, const Row& row, std::size_t number) { waiting_.push_back({ready, row, number}); }

@@ -221,7 +221,7 @@ TEST_CASE("messages: what is kept is what would be made", "[unit][plan]") {
 }
 
 TEST_CASE("fusion: all of a message's tensors are in the buffer, the first one's too", "[unit][plan]") {
-  FusionQueue queue({.cycle = milliseconds(1), .buffer = megabytes(64)});
+  FusionQueue queue({.cycle = milliseconds(1), .buffer = megabytes(64)}, 1);
   queue.push(microseconds(100), {.size = megabytes(5), .count = 3}, 0);
   queue.push(microseconds(200), {.size = megabytes(7), .count = 2}, 1);
   std::vector<FusionQueue::Fused> sent;
