@@ -7,6 +7,8 @@
 //                split, or whose states are sharded, have buckets of max(40e6, 1e6 per rank that shares the gradients)
 //                elements unless told otherwise, or one where nothing overlaps: 25 MiB over 256 ranks is all latency
 //                (NVIDIA/Megatron-LM megatron/core/distributed/distributed_data_parallel.py)
+//                A bucket is full by the bytes of the gradients that parameters have (2 of 16-bit states, else 4): sent
+//                in another format (strategy.gradients, a communication hook) it is as many elements
 //   fusion       one message per tensor; they are fused when the schedule is known: FusionQueue
 //   per-tensor   one message per tensor
 //   flat         one message, ready after backward
