@@ -23,7 +23,8 @@
 //   top-k      density * n values and indices of 4 bytes, gathered; encoding reads the gradient 3 times (select) and
 //              decoding adds every GPU's share
 //   powersgd   P of m * rank, then Q of k * rank of every matrix, all-reduced: those of a bucket in one message each,
-//              in a third what is sent whole, vectors and what is not made half as small; 6 m k rank FLOP
+//              in a third what is sent whole, vectors and what is not made half as small; 6 m k rank FLOP, and the
+//              columns of every P are made orthogonal, matrix by matrix
 //              (torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py)
 //   sign       n bits, gathered; encoding reads the gradient once, decoding adds every GPU's bits
 // Sources: Agarwal et al., MLSys 2022 (cost model); Vogels et al., NeurIPS 2019. m is a tensor's
