@@ -208,6 +208,7 @@ struct Servers {
   bool local = false;              // all workers on one node, weights in its memory
   bool colocated = false;          // on the workers' machines
   bool local_aggregation = false;  // a node's workers push and pull as one
+  bool update = true;              // the weights, which are theirs; else they sum, and workers update
 };
 
 struct StepPlan {
