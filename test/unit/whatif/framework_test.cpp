@@ -90,7 +90,7 @@ TEST_CASE("framework: a faster network makes no step of Horovod much longer", "[
   // Messages that block the coordinator may be cut so that the last one is longer: by less than 1 % in the mean, 7 % at
   // one phase of its cycle.
   CHECK(step("mobilenet_v2", "7", "200 Gb/s") < step("mobilenet_v2", "7", "100 Gb/s") * 1.01);
-  CHECK(step("resnet50", "4", "40 Gb/s") < step("resnet50", "4", "25 Gb/s"));
+  CHECK(step("resnet50", "4", "40 Gb/s") < step("resnet50", "4", "25 Gb/s") * 1.01);
 }
 
 TEST_CASE("framework: by events a coordinator's cycle is the same mean", "[unit][whatif]") {
