@@ -27,6 +27,13 @@ constexpr double kAccessesPerByte = 3;
 constexpr double kMostTaken = 0.9;
 
 /// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
+/// PowerSGD: torch.linalg.qr of a P takes 110 to 118 us at 4 and 8 columns of 256 to 4,096 rows, whatever its size:
+/// small kernels one after another (pytorch/pytorch pull request 76673; its GPU is not said). One and two columns,
+/// which are made orthogonal in a loop, are taken to last as long.
+constexpr Time kOrthogonalized = microseconds(113);
+/// M Q, its transpose by P, and P Q' (powerSGD_hook.py).
+constexpr double kProductsOfMatrix = 3;
+
 double sm_share_of(const plan::Job& job) {
   const hardware::Node& node = job.cluster.node;
   if (job.collective.kind != CollectiveLibraryKind::kNccl || node.gpu.sm_count <= 0) return 0;
@@ -53,7 +60,7 @@ PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const Reac
                   .node_network = rates.network,
                   .server_network = rates.server_network,
                   .server_memory = job.server_memory * variation.server_memory,
-                  .update_accesses = static_cast<double>(update_accesses(plan.model->optimizer)),
+                  .update_accesses = servers.update ? static_cast<double>(update_accesses(plan.model->optimizer)) : 0.0,
                   .latency = job.cluster.node.network.latency / variation.latency};
   if (const auto& transport = job.ps_transport.get()) fabric.transport = transport_cost(*transport);
   fabric.transport.connection = fabric.transport.connection * variation.transport;
@@ -292,6 +299,11 @@ class Pricing {
     const double ranks = group ? static_cast<double>(group->communicator().gpus) : 1.0;
     priced.encoding = (row.encoded + row.encoded_per_rank * ranks) / step.rates.device.memory +
                       row.encoding / step.rates.device.compute;
+    if (row.orthogonalized > 0) {
+      const auto matrices = static_cast<double>(row.orthogonalized);
+      priced.encoding = max(priced.encoding, launch_interval() * (kProductsOfMatrix * matrices));
+      priced.encoding += kOrthogonalized * matrices / variation_.compute;
+    }
     priced.hidden = hidden_by(step, row);
     switch (row.kind) {
       case plan::RowKind::kCollective:

@@ -27,7 +27,7 @@ Expected<TotalsStep> totals_step(const plan::Job& job, const Variation& variatio
   const auto model = plan::model_as_run(job);
   if (!model) return tl::unexpected<Error>(model.error());
   const PaiJob whole{workload::features_at(**model, job.batch, job.precision),
-                     plan::architecture_of(job.strategy.kind, cluster.nodes, cluster.gpus()), cluster.gpus()};
+                     plan::architecture_of(job.strategy, cluster.nodes, cluster.gpus()), cluster.gpus()};
   const PaiStep parts = pai_step(whole, setting);
   TotalsStep step;
   answer::Timeline& line = step.line;

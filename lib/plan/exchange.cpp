@@ -30,11 +30,12 @@ void exchange_by(const Job& job, StepPlan& plan) {
   exchange.sync_every = strategy.sync_every;
   // Weights travel when they are updated, beside nothing.
   if (exchange.sync_every > 1) exchange.overlap = Overlap::kNone;
-  if (strategy.kind == StrategyKind::kPs) {
+  if (sends_to_servers(strategy, job.cluster.nodes)) {
     plan.servers = Servers{.count = with_servers(job).servers,
                            .local = job.cluster.nodes == 1,
                            .colocated = strategy.colocated,
-                           .local_aggregation = strategy.local_aggregation && job.cluster.gpus_per_node > 1};
+                           .local_aggregation = strategy.local_aggregation && job.cluster.gpus_per_node > 1,
+                           .update = strategy.servers_update};
     exchange.pull_at_start = strategy.pull_at_start;
     exchange.consistency = strategy.consistency;
     exchange.staleness = strategy.staleness;

@@ -135,7 +135,8 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
                  Memo& memo) {
   RankClass& one = plan.classes[c];
   const bool among_layers = plan.model->measured && plan.model->measured->update;
-  one.updates_on_gpu = !among_layers && !plan.servers && !job.parallel.offload_optimizer;
+  const bool at_servers = plan.servers && plan.servers->update;
+  one.updates_on_gpu = !among_layers && !at_servers && !job.parallel.offload_optimizer;
   const auto parts = part_chunks(one, split);
   std::vector<Row> exchanged;
   std::vector<Row> others;

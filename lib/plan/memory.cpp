@@ -25,7 +25,7 @@ TableShare table_share(const workload::Model& model, const Strategy& strategy, s
 MemoryFootprint memory_footprint(const workload::Model& model, const Strategy& strategy, std::int64_t gpus,
                                  std::int64_t batch, Precision precision) {
   const bool alone = gpus == 1;
-  const bool servers = strategy.kind == StrategyKind::kPs && !alone;
+  const bool servers = strategy.kind == StrategyKind::kPs && strategy.servers_update && !alone;  // hold the states
   const double share = strategy.kind == StrategyKind::kPearl ? 1.0 / static_cast<double>(gpus) : servers ? 0.0 : 1.0;
   MemoryFootprint footprint;
   footprint.micro_batches = 1;

@@ -25,8 +25,15 @@ std::int64_t first_size(const workload::Op& op) {
   return 0;
 }
 
+/// Its weights are vectors, one value for each channel.
+bool is_norm(const workload::Op& op) {
+  return std::holds_alternative<workload::BatchNorm>(op) || std::holds_alternative<workload::LayerNorm>(op) ||
+         std::holds_alternative<workload::RmsNorm>(op);
+}
+
 /// As torch views a tensor: its first size by the rest.
 std::int64_t rows_of(const workload::Layer& layer, std::int64_t elements) {
+  if (layer.op && is_norm(*layer.op)) return 1;
   const std::int64_t first = layer.op ? first_size(*layer.op) : 0;
   if (first > 0 && elements % first == 0) return elements == first ? 1 : first;
   return 0;
@@ -140,6 +147,7 @@ struct LowRank {
   DataSize taken{};  // of gradients
   Work encoding{};
   DataSize encoded{};
+  std::int64_t matrices = 0;
   std::size_t layer = 0;
 
   void add(const Tensor& tensor, DataSize element, double rank) {
@@ -155,6 +163,7 @@ struct LowRank {
     factors += element * ((m + k) * rank);
     encoding += flops(6.0 * elements * rank);
     encoded += tensor.size * 3.0;
+    ++matrices;
   }
 
   [[nodiscard]] Row row() const {
@@ -163,6 +172,7 @@ struct LowRank {
     row.count = messages;
     row.encoding = encoding;
     row.encoded = encoded;
+    row.orthogonalized = matrices;
     return row;
   }
 };

@@ -180,7 +180,6 @@ class Sharding {
 
 /// Who splits a model or shards its states sends buckets of Megatron's size (plan/messages.h), unless told otherwise.
 void enlarge_buckets(Strategy& strategy, const Job& job) {
-  if (!takes_ranks(job.parallel) || strategy.bucket.origin() != Origin::kDefault) return;
   constexpr double kFewest = 40e6;  // elements
   constexpr double kPerRank = 1e6;
   const auto model_ranks = static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
@@ -190,6 +189,17 @@ void enlarge_buckets(Strategy& strategy, const Job& job) {
       whole ? DataSize::infinity() : gradient_size(strategy.gradients) * std::max(kFewest, kPerRank * ranks);
   strategy.bucket.set(full);
   if (strategy.first_bucket.origin() == Origin::kDefault) strategy.first_bucket.set(full);
+}
+
+/// Buckets are full by the bytes of the gradients that parameters have: what a hook sends in another format is as many
+/// elements (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size; fp16_compress_hook casts a
+/// bucket's buffer).
+void fill_before_sending(Strategy& strategy, const Job& job) {
+  if (grouping_of(strategy) != Grouping::kBuckets) return;
+  const DataSize own =
+      job.parallel.states ? state_sizes(*job.parallel.states, job.model->optimizer).gradient : bytes(4);
+  const double sent = gradient_size(strategy.gradients) / own;
+  for (Stated<DataSize>* size : {&strategy.first_bucket, &strategy.bucket}) *size = by_default(size->get() * sent);
 }
 
 }  // namespace
@@ -204,7 +214,8 @@ Strategy as_sent(const Job& job) {
   Strategy strategy = job.strategy;
   const bool sixteen = job.parallel.states && sums_sixteen(*job.parallel.states);
   if (sixteen && !strategy.gradients.stated()) strategy.gradients = by_default(Precision::kBf16);
-  enlarge_buckets(strategy, job);
+  const bool by_ranks = takes_ranks(job.parallel) && strategy.bucket.origin() == Origin::kDefault;
+  by_ranks ? enlarge_buckets(strategy, job) : fill_before_sending(strategy, job);
   return strategy;
 }
 

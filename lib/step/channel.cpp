@@ -4,11 +4,11 @@
 
 namespace ddlsim::step {
 
-Channel::Channel(const cost::PricedStep& step, std::vector<Sent>* sent) : step_(step), sent_(sent) {
+Channel::Channel(const cost::PricedStep& step, double phase, std::vector<Sent>* sent) : step_(step), sent_(sent) {
   const plan::Exchange& exchange = step.plan->exchange;
   if (step.groups.front()) collectives_ = &*step.groups.front();
   if (step.servers) servers_.emplace(step.servers_seen_by_one ? *step.servers_seen_by_one : *step.servers);
-  if (collectives_ != nullptr && exchange.fusion) fusion_.emplace(*exchange.fusion);
+  if (collectives_ != nullptr && exchange.fusion) fusion_.emplace(*exchange.fusion, phase);
   pulls_later_ = exchange.pull_at_start;
   by_priority_ = exchange.priority && servers_;
   if (!by_priority_) return;

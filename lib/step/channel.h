@@ -15,8 +15,8 @@ class Channel {
  public:
   using Sent = answer::Timeline::Sent;
 
-  /// Writes what it sends into `sent`, where there is one.
-  explicit Channel(const cost::PricedStep& step, std::vector<Sent>* sent = nullptr);
+  /// Writes what it sends into `sent`, where there is one. A coordinator wakes first at `phase` cycles.
+  Channel(const cost::PricedStep& step, double phase, std::vector<Sent>* sent = nullptr);
 
   /// Row `number` of the plan is ready now; ready times must not fall.
   void offer(Time ready, std::size_t number);

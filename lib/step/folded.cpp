@@ -24,8 +24,8 @@ struct Waiting {
 
 class FoldedStep {
  public:
-  FoldedStep(const cost::PricedStep& step, Detail detail)
-      : step_(step), plan_(*step.plan), detail_(detail), count_(step.classes.front().forward.size()) {
+  FoldedStep(const cost::PricedStep& step, Detail detail, double phase)
+      : step_(step), plan_(*step.plan), detail_(detail), phase_(phase), count_(step.classes.front().forward.size()) {
     // Synchronous replicas go at the pace of the slowest.
     const auto slowest = std::max_element(plan_.classes.begin(), plan_.classes.end(),
                                           [](const auto& a, const auto& b) { return a.slowness < b.slowness; });
@@ -74,6 +74,7 @@ class FoldedStep {
   double slowness_ = 1;
   const cost::PricedClass* layers_ = nullptr;
   Detail detail_;
+  double phase_;  // of a coordinator's cycle
   std::size_t count_;
   Timeline line_;
   std::optional<Clocks> after_forward_;
@@ -136,7 +137,7 @@ Time FoldedStep::encoding_of_all() const {
 /// Backward with messages and what they take from it; and beside it, in the same loop, what it takes alone.
 void FoldedStep::send_in_backward() {
   const bool ordered = plan_.exchange.priority;
-  Channel channel(step_, ordered ? nullptr : sent());
+  Channel channel(step_, phase_, ordered ? nullptr : sent());
   Clocks clocks = *after_forward_;
   Clocks plain = clocks;
   const Time start = line_.forward;
@@ -182,7 +183,7 @@ void FoldedStep::send_in_backward() {
 
 /// Serves waiting pieces by layer; returns when the last is back, and stretches the next forward pass to wait for them.
 Time FoldedStep::send_by_priority(const std::vector<Time>& ready) {
-  Channel channel(step_, sent());
+  Channel channel(step_, phase_, sent());
   channel.begin(line_.forward);
   std::vector<Time> back(count_);
   std::vector<Waiting> waiting;
@@ -229,7 +230,7 @@ Time FoldedStep::forward_waiting(const std::vector<Time>& back, Time start) {
 
 /// The servers have all gradients at `all_back_`; the next forward pass pulls in the model's order.
 void FoldedStep::pull_in_forward() {
-  Channel channel(step_);
+  Channel channel(step_, phase_);
   std::vector<Time> back(count_);
   line_.all_summed = all_back_;
   for (std::size_t i = plan_.rows.size(); i-- > 0;) {
@@ -241,7 +242,7 @@ void FoldedStep::pull_in_forward() {
 
 /// When every message is back if all may start at `start`.
 Time FoldedStep::all_sent_at(Time start, std::vector<Timeline::Sent>* sent) const {
-  Channel channel(step_, sent);
+  Channel channel(step_, phase_, sent);
   for (std::size_t i = 0; i < plan_.rows.size(); ++i) channel.offer(start, i);
   channel.finish();
   const Time pushed = max(channel.last(), start);
@@ -328,6 +329,8 @@ Timeline FoldedStep::run() {
 
 }  // namespace
 
-Timeline schedule_folded(const cost::PricedStep& step, Detail detail) { return FoldedStep(step, detail).run(); }
+Timeline schedule_folded(const cost::PricedStep& step, Detail detail, double phase) {
+  return FoldedStep(step, detail, phase).run();
+}
 
 }  // namespace ddlsim::step

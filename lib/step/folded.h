@@ -5,6 +5,7 @@
 
 namespace ddlsim::step {
 
-[[nodiscard]] answer::Timeline schedule_folded(const cost::PricedStep& step, answer::Detail detail);
+/// A coordinator wakes first at `phase` cycles (step/schedule.h).
+[[nodiscard]] answer::Timeline schedule_folded(const cost::PricedStep& step, answer::Detail detail, double phase = 1);
 
 }  // namespace ddlsim::step

@@ -1,9 +1,10 @@
 #include "ddlsim/step/local_sgd.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
+
+#include "mean.h"
 
 namespace ddlsim::step {
 
@@ -24,27 +25,7 @@ LocalSgd taken_apart(const cost::PricedStep& step) {
 }
 
 answer::Timeline amortised(const answer::Timeline& local, answer::Timeline averaging, std::int64_t every) {
-  const double last = 1.0 / static_cast<double>(every);
-  const auto mean = [&](Time& of_averaging, Time of_local) {
-    of_averaging = of_averaging * last + of_local * (1.0 - last);
-  };
-  mean(averaging.step, local.step);
-  for (const auto part :
-       {&answer::Breakdown::compute, &answer::Breakdown::memory, &answer::Breakdown::launch,
-        &answer::Breakdown::input_exposed, &answer::Breakdown::communication, &answer::Breakdown::communication_exposed,
-        &answer::Breakdown::bubble, &answer::Breakdown::other}) {
-    mean(averaging.parts.*part, local.parts.*part);
-  }
-  for (const auto section : {&answer::Timeline::forward, &answer::Timeline::backward, &answer::Timeline::earlier_passes,
-                             &answer::Timeline::copying, &answer::Timeline::contention, &answer::Timeline::waiting,
-                             &answer::Timeline::update}) {
-    mean(averaging.*section, local.*section);
-  }
-  for (answer::Segment& segment : averaging.critical_path) {
-    const auto same = std::find_if(local.critical_path.begin(), local.critical_path.end(),
-                                   [&](const answer::Segment& one) { return one.name == segment.name; });
-    mean(segment.time, same == local.critical_path.end() ? Time::zero() : same->time);
-  }
+  mix(averaging, local, 1.0 - 1.0 / static_cast<double>(every));
   return averaging;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ddlsim/step/local_sgd.h"
+#include "ddlsim/step/phases.h"
 #include "folded.h"
 #include "slots.h"
 
@@ -34,8 +35,11 @@ Expected<answer::Timeline> schedule(const cost::PricedStep& step, answer::Detail
       return amortised(*local, std::move(line), every);
     });
   }
-  if (step.plan->folds) return schedule_folded(step, detail);
-  return schedule_slots(step, detail);
+  if (!step.plan->folds) return schedule_slots(step, detail);
+  if (!wakes_in_cycles(step)) return schedule_folded(step, detail);
+  std::vector<answer::Timeline> lines;
+  for (const double phase : phases()) lines.push_back(schedule_at(step, phase, detail));
+  return mean_of(std::move(lines));
 }
 
 Expected<Time> step_time(const cost::PricedStep& step, Time enough) {

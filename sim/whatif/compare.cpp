@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "correction.h"
 #include "ddlsim/cost/loader.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
@@ -32,11 +33,10 @@ std::string name_for(std::span<const Override> overrides) {
 
 /// The share of a step that is no GPU time.
 double communication_of(const Scenario& scenario, Time step, Predictor& predictor) {
-  constexpr double kSlower = 1.01;
   Scenario slower = scenario;
-  slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlower);
+  slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlowerGpu);
   const auto longer = predictor.step_time(slower);
-  return longer ? std::clamp(1 - std::log(*longer / step) / std::log(kSlower), 0.0, 1.0) : 0;
+  return longer ? share_beside_gpu(step, *longer) : 0;
 }
 
 /// A baseline and what it gave.

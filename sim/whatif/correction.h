@@ -14,6 +14,14 @@ namespace ddlsim::whatif {
 /// count as run by the same software.
 [[nodiscard]] calib::RunPoint configuration_of(const Scenario& scenario);
 
+/// How much slower a GPU is taken to be to see which share of a step is its own. Enough to go over jumps of a step: at
+/// 1 % one that misses a coordinator's wake made a share of 0 of 0.3.
+inline constexpr double kSlowerGpu = 1.1;
+
+/// The share of a step that is no GPU time, 0 to 1: 1 - ln(slower / step) / ln(kSlowerGpu), `slower` the step of a GPU
+/// that takes kSlowerGpu times as long.
+[[nodiscard]] double share_beside_gpu(Time step, Time slower);
+
 /// Where a question stands along its runs; `step` is its answer without a correction.
 [[nodiscard]] calib::RunPoint point_of(const Question& question, Time step);
 

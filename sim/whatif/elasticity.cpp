@@ -19,7 +19,8 @@
 namespace ddlsim::whatif {
 namespace {
 
-constexpr double kSmallChange = 1.0001;
+constexpr double kSmallChange = 1.01;
+constexpr double kOverJumps = 1.1;
 constexpr double kConvention = 0.1;
 constexpr double kUnchanged = 1e-12;  // of a step, that rounding makes
 
@@ -50,6 +51,10 @@ class Sensitive {
   Expected<void> add_transport();
   Expected<void> add_conventions();
   Expected<void> add_share(std::string_view name, Stated<double> plan::Efficiency::*share);
+  /// Which gradients a coordinator's wake just misses changes in jumps, whatever is changed.
+  [[nodiscard]] bool wakes_in_cycles() const {
+    return plan::grouping_of(scenario_.strategy) == plan::Grouping::kFusion;
+  }
   [[nodiscard]] bool differs(Time step) const { return std::abs(step / result_.baseline.step_time - 1) > kUnchanged; }
 
   Scenario scenario_;
@@ -67,8 +72,9 @@ Expected<void> Sensitive::add_setting(const NumberSetting& setting) {
   const auto now = setting.now(scenario_);
   if (!now || *now <= 0) return {};
   const auto times = [&](double factor) { return step_with([&](Scenario& s) { setting.scale(s, factor); }); };
-  const auto more = times(kSmallChange);
-  const auto less = times(1 / kSmallChange);
+  const double change = setting.role == NumberRole::kSize || wakes_in_cycles() ? kOverJumps : kSmallChange;
+  const auto more = times(change);
+  const auto less = times(1 / change);
   const auto doubled = times(2);
   const auto halved = times(0.5);
   for (const auto* step : {&more, &less, &doubled, &halved}) {
@@ -84,7 +90,7 @@ Expected<void> Sensitive::add_setting(const NumberSetting& setting) {
   one.now = number_text(setting.kind, *now, 4);
   one.value = *now;
   one.unit = si_unit(setting.kind);
-  one.elasticity = std::log(*more / *less) / (2 * std::log(kSmallChange));
+  one.elasticity = std::log(*more / *less) / (2 * std::log(change));
   one.halved = *halved;
   one.doubled = *doubled;
   if (setting.role == NumberRole::kRate) result_.own_constants -= one.elasticity;

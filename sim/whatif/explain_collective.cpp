@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/cost/nccl_terms.h"
@@ -192,14 +193,14 @@ void explain_collective(const CollectiveModel& model, CollectiveOp op, DataSize 
 
 namespace {
 
-/// When rows are ready, and the last messages that follow each other: the recurrence of step/schedule.h once more, from
-/// the layers' times.
+/// When rows are ready, and the last messages (of all, or up to the last of layer `until`) that follow each other: the
+/// recurrence of step/schedule.h once more, from the layers' times.
 struct LastBusy {
   Time ready{};
   Time taken{};
   std::size_t messages = 0;
 };
-LastBusy replay(const cost::PricedStep& step, const answer::Timeline& line) {
+LastBusy replay(const cost::PricedStep& step, const answer::Timeline& line, std::optional<std::size_t> until = {}) {
   const plan::StepPlan& plan = *step.plan;
   const cost::PricedClass& layers = step.classes.front();
   Time issued;
@@ -221,16 +222,47 @@ LastBusy replay(const cost::PricedStep& step, const answer::Timeline& line) {
     while (ready.size() < plan.rows.size() && plan.rows[ready.size()].ready.layer == count - 1 - k) offer();
   }
   while (ready.size() < plan.rows.size()) offer();
+  const auto of_layer = [&](const answer::Timeline::Sent& one) { return !until || one.layer == *until; };
+  const auto end = std::find_if(line.sent.rbegin(), line.sent.rend(), of_layer).base();
   LastBusy last;
   Time free;
-  for (const answer::Timeline::Sent& one : line.sent) {
-    const Time start = ready[one.last] + one.wait;
+  for (auto one = line.sent.begin(); one != end; ++one) {
+    const Time start = ready[one->last] + one->wait;
     if (start >= free) last = {start, Time::zero(), 0};
-    free = max(start, free) + one.alone;
-    last.taken += one.alone;
+    free = max(start, free) + one->alone;
+    last.taken += one->alone;
     ++last.messages;
   }
   return last;
+}
+
+/// By priority: the messages without a gap until the weights that the next forward pass waits for last are back.
+/// Whether that is what the schedule has.
+bool explain_turns(const Question& question, const Laid& laid, ExplainedParts& parts) {
+  const answer::Timeline& line = laid.line;
+  const answer::Timeline::NextForward& next = *line.next_forward;
+  const LastBusy last = replay(*laid.step, line, next.layer);
+  const Time end = line.forward + line.backward + line.copying + line.contention;
+  const double off = std::abs((last.ready + last.taken - end - next.back).in(seconds));
+  if (off > 1e-9 * line.step.in(seconds)) return false;
+  const std::string layer = question.plan->classes.front().chunk[next.layer].name;
+  PartBuilder part("exposed", fmt::format("the weights of {} are back, after the end of backward", layer), "b");
+  part.with("r", fmt::format("when the first of {} messages without a gap until then may start", last.messages),
+            last.ready, "analytic", "step/schedule.h");
+  part.with("D", "what they take, one after another", last.taken, "analytic", "all-reduce");
+  part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
+  part.with("G", "backward pass", line.backward, "analytic", "step/schedule.h");
+  part.with("C", "copying gradients, in backward", line.copying, "analytic", "step/schedule.h");
+  part.with("K", "kernels slowed by collectives, in backward", line.contention, "analytic", "step/schedule.h");
+  parts.push_back(part.is("r + D - (F + G + C + K)", next.back));
+  return true;
+}
+
+/// What is shown is one phase of a coordinator's cycle, the step is the mean over all of them.
+void with_other_phases(Time more, PartBuilder& part, std::string& equation) {
+  part.with("phases", "what the mean over phases of the coordinator's cycle has more than the one shown", more,
+            "analytic", "step/phases.h");
+  equation += " + phases";
 }
 
 void explain_exposed(const Question& question, const Laid& laid, ExplainedParts& parts) {
@@ -251,7 +283,8 @@ void explain_exposed(const Question& question, const Laid& laid, ExplainedParts&
   }
   if (exchange.overlap == plan::Overlap::kBackward && exchange.priority && line.next_forward) {
     part.note(std::string(kNearestFirst));
-    return explain_next_forward(question, line, std::move(part), "", parts);
+    const bool shown = explain_turns(question, laid, parts);
+    return explain_next_forward(question, line, std::move(part), {.sum = "", .shown = shown}, parts);
   }
   const Time beyond = exposed - line.parts.communication;
   if (exchange.overlap == plan::Overlap::kNone && std::abs(beyond.in(seconds)) <= 1e-9 * exposed.in(seconds)) {
@@ -275,7 +308,12 @@ void explain_exposed(const Question& question, const Laid& laid, ExplainedParts&
   part.with("G", "backward pass", line.backward, "analytic", "step/schedule.h");
   part.with("C", "copying gradients, in backward", line.copying, "analytic", "step/schedule.h");
   part.with("K", "kernels slowed by collectives, in backward", line.contention, "analytic", "step/schedule.h");
-  parts.push_back(part.is("max(r + D - (F + G + C + K), 0)", exposed));
+  std::string equation = "max(r + D - (F + G + C + K), 0)";
+  if (exchange.fusion) {
+    const Time passes = line.forward + line.backward + line.copying + line.contention;
+    with_other_phases(exposed - max(last.ready + last.taken - passes, Time::zero()), part, equation);
+  }
+  parts.push_back(part.is(equation, exposed));
 }
 
 }  // namespace
@@ -326,8 +364,9 @@ void explain_messages(const Question& question, const Laid& laid, ExplainedParts
   const Time whole = line.parts.communication;
   if (!equation.empty()) {
     // What is all ready at once may be grouped otherwise, and take longer.
-    const bool other = whole > all * (1 + kExplainedWithin);
-    if (other) {
+    if (question.plan->exchange.fusion) {
+      with_other_phases(whole - all, sum, equation);
+    } else if (whole > all * (1 + kExplainedWithin)) {
       sum.with("at_once", "if all were ready at once", whole, "analytic", "plan/messages.h");
       equation = fmt::format("max(at_once, {})", equation);
     }

@@ -66,9 +66,13 @@ void explain_messages(const Question& question, const Laid& laid, ExplainedParts
 /// Of messages by priority.
 inline constexpr std::string_view kNearestFirst =
     "the layer nearest to the input goes first: b counts from the end of backward";
-/// What of messages is waited for in the next forward pass; `sum` is what comes before it in the equation.
+struct NextForwardWords {
+  std::string sum{};   // what comes before it in the equation
+  bool shown = false;  // whether a part before it says how `b` comes about
+};
+/// What of messages is waited for in the next forward pass.
 void explain_next_forward(const Question& question, const answer::Timeline& line, PartBuilder part,
-                          const std::string& sum, ExplainedParts& parts);
+                          const NextForwardWords& words, ExplainedParts& parts);
 
 /// Gradients pushed and weights pulled, in order of time: the longest way through the stations of
 /// cost/parameter_server.h.

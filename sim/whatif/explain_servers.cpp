@@ -47,7 +47,8 @@ class LongestPath {
 
   void add(const answer::Timeline::Sent& sent) {
     const cost::PsPath& path = sent.server < 0 ? spread_ : placed_;
-    Load load{.ready = sent.chosen, .size = sent.size.in(bytes), .count = sent.count, .path = &path};
+    Load load{
+        .ready = sent.chosen, .layer = sent.layer, .size = sent.size.in(bytes), .count = sent.count, .path = &path};
     std::array<std::size_t*, kPsStations> before{};
     for (std::size_t i = 0; i < kPsStations; ++i) before[i] = &last_at(i, sent.server);
     for (std::size_t last = 0; last < kPsStations; ++last) reach(load, before, last);
@@ -55,13 +56,15 @@ class LongestPath {
     loads_.push_back(load);
   }
 
-  [[nodiscard]] PushedPath longest() const {
+  /// Of all messages, or of those of one layer.
+  [[nodiscard]] PushedPath longest(std::optional<std::size_t> layer = {}) const {
     PushedPath path;
-    if (loads_.empty()) return path;
-    std::size_t at = 0;
-    for (std::size_t i = 1; i < loads_.size(); ++i) {
-      if (loads_[i].leave.back() > loads_[at].leave.back()) at = i;
+    std::size_t at = loads_.size();
+    for (std::size_t i = 0; i < loads_.size(); ++i) {
+      if (layer && loads_[i].layer != *layer) continue;
+      if (at == loads_.size() || loads_[i].leave.back() > loads_[at].leave.back()) at = i;
     }
+    if (at == loads_.size()) return path;
     for (std::size_t last = kPsStations - 1;;) {
       const Load& load = loads_[at];
       const Step& step = load.steps[last];
@@ -91,6 +94,7 @@ class LongestPath {
   };
   struct Load {
     Time ready{};
+    std::size_t layer = 0;
     double size = 0;
     double count = 1;
     const cost::PsPath* path = nullptr;
@@ -141,14 +145,19 @@ void plain_exposed(Time exposed, ExplainedParts& parts) {
 }  // namespace
 
 void explain_next_forward(const Question& question, const answer::Timeline& line, PartBuilder part,
-                          const std::string& sum, ExplainedParts& parts) {
+                          const NextForwardWords& words, ExplainedParts& parts) {
   const answer::Timeline::NextForward& next = *line.next_forward;
   const std::string layer = question.plan->classes.front().chunk[next.layer].name;
-  part.with("b", fmt::format("from then until the weights of {} are back, the last layer that is waited for", layer),
-            next.back, "analytic", "step/schedule.h");
+  const std::string meaning =
+      fmt::format("from then until the weights of {} are back, the last layer that is waited for", layer);
+  if (words.shown) {
+    part.above("b", meaning, next.back);
+  } else {
+    part.with("b", meaning, next.back, "analytic", "step/schedule.h");
+  }
   part.with("R", fmt::format("next forward pass from {} on", layer), next.rest, "analytic", "step/schedule.h");
   part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
-  parts.push_back(part.is(sum + "max(b + R - F, 0)", line.parts.communication_exposed));
+  parts.push_back(part.is(words.sum + "max(b + R - F, 0)", line.parts.communication_exposed));
 }
 
 namespace {
@@ -178,6 +187,48 @@ void explain_station(const cost::PsPath& rates, const PushedPath& path, std::siz
   parts.push_back(part.is(equation, path.at[i]));
 }
 
+/// Every station of a way, and the sum of them from `r` on.
+std::string explain_way(const cost::PsPath& rates, const PushedPath& path, PartBuilder& part, ExplainedParts& parts) {
+  std::string way = "r";
+  for (std::size_t i = 0; i < kPsStations; ++i) {
+    if (path.at[i] <= Time::zero()) continue;
+    explain_station(rates, path, i, parts);
+    part.above(fmt::format("P_{}", i + 1), std::string(kStations[i]), path.at[i]);
+    way += fmt::format(" + P_{}", i + 1);
+  }
+  if (path.travel > Time::zero()) {
+    part.with("L", "on the wire, both ways", path.travel, "analytic", "cost/parameter_server.h");
+    way += " + L";
+  }
+  return way;
+}
+
+/// By priority: the longest way of the weights that the next forward pass waits for last. Whether it is what the
+/// schedule has.
+bool explain_priority_back(const Question& question, const Laid& laid, ExplainedParts& parts) {
+  const answer::Timeline& line = laid.line;
+  const answer::Timeline::NextForward& next = *line.next_forward;
+  const bool placed = std::any_of(line.sent.begin(), line.sent.end(), [](const auto& one) { return one.server >= 0; });
+  const bool spread = std::any_of(line.sent.begin(), line.sent.end(), [](const auto& one) { return one.server < 0; });
+  if (line.sent.empty() || (placed && spread)) return false;
+  LongestPath all(*laid.step->servers);
+  for (const answer::Timeline::Sent& one : line.sent) all.add(one);
+  const PushedPath path = all.longest(next.layer);
+  const Time end = line.backward + line.copying + line.contention;  // as `chosen`, from the end of forward on
+  const double off = std::abs((path.back() - end - next.back).in(seconds));
+  if (off > 1e-9 * line.step.in(seconds)) return false;
+  const cost::PsPath rates = cost::ps_path(*laid.step->servers, placed ? 1 : laid.step->servers->servers);
+  const std::string layer = question.plan->classes.front().chunk[next.layer].name;
+  PartBuilder part("exposed", fmt::format("the weights of {} are back, after the end of backward", layer), "b");
+  part.note("what is needed first goes first: a piece is chosen when the way is free for it");
+  part.with("r", "when the first piece of the longest way is chosen, after the end of forward", path.ready, "analytic",
+            "step/schedule.h");
+  const std::string way = explain_way(rates, path, part, parts);
+  with_end(line, false, part);
+  parts.push_back(part.is(fmt::format("{} - (G + C + K)", way), next.back));
+  return true;
+}
+
 }  // namespace
 
 void explain_servers(const Question& question, const Laid& laid, ExplainedParts& parts) {
@@ -189,12 +240,14 @@ void explain_servers(const Question& question, const Laid& laid, ExplainedParts&
     PartBuilder part("exposed", "communication that kernels do not hide", "T_exposed");
     if (exchange.priority) {
       part.note(std::string(kNearestFirst));
-      return explain_next_forward(question, line, std::move(part), "", parts);
+      const bool shown = explain_priority_back(question, laid, parts);
+      return explain_next_forward(question, line, std::move(part), {.sum = "", .shown = shown}, parts);
     }
     part.note("workers pull in the next forward pass: b counts from its begin");
     part.with("p", "servers have every gradient", line.all_summed, "analytic", "step/schedule.h");
     with_end(line, false, part);
-    return explain_next_forward(question, line, std::move(part), fmt::format("max(p - ({}), 0) + ", kEnd), parts);
+    return explain_next_forward(question, line, std::move(part), {.sum = fmt::format("max(p - ({}), 0) + ", kEnd)},
+                                parts);
   }
   const bool follows = in_backward && !exchange.priority && !exchange.pull_at_start;
   const bool placed = std::any_of(line.sent.begin(), line.sent.end(), [](const auto& one) { return one.server >= 0; });
@@ -209,17 +262,7 @@ void explain_servers(const Question& question, const Laid& laid, ExplainedParts&
   const cost::PsPath rates = cost::ps_path(*laid.step->servers, placed ? 1 : laid.step->servers->servers);
   PartBuilder part("exposed", "communication that kernels do not hide", "T_exposed");
   part.with("r", "when the first message of the longest way is ready", path.ready, "analytic", "step/schedule.h");
-  std::string way = "r";
-  for (std::size_t i = 0; i < kPsStations; ++i) {
-    if (path.at[i] <= Time::zero()) continue;
-    explain_station(rates, path, i, parts);
-    part.above(fmt::format("P_{}", i + 1), std::string(kStations[i]), path.at[i]);
-    way += fmt::format(" + P_{}", i + 1);
-  }
-  if (path.travel > Time::zero()) {
-    part.with("L", "on the wire, both ways", path.travel, "analytic", "cost/parameter_server.h");
-    way += " + L";
-  }
+  const std::string way = explain_way(rates, path, part, parts);
   with_end(line, true, part);
   parts.push_back(part.is(fmt::format("max({} - ({}), 0)", way, kEnd), exposed));
 }

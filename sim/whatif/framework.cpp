@@ -96,13 +96,13 @@ constexpr auto kFrameworks = std::to_array<Framework>({
      "strategy=ps; strategy.grouping=partitions; strategy.partition=4 MB; strategy.local_aggregation=yes; "
      "strategy.priority=yes; ps.transport=tcp",
      "MXNET_KVSTORE_BIGARRAY_BOUND = 1e6; apache/mxnet docs, environment variables"},
-    {"byteps", "BytePS: pieces of 4,096,000 bytes by priority, summed inside the node, RDMA",
+    {"byteps", "BytePS: pieces of 4,096,000 bytes by priority, summed inside the node and by servers, RDMA",
      "strategy=ps; strategy.grouping=partitions; strategy.partition=4096000 B; strategy.local_aggregation=yes; "
-     "strategy.priority=yes; ps.transport=rdma",
+     "strategy.servers_update=no; strategy.priority=yes; ps.transport=rdma",
      "bytedance/byteps docs/env.md, docs/rationale.md; Jiang et al., OSDI 2020"},
     {"byteps-tcp", "BytePS over TCP",
      "strategy=ps; strategy.grouping=partitions; strategy.partition=4096000 B; strategy.local_aggregation=yes; "
-     "strategy.priority=yes; ps.transport=tcp",
+     "strategy.servers_update=no; strategy.priority=yes; ps.transport=tcp",
      "bytedance/byteps docs/env.md"},
     {"bytescheduler", "ByteScheduler on all-reduce: pieces of 8,000,000 elements by priority",
      "strategy=allreduce; strategy.grouping=partitions; strategy.partition=32 MB; strategy.priority=yes; "

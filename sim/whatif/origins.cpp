@@ -68,6 +68,8 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated(
         "strategy.local_aggregation", [](auto& s) -> auto& { return s.strategy.local_aggregation; }),
     stated(
+        "strategy.servers_update", [](auto& s) -> auto& { return s.strategy.servers_update; }),
+    stated(
         "strategy.pull_at_start", [](auto& s) -> auto& { return s.strategy.pull_at_start; }),
     stated(
         "strategy.consistency", [](auto& s) -> auto& { return s.strategy.consistency; }),

@@ -362,6 +362,10 @@ std::int64_t software_in(std::string_view framework) {
 
 }  // namespace
 
+double share_beside_gpu(Time step, Time slower) {
+  return std::clamp(1 - std::log(slower / step) / std::log(kSlowerGpu), 0.0, 1.0);
+}
+
 calib::RunSplit split_of(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
   if (!plan::splits_model(parallel)) return {};
@@ -390,15 +394,13 @@ calib::RunPoint configuration_of(const Scenario& scenario) {
 }
 
 calib::RunPoint point_of(const Question& question, Time step) {
-  constexpr double kSlower = 1.01;
   const Scenario& scenario = question.scenario;
   calib::RunPoint point = configuration_of(scenario);
   Scenario slower = scenario;
-  slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlower);
+  slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlowerGpu);
   const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};
   if (const auto laid = lay_out(again, {}, answer::Detail::kTime)) {
-    const double share = 1 - std::log(laid->line.step / step) / std::log(kSlower);
-    point.communication = std::clamp(share, 0.0, 1.0);
+    point.communication = share_beside_gpu(step, laid->line.step);
   }
   return point;
 }

@@ -364,7 +364,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   const hardware::Cluster& cluster = scenario.cluster;
   const std::int64_t gpus = cluster.gpus();
   prediction.architecture =
-      name_of(workload::kArchitectures, plan::architecture_of(scenario.strategy.kind, cluster.nodes, gpus));
+      name_of(workload::kArchitectures, plan::architecture_of(scenario.strategy, cluster.nodes, gpus));
   prediction.gpus = gpus;
   prediction.batch_per_gpu = scenario.batch;
   prediction.sample = scenario.model->sample;

@@ -11,6 +11,7 @@
 #include "ddlsim/cost/totals.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/local_sgd.h"
+#include "ddlsim/step/phases.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -265,31 +266,46 @@ Expected<answer::Timeline> simulated_period(const Question& question, const cost
   });
 }
 
-Expected<answer::Timeline> simulated_line(const Question& question, const cost::PricedStep& step, Detail detail) {
-  if (step.plan->exchange.sync_every > 1) return simulated_period(question, step, detail);
-  auto alone = step::schedule(step, Detail::kWork);
-  if (!alone) return alone;
+/// What a simulation makes of one schedule.
+Expected<answer::Timeline> simulated_once(const Question& question, const cost::PricedStep& step,
+                                          answer::Timeline alone, Detail detail) {
   const cost::PricedStep kinds = of_kinds(question, step);
   const std::int64_t jobs = question.scenario.jobs;
   const bool beside = jobs > 1 || !question.scenario.other_jobs.empty();
-  const auto all = jobs_of(question, kinds, *alone, jobs);
+  const auto all = jobs_of(question, kinds, alone, jobs);
   if (!all) return tl::unexpected<Error>(all.error());
   const auto run = events::simulate(all->jobs, all->options);
   if (!run) return tl::unexpected<Error>(run.error());
-  const Time total = step_of(kinds, *alone, *run);
+  const Time total = step_of(kinds, alone, *run);
   if (detail != Detail::kTime) {
-    Time unshared = beside || !question.plan->folds ? alone->step : total;
+    Time unshared = beside || !question.plan->folds ? alone.step : total;
     if (beside && question.kinds) {
-      const auto one = jobs_of(question, kinds, *alone, 1, false);
+      const auto one = jobs_of(question, kinds, alone, 1, false);
       if (!one) return tl::unexpected<Error>(one.error());
       const auto by_itself = events::simulate(one->jobs, one->options);
       if (!by_itself) return tl::unexpected<Error>(by_itself.error());
-      unshared = step_of(kinds, *alone, *by_itself);
+      unshared = step_of(kinds, alone, *by_itself);
     }
-    add_found(question, total, unshared, *alone);
+    add_found(question, total, unshared, alone);
   }
-  alone->step = total;
+  alone.step = total;
   return alone;
+}
+
+Expected<answer::Timeline> simulated_line(const Question& question, const cost::PricedStep& step, Detail detail) {
+  if (step.plan->exchange.sync_every > 1) return simulated_period(question, step, detail);
+  if (!step::wakes_in_cycles(step)) {
+    return step::schedule(step, Detail::kWork).and_then([&](answer::Timeline alone) {
+      return simulated_once(question, step, std::move(alone), detail);
+    });
+  }
+  std::vector<answer::Timeline> lines;
+  for (const double phase : step::phases()) {
+    auto line = simulated_once(question, step, step::schedule_at(step, phase, Detail::kWork), detail);
+    if (!line) return line;
+    lines.push_back(std::move(*line));
+  }
+  return step::mean_of(std::move(lines));
 }
 
 }  // namespace

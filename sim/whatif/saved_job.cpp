@@ -38,6 +38,7 @@ constexpr auto kWords = std::to_array<WordSetting>({
     {"strategy.placement", [](const Scenario& s) { return named(plan::kPlacements, s.strategy.placement.get()); }},
     {"strategy.colocated", [](const Scenario& s) { return yes_or_no(s.strategy.colocated); }},
     {"strategy.local_aggregation", [](const Scenario& s) { return yes_or_no(s.strategy.local_aggregation); }},
+    {"strategy.servers_update", [](const Scenario& s) { return yes_or_no(s.strategy.servers_update); }},
     {"strategy.consistency",
      [](const Scenario& s) { return named(plan::kConsistencies, s.strategy.consistency.get()); }},
     {"collective.library",

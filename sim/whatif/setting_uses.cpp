@@ -12,7 +12,9 @@ namespace ddlsim::whatif {
 
 using answer::Fidelity;
 
-bool by_servers(const Question& q) { return plan::has_servers(q.scenario.strategy) && q.gpus() > 1; }
+bool by_servers(const Question& q) {
+  return plan::sends_to_servers(q.scenario.strategy, q.scenario.cluster.nodes) && q.gpus() > 1;
+}
 bool by_collectives(const Question& q) { return !by_servers(q) && q.gpus() > 1; }
 
 namespace {
@@ -98,6 +100,8 @@ constexpr auto kUses = std::to_array<Use>({
     {"strategy.colocated", by_remote_servers},
     {"strategy.placement", by_remote_servers},
     {"strategy.local_aggregation", by_servers},
+    {"strategy.servers_update",
+     [](const Question& q) { return plan::has_servers(q.scenario.strategy) && q.gpus() > 1; }},
     {"strategy.pull_at_start", by_servers},
     {"strategy.consistency", by_servers},
     {"strategy.staleness",

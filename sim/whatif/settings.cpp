@@ -235,6 +235,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"strategy.local_aggregation", "ps: a node's GPUs sum their gradients first: yes, no", "no",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.local_aggregation); }},
+    {"strategy.servers_update", "ps: servers update the weights (no: they only sum, as BytePS's): yes, no", "yes",
+     [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.servers_update); }},
     {"strategy.pull_at_start", "ps: weights are pulled when the next step asks for them: yes, no", "no",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.pull_at_start); }},
     {"strategy.consistency", "ps: sync, async, stale-sync", "sync",

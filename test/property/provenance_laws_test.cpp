@@ -74,6 +74,7 @@ const std::vector<std::vector<Way>>& ways() {
       {{"strategy.compression", "top-k", [](Scenario& s) { s.strategy.compression = plan::Compression::kTopK; }}},
       {{"strategy.density", "2 %", [](Scenario& s) { s.strategy.density = 0.02; }}},
       {{"strategy.accumulation", "2", [](Scenario& s) { s.strategy.accumulation = 2; }}},
+      {{"strategy.servers_update", "no", [](Scenario& s) { s.strategy.servers_update = false; }}},
       {{"strategy.servers", "2", [](Scenario& s) { s.strategy.servers = 2; }}},
       {{"strategy.consistency", "async", [](Scenario& s) { s.strategy.consistency = plan::Consistency::kAsync; }}},
       {{"collective.library", "nccl", [](Scenario& s) { s.collective.kind = plan::CollectiveLibraryKind::kNccl; }},

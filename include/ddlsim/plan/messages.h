@@ -7,6 +7,8 @@
 //                split, or whose states are sharded, have buckets of max(40e6, 1e6 per rank that shares the gradients)
 //                elements unless told otherwise, or one where nothing overlaps: 25 MiB over 256 ranks is all latency
 //                (NVIDIA/Megatron-LM megatron/core/distributed/distributed_data_parallel.py)
+//                A bucket is full by the bytes of the gradients that parameters have (2 of 16-bit states, else 4): sent
+//                in another format (strategy.gradients, a communication hook) it is as many elements
 //   fusion       one message per tensor; they are fused when the schedule is known: FusionQueue
 //   per-tensor   one message per tensor
 //   flat         one message, ready after backward
@@ -21,7 +23,8 @@
 //   top-k      density * n values and indices of 4 bytes, gathered; encoding reads the gradient 3 times (select) and
 //              decoding adds every GPU's share
 //   powersgd   P of m * rank, then Q of k * rank of every matrix, all-reduced: those of a bucket in one message each,
-//              in a third what is sent whole, vectors and what is not made half as small; 6 m k rank FLOP
+//              in a third what is sent whole, vectors and what is not made half as small; 6 m k rank FLOP, and the
+//              columns of every P are made orthogonal, matrix by matrix
 //              (torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py)
 //   sign       n bits, gathered; encoding reads the gradient once, decoding adds every GPU's bits
 // Sources: Agarwal et al., MLSys 2022 (cost model); Vogels et al., NeurIPS 2019. m is a tensor's
@@ -90,7 +93,8 @@ class FusionQueue {
     bool alone = true;     // one tensor: nothing is copied into the buffer
   };
 
-  explicit FusionQueue(FusionRule rule) : rule_(rule), next_wake_(rule.cycle) {}
+  /// It wakes first at `phase` cycles.
+  FusionQueue(FusionRule rule, double phase) : rule_(rule), next_wake_(rule.cycle * phase) {}
 
   /// Ready times must not fall.
   void push(Time ready, const Row& row, std::size_t number) { waiting_.push_back({ready, row, number}); }

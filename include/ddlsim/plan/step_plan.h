@@ -174,9 +174,10 @@ struct Row {
   std::int64_t lag = 0;        // steps that what needs it may be ahead of it
   std::int64_t server = -1;    // that holds it; -1: spread over all
   // What the GPU does with it before it starts (copies into a bucket, compression), summed over pieces.
-  DataSize encoded{};           // bytes of its memory
-  DataSize encoded_per_rank{};  // and for every rank that takes part
-  Work encoding{};              // arithmetic
+  DataSize encoded{};               // bytes of its memory
+  DataSize encoded_per_rank{};      // and for every rank that takes part
+  Work encoding{};                  // arithmetic
+  std::int64_t orthogonalized = 0;  // matrices whose columns are made so (PowerSGD)
 
   [[nodiscard]] bool gathered() const { return op == primitives::CollectiveOp::kAllGather; }
   /// Whether a row that runs once in a step runs with the first micro-batch.
@@ -207,6 +208,7 @@ struct Servers {
   bool local = false;              // all workers on one node, weights in its memory
   bool colocated = false;          // on the workers' machines
   bool local_aggregation = false;  // a node's workers push and pull as one
+  bool update = true;              // the weights, which are theirs; else they sum, and workers update
 };
 
 struct StepPlan {

@@ -150,6 +150,9 @@ struct Strategy {
   Stated<bool> colocated = by_default(false);  // on the workers' own machines, sharing their network ports
   Stated<Placement> placement = by_default(Placement::kEven);
   Stated<bool> local_aggregation = by_default(false);  // a node's GPUs sum their gradients first and share one pull
+  /// Servers hold weights and update them; if not they only sum gradients, and every GPU updates its own weights
+  /// (BytePS's summation service, Jiang et al., OSDI 2020).
+  Stated<bool> servers_update = by_default(true);
   Stated<bool> pull_at_start =
       by_default(false);  // weights are pulled when the next step asks for them, not when they are ready
   Stated<Consistency> consistency = by_default(Consistency::kSync);
@@ -181,13 +184,21 @@ struct Strategy {
   return kind == StrategyKind::kAllReduce || kind == StrategyKind::kPearl;
 }
 
+/// Whether gradients of so many nodes go to servers. Of one node, servers that only sum get nothing: its GPUs
+/// all-reduce (bytedance/byteps byteps/common/global.cc: IsDistributed is false with one worker, unless
+/// BYTEPS_FORCE_DISTRIBUTED says so).
+[[nodiscard]] constexpr bool sends_to_servers(const Strategy& strategy, std::int64_t nodes) {
+  return strategy.kind == StrategyKind::kPs && (strategy.servers_update || nodes > 1);
+}
+
 /// The architecture of Wang et al. (IISWC 2019) that a strategy amounts to on so many GPUs and nodes. One GPU keeps its
 /// weights whatever the strategy.
-[[nodiscard]] constexpr workload::Architecture architecture_of(StrategyKind kind, std::int64_t nodes,
+[[nodiscard]] constexpr workload::Architecture architecture_of(const Strategy& strategy, std::int64_t nodes,
                                                                std::int64_t gpus) {
   using workload::Architecture;
   if (gpus == 1) return Architecture::k1w1g;
-  switch (kind) {
+  if (strategy.kind == StrategyKind::kPs && !sends_to_servers(strategy, nodes)) return Architecture::kAllReduceLocal;
+  switch (strategy.kind) {
     case StrategyKind::kPs: return nodes == 1 ? Architecture::k1wng : Architecture::kPsWorker;
     case StrategyKind::kAllReduce: return nodes == 1 ? Architecture::kAllReduceLocal : Architecture::kAllReduceCluster;
     case StrategyKind::kPearl: return Architecture::kPearl;

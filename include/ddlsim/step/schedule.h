@@ -9,7 +9,8 @@
 // and then the optimizer updates the weights (with servers: there):
 //   step = max(backward done, last message back) + update
 // - fusion: a coordinator wakes every cycle and fuses what is ready (plan::FusionQueue); each fused message is copied
-//   into the buffer and out of it. A library that blocks it (MPI) delays its next wake. (Horovod)
+//   into the buffer and out of it. A library that blocks it (MPI) delays its next wake. When it wakes first is chance:
+//   the step is the mean over phases of the cycle (step/phases.h). (Horovod)
 // - priority: whenever the channel is free it takes the waiting piece of the layer nearest to the input, and the next
 //   forward pass starts at once, every layer waiting for its own tensors alone:
 //   forward(l) = max(forward(l-1), back(l)) + t(l);  a step lasts from one backward pass to the next. (ByteScheduler)

@@ -1,10 +1,11 @@
 // What a step answers to: elasticities of every rate, fixed time and size, and a tornado of the model's constants.
 //
-//   elasticity  E(x) = d ln(step) / d ln(x) = ln(T(h x) / T(x / h)) / (2 ln h),  h = 1.0001
+//   elasticity  E(x) = d ln(step) / d ln(x) = ln(T(h x) / T(x / h)) / (2 ln h),  h = 1.01
 //
 // -0.6 of a rate: one per cent more of it shortens the step by 0.6 %. Where two things finish at once the derivative
-// has two sides; this is their mean. A size moves the step in jumps (a bucket more or less), of which the derivative
-// knows nothing. The step with half and with twice the setting says more.
+// has two sides; this is their mean. A size moves the step in jumps (a bucket or a piece more or less), and so does
+// everything where a coordinator wakes in cycles (Horovod): there h = 1.1, over many of them. The step with half and
+// with twice the setting says more.
 //
 // The doubling law: with every rate twice as large and every fixed time half as long a step takes half as long, so that
 //   sum of E(rates) - sum of E(fixed times) = -1

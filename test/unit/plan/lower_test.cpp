@@ -95,6 +95,44 @@ TEST_CASE("lower: servers, and how far ahead of them workers may be", "[unit][pl
   }
 }
 
+TEST_CASE("lower: servers that only sum leave the update to GPUs, and one server's GPUs to themselves",
+          "[unit][plan]") {
+  Job job = job_of(model_of({1000, 2000}), 2, 2);
+  job.strategy.kind = StrategyKind::kPs;
+  CHECK(lower(job)->classes[0].memory.optimizer_state == DataSize::zero());
+  job.strategy.servers_update = false;
+  const StepPlan summed = lower(job).value();
+  REQUIRE(summed.servers);
+  CHECK_FALSE(summed.servers->update);
+  CHECK(summed.classes[0].updates_on_gpu);
+  Job reduced = job;
+  reduced.strategy.kind = StrategyKind::kAllReduce;
+  CHECK(summed.classes[0].memory.optimizer_state == lower(reduced)->classes[0].memory.optimizer_state);
+  job.cluster.nodes = 1;
+  const StepPlan alone = lower(job).value();
+  CHECK_FALSE(alone.servers);
+  CHECK(alone.classes[0].updates_on_gpu);
+  for (const Row& row : alone.rows) CHECK(row.kind == RowKind::kCollective);
+}
+
+TEST_CASE("lower: buckets are full by the gradients that parameters have, not by what a hook sends", "[unit][plan]") {
+  // 4 tensors of 4 MB: a bucket of 8 MB holds two, sent as 8 MB, or in fp16 as 4 MB.
+  Job job = job_of(model_of({1'000'000, 1'000'000, 1'000'000, 1'000'000}), 2, 1);
+  job.strategy.first_bucket = job.strategy.bucket = megabytes(8);
+  const auto sizes = [&] {
+    std::vector<double> megabytes;
+    const StepPlan plan = lower(job).value();
+    for (const Row& row : plan.rows) megabytes.push_back(row.size.in(bytes) / 1e6);
+    return megabytes;
+  };
+  CHECK(sizes() == std::vector<double>{8, 8});
+  job.strategy.gradients = Precision::kFp16;
+  CHECK(sizes() == std::vector<double>{4, 4});
+  // Parameters of 16 bits have gradients of 2 bytes: four of 2 MB.
+  job.parallel.states = States::kPureSixteen;
+  CHECK(sizes() == std::vector<double>{8});
+}
+
 TEST_CASE("lower: a tensor group stands in one server, its siblings share the ports", "[unit][plan]") {
   // 4 servers of 8, tensor 2, pipeline 2: 8 data ranks. Neighbours are the tensor pairs; 4 of them fit into a server,
   // so a data group of 8 stands on 2 servers, 4 ranks each; 2 such groups send through a server's ports.

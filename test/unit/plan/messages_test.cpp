@@ -182,7 +182,20 @@ TEST_CASE("messages: PowerSGD by the matrices that tensors are, a bucket's toget
   CHECK(rows.front().count == 3);  // P, Q, and what is whole
   CHECK(rows.front().size.in(bytes) == Approx(2.0 * ((64 + 1024) * 4 + 64) * 4 / 3));
   CHECK(rows.front().encoding.in(flops) == Approx(2.0 * 6 * 64 * 1024 * 4));
+  CHECK(rows.front().orthogonalized == 2);  // each P
   CHECK(rows.front().ready.layer == 0);
+}
+
+TEST_CASE("messages: a norm's weights are vectors, which PowerSGD leaves whole", "[unit][plan]") {
+  workload::Model model;
+  model.layers.push_back(workload::layer_of(workload::LayerNorm{}, {1024}, "norm").value().layer);
+  model.totals = workload::total(model.layers).value();
+  Strategy strategy{.grouping = Grouping::kBuckets};
+  strategy.compression = Compression::kPowerSgd;
+  const auto rows = plan::messages(chunk(model), strategy, 1);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows.front().size.in(bytes) == Approx(2 * 1024 * 4));
+  CHECK(rows.front().orthogonalized == 0);
 }
 
 TEST_CASE("messages: what is kept is what would be made", "[unit][plan]") {
@@ -221,7 +234,7 @@ TEST_CASE("messages: what is kept is what would be made", "[unit][plan]") {
 }
 
 TEST_CASE("fusion: all of a message's tensors are in the buffer, the first one's too", "[unit][plan]") {
-  FusionQueue queue({.cycle = milliseconds(1), .buffer = megabytes(64)});
+  FusionQueue queue({.cycle = milliseconds(1), .buffer = megabytes(64)}, 1);
   queue.push(microseconds(100), {.size = megabytes(5), .count = 3}, 0);
   queue.push(microseconds(200), {.size = megabytes(7), .count = 2}, 1);
   std::vector<FusionQueue::Fused> sent;

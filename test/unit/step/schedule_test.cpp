@@ -154,6 +154,26 @@ TEST_CASE("step: a coordinator fuses what is ready when it wakes", "[unit][step]
   CHECK(ms(scheduled(two_layers(), one_per_tensor(), s).step) == Approx(20));
 }
 
+TEST_CASE("step: when a coordinator wakes is chance, and the step the mean over it", "[unit][step]") {
+  Setting s{.fabric = two_gpus()};
+  s.device.memory = Bandwidth::infinity();
+  s.fusion = {milliseconds(4), megabytes(64)};
+  // Ready at 7 and 9. Awake at 7 to 9 the first goes by itself, 5 + 5 ms from then on; awake at 9 to 11 both go at
+  // once, in 10: 17 to 19 and 19 to 21 ms.
+  const cost::PricedStep step = test::priced(two_layers(), one_per_tensor(), s);
+  CHECK(ms(step::schedule_at(step, 0.8).step) == Approx(17.2));
+  CHECK(ms(step::schedule_at(step, 0.3).step) == Approx(19.2));
+  const answer::Timeline line = step::schedule(step, answer::Detail::kWork).value();
+  CHECK(ms(line.step) == Approx(19));
+  CHECK(ms(line.parts.step()) == Approx(19));
+  CHECK(ms(step::step_time(step).value()) == Approx(19));
+  double path = 0;
+  for (const answer::Segment& segment : line.critical_path) path += ms(segment.time);
+  CHECK(path == Approx(19));
+
+  CHECK(line.sent.size() <= 2);  // of one phase
+}
+
 TEST_CASE("step: priority lets the next forward pass start before everything is back", "[unit][step]") {
   Setting s{.fabric = two_gpus()};
   s.priority = true;

@@ -15,6 +15,7 @@
 #include "ddlsim/events/step.h"
 #include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/plan/messages.h"
+#include "ddlsim/step/phases.h"
 #include "ddlsim/step/schedule.h"
 
 namespace ddlsim::test {
@@ -157,9 +158,11 @@ inline cost::PricedStep priced(const workload::Model& model, const std::vector<p
   return step;
 }
 
+/// A coordinator wakes at every whole cycle.
 inline answer::Timeline scheduled(const workload::Model& model, const std::vector<plan::Row>& rows,
                                   const Setting& setting, answer::Detail detail = answer::Detail::kParts) {
-  return step::schedule(priced(model, rows, setting), detail).value();
+  const cost::PricedStep step = priced(model, rows, setting);
+  return step::wakes_in_cycles(step) ? step::schedule_at(step, 1, detail) : step::schedule(step, detail).value();
 }
 
 /// What a row costs by itself.

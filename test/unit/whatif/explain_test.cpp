@@ -281,3 +281,17 @@ TEST_CASE("nccl terms: are the lines", "[unit][explain]") {
     }
   }
 }
+
+TEST_CASE("explain: by priority, when the weights that are waited for last are back", "[unit][explain]") {
+  const Scenario byteps =
+      job("bert_large", "dgx-h100", {{"nodes", "2", {}}, {"precision", "fp16", {}}, {"strategy", "byteps", {}}});
+  const auto servers = explain(byteps, "").value();
+  CHECK_THAT(part_with(servers, "b").equation, Catch::Contains("r + P_1 + P_2"));
+  CHECK(value_of(part_with(servers, "T_exposed"), "b") == part_with(servers, "b").result);
+  recompute(byteps);
+  const Scenario turns =
+      job("vgg16", "dgx1-v100", {{"nodes", "2", {}}, {"network", "25 Gb/s", {}}, {"strategy", "bytescheduler", {}}});
+  CHECK_THAT(part_with(explain(turns, "").value(), "b").equation, Catch::Contains("r + D"));
+  recompute(turns);
+  recompute(job("resnet50", "dgx1-v100", {{"nodes", "2", {}}, {"strategy", "horovod-mpi", {}}}));
+}

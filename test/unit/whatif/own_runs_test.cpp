@@ -419,3 +419,18 @@ TEST_CASE("own runs: a step that Winograd explains is possible, and the loader k
   const auto slow = vgg({{"measured.step", "2 s", {}}});
   CHECK(slow.input.needed_samples_per_second == Approx(slow.throughput_samples_per_second));
 }
+
+TEST_CASE("own runs: twice the GPUs are at most twice as fast, whatever a coordinator's wake just misses",
+          "[unit][whatif]") {
+  const std::vector<Override> runs{{"model", "resnet50", {}},
+                                   {"node", "dgx1-v100", {}},
+                                   {"network", "infiniband-100g", {}},
+                                   {"strategy", "horovod", {}},
+                                   {"measured.steps", "1x1 = 180 ms; 1x8 = 300 ms", {}}};
+  const std::vector<whatif::Change> twice{{{}, {{"nodes", "2", {}}}}};
+  const auto compared = whatif::compare(catalog(), runs, twice).value();
+  const answer::Alternative& two = compared.alternatives.front();
+  CHECK(two.speedup < 2);
+  CHECK(two.speedup > 1);
+  CHECK(two.speedup_interval_90.first < 2);
+}
