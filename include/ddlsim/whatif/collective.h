@@ -38,7 +38,7 @@ struct CollectiveQuestion {
 inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 
 inline constexpr std::string_view kAssumedTransportNote =
-    "assumed: TCP drives the network; the interval reaches to RDMA; --set network.transport=roce says otherwise";
+    "assumed: TCP drives the network; --set network.transport=... says otherwise";
 inline constexpr std::string_view kAssumedRdmaNote =
     "assumed: RDMA drives the network, as on servers of GPU modules from Hopper on; the interval reaches to TCP; --set "
     "network.transport=tcp says otherwise";
