@@ -10,7 +10,6 @@
 #include "condition.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
-#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predictor.h"
@@ -84,7 +83,6 @@ class Search {
   [[nodiscard]] double best() const;
   [[nodiscard]] double off(const Probe& one) const;
   [[nodiscard]] std::string limit_text(double value) const;
-  [[nodiscard]] std::optional<std::string> batch_note(const answer::Inverse& result) const;
   void answer_with(double value, answer::Inverse& result);
   void describe_tries(answer::Inverse& result) const;
 
@@ -395,23 +393,6 @@ void Search::describe_tries(answer::Inverse& result) const {
   }
 }
 
-/// Of a run whose steps have more samples the more there is of the variable: nobody asked for another batch.
-std::optional<std::string> Search::batch_note(const answer::Inverse& result) const {
-  const bool asked = variable_.path == "batch" || variable_.path == "global_batch";
-  if (asked || !asks_for_training(*scenario_)) return std::nullopt;
-  const std::int64_t now = baseline_->split.global_batch();
-  const bool grows = std::any_of(probes_.begin(), probes_.end(), [&](const auto& p) {
-    return p.second.prediction && p.second.prediction->split.global_batch() != now;
-  });
-  if (!grows) return std::nullopt;
-  const std::int64_t there = result.prediction.split.global_batch();
-  return fmt::format(
-      "the batch of a step grows with {}: {} {} at {} ({} in the job as stated), and the {} it trains are taken to "
-      "stay; --global-batch keeps it",
-      variable_.path, to_text(there), in_number(there, result.prediction.sample), result.setting, to_text(now),
-      scenario_->training.steps ? "steps" : "epochs");
-}
-
 void Search::answer_with(double value, answer::Inverse& result) {
   const Probe& one = probe(value);
   result.setting = one.setting;
@@ -468,7 +449,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   if (now_) result.now = changes(*now_).front().value;
   result.now_text = measured_text(condition_, *now, baseline_->sample);
   result.baseline = baseline_;
-  if (auto note = batch_note(result)) result.notes.push_back(std::move(*note));
+  if (auto note = note_of_batch(*scenario_, result)) result.notes.push_back(std::move(*note));
   describe_tries(result);
   result.predictions = probes_.size() + 1;
   if (start->instead) {
