@@ -155,8 +155,8 @@ NetworkTransport assumed_transport(const hardware::Node& node) {
   return module && recent ? NetworkTransport::kRoce : NetworkTransport::kTcp;
 }
 
-Communicator driven_by_rdma(Communicator communicator) {
-  if (communicator.transport_assumed) communicator.transport = NetworkTransport::kRoce;
+Communicator driven_by(Communicator communicator, NetworkTransport transport) {
+  if (communicator.transport_assumed) communicator.transport = transport;
   return communicator;
 }
 

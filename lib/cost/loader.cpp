@@ -49,6 +49,12 @@ Time time_at(double count, Rate rate) {
   return rate == Rate::infinity() ? Time::zero() : seconds(count / rate.in(per_second));
 }
 
+/// Where a job's samples would come from under a policy.
+Sourced sourced_by(const plan::Job& job, plan::CachePolicy policy) {
+  const DataSize cache = job.input.cache_size->value_or(job.cluster.node.host.memory);
+  return sourced(policy, job.input.epoch, cache / job.input.dataset->size(), job.cluster.nodes);
+}
+
 Rate rate_of(double count, Time time) {
   return time > Time::zero() ? per_second(count / time.in(seconds)) : Rate::infinity();
 }
@@ -132,8 +138,7 @@ LoaderShare loader_share(const plan::Job& job) {
   share.speed = host.cpu->decode_speed;
   share.hand_over = host.cpu->hand_over;
   share.receive = host.cpu->receive;
-  const DataSize cache = input.cache_size->value_or(host.memory);
-  share.from = sourced(input.cache, input.epoch, cache / input.dataset->size(), cluster.nodes);
+  share.from = sourced_by(job, input.cache);
   share.network = cluster.network_bandwidth() * job.efficiency.network.get() / processes;
   if (const auto& storage = host.storage) {
     const double readers = processes * (storage->shared ? static_cast<double>(cluster.nodes) : 1.0);
@@ -143,6 +148,23 @@ LoaderShare loader_share(const plan::Job& job) {
     share.by_network = storage->attached == hardware::Attachment::kNetwork;
   }
   return share;
+}
+
+Time least_reading(const plan::Job& job) {
+  const plan::Input& input = job.input;
+  const auto& storage = job.cluster.node.host.storage;
+  if (!input.dataset || !storage) return Time::zero();
+  const bool page = input.cache.get() == plan::CachePolicy::kPage;
+  const LoaderShare share = loader_share(job);
+  const plan::ServerInput server = plan::server_input(job);
+  const double from_storage = page ? sourced_by(job, plan::CachePolicy::kPinned).storage : share.from.storage;
+  const double read = server.samples / server.processes * from_storage;
+  const LoaderWork work = loader_work(input, job.cluster.node.host);
+  Time least;
+  if (storage->bandwidth_origin == Origin::kStated) least = work.stored * read / share.storage;
+  if (share.iops && storage->iops_origin == Origin::kStated)
+    least = max(least, time_at(work.requests * read, *share.iops));
+  return least;
 }
 
 Rate LoaderRates::at(LoaderStage stage) const {

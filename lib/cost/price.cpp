@@ -59,7 +59,7 @@ PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const Reac
                   .peer = rates.peer,
                   .node_network = rates.network,
                   .server_network = rates.server_network,
-                  .server_memory = job.server_memory * variation.server_memory,
+                  .server_memory = plan::host_memory_rate(job) * variation.server_memory,
                   .update_accesses = servers.update ? static_cast<double>(update_accesses(plan.model->optimizer)) : 0.0,
                   .latency = job.cluster.node.network.latency / variation.latency};
   if (const auto& transport = job.ps_transport.get()) fabric.transport = transport_cost(*transport);

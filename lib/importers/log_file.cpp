@@ -51,6 +51,15 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return static_cast<std::int64_t>(*value);
 }
 
+/// A number, or one in quotes, as some loggers write it.
+std::optional<double> number_in(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (!value.is_string()) return std::nullopt;
+  const auto& text = value.get_ref<const std::string&>();
+  const bool plain = !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
+  return plain ? number(text) : std::nullopt;
+}
+
 /// "2025-03-12 11:10:21,511" anywhere before the step, as seconds of its day and the day's number.
 std::optional<Time> stamp(std::string_view line) {
   for (std::size_t i = 0; i + 23 <= line.size(); ++i) {
@@ -127,6 +136,8 @@ class LogReader {
     if (step && line.find("loss:") != std::string_view::npos) return read_torchtitan(line, *step);
     return {};
   }
+
+  void note(std::string_view what) { log_.notes.push_back(fmt::format("line {}: {}", number_, what)); }
 
   [[nodiscard]] tl::unexpected<Error> several(std::string_view what) const {
     return fail(ErrorCode::kInvalidArgument, fmt::format("the log is of several {}", what), here(),
@@ -223,10 +234,13 @@ class LogReader {
     if (!is(LogFormat::kTorchtitan)) return several("programs");
     if (last_ && last_->first == *step) return {};  // another rank's
     if (last_ && *step < last_->first) return several("jobs: its steps begin again");
-    if (last_ && *time > last_->second) {
+    const bool back = last_ && *time < last_->second;
+    if (back) note("the clock goes back: the time before and after this line is left out");
+    if (last_ && *time > last_->second && !went_back_) {
       const auto steps = static_cast<double>(*step - last_->first);
       log_.steps.push_back((*time - last_->second) / steps);
     }
+    went_back_ = back;
     last_ = {*step, *time};
     return {};
   }
@@ -238,8 +252,7 @@ class LogReader {
     }
     const std::string key = json["key"].is_string() ? json["key"].get<std::string>() : "";
     const Json value = json.value("value", Json());
-    if (key == "global_batch_size" && value.is_number()) return keep_batch(value.get<double>());
-    if (key == "train_samples" && value.is_number()) samples_ = value.get<double>();
+    if (key == "global_batch_size" || key == "train_samples") return keep_count(key, value);
     if (key == "drop_last" && value.is_boolean()) drops_last_ = value.get<bool>();
     if (key == "tracked_stats" && value.is_object()) return read_stats(value);
     const double when = json.contains("time_ms") && json["time_ms"].is_number() ? json["time_ms"].get<double>() : 0;
@@ -248,17 +261,27 @@ class LogReader {
     return {};
   }
 
-  Expected<void> keep_batch(double value) {
-    const auto batch = static_cast<std::int64_t>(value);
+  /// Samples of a step or of an epoch; null says nothing.
+  Expected<void> keep_count(const std::string& key, const Json& value) {
+    if (value.is_null()) return {};
+    constexpr double kMost = 1e15;
+    const auto count = number_in(value);
+    if (!count || *count < 1 || *count > kMost) {
+      return fail(ErrorCode::kParse, fmt::format("{}: {} is no number of samples", key, value.dump().substr(0, 60)),
+                  here());
+    }
+    if (key == "train_samples") {
+      samples_ = *count;
+      return {};
+    }
+    const auto batch = static_cast<std::int64_t>(*count);
     if (log_.global_batch && *log_.global_batch != batch) return several("jobs: the global batch changes");
     log_.global_batch = batch;
     return {};
   }
 
   Expected<void> read_stats(const Json& value) {
-    const auto said = [&](const char* name) {
-      return value.contains(name) && value[name].is_number() ? value[name].get<double>() : 0;
-    };
+    const auto said = [&](const char* name) { return value.contains(name) ? number_in(value[name]).value_or(0) : 0; };
     double step = said("train_step_time");
     if (step <= 0 && said("throughput") > 0 && log_.global_batch) {
       step = static_cast<double>(*log_.global_batch) / said("throughput");
@@ -274,6 +297,7 @@ class LogReader {
   Expected<void> read_epoch(double stop) {
     const double took = stop - epoch_;
     epoch_ = 0;
+    if (took <= 0) note("epoch_stop is no later than its epoch_start: the epoch is left out");
     if (samples_ <= 0 || !log_.global_batch || took <= 0) return {};
     if (!is(LogFormat::kMlperf)) return several("programs");
     // A part of a batch is a step too, unless it is left out.
@@ -291,6 +315,7 @@ class LogReader {
   bool drops_last_ = false;
   double samples_ = 0;                                 // of an epoch
   double epoch_ = 0;                                   // when it began, in ms
+  bool went_back_ = false;                             // torchtitan's clock, at its last step
   std::optional<std::int64_t> iteration_;              // Megatron's
   std::optional<std::pair<std::int64_t, Time>> last_;  // torchtitan's step, and when
   std::optional<std::int64_t> layers_;  // of the model, and of a virtual stage: Megatron's arguments, as the next

@@ -79,9 +79,12 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
   const std::size_t counted = log->steps.size() - log->warm_up();
   std::string name = file;
   for (char& c : name) c = c == '\n' || c == '\r' ? ' ' : c;
-  return fmt::format("# {}: {}, {} step{} after {} of warm-up, 5 to 95 % of them {} to {}{}{}\n{},{},{},{},{}\n", name,
-                     name_of(importers::kLogFormats, log->format), counted, counted == 1 ? "" : "s", log->warm_up(),
-                     to_text(low), to_text(high), global ? fmt::format(", global batch {}", *global) : "",
+  std::string notes;
+  for (const std::string& note : log->notes) notes += fmt::format("# {}: {}\n", name, note);
+  return fmt::format("{}# {}: {}, {} step{} after {} of warm-up, 5 to 95 % of them {} to {}{}{}\n{},{},{},{},{}\n",
+                     notes, name, name_of(importers::kLogFormats, log->format), counted, counted == 1 ? "" : "s",
+                     log->warm_up(), to_text(low), to_text(high),
+                     global ? fmt::format(", global batch {}", *global) : "",
                      log->steps.size() == 1 ? "; one step alone: starting up may be in it" : "", gpus,
                      std::max<std::int64_t>(flags.nodes, 1), to_exact_text(log->step()), batch_columns(*log, flags),
                      split_columns(*log));

@@ -53,6 +53,8 @@ Json json_of(const ServerChoice& choice) {
   json["micro_batch"] = choice.micro_batch;
   json["passes"] = choice.passes;
   json["strategy"] = choice.strategy;
+  json["settings"] = Json::object();
+  for (const auto& [path, value] : choice.settings) json["settings"][path] = value;
   json["price_usd_per_h"] = choice.price.in(dollars_per_hour);
   json["step_time_s"] = choice.step.in(seconds);
   json["steps"] = choice.training.steps;
@@ -82,10 +84,18 @@ Json json_of(const Recommendation& result) {
   return json;
 }
 
+/// "nodes=4; strategy=ps"
+std::string settings_of(const ServerChoice& choice) {
+  std::string text;
+  for (const auto& [path, value] : choice.settings)
+    text += fmt::format("{}{}={}", text.empty() ? "" : "; ", path, value);
+  return text;
+}
+
 /// SI units, every choice.
 std::string csv_of(const Recommendation& result) {
   Table table({"node", "nodes", "gpus", "batch", "micro_batch", "strategy", "price_usd_per_h", "step_time_s", "steps",
-               "time_s", "cost_usd", "energy_j", "co2_g", "pareto"});
+               "time_s", "cost_usd", "energy_j", "co2_g", "pareto", "settings"});
   const auto number = [](double value) { return fmt::format("{}", value); };
   for (std::size_t i = 0; i < result.choices.size(); ++i) {
     const ServerChoice& one = result.choices[i];
@@ -94,7 +104,8 @@ std::string csv_of(const Recommendation& result) {
                std::to_string(one.micro_batch), one.strategy, number(one.price.in(dollars_per_hour)),
                number(one.step.in(seconds)), std::to_string(one.training.steps), number(one.time().in(seconds)),
                number(one.cost().in(dollars)), number(one.training.energy.in(joules)),
-               one.training.carbon ? number(one.training.carbon->in(grams)) : "", front ? "true" : "false"});
+               one.training.carbon ? number(one.training.carbon->in(grams)) : "", front ? "true" : "false",
+               settings_of(one)});
   }
   return table.render(Format::kCsv);
 }

@@ -31,7 +31,8 @@ constexpr auto kVocabularies = std::to_array<std::pair<std::string_view, std::in
     {"qwen 3", 151936},   {"qwen 2.5 0.5", 151936}, {"qwen 2.5 1.5", 151936}, {"qwen 2.5 3", 151936},
     {"qwen 2.5", 152064}, {"qwen 2", 152064},       {"gpt 3", 50257},         {"gpt 2", 50257},
     {"gpt j", 50400},     {"neox", 50432},          {"opt", 50272},           {"distilbert", 30522},
-    {"roberta", 50265},   {"bert", 30522},          {"mt 5", 250112},         {"t 5", 32128},
+    {"roberta", 50265},   {"distilroberta", 50265}, {"electra", 30522},       {"bert", 30522},
+    {"mt 5", 250112},     {"t 5", 32128},
 });
 
 /// Rows of the vocabulary's table, padded as Megatron does it.
@@ -249,7 +250,10 @@ ModelFamily family_of(const io::Case& one) {
   if (one.said("kv_heads") || llama) return ModelFamily::kLlama;
   if (names_any(one, {"gpt"})) return ModelFamily::kGpt;
   if (names_any(one, {"opt"})) return ModelFamily::kOpt;
-  if (names_any(one, {"bert", "roberta", "distilbert"})) return ModelFamily::kBert;
+  // BERT's blocks; ALBERT's shared weights count in every layer, DeBERTa's attention to distances does not.
+  if (names_any(one, {"bert", "roberta", "distilbert", "distilroberta", "electra", "albert", "deberta"})) {
+    return ModelFamily::kBert;
+  }
   return names_any(one, {"vit"}) ? ModelFamily::kVit : ModelFamily::kGpt;
 }
 

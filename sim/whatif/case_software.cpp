@@ -224,14 +224,16 @@ std::optional<std::string> layout_of(const io::Case& one) {
   for (const char* key : {"memory_format", "data_format", "layout"}) {
     if (format.empty()) format = lower_case(one.said(key).value_or(""));
   }
-  if (format == "nchw") return "channels-first";
+  std::replace_if(
+      format.begin(), format.end(), [](char c) { return c == '_' || c == ' '; }, '-');
+  if (has_any(format, {"nchw", "channels-first", "contiguous"})) return "channels-first";
   const std::string framework = lower_case(one.framework);
   const bool nvidias = has_any(framework + lower_case(one.source), {"nvidia", "ngc", "training_results"});
   const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets") ||
                         has(one.source, "DeepLearningExamples:PyTorch/Detection/SSD");
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "fp16" || precision == "amp" || precision == "bf16";
-  const bool said = format == "nhwc" || says(one, "channels_last", "true");
+  const bool said = has_any(format, {"nhwc", "channels-last"}) || says(one, "channels_last", "true");
   // PaddleClas 2 ppcls/configs/ImageNet/ResNet/ResNet50_amp_O1.yaml: data_format NHWC.
   const bool paddle = has(framework, "paddle") && software_year_of(one).value_or(0) >= 2021;
   const bool by_script =

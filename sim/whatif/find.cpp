@@ -449,6 +449,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   if (now_) result.now = changes(*now_).front().value;
   result.now_text = measured_text(condition_, *now, baseline_->sample);
   result.baseline = baseline_;
+  if (auto note = note_of_batch(*scenario_, result)) result.notes.push_back(std::move(*note));
   describe_tries(result);
   result.predictions = probes_.size() + 1;
   if (start->instead) {

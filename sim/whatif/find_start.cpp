@@ -1,8 +1,14 @@
 #include "find_start.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "ddlsim/support/plural.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/training.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -40,6 +46,19 @@ Expected<SearchStart> start_of_search(const io::Catalog& catalog, std::span<cons
     return found;
   }
   return as_it_is;
+}
+
+std::optional<std::string> note_of_batch(const Scenario& scenario, const answer::Inverse& result) {
+  const bool asked = result.variable == "batch" || result.variable == "global_batch";
+  if (asked || !asks_for_training(scenario)) return std::nullopt;
+  const std::int64_t now = result.baseline->split.global_batch();
+  const std::int64_t there = result.prediction.split.global_batch();
+  if (there == now && result.limit.split.global_batch() == now) return std::nullopt;
+  return fmt::format(
+      "the batch of a step grows with {}: {} {} at {} ({} in the job as stated), and the {} it trains are taken to "
+      "stay; --global-batch keeps it",
+      result.variable, to_text(there), in_number(there, result.prediction.sample), result.setting, to_text(now),
+      scenario.training.steps ? "steps" : "epochs");
 }
 
 }  // namespace ddlsim::whatif

@@ -113,11 +113,15 @@ Expected<void> set_storage(Scenario& scenario, const std::string& value, const i
 }
 
 Expected<void> set_storage_bandwidth(Scenario& scenario, const std::string& value, const io::Catalog&) {
-  return keep_in_storage(scenario, parse_bandwidth(value), &hardware::Storage::bandwidth);
+  return keep_in_storage(scenario, parse_bandwidth(value), &hardware::Storage::bandwidth).map([&] {
+    scenario.cluster.node.host.storage->bandwidth_origin = Origin::kStated;
+  });
 }
 
 Expected<void> set_storage_iops(Scenario& scenario, const std::string& value, const io::Catalog&) {
-  return keep_in_storage(scenario, parse_rate(value), &hardware::Storage::iops);
+  return keep_in_storage(scenario, parse_rate(value), &hardware::Storage::iops).map([&] {
+    scenario.cluster.node.host.storage->iops_origin = Origin::kStated;
+  });
 }
 
 Expected<void> set_storage_latency(Scenario& scenario, const std::string& value, const io::Catalog&) {

@@ -51,14 +51,21 @@ std::pair<Time, Time> interval_as_asked(const Question& question, const answer::
 
 }  // namespace
 
-/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does.
+/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does: where TCP is
+/// assumed to RDMA's own end, where RDMA is, the likelier by far, to TCP's step.
 std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line) {
   std::pair<Time, Time> interval = interval_as_asked(question, line);
   if (!assumes_transport(question)) return interval;
-  cost::Variation rdma;
-  rdma.rdma = true;
-  if (const auto faster = lay_out(question, rdma, answer::Detail::kParts)) {
-    interval.first = min(interval.first, interval_as_asked(question, faster->line).first);
+  using hardware::NetworkTransport;
+  const bool by_tcp = cost::assumed_transport(question.scenario.cluster.node) == NetworkTransport::kTcp;
+  cost::Variation other;
+  other.open_network = by_tcp ? NetworkTransport::kRoce : NetworkTransport::kTcp;
+  const auto otherwise = lay_out(question, other, answer::Detail::kParts);
+  if (!otherwise) return interval;
+  if (by_tcp) {
+    interval.first = min(interval.first, interval_as_asked(question, otherwise->line).first);
+  } else {
+    interval.second = max(interval.second, otherwise->line.step);
   }
   return interval;
 }

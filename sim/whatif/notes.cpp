@@ -170,7 +170,7 @@ void add_server_notes(const Question& question, std::vector<std::string>& notes)
   }
   if (!scenario.server_memory.stated()) {
     notes.push_back(fmt::format("assumed: a server's host memory moves {} (--set ps.memory_bandwidth=...)",
-                                to_text(scenario.server_memory)));
+                                to_text(plan::host_memory_rate(scenario))));
   }
   if (scenario.ps_transport.get() && question.scenario.cluster.nodes > 1 &&
       cost::transport_cost(*scenario.ps_transport.get()).assumed) {

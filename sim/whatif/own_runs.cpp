@@ -12,6 +12,9 @@
 
 #include "change_spread.h"
 #include "correction.h"
+#include "ddlsim/cost/loader.h"
+#include "ddlsim/plan/input.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 
@@ -73,6 +76,22 @@ Expected<void> check_wire(const OwnRun& run) {
                 run.where, {"look at the unit, and at what the scenario says of the network and of the exchange"});
   }
   return {};
+}
+
+/// What storage needs for a step's samples at the rate that somebody stated.
+Expected<void> check_reading(const OwnRun& run) {
+  const Scenario& scenario = run.scenario;
+  if (!scenario.model->has_layers() || !scenario.input.dataset || !plan::check_input(scenario)) return {};
+  const auto passes = static_cast<double>(scenario.strategy.accumulation.get());
+  const Time least = cost::least_reading(scenario) * passes;
+  if (least <= run.step) return {};
+  const std::int64_t samples = plan::replicas_of(scenario) * scenario.batch * scenario.strategy.accumulation.get();
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("a measured step of {} on {} is faster than its storage allows: its {} {} take {} at the stated rate",
+                  to_text(run.step), place(scenario), to_text(samples),
+                  in_number(samples, scenario.input.dataset->sample), to_text(least)),
+      run.where, {"look at the unit, and at what the scenario says of storage, cache and epoch"});
 }
 
 /// What GPUs need for a step's work at their full rate, and what no wait explains.
@@ -283,6 +302,7 @@ Expected<void> check_runs(std::span<const OwnRun> runs) {
   if (auto agree = check_spread(runs); !agree) return agree;
   for (const OwnRun& run : runs) {
     if (auto possible = check_wire(run); !possible) return possible;
+    if (auto possible = check_reading(run); !possible) return possible;
     if (auto possible = check_work(run); !possible) return possible;
   }
   return {};

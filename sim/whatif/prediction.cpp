@@ -350,6 +350,13 @@ Time least_on_network(const Question& question, const std::vector<answer::LinkTr
   return Time::zero();
 }
 
+/// What a step takes at the least: its bytes on the network, its samples from storage of stated rates.
+Time least_step(const Question& question, const std::vector<answer::LinkTraffic>& traffic) {
+  const auto passes = static_cast<double>(passes_in_step(question));
+  const Time reading = question.plan ? cost::least_reading(question.scenario) * passes : Time::zero();
+  return max(least_on_network(question, traffic), reading);
+}
+
 }  // namespace
 
 Expected<Prediction> prediction_of(const Question& question) {
@@ -402,7 +409,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   if (scenario.own_runs) correct(question, prediction);
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
-      max(prediction.interval_90.first, min(least_on_network(question, prediction.traffic), prediction.step_time));
+      max(prediction.interval_90.first, min(least_step(question, prediction.traffic), prediction.step_time));
   StepShape shape{.step = prediction.step_time,
                   .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
                   .global_batch = prediction.split.global_batch(),

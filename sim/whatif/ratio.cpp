@@ -65,8 +65,8 @@ bool only_widens_network(const Scenario& a, const Scenario& b) {
          before.gpus_per_node == after.gpus_per_node && same_model(a, b) && a.precision == b.precision &&
          a.batch == b.batch && a.strategy.kind == b.strategy.kind && a.parallel == b.parallel &&
          transport_of(before) == transport_of(after) && before.node.network.latency >= after.node.network.latency &&
-         before.node.network_ports == after.node.network_ports &&
-         before.node.network_bandwidth() <= after.node.network_bandwidth();
+         before.node.network_ports <= after.node.network_ports &&
+         before.node.network.bandwidth <= after.node.network.bandwidth;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "prediction.h"
 #include "recommend_reasons.h"
 #include "recommend_types.h"
+#include "recommend_ways.h"
 #include "stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -24,30 +25,11 @@ namespace {
 using answer::NoChoice;
 using answer::ServerChoice;
 
-/// A way to share gradients, and where needed the model.
-struct Way {
-  std::string words;
-  plan::StrategyKind kind = plan::StrategyKind::kAllReduce;
-  int zero = 0;
-  bool recompute = false;
-  std::int64_t tensor = 1;
-  bool as_stated = false;
-};
-
-/// The way of a job that is tried.
-void share_by(const Way& way, Scenario& scenario) {
-  if (way.as_stated) return;
-  scenario.strategy.kind = way.kind;
-  scenario.strategy.colocated = way.kind == plan::StrategyKind::kPs;
-  scenario.parallel.zero = way.zero;
-  scenario.parallel.tensor = way.tensor;
-  if (way.recompute) scenario.parallel.recompute = plan::Recompute::kFull;
-}
-
 /// A type of server with its price; the job resolved on it.
 struct Candidate {
   Scenario scenario;
   std::string node;
+  std::string name;  // as `--node` has it: a file of one's own by its path
 };
 
 /// A choice, and what makes its job again.
@@ -196,7 +178,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
     return {};
   }
   std::string id = node.id;
-  candidates_.push_back({std::move(*scenario), std::move(id)});
+  candidates_.push_back({std::move(*scenario), std::move(id), name});
   return {};
 }
 
@@ -354,6 +336,10 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
                       .prediction = {},
                       .in_deadline = {},
                       .stalls = {}};
+  choice.settings = settings_of(candidates_[candidate].name, way, choice);
+  if (!options_.epochs_by_batch.empty()) {
+    choice.settings.emplace_back("training.epochs", significant(scenario.training.epochs.value_or(1), 17));
+  }
   runnable_.push_back({std::move(choice), candidate, way});
   return true;
 }
@@ -381,7 +367,7 @@ void Recommender::try_type(std::size_t number) {
         continue;
       }
       const bool whole = attempt({.words = "all-reduce"});
-      if (nodes > 1 && whole) attempt({.words = "ps", .kind = plan::StrategyKind::kPs});
+      if (nodes > 1 && whole) attempt({.words = "ps, colocated", .kind = plan::StrategyKind::kPs});
       const bool tables = plan::has_tables(scenario) && scenario.cluster.gpus() > 1;
       if (tables && attempt({.words = "pearl", .kind = plan::StrategyKind::kPearl})) continue;
       if (whole || !miss.why.starts_with("memory")) continue;

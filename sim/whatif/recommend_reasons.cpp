@@ -76,6 +76,13 @@ void add_budget(const answer::Recommendation& result, const std::vector<ServerCh
                                    name_of_choice(*faster), to_text(faster->time()), to_text(best.time())));
 }
 
+/// " --set nodes='4' --set strategy='ps'"
+std::string as_settings(const std::vector<std::pair<std::string, std::string>>& settings) {
+  std::string text;
+  for (const auto& [path, value] : settings) text += fmt::format(" --set {}='{}'", path, value);
+  return text;
+}
+
 }  // namespace
 
 std::string title_of(const Scenario& scenario, bool one_batch) {
@@ -135,6 +142,16 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
                                 significant(rate, 4), plural(scenario.model->sample, "/s")));
   }
   notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
+  notes.push_back("the cheapest as `predict` has it:" + as_settings(best.settings));
+  if (result.fastest != result.cheapest) {
+    notes.push_back("the fastest:" + as_settings(result.choices[result.fastest].settings));
+  }
+  const auto has_servers = [&](std::size_t i) { return result.choices[i].strategy.starts_with("ps"); };
+  if (std::any_of(result.pareto.begin(), result.pareto.end(), has_servers)) {
+    notes.emplace_back(
+        "ps: parameter servers on the workers' own machines (strategy.colocated=yes), which sum and update in the "
+        "host's memory; `predict --strategy ps` alone has machines of their own, which no price here counts");
+  }
   if (scenario.training.spot) {
     notes.emplace_back("spot: servers that are taken away, and waiting for them, cost nothing here");
   }

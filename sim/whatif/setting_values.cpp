@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <span>
 
@@ -59,6 +58,18 @@ bool says_ethernet(std::string_view text) {
   return blank != std::string_view::npos && means_number(text) && fold_name(text.substr(blank + 1)) == "ethernet";
 }
 
+/// Ports of a server's rate of which nobody says how many: of 100 Gb/s, of which TCP's rate is known (Zhang et al.,
+/// NetAI 2020); where RDMA is assumed, of the server's own cards. As many as share its GPUs evenly, a card for each at
+/// most.
+std::int64_t ports_for(Bandwidth rate, const hardware::Node& node) {
+  constexpr Bandwidth kPort = gigabits_per_second(100);
+  const bool by_tcp = cost::assumed_transport(node) == hardware::NetworkTransport::kTcp;
+  const Bandwidth card = by_tcp ? kPort : max(kPort, node.network.bandwidth);
+  std::int64_t ports = 1;
+  while (ports < node.gpus && (card * static_cast<double>(ports) < rate || node.gpus % ports != 0)) ++ports;
+  return ports;
+}
+
 constexpr Choices<workload::Fusion, 4> kFusions{
     {{"none", {}}, {"pointwise", {true, false}}, {"attention", {false, true}}, {"all", {true, true}}}};
 
@@ -81,13 +92,8 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
   const bool rate = means_number(name) && (bandwidth || !catalog.knows(io::Kind::kLinks, name));
   if (rate) {
     if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());
-    // More than one card's slot passes is the rate of several: of as many as it takes, and as divide the server's.
     const bool counted = value.find(" x ") != std::string::npos;
-    const double slots = *bandwidth / node.pcie.bandwidth;
-    if (!counted && slots > 1 && slots < hardware::kMaxGpusPerNode) {
-      ports = static_cast<std::int64_t>(std::ceil(slots));
-      while (ports < node.network_ports && node.network_ports % ports != 0) ++ports;
-    }
+    if (!counted) ports = ports_for(*bandwidth, node);
     node.network.bandwidth = counted ? *bandwidth : *bandwidth / static_cast<double>(ports);
     node.network.transport = {};  // a rate does not say what drives it
     if (driven) node.network.transport = driven;

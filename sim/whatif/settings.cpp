@@ -47,7 +47,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
        return store(parse_choice(kPrecisions, v, "precision"), s.precision);
      }},
     {"strategy", "ps, allreduce, pearl, or a framework's way (`ddlsim list frameworks`)", "allreduce", set_strategy},
-    {"network", "of a server: a rate, a link's name, or several ports of it", "25 Gb/s", set_network},
+    {"network", "of a server: a rate (its ports: hardware/README.md), a link's name, or several ports of it", "25 Gb/s", set_network},
     {"network.latency", "one hop", "14 us",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.cluster.node.network.latency);

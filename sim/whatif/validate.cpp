@@ -290,7 +290,8 @@ class Validator {
     };
     const cost::CollectiveCost cost = cost_by(*model);
     // The same where nothing about the transport is assumed.
-    const auto rdma = cost::CollectiveModel::create(cost::driven_by_rdma(communicator), library);
+    const auto rdma =
+        cost::CollectiveModel::create(cost::driven_by(communicator, cost::NetworkTransport::kRoce), library);
     const Time soonest = rdma ? min(cost.time, cost_by(*rdma).time) : cost.time;
     const auto value_of = [&](Time time) {
       if (one.metric == CaseMetric::kLatencyMicroseconds) return time.in(microseconds);

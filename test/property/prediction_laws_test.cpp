@@ -131,7 +131,7 @@ TEST_CASE("law: a faster part is never slower", "[property]") {
     s.cluster.node.network.latency = s.cluster.node.network.latency / k;
     s.cluster.node.pcie.latency = s.cluster.node.pcie.latency / k;
   });
-  check_monotone("server memory", [](Scenario& s, double k) { s.server_memory = s.server_memory * k; });
+  check_monotone("server memory", [](Scenario& s, double k) { s.server_memory = plan::host_memory_rate(s) * k; });
   check_monotone("jitter", [](Scenario& s, double k) { s.jitter = s.jitter / k; });
   check_monotone("servers", [](Scenario& s, double) { s.strategy.servers = s.strategy.servers * 2; });
 }
@@ -206,7 +206,7 @@ TEST_CASE("law: twice every rate and half every fixed time is half the time", "[
     std::vector<hardware::MeasuredProfile> profiles;
     for (const auto& one : slow.cluster.node.gpu.profiles.get()) profiles.push_back(twice_as_fast(one));
     fast.cluster.node.gpu.profiles.set(std::move(profiles));
-    fast.server_memory = fast.server_memory * 2.0;
+    fast.server_memory = plan::host_memory_rate(fast) * 2.0;
     hardware::Node& node = fast.cluster.node;
     for (hardware::Link* link : {&node.network, &node.pcie, &node.host_link}) {
       link->bandwidth = link->bandwidth * 2.0;

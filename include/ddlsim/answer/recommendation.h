@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/answer/prediction.h"
@@ -29,6 +30,8 @@ struct ServerChoice {
   std::optional<Prediction> prediction;  // the whole answer, where somebody wants it
   std::optional<double> in_deadline;     // probability, of choices with a prediction and a deadline
   std::optional<Stalls> stalls;          // of choices with a prediction (whatif/stalls.h)
+  /// What `predict` is told beside the job as stated, so that it says this step: path, value.
+  std::vector<std::pair<std::string, std::string>> settings{};
 
   [[nodiscard]] Time time() const { return training.time(); }
   [[nodiscard]] Money cost() const { return training.cost.value_or(Money::infinity()); }

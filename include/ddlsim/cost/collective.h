@@ -115,8 +115,9 @@ struct PlacedRanks {
 /// every GPU (NVIDIA DGX BasePOD: 8 ConnectX-7 in a DGX H100, H200 and B200), else TCP.
 [[nodiscard]] NetworkTransport assumed_transport(const hardware::Node& node);
 
-/// The other end of what an assumed transport may be: RDMA (RoCE) drives the network. Changes nothing that is stated.
-[[nodiscard]] Communicator driven_by_rdma(Communicator communicator);
+/// Where a transport is assumed, another one: RDMA (RoCE) and TCP are the ends of what it may be. Changes nothing that
+/// is stated.
+[[nodiscard]] Communicator driven_by(Communicator communicator, NetworkTransport transport);
 
 /// What a collective sends, one direction: out of the busiest GPU over its own link inside the server (its PCIe link
 /// where the library stages in the host), and over all network ports of the busiest server. Payload: the flags of LL

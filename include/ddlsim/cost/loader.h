@@ -111,6 +111,11 @@ struct LoaderShare {
 /// Of a job's server, each of its processes alike.
 [[nodiscard]] LoaderShare loader_share(const plan::Job& job);
 
+/// What a pass's samples take at least at the rates of storage that somebody stated, with a cache that misses as little
+/// as any (pinned). Zero: no rate is stated, nothing is read, or there is no data set. Requires what plan::check_input
+/// asks for.
+[[nodiscard]] Time least_reading(const plan::Job& job);
+
 enum class LoaderStage : std::uint8_t { kStorage, kNetwork, kWorkers, kCpu, kReceive };
 
 inline constexpr Choices<LoaderStage, 5> kLoaderStages{{

@@ -51,7 +51,8 @@ struct Variation {
   double latency = 1;    // of every link
   double storage = 1;    // that samples are read from
   double cpu = 1;        // that decodes them
-  bool rdma = false;     // RDMA drives a network of which nobody says what drives it
+  /// What drives a network of which nobody says it; nothing: what is assumed.
+  std::optional<hardware::NetworkTransport> open_network{};
 };
 
 /// What a GPU and its links reach in one direction, stated or assumed shares included.

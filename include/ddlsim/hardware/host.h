@@ -11,6 +11,7 @@
 
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/source.h"
+#include "ddlsim/support/stated.h"
 #include "ddlsim/support/units.h"
 
 namespace ddlsim::hardware {
@@ -36,6 +37,9 @@ struct Storage {
   std::optional<Rate> iops{};         // requests; nothing: bandwidth alone bounds
   DataSize request{};                 // the largest request: longer reads are several
   Time latency{};                     // from a request to its first byte
+  /// Where the two rates came from: what somebody stated is a bound of his own, what a file says is typical.
+  Origin bandwidth_origin = Origin::kDatasheet;
+  Origin iops_origin = Origin::kDatasheet;
   std::optional<DataSize> capacity{};
   bool shared = false;  // all servers read the same one
   Attachment attached = Attachment::kServer;

@@ -7,10 +7,11 @@
 //                recomputed and in what precision
 //   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
-//                steps between them (of several ranks' lines of one step the first counts)
+//                steps between them (of several ranks' lines of one step the first counts); where the clock goes back,
+//                neither that interval nor the next is one of steps
 //   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
 //                global_batch_size; else epoch_start to epoch_stop over ceil(train_samples / global_batch_size) steps
-//                (floor, where drop_last is true)
+//                (floor, where drop_last is true). Numbers may be in quotes
 // The first tenth of the steps, two at least where there are more, is warm-up and left out, of two the first; the run's
 // step is the median of the others.
 //
@@ -54,10 +55,11 @@ struct TrainingLog {
   std::optional<std::int64_t> expert;
   std::optional<std::int64_t> expert_tensor;  // that an expert is cut over; nothing: as other layers
   std::optional<std::int64_t> virtual_stages;
-  std::optional<bool> sequence;  // sequence parallelism
-  std::optional<bool> shards;    // a distributed optimizer: zero 1
-  std::string recompute;         // none, selective or full; empty: not said, as the next
-  std::string precision;         // fp8, bf16, fp16 or fp32
+  std::optional<bool> sequence;    // sequence parallelism
+  std::optional<bool> shards;      // a distributed optimizer: zero 1
+  std::string recompute;           // none, selective or full; empty: not said, as the next
+  std::string precision;           // fp8, bf16, fp16 or fp32
+  std::vector<std::string> notes;  // "line 7: ...": what was left out, and why
 
   [[nodiscard]] std::size_t warm_up() const;
   /// Median after the warm-up.
@@ -66,7 +68,8 @@ struct TrainingLog {
   [[nodiscard]] std::pair<Time, Time> spread() const;
 };
 
-/// Errors, with the line: a log without step lines, whose steps are no times above zero, or of several jobs (two world
+/// Errors, with the line: a log without step lines, whose steps are no times above zero, whose batch or samples are no
+/// numbers above zero, or of several jobs (two world
 /// sizes, splits, or global batches: a ramp-up; Megatron's or torchtitan's steps that begin again).
 [[nodiscard]] Expected<TrainingLog> read_log(std::istream& stream, const std::string& file);
 [[nodiscard]] Expected<TrainingLog> load_log(const std::filesystem::path& path);

@@ -112,12 +112,14 @@ struct Job {
   return job.cuda_graphs ? Time::zero() : job.launch_interval.get();
 }
 
-/// What a server's memory moves: as stated (ps.memory_bandwidth); for states and activations that wait on the host the
-/// share of its CPUs' datasheets that Wang et al. (2019) assume of every link; else kDefaultServerMemory.
+/// What a server's memory moves: as stated (ps.memory_bandwidth); for states and activations that wait on the host, and
+/// parameter servers on the workers' machines, the share of its CPUs' datasheets that Wang et al. (2019) assume of
+/// every link; else kDefaultServerMemory: nobody says what machines of their own have.
 [[nodiscard]] inline Bandwidth host_memory_rate(const Job& job) {
   const auto datasheet = job.cluster.node.host.memory_bandwidth();
   const bool waits = job.parallel.offload_optimizer || job.parallel.offload_activations;
-  if (job.server_memory.stated() || !datasheet || !waits) return job.server_memory;
+  const bool serves = job.strategy.kind == StrategyKind::kPs && (job.strategy.colocated || job.cluster.nodes == 1);
+  if (job.server_memory.stated() || !datasheet || !(waits || serves)) return job.server_memory;
   return *datasheet * kDefaultEfficiency;
 }
 

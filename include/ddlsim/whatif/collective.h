@@ -40,7 +40,8 @@ inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 inline constexpr std::string_view kAssumedTransportNote =
     "assumed: TCP drives the network; --set network.transport=... says otherwise";
 inline constexpr std::string_view kAssumedRdmaNote =
-    "assumed: RDMA drives the network, a card for every GPU; --set network.transport=... says otherwise";
+    "assumed: RDMA drives the network, as on servers of GPU modules from Hopper on; the interval reaches to TCP; --set "
+    "network.transport=tcp says otherwise";
 
 /// What is said of a network of which nobody says what drives it (cost::assumed_transport).
 [[nodiscard]] inline std::string_view assumed_transport_note(const hardware::Node& node) {

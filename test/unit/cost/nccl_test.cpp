@@ -146,11 +146,11 @@ TEST_CASE("nccl: what reaches over PCIe, between sockets and through the host", 
 TEST_CASE("nccl: what nobody says is assumed", "[unit][cost]") {
   Communicator c = ampere(2);
   CHECK(effective_rates(c, {}).provenance == Provenance::kAnalytic);
-  CHECK(driven_by_rdma(c).transport == NetworkTransport::kInfiniband);  // as stated
+  CHECK(driven_by(c, NetworkTransport::kRoce).transport == NetworkTransport::kInfiniband);  // as stated
   c.transport = NetworkTransport::kTcp;
-  CHECK(driven_by_rdma(c).transport == NetworkTransport::kTcp);
+  CHECK(driven_by(c, NetworkTransport::kRoce).transport == NetworkTransport::kTcp);
   c.transport_assumed = true;
-  CHECK(driven_by_rdma(c).transport == NetworkTransport::kRoce);
+  CHECK(driven_by(c, NetworkTransport::kRoce).transport == NetworkTransport::kRoce);
   CollectiveLibrary stated;
   stated.inter_efficiency = 0.5;
   CHECK(effective_rates(c, stated).provenance == Provenance::kAssumed);  // TCP's latency still is

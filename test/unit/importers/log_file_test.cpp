@@ -1,5 +1,7 @@
 #include "ddlsim/importers/log_file.h"
 
+#include <fmt/core.h>
+
 #include <catch2/catch.hpp>
 #include <sstream>
 
@@ -114,6 +116,50 @@ TEST_CASE("log: torchtitan's lines are timed by their clocks, once a step, over 
   REQUIRE(log->steps.size() == 2);
   CHECK(log->steps[0].in(seconds) == Approx(2));
   CHECK(log->steps[1].in(seconds) == Approx(2.1));
+}
+
+TEST_CASE("log: where torchtitan's clock goes back, neither the time before nor after counts", "[unit][importers]") {
+  const auto line = [](const char* time, int step) {
+    return fmt::format("2025-03-12 11:{},511 - root - INFO - step: {:2}  loss: 12.2\n", time, step);
+  };
+  const auto log =
+      read(line("10:11", 1) + line("10:21", 11) + line("10:31", 21) + line("10:01", 31) + line("10:51", 41));
+  REQUIRE(log);
+  CHECK(in_seconds(*log) == std::vector<double>{1, 1});
+  CHECK(log->step().in(seconds) == Approx(1));
+  REQUIRE(log->notes.size() == 1);
+  CHECK(log->notes.front().starts_with("line 4: the clock goes back"));
+  const auto later = read(line("10:11", 1) + line("10:01", 11) + line("10:51", 21) + line("11:01", 31));
+  CHECK(in_seconds(*later) == std::vector<double>{1});
+  CHECK(error_of(line("10:11", 1) + line("10:01", 11) + line("10:51", 21)) == "no step in this log");
+}
+
+TEST_CASE("log: MLPerf's numbers in quotes are read, and what is none is refused at its line", "[unit][importers]") {
+  const auto said = [](const char* key, const char* value, long long when) {
+    return fmt::format(":::MLLOG {{\"key\": \"{}\", \"value\": {}, \"time_ms\": {}}}\n", key, value, when);
+  };
+  const std::string samples = said("train_samples", "\"4096\"", 1);
+  const std::string epoch = said("epoch_start", "null", 1000) + said("epoch_stop", "null", 5000);
+  const auto log = read(said("global_batch_size", "\"2048\"", 1) + samples + epoch);
+  REQUIRE(log);
+  CHECK(log->global_batch == 2048);
+  CHECK(in_seconds(*log) == std::vector<double>{2});
+  const std::string stats = ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"throughput\": \"1024.0\"}}\n";
+  CHECK(in_seconds(*read(said("global_batch_size", "2048", 1) + stats)) == std::vector<double>{2});
+  for (const char* bad : {"\"many\"", "\"2048 images\"", "0", "-4", "1e300", "[2048]", "\"\"", "\"nan\""}) {
+    CAPTURE(bad);
+    const auto refused = read("\n" + said("global_batch_size", bad, 1) + samples + epoch);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().where.line == 2);
+    CHECK(refused.error().message.find("global_batch_size: ") == 0);
+  }
+  // An epoch that stops before it starts is left out, and said.
+  const auto turned = read(said("global_batch_size", "2048", 1) + samples + said("epoch_start", "null", 9000) +
+                           said("epoch_stop", "null", 5000) + epoch);
+  REQUIRE(turned);
+  CHECK(in_seconds(*turned) == std::vector<double>{2});
+  REQUIRE(turned->notes.size() == 1);
+  CHECK(turned->notes.front().starts_with("line 4: epoch_stop is no later than"));
 }
 
 TEST_CASE("log: colours of a terminal are no part of a line", "[unit][importers]") {

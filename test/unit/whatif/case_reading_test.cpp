@@ -178,6 +178,16 @@ TEST_CASE("reading: releases and layouts beside the framework's name", "[unit][w
   CHECK(said(one, "software.layout") == "channels-first");
   one.extra["layout"] = "NHWC";
   CHECK(said(one, "software.layout") == "channels-last");
+  // Whatever they are called: by letters, by PyTorch's words, by its constants.
+  for (const char* last : {"channels-last", "channels_last", "Channels last", "torch.channels_last"}) {
+    one.extra["layout"] = last;
+    CHECK(said(one, "software.layout") == "channels-last");
+  }
+  one.framework = "MXNet";
+  for (const char* first : {"channels-first", "channels_first", "NCHW", "torch.contiguous_format"}) {
+    one.extra["layout"] = first;
+    CHECK(said(one, "software.layout") == "channels-first");
+  }
   one.extra.erase("layout");
   one.framework = "PaddlePaddle 2.1.0";
   one.extra = {{"date", "2021-07"}};

@@ -161,6 +161,28 @@ TEST_CASE("find: counts agree with trying every one", "[unit][find]") {
   CHECK(nodes.predictions <= 40);
 }
 
+TEST_CASE("find: a batch that grows with the servers of a run is said", "[unit][find]") {
+  const auto run = job({{"batch", "64", {}}, {"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto says = [](const answer::Inverse& answer, const std::string& part) {
+    return std::any_of(answer.notes.begin(), answer.notes.end(),
+                       [&](const std::string& note) { return note.find(part) != std::string::npos; });
+  };
+  const auto grows = found(run, "nodes", "time_to_train <= 2 h");
+  const std::int64_t batch = grows.prediction.split.global_batch();
+  CHECK(batch == 512 * static_cast<std::int64_t>(*grows.value));
+  CHECK(says(grows, "the batch of a step grows with nodes: "));
+  CHECK(says(grows, "(512 in the job as stated)"));
+  // What keeps its batch, has no run, or is asked for another batch says nothing.
+  auto kept = run;
+  kept.push_back({"global_batch", "4096", {}});
+  CHECK_FALSE(says(found(kept, "nodes", "time_to_train <= 4 h"), "the batch of a step"));
+  auto apart = run;
+  apart.push_back({"nodes", "4", {}});
+  CHECK_FALSE(says(found(apart, "network", "scaling_efficiency >= 80 %"), "the batch of a step"));
+  CHECK_FALSE(says(found(job(), "nodes", "throughput >= 10000 images/s"), "the batch of a step"));
+  CHECK_FALSE(says(found(run, "batch", "time_to_train <= 8 h"), "the batch of a step"));
+}
+
 TEST_CASE("find: values that are no job have every value tried", "[unit][find]") {
   // Of 96 samples a step, eight replicas: batches 1, 2, 3, 4, 6, 12 alone; MFU grows with them.
   const auto base = job({{"global_batch", "96", {}}, {"batch", "12", {}}});

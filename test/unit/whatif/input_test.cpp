@@ -178,3 +178,41 @@ TEST_CASE("input: a GPU decodes a larger image longer", "[unit][input]") {
   CHECK(decode("openimages", {}) == Approx(45 * 321851.0 / 114660));
   CHECK(decode("openimages", {{"input.gpu_decode", "100 us", {}}}) == Approx(100));
 }
+
+TEST_CASE("input: no interval and no measured step beats the storage that somebody stated", "[unit][input]") {
+  const std::vector<Override> first{{"input.dataset", "imagenet", {}},
+                                    {"input.epoch", "first", {}},
+                                    {"model", "resnet50", {}},
+                                    {"batch", "64", {}},
+                                    {"global_batch", "512", {}}};
+  const auto with = [&](std::vector<Override> more) {
+    std::vector<Override> settings = first;
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  // 512 images of 114,660 bytes at 262 MB/s.
+  const Time floor = seconds(512 * 114660 / 262e6);
+  const Override stated{"input.storage.bandwidth", "262 MB/s", {}};
+  const auto bound = asked(with({stated})).value();
+  CHECK(bound.step_time.in(seconds) == Approx(floor.in(seconds)).epsilon(1e-9));
+  CHECK(bound.interval_90.first == bound.step_time);
+  CHECK(asked(with({stated, {"input.cache", "none", {}}, {"input.epoch", "later", {}}}))->interval_90.first ==
+        bound.step_time);
+  // The same volume by its file is typical, and may be faster.
+  const auto typical = asked(with({{"input.storage", "ebs-gp2", {}}})).value();
+  CHECK(typical.interval_90.first < typical.step_time * 0.9);
+  // 2,000 requests of up to 256 KiB a second.
+  const auto requests = asked(with({{"input.storage.iops", "2000 IOPS", {}}})).value();
+  CHECK(requests.interval_90.first.in(milliseconds) == Approx(256));
+  // Half of the set is kept: no cache of that size misses less than half.
+  const auto cached =
+      asked(with({stated, {"input.epoch", "later", {}}, {"input.cache_size", "73.449 GB", {}}})).value();
+  CHECK(cached.interval_90.first < cached.step_time);
+  CHECK(cached.interval_90.first >= floor * 0.49);
+
+  const std::string no = refused(with({stated, {"measured.step", "175 ms", {}}}));
+  CHECK(no.find("faster than its storage allows") != std::string::npos);
+  CHECK(no.find("512 images take 224.1 ms") != std::string::npos);
+  CHECK(asked(with({stated, {"measured.step", "230 ms", {}}})));
+  CHECK(asked(with({{"input.storage", "ebs-gp2", {}}, {"measured.step", "175 ms", {}}})));
+}

@@ -66,6 +66,22 @@ TEST_CASE("language cases: encoders, pairs of stacks and images are no decoders"
   CHECK(has_layer(*bert, "mlm_decoder"));
   CHECK_FALSE(has_layer(*language_model_of(one).value(), "mlm_decoder"));
   CHECK(has_layer(*language_model_of(one).value(), "classifier"));
+  // Half of RoBERTa's layers are no decoder with a head over the vocabulary, which took longer than all of them.
+  one.model = "RoBERTa base";
+  one.extra["task"] = "fine-tuning (IMDB, sequence classification)";
+  const auto whole = language_model_of(one).value();
+  one.model = "DistilRoBERTa base";
+  one.extra["layers"] = "2";
+  const auto distilled = language_model_of(one).value();
+  CHECK(has_layer(*distilled, "classifier"));
+  CHECK_FALSE(has_layer(*distilled, "lm_head"));
+  const auto work = [](const workload::Model& model) {
+    Work all;
+    for (const workload::Layer& layer : model.layers) all += layer.forward_work;
+    return all;
+  };
+  CHECK(work(*distilled) < work(*whole) * 0.6);
+  one.extra["layers"] = "4";
 
   one.model = "T5 v1.1 xl";
   one.extra["decoder_layers"] = "3";
@@ -156,6 +172,8 @@ TEST_CASE("language cases: vocabularies that are known by the model's name", "[u
                                     {"OPT-13B", 50304},
                                     {"BERT, optimized", 30592},
                                     {"RoBERTa", 50304},
+                                    {"DistilRoBERTa base", 50304},
+                                    {"ELECTRA-base", 30592},
                                     {"ALBERT", 0},
                                     {"GPT530B", 0},
                                     {"Optimus 1B", 0}}) {
@@ -180,7 +198,10 @@ TEST_CASE("language cases: what a model is called by the whole words of its name
   CHECK(family("RoBERTa-like GPT") == ModelFamily::kGpt);
   CHECK(family("ViTamin GPT-3") == ModelFamily::kGpt);
   CHECK(family("ViT-B/16") == ModelFamily::kVit);
-  CHECK(family("DistilBERT") == ModelFamily::kBert);
+  for (const char* encoder : {"DistilBERT", "DistilRoBERTa base", "roberta-large", "ELECTRA-small", "ALBERT base v2",
+                              "microsoft/deberta-v3-base"}) {
+    CHECK(family(encoder) == ModelFamily::kBert);
+  }
   CHECK(family("T5 3B") == ModelFamily::kT5);
   CHECK(family("mT5-large") == ModelFamily::kT5);
   CHECK(family("TinyLlama 1.1B") == ModelFamily::kLlama);

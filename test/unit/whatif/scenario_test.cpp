@@ -265,7 +265,7 @@ TEST_CASE("scenario: a file names its model from where it is", "[unit][whatif]")
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("scenario: more than a card's slot passes is the rate of several cards", "[unit][whatif]") {
+TEST_CASE("scenario: the rate of a server is that of as many ports as it takes", "[unit][whatif]") {
   const auto network = [](const char* node, const char* value) {
     return resolve(catalog(),
                    std::vector<Override>{
@@ -276,11 +276,19 @@ TEST_CASE("scenario: more than a card's slot passes is the rate of several cards
   const hardware::Node all = network("dgx-h100", "3.2 Tb/s");
   CHECK(all.network_ports == 8);
   CHECK(all.network.bandwidth.in(gigabits_per_second) == Approx(400));
-  CHECK(network("dgx-h100", "505 Gb/s").network_ports == 2);  // as few as pass it, and divide the server's
+  CHECK(network("dgx-h100", "505 Gb/s").network_ports == 2);  // of 400 Gb/s, as its own
   CHECK(network("dgx-h100", "1.2 Tb/s").network_ports == 4);
   const hardware::Node one = network("dgx-h100", "400 Gb/s");
   CHECK(one.network_ports == 1);
   CHECK(one.network.bandwidth.in(gigabits_per_second) == Approx(400));
+  // Where TCP is assumed, ports of 100 Gb/s that share the GPUs evenly, whatever slots and cards the server has.
+  for (const char* node : {"dgx1-v100", "dgx-a100", "p3.16xlarge"}) {
+    CHECK(network(node, "100 Gb/s").network_ports == 1);
+    CHECK(network(node, "200 Gb/s").network_ports == 2);
+    CHECK(network(node, "250 Gb/s").network_ports == 4);
+    CHECK(network(node, "800 Tb/s").network_ports == 8);
+    CHECK(network(node, "1 x 400 Gb/s").network_ports == 1);
+  }
   const hardware::Node stated = network("dgx-h100", "2 x 3.2 Tb/s");
   CHECK(stated.network_ports == 2);
   CHECK(stated.network.bandwidth.in(gigabits_per_second) == Approx(3200));

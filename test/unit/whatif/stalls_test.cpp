@@ -57,9 +57,10 @@ TEST_CASE("stalls: differences and what they are shares of", "[unit][stalls]") {
 }
 
 TEST_CASE("stalls: a server that is slower than the whole job gives way to one of the job's own", "[unit][stalls]") {
-  // One parameter server for sixteen GPUs, where the job has one on each of its two machines.
-  const auto asked =
-      job("inception_v3", "p4d.24xlarge", {{"nodes", "2", {}}, {"strategy", "ps", {}}, {"precision", "fp16", {}}});
+  // One parameter server for sixteen GPUs, where the job has one on each of its two machines, all as fast.
+  const auto asked = job(
+      "inception_v3", "p4d.24xlarge",
+      {{"nodes", "2", {}}, {"strategy", "ps", {}}, {"precision", "fp16", {}}, {"ps.memory_bandwidth", "60 GB/s", {}}});
   const auto told = [](const answer::StallReport& report, const std::string& words) {
     return std::any_of(report.notes.begin(), report.notes.end(),
                        [&](const std::string& note) { return note.find(words) != std::string::npos; });

@@ -12,6 +12,7 @@
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -107,6 +108,41 @@ TEST_CASE("transport: what nobody says is TCP, and the interval reaches to RDMA"
   const answer::Prediction slow = all_reduced("10 Gb/s");
   CHECK(slow.interval_90.second == all_reduced("10 Gb/s", {{"network.transport", "tcp", {}}}).interval_90.second);
   CHECK(slow.interval_90.first <= all_reduced("10 Gb/s", {{"network.transport", "tcp", {}}}).interval_90.first);
+}
+
+TEST_CASE("transport: where RDMA is assumed, the interval reaches to TCP's step", "[unit][whatif]") {
+  const auto on = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"node", "dgx-h100", {}}, {"nodes", "2", {}}, {"precision", "fp16", {}}});
+    return all_reduced("200 Gb/s", std::move(more));
+  };
+  const answer::Prediction open = on({});
+  const answer::Prediction tcp = on({{"network.transport", "tcp", {}}});
+  const answer::Prediction roce = on({{"network.transport", "roce", {}}});
+  CHECK(open.step_time == roce.step_time);
+  CHECK(tcp.step_time > roce.step_time * 2);
+  CHECK(open.interval_90.second >= tcp.step_time);
+  CHECK(roce.interval_90.second < tcp.step_time);
+  CHECK(std::find(open.notes.begin(), open.notes.end(), kAssumedRdmaNote) != open.notes.end());
+}
+
+TEST_CASE("transport: twice the rate never lengthens a step", "[unit][whatif]") {
+  Predictor predictor;
+  for (const char* node : {"dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100", "p3.16xlarge", "g4dn.xlarge"}) {
+    for (const char* strategy : {"allreduce", "pytorch-ddp", "ps"}) {
+      Time last = Time::infinity();
+      for (double rate = 1; rate <= 1e6; rate *= 2) {
+        CAPTURE(node, strategy, rate);
+        const std::vector<Override> settings{{"model", "vgg16", {}},
+                                             {"node", node, {}},
+                                             {"nodes", "2", {}},
+                                             {"strategy", strategy, {}},
+                                             {"network", std::to_string(rate) + " Gb/s", {}}};
+        const Time step = predictor.step_time(resolve(catalog(), settings).value()).value();
+        CHECK(step <= last * (1 + 1e-9));
+        last = step;
+      }
+    }
+  }
 }
 
 TEST_CASE("transport: a rate leaves open what drives it, a link of the server does not", "[unit][whatif]") {
