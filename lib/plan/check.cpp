@@ -211,9 +211,19 @@ Expected<void> check_local_steps(const Job& job) {
         "replicas average their weights by all-reduce every " + std::to_string(strategy.sync_every) + " steps",
         "use strategy allreduce, or strategy.sync_every 1");
   }
-  if (splits_model(job.parallel)) {
-    return contradicts("replicas that train by themselves need the whole model and its states",
-                       "leave the splits out, or use strategy.sync_every 1");
+  const Parallel& parallel = job.parallel;
+  const std::string otherwise = ", or strategy.sync_every 1";
+  if (parallel.zero > 0) {
+    return contradicts("replicas that train by themselves need their whole states: zero shares them",
+                       "use zero 0" + otherwise);
+  }
+  if (parallel.tensor * parallel.context * parallel.expert * parallel.pipeline > 1) {
+    return contradicts("replicas of several GPUs that train by themselves are not modelled",
+                       "leave tensor, context, expert and pipeline ranks out" + otherwise);
+  }
+  if (parallel.offload_optimizer) {
+    return contradicts("averages of weights that the host updates are not modelled",
+                       "use parallel.offload_optimizer no" + otherwise);
   }
   if (strategy.compression != Compression::kNone || strategy.priority) {
     return contradicts("weights are averaged whole and when all are updated; compression and priority are of gradients",

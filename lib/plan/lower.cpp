@@ -131,8 +131,9 @@ std::vector<Row> shifted(std::vector<Row> rows, std::size_t by) {
   return rows;
 }
 
+/// What a class has besides what stages send each other. `stopping`: rows that a stage stands still for.
 void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sent, std::size_t c, StepPlan& plan,
-                 Memo& memo) {
+                 std::vector<Row>& stopping, Memo& memo) {
   RankClass& one = plan.classes[c];
   const bool among_layers = plan.model->measured && plan.model->measured->update;
   const bool at_servers = plan.servers && plan.servers->update;
@@ -153,10 +154,9 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
     add(rows_of_norms(plan, split, c, part.chunk));
     add(sent.within(part.chunk, c));
   }
-  if (plan.exchange.overlap == Overlap::kNone && !plan.folds) {
-    stop_for(exchanged, one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), c)].first);
-  }
-  append(plan.rows, std::move(exchanged));
+  const bool stops = plan.exchange.overlap == Overlap::kNone && !plan.folds;
+  if (stops) stop_for(exchanged, one.parts.empty() ? 0 : one.parts[last_part(pipeline_of(job), c)].first);
+  append(stops && !one.parts.empty() ? stopping : plan.rows, std::move(exchanged));
   append(plan.rows, std::move(others));
 }
 
@@ -165,12 +165,15 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
   const bool stages = job.parallel.pipeline > 1;
   const RowsByLayer sent(split.rows, split.layers->size());
   plan.rows.reserve(split.rows.size() + plan.classes.size() * 4);
+  std::vector<Row> stopping;
   for (std::size_t c = 0; c < plan.classes.size(); ++c) {
     // GPUs of two speeds send the same gradients.
     if (c > 0 && !stages) break;
-    add_rows_of(job, split, sent, c, plan, memo);
+    add_rows_of(job, split, sent, c, plan, stopping, memo);
   }
   if (stages) append(plan.rows, boundary_rows(job, plan));
+  // A stage's last activation gradient leaves before it stands still for its weights' sums: its neighbours go on.
+  append(plan.rows, std::move(stopping));
   if (stages) append(plan.rows, rows_of_tied(plan));
   for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
     plan.classes[c].updated = plan.classes[0].updated;

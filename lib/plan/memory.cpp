@@ -1,5 +1,7 @@
 #include "ddlsim/plan/memory.h"
 
+#include <algorithm>
+
 #include "ddlsim/plan/job.h"
 #include "ddlsim/plan/step_plan.h"
 
@@ -93,6 +95,8 @@ DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gp
   return overhead;
 }
 
+namespace {
+
 DataSize host_memory(const Job& job, const StepPlan& plan) {
   DataSize most;
   DataSize sum;
@@ -105,9 +109,24 @@ DataSize host_memory(const Job& job, const StepPlan& plan) {
   return most * static_cast<double>(job.cluster.gpus_per_node);
 }
 
-bool host_holds(const Job& job, const StepPlan& plan) {
-  const DataSize there = job.cluster.node.host.memory;
-  return there == DataSize::zero() || host_memory(job, plan) <= there;
+}  // namespace
+
+Needed needed_by(const Job& job, const MemoryFootprint& held) {
+  return {.tensors = held,
+          .overhead = device_overhead(held, job),
+          .rank = "replica",
+          .capacity = job.cluster.node.gpu.memory_size,
+          .host_capacity = job.cluster.node.host.memory};
+}
+
+Needed needed_by(const Job& job, const StepPlan& plan) {
+  const auto fullest = std::max_element(plan.classes.begin(), plan.classes.end(), [](const auto& a, const auto& b) {
+    return a.memory.total() < b.memory.total();
+  });
+  Needed needed = needed_by(job, fullest->memory);
+  needed.rank = fullest->role;
+  needed.host = host_memory(job, plan);
+  return needed;
 }
 
 DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job) {

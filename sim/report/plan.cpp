@@ -157,6 +157,13 @@ std::string headline(const PlanChoice& choice) {
   return text;
 }
 
+/// What a GPU of a stage holds; "-": nobody counts it.
+std::string held_text(const answer::PartitionStage& stage, bool csv) {
+  if (!stage.held) return csv ? "" : "-";
+  if (csv) return fmt::format("{}", stage.held->in(bytes));
+  return to_text(*stage.held) + (stage.fits == false ? ", does not fit" : "");
+}
+
 std::string partition_json(const answer::PartitionChoice& choice) {
   Json json{{"schema", "ddlsim/partition/1"},
             {"title", choice.title},
@@ -173,7 +180,11 @@ std::string partition_json(const answer::PartitionChoice& choice) {
                               {"replicas", stage.replicas},
                               {"gpu", stage.gpu},
                               {"time_s", stage.time.in(seconds)},
-                              {"weight_bytes", stage.weights.in(bytes)}});
+                              {"weight_bytes", stage.weights.in(bytes)},
+                              {"weight_versions", stage.versions},
+                              {"memory_bytes", stage.held ? Json(stage.held->in(bytes)) : Json(nullptr)},
+                              {"memory_capacity_bytes", stage.capacity.in(bytes)},
+                              {"fits", stage.fits ? Json(*stage.fits) : Json(nullptr)}});
   }
   json["notes"] = choice.notes;
   return dump(json);
@@ -215,24 +226,27 @@ std::string render(const answer::PartitionChoice& choice, Format format) {
   if (format == Format::kJson) return partition_json(choice);
   const bool csv = format == Format::kCsv;
   Table table(
-      csv ? std::vector<std::string>{"stage", "replicas", "layers", "time_s", "weight_bytes", "gpu", "first", "last"}
-          : std::vector<std::string>{"stage", "replicas", "layers", "time", "weights", "GPU", "from", "to"});
+      csv ? std::vector<std::string>{"stage", "replicas", "layers", "time_s", "weight_bytes", "memory_bytes", "gpu",
+                                     "first", "last"}
+          : std::vector<std::string>{"stage", "replicas", "layers", "time", "weights", "holds", "GPU", "from", "to"});
   for (std::size_t s = 0; s < choice.stages.size(); ++s) {
     const answer::PartitionStage& stage = choice.stages[s];
     table.add({std::to_string(s + 1), std::to_string(stage.replicas), std::to_string(stage.layers),
                csv ? fmt::format("{}", stage.time.in(seconds)) : to_text(stage.time),
-               csv ? fmt::format("{}", stage.weights.in(bytes)) : to_text(stage.weights), stage.gpu, stage.first,
-               stage.last});
+               csv ? fmt::format("{}", stage.weights.in(bytes)) : to_text(stage.weights), held_text(stage, csv),
+               stage.gpu, stage.first, stage.last});
   }
   if (csv) return table.render(format);
   std::string replicas;
+  bool fits = true;
   for (const answer::PartitionStage& stage : choice.stages) {
     replicas += (replicas.empty() ? "" : "-") + std::to_string(stage.replicas);
+    fits = fits && stage.fits != false;
   }
-  std::string text =
-      fmt::format("stages of {} replicas: a micro-batch every {}; {}x one GPU, {}x data parallelism\n\n{}\n\n",
-                  replicas, to_text(choice.slowest), significant(choice.alone / choice.slowest, 4),
-                  significant(choice.data_parallel / choice.slowest, 4), choice.title);
+  std::string text = fmt::format(
+      "stages of {} replicas: a micro-batch every {}; {}x one GPU, {}x data parallelism{}\n\n{}\n\n", replicas,
+      to_text(choice.slowest), significant(choice.alone / choice.slowest, 4),
+      significant(choice.data_parallel / choice.slowest, 4), fits ? "" : "; DOES NOT FIT in GPU memory", choice.title);
   text += table.render(format) + "\n";
   for (const std::string& note : choice.notes) text += "note: " + note + "\n";
   return text;

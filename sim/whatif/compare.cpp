@@ -39,6 +39,11 @@ double communication_of(const Scenario& scenario, Time step, Predictor& predicto
   return longer ? share_beside_gpu(step, *longer) : 0;
 }
 
+/// All messages, hidden or not, as a share of the step.
+double sent_in(const answer::Prediction& prediction) {
+  return std::min(prediction.breakdown.communication / prediction.step_time, 1.0);
+}
+
 /// A baseline and what it gave.
 struct Base {
   const io::Catalog& catalog;
@@ -71,8 +76,9 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
   for (const Override& setting : change.overrides) result.changes.emplace_back(setting.path, setting.value);
   result.speedup = prediction->throughput_samples_per_second / baseline.throughput_samples_per_second;
   const RatioEstimate known =
-      ratio_of({&base.scenario, base.communication},
-               {&*scenario, communication_of(*scenario, prediction->step_time, base.predictor)}, result.speedup);
+      ratio_of({&base.scenario, base.communication, sent_in(baseline)},
+               {&*scenario, communication_of(*scenario, prediction->step_time, base.predictor), sent_in(*prediction)},
+               result.speedup);
   result.speedup_interval_90 = known.interval_90;
   result.probability_faster = known.faster;
   result.prediction = std::move(*prediction);

@@ -80,6 +80,7 @@ class Search {
   void try_largest_that_fits();
   [[nodiscard]] double middle(const Bracket& bracket) const;
   [[nodiscard]] Expected<void> check_difference() const;
+  [[nodiscard]] std::vector<std::string> no_jobs() const;
   [[nodiscard]] double best() const;
   [[nodiscard]] double off(const Probe& one) const;
   [[nodiscard]] std::string limit_text(double value) const;
@@ -344,10 +345,12 @@ Expected<void> Search::check_difference() const {
   }
   const std::string sample = baseline_->sample;
   if (most - least <= kSameMetric * std::abs(most)) {
-    return fail(ErrorCode::kInfeasible,
-                fmt::format("{} makes no difference to the {} of this job: {} at every value from {} to {}",
-                            variable_.path, name_of(kMetrics, condition_.metric),
-                            measured_text(condition_, most, sample), text(low_), text(high_)));
+    return fail(
+        ErrorCode::kInfeasible,
+        fmt::format("{} makes no difference to the {} of this job: {} at every value from {} to {}{}", variable_.path,
+                    name_of(kMetrics, condition_.metric), measured_text(condition_, most, sample), text(low_),
+                    text(high_), jobs < probes_.size() ? " that is a job" : ""),
+        {}, no_jobs());
   }
   if (all && condition_.relation != Relation::kEqual) {
     return fail(ErrorCode::kInfeasible,
@@ -358,6 +361,15 @@ Expected<void> Search::check_difference() const {
   return {};
 }
 
+/// How many of the tried values are none, and why: a note, or nothing.
+std::vector<std::string> Search::no_jobs() const {
+  const auto is_none = [](const auto& tried) { return !tried.second.prediction; };
+  const auto first = std::find_if(probes_.begin(), probes_.end(), is_none);
+  if (first == probes_.end()) return {};
+  return {fmt::format("{} of the tried values are no job; the first: {}",
+                      std::count_if(probes_.begin(), probes_.end(), is_none), first->second.refusal)};
+}
+
 /// A rate at its upper end is as good as infinite.
 std::string Search::limit_text(double value) const {
   const bool endless = variable_.role == NumberRole::kRate && value >= variable_.highest;
@@ -365,15 +377,10 @@ std::string Search::limit_text(double value) const {
 }
 
 void Search::describe_tries(answer::Inverse& result) const {
-  std::size_t none = 0;
-  std::string why;
   bool too_large = false;
   const Probe* last = nullptr;
   for (const auto& [value, one] : probes_) {
-    if (!one.prediction) {
-      if (none++ == 0) why = one.refusal;
-      continue;
-    }
+    if (!one.prediction) continue;
     too_large = too_large || !one.fits;
     result.tried.push_back({one.setting, value, one.metric, one.fits});
     if (holds(one)) {
@@ -382,7 +389,7 @@ void Search::describe_tries(answer::Inverse& result) const {
     }
     last = &one;
   }
-  if (none > 0) result.notes.push_back(fmt::format("{} of the tried values are no job; the first: {}", none, why));
+  for (std::string& note : no_jobs()) result.notes.push_back(std::move(note));
   if (!result.monotone) {
     result.notes.emplace_back(complete_ ? "not monotone: every value was tried"
                                         : "not monotone: between values that were tried there may be others that hold");

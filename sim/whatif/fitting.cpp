@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -21,17 +22,18 @@
 namespace ddlsim::whatif {
 namespace {
 
-/// What the fullest GPU needs; nothing where the job has no such plan.
-std::optional<DataSize> needed_by_job(const plan::Job& job) {
+/// Nothing where the job has no such plan, or nobody knows what it keeps.
+std::optional<plan::Needed> needed_by_job(const plan::Job& job) {
   const auto plan = plan::lower(job);
   if (!plan) return std::nullopt;
-  if (!plan::host_holds(job, *plan)) return DataSize::infinity();
-  DataSize most;
-  for (const plan::RankClass& one : plan->classes) {
-    if (!one.memory.complete) return std::nullopt;
-    most = max(most, one.memory.total() + plan::device_overhead(one.memory, job).total());
-  }
-  return most;
+  plan::Needed needed = plan::needed_by(job, *plan);
+  if (!needed.tensors.complete) return std::nullopt;
+  return needed;
+}
+
+bool fits(const plan::Job& job) {
+  const auto needed = needed_by_job(job);
+  return needed && needed->fits();
 }
 
 /// Experts of a layer; 0: the model has none.
@@ -54,6 +56,52 @@ struct FittingChange {
   std::string words;
   std::function<void(plan::Job&)> apply;
 };
+using FittingChanges = std::vector<FittingChange>;
+
+plan::Job changed_by(plan::Job job, const FittingChanges& changes) {
+  for (const FittingChange& change : changes) change.apply(job);
+  return job;
+}
+
+/// "a, b and c"
+std::string words_of(const FittingChanges& changes, std::string_view last) {
+  std::string words;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    words += (i == 0 ? "" : i + 1 == changes.size() ? last : ", ");
+    words += changes[i].words;
+  }
+  return words;
+}
+
+/// Of changes with which a job fits, those without any of which it does not. What comes first is left out first.
+FittingChanges those_needed(const plan::Job& job, FittingChanges changes) {
+  for (std::size_t i = 0; i < changes.size();) {
+    FittingChanges others = changes;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (fits(changed_by(job, others))) {
+      changes = std::move(others);
+    } else {
+      ++i;
+    }
+  }
+  return changes;
+}
+
+FittingChange full_recomputation() {
+  return {"parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; }};
+}
+
+FittingChange shared_weights() {
+  return {"parallel.zero=3", [](plan::Job& j) { j.parallel.zero = 3; }};
+}
+
+/// The GPUs of a server; empty: they are one already.
+FittingChanges tensor_group(const plan::Job& job) {
+  const std::int64_t inside = job.cluster.gpus_per_node;
+  if (inside <= job.parallel.tensor) return {};
+  return {{fmt::format("parallel.tensor={}", inside), [inside](plan::Job& j) { j.parallel.tensor = inside; }},
+          {"parallel.sequence=yes", [](plan::Job& j) { j.parallel.sequence = true; }}};
+}
 
 /// Passes of a smaller micro-batch, so that the step keeps its samples.
 void divide_batch(plan::Job& job, std::int64_t by) {
@@ -63,8 +111,8 @@ void divide_batch(plan::Job& job, std::int64_t by) {
 
 /// Formats that keep less than the job's own of weights, gradients and states, where products take fewer bits than 32.
 /// A format that does not help is tried and left.
-std::vector<FittingChange> formats(const plan::Job& job, std::initializer_list<plan::States> list) {
-  std::vector<FittingChange> changes;
+FittingChanges formats(const plan::Job& job, std::initializer_list<plan::States> list) {
+  FittingChanges changes;
   const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const plan::States now = job.parallel.states.value_or(plan::States::kFp32);
   if (!narrow || now == plan::States::kAdam8bit) return changes;
@@ -77,15 +125,15 @@ std::vector<FittingChange> formats(const plan::Job& job, std::initializer_list<p
 }
 
 /// What frozen weights are kept in: of LoRA the format alone may halve them.
-std::vector<FittingChange> sixteen_bit_formats(const plan::Job& job) {
+FittingChanges sixteen_bit_formats(const plan::Job& job) {
   return formats(job, {plan::States::kMixed, plan::States::kMixedSixteen});
 }
 
 /// It trains with other numbers than Adam's, so it comes late.
-std::vector<FittingChange> eight_bit_formats(const plan::Job& job) { return formats(job, {plan::States::kAdam8bit}); }
+FittingChanges eight_bit_formats(const plan::Job& job) { return formats(job, {plan::States::kAdam8bit}); }
 
-std::vector<FittingChange> single_changes(const plan::Job& job) {
-  std::vector<FittingChange> changes;
+FittingChanges single_changes(const plan::Job& job) {
+  FittingChanges changes;
   const plan::Parallel& now = job.parallel;
   const auto add = [&](std::string words, std::function<void(plan::Job&)> apply) {
     changes.push_back({std::move(words), std::move(apply)});
@@ -140,9 +188,9 @@ std::vector<FittingChange> single_changes(const plan::Job& job) {
 }
 
 /// A format of states with what is computed again: both leave ranks and micro-batches as they are.
-std::vector<FittingChange> paired_changes(const plan::Job& job) {
-  std::vector<FittingChange> changes;
-  std::vector<FittingChange> all = sixteen_bit_formats(job);
+FittingChanges paired_changes(const plan::Job& job) {
+  FittingChanges changes;
+  FittingChanges all = sixteen_bit_formats(job);
   for (FittingChange& format : eight_bit_formats(job)) all.push_back(std::move(format));
   for (const FittingChange& format : all) {
     for (const plan::Recompute how : {plan::Recompute::kSelective, plan::Recompute::kFull}) {
@@ -157,155 +205,135 @@ std::vector<FittingChange> paired_changes(const plan::Job& job) {
   return changes;
 }
 
-/// The strongest of each kind, one on top of the other, then those of `end`.
-std::vector<FittingChange> added_changes(const plan::Job& job, std::vector<FittingChange> end) {
-  std::vector<FittingChange> changes;
-  if (job.parallel.lora_rank > 0) changes = formats(job, {plan::States::kMixed});
-  changes.push_back({"parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; }});
+/// The strongest of each kind, one on top of the other, then those of `end`. Those of a group go together.
+std::vector<FittingChanges> added_changes(const plan::Job& job, FittingChanges end) {
+  std::vector<FittingChanges> groups;
+  if (job.parallel.lora_rank > 0) groups.push_back(formats(job, {plan::States::kMixed}));
+  groups.push_back({full_recomputation()});
   // QLoRA, whose frozen weights are a quarter as large.
   if (job.parallel.lora_rank > 0 && job.parallel.frozen_bits == 0) {
-    changes.push_back({"parallel.frozen_bits=4", [](plan::Job& j) { j.parallel.frozen_bits = 4; }});
+    groups.push_back({{"parallel.frozen_bits=4", [](plan::Job& j) { j.parallel.frozen_bits = 4; }}});
   }
-  if (job.cluster.gpus() > 1) changes.push_back({"parallel.zero=3", [](plan::Job& j) { j.parallel.zero = 3; }});
-  if (const std::int64_t inside = job.cluster.gpus_per_node; inside > job.parallel.tensor) {
-    changes.push_back({fmt::format("parallel.tensor={}, parallel.sequence=yes", inside), [inside](plan::Job& j) {
-                         j.parallel.tensor = inside;
-                         j.parallel.sequence = true;
-                       }});
-  }
+  if (job.cluster.gpus() > 1) groups.push_back({shared_weights()});
+  groups.push_back(tensor_group(job));
   if (job.batch > 1) {
     const std::int64_t by = job.batch;
-    changes.push_back({fmt::format("batch=1, {} passes", job.strategy.accumulation.get() * by),
-                       [by](plan::Job& j) { divide_batch(j, by); }});
+    groups.push_back({{fmt::format("batch=1, {} passes", job.strategy.accumulation.get() * by),
+                       [by](plan::Job& j) { divide_batch(j, by); }}});
   }
-  std::move(end.begin(), end.end(), std::back_inserter(changes));
-  return changes;
+  for (FittingChange& change : end) groups.push_back({std::move(change)});
+  return groups;
 }
 
 /// How changes that are added up end: on the host as the states are; in 8 bits on the GPU; in 16 bits on the host.
-std::vector<std::vector<FittingChange>> ends_of_added(const plan::Job& job) {
+std::vector<FittingChanges> ends_of_added(const plan::Job& job) {
   const FittingChange host{"parallel.offload_optimizer=yes", [](plan::Job& j) { j.parallel.offload_optimizer = true; }};
   if (job.parallel.lora_rank > 0) return {{host}};  // its format comes first
-  std::vector<std::vector<FittingChange>> ends{
-      {host}, eight_bit_formats(job), formats(job, {plan::States::kMixedSixteen})};
+  std::vector<FittingChanges> ends{{host}, eight_bit_formats(job), formats(job, {plan::States::kMixedSixteen})};
   ends.back().push_back(host);
   return ends;
 }
 
 /// Adds changes up until they fit; empty: they do not.
-std::string first_of_added(const plan::Job& job, DataSize capacity, const std::vector<FittingChange>& changes) {
-  plan::Job changed = job;
-  std::string words;
-  for (const FittingChange& change : changes) {
-    plan::Job more = changed;
-    change.apply(more);
-    const auto needed = needed_by_job(more);
+FittingChanges first_of_added(const plan::Job& job, const std::vector<FittingChanges>& groups) {
+  FittingChanges added;
+  for (const FittingChanges& group : groups) {
+    FittingChanges more = added;
+    more.insert(more.end(), group.begin(), group.end());
+    const auto needed = needed_by_job(changed_by(job, more));
     if (!needed) continue;
-    changed = std::move(more);
-    words += (words.empty() ? "" : ", ") + change.words;
-    if (*needed <= capacity) return fmt::format("{} ({})", words, to_text(*needed));
+    added = std::move(more);
+    if (needed->fits()) return those_needed(job, std::move(added));
   }
   return {};
 }
 
-std::string first_change(const plan::Job& job, DataSize capacity) {
-  std::vector<FittingChange> tried = single_changes(job);
+std::string first_change(const plan::Job& job) {
+  const auto said = [&](const FittingChanges& changes) {
+    return fmt::format("{} ({})", words_of(changes, ", "), to_text(needed_by_job(changed_by(job, changes))->all()));
+  };
+  FittingChanges tried = single_changes(job);
   for (FittingChange& pair : paired_changes(job)) tried.push_back(std::move(pair));
   for (const FittingChange& change : tried) {
-    plan::Job changed = job;
-    change.apply(changed);
-    const auto needed = needed_by_job(changed);
-    if (needed && *needed <= capacity) return fmt::format("{} ({})", change.words, to_text(*needed));
+    if (fits(changed_by(job, {change}))) return said({change});
   }
-  for (std::vector<FittingChange>& end : ends_of_added(job)) {
-    std::string words = first_of_added(job, capacity, added_changes(job, std::move(end)));
-    if (!words.empty()) return words;
+  for (FittingChanges& end : ends_of_added(job)) {
+    const FittingChanges added = first_of_added(job, added_changes(job, std::move(end)));
+    if (!added.empty()) return said(added);
   }
   return "no setting on these GPUs";
 }
 
 /// What lets a model spread over many servers. Replicas keep their micro-batch.
-std::vector<FittingChange> recipes(const plan::Job& job) {
+std::vector<FittingChanges> recipes(const plan::Job& job) {
   if (plan::has_tables(job)) {
-    return {{"strategy=pearl", [](plan::Job& j) { j.strategy.kind = plan::StrategyKind::kPearl; }}};
+    return {{{"strategy=pearl", [](plan::Job& j) { j.strategy.kind = plan::StrategyKind::kPearl; }}}};
   }
   // Frozen weights are most of what LoRA keeps, and the mixed format halves them.
-  std::vector<FittingChange> lora;
-  if (job.parallel.lora_rank > 0) lora = formats(job, {plan::States::kMixed});
-  const std::string first = lora.empty() ? std::string() : lora.front().words + ", ";
-  const auto shared = [lora](plan::Job& j) {
-    for (const FittingChange& format : lora) format.apply(j);
-    j.parallel.zero = 3;
-    j.parallel.recompute = plan::Recompute::kFull;
+  FittingChanges shared;
+  if (job.parallel.lora_rank > 0) shared = formats(job, {plan::States::kMixed});
+  shared.push_back(shared_weights());
+  shared.push_back(full_recomputation());
+  const auto with_shared = [&](FittingChanges changes) {
+    changes.insert(changes.end(), shared.begin(), shared.end());
+    return changes;
   };
-  const std::string sharing = first + "parallel.zero=3 and parallel.recompute=full";
-  std::vector<FittingChange> all{{sharing, shared}};
-  const std::int64_t inside = job.cluster.gpus_per_node;
-  if (inside > job.parallel.tensor) {
-    all.push_back(
-        {fmt::format("parallel.tensor={}, parallel.sequence=yes, {}", inside, sharing), [shared, inside](plan::Job& j) {
-           shared(j);
-           j.parallel.tensor = inside;
-           j.parallel.sequence = true;
-         }});
-  }
+  std::vector<FittingChanges> all{shared};
+  if (FittingChanges group = tensor_group(job); !group.empty()) all.push_back(with_shared(std::move(group)));
   for (std::int64_t ranks = experts_of(*job.model); ranks > job.parallel.expert; ranks /= 2) {
-    all.push_back({fmt::format("parallel.expert={}, {}", ranks, sharing), [shared, ranks](plan::Job& j) {
-                     shared(j);
-                     j.parallel.expert = ranks;
-                   }});
+    all.push_back(with_shared(
+        {{fmt::format("parallel.expert={}", ranks), [ranks](plan::Job& j) { j.parallel.expert = ranks; }}}));
   }
   return all;
 }
 
+plan::Job on_servers(plan::Job job, std::int64_t nodes) {
+  job.cluster.nodes = nodes;
+  return job;
+}
+
 /// Whole servers of the same kind; nothing where even a great many do not do.
-std::optional<std::int64_t> fewest_servers(plan::Job larger, DataSize capacity) {
+std::optional<std::int64_t> fewest_servers(const plan::Job& larger) {
   constexpr std::int64_t kMost = 4096;
-  const auto fits = [&](std::int64_t nodes) {
-    larger.cluster.nodes = nodes;
-    const auto needed = needed_by_job(larger);
-    return needed && *needed <= capacity;
-  };
   std::int64_t high = 1;
-  while (high <= kMost && !fits(high)) high *= 2;
+  while (high <= kMost && !fits(on_servers(larger, high))) high *= 2;
   if (high > kMost) return std::nullopt;
   std::int64_t low = high / 2;  // does not fit
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? high : low) = middle;
+    (fits(on_servers(larger, middle)) ? high : low) = middle;
   }
   return high;
 }
 
-struct Cluster {
+struct FittingCluster {
   std::int64_t nodes = 0;
-  std::string recipe;
+  FittingChanges recipe;
 };
 
-/// By the recipe that needs the fewest servers.
-std::optional<Cluster> smallest_for(const plan::Job& job, DataSize capacity) {
-  std::optional<Cluster> best;
-  for (const FittingChange& recipe : recipes(job)) {
-    plan::Job larger = job;
-    recipe.apply(larger);
-    const auto nodes = fewest_servers(std::move(larger), capacity);
-    if (nodes && (!best || *nodes < best->nodes)) best = Cluster{*nodes, recipe.words};
+/// By the recipe that needs the fewest servers; `first` is changed in any case.
+std::optional<FittingCluster> smallest_for(const plan::Job& job, const FittingChanges& first) {
+  std::optional<FittingCluster> best;
+  for (const FittingChanges& recipe : recipes(job)) {
+    FittingChanges changes = first;
+    changes.insert(changes.end(), recipe.begin(), recipe.end());
+    const auto nodes = fewest_servers(changed_by(job, changes));
+    if (nodes && (!best || *nodes < best->nodes)) best = FittingCluster{*nodes, std::move(changes)};
   }
   return best;
 }
 
-std::string cluster_that_holds(const plan::Job& job, DataSize capacity) {
-  auto best = smallest_for(job, capacity);
+std::string cluster_that_holds(const plan::Job& job) {
+  auto best = smallest_for(job, {});
   if (!best && job.batch > 1) {
-    plan::Job single = job;
-    divide_batch(single, single.batch);
-    best = smallest_for(single, capacity);
-    if (best) best->recipe = "batch=1, " + best->recipe;
+    best = smallest_for(job, {{"batch=1", [](plan::Job& j) { divide_batch(j, j.batch); }}});
   }
   if (!best) return "no number of such servers is found that holds it";
   const std::int64_t gpus = best->nodes * job.cluster.gpus_per_node;
-  return fmt::format("the smallest cluster found: {} server{} ({} GPU{}) with {}", best->nodes,
-                     best->nodes == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s", best->recipe);
+  const FittingChanges needed = those_needed(on_servers(job, best->nodes), std::move(best->recipe));
+  return fmt::format("the smallest cluster found: {} server{} ({} GPU{}) {}", best->nodes, best->nodes == 1 ? "" : "s",
+                     gpus, gpus == 1 ? "" : "s",
+                     needed.empty() ? "with the settings as they are" : "with " + words_of(needed, " and "));
 }
 
 }  // namespace
@@ -313,10 +341,9 @@ std::string cluster_that_holds(const plan::Job& job, DataSize capacity) {
 void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   const plan::Job& job = scenario;
   if (prediction.fits != false || !job.model->has_layers() || job.model->measured) return;
-  const DataSize capacity = job.cluster.node.gpu.memory_size;
-  std::string text = first_change(job, capacity);
+  std::string text = first_change(job);
   const bool copies = plan::sums_gradients(job.strategy.kind);
-  if (copies) text += "; " + cluster_that_holds(job, capacity);
+  if (copies) text += "; " + cluster_that_holds(job);
   prediction.notes.push_back("what makes it fit: " + text);
 }
 

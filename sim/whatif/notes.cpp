@@ -186,11 +186,10 @@ void add_server_notes(const Question& question, std::vector<std::string>& notes)
   }
 }
 
-void add_memory_notes(const Scenario& scenario, const Prediction& prediction, std::vector<std::string>& notes) {
-  const answer::MemoryLedger& memory = prediction.memory;
-  if (prediction.fits == false && memory.all() > memory.capacity) {
+void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, std::vector<std::string>& notes) {
+  if (!memory.gpu_fits()) {
     notes.push_back(fmt::format("does not fit: {} needed ({} of tensors), {} has {}: {} too much",
-                                to_text(memory.all()), to_text(memory.tensors()), scenario.cluster.node.gpu.name,
+                                to_text(memory.all()), to_text(memory.tensors.total()), scenario.cluster.node.gpu.name,
                                 to_text(memory.capacity), to_text(memory.all() - memory.capacity)));
   }
   if (memory.host == DataSize::zero()) return;
@@ -239,7 +238,7 @@ std::optional<std::string> congestion_note(const hardware::Cluster& cluster) {
       to_text(cluster.nodes));
 }
 
-void add_notes(const Question& question, const plan::MemoryFootprint& footprint, Prediction& prediction) {
+void add_notes(const Question& question, const plan::Needed& needed, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
   std::vector<std::string>& notes = prediction.notes;
@@ -289,8 +288,9 @@ void add_notes(const Question& question, const plan::MemoryFootprint& footprint,
     notes.push_back("recalled, not checked against the paper's text: " + keys);
   }
   if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
-  add_memory_notes(scenario, prediction, notes);
-  if (!footprint.complete) notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
+  add_memory_notes(scenario, needed, notes);
+  if (!needed.tensors.complete)
+    notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
   if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));

@@ -21,6 +21,6 @@ namespace ddlsim::whatif {
 [[nodiscard]] Provenance provenance_of(const Question& question);
 
 /// Assumptions, where kernels' times come from, what does not fit, and settings without effect.
-void add_notes(const Question& question, const plan::MemoryFootprint& footprint, answer::Prediction& prediction);
+void add_notes(const Question& question, const plan::Needed& needed, answer::Prediction& prediction);
 
 }  // namespace ddlsim::whatif

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "ddlsim/cost/price.h"
@@ -99,8 +103,9 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
     const Scenario job = space.with(split);
     auto plan = plan::lower(job);
     if (!plan) continue;
-    const DataSize needs = fullest(job, *plan).all;
-    if (needs > capacity * kMostTimes) continue;
+    const plan::Needed needed = plan::needed_by(job, *plan);
+    const DataSize needs = needed.all();
+    if (needs > capacity * kMostTimes || !needed.host_fits()) continue;
     const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
     ++tried;
     if (!step || *step >= least) continue;
@@ -114,49 +119,75 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
 }
 
 /// "it holds 604 MB of weights, ...: 1.2 GB too much"
-std::string what_is_missing(const Scenario& job, const plan::StepPlan& plan, DataSize capacity) {
-  const auto most = std::max_element(plan.classes.begin(), plan.classes.end(),
-                                     [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
-  const plan::MemoryFootprint& held = most->memory;
-  const DataSize all = fullest(job, plan).all;
-  return fmt::format(
-      "it holds {} of weights, {} of gradients, {} of optimizer states, {} of activations, {} of others: {} too much",
-      to_text(held.weights), to_text(held.gradients), to_text(held.optimizer_state + held.master),
-      to_text(held.activations),
-      to_text(all - held.weights - held.gradients - held.optimizer_state - held.master - held.activations),
-      to_text(all - capacity));
+std::vector<std::string> what_is_missing(const plan::Needed& needed) {
+  std::vector<std::string> missing;
+  if (!needed.gpu_fits()) {
+    const plan::MemoryFootprint& held = needed.tensors;
+    const DataSize states = held.optimizer_state + held.master;
+    missing.push_back(fmt::format(
+        "it holds {} of weights, {} of gradients, {} of optimizer states, {} of activations, {} of others: {} too much",
+        to_text(held.weights), to_text(held.gradients), to_text(states), to_text(held.activations),
+        to_text(needed.all() - held.weights - held.gradients - states - held.activations),
+        to_text(needed.all() - needed.capacity)));
+  }
+  if (!needed.host_fits()) {
+    missing.push_back(fmt::format("{} wait in the memory of a server, which has {}: {} too much", to_text(needed.host),
+                                  to_text(needed.host_capacity), to_text(needed.host - needed.host_capacity)));
+  }
+  return missing;
 }
 
-/// The plan that holds least, by the ledger of the lowering; nothing where none is legal, or in time. With `enough` the
-/// first that is found to hold no more, or nothing.
-std::optional<TooLarge> holds_least(const PlanSpace& space, DataSize enough, PlanTools& tools, const Clock& clock,
-                                    Time deadline) {
+struct LeastHeld {
+  PlanId id;
+  plan::Needed needed;
+};
+
+/// What was found among the plans of a space.
+struct LookedAt {
+  std::optional<LeastHeld> least;
+  bool to_the_end = true;  // false: no time was left
+
+  [[nodiscard]] bool fits() const { return least && least->needed.fits(); }
+};
+
+/// The plan that lacks least, by the ledger of the lowering; nothing where none is legal. With `to_fit` the first that
+/// is found to fit, and of the others those alone whose bounds do.
+LookedAt holds_least(const PlanSpace& space, bool to_fit, PlanTools& tools, const Clock& clock, Time deadline) {
+  const DataSize capacity = space.base().cluster.node.gpu.memory_size;
   PlanMemory memories(space, tools);
+  LookedAt looked;
   std::vector<std::pair<DataSize, PlanId>> order;
-  for (std::uint32_t f = 0; f < space.families().size() && clock() < deadline; ++f) {
+  for (std::uint32_t f = 0; f < space.families().size(); ++f) {
+    if (clock() >= deadline) {
+      looked.to_the_end = false;
+      break;
+    }
     const PlanFamily& family = space.families()[f];
     Split least = family.split;
     least.zero = 3;
     const DataSize any = memories.least(least, family.shape, space.most_parts(least.pipeline));
-    if (any == DataSize::infinity() || (enough > DataSize::zero() && any > enough)) continue;
+    if (any == DataSize::infinity() || (to_fit && any > capacity)) continue;
     const std::vector<Split> members = space.members(family);
     for (std::uint32_t m = 0; m < members.size(); ++m) {
       const DataSize bound = memories.of(members[m], family.shape);
-      if (bound != DataSize::infinity()) order.push_back({bound, {f, m}});
+      if (bound != DataSize::infinity() && !(to_fit && bound > capacity)) order.push_back({bound, {f, m}});
     }
   }
   std::sort(order.begin(), order.end());
-  std::optional<TooLarge> least;
   for (const auto& [bound, id] : order) {
-    if (clock() >= deadline || (least && (bound >= least->memory || least->memory <= enough))) break;
-    if (enough > DataSize::zero() && bound > enough) break;
+    if (looked.fits() || (looked.least && bound / capacity >= looked.least->needed.times())) break;
+    // One at least, for there is something to say of it.
+    if (clock() >= deadline && (to_fit || looked.least)) {
+      looked.to_the_end = false;
+      break;
+    }
     const Scenario job = space.with(space.split(id));
     const auto plan = tools.lowerer.outline(job);
     if (!plan) continue;
-    const DataSize memory = fullest(job, *plan).all;
-    if (!least || memory < least->memory) least = {.id = id, .bound = {}, .memory = memory, .exact = true};
+    plan::Needed needed = plan::needed_by(job, *plan);
+    if (!looked.least || needed.times() < looked.least->needed.times()) looked.least = {id, std::move(needed)};
   }
-  return least;
+  return looked;
 }
 
 /// Weights, gradients and states of the whole model over all GPUs: no plan holds less, whatever it shares.
@@ -172,51 +203,103 @@ std::int64_t fewest_nodes(const PlanSpace& space) {
   return static_cast<std::int64_t>(std::ceil(all / server * (1 - 1e-9)));
 }
 
-/// The fewest servers on which some plan fits, in words. What fits need not fit on more (degrees must divide), so every
-/// number below one that fits is looked at; bounds of memory dismiss most at once.
-std::string smallest_cluster(const PlanSpace& space, PlanTools& tools, const Clock& clock, Time deadline) {
-  constexpr std::int64_t kMost = 1 << 14;
-  const hardware::Cluster& cluster = space.base().cluster;
-  const DataSize capacity = cluster.node.gpu.memory_size;
-  const auto fits = [&](std::int64_t nodes) {
-    const PlanSpace other = space.on(nodes, tools.lowerer);
-    const auto least = holds_least(other, capacity, tools, clock, deadline);
-    return least && least->memory <= capacity;
-  };
-  const auto words = [&](std::int64_t nodes) {
-    return fmt::format("{} x {} ({} GPUs)", to_text(nodes), cluster.node.name, to_text(nodes * cluster.gpus_per_node));
-  };
-  const std::int64_t first = std::max(cluster.nodes + 1, fewest_nodes(space));
-  std::int64_t enough = first;
-  bool found = false;
-  while (!found && enough <= kMost && clock() < deadline) {
-    found = fits(enough);
-    if (!found) enough *= 2;
+/// The largest number of servers that is looked at.
+constexpr std::int64_t kMostServers = 1 << 14;
+
+/// How often 2 divides it: degrees are powers of two, more often than not.
+int twos_in(std::int64_t number) { return std::countr_zero(static_cast<std::uint64_t>(number)); }
+
+/// Numbers of servers from `first` on that ranks and replicas are likely to divide, doubling by doubling: multiples of
+/// what the stated degrees need by powers of two, by 3 and by odd numbers that divide the step's samples.
+std::vector<std::int64_t> likely_numbers(const PlanSpace& space, std::int64_t first) {
+  constexpr std::int64_t kMostOdd = 16;
+  const plan::Parallel& stated = space.base().parallel;  // 1 where nobody says
+  const std::int64_t ranks = stated.tensor * stated.context * stated.pipeline;
+  const std::int64_t unit = ranks / std::gcd(ranks, space.base().cluster.gpus_per_node);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t odd = 1; odd < kMostOdd; odd += 2) {
+    if (odd != 3 && space.global_batch() % odd != 0) continue;
+    for (std::int64_t n = unit * odd; n <= kMostServers; n *= 2) {
+      if (n >= first) numbers.push_back(n);
+    }
   }
-  if (!found) {
+  const auto doublings = [&](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n / first)); };
+  std::sort(numbers.begin(), numbers.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::tuple(doublings(a), -twos_in(a), a) < std::tuple(doublings(b), -twos_in(b), b);
+  });
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+/// The fewest servers on which some plan fits. What fits need not fit on more, for degrees must divide.
+class SmallestCluster {
+ public:
+  SmallestCluster(const PlanSpace& space, PlanTools& tools, const Clock& clock, Time deadline)
+      : space_(space), tools_(tools), clock_(clock), begin_(clock()), deadline_(deadline) {}
+
+  std::string words();
+
+ private:
+  /// Whether any plan fits on so many; where no time is left, `in_time_` is false.
+  bool fits(std::int64_t nodes) {
+    const auto [known, added] = known_.try_emplace(nodes, false);
+    if (!added || !in_time_) return known->second;
+    const PlanSpace other = space_.on(nodes, tools_.lowerer);
+    const LookedAt looked = holds_least(other, true, tools_, clock_, deadline_);
+    in_time_ = in_time_ && (looked.fits() || looked.to_the_end);
+    return known->second = looked.fits();
+  }
+  [[nodiscard]] std::string not_found() const;
+  [[nodiscard]] std::string named(std::int64_t nodes) const {
+    const hardware::Cluster& cluster = space_.base().cluster;
+    return fmt::format("{} x {} ({} GPUs)", to_text(nodes), cluster.node.name, to_text(nodes * cluster.gpus_per_node));
+  }
+
+  const PlanSpace& space_;
+  PlanTools& tools_;
+  const Clock& clock_;
+  Time begin_;
+  Time deadline_;
+  bool in_time_ = true;
+  std::map<std::int64_t, bool> known_;  // whether it fits
+};
+
+std::string SmallestCluster::not_found() const {
+  constexpr std::string_view kHelp =
+      "smaller samples, other GPUs, parallel.recompute or parallel.offload_optimizer may help";
+  if (in_time_) {
     return fmt::format(
-        "no number of these servers up to {} is enough, as far as was looked: smaller samples, other GPUs, "
-        "parallel.recompute or parallel.offload_optimizer may help",
-        to_text(std::min(enough, kMost)));
+        "no number of these servers up to {} that was tried is enough (powers of two, and a few times "
+        "them): {}",
+        to_text(kMostServers), kHelp);
+  }
+  return fmt::format("how many of these servers are enough was not found in {} (--limit): {}",
+                     to_text(clock_() - begin_), kHelp);
+}
+
+std::string SmallestCluster::words() {
+  const std::int64_t first = std::max(space_.base().cluster.nodes + 1, fewest_nodes(space_));
+  const std::vector<std::int64_t> likely = likely_numbers(space_, first);
+  std::int64_t enough = 0;
+  for (std::size_t i = 0; i < likely.size() && enough == 0 && in_time_; ++i) {
+    if (fits(likely[i])) enough = likely[i];
+  }
+  if (enough == 0) return not_found();
+  // Of those below, the likely ones first: they leave fewer to look at, one by one.
+  for (const std::int64_t nodes : likely) {
+    if (nodes < enough && in_time_ && fits(nodes)) enough = nodes;
   }
   std::int64_t nodes = first;
-  while (nodes < enough && clock() < deadline && !fits(nodes)) ++nodes;
-  if (nodes < enough && clock() >= deadline) {
-    return fmt::format(
-        "it fits on {}; whether on fewer than that and more than {} was not looked at to the end (--limit)",
-        words(enough), to_text(nodes - 1));
+  while (nodes < enough && !fits(nodes) && in_time_) ++nodes;
+  if (nodes < enough && !in_time_) {
+    const std::string fewer =
+        nodes > first ? fmt::format("fewer than that and more than {}", to_text(nodes - 1)) : "fewer";
+    return fmt::format("it fits on {}; whether on {} was not looked at to the end (--limit)", named(enough), fewer);
   }
-  return "the smallest cluster that fits: " + words(nodes);
+  return "the smallest cluster that fits: " + named(nodes);
 }
 
 }  // namespace
-
-Held fullest(const Scenario& job, const plan::StepPlan& plan) {
-  const auto most = std::max_element(plan.classes.begin(), plan.classes.end(),
-                                     [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
-  const auto overhead = plan::device_overhead(most->memory, job);
-  return {most->memory.total(), most->memory.total() + overhead.total()};
-}
 
 Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan) {
   const auto layers = cost::price_layers(job, *plan, {kInterval90Low, kInterval90High});
@@ -279,28 +362,34 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std:
 Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
   const Scenario& base = space.base();
   const hardware::Cluster& cluster = base.cluster;
-  const DataSize capacity = base.cluster.node.gpu.memory_size;
   Error error{ErrorCode::kInfeasible,
               fmt::format("{} fits in no plan on {} x {}", base.model->name, to_text(cluster.nodes), cluster.node.name),
               {},
               {},
               {}};
   PlanTools tools(space.base());
-  const auto least = holds_least(space, DataSize::zero(), tools, clock, deadline);
-  if (!least && clock() < deadline) return space.nothing_legal();  // whatever the plans hold
-  if (least) {
-    const Split split = space.split(least->id);
-    error.message +=
-        fmt::format(": the plan that holds least needs {} of {} per GPU", to_text(least->memory), to_text(capacity));
+  // Half of the time is for other numbers of servers.
+  const Time begin = clock();
+  const LookedAt looked = holds_least(space, false, tools, clock, begin + (deadline - begin) / 2.0);
+  if (!looked.least && looked.to_the_end) return space.nothing_legal();  // whatever the plans hold
+  if (looked.least) {
+    const plan::Needed& needed = looked.least->needed;
+    error.message += looked.to_the_end ? ": the plan that holds least needs" : ": of those looked at one needs";
+    if (!needed.gpu_fits()) {
+      error.message += fmt::format(" {} of {} per GPU", to_text(needed.all()), to_text(needed.capacity));
+    }
+    if (!needed.host_fits()) {
+      error.message += fmt::format("{} {} of {} in a server's host memory", needed.gpu_fits() ? "" : " and",
+                                   to_text(needed.host), to_text(needed.host_capacity));
+    }
     std::string text;
-    for (const auto& [path, value] : space.settings_of(split)) {
+    for (const auto& [path, value] : space.settings_of(space.split(looked.least->id))) {
       if (path.starts_with("parallel.") || path == "batch") text += fmt::format(" {}={}", path, value);
     }
     error.notes.push_back("that plan:" + text);
-    const Scenario job = space.with(split);
-    if (const auto plan = plan::lower(job)) error.notes.push_back(what_is_missing(job, *plan, capacity));
+    for (std::string& missing : what_is_missing(needed)) error.notes.push_back(std::move(missing));
   }
-  error.notes.push_back(smallest_cluster(space, tools, clock, deadline));
+  error.notes.push_back(SmallestCluster(space, tools, clock, deadline).words());
   if (plan::has_tables(base) && base.strategy.kind != plan::StrategyKind::kPearl) {
     error.notes.emplace_back("--strategy pearl spreads its tables over the GPUs");
   }

@@ -22,13 +22,6 @@ struct TooLarge {
   bool exact = false;
 };
 
-/// Of the GPU that holds most: its tensors, and with what else of its memory is taken.
-struct Held {
-  DataSize tensors{};
-  DataSize all{};
-};
-[[nodiscard]] Held fullest(const Scenario& job, const plan::StepPlan& plan);
-
 /// The step of a lowered job, as its runs correct it.
 [[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan);
 

@@ -69,6 +69,7 @@ class PlanSearch {
   [[nodiscard]] const std::vector<Tried>& best() const { return best_; }
   [[nodiscard]] std::vector<Tried> front() const;
   [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_; }
+  [[nodiscard]] bool any_is_legal() const { return predicted_ + not_fitting_ > 0; }
   [[nodiscard]] bool proved() const { return proved_; }
   void fill(answer::PlanChoice& choice) const;
 
@@ -191,15 +192,16 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     ++illegal_;
     return;
   }
-  const auto [memory, all] = fullest(job, *plan);
-  if (!plan::host_holds(job, *plan)) {
+  const plan::Needed needed = plan::needed_by(job, *plan);
+  if (!needed.gpu_fits()) {
+    keep_too_large(open.id, open.bound, needed.all(), true);
+    return;
+  }
+  if (!needed.fits()) {  // larger GPUs are no help
     ++not_fitting_;
     return;
   }
-  if (all > capacity_) {
-    keep_too_large(open.id, open.bound, all, true);
-    return;
-  }
+  const DataSize memory = needed.tensors.total();
   if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;
   // What own runs make of a step is known once its plan is priced.
   const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
@@ -375,7 +377,7 @@ Error none_found(const PlanSpace& space, const PlanSearch& search, const PlanOpt
                  {"give it more time (--limit), or state some of the plan (--tp, --pp, --zero, ...)"},
                  {}};
   }
-  if (search.too_large().empty()) return space.nothing_legal();
+  if (!search.any_is_legal()) return space.nothing_legal();
   return fits_nowhere(space, clock, start + options.limit);
 }
 

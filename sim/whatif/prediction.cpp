@@ -221,22 +221,12 @@ Expected<answer::Timeline> step_alone(const Question& question) {
   });
 }
 
-/// The fullest class's.
-std::pair<plan::MemoryFootprint, std::string> memory_of(const Question& question) {
-  const Scenario& s = question.scenario;
-  if (!question.plan) {
-    return {plan::memory_footprint(*s.model, s.strategy, question.gpus(), s.batch, s.precision), "replica"};
-  }
-  const auto& classes = question.plan->classes;
-  const auto fullest = std::max_element(
-      classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
-  return {fullest->memory, fullest->role};
+plan::Needed needed_without_plan(const Scenario& s) {
+  return plan::needed_by(s, plan::memory_footprint(*s.model, s.strategy, s.cluster.gpus(), s.batch, s.precision));
 }
 
-void add_memory(const Question& question, const plan::MemoryFootprint& footprint, std::string rank,
-                Prediction& prediction) {
-  const Scenario& scenario = question.scenario;
-  const auto overhead = plan::device_overhead(footprint, scenario);
+void add_memory(const plan::Needed& needed, Prediction& prediction) {
+  const plan::MemoryFootprint& footprint = needed.tensors;
   prediction.memory_per_gpu = footprint.total();
   prediction.memory_complete = footprint.complete;
   prediction.memory = {.weights = footprint.weights,
@@ -248,15 +238,14 @@ void add_memory(const Question& question, const plan::MemoryFootprint& footprint
                        .loss = footprint.loss,
                        .working = footprint.working,
                        .buffers = footprint.buffers,
-                       .context = overhead.context,
-                       .slack = overhead.slack,
-                       .rank = std::move(rank),
+                       .context = needed.overhead.context,
+                       .slack = needed.overhead.slack,
+                       .rank = needed.rank,
                        .micro_batches = footprint.micro_batches,
-                       .capacity = scenario.cluster.node.gpu.memory_size,
-                       .host = question.plan ? plan::host_memory(scenario, *question.plan) : DataSize::zero(),
-                       .host_capacity = scenario.cluster.node.host.memory};
-  const bool small = prediction.memory.all() <= prediction.memory.capacity && prediction.memory.host_fits();
-  if (!small || footprint.complete) prediction.fits = small;
+                       .capacity = needed.capacity,
+                       .host = needed.host,
+                       .host_capacity = needed.host_capacity};
+  if (!needed.fits() || footprint.complete) prediction.fits = needed.fits();
 }
 
 /// A run that outlasts everybody is a slip of its length.
@@ -327,16 +316,9 @@ Expected<void> check_step(Time step) {
                                 to_text(step)));
 }
 
-Expected<DataSize> memory_needed(const Scenario& scenario) {
-  Question question{.scenario = scenario, .fidelity = Fidelity::kAggregate};
-  if (scenario.model->has_layers()) {
-    auto plan = plan::lower(scenario);
-    if (!plan) return tl::unexpected<Error>(plan.error());
-    question.plan = std::make_shared<const plan::StepPlan>(std::move(*plan));
-  }
-  const plan::MemoryFootprint footprint = memory_of(question).first;
-  if (question.plan && !plan::host_holds(scenario, *question.plan)) return DataSize::infinity();
-  return footprint.total() + plan::device_overhead(footprint, scenario).total();
+Expected<plan::Needed> needed_by(const Scenario& scenario) {
+  if (!scenario.model->has_layers()) return needed_without_plan(scenario);
+  return plan::lower(scenario).map([&](const plan::StepPlan& plan) { return plan::needed_by(scenario, plan); });
 }
 
 namespace {
@@ -404,8 +386,8 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.mfu = prediction.rate_per_gpu() / peak;
   const Work executed = executed_per_gpu(question, work) / busier_than_most(question, work);
   prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
-  auto [footprint, rank] = memory_of(question);
-  add_memory(question, footprint, std::move(rank), prediction);
+  const plan::Needed needed = question.plan ? plan::needed_by(scenario, *question.plan) : needed_without_plan(scenario);
+  add_memory(needed, prediction);
   if (scenario.own_runs) correct(question, prediction);
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
@@ -428,7 +410,7 @@ Expected<Prediction> prediction_of(const Question& question) {
     const Time wall = prediction.training->time() - prediction.training->startup;
     if (prediction.goodput) prediction.goodput->of_run = wall * prediction.goodput->failures;
   }
-  add_notes(question, footprint, prediction);
+  add_notes(question, needed, prediction);
   return prediction;
 }
 

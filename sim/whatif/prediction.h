@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddlsim/answer/prediction.h"
+#include "ddlsim/plan/memory.h"
 #include "ddlsim/support/error.h"
 #include "question.h"
 
@@ -16,7 +17,7 @@ namespace ddlsim::whatif {
 /// Errors: kInfeasible for a step that no machine takes: not finite, under a picosecond, over a hundred years.
 [[nodiscard]] Expected<void> check_step(Time step);
 
-/// What the fullest GPU holds, context and allocator included. Errors: of plan/lower.h.
-[[nodiscard]] Expected<DataSize> memory_needed(const Scenario& scenario);
+/// What a job holds, and whether it fits. Errors: of plan/lower.h.
+[[nodiscard]] Expected<plan::Needed> needed_by(const Scenario& scenario);
 
 }  // namespace ddlsim::whatif

@@ -54,8 +54,40 @@ bool same_model(const Scenario& a, const Scenario& b) {
          before.weight_traffic == after.weight_traffic;
 }
 
-/// Whether the alternative differs by a network of more bandwidth alone: nothing that is open can make it slower.
-bool only_widens_network(const Scenario& a, const Scenario& b) {
+/// Whether ranks run the same kernels in both, more or less often, or with adapters: what they share and send may
+/// differ. Whole replicas have other software around theirs (DDP) than ranks that share states (FSDP, Megatron).
+bool keeps_kernels(const Scenario& a, const Scenario& b) {
+  plan::Parallel same = a.parallel;
+  same.recompute = b.parallel.recompute;
+  same.recompute_every = b.parallel.recompute_every;
+  same.recompute_stops = b.parallel.recompute_stops;
+  same.zero = b.parallel.zero;
+  same.shard_ranks = b.parallel.shard_ranks;
+  same.prefetch = b.parallel.prefetch;
+  same.reshard = b.parallel.reshard;
+  same.overlap_gather = b.parallel.overlap_gather;
+  same.lora_rank = b.parallel.lora_rank;
+  same.frozen_bits = b.parallel.frozen_bits;
+  const bool alike = plan::takes_ranks(a.parallel) == plan::takes_ranks(b.parallel);
+  return alike && same == b.parallel && a.batch == b.batch && a.framework == b.framework;
+}
+
+/// Of two sides that keep their kernels (the header has the equations).
+double variance_around_kernels(const RatioSide& baseline, const RatioSide& alternative, double log_speedup) {
+  const plan::Parallel& a = baseline.scenario->parallel;
+  const plan::Parallel& b = alternative.scenario->parallel;
+  double sum = 0;
+  if (a.recompute != b.recompute || a.recompute_every != b.recompute_every || a.recompute_stops != b.recompute_stops) {
+    sum += square(of_gpu_time(*baseline.scenario) * log_speedup);
+  }
+  if (a.zero != b.zero || a.shard_ranks != b.shard_ranks) {
+    sum += square(calib::RunPrior{}.communication * (baseline.sent - alternative.sent));
+  }
+  return sum;
+}
+
+/// Whether neither the job nor its servers differ, but for the network's rate and how the model is split.
+bool alike_beside_splits(const Scenario& a, const Scenario& b) {
   const hardware::Cluster& before = a.cluster;
   const hardware::Cluster& after = b.cluster;
   const auto transport_of = [](const hardware::Cluster& cluster) {
@@ -63,10 +95,24 @@ bool only_widens_network(const Scenario& a, const Scenario& b) {
   };
   return before.node.id == after.node.id && before.node.gpu.id == after.node.gpu.id && before.nodes == after.nodes &&
          before.gpus_per_node == after.gpus_per_node && same_model(a, b) && a.precision == b.precision &&
-         a.batch == b.batch && a.strategy.kind == b.strategy.kind && a.parallel == b.parallel &&
-         transport_of(before) == transport_of(after) && before.node.network.latency >= after.node.network.latency &&
-         before.node.network_ports <= after.node.network_ports &&
-         before.node.network.bandwidth <= after.node.network.bandwidth;
+         a.batch == b.batch && a.strategy.kind == b.strategy.kind && transport_of(before) == transport_of(after);
+}
+
+/// Whether the alternative differs by what is computed again alone, and that is less.
+bool computes_less_again(const Scenario& a, const Scenario& b) {
+  plan::Parallel same = a.parallel;
+  same.recompute = b.parallel.recompute;
+  return same == b.parallel && a.parallel.recompute > b.parallel.recompute && alike_beside_splits(a, b) &&
+         a.cluster.node.network_ports == b.cluster.node.network_ports &&
+         a.cluster.node.network_bandwidth() == b.cluster.node.network_bandwidth();
+}
+
+/// Whether the alternative differs by a network of more bandwidth alone: nothing that is open can make it slower.
+bool only_widens_network(const Scenario& a, const Scenario& b) {
+  const hardware::Node& before = a.cluster.node;
+  const hardware::Node& after = b.cluster.node;
+  return alike_beside_splits(a, b) && a.parallel == b.parallel && before.network.latency >= after.network.latency &&
+         before.network_ports <= after.network_ports && before.network.bandwidth <= after.network.bandwidth;
 }
 
 }  // namespace
@@ -74,21 +120,30 @@ bool only_widens_network(const Scenario& a, const Scenario& b) {
 RatioEstimate ratio_of(const RatioSide& baseline, const RatioSide& alternative, double speedup) {
   const Scenario& a = *baseline.scenario;
   const Scenario& b = *alternative.scenario;
+  const bool kept = keeps_kernels(a, b);
+  calib::RunPoint before = point_of(baseline);
+  const calib::RunPoint after = point_of(alternative);
+  if (kept) {
+    before.split = after.split;
+    before.software = after.software;
+  }
+  const double log_speedup = std::log(speedup);
   const double shifted = baseline.communication - alternative.communication;
   const double kinds = variance_of_kinds(a, b, 1 - std::min(baseline.communication, alternative.communication));
-  double deviation = std::sqrt(square(calib::deviation_between(point_of(baseline), point_of(alternative))) +
-                               square(shifted * of_gpu_time(a)) + kinds);
+  double deviation = std::sqrt(square(calib::deviation_between(before, after)) + square(shifted * of_gpu_time(a)) +
+                               kinds + (kept ? variance_around_kernels(baseline, alternative, log_speedup) : 0.0));
   // What only one side was corrected by does not cancel.
   if (a.own_runs != b.own_runs) deviation = std::hypot(deviation, of_gpu_time(a));
   if (const auto left = kinds == 0 ? left_by_runs(baseline, alternative) : std::nullopt) {
     deviation = std::min(deviation, *left);
   }
-  const double log_speedup = std::log(speedup);
   if (deviation == 0) return {{speedup, speedup}, log_speedup > kRoundedAway ? 1.0 : 0.0};
   const double reach = std::exp(kTwoSided * deviation);
-  if (speedup >= 1 && only_widens_network(a, b)) {
+  if (speedup >= 1 && (only_widens_network(a, b) || (kinds == 0 && computes_less_again(a, b)))) {
     return {{std::max(speedup / reach, 1.0), speedup * reach}, log_speedup > kRoundedAway ? 1.0 : 0.0};
   }
+  if (speedup <= 1 && kinds == 0 && computes_less_again(b, a))
+    return {{speedup / reach, std::min(speedup * reach, 1.0)}, 0.0};
   return {{speedup / reach, speedup * reach}, normal_below(log_speedup / deviation)};
 }
 

@@ -101,10 +101,10 @@ class Recommender {
   [[nodiscard]] std::vector<std::string> names() const;
   Expected<void> add_candidate(const std::string& name);
   void try_type(std::size_t number);
-  bool try_way(std::size_t candidate, Scenario& scenario, const Way& way, std::int64_t global_batch, NoChoice& miss);
+  bool try_way(std::size_t candidate, Scenario& scenario, const Way& way, std::int64_t global_batch, Miss& miss);
   [[nodiscard]] std::vector<std::int64_t> counts() const;
   [[nodiscard]] std::vector<io::EpochsAtBatch> batches(const Scenario& scenario) const;
-  [[nodiscard]] std::optional<std::int64_t> micro_batch(Scenario& scenario, std::int64_t share, NoChoice& miss) const;
+  [[nodiscard]] std::optional<std::int64_t> micro_batch(Scenario& scenario, std::int64_t share, Miss& miss) const;
   void judge(const std::vector<ServerChoice>& all, answer::Recommendation& result);
   Expected<void> predict_best(answer::Recommendation& result);
   [[nodiscard]] Scenario scenario_of(const Trial& tried) const;
@@ -241,7 +241,7 @@ std::vector<io::EpochsAtBatch> Recommender::batches(const Scenario& scenario) co
 }
 
 /// The largest divisor of a replica's share whose pass fits; nothing: not even a pass of one sample does.
-std::optional<std::int64_t> Recommender::micro_batch(Scenario& scenario, std::int64_t share, NoChoice& miss) const {
+std::optional<std::int64_t> Recommender::micro_batch(Scenario& scenario, std::int64_t share, Miss& miss) const {
   std::vector<std::int64_t> divisors;
   for (std::int64_t d = 1; d * d <= share; ++d) {
     if (share % d != 0) continue;
@@ -251,33 +251,27 @@ std::optional<std::int64_t> Recommender::micro_batch(Scenario& scenario, std::in
   std::sort(divisors.begin(), divisors.end());
   if (asked_.micro_batch) {
     if (share % *asked_.micro_batch != 0) {
-      miss.why = fmt::format("batch: a replica's share of {} samples is no multiple of the {} of a pass", share,
-                             *asked_.micro_batch);
+      miss = {Lack::kBatch, fmt::format("batch: a replica's share of {} samples is no multiple of the {} of a pass",
+                                        share, *asked_.micro_batch)};
       return std::nullopt;
     }
     divisors = {*asked_.micro_batch};
   }
-  const DataSize capacity = scenario.cluster.node.gpu.memory_size;
-  DataSize least;
   const auto fits = [&](std::int64_t batch) {
     scenario.batch = batch;
     scenario.strategy.accumulation = share / batch;
-    const auto needed = memory_needed(scenario);
-    if (!needed) miss.why = needed.error().message;
-    least = needed.value_or(DataSize::infinity());
-    return least <= capacity;
+    const auto needed = needed_by(scenario);
+    if (!needed) {
+      miss = {Lack::kRefused, needed.error().message};
+    } else if (!needed->fits()) {
+      miss = missing_memory(*needed, batch, scenario);
+    }
+    return needed && needed->fits();
   };
   if (fits(divisors.back())) return divisors.back();
   std::size_t low = 0;
   std::size_t high = divisors.size() - 1;
-  if (high == 0 || !fits(divisors[low])) {
-    if (least < DataSize::infinity()) {
-      miss.why = fmt::format("memory: {} needed for a pass of {} {}, {} has {}: {} too much", to_text(least),
-                             divisors[low], in_number(divisors[low], scenario.model->sample),
-                             scenario.cluster.node.gpu.name, to_text(capacity), to_text(least - capacity));
-    }
-    return std::nullopt;
-  }
+  if (high == 0 || !fits(divisors[low])) return std::nullopt;
   while (high - low > 1) {
     const std::size_t middle = (low + high) / 2;
     (fits(divisors[middle]) ? low : high) = middle;
@@ -288,18 +282,19 @@ std::optional<std::int64_t> Recommender::micro_batch(Scenario& scenario, std::in
 
 /// Whether a choice came of it; `miss` says why none did.
 bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& way, std::int64_t global_batch,
-                          NoChoice& miss) {
+                          Miss& miss) {
   share_by(way, scenario);
   const std::int64_t replicas = std::max<std::int64_t>(plan::replicas_of(scenario), 1);
   if (global_batch % replicas != 0) {
-    miss.why = fmt::format("batch: {} samples do not spread evenly over {} replicas", to_text(global_batch), replicas);
+    miss = {Lack::kBatch,
+            fmt::format("batch: {} samples do not spread evenly over {} replicas", to_text(global_batch), replicas)};
     return false;
   }
   const auto batch = micro_batch(scenario, global_batch / replicas, miss);
   if (!batch) return false;
   const auto outline = predictor_.outline(scenario);
   if (!outline) {
-    miss.why = outline.error().message;
+    miss = {Lack::kRefused, outline.error().message};
     return false;
   }
   StepShape shape{.step = outline->step,
@@ -309,7 +304,7 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
   if (const auto first_epoch = in_first_epoch(scenario)) {
     const auto first = predictor_.outline(*first_epoch);
     if (!first) {
-      miss.why = first.error().message;
+      miss = {Lack::kRefused, first.error().message};
       return false;
     }
     shape.first_epoch_step = first->step;
@@ -317,7 +312,7 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
   if (scenario.failures.stated()) {
     auto lasting = check_goodput(scenario).and_then([&] { return goodput(scenario); });
     if (!lasting) {
-      miss.why = lasting.error().message;
+      miss = {Lack::kRefused, lasting.error().message};
       return false;
     }
     shape.goodput = std::move(*lasting);
@@ -348,7 +343,7 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
 void Recommender::try_type(std::size_t number) {
   const Candidate& candidate = candidates_[number];
   const std::size_t before = runnable_.size();
-  NoChoice miss{candidate.node, ""};
+  Miss miss;
   std::optional<std::string> first;
   const bool own = asked_.strategy || !candidate.scenario.model->has_layers();
   for (const std::int64_t nodes : counts()) {
@@ -359,7 +354,7 @@ void Recommender::try_type(std::size_t number) {
       const auto attempt = [&](const Way& way) {
         Scenario tried = scenario;
         const bool done = try_way(number, tried, way, batch.global_batch, miss);
-        if (!done && !first) first = miss.why;
+        if (!done && !first) first = miss.words;
         return done;
       };
       if (own) {
@@ -370,7 +365,7 @@ void Recommender::try_type(std::size_t number) {
       if (nodes > 1 && whole) attempt({.words = "ps, colocated", .kind = plan::StrategyKind::kPs});
       const bool tables = plan::has_tables(scenario) && scenario.cluster.gpus() > 1;
       if (tables && attempt({.words = "pearl", .kind = plan::StrategyKind::kPearl})) continue;
-      if (whole || !miss.why.starts_with("memory")) continue;
+      if (whole || !miss.of_memory()) continue;
       for (const int zero : {1, 2, 3}) {
         if (scenario.cluster.gpus() > 1) attempt({.words = fmt::format("zero {}", zero), .zero = zero});
       }
@@ -380,7 +375,7 @@ void Recommender::try_type(std::size_t number) {
       }
     }
   }
-  if (runnable_.size() == before) infeasible_.push_back({candidate.node, first.value_or(miss.why)});
+  if (runnable_.size() == before) infeasible_.push_back({candidate.node, first.value_or(miss.words)});
 }
 
 Expected<answer::Recommendation> Recommender::answer() {

@@ -85,6 +85,19 @@ std::string as_settings(const std::vector<std::pair<std::string, std::string>>& 
 
 }  // namespace
 
+Miss missing_memory(const plan::Needed& needed, std::int64_t batch, const Scenario& scenario) {
+  const std::string samples = fmt::format("{} {}", batch, in_number(batch, scenario.model->sample));
+  if (!needed.gpu_fits()) {
+    return {Lack::kGpuMemory, fmt::format("memory: {} needed for a pass of {}, {} has {}: {} too much",
+                                          to_text(needed.all()), samples, scenario.cluster.node.gpu.name,
+                                          to_text(needed.capacity), to_text(needed.all() - needed.capacity))};
+  }
+  return {Lack::kHostMemory,
+          fmt::format("host memory: {} of a server needed for a pass of {}, which has {}: {} too much",
+                      to_text(needed.host), samples, to_text(needed.host_capacity),
+                      to_text(needed.host - needed.host_capacity))};
+}
+
 std::string title_of(const Scenario& scenario, bool one_batch) {
   const TrainingRun& run = scenario.training;
   std::string text = fmt::format("{}, {}", scenario.model->name, name_of(kPrecisions, scenario.precision));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ddlsim/answer/recommendation.h"
+#include "ddlsim/plan/memory.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/whatif/scenario.h"
@@ -21,6 +22,19 @@ struct Limits {
     return (!deadline || choice.time() <= *deadline) && (!budget || choice.cost() <= *budget);
   }
 };
+
+/// Why a way gives no choice.
+enum class Lack { kNothingSaid, kRefused, kBatch, kGpuMemory, kHostMemory };
+
+struct Miss {
+  Lack lack = Lack::kNothingSaid;
+  std::string words;
+
+  [[nodiscard]] bool of_memory() const { return lack == Lack::kGpuMemory || lack == Lack::kHostMemory; }
+};
+
+/// What a pass of so many samples lacks that does not fit.
+[[nodiscard]] Miss missing_memory(const plan::Needed& needed, std::int64_t batch, const Scenario& scenario);
 
 /// "ResNet-50 v1.5, fp32, 90 epochs of 1,281,167 images"
 [[nodiscard]] std::string title_of(const Scenario& scenario, bool one_batch);

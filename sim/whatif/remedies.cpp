@@ -83,10 +83,9 @@ std::vector<Change> that_fit(const io::Catalog& catalog, std::span<const Overrid
     std::vector<Override> settings(base.begin(), base.end());
     settings.insert(settings.end(), remedy.overrides.begin(), remedy.overrides.end());
     const auto scenario = resolve(catalog, settings);
-    const auto needed =
-        scenario ? memory_needed(*scenario) : Expected<DataSize>(tl::unexpected<Error>(scenario.error()));
+    const auto needed = scenario.and_then([](const Scenario& job) { return needed_by(job); });
     if (!needed) continue;
-    if (*needed <= scenario->cluster.node.gpu.memory_size) {
+    if (needed->fits()) {
       if (alone) settled.insert(path);
       fitting.push_back(std::move(remedy));
     } else if (alone) {

@@ -6,6 +6,7 @@
 
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/partition.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
@@ -42,8 +43,8 @@ Expected<Bandwidth> bandwidth_of(const Scenario& job) {
 /// The chain, and which layers of the model it has.
 struct PricedChain {
   std::vector<plan::ChainLayer> layers;
-  std::vector<std::string> gpus;  // names of the kinds
-  DataSize least_memory = DataSize::infinity();
+  std::vector<std::string> gpus;     // names of the kinds
+  std::vector<DataSize> capacities;  // of the kinds
 };
 
 Expected<PricedChain> chain_on(const io::Catalog& catalog, std::span<const Override> stated, const Scenario& base,
@@ -55,7 +56,7 @@ Expected<PricedChain> chain_on(const io::Catalog& catalog, std::span<const Overr
     chain.layers.resize(times->size());
     for (std::size_t i = 0; i < times->size(); ++i) chain.layers[i].times.push_back((*times)[i]);
     chain.gpus.push_back(job.cluster.node.gpu.name);
-    chain.least_memory = min(chain.least_memory, job.cluster.node.gpu.memory_size);
+    chain.capacities.push_back(job.cluster.node.gpu.memory_size);
     return {};
   };
   if (mixed.empty()) {
@@ -79,17 +80,75 @@ Expected<PricedChain> chain_on(const io::Catalog& catalog, std::span<const Overr
   return chain;
 }
 
-/// Weights, gradients and states alone; activations and stashed weights come on top.
-void add_what_does_not_fit(const Scenario& base, DataSize capacity, answer::PartitionChoice& choice) {
-  const double values = 2.0 + workload::state_values(base.model->optimizer);
-  const auto fullest = std::max_element(choice.stages.begin(), choice.stages.end(),
-                                        [](const auto& a, const auto& b) { return a.weights < b.weights; });
-  const DataSize held = fullest->weights * (bytes(4) / gradient_size(base.strategy.gradients)) * values;
-  if (held <= capacity) return;
+/// Micro-batches on their way from a stage on, and so versions of its weights: as many as keep all workers busy, shared
+/// by its replicas (NOAM; PipeDream, section 3.2).
+std::int64_t versions_of(const std::vector<plan::ReplicatedStage>& stages, std::size_t stage) {
+  std::int64_t workers = 0;
+  for (std::size_t s = stage; s < stages.size(); ++s) workers += stages[s].replicas;
+  return (workers + stages[stage].replicas - 1) / stages[stage].replicas;
+}
+
+/// What a GPU of each stage needs: the ledger of a straight pipeline of these stages, one GPU each, with as many
+/// versions of weights and as many micro-batches' activations as their replicas leave in flight.
+Expected<std::vector<plan::Needed>> needed_by_stages(const Scenario& base,
+                                                     const std::vector<plan::ReplicatedStage>& stages) {
+  plan::Job job = base;
+  job.strategy.kind = plan::StrategyKind::kAllReduce;
+  job.overlap.reset();
+  const auto count = static_cast<std::int64_t>(stages.size());
+  job.cluster.nodes = 1;
+  job.cluster.gpus_per_node = count > 1 ? count : stages.front().replicas;
+  if (count > 1) {
+    job.parallel.pipeline = count;
+    job.parallel.schedule = plan::PipelineSchedule::kPipeDream;
+    job.strategy.accumulation.set(2 * count);  // the pipeline is full
+    for (std::size_t s = 1; s < stages.size(); ++s) job.parallel.cuts.push_back(stages[s].first);
+  }
+  const auto plan = plan::lower(job);
+  if (!plan) return tl::unexpected<Error>(plan.error());
+  std::vector<plan::Needed> all;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const plan::RankClass& one = plan->classes[s];
+    plan::MemoryFootprint held = one.memory;
+    if (count > 1) {
+      const auto versions = static_cast<double>(versions_of(stages, s));
+      held.weights = held.weights * (versions / static_cast<double>(one.weight_versions));
+      held.activations = held.activations * (versions / static_cast<double>(one.parts.front().in_flight));
+    }
+    all.push_back(plan::needed_by(job, held));
+  }
+  return all;
+}
+
+/// What each stage holds, and a note where that is too much.
+void add_memory_of_stages(const Scenario& base, const std::vector<plan::ReplicatedStage>& stages,
+                          answer::PartitionChoice& choice) {
+  auto needed = needed_by_stages(base, stages);
+  if (!needed) {
+    choice.notes.push_back("memory is not counted: " + needed.error().message);
+    return;
+  }
+  std::size_t most = 0;
+  std::size_t too_large = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    answer::PartitionStage& stage = choice.stages[s];
+    plan::Needed& one = (*needed)[s];
+    one.capacity = stage.capacity;
+    stage.versions = versions_of(stages, s);
+    stage.held = one.all();
+    if (!one.gpu_fits() || one.tensors.complete) stage.fits = one.gpu_fits();
+    if (!one.gpu_fits()) ++too_large;
+    if (one.times() > (*needed)[most].times()) most = s;
+  }
+  if (too_large == 0) return;
+  const plan::Needed& one = (*needed)[most];
   choice.notes.push_back(fmt::format(
-      "does not fit: weights, gradients and states of stage {} are {} in fp32, and a GPU has {}; memory is not "
-      "counted further",
-      fullest - choice.stages.begin() + 1, to_text(held), to_text(capacity)));
+      "does not fit: {} of {} stages; stage {} needs {} of its GPU's {}: {} of weights ({} version{}), {} of "
+      "gradients, "
+      "{} of optimizer states, {} of activations",
+      too_large, stages.size(), most + 1, to_text(one.all()), to_text(one.capacity), to_text(one.tensors.weights),
+      choice.stages[most].versions, choice.stages[most].versions == 1 ? "" : "s", to_text(one.tensors.gradients),
+      to_text(one.tensors.optimizer_state), to_text(one.tensors.activations)));
 }
 
 struct BestOrder {
@@ -170,18 +229,22 @@ Expected<answer::PartitionChoice> partition_stages(const io::Catalog& catalog, s
                                .replicas = stage.replicas,
                                .gpu = {},
                                .time = stage.time,
-                               .weights = {}};
+                               .weights = {},
+                               .held = {},
+                               .capacity = DataSize::infinity(),
+                               .fits = {}};
     for (std::size_t i = 0; i < stage.count; ++i) row.weights += chain->layers[stage.first + i].weights;
     std::vector<std::size_t> named;
     for (std::int64_t r = 0; r < stage.replicas; ++r, ++worker) {
       const std::size_t kind = best->kinds[worker];
       if (std::find(named.begin(), named.end(), kind) != named.end()) continue;
       named.push_back(kind);
+      row.capacity = min(row.capacity, chain->capacities[kind]);
       row.gpu += (row.gpu.empty() ? "" : " and ") + chain->gpus[kind];
     }
     choice.stages.push_back(std::move(row));
   }
-  add_what_does_not_fit(*base, chain->least_memory, choice);
+  add_memory_of_stages(*base, best->partition.stages, choice);
   choice.notes.emplace_back(
       "by PipeDream's equation: the pipeline never empties, old weights are stashed, sends between "
       "stages are free; sums of replicas come on top of their work");

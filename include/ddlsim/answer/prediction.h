@@ -66,7 +66,6 @@ struct MemoryLedger {
   DataSize host{};           // of a server: states and activations that wait there
   DataSize host_capacity{};  // zero: nobody says
 
-  [[nodiscard]] bool host_fits() const { return host_capacity == DataSize::zero() || host <= host_capacity; }
   [[nodiscard]] DataSize tensors() const {
     return weights + gradients + master + optimizer_state + activations + loss + working + buffers;
   }

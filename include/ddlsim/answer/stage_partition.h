@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct PartitionStage {
   std::string gpu;     // its name; of several the slowest is waited for: all are named
   Time time{};         // between two micro-batches that leave the stage
   DataSize weights{};  // of one replica
+  /// Of one GPU of it, where the ledger counts such stages.
+  std::int64_t versions = 1;     // of the weights, that are stashed
+  std::optional<DataSize> held;  // all versions, gradients, states and activations, with context and allocator
+  DataSize capacity{};           // of the smallest of its GPUs
+  std::optional<bool> fits;      // nothing: `held` is a lower bound that does not decide it
 };
 
 struct PartitionChoice {

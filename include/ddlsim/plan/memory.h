@@ -54,8 +54,10 @@
 // both 7, their product 3.5: 16.75, 1072 MiB, and 1 MiB of attention's row sums.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ddlsim/plan/parallel.h"
@@ -124,10 +126,28 @@ struct Job;
 struct StepPlan;
 [[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job);
 
-/// What waits in the memory of the fullest server, and whether it has as much, where anybody says what it has. Of
-/// several servers one is taken to have ranks of the stage alone that has most there.
-[[nodiscard]] DataSize host_memory(const Job& job, const StepPlan& plan);
-[[nodiscard]] bool host_holds(const Job& job, const StepPlan& plan);
+/// What a job needs where it needs the most, and what is there: whether it fits is asked here, and nowhere else.
+struct Needed {
+  MemoryFootprint tensors{};  // of the fullest GPU
+  DeviceOverhead overhead{};
+  std::string rank;          // whose
+  DataSize capacity{};       // of a GPU
+  DataSize host{};           // what waits in the memory of the fullest server: of several one is taken to have ranks of
+                             // the stage alone that has most there
+  DataSize host_capacity{};  // zero: nobody says
+
+  [[nodiscard]] DataSize all() const { return tensors.total() + overhead.total(); }
+  [[nodiscard]] bool gpu_fits() const { return all() <= capacity; }
+  [[nodiscard]] bool host_fits() const { return host_capacity == DataSize::zero() || host <= host_capacity; }
+  [[nodiscard]] bool fits() const { return gpu_fits() && host_fits(); }
+  /// How many times what is there: of the GPU or of the host, whichever lacks more.
+  [[nodiscard]] double times() const {
+    return std::max(all() / capacity, host_capacity == DataSize::zero() ? 0.0 : host / host_capacity);
+  }
+};
+[[nodiscard]] Needed needed_by(const Job& job, const StepPlan& plan);
+/// Of a job without a plan, whose GPUs all hold the same.
+[[nodiscard]] Needed needed_by(const Job& job, const MemoryFootprint& held);
 
 /// Whether gradients are made as backward goes, while activations leave: tensors of their own (zero_grad of PyTorch 2.0
 /// and later leaves none of them) that no buffer holds from the start, as Megatron's and ZeRO's first stages do, nor an

@@ -9,8 +9,10 @@
 // Sources: Stich, "Local SGD converges fast and communicates little", ICLR 2019; Lin et al., "Don't use large
 // mini-batches, use local SGD", ICLR 2020; torch.distributed.algorithms.model_averaging (PeriodicModelAverager
 // all-reduces parameters after the optimizer's step).
-// Limits: whole copies of the model and all-reduce alone. How many steps more it takes to the same accuracy is not
-// modelled. With n = 1 gradients are summed as ever, beside backward.
+// Replicas may compute again, adapt (LoRA), keep other formats of states and leave activations on the host, which they
+// do in either kind of step.
+// Limits: replicas of one GPU, whole copies of the model and all-reduce alone. How many steps more it takes to the same
+// accuracy is not modelled. With n = 1 gradients are summed as ever, beside backward.
 //
 // Worked example: two layers of 1 and 2 ms forward, twice that backward: 9 ms by oneself; 5 ms of ring for each. Every
 // step 17 ms, as gradients travel beside backward; every 2nd 9 + 10 / 2 = 14 ms, every 5th 11 ms.

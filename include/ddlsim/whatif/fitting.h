@@ -9,7 +9,8 @@
 // offload. The smallest cluster is searched for in whole servers of the same kind, twice as many until they fit, then
 // the fewest between, with zero 3 and full recomputation (of LoRA with states mixed): alone, with the GPUs of a server
 // as a tensor group, or with experts spread; of a model with tables by PEARL. Replicas keep their micro-batch; where no
-// cluster holds that, it is 1. Limits: every trial is judged by memory alone; a plan search (`ddlsim plan`) judges time
+// cluster holds that, it is 1. Of changes that go together only those are named without which the job does not fit,
+// each left out in turn. Limits: every trial is judged by memory alone; a plan search (`ddlsim plan`) judges time
 // as well, and tries more.
 //
 // Worked example: 8 GPUs of 80 GB, 70 G parameters in `mixed` states with zero 1: weights and gradients alone are 420

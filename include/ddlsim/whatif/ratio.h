@@ -9,15 +9,24 @@
 //   3. s_k^2              of every other thing that differs: the strategy, and in proportion to the larger share of GPU
 //                         time, 1 - min(c, c'), the GPU, the precision (ChangeSpread), the model (as much as the GPU)
 //                         and software alone (fused, its year, its kernels: as much as the precision).
+// Splits of the model count in 1 (s_p) where ranks run other kernels, or other software runs them (whole replicas and
+// shared states). Where ranks keep their kernels what is wrong with these cancels:
+//   recomputation   the same kernels more or less often: (s_g ln(speedup))^2, for what is left out or added may be off
+//                   by s_g beside the rest
+//   zero 1 to 3     another exchange around the same kernels: (s_c (e - e'))^2, e, e' the communication of each side as
+//                   a share of its step, hidden or not: what hides may come out
+//   LoRA            of a layer's three products (forward, gradients of its input and of its weight) the last gives way
+//                   to others: in 3 a third of the spread of software alone
 // With its root s the 90 % interval is speedup x exp(-+ 1.645 s), and the alternative is faster with probability
 // Phi(ln(speedup) / s). A change without effect is known for certain: none of the three is there.
-// Where nothing differs but more bandwidth of the same network, no slower and no more latency, the interval ends at 1.
+// Where nothing differs but more bandwidth of the same network and no more latency, or that less is computed again, the
+// alternative cannot be slower: the interval ends at 1; where more is computed again, it cannot be faster.
 // Where measured runs corrected both sides, s is at most what their posterior leaves; where one side alone, s_g is
 // added.
 //
 // Worked example (test): a network of twice the rate takes communication's share of a step from 0.5 to 0.4. With s_g
 // 0.227 and the prior of communication 0.21 (run_posterior.h), s = 0.1 sqrt(0.21^2 + 0.227^2) = 0.0309: 1.25 times as
-// fast is 1.19 to 1.32.
+// fast is 1.19 to 1.32. And without full recomputation, 1.27 times as fast: s = 0.227 ln 1.27 = 0.054, 1.16 to 1.39.
 //
 // Limits: deviations are of published rows of training steps, most of them on NVIDIA's GPUs; normal, though pairs of
 // rows have longer tails.
@@ -38,6 +47,7 @@ struct RatioEstimate {
 struct RatioSide {
   const Scenario* scenario = nullptr;
   double communication = 0;  // share of the step that is no GPU time, 0 to 1
+  double sent = 0;           // of all messages, hidden or not, as a share of the step
 };
 
 /// Of throughput: `speedup` is the alternative's over the baseline's.

@@ -4,6 +4,9 @@
 // by itself (cost/price.h), and its gradients as they travel. A worker's bandwidth is its share of a server's network
 // where there are several servers, else what GPUs of a server reach between each other. GPUs of several kinds: which
 // kind comes first is tried in every order.
+// Of each stage it is said what a GPU of it holds, by the ledger of plan/memory.h: ceil(workers from it on / its
+// replicas) versions of its weights, and activations of as many micro-batches. What does not fit is said, and not
+// avoided.
 // Limits: plan/partition.h's; the pipeline never empties and old weights are stashed (PipeDream), which is another
 // training than that of the plans of whatif/plan_search.h; sends between stages are free.
 // Worked example: test/unit/whatif/stage_partition_test.cpp.

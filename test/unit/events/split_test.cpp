@@ -348,6 +348,29 @@ TEST_CASE("split step: every schedule whose ranks end together takes what the re
   }
 }
 
+TEST_CASE("split step: without overlap stages sum their gradients side by side", "[unit][events]") {
+  using enum PipelineSchedule;
+  // Four stages of two replicas, 8 micro-batches, F 1 ms, B 2 ms: stage 0 ends last, and sums for 5 ms then. The others
+  // have sent their last activation gradient before they summed theirs.
+  const auto once = [](const Row& row) { return row.op == CollectiveOp::kAllReduce ? milliseconds(5) : Time::zero(); };
+  for (const PipelineSchedule schedule : {kGpipe, kOneForwardOneBackward, kInterleaved}) {
+    INFO(name_of(plan::kPipelineSchedules, schedule));
+    plan::Job job = pipeline(schedule, 4, 8);
+    const std::int64_t parts = schedule == kInterleaved ? 2 : 1;
+    job.model = job_of(static_cast<std::size_t>(4 * parts), 8).model;
+    job.cluster.gpus_per_node = job.cluster.node.gpus = 8;
+    job.parallel.virtual_stages = parts;
+    job.overlap = plan::Overlap::kNone;
+    const auto each = static_cast<double>(parts);
+    for (const bool beside : {true, false}) {
+      job.parallel.overlap_p2p = beside;
+      // A part's gradients are a message of their own.
+      CHECK(ms(by_hand(plan::lower(job).value(), kF / each, kB / each, once)) ==
+            Approx((8 + 3 / each) * 3 + 5 * each).epsilon(1e-9));
+    }
+  }
+}
+
 TEST_CASE("split step: ranks that do not end together go on by themselves", "[unit][events]") {
   using enum PipelineSchedule;
   // Equal stages, forward, input and weights 1 ms each, nothing to send: 8 micro-batches take 8 x 3 ms, no bubble.

@@ -274,10 +274,15 @@ TEST_CASE("memory: an offloaded optimizer holds its states on the host, and grad
   job.strategy.accumulation.set(8);
   const StepPlan stages = lower(job).value();
   const DataSize sum = stages.classes[0].memory.host + stages.classes[1].memory.host;
-  CHECK(host_memory(job, stages).in(bytes) == Approx(sum.in(bytes)*2));
-  CHECK(host_holds(job, stages));  // nobody says what the server has
+  CHECK(needed_by(job, stages).host.in(bytes) == Approx(sum.in(bytes)*2));
+  CHECK(needed_by(job, stages).host_fits());  // nobody says what the server has
+  job.cluster.node.gpu.memory_size = gigabytes(80);
   job.cluster.node.host.memory = sum * 1.9;
-  CHECK_FALSE(host_holds(job, stages));
+  const Needed needed = needed_by(job, stages);
+  CHECK(needed.gpu_fits());
+  CHECK_FALSE(needed.host_fits());
+  CHECK_FALSE(needed.fits());
+  CHECK(needed.times() == Approx(2 / 1.9));
   // What is done after the pass never needs more than what stays.
   Job network = job;
   network.parallel = {};

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <string_view>
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
@@ -84,9 +85,46 @@ TEST_CASE("local SGD: the events say what the recurrence says", "[unit][events]"
   for (const char* every : {"2", "8"}) CHECK(both(every, "event") == Approx(both(every, "analytic")).epsilon(1e-8));
 }
 
+TEST_CASE("local SGD: replicas that split nothing compute again, adapt and keep as they like", "[unit][step]") {
+  const auto predict_with = [](std::vector<whatif::Override> more, const char* every,
+                               const char* fidelity = "analytic") {
+    std::vector<whatif::Override> settings{{"model", "gpt2", {}},      {"node", "dgx1-v100", {}},
+                                           {"nodes", "2", {}},         {"network", "25 Gb/s", {}},
+                                           {"batch", "2", {}},         {"strategy.accumulation", "2", {}},
+                                           {"fidelity", fidelity, {}}, {"strategy.sync_every", every, {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return whatif::predict(whatif::resolve(catalog(), settings).value()).value();
+  };
+  for (const auto& [path, value] : {std::pair("parallel.recompute", "full"),
+                                    {"parallel.recompute", "selective"},
+                                    {"parallel.states", "mixed-16"},
+                                    {"parallel.lora_rank", "16"},
+                                    {"parallel.offload_activations", "yes"}}) {
+    INFO(path << " " << value);
+    std::vector<whatif::Override> one{{path, value, {}}};
+    if (std::string_view(value) == "mixed-16") one.push_back({"precision", "fp16", {}});
+    const answer::Prediction fourth = predict_with(one, "4");
+    std::vector<whatif::Override> beside_nothing = one;
+    beside_nothing.push_back({"overlap", "none", {}});
+    const answer::Prediction each = predict_with(beside_nothing, "1");
+    // What is sent is sent once in four steps, beside nothing; what goes to the host goes in every step.
+    CHECK(fourth.breakdown.communication_exposed.in(seconds) <
+          each.breakdown.communication_exposed.in(seconds) * (1 + 1e-9));
+    const Time sent = predict_with(one, "4").step_time - predict_with(one, "8").step_time;
+    CHECK(sent > Time::zero());
+    CHECK(fourth.breakdown.compute.in(seconds) == Approx(each.breakdown.compute.in(seconds)));
+    CHECK(fourth.memory_per_gpu == each.memory_per_gpu);
+    CHECK(predict_with(one, "4", "event").step_time.in(seconds) == Approx(fourth.step_time.in(seconds)).epsilon(1e-8));
+  }
+}
+
 TEST_CASE("local SGD: what it does not go with is refused", "[unit][plan]") {
   CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"strategy", "ps", {}}}), Contains("use strategy allreduce"));
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.zero", "1", {}}}), Contains("whole model"));
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.zero", "1", {}}}), Contains("whole states"));
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.pipeline", "2", {}}}),
+             Contains("several GPUs that train by themselves are not modelled"));
+  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.offload_optimizer", "yes", {}}}),
+             Contains("the host updates"));
   CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"strategy.compression", "sign", {}}}),
              Contains("compression"));
   CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"overlap", "backward", {}}}), Contains("leave overlap out"));

@@ -199,6 +199,19 @@ TEST_CASE("find: values that are no job have every value tried", "[unit][find]")
   CHECK(answer->tried.size() == 6);
 }
 
+TEST_CASE("find: values that are no job make no difference that could be told", "[unit][find]") {
+  // Eight stages need eight GPUs.
+  const std::vector<Override> base{{"model", "gpt2", {}},
+                                   {"node", "dgx-h100", {}},
+                                   {"parallel.pipeline", "8", {}},
+                                   {"global_batch", "60", {}},
+                                   {"batch", "1", {}}};
+  const auto answer = find(catalog(), base, "gpus_per_node", parse_condition("step_time <= 1 us").value());
+  REQUIRE_FALSE(answer);
+  CHECK_THAT(to_string(answer.error()), Catch::Contains("at every value from 1 to 8 that is a job") &&
+                                            Catch::Contains("7 of the tried values are no job; the first: "));
+}
+
 TEST_CASE("find: a job that does not fit does not hold", "[unit][find]") {
   const auto answer = found(job(), "batch", "throughput >= 2500 images/s");
   REQUIRE(answer.reached);

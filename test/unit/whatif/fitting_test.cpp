@@ -42,7 +42,8 @@ const Settings kShared{{"parallel.tensor", "8", {}},
 }  // namespace
 
 TEST_CASE("fitting: the smallest cluster holds the job, and a server less does not", "[unit][whatif]") {
-  CHECK_THAT(ways(kLlama), Contains("parallel.sequence=yes, parallel.offload_optimizer=yes (45.5") &&
+  CHECK_THAT(ways(kLlama), StartsWith("parallel.zero=3, parallel.tensor=8, parallel.sequence=yes, "
+                                      "parallel.offload_optimizer=yes (68.0") &&
                                Contains("; the smallest cluster found: 3 servers (24 GPUs) with parallel.zero=3 and "
                                         "parallel.recompute=full"));
   CHECK(predicted(with(with(kLlama, kShared),
@@ -88,18 +89,16 @@ TEST_CASE("fitting: formats of states are tried, alone and with recomputation", 
                       {"precision", "bf16", {}},       {"batch", "1", {}},          {"model.sequence", "2048", {}},
                       {"parallel.lora_rank", "16", {}}};
   CHECK_THAT(ways(lora), StartsWith("parallel.states=mixed, parallel.recompute=full (19.96 GB)"));
-  CHECK_THAT(ways(lora), Contains("the smallest cluster found: 1 server (1 GPU) with parallel.states=mixed, "));
+  CHECK_THAT(ways(lora), Contains("the smallest cluster found: 1 server (1 GPU) with parallel.states=mixed and "
+                                  "parallel.recompute=full"));
   CHECK(predicted(with(lora, {{"parallel.states", "mixed", {}}})).fits == false);
   CHECK(predicted(with(lora, {{"parallel.states", "mixed", {}}, {"parallel.recompute", "full", {}}})).fits == true);
   // Of 70 G, 141 GB in 16 bits, 4 bits leave 40.
   const Settings large{{"model", "llama_3_1_70b", {}},  {"node", "dgx-h100", {}}, {"gpus_per_node", "1", {}},
                        {"precision", "bf16", {}},       {"batch", "1", {}},       {"model.sequence", "2048", {}},
                        {"parallel.lora_rank", "16", {}}};
-  CHECK_THAT(ways(large), StartsWith("parallel.states=mixed, parallel.recompute=full, parallel.frozen_bits=4 ("));
-  CHECK(predicted(with(large, {{"parallel.states", "mixed", {}},
-                               {"parallel.recompute", "full", {}},
-                               {"parallel.frozen_bits", "4", {}}}))
-            .fits == true);
+  CHECK_THAT(ways(large), StartsWith("parallel.recompute=full, parallel.frozen_bits=4 ("));
+  CHECK(predicted(with(large, {{"parallel.recompute", "full", {}}, {"parallel.frozen_bits", "4", {}}})).fits == true);
   // Adam's states of 8 bits: 10 bytes a parameter where fp32 takes 16.
   const Settings gpt{{"model", "gpt2_xl", {}},
                      {"node", "pcie-8x4090", {}},
@@ -109,6 +108,21 @@ TEST_CASE("fitting: formats of states are tried, alone and with recomputation", 
   CHECK_THAT(ways(gpt), StartsWith("parallel.states=adam-8bit"));
   // Products of fp32 need weights of fp32.
   CHECK_THAT(ways(with(gpt, {{"precision", "fp32", {}}})), !Contains("parallel.states"));
+}
+
+TEST_CASE("fitting: every setting that is named is needed", "[unit][whatif]") {
+  // 4 bits of 70 G frozen parameters: recomputation alone is enough, and one GPU shares nothing.
+  const Settings lora{{"model", "llama_3_1_70b", {}},   {"node", "dgx-a100-80gb", {}},
+                      {"gpus_per_node", "1", {}},       {"batch", "1", {}},
+                      {"precision", "bf16", {}},        {"parallel.lora_rank", "16", {}},
+                      {"parallel.frozen_bits", "4", {}}};
+  CHECK_THAT(ways(lora), StartsWith("parallel.recompute=full (") &&
+                             Catch::Matchers::EndsWith("1 server (1 GPU) with parallel.recompute=full"));
+  // Eight tensor ranks of eight GPUs are one replica.
+  const Settings small{{"model", "llama_3_1_8b", {}}, {"node", "pcie-8x4090", {}},
+                       {"global_batch", "64", {}},    {"batch", "1", {}},
+                       {"precision", "bf16", {}},     {"parallel.zero", "3", {}}};
+  CHECK_THAT(ways(small), Contains("parallel.tensor=8") && !Contains("parallel.zero"));
 }
 
 TEST_CASE("fitting: nothing is said where a job fits, or nobody can know", "[unit][whatif]") {

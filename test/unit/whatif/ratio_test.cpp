@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/ratio.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
@@ -94,6 +95,44 @@ TEST_CASE("ratio: what differs beside counts adds its spread", "[unit][whatif]")
   // More servers, and nothing is changed but they.
   CHECK(with(job({{"nodes", "16", {}}})) > 0.05);
   CHECK(with(job({{"nodes", "16", {}}})) > with(job({{"nodes", "8", {}}})));
+}
+
+TEST_CASE("ratio: of splits that keep their kernels nearly all cancels", "[unit][whatif]") {
+  const auto llama = [](const std::vector<Override>& more) {
+    std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
+                                   {"node", "dgx-h100", {}},
+                                   {"nodes", "2", {}},
+                                   {"batch", "1", {}},
+                                   {"precision", "bf16", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return whatif::resolve(learnt_catalog(), settings).value();
+  };
+  const whatif::Scenario full = llama({{"parallel.zero", "3", {}}, {"parallel.recompute", "full", {}}});
+  const whatif::Scenario none = llama({{"parallel.zero", "3", {}}});
+  // Kernels that are left out: no slower, and off by s_g beside the rest (the header's example).
+  const double gpu = of_gpu_time(full);
+  const auto less = whatif::ratio_of({&full, 0}, {&none, 0}, 1.27);
+  CHECK(deviation(less, 1.27) == Approx(gpu * std::log(1.27)));
+  CHECK(less.interval_90.first == Approx(1.27 / std::exp(1.645 * 0.0543)).epsilon(0.01));
+  CHECK(less.faster == 1);
+  // However little of the step is kernels, and the other way round.
+  CHECK(whatif::ratio_of({&full, 0.5}, {&none, 0.1}, 1.05).interval_90.first == 1);
+  const auto more = whatif::ratio_of({&none, 0.1}, {&full, 0.5}, 1 / 1.05);
+  CHECK(more.interval_90.second == 1);
+  CHECK(more.faster == 0);
+  // The same kernels around another exchange: by what is sent, hidden or not.
+  const whatif::Scenario second = llama({{"parallel.zero", "2", {}}});
+  CHECK(deviation(whatif::ratio_of({&none, 0, 0.15}, {&second, 0, 0.11}, 1.01), 1.01) == Approx(0.21 * 0.04));
+  // Adapters change which kernels run: a third of what other code leaves open.
+  const whatif::Scenario lora = llama({{"parallel.zero", "3", {}}, {"parallel.lora_rank", "16", {}}});
+  const auto precision =
+      std::find_if(full.software->changes.begin(), full.software->changes.end(), [](const auto& one) {
+        return one.change == hardware::ChangeKind::kPrecision;
+      })->deviation;
+  CHECK(deviation(whatif::ratio_of({&none, 0}, {&lora, 0}, 1.2), 1.2) == Approx(precision / 3));
+  // Tensor ranks have other kernels.
+  const whatif::Scenario tensor = llama({{"parallel.zero", "3", {}}, {"parallel.tensor", "2", {}}});
+  CHECK(deviation(whatif::ratio_of({&none, 0}, {&tensor, 0}, 1.1), 1.1) > 0.2);
 }
 
 TEST_CASE("ratio: measured runs of both sides narrow it", "[unit][whatif]") {

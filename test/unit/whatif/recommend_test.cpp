@@ -170,6 +170,24 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
   CHECK(gigabytes_after(" GB: ") == Approx(gigabytes_after("memory: ") - 16).margin(0.05));
 }
 
+TEST_CASE("recommend: what the host's memory does not hold says so", "[unit][whatif]") {
+  // 70 G parameters of 16 bytes each: 1.13 TB of the host's 1.02.
+  const std::vector<Override> offloaded{{"model", "llama_3_1_70b", {}},
+                                        {"node", "dgx-a100", {}},
+                                        {"gpu", "a100-80gb", {}},
+                                        {"precision", "bf16", {}},
+                                        {"training.steps", "1000", {}},
+                                        {"global_batch", "8", {}},
+                                        {"parallel.zero", "3", {}},
+                                        {"parallel.recompute", "full", {}},
+                                        {"parallel.tensor", "8", {}},
+                                        {"parallel.sequence", "yes", {}},
+                                        {"parallel.offload_optimizer", "yes", {}},
+                                        {"price", "dgx-a100=12 $/h", {}}};
+  CHECK_THAT(refused(offloaded, own(1)),
+             Contains("host memory: ") && Contains("which has 1.024 TB") && Contains("too much"));
+}
+
 TEST_CASE("recommend: own runs set the step, of the kind of server they ran on", "[unit][whatif]") {
   const std::vector<Override> settings =
       job({{"node", "p3.16xlarge", {}}, {"global_batch", "512", {}}, {"batch", "64", {}}});

@@ -1,6 +1,7 @@
 #include "ddlsim/whatif/stage_partition.h"
 #include "catalog.h"
 #include "ddlsim/cost/price.h"
+#include "ddlsim/whatif/predict.h"
 
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -71,8 +72,33 @@ TEST_CASE("stage partition: what it does not choose is refused, and what does no
     return text;
   };
   CHECK(notes(model.on("2")).find("does not fit") == std::string::npos);
-  CHECK(notes({{"model", "gpt3_175b", {}}, {"node", "dgx1-v100", {}}}).find("does not fit: weights") !=
-        std::string::npos);
+  CHECK(notes({{"model", "gpt3_175b", {}}, {"node", "dgx1-v100", {}}}).find("does not fit: ") != std::string::npos);
+}
+
+TEST_CASE("stage partition: a stage holds as many versions of its weights as are on their way", "[unit][whatif]") {
+  const TimedModel timed;
+  const auto choice = partition_stages(catalog(), timed.on("2")).value();
+  CHECK(choice.stages[0].versions == 2);
+  CHECK(choice.stages[1].versions == 1);
+  CHECK_FALSE(choice.stages[0].fits.has_value());  // what timed layers keep is unknown
+  // A straight pipeline is that of predict's ledger.
+  const std::vector<Override> llama{{"model", "llama_3_1_405b", {}}, {"node", "dgx-h100", {}}, {"batch", "1", {}}};
+  const auto large = partition_stages(catalog(), llama).value();
+  REQUIRE(large.stages.size() == 8);
+  std::vector<Override> pipeline = llama;
+  pipeline.push_back({"parallel.pipeline", "8", {}});
+  pipeline.push_back({"parallel.schedule", "pipedream", {}});
+  pipeline.push_back({"strategy.accumulation", "16", {}});
+  std::string each;
+  for (const answer::PartitionStage& stage : large.stages)
+    each += (each.empty() ? "" : "-") + std::to_string(stage.layers);
+  pipeline.push_back({"parallel.layers_per_stage", each, {}});
+  const auto predicted = predict(resolve(catalog(), pipeline).value()).value();
+  CHECK(large.stages[0].versions == 8);
+  CHECK(large.stages[0].held->in(gigabytes) == Approx(predicted.memory.all().in(gigabytes)));
+  for (const answer::PartitionStage& stage : large.stages) CHECK(stage.fits == false);
+  CHECK_THAT(large.notes.front(),
+             Catch::Contains("8 of 8 stages; stage 1 needs 3 TB of ") && Catch::Contains("(8 versions)"));
 }
 
 TEST_CASE("stage partition: GPUs of a server share its network", "[unit][whatif]") {

@@ -1,0 +1,55 @@
+// What a search says of a model that fits in none of its plans.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/plan_search.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Time no_time() { return Time::zero(); }
+
+std::string refused(const std::vector<Override>& settings) {
+  const auto choice = search_plans(catalog(), settings, {}, no_time);
+  REQUIRE_FALSE(choice);
+  return to_string(choice.error());
+}
+
+}  // namespace
+
+TEST_CASE("plan reasons: what fails on the host's memory is not explained by the GPU's", "[unit][whatif]") {
+  const auto why = refused({{"model", "llama_3_1_70b", {}},
+                            {"node", "dgx-a100", {}},
+                            {"gpu", "a100-80gb", {}},
+                            {"gpu.memory_size", "90 GB", {}},
+                            {"global_batch", "8", {}},
+                            {"parallel.context", "1", {}},
+                            {"parallel.tensor", "8", {}},
+                            {"parallel.recompute", "full", {}},
+                            {"parallel.offload_optimizer", "yes", {}}});
+  CHECK_THAT(why, Contains("of 1.024 TB in a server's host memory") && Contains("too much") && !Contains("per GPU"));
+  CHECK_THAT(why, Contains("the smallest cluster that fits: 2 x "));
+}
+
+TEST_CASE("plan reasons: numbers of servers are tried that degrees divide", "[unit][whatif]") {
+  // One GPU of 24 GB a server: at least 271 of them hold the states, a prime. 256 samples and blocks divide powers
+  // of 2.
+  const std::vector<Override> large{{"model", "llama_3_1_405b", {}},    {"node", "g5.xlarge", {}},
+                                    {"global_batch", "256", {}},        {"parallel.context", "1", {}},
+                                    {"parallel.recompute", "full", {}}, {"parallel.schedule", "1f1b", {}}};
+  const auto none = search_plans(catalog(), large, {.limit = seconds(1)}, no_time);
+  REQUIRE_FALSE(none);
+  CHECK_THAT(to_string(none.error()), Contains("the smallest cluster that fits: ") || Contains("it fits on "));
+  // What no time was left for is not said to be too few.
+  double now = 0;
+  const auto clock = [&] { return seconds(now += 1); };
+  const auto late = search_plans(catalog(), large, {.limit = seconds(12)}, clock);
+  REQUIRE_FALSE(late);
+  CHECK_THAT(to_string(late.error()), !Contains("was tried is enough"));
+}
