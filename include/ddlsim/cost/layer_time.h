@@ -24,6 +24,8 @@ struct DeviceRates {
   ComputeRate compute{};
   Bandwidth memory{};
   WaveScaling measured{};  // of measured layers
+
+  friend bool operator==(const DeviceRates&, const DeviceRates&) = default;
 };
 
 enum class Pass { kForward, kBackward };
