@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ddlsim/io/table_file.h"
+#include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::importers {
 namespace {
@@ -45,11 +46,19 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
+/// A count: a whole number of at least one, and no more than the largest of other files (1e15).
+std::optional<std::int64_t> whole(double value) {
+  if (!(value >= 1) || value > 1e15 || std::floor(value) != value) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
 std::optional<std::int64_t> whole(std::string_view text) {
   const auto value = number(text);
-  if (!value || *value < 1 || *value > 1e15 || std::floor(*value) != *value) return std::nullopt;
-  return static_cast<std::int64_t>(*value);
+  return value ? whole(*value) : std::nullopt;
 }
+
+/// What a step may take: no GPU launches a kernel in a nanosecond, and no step lasts a month.
+bool is_step(Time step) { return step >= microseconds(1e-3) && step <= seconds(30 * 86400); }
 
 /// "2025-03-12 11:10:21,511" anywhere before the step, as seconds of its day and the day's number.
 std::optional<Time> stamp(std::string_view line) {
@@ -209,7 +218,7 @@ class LogReader {
 
   Expected<void> add_step(std::string_view text, Time unit) {
     const auto value = number(text);
-    if (!value || *value <= 0) {
+    if (!value || !is_step(unit * *value)) {
       return fail(ErrorCode::kParse, fmt::format("'{}' is no step time", text.substr(0, 20)), here());
     }
     log_.steps.push_back(unit * *value);
@@ -249,8 +258,9 @@ class LogReader {
   }
 
   Expected<void> keep_batch(double value) {
-    const auto batch = static_cast<std::int64_t>(value);
-    if (log_.global_batch && *log_.global_batch != batch) return several("jobs: the global batch changes");
+    const auto batch = whole(value);
+    if (!batch) return fail(ErrorCode::kParse, fmt::format("{} is no global batch", value), here());
+    if (log_.global_batch && *log_.global_batch != *batch) return several("jobs: the global batch changes");
     log_.global_batch = batch;
     return {};
   }
@@ -267,8 +277,7 @@ class LogReader {
     if (!is(LogFormat::kMlperf)) return several("programs");
     if (!by_stats_) log_.steps.clear();  // epochs say less
     by_stats_ = true;
-    log_.steps.push_back(seconds(step));
-    return {};
+    return keep_step(seconds(step));
   }
 
   Expected<void> read_epoch(double stop) {
@@ -280,7 +289,12 @@ class LogReader {
     const double batches = samples_ / static_cast<double>(*log_.global_batch);
     const double steps = drops_last_ ? std::floor(batches) : std::ceil(batches);
     if (steps < 1) return {};
-    log_.steps.push_back(milliseconds(took / steps));
+    return keep_step(milliseconds(took / steps));
+  }
+
+  Expected<void> keep_step(Time step) {
+    if (!is_step(step)) return fail(ErrorCode::kParse, fmt::format("{} is no step time", to_text(step)), here());
+    log_.steps.push_back(step);
     return {};
   }
 
