@@ -17,11 +17,11 @@ using hardware::GemmSize;
 
 constexpr double kMostSplits = 64;
 constexpr double kShortestPart = 64;
-constexpr double kFp4OverFp8 = 1.6;       // gemm_time.h has where these are from
-constexpr double kFp4Casts = 1.2;         // over those of fp8
-constexpr double kFp4Operand = 9.0 / 32;  // of an element of two bytes
+constexpr double kFp4OverFp8 = 1.6;          // gemm_time.h has where these are from
+constexpr double kFp4Casts = 1.2;            // over those of fp8
+constexpr double kFp4Operand = 9.0 / 32;     // of an element of two bytes
 constexpr double kBatchedPrologue = 2.5e-6;  // s; likewise
-constexpr double kLeastTime = 1e-12;      // s; keeps what follows positive for the smallest GEMMs
+constexpr double kLeastTime = 1e-12;         // s; keeps what follows positive for the smallest GEMMs
 
 /// std::floor is a call without SSE 4.1, and this is what the time goes into. Beyond 1e15 doubles are whole anyway.
 double whole(double x) { return x < 1e15 ? static_cast<double>(static_cast<std::int64_t>(x)) : x; }
@@ -181,6 +181,9 @@ Time gemm_time(const GemmCurve& curve, const GemmVariant& variant, const DeviceS
   return seconds(std::max(time, kLeastTime));
 }
 
+namespace {
+
+/// `routing` of the header: rows are sorted, activated and summed.
 Time routing_time(const GemmCurve& curve, const DeviceSpec& spec, const primitives::TimedExperts& experts) {
   const auto count = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
   const double first = experts.gated ? 2 : 1;
@@ -188,6 +191,8 @@ Time routing_time(const GemmCurve& curve, const DeviceSpec& spec, const primitiv
                           (first + 1) * count(experts.routed, experts.inner);
   return activation_size(curve.precision) * (elements * curve.routing_passes) / spec.memory;
 }
+
+}  // namespace
 
 Time experts_time(const GemmCurve& curve, const DeviceSpec& spec, const primitives::TimedExperts& experts) {
   const double groups = static_cast<double>(std::min(experts.experts, experts.routed));

@@ -1,5 +1,8 @@
 #include "layer_pricing.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
@@ -7,12 +10,12 @@
 namespace ddlsim::cost {
 namespace {
 
-ProfileInUse in_use(const plan::Job& job, const hardware::MeasuredProfile& one) {
-  const hardware::Gpu& gpu = job.cluster.node.gpu;
+ProfileInUse in_use(const PriceInputs& inputs, const hardware::MeasuredProfile& one) {
+  const hardware::Gpu& gpu = *inputs.gpu;
   ProfileInUse use{.profile = one.profile.get(), .borrowed = is_borrowed(gpu, one)};
   if (use.borrowed && one.profile->gpu == gpu.id) {
-    use.measured_at = hardware::device_spec(gpu, job.precision);
-    use.measured_at->peak = one.peak.at(job.precision).value_or(ComputeRate{});
+    use.measured_at = hardware::device_spec(gpu, inputs.precision);
+    use.measured_at->peak = one.peak.at(inputs.precision).value_or(ComputeRate{});
     use.measured_at->memory = one.memory_bandwidth;
   }
   return use;
@@ -23,39 +26,76 @@ Time recurrent_chain_of(const plan::Job& job) {
   return plan::has_old_recurrences(job) ? kRecurrentChain : kRecurrentChainSince2019;
 }
 
+/// What kernels' times read of a GPU.
+bool same_rates(const hardware::Gpu& a, const hardware::Gpu& b) {
+  return a.id == b.id && a.peak == b.peak && a.memory_bandwidth == b.memory_bandwidth && a.sm_count == b.sm_count &&
+         a.l2 == b.l2 && a.nccl_tuning == b.nccl_tuning;
+}
+
+/// A profile is a value of its own, shared by all GPUs that have it.
+bool same_profiles(const hardware::Gpu& a, const hardware::Gpu& b) {
+  const auto& left = a.profiles.get();
+  const auto& right = b.profiles.get();
+  const auto same = [](const hardware::MeasuredProfile& one, const hardware::MeasuredProfile& other) {
+    return one.profile == other.profile && one.peak == other.peak && one.memory_bandwidth == other.memory_bandwidth;
+  };
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(), same);
+}
+
 }  // namespace
 
-LayerPricing::LayerPricing(const plan::Job& job, const ReachedRates& rates, std::pair<double, double> assumed_interval)
-    : job_(job),
-      calibrated_(by_profiles(job)),
+bool operator==(const PriceInputs& a, const PriceInputs& b) {
+  const auto values = [](const PriceInputs& one) {
+    return std::tie(one.by_profiles, one.assumed, one.precision, one.batch, one.accumulated, one.attention,
+                    one.fuses_pointwise, one.spares_turning, one.recurrent_chain);
+  };
+  return values(a) == values(b) && same_rates(*a.gpu, *b.gpu) && (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
+}
+
+Expected<PriceInputs> price_inputs(const plan::Job& job) {
+  auto assumed = device_rates(job);
+  if (!assumed) return tl::unexpected<Error>(assumed.error());
+  return PriceInputs{.gpu = &job.cluster.node.gpu,
+                     .by_profiles = by_profiles(job),
+                     .assumed = *assumed,
+                     .precision = job.precision,
+                     .batch = job.batch,
+                     .accumulated = plan::accumulated_per_parameter(job),
+                     .attention = job.software_attention,
+                     .fuses_pointwise = job.fusion.pointwise,
+                     .spares_turning = plan::spares_turning(job),
+                     .recurrent_chain = recurrent_chain_of(job)};
+}
+
+LayerPricing::LayerPricing(const PriceInputs& inputs, std::pair<double, double> assumed_interval)
+    : inputs_(inputs),
       calibration_{.profiles = {},
-                   .gpu = job.cluster.node.gpu,
-                   .assumed = rates.device,
+                   .gpu = *inputs.gpu,
+                   .assumed = inputs.assumed,
                    .assumed_interval = assumed_interval,
-                   .attention = job.software_attention,
-                   .fuses_pointwise = job.fusion.pointwise,
-                   .spares_turning = plan::spares_turning(job),
-                   .recurrent_chain = recurrent_chain_of(job)} {
-  if (!calibrated_) return;
-  for (const hardware::MeasuredProfile& one : job.cluster.node.gpu.profiles.get()) {
-    calibration_.profiles.push_back(in_use(job, one));
+                   .attention = inputs.attention,
+                   .fuses_pointwise = inputs.fuses_pointwise,
+                   .spares_turning = inputs.spares_turning,
+                   .recurrent_chain = inputs.recurrent_chain} {
+  if (!calibrated()) return;
+  for (const hardware::MeasuredProfile& one : inputs.gpu->profiles.get()) {
+    calibration_.profiles.push_back(in_use(inputs, one));
   }
 }
 
 CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, DataSize updated,
                                     std::optional<std::size_t> input) const {
-  const auto batch = static_cast<double>(job_.batch);
-  const DataSize accumulated = plan::accumulated_per_parameter(job_);
-  if (calibrated_) {
-    return calibrated_times(layers, calibration_, batch, job_.precision, {updated, accumulated}, input);
+  const auto batch = static_cast<double>(inputs_.batch);
+  if (calibrated()) {
+    return calibrated_times(layers, calibration_, batch, inputs_.precision, {updated, inputs_.accumulated}, input);
   }
-  const DataSize activation = activation_size(job_.precision);
+  const DataSize activation = activation_size(inputs_.precision);
   const DeviceRates& device = calibration_.assumed;
   CalibratedTimes times;
   for (const workload::Layer& layer : layers) {
     times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device),
                             layer_time(layer, Pass::kBackward, batch, activation, device)});
-    times.layers.back().backward.memory += accumulated_by(layer, accumulated) / device.memory;
+    times.layers.back().backward.memory += accumulated_by(layer, inputs_.accumulated) / device.memory;
   }
   times.update = updated / device.memory;
   return times;

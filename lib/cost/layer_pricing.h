@@ -1,4 +1,4 @@
-// Times of lists of layers, by the job's profiles (cost/kernel_time.h) or its rates (cost/layer_time.h).
+// Times of lists of layers, by the GPU's profiles (cost/kernel_time.h) or its rates (cost/layer_time.h).
 #pragma once
 
 #include <optional>
@@ -12,18 +12,17 @@ namespace ddlsim::cost {
 
 class LayerPricing {
  public:
-  /// The job outlives it.
-  LayerPricing(const plan::Job& job, const ReachedRates& rates, std::pair<double, double> assumed_interval);
+  /// It sees nothing else of a job, so that equal inputs have equal prices.
+  LayerPricing(const PriceInputs& inputs, std::pair<double, double> assumed_interval);
 
-  [[nodiscard]] bool calibrated() const { return calibrated_; }
+  [[nodiscard]] bool calibrated() const { return inputs_.by_profiles; }
 
   /// `updated`: what the optimizer reads and writes. `input`: which of the layers, if any, is the model's first.
   [[nodiscard]] CalibratedTimes times(std::span<const workload::Layer> layers, DataSize updated,
                                       std::optional<std::size_t> input) const;
 
  private:
-  const plan::Job& job_;
-  bool calibrated_;
+  PriceInputs inputs_;
   Calibration calibration_;
 };
 

@@ -182,9 +182,8 @@ class Pricing {
 
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
     const hardware::SoftwareFactor& factor = gpu_time_factor_;
-    PricedClass priced = same_rates_ && factor == layers_.factor && c < layers_.classes.size()
-                             ? layers_.classes[c]
-                             : laid_out(c, rates, factor);
+    const bool as_kept = same_rates_ && factor == layers_.factor && host_factor() == layers_.host;
+    PricedClass priced = as_kept && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
     const auto launches = static_cast<double>(plan_.classes[c].update_launches);
     priced.update = max(priced.update, launch_interval() * launches);
     if (!plan_.classes[c].updates_on_gpu) priced.update = Time::zero();
@@ -192,6 +191,9 @@ class Pricing {
   }
 
  public:
+  /// On the CPU's work on samples. What is captured as a graph has none in it.
+  [[nodiscard]] double host_factor() const { return job_.cuda_graphs ? 0.0 : job_.gpu_time_factor.get(); }
+
   /// Layers in the order they run.
   [[nodiscard]] PricedClass laid_out(std::size_t c, const ReachedRates& rates,
                                      const hardware::SoftwareFactor& factor) const {
@@ -200,8 +202,7 @@ class Pricing {
     const std::size_t count = layers.count;
     const std::span known = std::span(layers_.layers).subspan(layers_.first[c], count);
     PricedClass priced;
-    // What is captured as a graph has no work of the CPU in it.
-    const double host = job_.cuda_graphs ? 0.0 : job_.gpu_time_factor.get();
+    const double host = host_factor();
     const auto laid = [&](std::size_t i, Pass pass, int kernels) {
       const LayerTime time = time_of(layers[i], known[i], pass, rates);
       const Time compute = time.compute * factor.compute;
@@ -363,6 +364,7 @@ void lay_out(const plan::Job& job, const plan::StepPlan& plan, const ReachedRate
   const Pricing pricing(job, plan, prices, as_it_is);
   std::vector<PricedClass> classes;
   prices.factor = plan::gpu_time_factor_of(job);
+  prices.host = pricing.host_factor();
   for (std::size_t c = 0; c < plan.classes.size(); ++c) classes.push_back(pricing.laid_out(c, rates, prices.factor));
   prices.classes = std::move(classes);
 }
@@ -390,7 +392,9 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
                                    std::pair<double, double> assumed_interval) {
   const auto rates = reached_rates(job);
   if (!rates) return tl::unexpected<Error>(rates.error());
-  const LayerPricing pricing(job, *rates, assumed_interval);
+  const auto inputs = price_inputs(job);
+  if (!inputs) return tl::unexpected<Error>(inputs.error());
+  const LayerPricing pricing(*inputs, assumed_interval);
   LayerPrices prices;
   if (pricing.calibrated()) prices.calibrated.emplace();
   const plan::Chunk* known = nullptr;  // GPUs of two speeds run the same layers
@@ -423,7 +427,9 @@ Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& p
 Expected<LayerPrices> price_layers(const plan::Job& job, const plan::StepPlan& plan, PriceMemo& memo) {
   const auto rates = reached_rates(job);
   if (!rates) return tl::unexpected<Error>(rates.error());
-  const LayerPricing pricing(job, *rates, {1, 1});
+  const auto inputs = price_inputs(job);
+  if (!inputs) return tl::unexpected<Error>(inputs.error());
+  const LayerPricing pricing(*inputs, {1, 1});
   LayerPrices prices;
   if (pricing.calibrated()) prices.calibrated.emplace();
   for (const plan::RankClass& one : plan.classes) {

@@ -39,21 +39,27 @@ double compute_share(const plan::Job& job) {
   return assumed.stated() || !sustained ? assumed.get() : std::min(assumed.get(), *sustained);
 }
 
+Expected<DeviceRates> device_rates(const plan::Job& job, const Variation& variation) {
+  const auto peak = peak_of(job);
+  if (!peak) return tl::unexpected<Error>(peak.error());
+  return DeviceRates{*peak * (compute_share(job) * variation.compute),
+                     job.cluster.node.gpu.memory_bandwidth * (job.efficiency.memory * variation.memory),
+                     measured_scaling(job, *peak, variation)};
+}
+
 Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation) {
   return reached_rates(job, variation, job.cluster.gpus_per_node);
 }
 
 Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation, std::int64_t gpus_per_node) {
-  const auto peak = peak_of(job);
-  if (!peak) return tl::unexpected<Error>(peak.error());
+  const auto device = device_rates(job, variation);
+  if (!device) return tl::unexpected<Error>(device.error());
   const hardware::Cluster& cluster = job.cluster;
   const hardware::Node& node = cluster.node;
   const plan::Efficiency& share = job.efficiency;
   const double pcie = share.pcie * variation.pcie;
   ReachedRates rates;
-  rates.device = {*peak * (compute_share(job) * variation.compute),
-                  node.gpu.memory_bandwidth * (share.memory * variation.memory),
-                  measured_scaling(job, *peak, variation)};
+  rates.device = *device;
   rates.on_one_uplink = static_cast<double>(node.most_on_one_uplink(gpus_per_node));
   rates.host_link = node.host_link.bandwidth * pcie;
   rates.pcie_share = min(rates.host_link / rates.on_one_uplink, node.pcie.bandwidth * pcie);

@@ -140,6 +140,7 @@ class AccelerateReader {
     const auto again = in_.find("fsdp_config.fsdp_activation_checkpointing");
     if (const auto on = in_.flag(again)) {
       out_.set("parallel.recompute", *on ? "full" : "none", again.words, again.where());
+      if (*on) out_.assume("parallel.recompute_stops", "yes", "PyTorch's checkpoint stops early since 2.1");
     }
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ddlsim/io/table_file.h"
+#include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::importers {
 namespace {
@@ -45,10 +46,15 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
+/// A count: a whole number of at least one, and no more than the largest of other files (1e15).
+std::optional<std::int64_t> whole(double value) {
+  if (!(value >= 1) || value > 1e15 || std::floor(value) != value) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
 std::optional<std::int64_t> whole(std::string_view text) {
   const auto value = number(text);
-  if (!value || *value < 1 || *value > 1e15 || std::floor(*value) != *value) return std::nullopt;
-  return static_cast<std::int64_t>(*value);
+  return value ? whole(*value) : std::nullopt;
 }
 
 /// A number, or one in quotes, as some loggers write it.
@@ -59,6 +65,9 @@ std::optional<double> number_in(const Json& value) {
   const bool plain = !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
   return plain ? number(text) : std::nullopt;
 }
+
+/// What a step may take: no GPU launches a kernel in a nanosecond, and no step lasts a month.
+bool is_step(Time step) { return step >= microseconds(1e-3) && step <= seconds(30 * 86400); }
 
 /// "2025-03-12 11:10:21,511" anywhere before the step, as seconds of its day and the day's number.
 std::optional<Time> stamp(std::string_view line) {
@@ -220,7 +229,7 @@ class LogReader {
 
   Expected<void> add_step(std::string_view text, Time unit) {
     const auto value = number(text);
-    if (!value || *value <= 0) {
+    if (!value || !is_step(unit * *value)) {
       return fail(ErrorCode::kParse, fmt::format("'{}' is no step time", text.substr(0, 20)), here());
     }
     log_.steps.push_back(unit * *value);
@@ -264,19 +273,18 @@ class LogReader {
   /// Samples of a step or of an epoch; null says nothing.
   Expected<void> keep_count(const std::string& key, const Json& value) {
     if (value.is_null()) return {};
-    constexpr double kMost = 1e15;
-    const auto count = number_in(value);
-    if (!count || *count < 1 || *count > kMost) {
+    const auto read = number_in(value);
+    const auto count = read ? whole(*read) : std::nullopt;
+    if (!count) {
       return fail(ErrorCode::kParse, fmt::format("{}: {} is no number of samples", key, value.dump().substr(0, 60)),
                   here());
     }
     if (key == "train_samples") {
-      samples_ = *count;
+      samples_ = static_cast<double>(*count);
       return {};
     }
-    const auto batch = static_cast<std::int64_t>(*count);
-    if (log_.global_batch && *log_.global_batch != batch) return several("jobs: the global batch changes");
-    log_.global_batch = batch;
+    if (log_.global_batch && *log_.global_batch != *count) return several("jobs: the global batch changes");
+    log_.global_batch = *count;
     return {};
   }
 
@@ -290,8 +298,7 @@ class LogReader {
     if (!is(LogFormat::kMlperf)) return several("programs");
     if (!by_stats_) log_.steps.clear();  // epochs say less
     by_stats_ = true;
-    log_.steps.push_back(seconds(step));
-    return {};
+    return keep_step(seconds(step));
   }
 
   Expected<void> read_epoch(double stop) {
@@ -304,7 +311,12 @@ class LogReader {
     const double batches = samples_ / static_cast<double>(*log_.global_batch);
     const double steps = drops_last_ ? std::floor(batches) : std::ceil(batches);
     if (steps < 1) return {};
-    log_.steps.push_back(milliseconds(took / steps));
+    return keep_step(milliseconds(took / steps));
+  }
+
+  Expected<void> keep_step(Time step) {
+    if (!is_step(step)) return fail(ErrorCode::kParse, fmt::format("{} is no step time", to_text(step)), here());
+    log_.steps.push_back(step);
     return {};
   }
 

@@ -177,6 +177,21 @@ Expected<void> check_model(const Job& job) {
   return {};
 }
 
+/// Beside a product an adapter is of lower rank (Hu et al. 2021).
+Expected<void> check_adapters(const Job& job) {
+  const std::int64_t rank = job.parallel.lora_rank;
+  if (rank == 0) return {};
+  const std::vector<workload::Layer>& layers = job.model->layers;
+  const std::vector<bool> adapted = workload::adapted_products(layers);
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (adapted[i]) most = std::max(most, std::min(layers[i].in.back(), std::get<workload::Linear>(*layers[i].op).out));
+  }
+  if (most == 0 || rank <= most) return {};  // without a product to adapt it is refused where adapters are added
+  return bad("parallel.lora_rank " + std::to_string(rank),
+             "valid: up to " + std::to_string(most) + ", the rank of the widest product that has an adapter");
+}
+
 /// Micro-batches and stages that the schedule has, and what does not go with it.
 Expected<void> check_schedule(const Job& job) {
   const Parallel& parallel = job.parallel;
@@ -301,6 +316,7 @@ Expected<void> check_splits(const Job& job) {
   }
   if (auto degrees = check_degrees(job); !degrees) return degrees;
   if (auto model = check_model(job); !model) return model;
+  if (auto adapters = check_adapters(job); !adapters) return adapters;
   return check_together(job);
 }
 

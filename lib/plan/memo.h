@@ -90,8 +90,9 @@ struct Memo {
       models;  // as given, as run
   std::map<CutKey, Expected<SplitModel>> cuts;
   std::map<const Layers*, CutPlaces> cut_places;
-  std::map<std::tuple<const Layers*, std::size_t, std::int64_t>, StageStarts> starts;  // parts, batch
-  std::map<std::pair<const Layers*, bool>, std::vector<Owned>> owned;                  // by adapters
+  std::map<std::tuple<const Layers*, std::size_t, std::int64_t, std::vector<std::size_t>>, StageStarts>
+      starts;                                                          // parts, batch, stated cuts
+  std::map<std::pair<const Layers*, bool>, std::vector<Owned>> owned;  // by whether frozen weights are quantised
   std::map<const workload::Model*, BlockStarts> blocks;
   std::map<std::tuple<PipelineSchedule, std::int64_t, std::int64_t, std::int64_t, std::size_t, std::vector<double>>,
            std::vector<std::int64_t>>

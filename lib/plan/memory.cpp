@@ -100,12 +100,14 @@ namespace {
 DataSize host_memory(const Job& job, const StepPlan& plan) {
   DataSize most;
   DataSize sum;
+  double ranks = 0;
   for (const RankClass& one : plan.classes) {
     most = max(most, one.memory.host);
-    sum += one.memory.host;
+    sum += one.memory.host * static_cast<double>(one.ranks);
+    ranks += static_cast<double>(one.ranks);
   }
-  // One server has ranks of every stage, as many of each; of several some may have those of the fullest alone.
-  if (job.cluster.nodes == 1) most = sum / static_cast<double>(plan.classes.size());
+  // One server has the ranks of every class; of several some may have those of the fullest alone.
+  if (job.cluster.nodes == 1) most = sum / ranks;
   return most * static_cast<double>(job.cluster.gpus_per_node);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <variant>
 
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/messages.h"
 #include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/passes.h"

@@ -108,6 +108,14 @@ LayerLoads loads_of(std::span<const workload::Layer> layers) {
   return loads;
 }
 
+LayerLoads loads_with_blocks_again(std::span<const workload::Layer> layers, std::span<const workload::Block> blocks) {
+  LayerLoads loads = loads_of(layers);
+  for (const workload::Block& one : blocks) {
+    for (std::size_t i = one.first; one.body && i < one.first + one.count; ++i) loads.work[i] += layers[i].forward_work;
+  }
+  return loads;
+}
+
 std::size_t most_parts(std::span<const workload::Layer> layers) {
   constexpr std::ptrdiff_t kSumsOfBlock = 3;
   // Hybrids count each of their mixers as a layer, whatever repeats.
@@ -179,6 +187,26 @@ StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, do
   }
   made.first.push_back(layers);
   return made;
+}
+
+std::vector<std::size_t> lighter_cuts(const CutPoints& points, const LayerLoads& loads, std::size_t parts) {
+  constexpr double kLighter = 0.95;
+  constexpr double kBatch = 1;  // it decides between cuts of equal work alone
+  if (parts < 2 || points.starts.size() < parts) return {};
+  StageStarts equal = balanced_starts(points, loads, kBatch, parts);
+  if (!equal.anyhow) return {};
+  equal.first.pop_back();
+  std::vector<std::size_t> starts;
+  for (const std::size_t piece : balanced(weights_of(loads, kBatch, points.starts), parts)) {
+    starts.push_back(points.starts[piece]);
+  }
+  const auto heaviest = [&](const std::vector<std::size_t>& first) {
+    const std::vector<double> weights = weights_of(loads, kBatch, first);
+    return *std::max_element(weights.begin(), weights.end());
+  };
+  if (heaviest(starts) > heaviest(equal.first) * kLighter) return {};
+  starts.erase(starts.begin());
+  return starts;
 }
 
 }  // namespace ddlsim::plan

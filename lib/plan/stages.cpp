@@ -107,7 +107,7 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
 }  // namespace
 
 Expected<StageStarts> stage_starts(const Job& job, const std::shared_ptr<const Layers>& layers, Memo& memo) {
-  const std::tuple key{layers.get(), positions_of(pipeline_of(job)), job.batch};
+  const std::tuple key{layers.get(), positions_of(pipeline_of(job)), job.batch, job.parallel.cuts};
   const auto known = memo.starts.find(key);
   if (known != memo.starts.end()) return known->second;
   auto made = made_starts(job, layers, memo);

@@ -61,10 +61,12 @@ void dequantise(Layer& layer, int bits) {
   const primitives::Kernel kernel{primitives::MemoryBoundKernel{.weights = moved}};
   layer.forward.insert(layer.forward.begin(), kernel);
   layer.forward_weight_elements += moved;
+  layer.forward_rewritten += moved;
   ++layer.forward_kernels;
   if (layer.backward.empty()) return;
   layer.backward.insert(layer.backward.begin(), kernel);
   layer.backward_weight_elements += moved;
+  layer.backward_rewritten += moved;
   ++layer.backward_kernels;
 }
 
@@ -104,6 +106,7 @@ void recompute(Layer& layer) {
   layer.backward_work += layer.forward_work;
   layer.backward_elements += layer.forward_elements;
   layer.backward_weight_elements += layer.forward_weight_elements;
+  layer.backward_rewritten += layer.forward_rewritten;
   layer.backward_kernels += layer.forward_kernels;
   layer.backward.insert(layer.backward.begin(), layer.forward.begin(), layer.forward.end());
 }

@@ -213,6 +213,7 @@ std::string words_for(const PlanSettings& plan) {
     const std::string chunks = value_of(plan, "parallel.virtual_stages");
     add(chunks.empty() ? schedule : fmt::format("{} of {} chunks", schedule, chunks));
   }
+  if (const std::string cut = value_of(plan, "parallel.layers_per_stage"); !cut.empty()) add("stages of " + cut);
   if (const std::string zero = value_of(plan, "parallel.zero"); zero != "0" && !zero.empty()) add("zero " + zero);
   if (const std::string again = value_of(plan, "parallel.recompute"); again != "none" && !again.empty()) {
     add("recompute " + again);

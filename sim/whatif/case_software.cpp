@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "case_metric.h"
 #include "case_text.h"
 
 namespace ddlsim::whatif {

@@ -85,9 +85,10 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
   return result;
 }
 
-/// Collects the upgrades one at a time.
+/// A GPU is an upgrade from so many times the peak on.
 constexpr double kFasterGpu = 1.2;
 
+/// Collects the upgrades one at a time.
 class Upgrades {
  public:
   Upgrades(const io::Catalog& catalog, const Scenario& scenario, const answer::Prediction& baseline)

@@ -233,8 +233,6 @@ bool has_attention_in_one(const io::Case& one, const TrainingWay& way) {
   return modern && one.said("transformer_engine") != "no";  // XLA has none of its own
 }
 
-}  // namespace
-
 /// Ranks that an expert is cut over, where these are others than those of the other layers.
 std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Parallel& cut, std::int64_t replicas) {
   if (cut.tensor == 1) return std::nullopt;
@@ -248,6 +246,8 @@ std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Pa
   const bool by_default = has_any(lower_case(one.framework), {"megatron-bridge", "torchtitan"});
   return by_default || !plan::expert_ranks(cut, replicas) ? std::optional<std::int64_t>(1) : std::nullopt;
 }
+
+}  // namespace
 
 Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());

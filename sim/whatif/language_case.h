@@ -6,9 +6,9 @@
 //   hybrid_layer_pattern           nemotron_h       attention mla         deepseek_v3
 //   seq_len_dec, decoder_layers    t5               experts               qwen3_moe (every block a mixture), gpt_oss
 //   patch                          vit              kv_heads              llama
-//   else by the words of its name  llama (Llama, Mistral, Qwen), gpt2, opt, bert (BERT, RoBERTa, DistilBERT: with the
-//   head of
-//                                  pre-training over all positions, or a classifier), t5, vit
+//   else by the words of its name  llama (Llama, Mistral, Qwen), gpt2, opt, t5, vit,
+//                                  bert (BERT, RoBERTa, DistilBERT: with the head of pre-training over all positions,
+//                                  or a classifier)
 //   else                           gpt2, with a table of learned positions
 // The vocabulary, where nobody says one, is that of the model's name (case_model.cpp).
 // Vocabularies are padded to a multiple of 128 times the tensor degree (Megatron's make_vocab_size_divisible_by). A GPT

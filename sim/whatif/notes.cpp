@@ -5,17 +5,23 @@
 #include <algorithm>
 #include <array>
 
+#include "correction.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/folding.h"
+#include "ddlsim/workload/blocks.h"
 #include "goodput_notes.h"
 #include "input_part.h"
+#include "prediction.h"
 #include "setting_uses.h"
+#include "setting_values.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -200,6 +206,33 @@ void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, std:
                   to_text(plan::host_memory_rate(scenario))));
 }
 
+/// Where all stages have as many blocks and wait for the last, which has the head besides: cuts that are noticeably
+/// faster, and fit where these do.
+std::optional<std::string> stages_note(const Question& question, const Prediction& prediction) {
+  constexpr double kNoticed = 0.95;
+  const Scenario& scenario = question.scenario;
+  if (!question.plan || scenario.parallel.pipeline == 1 || !scenario.parallel.cuts.empty()) return std::nullopt;
+  const std::vector<workload::Layer>& layers = scenario.model->layers;
+  const std::vector<workload::Block> blocks = workload::blocks_of(layers);
+  const bool again = scenario.parallel.recompute == plan::Recompute::kFull;
+  const plan::LayerLoads loads = again ? plan::loads_with_blocks_again(layers, blocks) : plan::loads_of(layers);
+  const plan::CutPoints points = plan::cut_points_of(blocks, loads);
+  Scenario other = scenario;
+  other.parallel.cuts = plan::lighter_cuts(points, loads, plan::positions_of(plan::pipeline_of(*question.plan)));
+  if (other.parallel.cuts.empty()) return std::nullopt;
+  const auto asked = ask(other);
+  const auto laid = asked ? lay_out(*asked, {}, answer::Detail::kTime) : tl::unexpected<Error>(asked.error());
+  if (!laid) return std::nullopt;
+  const Time step = corrected_step(*asked, laid->line.step);
+  if (step > prediction.step_time * kNoticed) return std::nullopt;
+  const auto needed = memory_needed(other);
+  if (prediction.fits == true && (!needed || *needed > prediction.memory.capacity)) return std::nullopt;
+  return fmt::format(
+      "stages: as many blocks each, as frameworks cut unless told otherwise; the last has the head as well: "
+      "parallel.layers_per_stage={} takes {}",
+      layers_per_stage_text(points, other.parallel.cuts), to_text(step));
+}
+
 }  // namespace
 
 bool assumes_transport(const Question& question) {
@@ -289,8 +322,10 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
   }
   if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
   add_memory_notes(scenario, needed, notes);
-  if (!needed.tensors.complete)
+  if (auto stages = stages_note(question, prediction)) notes.push_back(std::move(*stages));
+  if (!needed.tensors.complete) {
     notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
+  }
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
   if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));

@@ -21,8 +21,9 @@
 namespace ddlsim::whatif {
 namespace {
 
+/// Deviations between a run and what the others make of it.
+constexpr double kDoubtful = 6;
 /// Below it a difference is none.
-constexpr double kDoubtful = 6;  // deviations between a run and what the others make of it
 constexpr double kNoticed = 0.02;
 
 /// GPUs of one server are not so much slower or faster than modelled; what is further off waits for something else.

@@ -263,7 +263,7 @@ Time PlanBounds::by_mean(const Split& split, std::size_t index) {
 Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();
-  const KernelsKey key{index, {split.pipeline, split.schedule, split.virtual_stages}, split.passes};
+  const KernelsKey key{index, {split.pipeline, split.schedule, split.virtual_stages, split.cut}, split.passes};
   if (last_key_ != key) {
     last_key_ = key;
     last_ = laid_out(split, *shape, nullptr);

@@ -172,7 +172,7 @@ std::size_t PlanMemory::likely_fullest(const std::vector<LayerRange>& places, co
 }
 
 const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split, std::size_t index, const Held& sums) {
-  const StagesKey stages{split.pipeline, split.schedule, split.virtual_stages};
+  const StagesKey stages{split.pipeline, split.schedule, split.virtual_stages, split.cut};
   const RanksKey key{index, stages, split.passes};
   if (ranks_key_ == key) return ranks_;
   ranks_key_ = key;

@@ -200,9 +200,13 @@ void PlanSpace::read_model() {
   }
   most_stages_ = static_cast<std::int64_t>(plan::most_parts(model.layers));
   if (attentions == 0) return;
-  const plan::CutPoints points = plan::cut_points_of(workload::blocks_of(model.layers), plan::loads_of(model.layers));
-  const std::size_t counted = points.starts.size() + 2;
-  if (plan::counts_ends(points, model.layers.size(), counted)) blocks_with_ends_ = static_cast<std::int64_t>(counted);
+  const std::vector<workload::Block> blocks = workload::blocks_of(model.layers);
+  loads_ = plan::loads_of(model.layers);
+  loads_again_ = plan::loads_with_blocks_again(model.layers, blocks);
+  cut_points_ = plan::cut_points_of(blocks, loads_);
+  const std::size_t counted = cut_points_.starts.size() + 2;
+  if (plan::counts_ends(cut_points_, model.layers.size(), counted))
+    blocks_with_ends_ = static_cast<std::int64_t>(counted);
 }
 
 Expected<void> PlanSpace::read_batch(std::span<const Override> stated) {

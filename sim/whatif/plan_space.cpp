@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "ddlsim/plan/order.h"
 #include "ddlsim/support/names.h"
 #include "plan_tools.h"
+#include "setting_values.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -91,6 +94,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
   shapes_.clear();
   variants_.clear();
   most_parts_.clear();
+  lighter_cuts_.clear();
   plans_ = 0;
   for (const std::int64_t nodes : node_counts_) {
     const std::int64_t gpus = nodes * base_.cluster.gpus_per_node;
@@ -103,7 +107,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
     }
   }
   std::map<ShapeKey, std::size_t> index;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> numbered;  // variants, by stages and passes
+  std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::size_t> numbered;  // variants, by what they depend on
   const auto number_of = [&](const ShapeKey& key) {
     const auto [found, added] = index.emplace(key, shapes_.size());
     if (added) shapes_.push_back(key);
@@ -118,7 +122,8 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
     one.shape = number_of(key);
     if (least == Recompute::kNone) key.recompute = least;
     one.simple = number_of(key);
-    const auto [variants, added] = numbered.try_emplace({s.pipeline, s.passes}, variants_.size());
+    const auto [variants, added] =
+        numbered.try_emplace({s.pipeline, s.passes, s.recompute == Recompute::kFull}, variants_.size());
     if (added) variants_.push_back(variants_of(s));
     one.variants = variants->second;
     one.members = static_cast<std::int64_t>(variants_[one.variants].size() * zeros_for(s).size());
@@ -205,7 +210,20 @@ std::span<const int> PlanSpace::zeros_for(const Split& split) const {
   return std::span(range_.zeros).first(any ? range_.zeros.size() : 1);
 }
 
-std::vector<PipelineVariant> PlanSpace::variants_of(const Split& split) const {
+/// Works them out. They are plans of their own: frameworks take such stages where they are told so.
+bool PlanSpace::has_lighter_cuts(const Split& split) {
+  const std::size_t parts = plan::positions_of(pipeline_of(split));
+  const auto [found, added] = lighter_cuts_.try_emplace({parts, split.cut});
+  const bool again = split.cut == StageCut::kLighterIfAgain;
+  if (added) found->second = plan::lighter_cuts(cut_points_, again ? loads_again_ : loads_, parts);
+  return !found->second.empty();
+}
+
+const std::vector<std::size_t>& PlanSpace::cuts_of(const Split& split) const {
+  return lighter_cuts_.at({plan::positions_of(pipeline_of(split)), split.cut});
+}
+
+std::vector<PipelineVariant> PlanSpace::variants_of(const Split& split) {
   // Parts that are stated stay: without a pipeline the lowering refuses them.
   if (split.pipeline == 1) {
     return {{split.schedule, range_.virtual_stages.empty() ? split.virtual_stages : range_.virtual_stages.front()}};
@@ -218,6 +236,8 @@ std::vector<PipelineVariant> PlanSpace::variants_of(const Split& split) const {
     const plan::Pipeline pipeline = pipeline_of(one);
     if (!plan::check(pipeline) || !takes_positions(static_cast<std::int64_t>(plan::positions_of(pipeline)))) return;
     all.push_back({schedule, virtual_stages});
+    one.cut = split.recompute == Recompute::kFull ? StageCut::kLighterIfAgain : StageCut::kLighter;
+    if (has_lighter_cuts(one)) all.push_back({schedule, virtual_stages, one.cut});
   };
   for (const PipelineSchedule schedule : range_.schedules) {
     if (schedule != PipelineSchedule::kInterleaved) {
@@ -237,6 +257,7 @@ Split PlanSpace::split(PlanId id) const {
   Split split = family.split;
   split.schedule = variant.schedule;
   split.virtual_stages = variant.virtual_stages;
+  split.cut = variant.cut;
   split.zero = zeros[id.member % zeros.size()];
   return split;
 }
@@ -248,6 +269,7 @@ std::vector<Split> PlanSpace::members(const PlanFamily& family) const {
   for (const PipelineVariant& variant : variants_[family.variants]) {
     split.schedule = variant.schedule;
     split.virtual_stages = variant.virtual_stages;
+    split.cut = variant.cut;
     for (const int zero : zeros_for(split)) {
       split.zero = zero;
       all.push_back(split);
@@ -269,6 +291,7 @@ Scenario PlanSpace::with(const Split& split) const {
   parallel.pipeline = split.pipeline;
   parallel.schedule = split.schedule;
   parallel.virtual_stages = split.virtual_stages;
+  if (split.cut != StageCut::kUsual) parallel.cuts = cuts_of(split);
   parallel.zero = split.zero;
   parallel.recompute = split.recompute;
   parallel.sequence = split.sequence;
@@ -312,6 +335,9 @@ answer::PlanSettings PlanSpace::settings_of(const Split& split) const {
   count("global_batch", global_batch_);
   if (split.pipeline > 1) add("parallel.schedule", std::string(name_of(plan::kPipelineSchedules, split.schedule)));
   if (split.virtual_stages != plain.virtual_stages) count("parallel.virtual_stages", split.virtual_stages);
+  if (split.cut != StageCut::kUsual) {
+    add("parallel.layers_per_stage", layers_per_stage_text(cut_points_, cuts_of(split)));
+  }
   count("parallel.zero", split.zero);
   add("parallel.recompute", std::string(name_of(plan::kRecomputes, split.recompute)));
   if (split.tensor > 1) add("parallel.sequence", split.sequence ? "yes" : "no");

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/answer/plan_choice.h"
@@ -14,11 +16,19 @@
 #include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/parallel.h"
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
+
+/// Where stages begin, unless somebody stated it.
+enum class StageCut : std::uint8_t {
+  kUsual,          // as the lowering has them (plan/stage_cuts.h)
+  kLighter,        // cuts with a lighter heaviest part, where these are as many blocks each
+  kLighterIfAgain  // the same of blocks that are computed again
+};
 
 /// What the search chooses.
 struct Split {
@@ -33,6 +43,7 @@ struct Split {
   std::int64_t passes = 1;  // of it in a step
   std::int64_t virtual_stages = 1;
   plan::PipelineSchedule schedule = plan::PipelineSchedule::kOneForwardOneBackward;
+  StageCut cut = StageCut::kUsual;
   plan::Recompute recompute = plan::Recompute::kNone;
   plan::ContextBy context_by = plan::ContextBy::kRing;
   int zero = 0;
@@ -75,6 +86,7 @@ struct PlanFamily {
 struct PipelineVariant {
   plan::PipelineSchedule schedule = plan::PipelineSchedule::kOneForwardOneBackward;
   std::int64_t virtual_stages = 1;
+  StageCut cut = StageCut::kUsual;
 };
 
 /// A plan: a family and a member of it, in an order in which plans are numbered.
@@ -116,6 +128,8 @@ class PlanSpace {
   [[nodiscard]] const std::vector<ShapeKey>& shapes() const { return shapes_; }
   /// Of a rank, in any plan with so many stages.
   [[nodiscard]] std::int64_t most_parts(std::int64_t stages) const { return most_parts_.at(stages); }
+  /// As Parallel::cuts, of a split that is not cut as usual; empty: there are none.
+  [[nodiscard]] const std::vector<std::size_t>& cuts_of(const Split& split) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
   /// The job with that split.
@@ -140,7 +154,8 @@ class PlanSpace {
   void enumerate_passes(Split split);
   void enumerate_shapes(Split split);
   [[nodiscard]] std::span<const int> zeros_for(const Split& split) const;
-  [[nodiscard]] std::vector<PipelineVariant> variants_of(const Split& split) const;
+  [[nodiscard]] std::vector<PipelineVariant> variants_of(const Split& split);
+  [[nodiscard]] bool has_lighter_cuts(const Split& split);
   void strike_unsupported(plan::Lowerer& lowerer);
   [[nodiscard]] bool supports(const Split& split, plan::Lowerer& lowerer) const;
   [[nodiscard]] bool takes_positions(std::int64_t positions) const {
@@ -156,6 +171,9 @@ class PlanSpace {
   std::int64_t most_stages_ = 0;
   std::int64_t blocks_ = 0;            // of the model, alike: as many as it has attentions
   std::int64_t blocks_with_ends_ = 0;  // these, and what stands before and behind them; 0: they count for nothing
+  plan::CutPoints cut_points_;         // of the model; none: it has no blocks, or cuts are stated
+  plan::LayerLoads loads_, loads_again_;
+  std::map<std::pair<std::size_t, StageCut>, std::vector<std::size_t>> lighter_cuts_;  // by parts
   bool has_experts_ = false;
   bool cuts_tensors_ = false;  // of convolutions and recurrent layers a rank of a group would do all
   std::vector<PlanFamily> families_;

@@ -31,7 +31,7 @@ bool in_order(const Split& split) {
 
 StagesKey stages_of(const Split& split) {
   return {split.pipeline, in_order(split) ? PipelineSchedule::kOneForwardOneBackward : split.schedule,
-          split.virtual_stages};
+          split.virtual_stages, split.cut};
 }
 
 PipelinePlaces::PipelinePlaces(const Scenario& base, const std::optional<ShortModel>& shorter)
@@ -43,7 +43,7 @@ PipelinePlaces::PipelinePlaces(const Scenario& base, const std::optional<ShortMo
 const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer) {
   static const std::vector<LayerRange> none;
   const std::size_t positions = plan::positions_of(pipeline_of(split));
-  if (const auto found = alike_.find(positions); found != alike_.end()) return found->second;
+  if (const auto found = alike_.find({positions, split.cut}); found != alike_.end()) return found->second;
   const ShapeKey shape{.tensor = split.tensor,
                        .context = split.context,
                        .expert = split.expert,
@@ -53,10 +53,12 @@ const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const Plan
                        .recompute = split.recompute,
                        .context_by = split.context_by,
                        .sequence = split.sequence};
-  if (const auto found = places_.find({positions, shape}); found != places_.end()) return found->second;
+  const auto found = places_.find({positions, shape});
+  if (split.cut == StageCut::kUsual && found != places_.end()) return found->second;
   const auto starts = starts_of(split, shape, positions, space, lowerer);
   if (!starts) return none;  // another plan with those stages may be legal
-  std::vector<LayerRange>& places = starts->anyhow && same_for_all_ ? alike_[positions] : places_[{positions, shape}];
+  const bool alike = split.cut != StageCut::kUsual || (starts->anyhow && same_for_all_);
+  std::vector<LayerRange>& places = alike ? alike_[{positions, split.cut}] : places_[{positions, shape}];
   places.reserve(positions);
   for (std::size_t q = 0; q < positions; ++q) places.push_back({starts->first[q], starts->first[q + 1]});
   return places;
@@ -65,6 +67,13 @@ const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const Plan
 std::optional<plan::StageStarts> PipelinePlaces::starts_of(const Split& split, const ShapeKey& shape,
                                                            std::size_t positions, const PlanSpace& space,
                                                            plan::Lowerer& lowerer) {
+  if (split.cut != StageCut::kUsual) {
+    plan::StageStarts starts{.first = {0}, .anyhow = true};
+    const std::vector<std::size_t>& cuts = space.cuts_of(split);
+    starts.first.insert(starts.first.end(), cuts.begin(), cuts.end());
+    starts.first.push_back(space.base().model->layers.size());
+    return starts;
+  }
   if (shorter_ == nullptr) {
     auto starts = lowerer.starts(space.with(split));
     return starts ? std::optional(std::move(*starts)) : std::nullopt;

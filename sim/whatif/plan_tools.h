@@ -33,8 +33,8 @@ void send_plainly(Scenario& job);
 /// Stages of consecutive layers, one after the other, whose order of passes is that of plan/order.h.
 [[nodiscard]] bool in_order(const Split& split);
 
-/// What decides the order of a pipeline's passes: stages, schedule, chunks.
-using StagesKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t>;
+/// What decides the order of a pipeline's passes, and where its parts begin: stages, schedule, chunks, cut.
+using StagesKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t, StageCut>;
 /// Where passes of the same stages go one after the other the same way, one for all.
 [[nodiscard]] StagesKey stages_of(const Split& split);
 
@@ -48,7 +48,7 @@ class PipelinePlaces {
   const std::vector<LayerRange>& of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer);
   /// Whether those of a plan that was asked for are those of all with as many.
   [[nodiscard]] bool are_alike(const Split& split) const {
-    return alike_.contains(plan::positions_of(pipeline_of(split)));
+    return alike_.contains({plan::positions_of(pipeline_of(split)), split.cut});
   }
 
  private:
@@ -65,7 +65,7 @@ class PipelinePlaces {
   const ShortModel* shorter_;  // null: cuts are stated, or no model stands for the whole
   bool same_for_all_;          // where parts begin does not depend on how layers are cut and joined
   std::vector<workload::Block> blocks_;
-  std::map<std::size_t, std::vector<LayerRange>> alike_;  // by positions
+  std::map<std::pair<std::size_t, StageCut>, std::vector<LayerRange>> alike_;  // by positions
   std::map<std::pair<std::size_t, ShapeKey>, std::vector<LayerRange>> places_;
   std::map<ShapeKey, std::optional<Cut>> cuts_;  // nothing: refused
 };

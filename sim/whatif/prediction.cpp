@@ -114,12 +114,19 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
 }
 
 /// The same way of training without a split: what one GPU with memory enough would do.
-plan::Parallel whole(const plan::Parallel& parallel) {
-  return {.recompute = parallel.recompute,
-          .recompute_every = parallel.recompute_every,
-          .states = parallel.states,
-          .lora_rank = parallel.lora_rank,
-          .frozen_bits = parallel.frozen_bits};
+plan::Parallel whole(plan::Parallel parallel) {
+  const plan::Parallel none;
+  parallel.tensor = parallel.context = parallel.expert = parallel.pipeline = 1;
+  parallel.expert_tensor = none.expert_tensor;
+  parallel.sequence = none.sequence;
+  parallel.schedule = none.schedule;
+  parallel.virtual_stages = none.virtual_stages;
+  parallel.cuts.clear();
+  parallel.zero = none.zero;
+  parallel.shard_ranks = none.shard_ranks;
+  parallel.gather_fp8 = none.gather_fp8;
+  parallel.offload_optimizer = parallel.offload_activations = false;
+  return parallel;
 }
 
 /// Experts' FLOPs of one sample, all copies of its rows worked on.

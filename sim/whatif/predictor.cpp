@@ -1,12 +1,16 @@
 #include "ddlsim/whatif/predictor.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "correction.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/whatif/predict.h"
 #include "prediction.h"
@@ -15,82 +19,69 @@
 namespace ddlsim::whatif {
 namespace {
 
-/// What prices of layers depend on. The model and the profiles are kept alive, so that their addresses stay theirs.
+/// What a class of a plan's ranks runs and updates.
+struct KeptClass {
+  std::size_t first = 0;  // of the layers
+  std::size_t count = 0;
+  DataSize updated{};
+};
+
+/// What prices of layers depend on: cost's inputs, and what makes the plan's layers. What is shared is kept alive, so
+/// that addresses stay theirs.
 struct Key {
+  std::shared_ptr<const hardware::Gpu> gpu;  // that the inputs refer to
+  cost::PriceInputs inputs;
   std::shared_ptr<const workload::Model> model;
   workload::Fusion fusion;
   plan::Parallel parallel;
-  std::vector<hardware::MeasuredProfile> profiles;
-  std::string gpu;
-  hardware::PeakRates peak;
-  Bandwidth memory{};
-  DataSize l2{};
-  std::int64_t multiprocessors = 0;
-  double compute_share = 0;
-  double memory_share = 0;
-  bool by_profiles = false;
-  std::int64_t batch = 0;
-  std::int64_t accumulation = 0;
-  std::int64_t data_ranks = 0;            // share the update of a model that is split
   std::optional<DataSize> spread_from{};  // tables are spread
-  primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
-  plan::UpdateKernels optimizer = plan::UpdateKernels::kFused;
-  Precision precision = Precision::kFp32;
+  std::int64_t gpus = 0;                  // that they are spread over
+  std::vector<KeptClass> classes;
 };
 
 std::optional<DataSize> spread_from(const plan::Job& job) {
   return plan::spreads_tables(job) ? std::optional(job.strategy.spread_from.get()) : std::nullopt;
 }
 
-bool answers(const Key& key, const plan::Job& job, const plan::StepPlan& plan) {
-  const hardware::Gpu& gpu = job.cluster.node.gpu;
-  const auto& profiles = gpu.profiles.get();
-  const auto same_profile = [](const auto& a, const auto& b) { return a.profile == b.profile; };
-  return key.model == job.model && key.batch == job.batch && key.precision == job.precision && key.gpu == gpu.id &&
-         key.peak == gpu.peak && key.memory == gpu.memory_bandwidth && key.multiprocessors == gpu.sm_count &&
-         key.l2 == gpu.l2.value_or(DataSize{}) && key.compute_share == cost::compute_share(job) &&
-         key.memory_share == job.efficiency.memory.get() && key.by_profiles == cost::by_profiles(job) &&
-         key.accumulation == job.strategy.accumulation.get() && key.fusion == job.fusion &&
-         key.attention == job.software_attention && key.optimizer == job.software_optimizer &&
-         key.parallel == job.parallel && key.spread_from == spread_from(job) &&
-         (!(plan::splits_model(key.parallel) || key.spread_from) || key.data_ranks == plan.groups.front().ranks) &&
-         std::equal(profiles.begin(), profiles.end(), key.profiles.begin(), key.profiles.end(), same_profile);
+bool runs_the_same(const plan::RankClass& one, const KeptClass& kept) {
+  return one.chunk.first == kept.first && one.chunk.count == kept.count && one.updated == kept.updated;
 }
 
-Key key_of(const plan::Job& job, const plan::StepPlan& plan) {
-  const hardware::Gpu& gpu = job.cluster.node.gpu;
-  return {.model = job.model,
+bool answers(const Key& key, const cost::PriceInputs& inputs, const plan::Job& job, const plan::StepPlan& plan) {
+  return key.model == job.model && key.inputs == inputs && key.fusion == job.fusion && key.parallel == job.parallel &&
+         key.spread_from == spread_from(job) && (!key.spread_from || key.gpus == job.cluster.gpus()) &&
+         std::equal(plan.classes.begin(), plan.classes.end(), key.classes.begin(), key.classes.end(), runs_the_same);
+}
+
+Key key_of(const cost::PriceInputs& inputs, const plan::Job& job, const plan::StepPlan& plan) {
+  Key key{.gpu = std::make_shared<const hardware::Gpu>(*inputs.gpu),
+          .inputs = inputs,
+          .model = job.model,
           .fusion = job.fusion,
           .parallel = job.parallel,
-          .profiles = gpu.profiles.get(),
-          .gpu = gpu.id,
-          .peak = gpu.peak,
-          .memory = gpu.memory_bandwidth,
-          .l2 = gpu.l2.value_or(DataSize{}),
-          .multiprocessors = gpu.sm_count,
-          .compute_share = cost::compute_share(job),
-          .memory_share = job.efficiency.memory,
-          .by_profiles = cost::by_profiles(job),
-          .batch = job.batch,
-          .accumulation = job.strategy.accumulation,
-          .data_ranks = plan.groups.front().ranks,
           .spread_from = spread_from(job),
-          .attention = job.software_attention,
-          .optimizer = job.software_optimizer,
-          .precision = job.precision};
+          .gpus = job.cluster.gpus(),
+          .classes = {}};
+  key.inputs.gpu = key.gpu.get();
+  for (const plan::RankClass& one : plan.classes) {
+    key.classes.push_back({.first = one.chunk.first, .count = one.chunk.count, .updated = one.updated});
+  }
+  return key;
 }
 
 }  // namespace
 
 struct Predictor::Kept final : PriceShelf {
   Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job, const plan::StepPlan& plan) override {
+    const auto inputs = cost::price_inputs(job);
+    if (!inputs) return tl::unexpected<Error>(inputs.error());
     for (const auto& [key, prices] : shelf) {
-      if (answers(key, job, plan)) return prices;
+      if (answers(key, *inputs, job, plan)) return prices;
     }
     auto priced = cost::price_layers(job, plan, {kInterval90Low, kInterval90High});
     if (!priced) return tl::unexpected<Error>(priced.error());
     if (shelf.size() == kKept) shelf.pop_back();
-    shelf.emplace_front(key_of(job, plan), std::make_shared<const cost::LayerPrices>(std::move(*priced)));
+    shelf.emplace_front(key_of(*inputs, job, plan), std::make_shared<const cost::LayerPrices>(std::move(*priced)));
     return shelf.front().second;
   }
 

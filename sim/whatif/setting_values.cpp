@@ -229,6 +229,18 @@ Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::C
   return {};
 }
 
+std::string layers_per_stage_text(const plan::CutPoints& points, std::span<const std::size_t> cuts) {
+  std::string text;
+  auto first = points.starts.begin();
+  for (std::size_t part = 0; part <= cuts.size(); ++part) {
+    const auto end =
+        part < cuts.size() ? std::lower_bound(first, points.starts.end(), cuts[part]) : points.starts.end();
+    text += (text.empty() ? "" : "-") + std::to_string(end - first);
+    first = end;
+  }
+  return text;
+}
+
 Expected<void> set_factor(Value value, double least, double most, double& target) {
   const auto number = parse_number(value);
   if (!number) return tl::unexpected<Error>(number.error());

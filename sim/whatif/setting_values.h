@@ -4,12 +4,15 @@
 
 #include <fmt/core.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "ddlsim/io/catalog.h"
+#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
@@ -73,6 +76,8 @@ Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::S
 [[nodiscard]] Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&);
 /// "8-8-7-9": so many layers of the model's list in each stage.
 [[nodiscard]] Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::Catalog&);
+/// Its value for cuts between a model's blocks: "5-5-4".
+[[nodiscard]] std::string layers_per_stage_text(const plan::CutPoints& points, std::span<const std::size_t> cuts);
 [[nodiscard]] Expected<void> set_factor(Value value, double least, double most, double& target);
 [[nodiscard]] Expected<void> set_fusion(Scenario& scenario, Value value, const io::Catalog&);
 /// A kind of strategy; what a framework adds to it was spelt out before (with_frameworks).

@@ -155,7 +155,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"parallel.virtual_stages", "interleaved: chunks of layers per rank", "2",
      set_degree<&plan::Parallel::virtual_stages, 1, kMaxDegree>},
-    {"parallel.layers_per_stage", "blocks of each stage (at an end 0: embedding or head alone), or layers of the model's list (default: nearly equal work)", "20-20-21",
+    {"parallel.layers_per_stage", "blocks of each stage (at an end 0: embedding or head alone), or layers of the model's list (default: as many each, where they divide; else nearly equal work)", "20-20-21",
      set_layers_per_stage},
     {"parallel.zero", "what data-parallel ranks share: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too (FSDP)",
      "3",

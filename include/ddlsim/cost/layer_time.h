@@ -2,6 +2,7 @@
 //
 //   t = max( FLOPs * batch / (peak * e_compute),  bytes / (B_mem * e_memory) )
 //   bytes = (activation elements * batch + weight elements) * activation size
+// Weights that a kernel of its own rewrites before their use (QLoRA's dequantisation) take their memory time on top.
 //
 // A measured layer takes its measured time (cost/wave_scaling.h), the CPU's work on samples its time for each of them.
 // An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by.
@@ -24,6 +25,8 @@ struct DeviceRates {
   ComputeRate compute{};
   Bandwidth memory{};
   WaveScaling measured{};  // of measured layers
+
+  friend bool operator==(const DeviceRates&, const DeviceRates&) = default;
 };
 
 enum class Pass { kForward, kBackward };
@@ -78,8 +81,10 @@ struct WeightsShare {
   }
   if (forward && layer.host > Time::zero()) return {Time::zero(), Time::zero(), layer.host * batch};
   const Time compute = layer_work(layer, pass, batch) / device.compute;
-  const Time memory = layer_traffic(layer, pass, batch, activation) / device.memory;
-  return compute > memory ? LayerTime{compute, Time::zero()} : LayerTime{Time::zero(), memory};
+  const auto rewritten = static_cast<double>(forward ? layer.forward_rewritten : layer.backward_rewritten);
+  const Time apart = activation * rewritten / device.memory;
+  const Time memory = layer_traffic(layer, pass, batch, activation) / device.memory - apart;
+  return compute > memory ? LayerTime{compute, apart} : LayerTime{Time::zero(), memory + apart};
 }
 
 }  // namespace ddlsim::cost

@@ -9,7 +9,7 @@
 // Shares that somebody stated for compute or memory win over profiles that nobody named; shares of pcie, nvlink and
 // network win over what the collective library is known to reach.
 //
-// Prices of layers depend on the model, the batch, the precision and the GPU alone. They are worked out once
+// Prices of layers depend on the plan's layers and updates and on `PriceInputs` alone. They are worked out once
 // (`price_layers`) and kept by who asks often (whatif/predictor.h); the rest is cheap.
 //
 // A `Variation` asks what would be if a resource were so many times as fast, everything else alike: what whatif's
@@ -66,6 +66,9 @@ struct ReachedRates {
   double on_one_uplink = 1;    // GPUs that share a host link
 };
 
+/// What the GPU's kernels reach, of the same. Errors: as reached_rates.
+[[nodiscard]] Expected<DeviceRates> device_rates(const plan::Job& job, const Variation& variation = {});
+
 /// Of the peak: what is stated; else what is assumed, and no more than large products sustain on that GPU.
 [[nodiscard]] double compute_share(const plan::Job& job);
 
@@ -117,13 +120,34 @@ struct PricedClass {
   Time update{};  // of the weights, on the GPU
 };
 
+/// All of a job that the prices of its plan's layers depend on. Two that are equal, and a plan with the same layers and
+/// updates, have the same prices. It refers to the job's GPU, which outlives it.
+struct PriceInputs {
+  const hardware::Gpu* gpu = nullptr;  // its rates and, by profiles, its profiles count
+  bool by_profiles = false;
+  DeviceRates assumed{};  // where no curve is, efficiency included
+  Precision precision = Precision::kFp32;
+  std::int64_t batch = 1;  // samples of a pass
+  DataSize accumulated{};  // of each parameter, to add its gradient to earlier passes' (plan/lower.h)
+  primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
+  bool fuses_pointwise = false;  // as Calibration has them
+  bool spares_turning = false;
+  Time recurrent_chain{};
+
+  friend bool operator==(const PriceInputs& a, const PriceInputs& b);
+};
+
+/// Errors: as reached_rates.
+[[nodiscard]] Expected<PriceInputs> price_inputs(const plan::Job& job);
+
 struct LayerPrices {
   std::vector<LayerTimes> layers;             // of all classes: of the first class's chunk, then the next's
   std::vector<std::size_t> first;             // of each class
   std::vector<Time> update;                   // of each class's weights
   std::optional<CalibratedTimes> calibrated;  // by profiles; of all layers together, without their list
-  std::vector<PricedClass> classes;  // the same laid out to run, nothing varied, kernels `factor` times as long
-  hardware::SoftwareFactor factor;
+  std::vector<PricedClass> classes;           // the same laid out to run, nothing varied, with the two factors below
+  hardware::SoftwareFactor factor;            // on kernels
+  double host = 1;                            // on what the GPU waits for the CPU's work on samples
 };
 
 /// `assumed_interval` holds for what no curve covers. Errors: as reached_rates.

@@ -29,6 +29,8 @@ struct WaveScaling {
   double memory = 1;   // B_o / B_d
   double compute = 1;  // C_o / C_d
   double batch = 1;    // samples asked about / samples timed
+
+  friend bool operator==(const WaveScaling&, const WaveScaling&) = default;
 };
 
 /// Requires `memory_share` (g) in [0, 1] and ratios over zero.

@@ -2,9 +2,11 @@
 //
 // Between blocks (workload/blocks.h): what stands before the first of those that repeat belongs to the first part, what
 // follows the last (head and loss) to the last. Where they are alike and parts divide them every part gets as many
-// (Megatron-LM). Where they divide two more, what stands before the blocks and what follows count as one each
-// (--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split: Llama 3.1 405B's 126 in 128 parts).
-// Else parts are contiguous and the heaviest weighs as little as possible:
+// (Megatron-LM), and the last the head as well; where that makes it much heavier than others `lighter_cuts` has better
+// ones, which a job states (parallel.layers_per_stage) and a plan search tries. Where they divide two more, what stands
+// before the blocks and what follows count as one each (--account-for-embedding-in-pipeline-split,
+// --account-for-loss-in-pipeline-split: Llama 3.1 405B's 126 in 128 parts). Else parts are contiguous and the heaviest
+// weighs as little as possible:
 //   w(piece) = FLOPs of forward and backward as a share of the model's + 1e-6 x the same share of elements read and
 //              written + 1e-12 x its share of the layers
 // so that elements and layers decide between equals alone. Among cuts that are equally good the first parts have less,
@@ -39,6 +41,9 @@ struct LayerLoads {
   std::vector<double> weights;   // elements of weights read and written, whatever the batch
 };
 [[nodiscard]] LayerLoads loads_of(std::span<const workload::Layer> layers);
+/// The same where bodies among the blocks run forward again in backward (full recomputation).
+[[nodiscard]] LayerLoads loads_with_blocks_again(std::span<const workload::Layer> layers,
+                                                 std::span<const workload::Block> blocks);
 
 /// Where a model may be cut between blocks; what stands between bodies goes with the one before it.
 struct CutPoints {
@@ -65,5 +70,10 @@ struct StageStarts {
 /// Of so many parts, at most as many as layers, with micro-batches of `batch` samples.
 [[nodiscard]] StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, double batch,
                                           std::size_t parts);
+
+/// Cuts between blocks (as Parallel::cuts) of so many parts with the lightest heaviest one, where parts of as many
+/// blocks each are what a job gets and have one that is a twentieth heavier. Empty: there are none.
+[[nodiscard]] std::vector<std::size_t> lighter_cuts(const CutPoints& points, const LayerLoads& loads,
+                                                    std::size_t parts);
 
 }  // namespace ddlsim::plan

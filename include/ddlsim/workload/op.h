@@ -205,6 +205,8 @@ struct Layer {
   std::int64_t saved_elements = 0;           // kept from forward to backward
   std::int64_t forward_weight_elements = 0;  // weights read
   std::int64_t backward_weight_elements = 0;
+  std::int64_t forward_rewritten = 0;  // of these, moved by a kernel that does nothing else (QLoRA's dequantisation)
+  std::int64_t backward_rewritten = 0;
   int forward_kernels = 1;
   int backward_kernels = 1;
   std::vector<primitives::Kernel> forward{};

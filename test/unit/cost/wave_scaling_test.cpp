@@ -47,3 +47,19 @@ TEST_CASE("a measured layer takes its measured time, on the side that bounds it"
   CHECK(backward.compute == Time::zero());
   CHECK(backward.memory.in(microseconds) == Approx(30 * 0.57878).epsilon(1e-4));
 }
+
+TEST_CASE("a layer's roofline: weights that a kernel of its own rewrites come on top, whatever bounds the rest") {
+  workload::Layer layer;
+  layer.forward_work = flops(1000);
+  layer.forward_elements = 10;
+  layer.forward_weight_elements = 100;
+  layer.forward_rewritten = 60;
+  const Bandwidth memory = gigabytes_per_second(1);
+  // 10 + 40 numbers of 2 bytes are 100 ns, 60 are 120 ns; arithmetic takes 1 us, or 10 ns.
+  const LayerTime slow = layer_time(layer, Pass::kForward, 1, bytes(2), {teraflops_per_second(1e-3), memory});
+  CHECK(slow.compute.in(nanoseconds) == Approx(1000));
+  CHECK(slow.memory.in(nanoseconds) == Approx(120));
+  const LayerTime fast = layer_time(layer, Pass::kForward, 1, bytes(2), {teraflops_per_second(0.1), memory});
+  CHECK(fast.compute == Time::zero());
+  CHECK(fast.memory.in(nanoseconds) == Approx(220));
+}

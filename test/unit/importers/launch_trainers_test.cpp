@@ -138,6 +138,7 @@ TEST_CASE("launch: accelerate", "[unit][io][launch]") {
   CHECK(value(hybrid, "parallel.zero") == "3");
   CHECK(value(hybrid, "parallel.shard_ranks") == "8");
   CHECK(value(hybrid, "parallel.recompute") == "full");
+  CHECK(value(hybrid, "parallel.recompute_stops") == "yes");
   CHECK(value(hybrid, "batch") == "?");
   CHECK(value(read(head + "  fsdp_sharding_strategy: 2\n"), "parallel.reshard") == "no");
   CHECK(value(read(head + "  fsdp_sharding_strategy: NO_SHARD\n"), "parallel.zero") == "0");

@@ -231,6 +231,19 @@ TEST_CASE("log: without steps, of several jobs or programs, with steps that are 
   CHECK(error_of(":::MLLOG not json\n").find("JSON") != std::string::npos);
   CHECK(error_of("2024-02-29 10:00:00,000 - INFO - step: 5 loss: 1\n2024-02-29 10:00:01,000 - INFO - step: 1 loss: 1\n")
             .find("begin again") != std::string::npos);
+  // No global batch, whatever the number; no step takes a nanosecond or a month.
+  for (const char* count : {"1e19", "0", "0.5", "-8"}) {
+    CAPTURE(count);
+    CHECK_THAT(error_of(std::string(":::MLLOG {\"key\": \"global_batch_size\", \"value\": ") + count + "}\n"),
+               Catch::Contains("is no global batch"));
+  }
+  for (const char* time : {"1e-320", "1e12"}) {
+    CHECK_THAT(error_of(std::string(" iteration 1/ 50 | elapsed time per iteration (ms): ") + time + " |\n"),
+               Catch::Contains("is no step time"));
+  }
+  const std::string batch = ":::MLLOG {\"key\": \"global_batch_size\", \"value\": 32}\n";
+  CHECK_THAT(error_of(batch + ":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"throughput\": 1e-300}}\n"),
+             Catch::Contains("is no step time"));
   const auto where = read("a\nb\n" + step + "train_step_timing in s: 2.3\n");
   REQUIRE_FALSE(where);
   CHECK(where.error().where.line == 4);

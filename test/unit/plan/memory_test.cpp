@@ -345,6 +345,20 @@ TEST_CASE("memory: weights that are gathered once stay until backward", "[unit][
   CHECK(again < buffers(job));
 }
 
+TEST_CASE("memory: a server's host has what all its ranks keep there", "[unit][plan]") {
+  Job job;
+  job.cluster.gpus_per_node = 8;
+  StepPlan plan;
+  plan.classes.resize(2);
+  plan.classes[0].ranks = 6;
+  plan.classes[0].memory.host = gigabytes(1);
+  plan.classes[1].ranks = 2;
+  plan.classes[1].memory.host = gigabytes(3);
+  CHECK(host_memory(job, plan).in(gigabytes) == Approx(12));
+  job.cluster.nodes = 2;  // one of them may have the fullest alone
+  CHECK(host_memory(job, plan).in(gigabytes) == Approx(24));
+}
+
 TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][plan]") {
   MemoryFootprint footprint;
   footprint.weights = gigabytes(10);

@@ -435,6 +435,11 @@ TEST_CASE("lower: adapters alone are trained", "[unit][plan]") {
   CHECK(plan.layer(0, 10).backward_work == whole.layer(0, 10).forward_work);
   for (const std::size_t i : {0U, 1U}) CHECK(plan.layer(0, i).backward.empty());
   CHECK(plan.layer(0, 1).backward_kernels == 0);
+  job.parallel.lora_rank = 512;  // of q and o; of k and v no more than 128 count
+  CHECK(lower(job));
+  job.parallel.lora_rank = 513;
+  CHECK(refused(job).message == "parallel.lora_rank 513");
+  job.parallel.lora_rank = 4;
   workload::Layer conv = test::made_layer(workload::Convolution{.out = 8}, {3, 8, 8}, "conv");
   job.model = test::model_of({conv}, "cnn");
   CHECK(refused(job).message == "no product of attention to adapt by LoRA");

@@ -53,6 +53,21 @@ double least_heaviest(const std::vector<double>& work, std::size_t layers, std::
 
 }  // namespace
 
+TEST_CASE("stage cuts: blocks that divide leave the head to the last part; lighter cuts do not", "[unit][plan]") {
+  // Eight blocks of a layer of 1 each, and a head of 2: 2 | 2 | 2 | 2 + 2, or 3 | 3 | 2 | 0 + 2, but that no part is
+  // without a block: 1 | 3 | 3 | 1 + 2.
+  const LayerLoads all = loads({1, 1, 1, 1, 1, 1, 1, 1, 2});
+  CutPoints points{.starts = {0, 1, 2, 3, 4, 5, 6, 7}, .after_bodies = 8, .repeated = true, .even = true};
+  CHECK(balanced_starts(points, all, 1, 4).first == std::vector<std::size_t>{0, 2, 4, 6, 9});
+  CHECK(lighter_cuts(points, all, 4) == std::vector<std::size_t>{1, 4, 7});
+  // A part each, an even deal already, or no blocks: nothing lighter.
+  CHECK(lighter_cuts(points, all, 8).empty());
+  CHECK(lighter_cuts(points, all, 3).empty());
+  CHECK(lighter_cuts(points, all, 1).empty());
+  CHECK(lighter_cuts({}, all, 2).empty());
+  CHECK(lighter_cuts(points, loads({1, 1, 1, 1, 1, 1, 1, 1, 0.1}), 4).empty());
+}
+
 TEST_CASE("stage cuts: the worked example", "[unit][plan]") {
   CHECK(starts({3, 1, 2, 2}, 2) == std::vector<std::size_t>{0, 2, 4});
   CHECK(starts({3, 1, 2, 2}, 1) == std::vector<std::size_t>{0, 4});

@@ -1,18 +1,16 @@
 #include "ddlsim/whatif/plan_search.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "tiny_transformer.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::TinyTransformer;
 using namespace ddlsim::whatif;
 using Catch::Matchers::Contains;
 
@@ -38,63 +36,6 @@ answer::PlanChoice found(const std::vector<Override>& settings, const PlanOption
   if (!choice) FAIL(to_string(choice.error()));
   return *choice;
 }
-
-/// A transformer of a few blocks, small enough to try every plan of it: with experts or without.
-class TinyTransformer {
- public:
-  explicit TinyTransformer(bool experts, int blocks = 4)
-      : folder_(std::filesystem::temp_directory_path() /
-                ("ddlsim_tiny_" + std::to_string(::getpid()))),  // side by side
-        path_((folder_ / (experts ? "ddlsim_tiny_moe.yaml" : "ddlsim_tiny.yaml")).string()) {
-    std::filesystem::create_directories(folder_);
-    std::ofstream file(path_);
-    file << "model: " << (experts ? "ddlsim_tiny_moe" : "ddlsim_tiny")
-         << "\nname: Tiny\ntask: test\nsample: sequence\nbatch: 1\noptimizer: adam\n"
-            "input: {shape: [256], bytes: 4096 B}\n"
-            "sources: {layers: made up, input: made up, batch: made up, optimizer: made up}\nlayers:\n"
-            "  - embedding: {name: table, rows: 4096, width: 512, lookups: 256}\n"
-            "  - repeat:\n      times: "
-         << blocks
-         << "\n      layers:\n"
-            "        - rmsnorm: {name: norm}\n"
-            "        - linear: {name: q, out: 512, bias: false}\n"
-            "        - linear: {name: k, out: 512, bias: false}\n"
-            "        - linear: {name: v, in: [256, 512], out: 512, bias: false}\n"
-            "        - grouped_attention: {name: attention, in: [256, 512], heads: 8, kv_heads: 8, width: 64, causal: "
-            "true}\n"
-            "        - linear: {name: o, out: 512, bias: false}\n"
-            "        - add: {name: attention_sum}\n"
-            "        - rmsnorm: {name: mlp_norm}\n";
-    if (experts) {
-      file << "        - experts: {name: experts, in: [256, 512], experts: 4, active: 2, width: 1024}\n";
-    } else {
-      file << "        - linear: {name: up, out: 2048, bias: false}\n"
-              "        - gelu: {name: act}\n"
-              "        - linear: {name: down, out: 512, bias: false}\n";
-    }
-    file << "        - add: {name: mlp_sum}\n"
-            "  - rmsnorm: {name: last_norm}\n"
-            "  - linear: {name: head, out: 4096, bias: false}\n"
-            "  - softmax: {name: loss}\n";
-  }
-  ~TinyTransformer() { std::filesystem::remove_all(folder_); }
-  TinyTransformer(const TinyTransformer&) = delete;
-  TinyTransformer& operator=(const TinyTransformer&) = delete;
-
-  [[nodiscard]] std::vector<Override> on(std::vector<Override> more) const {
-    std::vector<Override> settings{{"model", path_, {}},
-                                   {"node", "dgx-a100", {}},
-                                   {"gpus_per_node", "4", {}},
-                                   {"nodes", "1", {}},
-                                   {"global_batch", "8", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return settings;
-  }
-
- private:
-  std::filesystem::path folder_;
-  std::string path_;
-};
 
 std::string refused(const std::vector<Override>& settings, const PlanOptions& options = {}) {
   const auto choice = search_plans(catalog(), settings, options, no_time);
@@ -297,6 +238,28 @@ TEST_CASE("plan search: stages that blocks do not divide, likewise", "[unit][wha
   const TinyTransformer four(false);
   check_same(over_three_stages(four), {.explain = false});
   check_same(over_three_stages(four), {.objective = answer::PlanObjective::kMemory, .explain = false});
+}
+
+TEST_CASE("plan search: stages of as many blocks and lighter ones, likewise", "[unit][whatif]") {
+  // A head of 2.6 blocks: 3 | 1 blocks weigh 3 and 3.6 where 2 | 2 weigh 2 and 4.6.
+  const TinyTransformer wide(false, 4, 16384);
+  const auto settings = wide.on({{"parallel.pipeline", "2", {}}, {"parallel.context", "1", {}}});
+  check_same(settings, {.next = 40, .explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kMemory, .next = 40, .explain = false});
+  const auto cut = [](const answer::PlanSettings& plan) { return value_of(plan, "parallel.layers_per_stage"); };
+  auto one_way = settings;
+  one_way.push_back({"parallel.schedule", "1f1b", {}});
+  one_way.push_back({"batch", "1", {}});
+  one_way.push_back({"cuda_graphs", "yes", {}});  // kernels so small would wait for their launches
+  CHECK(cut(found(one_way).best.plan) == "3-1");
+  // What is stated stays, and without a head there is nothing to win.
+  auto stated = one_way;
+  stated.push_back({"parallel.layers_per_stage", "2-2", {}});
+  CHECK(cut(found(stated).best.plan).empty());
+  const TinyTransformer small(false);
+  const auto plans =
+      found(small.on({{"parallel.pipeline", "2", {}}, {"batch", "1", {}}}), {.next = 40, .explain = false});
+  for (const auto& one : plans.next) CHECK(cut(one.plan).empty());
 }
 
 TEST_CASE("plan search: stated cuts within blocks are cuts that one may state", "[unit][whatif]") {

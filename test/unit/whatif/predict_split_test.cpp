@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "catalog.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/predict.h"
 
@@ -234,6 +235,52 @@ TEST_CASE("predict: stages that wait for a slower one are bound by what makes it
                               {"global_batch", "15360", {}}});
   CHECK(unequal.breakdown.communication_exposed > unequal.step_time / 2.0);
   CHECK(unequal.bottleneck == "network");
+}
+
+TEST_CASE("predict: stages that wait for the one with the head are told of lighter ones", "[unit][whatif]") {
+  const auto with = [](const std::string& gpus, std::vector<Override> more) {
+    std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
+                                   {"node", "dgx-h100", {}},
+                                   {"gpus_per_node", gpus, {}},
+                                   {"parallel.pipeline", gpus, {}},
+                                   {"parallel.schedule", "1f1b", {}},
+                                   {"parallel.recompute", "full", {}},
+                                   {"batch", "1", {}},
+                                   {"global_batch", "60", {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return asked(settings);
+  };
+  const auto told = [](const answer::Prediction& one) {
+    for (const std::string& note : one.notes) {
+      if (note.starts_with("stages: ")) return note;
+    }
+    return std::string();
+  };
+  // 32 blocks over 8 stages: four each, and the last has the head of 128,256 words. Seven stages are balanced.
+  const answer::Prediction equal = with("8", {});
+  const std::string note = told(equal);
+  const std::string key = "parallel.layers_per_stage=";
+  const std::size_t at = note.find(key);
+  REQUIRE(at != std::string::npos);
+  const std::string cut = note.substr(at + key.size(), note.find(' ', at) - at - key.size());
+  const answer::Prediction lighter = with("8", {{"parallel.layers_per_stage", cut, {}}});
+  CHECK(lighter.step_time < equal.step_time * 0.95);
+  CHECK_THAT(note, Catch::EndsWith(to_text(lighter.step_time)));
+  CHECK(told(lighter).empty());
+  CHECK(told(with("7", {})).empty());
+}
+
+TEST_CASE("predict: one GPU that a job is compared with computes as much again", "[unit][whatif]") {
+  const auto with = [](const std::string& stops) {
+    return asked({{"model", "llama_3_1_8b", {}},
+                  {"node", "dgx-h100", {}},
+                  {"batch", "1", {}},
+                  {"parallel.zero", "3", {}},
+                  {"parallel.recompute", "full", {}},
+                  {"parallel.recompute_stops", stops, {}}});
+  };
+  // Communication hides behind a little less.
+  CHECK(with("yes").scaling_efficiency == Approx(with("no").scaling_efficiency).epsilon(0.015));
 }
 
 TEST_CASE("predict: cards and slots of one rate bound a step together", "[unit][whatif]") {

@@ -64,6 +64,41 @@ TEST_CASE("predictor: what was kept never answers for another question", "[unit]
   check_all(predictor);  // all of them kept
 }
 
+TEST_CASE("predictor: nor does what was kept for any setting, of any kind of network", "[unit][whatif]") {
+  // Beside the settings' own examples: values that differ from a default here, and what an effect needs.
+  const std::vector<std::vector<Override>> more{
+      {{"software.year", "2018", {}}},
+      {{"software.layout", "channels-last", {}}, {"precision", "fp16", {}}},
+      {{"software.layout", "channels-first", {}}, {"precision", "fp16", {}}},
+      {{"cuda_graphs", "yes", {}}, {"gpu.time_factor", "2", {}}},
+  };
+  for (const char* model : {"resnet50", "maskrcnn_resnet50_fpn", "gnmt", "gpt2"}) {
+    const std::vector<Override> base{{"model", model, {}}, {"node", "dgx1-v100", {}}};
+    Predictor predictor;
+    REQUIRE(predictor.step_time(resolve(catalog(), base).value()));
+    std::size_t asked = 0;
+    const auto check = [&](const std::vector<Override>& changes) {
+      std::vector<Override> settings = base;
+      settings.insert(settings.end(), changes.begin(), changes.end());
+      const auto changed = resolve(catalog(), settings);
+      if (!changed) return;  // what another setting must allow
+      const auto alone = predict(*changed);
+      const auto kept = predictor.step_time(*changed);
+      CAPTURE(model, changes.front().path, changes.front().value);
+      REQUIRE(alone.has_value() == kept.has_value());
+      if (!alone) return;
+      ++asked;
+      CHECK(*kept == alone->step_time);
+    };
+    for (const SettingInfo& setting : settings()) {
+      if (setting.path == "model" || setting.path == "node") continue;
+      check({{setting.path, setting.example, {}}});
+    }
+    for (const std::vector<Override>& changes : more) check(changes);
+    CHECK(asked > 60);
+  }
+}
+
 TEST_CASE("predictor: more questions than are kept", "[unit][whatif]") {
   Predictor predictor;
   const auto at = [](std::size_t batch) { return scenario({{"batch", std::to_string(batch), {}}}); };

@@ -76,6 +76,12 @@ TEST_CASE("passes: QLoRA writes frozen weights in 16 bits before every use", "[u
     // Of 16-bit accesses: one written, 0.5625 bytes read.
     CHECK(kernel.weights == static_cast<std::int64_t>(1024 * 1024 * (1 + 0.28125)));
     CHECK(kernel.elements == 0);
+    // Which a kernel of its own moves, in every pass.
+    CHECK(four[i].forward_rewritten == kernel.weights);
+    CHECK(four[i].backward_rewritten == kernel.weights);
+    recompute(four[i]);
+    CHECK(four[i].backward_rewritten == 2 * kernel.weights);
+    CHECK(whole[i].forward_rewritten == 0);
   }
   CHECK(four[1].forward_kernels == whole[1].forward_kernels);
   std::vector<Layer> head{layer_of(Linear{.out = 8}, rows, "lm_head").value().layer};
