@@ -225,8 +225,7 @@ std::optional<std::string> stages_note(const Question& question, const Predictio
   if (!laid) return std::nullopt;
   const Time step = corrected_step(*asked, laid->line.step);
   if (step > prediction.step_time * kNoticed) return std::nullopt;
-  const auto needed = memory_needed(other);
-  if (prediction.fits == true && (!needed || *needed > prediction.memory.capacity)) return std::nullopt;
+  if (prediction.fits == true && !plan::needed_by(other, *asked->plan).fits()) return std::nullopt;
   return fmt::format(
       "stages: as many blocks each, as frameworks cut unless told otherwise; the last has the head as well: "
       "parallel.layers_per_stage={} takes {}",
