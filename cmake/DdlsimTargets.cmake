@@ -37,8 +37,8 @@ function(ddlsim_room name root)
     set(public PUBLIC)
     add_library(ddlsim_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
     set_target_properties(ddlsim_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    # The same bits whatever the compiler thinks of fused multiply-add.
-    target_compile_options(ddlsim_${name} PRIVATE -ffp-contract=off)
+    # The same bits whatever the compiler thinks of fused multiply-add; what no header declares is private to its file.
+    target_compile_options(ddlsim_${name} PRIVATE -ffp-contract=off -Wmissing-declarations)
     target_link_libraries(ddlsim_${name} PRIVATE $<BUILD_INTERFACE:ddlsim_warnings> fmt::fmt)
   else()
     add_library(ddlsim_${name} INTERFACE)

@@ -1,9 +1,8 @@
 // Predictions for who asks often.
 //
-// Prices of layers depend on the model, the batch, the precision, the GPU and what is stated of them alone
-// (cost/price.h). A Predictor keeps those it has worked out, so that a changed network, node count or strategy costs
-// microseconds. The answers are those of whatif/predict.h, to the bit. One Predictor serves one thread; it keeps
-// `kKept` prices, the oldest going first.
+// Prices of layers depend on a plan's layers and on cost::PriceInputs alone (cost/price.h). A Predictor keeps those it
+// has worked out, so that a changed network, node count or strategy costs microseconds. The answers are those of
+// whatif/predict.h, to the bit. One Predictor serves one thread; it keeps `kKept` prices, the oldest going first.
 #pragma once
 
 #include <cstddef>
