@@ -235,7 +235,7 @@ TEST_CASE("log: without steps, of several jobs or programs, with steps that are 
   for (const char* count : {"1e19", "0", "0.5", "-8"}) {
     CAPTURE(count);
     CHECK_THAT(error_of(std::string(":::MLLOG {\"key\": \"global_batch_size\", \"value\": ") + count + "}\n"),
-               Catch::Contains("is no global batch"));
+               Catch::Contains("is no number of samples"));
   }
   for (const char* time : {"1e-320", "1e12"}) {
     CHECK_THAT(error_of(std::string(" iteration 1/ 50 | elapsed time per iteration (ms): ") + time + " |\n"),
