@@ -483,6 +483,10 @@ int main(int argc, char** argv) {
   if (!catalog) return 1;
   Learner learner;
   learner.read(*catalog, {argv + 2, argv + argc});
+  if (learner.rows.empty()) {
+    fmt::print(stderr, "accuracy_learn: no row is predicted: is {} one that this program reads?\n", argv[1]);
+    return 1;
+  }
   learner.leave_out();
   hardware::SoftwareProfile profile{
       .id = "steps",

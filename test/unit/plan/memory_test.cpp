@@ -354,9 +354,9 @@ TEST_CASE("memory: a server's host has what all its ranks keep there", "[unit][p
   plan.classes[0].memory.host = gigabytes(1);
   plan.classes[1].ranks = 2;
   plan.classes[1].memory.host = gigabytes(3);
-  CHECK(host_memory(job, plan).in(gigabytes) == Approx(12));
+  CHECK(needed_by(job, plan).host.in(gigabytes) == Approx(12));
   job.cluster.nodes = 2;  // one of them may have the fullest alone
-  CHECK(host_memory(job, plan).in(gigabytes) == Approx(24));
+  CHECK(needed_by(job, plan).host.in(gigabytes) == Approx(24));
 }
 
 TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][plan]") {
