@@ -17,11 +17,11 @@ using hardware::GemmSize;
 
 constexpr double kMostSplits = 64;
 constexpr double kShortestPart = 64;
-constexpr double kFp4OverFp8 = 1.6;          // gemm_time.h has where these are from
-constexpr double kFp4Casts = 1.2;            // over those of fp8
-constexpr double kFp4Operand = 9.0 / 32;     // of an element of two bytes
-constexpr double kBatchedPrologue = 2.5e-6;  // s; likewise
-constexpr double kLeastTime = 1e-12;         // s; keeps what follows positive for the smallest GEMMs
+constexpr double kFp4OverFp8 = 1.6;        // gemm_time.h has where these are from
+constexpr double kFp4Casts = 1.2;          // over those of fp8
+constexpr double kFp4Operand = 9.0 / 32;   // of an element of two bytes
+constexpr double kBatchedPrologue = 0.55;  // likewise
+constexpr double kLeastTime = 1e-12;       // s; keeps what follows positive for the smallest GEMMs
 
 /// std::floor is a call without SSE 4.1, and this is what the time goes into. Beyond 1e15 doubles are whole anyway.
 double whole(double x) { return x < 1e15 ? static_cast<double>(static_cast<std::int64_t>(x)) : x; }
@@ -36,7 +36,7 @@ struct AllTiles {
   double k = 1;
   double multiprocessors = 1;
   double prologue_steps = 0;
-  double longest_prologue = Time::infinity().in(seconds);
+  double longest_prologue = Time::infinity().in(seconds);  // of a tile of one element
   double most_splits = 1;
   double split_k_launch = 0;
   double step = 0;  // of a tile of one element at efficiency 1
@@ -47,6 +47,7 @@ struct AllTiles {
 struct TileWork {
   double step = 0;   // one step of k of one tile
   double tiles = 1;  // per multiprocessor, before k is split
+  double longest_prologue = Time::infinity().in(seconds);
   double tiles_to_fill = 1;
 };
 
@@ -56,7 +57,7 @@ double compute_time(const GemmCurve& curve, const AllTiles& shared, const TileWo
   const double row = curve.partial_wave_cost * std::max(ceiling(x), work.tiles_to_fill) +
                      (1 - curve.partial_wave_cost) * std::max(x, work.tiles_to_fill);
   const double steps = parts > 1 ? ceiling(shared.k / parts) : shared.k;
-  return row * (work.step * steps + std::min(work.step * shared.prologue_steps, shared.longest_prologue));
+  return row * (work.step * steps + std::min(work.step * shared.prologue_steps, work.longest_prologue));
 }
 
 double time_of(const GemmCurve& curve, double compute, double move) {
@@ -90,6 +91,7 @@ double best_of(const GemmCurve& curve, std::span<const GemmCurve::Tile> tiles_of
     const double tiles = size.batch_count * ceiling(size.m / tile.m) * ceiling(size.n / tile.n);
     const TileWork work{.step = shared.step * tile.m * tile.n / tile.efficiency,
                         .tiles = tiles / shared.multiprocessors,
+                        .longest_prologue = shared.longest_prologue * tile.m * tile.n,
                         .tiles_to_fill = tile.tiles_to_fill};
     compute = std::min(compute, compute_time(curve, shared, work, 1));
     if (work.tiles <= 1 && shared.most_splits > 1) split = std::min(split, best_split(curve, shared, work));
@@ -155,7 +157,9 @@ Time gemm_time(const GemmCurve& curve, const DeviceSpec& spec, const GemmSize& s
       .k = size.k,
       .multiprocessors = spec.multiprocessors,
       .prologue_steps = curve.prologue_steps,
-      .longest_prologue = never_batched ? kBatchedPrologue : Time::infinity().in(seconds),
+      .longest_prologue =
+          never_batched ? kBatchedPrologue * element.in(bytes)*spec.multiprocessors / spec.memory.in(bytes_per_second)
+                        : Time::infinity().in(seconds),
       .most_splits = curve.batched || curve.grouped ? 1 : std::min(kMostSplits, whole(size.k / kShortestPart)),
       .split_k_launch = curve.split_k_launch.in(seconds),
       .step = 2 * slower * spec.multiprocessors / peak,

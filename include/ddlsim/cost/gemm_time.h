@@ -15,12 +15,15 @@
 // is a tile or two wide nothing reads them again from the L2, and the GEMM is bound by it (V100's batched GEMMs of
 // n <= 32 reach 5 TFLOP/s instead of 11, 340 GB/s of A). Splits tried: such that the tiles fill a quarter, half, all or
 // twice the multiprocessors; at most 64 parts, none shorter than 64.
-// left_operand_passes: where rows of fp8 were measured with the cast of their bf16 activations (its scale is looked for
-// first), as training with dynamic scales does it, element batch_count m k left_operand_passes / (memory_efficiency B)
-// is added; weights come cast, and operands of fp8 take half an element. What that cast takes for every row besides
-// (vLLM's searches rows one by one and joins them by atomics: 7 ns a row on H200) is overhead_per_row: it belongs to
-// the measurement and is in no prediction.
-// fp4 (NVFP4) has no table of products that is published: fp4_gemm_time takes the curve of fp8, whose tiles compute
+// Many products at once by a curve of single ones: prologue_steps w are at most 0.55 of the time in which a
+// multiprocessor's share of the memory's bandwidth moves a tile of the result, element M N S / B. So it is where
+// batched products were measured (fp32 on five GPUs: 0.23 to 0.86, median 0.55); a fit of single ones whose k is never
+// short does not tell it from the rest (A40: 1.03). left_operand_passes: where rows of fp8 were measured with the cast
+// of their bf16 activations (its scale is looked for first), as training with dynamic scales does it, element
+// batch_count m k left_operand_passes / (memory_efficiency B) is added; weights come cast, and operands of fp8 take
+// half an element. What that cast takes for every row besides (vLLM's searches rows one by one and joins them by
+// atomics: 7 ns a row on H200) is overhead_per_row: it belongs to the measurement and is in no prediction. fp4 (NVFP4)
+// has no table of products that is published: fp4_gemm_time takes the curve of fp8, whose tiles compute
 //   a = min(1.6, fp4's peak / fp8's)  times as fast, whose operands are 9/32 of an element (4 bits and an 8-bit scale
 //   for every 16) and whose casts take 1.2 times as long (Hadamard transforms, stochastic rounding, two scales).
 // 1.6 and 1.2 are from the products of a block of 4096 wide on B300, twelve of them in 3.754 ms with their operands
