@@ -64,7 +64,7 @@ plan::Job changed_by(plan::Job job, const FittingChanges& changes) {
 }
 
 /// "a, b and c"
-std::string words_of(const FittingChanges& changes, std::string_view last) {
+std::string list_of(const FittingChanges& changes, std::string_view last) {
   std::string words;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     words += (i == 0 ? "" : i + 1 == changes.size() ? last : ", ");
@@ -250,7 +250,7 @@ FittingChanges first_of_added(const plan::Job& job, const std::vector<FittingCha
 
 std::string first_change(const plan::Job& job) {
   const auto said = [&](const FittingChanges& changes) {
-    return fmt::format("{} ({})", words_of(changes, ", "), to_text(needed_by_job(changed_by(job, changes))->all()));
+    return fmt::format("{} ({})", list_of(changes, ", "), to_text(needed_by_job(changed_by(job, changes))->all()));
   };
   FittingChanges tried = single_changes(job);
   for (FittingChange& pair : paired_changes(job)) tried.push_back(std::move(pair));
@@ -333,7 +333,7 @@ std::string cluster_that_holds(const plan::Job& job) {
   const FittingChanges needed = those_needed(on_servers(job, best->nodes), std::move(best->recipe));
   return fmt::format("the smallest cluster found: {} server{} ({} GPU{}) {}", best->nodes, best->nodes == 1 ? "" : "s",
                      gpus, gpus == 1 ? "" : "s",
-                     needed.empty() ? "with the settings as they are" : "with " + words_of(needed, " and "));
+                     needed.empty() ? "with the settings as they are" : "with " + list_of(needed, " and "));
 }
 
 }  // namespace
