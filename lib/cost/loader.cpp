@@ -162,8 +162,9 @@ Time least_reading(const plan::Job& job) {
   const LoaderWork work = loader_work(input, job.cluster.node.host);
   Time least;
   if (storage->bandwidth_origin == Origin::kStated) least = work.stored * read / share.storage;
-  if (share.iops && storage->iops_origin == Origin::kStated)
+  if (share.iops && storage->iops_origin == Origin::kStated) {
     least = max(least, time_at(work.requests * read, *share.iops));
+  }
   return least;
 }
 

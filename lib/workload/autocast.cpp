@@ -17,8 +17,9 @@ using primitives::MemoryBoundKind;
 
 void widen(std::vector<primitives::Kernel>& kernels, double widening) {
   for (primitives::Kernel& kernel : kernels) {
-    if (auto* bound = std::get_if<MemoryBoundKernel>(&kernel.shape))
+    if (auto* bound = std::get_if<MemoryBoundKernel>(&kernel.shape)) {
       bound->widening = std::max(bound->widening, widening);
+    }
   }
 }
 

@@ -87,8 +87,9 @@ Json json_of(const Recommendation& result) {
 /// "nodes=4; strategy=ps"
 std::string settings_of(const ServerChoice& choice) {
   std::string text;
-  for (const auto& [path, value] : choice.settings)
+  for (const auto& [path, value] : choice.settings) {
     text += fmt::format("{}{}={}", text.empty() ? "" : "; ", path, value);
+  }
   return text;
 }
 

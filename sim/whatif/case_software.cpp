@@ -187,8 +187,9 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   if (hugging_face || names({"automodel"})) return false;
   if (names({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
   const bool by_nvidia = submitted && names({"nvidia", "ngc"});
-  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention"}))
+  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention"})) {
     return true;
+  }
   if (names({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;
   return std::nullopt;
 }

@@ -205,8 +205,9 @@ void PlanSpace::read_model() {
   loads_again_ = plan::loads_with_blocks_again(model.layers, blocks);
   cut_points_ = plan::cut_points_of(blocks, loads_);
   const std::size_t counted = cut_points_.starts.size() + 2;
-  if (plan::counts_ends(cut_points_, model.layers.size(), counted))
+  if (plan::counts_ends(cut_points_, model.layers.size(), counted)) {
     blocks_with_ends_ = static_cast<std::int64_t>(counted);
+  }
 }
 
 Expected<void> PlanSpace::read_batch(std::span<const Override> stated) {

@@ -142,8 +142,9 @@ RatioEstimate ratio_of(const RatioSide& baseline, const RatioSide& alternative, 
   if (speedup >= 1 && (only_widens_network(a, b) || (kinds == 0 && computes_less_again(a, b)))) {
     return {{std::max(speedup / reach, 1.0), speedup * reach}, log_speedup > kRoundedAway ? 1.0 : 0.0};
   }
-  if (speedup <= 1 && kinds == 0 && computes_less_again(b, a))
+  if (speedup <= 1 && kinds == 0 && computes_less_again(b, a)) {
     return {{speedup / reach, std::min(speedup * reach, 1.0)}, 0.0};
+  }
   return {{speedup / reach, speedup * reach}, normal_below(log_speedup / deviation)};
 }
 

@@ -92,7 +92,7 @@ std::int64_t versions_of(const std::vector<plan::ReplicatedStage>& stages, std::
 /// versions of weights and as many micro-batches' activations as their replicas leave in flight.
 Expected<std::vector<plan::Needed>> needed_by_stages(const Scenario& base,
                                                      const std::vector<plan::ReplicatedStage>& stages) {
-  plan::Job job = base;
+  plan::Job job = static_cast<const plan::Job&>(base);
   job.strategy.kind = plan::StrategyKind::kAllReduce;
   job.overlap.reset();
   const auto count = static_cast<std::int64_t>(stages.size());
