@@ -174,3 +174,18 @@ TEST_CASE("gemm time: the curve of experts is for grouped products alone", "[uni
   CHECK(gemm_curve(std::span(curves).first(1), Precision::kFp32, 8) == nullptr);
   CHECK(gemm_curve(std::span(curves).last(1), Precision::kFp32, 8, true) == &curves[1]);
 }
+
+TEST_CASE("gemm time: many products by a curve of single ones", "[unit][cost]") {
+  GemmCurve single = plain();
+  single.prologue_steps = 10'000;
+  GemmCurve batched = single;
+  batched.batched = true;
+  // 4 tiles on 2 multiprocessors; one of them takes 32.768 ns a step, and 0.55 x 4 B x 128 x 128 x 2 / (100 GB/s) at
+  // most before it.
+  const DeviceSpec device = spec(2, 2, 100);
+  const double prologue = 0.55 * 4 * 128 * 128 * 2 / 100e3;
+  const double move = 4 * 4 * (2 * 128 * 8 + 128 * 128) / 100e3;
+  CHECK(us(single, device, {4, 128, 128, 8}) == Approx(move + 0.5 * 2 * (8 * 0.032768 + prologue)));
+  CHECK(us(batched, device, {4, 128, 128, 8}) == Approx(2 * 10'008 * 0.032768 + 0.5 * move));
+  CHECK(us(single, device, {1, 128, 128, 8}) > 10'000 * 0.032768);
+}

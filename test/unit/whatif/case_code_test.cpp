@@ -177,3 +177,37 @@ TEST_CASE("case: PyTorch's optimizers are loops before 2.0, and other trainers' 
   CHECK(optimizer("Megatron-LM (2022)").empty());
   CHECK(optimizer("TensorFlow 2.4").empty());
 }
+
+TEST_CASE("case: PyTorch's own mixed precision runs under autocast", "[unit][whatif]") {
+  const auto operators = [](const char* framework, const char* precision) {
+    io::Case one = row();
+    one.model = "BERT-Large";
+    one.framework = framework;
+    one.precision = precision;
+    return said(one, "software.operators");
+  };
+  CHECK(operators("PyTorch Lightning 1.0", "AMP") == "autocast");
+  CHECK(operators("HF Trainer (PyTorch 2.1)", "bf16") == "autocast");
+  CHECK(operators("HF Trainer (DeepSpeed)", "fp16").empty());
+  CHECK(operators("PyTorch Lightning 1.0", "FP32").empty());
+  CHECK(operators("NGC PyTorch 20.06 (apex)", "AMP").empty());
+}
+
+TEST_CASE("case: the optimizer that a row names", "[unit][whatif]") {
+  io::Case one = row();
+  CHECK(said(one, "model.optimizer").empty());
+  for (const auto& [word, optimizer] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"LAMB", "adam"},
+                                                                  {"adamw_hf", "adam"},
+                                                                  {"sgd lars", "sgd-momentum"},
+                                                                  {"sgd", "sgd"},
+                                                                  {"adagrad", "adagrad"}}) {
+    one.extra["optimizer"] = word;
+    CHECK(said(one, "model.optimizer") == optimizer);
+  }
+  one.extra["optimizer"] = "muon";
+  CHECK(said(one, "model.optimizer").empty());
+  one.extra.erase("optimizer");
+  one.framework = "PyTorch 1.12 (timm benchmark.py)";
+  CHECK(said(one, "model.optimizer") == "sgd-momentum");
+}

@@ -448,3 +448,17 @@ TEST_CASE("predict: an optimizer in single operations", "[unit][whatif]") {
   CHECK(updated("resnet50", "for-loop") == updated("resnet50", "foreach"));
   CHECK(updated("resnet50", "foreach") > updated("resnet50", "fused"));
 }
+
+TEST_CASE("predict: another optimizer keeps and updates other states", "[unit][whatif]") {
+  const auto adam = predicted({{"model.optimizer", "adam", {}}});
+  const auto sgd = predicted({{"model.optimizer", "sgd", {}}});
+  const auto own = predicted();  // momentum
+  CHECK(sgd.memory.optimizer_state == DataSize::zero());
+  CHECK(adam.memory.optimizer_state.in(bytes) == Approx(2 * own.memory.optimizer_state.in(bytes)));
+  CHECK(sgd.step_time < own.step_time);
+  CHECK(own.step_time < adam.step_time);
+  CHECK(predicted({{"model.optimizer", "sgd-momentum", {}}}).step_time == own.step_time);
+  const auto wrong = resolve(catalog(), job({{"model.optimizer", "muon", {}}}));
+  REQUIRE_FALSE(wrong);
+  CHECK_THAT(to_string(wrong.error()), Contains("sgd-momentum"));
+}

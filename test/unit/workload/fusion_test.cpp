@@ -1,5 +1,6 @@
 #include "ddlsim/workload/fusion.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace ddlsim;
@@ -160,4 +161,50 @@ TEST_CASE("fusion: composed operators are single operations, in fp32", "[unit][w
   CHECK(model->totals.dense_parameters == plain.totals.dense_parameters);
   // A compiler takes them apart and joins them: nothing is composed.
   CHECK(fused(plain, {.pointwise = true, .composed = true})->layers[2].forward_kernels == 1);
+}
+
+TEST_CASE("fusion: under autocast norms and sums are in fp32, and products cast what they read", "[unit][workload]") {
+  const Model plain = model_of({{LayerNorm{}, {10, 100}},
+                                {Linear{.out = 50}, {10, 100}},
+                                {Linear{.out = 50}, {10, 100}},
+                                {Pointwise{.inverts_output = true}, {10, 50}},
+                                {Linear{.out = 100}, {10, 50}},
+                                {Combine{}, {10, 100}},
+                                {Attention{.heads = 2}, {10, 100}}});
+  const auto model = fused(plain, {.autocast = true});
+  REQUIRE(model);
+  const auto widening = [&](std::size_t i) {
+    return std::get<primitives::MemoryBoundKernel>(model->layers[i].forward.front().shape).widening;
+  };
+  CHECK(widening(0) == 2);
+  CHECK(widening(3) == 1);  // what products make is in 16 bits
+  CHECK(widening(5) == Approx(5.0 / 3));
+  // Both products read the norm's output: each casts it, its weights and its bias.
+  const auto casts = [&](std::size_t i) {
+    CHECK(model->layers[i].backward_kernels - plain.layers[i].backward_kernels ==
+          model->layers[i].forward_kernels - plain.layers[i].forward_kernels);
+    return model->layers[i].forward_kernels - plain.layers[i].forward_kernels;
+  };
+  CHECK(casts(1) == 3);
+  CHECK(casts(2) == 3);
+  CHECK(casts(4) == 2);
+  CHECK(model->layers[2].forward_elements == plain.layers[2].forward_elements + 2000);
+  CHECK(model->layers[4].forward_elements == plain.layers[4].forward_elements);
+  const auto& weights = std::get<primitives::MemoryBoundKernel>(model->layers[4].backward[3].shape);
+  CHECK(weights.weights == 2 * 5000);
+  CHECK(weights.widening == 1.5);
+  // Scores of 2 x 10 x 10 go to fp32 before their softmax and come back after their dropout.
+  CHECK(casts(6) == 2);
+  CHECK(model->layers[6].forward_elements == plain.layers[6].forward_elements + 2 * 400);
+  const auto wide = [](const std::vector<primitives::Kernel>& kernels) {
+    return std::count_if(kernels.begin(), kernels.end(), [](const primitives::Kernel& kernel) {
+      const auto* bound = std::get_if<primitives::MemoryBoundKernel>(&kernel.shape);
+      return bound != nullptr && bound->widening == 2;
+    });
+  };
+  CHECK(wide(model->layers[6].forward) == 2);
+  CHECK(wide(model->layers[6].backward) == 2);
+  // A compiler puts casts into the kernels beside them.
+  CHECK(fused(plain, {.pointwise = true, .autocast = true})->layers[1].forward_kernels ==
+        plain.layers[1].forward_kernels);
 }
