@@ -43,6 +43,7 @@
 #include "ddlsim/whatif/predictor.h"
 #include "interval.h"
 #include "language_case.h"
+#include "statistics.h"
 
 namespace {
 
@@ -116,8 +117,6 @@ void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, d
   right[kDoublings] += kStiff * shared;
 }
 
-double weighted_quantile(std::vector<std::pair<double, double>> values, double share);
-
 /// What a doubling of the GPUs that share a server takes: in every series of one server, from its smallest row to each
 /// other; their median, a source weighing as the square root of its rows. Between series other things differ as well.
 double sharing(const std::vector<Row>& rows, const std::vector<int>& counts) {
@@ -169,34 +168,11 @@ Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
   return a;
 }
 
-double weighted_quantile(std::vector<std::pair<double, double>> values, double share) {
-  std::sort(values.begin(), values.end());
-  double all = 0;
-  for (const auto& [value, weight] : values) all += weight;
-  double sum = 0;
-  for (const auto& [value, weight] : values) {
-    sum += weight;
-    if (sum >= share * all) return value;
-  }
-  return values.back().first;
-}
-
 struct Errors {
   std::vector<double> absolute;
   std::vector<double> signed_log;
   double inside = 0;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[values.size() / 2];
-}
-
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
 
 /// predicted / measured - 1 in the row's own metric, of a log of measured over predicted time.
 double error_of(const Row& row, double residual) { return std::abs(std::expm1(row.rate ? residual : -residual)); }

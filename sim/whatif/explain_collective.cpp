@@ -237,6 +237,15 @@ LastBusy replay(const cost::PricedStep& step, const answer::Timeline& line, std:
 }
 
 /// By priority: the messages without a gap until the weights that the next forward pass waits for last are back.
+/// Messages without a gap, and the passes beside them.
+void with_passes(PartBuilder& part, const LastBusy& last, const answer::Timeline& line) {
+  part.with("D", "what they take, one after another", last.taken, "analytic", "all-reduce");
+  part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
+  part.with("G", "backward pass", line.backward, "analytic", "step/schedule.h");
+  part.with("C", "copying gradients, in backward", line.copying, "analytic", "step/schedule.h");
+  part.with("K", "kernels slowed by collectives, in backward", line.contention, "analytic", "step/schedule.h");
+}
+
 /// Whether that is what the schedule has.
 bool explain_turns(const Question& question, const Laid& laid, ExplainedParts& parts) {
   const answer::Timeline& line = laid.line;
@@ -249,11 +258,7 @@ bool explain_turns(const Question& question, const Laid& laid, ExplainedParts& p
   PartBuilder part("exposed", fmt::format("the weights of {} are back, after the end of backward", layer), "b");
   part.with("r", fmt::format("when the first of {} messages without a gap until then may start", last.messages),
             last.ready, "analytic", "step/schedule.h");
-  part.with("D", "what they take, one after another", last.taken, "analytic", "all-reduce");
-  part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
-  part.with("G", "backward pass", line.backward, "analytic", "step/schedule.h");
-  part.with("C", "copying gradients, in backward", line.copying, "analytic", "step/schedule.h");
-  part.with("K", "kernels slowed by collectives, in backward", line.contention, "analytic", "step/schedule.h");
+  with_passes(part, last, line);
   parts.push_back(part.is("r + D - (F + G + C + K)", next.back));
   return true;
 }
@@ -303,11 +308,7 @@ void explain_exposed(const Question& question, const Laid& laid, ExplainedParts&
                 ? "when the last message may start"
                 : fmt::format("when the first of the last {} messages without a gap may start", last.messages),
             last.ready, "analytic", "step/schedule.h");
-  part.with("D", "what they take, one after another", last.taken, "analytic", "all-reduce");
-  part.with("F", "forward pass", line.forward, "analytic", "step/schedule.h");
-  part.with("G", "backward pass", line.backward, "analytic", "step/schedule.h");
-  part.with("C", "copying gradients, in backward", line.copying, "analytic", "step/schedule.h");
-  part.with("K", "kernels slowed by collectives, in backward", line.contention, "analytic", "step/schedule.h");
+  with_passes(part, last, line);
   std::string equation = "max(r + D - (F + G + C + K), 0)";
   if (exchange.fusion) {
     const Time passes = line.forward + line.backward + line.copying + line.contention;

@@ -37,7 +37,6 @@ struct Probe {
   std::string refusal;
 };
 
-/// The search of one variable for one condition.
 class Search {
  public:
   Search(const io::Catalog& catalog, std::span<const Override> base, const NumberSetting& variable,

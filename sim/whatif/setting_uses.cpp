@@ -151,8 +151,10 @@ constexpr auto kUses = std::to_array<Use>({
     {"software.operators",
      [](const Question& q) {
        const auto& layers = q.scenario.model->layers;
-       return !q.scenario.fusion.pointwise &&
-              (q.scenario.fusion.autocast || std::any_of(layers.begin(), layers.end(), workload::is_composite));
+       const workload::Fusion& fusion = q.scenario.fusion;
+       if (q.scenario.software_operators == plan::OperatorKernels::kAutocast)
+         return fusion.autocast && !fusion.pointwise;
+       return !fusion.pointwise && std::any_of(layers.begin(), layers.end(), workload::is_composite);
      }},
     {"software.layout",
      [](const Question& q) {

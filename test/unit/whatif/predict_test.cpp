@@ -10,22 +10,18 @@
 #include "ddlsim/whatif/explain.h"
 #include "ddlsim/whatif/goodput.h"
 #include "ddlsim/whatif/predictor.h"
+#include "dgx1_job.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
+using ddlsim::test::dgx1_job;
 using namespace ddlsim::whatif;
 
 namespace {
 
-std::vector<Override> job(std::vector<Override> more = {}) {
-  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
-}
-
 answer::Prediction predicted(std::vector<Override> more = {}) {
-  return predict(resolve(catalog(), job(std::move(more))).value()).value();
+  return predict(resolve(catalog(), dgx1_job(std::move(more))).value()).value();
 }
 
 }  // namespace
@@ -103,7 +99,8 @@ TEST_CASE("predict: the architecture follows from strategy and cluster", "[unit]
   CHECK(predicted({}).architecture == "allreduce-local");
   CHECK(predicted({{"nodes", "2", {}}}).architecture == "allreduce-cluster");
   CHECK(predicted({{"strategy", "pearl", {}}, {"fidelity", "aggregate", {}}}).architecture == "pearl");
-  const auto of_tables = predict(resolve(catalog(), job({{"model", "dlrm", {}}, {"strategy", "pearl", {}}})).value());
+  const auto of_tables =
+      predict(resolve(catalog(), dgx1_job({{"model", "dlrm", {}}, {"strategy", "pearl", {}}})).value());
   CHECK(of_tables.value().architecture == "pearl");
   CHECK(of_tables.value().fidelity == answer::Fidelity::kAnalytic);
 }
@@ -128,11 +125,12 @@ TEST_CASE("predict: what cannot be answered is an error, not a guess", "[unit][w
   const auto error = [&](std::vector<Override> settings) {
     return to_string(predict(resolve(catalog(), settings).value()).error());
   };
-  CHECK(error(job({{"precision", "bf16", {}}})).find("no bf16 rate is known") != std::string::npos);
+  CHECK(error(dgx1_job({{"precision", "bf16", {}}})).find("no bf16 rate is known") != std::string::npos);
   CHECK(error({{"model", "pai_gcn", {}}, {"node", "dgx1-v100", {}}, {"fidelity", "analytic", {}}})
             .find("needs its layers") != std::string::npos);
   // A rate that somebody states is a rate.
-  CHECK(predict(resolve(catalog(), job({{"precision", "bf16", {}}, {"gpu.peak.bf16", "60 TFLOP/s", {}}})).value()));
+  CHECK(
+      predict(resolve(catalog(), dgx1_job({{"precision", "bf16", {}}, {"gpu.peak.bf16", "60 TFLOP/s", {}}})).value()));
 }
 
 TEST_CASE("predict: the default efficiency is an assumption, a stated one is not", "[unit][whatif]") {
@@ -351,7 +349,7 @@ TEST_CASE("predict: MFU of adapters' training counts no gradient of frozen weigh
 }
 
 TEST_CASE("predict: what C++ sets out of range is refused by its setting's name", "[unit][whatif]") {
-  const Scenario sound = resolve(catalog(), job()).value();
+  const Scenario sound = resolve(catalog(), dgx1_job()).value();
   const auto refused = [&](const std::string& path, const auto& edit) {
     Scenario edited = sound;
     edit(edited);
@@ -458,7 +456,26 @@ TEST_CASE("predict: another optimizer keeps and updates other states", "[unit][w
   CHECK(sgd.step_time < own.step_time);
   CHECK(own.step_time < adam.step_time);
   CHECK(predicted({{"model.optimizer", "sgd-momentum", {}}}).step_time == own.step_time);
-  const auto wrong = resolve(catalog(), job({{"model.optimizer", "muon", {}}}));
+  const auto wrong = resolve(catalog(), dgx1_job({{"model.optimizer", "muon", {}}}));
   REQUIRE_FALSE(wrong);
   CHECK_THAT(to_string(wrong.error()), Contains("sgd-momentum"));
+}
+
+TEST_CASE("predict: autocast is of 16 bits, and of code that no compiler joins", "[unit][whatif]") {
+  const auto with = [](const char* precision, const char* fusion, const char* operators) {
+    return predicted({{"model", "bert_base", {}},
+                      {"precision", precision, {}},
+                      {"fusion", fusion, {}},
+                      {"software.operators", operators, {}}});
+  };
+  const auto without_effect = [](const answer::Prediction& one) {
+    return std::any_of(one.notes.begin(), one.notes.end(), [](const std::string& note) {
+      return note.find("without effect here: software.operators") != std::string::npos;
+    });
+  };
+  CHECK(with("fp16", "none", "autocast").step_time > with("fp16", "none", "whole").step_time);
+  CHECK_FALSE(without_effect(with("fp16", "none", "autocast")));
+  CHECK(with("fp32", "none", "autocast").step_time == with("fp32", "none", "whole").step_time);
+  CHECK(without_effect(with("fp32", "none", "autocast")));
+  CHECK(without_effect(with("fp16", "all", "autocast")));
 }

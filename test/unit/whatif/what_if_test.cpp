@@ -6,25 +6,17 @@
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/predict.h"
+#include "dgx1_job.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
+using ddlsim::test::dgx1_job;
 using namespace ddlsim::whatif;
-
-namespace {
-
-std::vector<Override> job(std::vector<Override> more = {}) {
-  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
-}
-
-}  // namespace
 
 TEST_CASE("what-if: the changes are told apart from the baseline", "[unit][whatif]") {
   const std::vector<Change> changes{{"", {{"network", "100 Gb/s", {}}}}, {"ring", {{"strategy", "allreduce", {}}}}};
-  const auto base = job({{"nodes", "4", {}}, {"strategy", "ps", {}}});
+  const auto base = dgx1_job({{"nodes", "4", {}}, {"strategy", "ps", {}}});
   const auto comparison = compare(catalog(), base, changes).value();
   REQUIRE(comparison.alternatives.size() == 2);
   CHECK(comparison.alternatives[0].name == "network = 100 Gb/s");
@@ -37,13 +29,13 @@ TEST_CASE("what-if: the changes are told apart from the baseline", "[unit][whati
 
 TEST_CASE("what-if: more nodes are compared by throughput", "[unit][whatif]") {
   const std::vector<Change> changes{{"", {{"nodes", "2", {}}}}};
-  const auto comparison = compare(catalog(), job(), changes).value();
+  const auto comparison = compare(catalog(), dgx1_job(), changes).value();
   CHECK(comparison.alternatives[0].speedup > 1.5);
   CHECK(comparison.alternatives[0].prediction.step_time >= comparison.baseline.step_time);
 }
 
 TEST_CASE("what-if: without a change, every upgradable part is tried and ranked", "[unit][whatif]") {
-  const auto comparison = what_would_help(catalog(), job({{"nodes", "4", {}}, {"strategy", "ps", {}}})).value();
+  const auto comparison = what_would_help(catalog(), dgx1_job({{"nodes", "4", {}}, {"strategy", "ps", {}}})).value();
   std::vector<std::string> tried;
   double last = 1e300;
   for (const auto& alternative : comparison.alternatives) {
@@ -55,7 +47,7 @@ TEST_CASE("what-if: without a change, every upgradable part is tried and ranked"
     INFO(part);
     CHECK(std::count(tried.begin(), tried.end(), part) >= 1);
   }
-  const auto alone = what_would_help(catalog(), job({{"gpus_per_node", "1", {}}})).value();
+  const auto alone = what_would_help(catalog(), dgx1_job({{"gpus_per_node", "1", {}}})).value();
   CHECK(alone.skipped.size() >= 3);  // network, nvlink, strategy: not used
 }
 
@@ -84,7 +76,7 @@ TEST_CASE("what-if: what does not fit is never what helps most", "[unit][whatif]
 
 TEST_CASE("what-if: images are not compared with sequences", "[unit][whatif]") {
   const std::vector<Change> changes{{"", {{"model", "bert_base", {}}}}};
-  const auto comparison = compare(catalog(), job(), changes);
+  const auto comparison = compare(catalog(), dgx1_job(), changes);
   REQUIRE_FALSE(comparison);
   CHECK(comparison.error().message.find("cannot be compared") != std::string::npos);
 }
