@@ -67,6 +67,8 @@ TEST_CASE("gemm time: a split k fills the multiprocessors", "[unit][cost]") {
   curve.split_k_launch = microseconds(30);  // not worth it
   CHECK(us(curve, device, {1, 128, 128, 1024}) == Approx(1024 * 0.032768));
   curve.split_k_launch = microseconds(1);
+  // No part is shorter than 64: of 128 there are two at most, though 80 multiprocessors are idle.
+  CHECK(us(curve, spec(80, 80, 1e9), {1, 128, 128, 128}) == Approx(64 * 0.032768 + 1));
   curve.batched = true;  // libraries do not split batches
   CHECK(us(curve, device, {1, 128, 128, 1024}) == Approx(1024 * 0.032768));
 }
