@@ -73,7 +73,7 @@ double best_split(const GemmCurve& curve, const AllTiles& shared, const TileWork
   const std::array<double, 4> tried{whole(full / 4), whole(full / 2), whole(full), whole(2 * full)};
   double before = 1;
   for (const double wanted : tried) {
-    const double parts = std::max(wanted, shared.most_splits);
+    const double parts = std::min(wanted, shared.most_splits);
     if (parts <= before) continue;
     before = parts;
     const double compute = compute_time(curve, shared, work, parts);
