@@ -152,8 +152,9 @@ constexpr auto kUses = std::to_array<Use>({
      [](const Question& q) {
        const auto& layers = q.scenario.model->layers;
        const workload::Fusion& fusion = q.scenario.fusion;
-       if (q.scenario.software_operators == plan::OperatorKernels::kAutocast)
+       if (q.scenario.software_operators == plan::OperatorKernels::kAutocast) {
          return fusion.autocast && !fusion.pointwise;
+       }
        return !fusion.pointwise && std::any_of(layers.begin(), layers.end(), workload::is_composite);
      }},
     {"software.layout",
