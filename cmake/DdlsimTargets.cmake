@@ -40,6 +40,7 @@ function(ddlsim_room name root)
     # The same bits whatever the compiler thinks of fused multiply-add; what no header declares is private to its file.
     target_compile_options(ddlsim_${name} PRIVATE -ffp-contract=off -Wmissing-declarations)
     target_link_libraries(ddlsim_${name} PRIVATE $<BUILD_INTERFACE:ddlsim_warnings> fmt::fmt)
+    target_include_directories(ddlsim_${name} PRIVATE ${PROJECT_SOURCE_DIR}/${root}/${name}) # of a room in parts
   else()
     add_library(ddlsim_${name} INTERFACE)
   endif()

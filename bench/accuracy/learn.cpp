@@ -33,16 +33,16 @@
 #include <string_view>
 #include <vector>
 
-#include "case_metric.h"
-#include "case_scenario.h"
+#include "cases/case_metric.h"
+#include "cases/case_scenario.h"
+#include "cases/language_case.h"
 #include "ddlsim/io/case_file.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/io/software_file.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
-#include "interval.h"
-#include "language_case.h"
+#include "predict/interval.h"
 #include "statistics.h"
 
 namespace {

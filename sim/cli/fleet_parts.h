@@ -7,7 +7,7 @@
 //   jobs population NAME seed S jobs N  or  jobs table HASH of N rows
 //   changes yes|no
 //   part K/N
-//   shares ..., change ...              sim/whatif/fleet_lines.cpp
+//   shares ..., change ...              sim/whatif/fleet/fleet_lines.cpp
 //   end HASH                            of all before it: a file that was cut or changed is noticed
 //
 // Sums are exact, so parts make the same report, to the bit, as one process.

@@ -42,7 +42,7 @@ inline constexpr Choices<Precision, 7> kPrecisions{{
   return precision == Precision::kFp8 || precision == Precision::kFp4;
 }
 
-/// Bytes of one gradient sent in this format; nobody sends any of 4 bits (whatif/settings.cpp refuses it).
+/// Bytes of one gradient sent in this format; nobody sends any of 4 bits (whatif/scenario/settings.cpp refuses it).
 [[nodiscard]] constexpr DataSize gradient_size(Precision precision) {
   return precision == Precision::kFp8 ? bytes(1) : activation_size(precision);
 }

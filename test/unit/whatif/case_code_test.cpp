@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "case_row.h"
-#include "case_scenario.h"
+#include "cases/case_scenario.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "case_row.h"
-#include "case_scenario.h"
-#include "language_case.h"
+#include "cases/case_scenario.h"
+#include "cases/language_case.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "case_scenario.h"
+#include "cases/case_scenario.h"
 #include "catalog.h"
 
 namespace ddlsim::test {

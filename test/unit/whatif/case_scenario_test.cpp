@@ -1,4 +1,4 @@
-#include "case_scenario.h"
+#include "cases/case_scenario.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -273,7 +273,7 @@ TEST_CASE("case: a rented server that the notes name", "[unit][whatif]") {
   CHECK(said(one, "node") == "p3.2xlarge");
 }
 
-// Lengths of Wikipedia's sequences, from which 277 is: sim/whatif/case_software.h.
+// Lengths of Wikipedia's sequences, from which 277 is: sim/whatif/cases/case_software.h.
 TEST_CASE("case: BERT's second phase is read in bins of 64 tokens where LDDL reads it", "[unit][whatif]") {
   io::Case one = row();
   one.source = "github:NVIDIA/DeepLearningExamples:PyTorch/LanguageModeling/BERT/README.md#L811";

@@ -8,7 +8,7 @@
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/ratio.h"
-#include "number_settings.h"
+#include "scenario/number_settings.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;

@@ -1,4 +1,4 @@
-#include "language_case.h"
+#include "cases/language_case.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "case_model.h"
+#include "cases/case_model.h"
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;

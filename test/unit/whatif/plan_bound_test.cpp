@@ -1,5 +1,5 @@
 // No plan is faster, or smaller, than the search's bounds of it say: what would make it dismiss the best.
-#include "plan_bound.h"
+#include "search/plan_bound.h"
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -8,8 +8,8 @@
 #include "catalog.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
-#include "plan_correction.h"
-#include "plan_memory.h"
+#include "search/plan_correction.h"
+#include "search/plan_memory.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;

@@ -1,0 +1,298 @@
+#include "cases/case_network.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "cases/case_text.h"
+#include "ddlsim/cost/collective.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+
+/// A number in a text, and where it stands.
+struct Number {
+  double value = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// The number that ends at `end`, spaces aside; nothing where there is none.
+std::optional<Number> number_before(std::string_view text, std::size_t end) {
+  while (end > 0 && text[end - 1] == ' ') --end;
+  std::size_t begin = end;
+  while (begin > 0 && (is_digit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+  const auto number = parse_number(text.substr(begin, end - begin));
+  if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
+  return Number{*number, begin, end};
+}
+
+/// The whole number that begins at `begin`, spaces and a dash aside.
+std::optional<Number> number_after(std::string_view text, std::size_t begin) {
+  while (begin < text.size() && (text[begin] == ' ' || text[begin] == '-')) ++begin;
+  std::size_t end = begin;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  const auto number = parse_number(text.substr(begin, end - begin));
+  if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
+  return Number{*number, begin, end};
+}
+
+/// Rates that links are sold with: a number with a bare "g" is one of them, or no rate ("a3-highgpu-8g").
+bool is_sold(double gigabits) {
+  constexpr auto kSold = std::to_array<double>({10, 20, 25, 40, 50, 56, 100, 200, 400, 800, 1600, 3200});
+  return std::find(kSold.begin(), kSold.end(), gigabits) != kSold.end();
+}
+
+/// The first rate with a unit: its gigabits, and where its number begins.
+std::optional<Number> rate_in(std::string_view text) {
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] != 'g' && text[i] != 't') continue;
+    auto number = number_before(text, i);
+    if (!number) continue;
+    const std::string_view unit = text.substr(i);
+    const bool bits = unit.size() > 1 && unit[1] == 'b';
+    const bool in_words = unit.starts_with("gigabit") || unit.starts_with("gbit");
+    const bool bare = text[i] == 'g' && (unit.size() == 1 || !is_lower(unit[1])) && is_sold(number->value);
+    if (!bits && !in_words && !bare) continue;
+    if (text[i] == 't') number->value *= 1000;
+    return number;
+  }
+  return std::nullopt;
+}
+
+/// A generation of links that is named: its rate, "HDR100" and "NDR400" their own, and where its name stands.
+std::optional<Number> generation_in(std::string_view text) {
+  constexpr auto kGenerations = std::to_array<std::pair<std::string_view, double>>({{"xdr", 800},
+                                                                                    {"ndr", 400},
+                                                                                    {"hdr", 200},
+                                                                                    {"edr", 100},
+                                                                                    {"fdr", 56},
+                                                                                    {"qdr", 40},
+                                                                                    {"slingshot-10", 100},
+                                                                                    {"slingshot", 200},
+                                                                                    {"omni-path", 100},
+                                                                                    {"omnipath", 100},
+                                                                                    {"opa", 100}});
+  for (const auto& [name, rate] : kGenerations) {
+    const std::size_t at = text.find(name);
+    if (at == std::string_view::npos) continue;
+    const auto own = number_after(text, at + name.size());
+    return Number{own && is_sold(own->value) && own->value >= 40 ? own->value : rate, at, at + name.size()};
+  }
+  return std::nullopt;
+}
+
+/// How many ports: "8x", "8 x", "200gb/s x 8", "dual-rail". Lanes of one port, "100 gb/s (4x edr)", are none.
+std::optional<std::int64_t> count_in(std::string_view text, const std::optional<Number>& rate) {
+  constexpr double kMost = 1000;
+  const auto whole = [](const Number& number) {
+    return number.value == std::floor(number.value) && number.value <= kMost;
+  };
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] != 'x') continue;
+    if (const auto before = number_before(text, i); before && whole(*before)) {
+      const auto generation = generation_in(text.substr(i + 1, 5));
+      const bool lanes = generation && rate && rate->begin < before->begin;
+      if (!lanes) return static_cast<std::int64_t>(before->value);
+      continue;
+    }
+    const auto after = number_after(text, i + 1);
+    const bool ends = after && (after->end == text.size() || !(is_lower(text[after->end]) || text[after->end] == '.'));
+    if (ends && whole(*after) && rate && rate->end < i && !is_lower(text[i - 1])) {
+      return static_cast<std::int64_t>(after->value);
+    }
+  }
+  if (has_any(text, {"dual-rail", "dual rail"})) return 2;
+  if (has_any(text, {"quad-rail", "quad rail"})) return 4;
+  return std::nullopt;
+}
+
+NetworkPorts ports_in(std::string_view text) {
+  NetworkPorts ports;
+  const auto rate = rate_in(text);
+  const auto generation = generation_in(text);
+  ports.gigabits = rate ? rate->value : generation ? generation->value : 0;
+  const auto count = count_in(text, rate);
+  ports.count = count.value_or(1);
+  ports.counted = count.has_value();
+  ports.per_gpu = !count && has_any(text, {"per gpu", "per-gpu", "/gpu", "each gpu"});
+  return ports;
+}
+
+/// What PCIe carries inside a server is no network.
+std::string without_pcie(const std::string& text) {
+  std::string kept;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    if (!has(part, "pcie")) kept += part + ";";
+    begin = end + 1;
+  }
+  return kept;
+}
+
+/// The ports that carry gradients: what is called "compute", else the fastest that are listed.
+std::pair<NetworkPorts, std::string> compute_ports(const std::string& text) {
+  std::pair<NetworkPorts, std::string> best;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(",;", begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const NetworkPorts ports = ports_in(part);
+    const bool better =
+        static_cast<double>(ports.count) * ports.gigabits > static_cast<double>(best.first.count) * best.first.gigabits;
+    if (ports.gigabits > 0 && (has(part, "compute") || (better && !has(best.second, "compute")))) best = {ports, part};
+    begin = end + 1;
+  }
+  return best;
+}
+
+/// The family of links that a description names.
+std::string_view link_family(std::string_view text) {
+  if (has(text, "tcpxo")) return "gpudirect-tcpxo";
+  if (has(text, "tcpx")) return "gpudirect-tcpx";
+  if (has(text, "roce")) return "roce";
+  if (has_word(text, "efa")) return "aws-efa";
+  if (has_any(text, {"omni-path", "omnipath", "omni path", "opa"})) return "omni-path";
+  if (has(text, "slingshot")) return "roce";  // RDMA over Ethernet of its own kind
+  if (has_any(text, {"infiniband", " ib", "ib ", "xdr", "ndr", "hdr", "edr", "fdr", "qdr", "quantum"})) {
+    return "infiniband";
+  }
+  // NCCL drives these cards by verbs wherever it finds them (NCCL environment variables, NCCL_IB_DISABLE).
+  if (has(text, "rdma")) return "roce";  // over Ethernet: who has InfiniBand says so
+  if (has_any(text, {"connectx-5", "connectx-6", "connectx-7", "connectx-8", "bluefield", "bf3"})) return "roce";
+  return "ethernet";
+}
+
+/// What drives a link of that family, for rates that no file has; empty: its name does not say it.
+std::string_view transport_of(std::string_view family) {
+  constexpr auto kDrivers = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"roce", "roce"},
+      {"infiniband", "infiniband"},
+      {"aws-efa", "efa"},
+      {"gpudirect-tcpx", "tcpx"},
+      {"gpudirect-tcpxo", "tcpx"},
+  });
+  for (const auto& [name, transport] : kDrivers) {
+    if (name == family) return transport;
+  }
+  return {};
+}
+
+/// "delay 10ms": on the way out of every server, besides what the network takes. Nothing where none is stated.
+std::optional<double> stated_delay(const std::string& text) {
+  const std::size_t word = text.find("delay ");
+  if (word == std::string::npos) return std::nullopt;
+  const std::size_t unit = text.find("ms", word);
+  if (unit == std::string::npos) return std::nullopt;
+  const auto number = number_before(text, unit);
+  return number ? std::optional<double>(number->value) : std::nullopt;
+}
+
+/// Whether a text says that TCP drives the network.
+bool names_tcp(std::string_view text) {
+  if (has_any(text, {"ip over", "ipoib", "ipogif", "sockets", "nccl_ib_disable=1"})) return true;
+  // Who has RDMA over it says so.
+  const bool unrated = has_word(text, "ethernet") && !rate_in(text) && !has_word(text, "ib") &&
+                       !has_any(text, {"spectrum", "converged"});
+  return (has_word(text, "tcp") || unrated) && link_family(text) == "ethernet";
+}
+
+using hardware::Node;
+
+/// AWS's: what an instance has is so many of them.
+constexpr double kEfaCard = 100;
+
+/// What RDMA drives whoever sells it: cards of 200 Gb/s and more are bought for nothing else.
+constexpr double kRdmaCards = 200;
+
+/// Bits a second that a server's card is sold with.
+double card_of(const Node& server) {
+  return server.network_bandwidth().in(gigabits_per_second) /
+         static_cast<double>(std::max<std::int64_t>(server.network_ports, 1));
+}
+
+/// As a setting; empty: nothing is said.
+std::string network_of(const io::Catalog& catalog, const io::Case& one, const Node& server) {
+  std::string said = one.inter_network;
+  // Where bits are stated, a rate in bytes is something else, a measured one say; where they are not, GB is a slip for
+  // Gb.
+  for (std::size_t at = said.find("GB"); has(said, "Gb") && at != std::string::npos; at = said.find("GB", at)) {
+    said.replace(at, 2, "--");
+  }
+  const std::string text = lower_case(said);
+  if (has(text, "aries")) return "cray-aries";
+  NetworkPorts ports = network_ports_in(text);
+  // TCP at a rate that nobody says, between servers that nobody names: of two V100 (cswinter-gist-tcp), Azure's NCv3
+  // (azure_batchai_horovod), two A10G and two V100 at GCP it moved 6 to 8 Gb/s.
+  if (ports.gigabits == 0 && names_tcp(text) && server.tariff.provider.empty()) return "ethernet-10g";
+  if (ports.gigabits == 0) return {};
+  const std::string_view family = link_family(text);
+  if (ports.per_gpu) {
+    ports.count = one.gpus_per_node;
+  } else if (!ports.counted && family == "aws-efa" && ports.gigabits > kEfaCard) {
+    ports.count = static_cast<std::int64_t>(ports.gigabits / kEfaCard);
+    ports.gigabits = kEfaCard;
+  } else if (!ports.counted && cost::assumed_transport(server) != cost::NetworkTransport::kTcp) {
+    // Servers of modules from Hopper on have a card for every GPU: a rate of such cards without a count is that of one
+    // of them, a slower one is another network's.
+    constexpr double kAsFast = 0.5;
+    if (ports.gigabits >= kAsFast * card_of(server)) ports.count = server.network_ports;
+  }
+  std::string link = fmt::format("{}-{}g", family, ports.gigabits);
+  if (!catalog.knows(io::Kind::kLinks, link)) link = fmt::format("{} Gb/s", ports.gigabits);
+  return ports.count == 1 ? link : fmt::format("{} x {}", ports.count, link);
+}
+
+/// What drives the network, where the text says it or its cards do.
+std::string_view driver_of(const io::Case& one, const Node& server) {
+  const std::string text = lower_case(one.inter_network);
+  const std::string transport = lower_case(one.said("transport").value_or(""));
+  // DLPerf's scripts of PaddlePaddle's BERT say NCCL_IB_DISABLE=1 (PaddlePaddle/bert/scripts/multi_node_train.sh).
+  if (has(one.source, "DLPerf:PaddlePaddle/bert")) return "tcp";
+  if (names_tcp(text) || has_word(transport, "tcp") || has(transport, "socket")) return "tcp";
+  const std::string_view family = link_family(text);
+  if (const std::string_view driver = transport_of(family); !driver.empty()) return driver;
+  if (family != "ethernet") return {};
+  const double rate = network_ports_in(text).gigabits;
+  if (rate >= kRdmaCards) return "roce";
+  // Slower than the cards that a server of today has, and nobody calls it RDMA.
+  return rate > 0 && cost::assumed_transport(server) != cost::NetworkTransport::kTcp ? "tcp" : std::string_view();
+}
+
+}  // namespace
+
+NetworkPorts network_ports_in(const std::string& text) {
+  std::string plain = text;
+  for (std::size_t at = plain.find("\u00d7"); at != std::string::npos; at = plain.find("\u00d7", at)) {
+    plain.replace(at, std::string_view("\u00d7").size(), "x");
+  }
+  return compute_ports(without_pcie(plain)).first;
+}
+
+Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const Node& server,
+                           std::vector<Override>& settings) {
+  const std::string network = network_of(catalog, one, server);
+  if (!network.empty()) settings.push_back({"network", network, one.where});
+  const std::string text = lower_case(one.inter_network);
+  if (network.empty() && has_any(without_pcie(text), {"gb/s", "gbe", "gbps", "tb/s", "gigabit"})) {
+    return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
+  }
+  if (const auto delay = stated_delay(text)) {
+    constexpr double kUsualHop = 0.014;  // ms: a network link's files
+    settings.push_back({"network.latency", fmt::format("{} ms", kUsualHop + *delay), one.where});
+  }
+  if (const std::string_view driver = driver_of(one, server); !driver.empty()) {
+    settings.push_back({"network.transport", std::string(driver), one.where});
+  }
+  return {};
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,423 @@
+#include "cases/case_scenario.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "cases/case_input.h"
+#include "cases/case_metric.h"
+#include "cases/case_network.h"
+#include "cases/case_software.h"
+#include "cases/case_text.h"
+#include "cases/language_case.h"
+#include "cases/training_way.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using hardware::Interconnect;
+using hardware::Node;
+
+/// Whether a case names the server: with its links, or one that is rented, with the case's GPU, anywhere.
+bool names(const SaidOfServer& said, const Node& node, const hardware::Gpu& gpu) {
+  const std::string id = lower_case(node.id);
+  const bool rented = !node.tariff.provider.empty() && node.gpu.id == gpu.id;
+  return has(said.links, id) || (rented && has(said.besides, id));
+}
+
+/// How well a server fits what a case says of its GPUs; below zero: not at all.
+int fitness(const Node& node, const hardware::Gpu& gpu, const SaidOfServer& said, std::int64_t widest) {
+  const std::string& text = said.links;
+  if (node.gpus < widest) return -1;
+  int score = 1000 - static_cast<int>(std::min<std::int64_t>(node.gpus - widest, 100)) * 10;
+  if (names(said, node, gpu)) score += 2000;
+  if (node.gpu.id == gpu.id) score += 400;
+  if (node.gpu.form == gpu.form) score += 300;
+  if (node.gpu.architecture == gpu.architecture) score += 200;
+  const bool pcie = gpu.form == hardware::Form::kPcie || has_any(text, {"pcie only", "p2p disabled"});
+  if (has_any(text, {"nvswitch", "all-to-all", "nvl72"})) {
+    score += node.gpu_interconnect == Interconnect::kNvlink ? 350 : 0;
+  } else if (has(text, "mesh")) {
+    score += node.gpu_interconnect == Interconnect::kNvlinkMesh ? 350 : 0;
+  } else if (has(text, "nvlink")) {
+    score += node.joined_by_nvlink() ? 350 : 0;
+  } else if (has(text, "pcie") || pcie) {
+    score += node.gpu_interconnect == Interconnect::kPcie ? 350 : 0;
+  }
+  // A part of a cloud's server that nobody names is a worse guess than one with six GPUs more.
+  if (node.tariff.provider.empty()) score += 60;
+  return score;
+}
+
+/// Superchips with Blackwell GPUs come as racks of 72 (NVIDIA GB200 and GB300 NVL72), unless a source says otherwise.
+bool in_racks(const io::Case& one, const hardware::Gpu& gpu, const std::string& text) {
+  if (has(text, "nvl72") || has(lower_case(one.gpu), "nvl72")) return true;
+  const bool superchip =
+      gpu.form == hardware::Form::kSuperchip && gpu.nccl_tuning == hardware::GpuGeneration::kBlackwell;
+  return superchip && one.gpus_per_node * one.nodes > 4 && !has_any(text, {"nvl4", "nvl2", "nvl8"});
+}
+
+/// Whether one of the words of "tp-pp-dp" splits the model.
+bool splits_model(std::string_view family) {
+  constexpr auto kSplits = std::to_array<std::string_view>({"tp", "pp", "ep", "cp", "sp", "fsdp", "mp"});
+  for (std::size_t begin = 0; begin < family.size();) {
+    const std::size_t end = std::min(family.find_first_of("-+/ ", begin), family.size());
+    const std::string_view word = family.substr(begin, end - begin);
+    if (std::find(kSplits.begin(), kSplits.end(), word) != kSplits.end() || word.starts_with("zero")) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+/// The framework's way of sharing gradients, as far as a case says.
+std::string strategy_of(const io::Case& one, std::string_view family) {
+  const std::string framework = lower_case(one.framework + " " + one.architecture);
+  const std::string extra = lower_case(one.said("variable_update").value_or("") + " " +
+                                       one.said("allreduce").value_or("") + " " + one.said("setup").value_or(""));
+  const std::string backend = lower_case(one.said("backend").value_or(""));
+  if (family.starts_with("ps")) {
+    if (has_any(framework, {"byteps"})) return has(extra, "tcp") ? "byteps-tcp" : "byteps";
+    if (has(framework, "mxnet")) return "mxnet-kvstore";
+    return has(extra, "distributed_replicated") ? "tf-distributed-replicated" : "tf-ps";
+  }
+  // What MLPerf calls embedding model parallel is NVIDIA's HugeCTR, whatever container it names.
+  if (has(lower_case(one.architecture), "embedding model parallel")) {
+    return has(framework, "torchrec") ? "torchrec" : "hugectr";
+  }
+  if (has(framework + extra, "horovod")) {
+    if (has(extra, "mpi") || (has(backend, "mpi") && !has(backend, "nccl"))) return "horovod-mpi";
+    if (runs_xla(one)) return "horovod-xla";
+    return has_any(framework,
+                   {"tensorflow 1.x", "tensorflow 1.7", "tensorflow 1.12", "tensorflow 1.13", "0.15", "0.16"})
+               ? "horovod-2018"
+               : "horovod";
+  }
+  if (has(extra, "replicated")) return "tf-replicated";
+  const bool nvidia =
+      has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples") || is_submission(one);
+  const bool half = precision_of(one.precision) != "fp32" && precision_of(one.precision) != "tf32";
+  const bool bert = has(lower_case(one.model), "bert") && phase_of(one) != TrainingPhase::kFineTuning;
+  if (nvidia && half && has(framework, "pytorch") && bert) return "ngc-bert";
+  if (has(framework, "apex")) return "apex-ddp";
+  if (has_any(framework, {"multiworkermirrored", "multi_worker_mirrored", "tf.distribute", "mirroredstrategy"})) {
+    return "tf-multiworker-mirrored";
+  }
+  if (has(framework, "baidu")) return "baidu";
+  if (has(framework, "gloo")) return "pytorch-ddp-gloo";
+  if (has(framework, "deepspeed")) return "deepspeed";
+  if (has_any(framework, {"paddle", "fleet"})) return "paddle-fleet";
+  if (has(framework, "oneflow")) return "oneflow";
+  // MXNet's multi-GPU recipes of NVIDIA share by Horovod.
+  if (has(framework, "mxnet") && !has(framework, "pytorch")) return "horovod";
+  if (has(framework, "byteps")) return "byteps";
+  return "pytorch-ddp";
+}
+
+/// What software adds was learnt from steps of training: casts, optimizers, loops. Passes timed alone have kernels
+/// only.
+void add_software(const io::Case& one, std::vector<Override>& settings) {
+  if (is_pass(one.metric)) settings.push_back({"software", "none", one.where});
+  if (const auto year = software_year_of(one)) {
+    settings.push_back({"software.year", fmt::format("{}", *year), one.where});
+  }
+  if (const auto fused = software_fused_of(one)) {
+    settings.push_back({"software.fused", *fused ? "yes" : "no", one.where});
+  }
+  if (const auto optimizer = software_optimizer_of(one)) {
+    settings.push_back({"software.optimizer", *optimizer, one.where});
+  }
+  if (runs_graphs(one)) settings.push_back({"cuda_graphs", "yes", one.where});
+  if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
+  if (autocasts(one)) settings.push_back({"software.operators", "autocast", one.where});
+  if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
+  if (fuses_pointwise(one)) {
+    settings.push_back({"fusion", "pointwise", one.where});
+  } else if (!software_year_of(one)) {
+    settings.push_back({"fusion", "none", one.where});  // rows of no date are as old as most are
+  }
+}
+
+/// Images of another size are another model: all of its layers have other shapes.
+Expected<void> check_image_size(const io::Case& one, const workload::Model& model) {
+  auto said = count_of(one, "image_size");
+  if (!said) said = count_of(one, "resolution");
+  if (!said || model.layers.empty() || model.layers.front().in.size() != 3) return {};
+  const workload::Shape& shape = model.layers.front().in;
+  if (*said == shape[1] || *said == shape[2]) return {};
+  return fail(ErrorCode::kUnsupported, fmt::format("images of {} pixels a side; '{}' is known for {} x {}", *said,
+                                                   model.name, shape[1], shape[2]));
+}
+
+/// Settings that a parameter-server case states beyond its framework.
+void add_servers(const io::Case& one, std::vector<Override>& settings) {
+  if (const auto servers = one.said("num_ps"); servers && one.nodes > 1) {
+    settings.push_back({"strategy.servers", *servers, one.where});
+  }
+  if (const auto colocated = one.said("ps_colocated")) {
+    settings.push_back({"strategy.colocated", lower_case(*colocated) == "false" ? "no" : "yes", one.where});
+  }
+}
+
+}  // namespace
+
+std::string architecture_family(const io::Case& one) {
+  return lower_case(one.architecture.substr(0, one.architecture.find('(')));
+}
+
+CaseReader::CaseReader(const io::Catalog& catalog, std::vector<Override> stated)
+    : catalog_(catalog), stated_(std::move(stated)) {
+  for (const io::Kind kind : {io::Kind::kNodes, io::Kind::kInstances}) {
+    for (const std::string& id : catalog.ids(kind)) {
+      if (auto node = catalog.node(id)) servers_.push_back(std::move(*node));
+    }
+  }
+}
+
+const Node* CaseReader::best_server(const hardware::Gpu& gpu, const SaidOfServer& said, std::int64_t gpus) const {
+  const Node* best = nullptr;
+  int most = -1;
+  for (const Node& node : servers_) {
+    const int score = fitness(node, gpu, said, gpus);
+    // Of rented servers that fit alike: nobody means the one with the slowest network and does not say so.
+    const bool rented = !node.tariff.provider.empty();
+    const bool faster = best != nullptr && rented && node.network_bandwidth() > best->network_bandwidth();
+    if (score < most || (score == most && !faster)) continue;
+    most = score;
+    best = &node;
+  }
+  return best;
+}
+
+Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const {
+  const auto gpu = catalog_.gpu(one.gpu);
+  if (!gpu) return tl::unexpected<Error>(gpu.error());
+  const std::string text = lower_case(one.intra_interconnect + " | " + one.inter_network);
+  if (in_racks(one, *gpu, text)) return add_racks(one, *gpu, settings);
+  // The server that the row names; else all of a group on one kind of server, where there is one that is wide enough.
+  const SaidOfServer said{text, lower_case(one.said("instance").value_or("") + " | " + one.notes)};
+  const Node* best = best_server(*gpu, said, one.gpus_per_node);
+  if (best == nullptr || !names(said, *best, *gpu)) {
+    best = best_server(*gpu, said, std::max(widest, one.gpus_per_node));
+  }
+  if (best == nullptr) best = best_server(*gpu, said, one.gpus_per_node);
+  if (best == nullptr) {
+    return fail(ErrorCode::kNotFound, fmt::format("no server of the catalog has {} GPUs", one.gpus_per_node));
+  }
+  settings.push_back({"node", best->id, one.where});
+  if (best->gpu.id != gpu->id) settings.push_back({"gpu", gpu->id, one.where});
+  settings.push_back({"nodes", std::to_string(one.nodes), one.where});
+  // A row of one machine may use fewer GPUs than it has.
+  const std::int64_t used = one.nodes == 1 ? std::min(one.gpus_per_node, one.total_gpus) : one.gpus_per_node;
+  if (one.total_gpus % used != 0 || one.total_gpus / used != one.nodes) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} GPUs in all are not {} nodes of {}", one.total_gpus, one.nodes, one.gpus_per_node));
+  }
+  settings.push_back({"gpus_per_node", std::to_string(used), one.where});
+  if (has(text, "bridge") && used == 2 && gpu->nvlink) {
+    settings.push_back({"gpu_interconnect", "nvlink", one.where});
+  }
+  // NCCL_P2P_DISABLE takes NVLink as well: what is left goes through the host's memory.
+  if (has(text, "p2p disabled")) {
+    settings.push_back({"gpu_interconnect", "pcie", one.where});
+    settings.push_back({"peer_to_peer", "no", one.where});
+  }
+  if (one.nodes == 1) return {};
+  return add_network(catalog_, one, *best, settings);
+}
+
+/// A rack of 72 GPUs is one NVLink domain, however many trays its source counts.
+Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& gpu,
+                                     std::vector<Override>& settings) const {
+  constexpr std::int64_t kRack = 72;
+  std::int64_t used = std::min(kRack, one.total_gpus);  // of a rack: jobs leave some of its trays alone
+  while (used > kRack / 2 && one.total_gpus % used != 0) --used;
+  if (one.total_gpus % used != 0) {
+    return fail(ErrorCode::kUnsupported, fmt::format("{} GPUs do not fill {} racks alike", one.total_gpus,
+                                                     one.total_gpus / kRack + (one.total_gpus % kRack > 0 ? 1 : 0)));
+  }
+  settings.push_back({"node", "gb200-nvl72", one.where});
+  if (gpu.id != "gb200-186gb") settings.push_back({"gpu", gpu.id, one.where});
+  settings.push_back({"nodes", std::to_string(one.total_gpus / used), one.where});
+  settings.push_back({"gpus_per_node", std::to_string(used), one.where});
+  return {};
+}
+
+/// The catalog's name for a case's model: with its variant, or without what brackets add ("BERT-Large (SQuAD)").
+std::string CaseReader::model_name(const io::Case& one) const {
+  const auto known = [&](const std::string& name) { return catalog_.knows(io::Kind::kModels, name); };
+  if (const auto variant = one.said("variant"); variant && known(one.model + " " + *variant)) {
+    return one.model + " " + *variant;
+  }
+  const std::size_t bracket = one.model.find(" (");
+  if (known(one.model) || bracket == std::string::npos) return one.model;
+  std::string shorter = one.model.substr(0, bracket);
+  if (!known(shorter)) return one.model;
+  // Brackets may name another model, or another size of it: those that are left out say how it was trained.
+  const std::string inside = lower_case(std::string_view(one.model).substr(bracket + 2));
+  const bool named = known(shorter + " " + inside.substr(0, inside.find(')')));
+  if (named) return shorter + " " + inside.substr(0, inside.find(')'));
+  const bool trained =
+      has_any(inside, {"fine-tun", "finetun", "pre-train", "pretrain", "squad", "classification", "segmentation",
+                       "synthetic", "imagenet", "mlperf", "untied embeddings", "not named"});
+  const bool sized = has_any(inside, {"layers", "experts", "parameters", "large)", "small)", "base)", "2d", "3d"});
+  if (!trained || sized) return one.model;
+  return shorter;
+}
+
+Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>& settings) const {
+  const std::string name = model_name(one);
+  const auto model = catalog_.model(name);
+  if (!model) return tl::unexpected<Error>(model.error());
+  settings.push_back({"model", name, one.where});
+  if (auto same = check_image_size(one, **model); !same) return same;
+  if (const auto optimizer = optimizer_of(one)) settings.push_back({"model.optimizer", *optimizer, one.where});
+  const auto length = sequence_length_of(one);
+  const auto& dimensions = (*model)->dimensions;
+  const auto has_dimension = [&](std::string_view wanted) {
+    return std::any_of(dimensions.begin(), dimensions.end(),
+                       [&](const auto& dimension) { return dimension.first == wanted; });
+  };
+  // Submissions to MLPerf train GNMT on pairs of up to 75 tokens (MAX_SEQ_LEN of config_DGX1.sh), from five buckets of
+  // 15: by the shares that models/gnmt.yaml has 40 with padding, 56 in both languages without (tok/s by the step in the
+  // logs).
+  if (is_submission(one) && has(lower_case(one.model), "gnmt")) {
+    settings.push_back({"model.source_length", "40", one.where});
+    settings.push_back({"model.target_length", "40", one.where});
+    settings.push_back({"model.tokens", "56", one.where});
+  }
+  if (length && has_dimension("sequence")) settings.push_back({"model.sequence", *length, one.where});
+  const auto vocabulary = vocabulary_of(one);
+  if (vocabulary && has_dimension("vocabulary")) settings.push_back({"model.vocabulary", *vocabulary, one.where});
+  const auto predictions = predictions_of(one, length.value_or(""));
+  if (length && predictions && has_dimension("predictions")) {
+    settings.push_back({"model.predictions", *predictions, one.where});
+  }
+  return {};
+}
+
+std::string CaseReader::precision_run(const io::Case& one) const {
+  const auto gpu = catalog_.gpu(one.gpu);
+  const auto model = catalog_.model(model_name(one));
+  const bool convolves = model && (*model)->totals.convolutional;
+  if (!one.precision.empty()) {
+    const std::string stated = precision_of(one.precision);
+    return stated == "fp32" && gpu && gpu->peak.tf32 && multiplies_in_tf32(one, convolves) ? "tf32" : stated;
+  }
+  // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
+  if (has(lower_case(one.architecture), "embedding model parallel")) return "amp";
+  const bool splits = gives_sizes(one) || is_known_split(one);
+  // DeepSpeed and Megatron have other precisions than 16 bits for tests alone.
+  const bool narrow = splits || has_any(lower_case(one.framework), {"deepspeed", "megatron"});
+  const bool attends = splits || (model && (*model)->totals.attention && !convolves);
+  // NVIDIA's code for MLPerf: language models in FP8 since round 2.1, where the GPU has it; all else mixed.
+  if (gpu && gpu->peak.fp8 && is_submission(one) && attends) return "fp8";
+  if (!narrow && is_submission(one)) return "amp";
+  if (!narrow || !gpu) return "fp32";
+  if (gpu->peak.bf16) return "bf16";
+  return gpu->peak.fp16 && !multiplies_as_fp32(*gpu, Precision::kFp16) ? "fp16" : "fp32";
+}
+
+Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case& one, std::int64_t widest) const {
+  std::vector<Override> settings;
+  if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
+  settings.push_back({"precision", precision_run(one), one.where});
+  add_software(one, settings);
+  settings.push_back({"strategy", "allreduce", one.where});
+  auto splits = splits_of(one);
+  if (!splits) return splits;
+  // A framework's kernel of attention is not on every GPU: PyTorch has others on those before Ampere and after Hopper.
+  const auto gpu = catalog_.gpu(one.gpu);
+  const auto newest = hardware::GpuGeneration::kHopper;
+  const bool known = gpu && gpu->peak.bf16 && gpu->nccl_tuning.value_or(newest) <= newest;
+  if (!known) std::erase_if(*splits, [](const Override& setting) { return setting.path == "software.attention"; });
+  settings.insert(settings.end(), splits->begin(), splits->end());
+  return settings;
+}
+
+/// A split of a language model that is shipped and known by its name, where the case says no sizes.
+bool CaseReader::is_known_split(const io::Case& one) const {
+  if (one.said("hidden") || !(gives_sizes(one) || splits_model(architecture_family(one)))) return false;
+  const auto model = catalog_.model(model_name(one));
+  if (!model || !(*model)->totals.attention) return false;
+  const auto& dimensions = (*model)->dimensions;
+  return std::any_of(dimensions.begin(), dimensions.end(),
+                     [](const auto& dimension) { return dimension.first == "sequence"; });
+}
+
+Expected<std::vector<Override>> CaseReader::split_settings_of(const io::Case& one, std::int64_t widest) const {
+  auto settings = language_settings_of(one, widest);
+  if (!settings) return settings;
+  if (auto added = add_model(one, *settings); !added) return tl::unexpected<Error>(added.error());
+  return settings;
+}
+
+Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest,
+                                           std::vector<Override>* stated) const {
+  auto settings = settings_of(one, widest);
+  auto scenario = settings ? resolved(one, *settings) : tl::unexpected<Error>(settings.error());
+  if (!scenario && scenario.error().where.file.empty()) scenario.error().where = one.where;
+  if (settings && stated != nullptr) *stated = std::move(*settings);
+  return scenario;
+}
+
+/// Adds what only the model can say to its settings.
+Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Override>& settings) const {
+  if (is_known_split(one) || !gives_sizes(one)) {
+    settings.insert(settings.end(), stated_.begin(), stated_.end());
+    auto scenario = resolve(catalog_, settings);
+    if (scenario && is_known_split(one)) scenario->framework = one.framework;
+    return scenario;
+  }
+  auto model = language_model_of(one);
+  if (!model) return tl::unexpected<Error>(model.error());
+  if (auto stages = stages_of(one, **model)) settings.push_back(std::move(*stages));
+  settings.insert(settings.end(), stated_.begin(), stated_.end());
+  auto scenario = resolve(catalog_, settings, std::move(*model));
+  if (scenario) scenario->framework = one.framework;
+  return scenario;
+}
+
+Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std::int64_t widest) const {
+  if (one.precision.empty()) {
+    io::Case assumed = one;
+    assumed.precision = precision_run(one);
+    return settings_of(assumed, widest);
+  }
+  const std::string family = architecture_family(one);
+  if (is_known_split(one)) return split_settings_of(one, widest);
+  if (gives_sizes(one)) return language_settings_of(one, widest);
+  if (splits_model(family)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}': a split of a model whose sizes the source does not say", one.architecture));
+  }
+  std::vector<Override> settings;
+  if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());
+  if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
+  settings.push_back({"precision", precision_run(one), one.where});
+  add_software(one, settings);
+  const auto server =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
+  const auto named =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "model"; });
+  const auto model = catalog_.model(named->value);
+  if (server != settings.end() && model && (*model)->sample == "image") {
+    if (const auto node = catalog_.node(server->value)) {
+      const auto input = input_of(one, *node);
+      settings.insert(settings.end(), input.begin(), input.end());
+    }
+  }
+  if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
+  settings.push_back({"strategy", strategy_of(one, family), one.where});
+  if (family.starts_with("ps")) add_servers(one, settings);
+  if (const auto passes = one.said("grad_accum")) settings.push_back({"strategy.accumulation", *passes, one.where});
+  return settings;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,363 @@
+#include "cases/language_case.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "cases/case_model.h"
+#include "cases/case_software.h"
+#include "cases/case_text.h"
+#include "cases/training_way.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+bool says_no_split(const io::Case& one) { return one.architecture.starts_with("not stated"); }
+
+/// "full (1 layer)", "yes (...)", "selective", "none".
+std::string_view recomputation_of(const io::Case& one) {
+  for (const std::string_view key : {"recompute", "activation_checkpointing"}) {
+    if (says(one, key, "selective")) return "selective";
+    if (says(one, key, "full") || says(one, key, "yes")) return "full";
+  }
+  return "none";
+}
+
+/// "5 7 7 7 (embedding and head count as layers)"; else as Megatron does it: as many blocks in every stage. Empty: the
+/// stages cannot have as many.
+std::vector<std::int64_t> blocks_per_stage(const io::Case& one, std::int64_t pipeline, std::int64_t blocks) {
+  std::vector<std::int64_t> stages;
+  const std::string said = one.said("layers_per_stage").value_or("");
+  std::int64_t sum = 0;
+  for (std::size_t at = 0;
+       at < said.size() && (said[at] == ' ' || std::isdigit(static_cast<unsigned char>(said[at])));) {
+    const std::size_t end = std::min(said.find_first_not_of("0123456789", at), said.size());
+    if (const auto count = parse_number(said.substr(at, end - at)); count && end > at && *count < 1e6) {
+      stages.push_back(static_cast<std::int64_t>(*count));
+      sum += stages.back();
+    }
+    at = std::max(end, at + 1);
+  }
+  if (static_cast<std::int64_t>(stages.size()) == pipeline && sum == blocks + 2) {
+    --stages.front();
+    --stages.back();
+    if (std::all_of(stages.begin(), stages.end(), [](std::int64_t count) { return count > 0; })) return stages;
+  }
+  if (blocks % pipeline != 0) return {};
+  return std::vector<std::int64_t>(static_cast<std::size_t>(pipeline), blocks / pipeline);
+}
+
+/// What its optimizer shares: as the source says, by a key or in its architecture ("fsdp", "zero-2", "ddp").
+int sharing_of(const io::Case& one, int usual) {
+  if (says(one, "optimizer_sharding", "none")) return 0;
+  if (count_or(one, "fsdp", 0) > 1) return 3;
+  if (const auto stage = one.said("zero_stage") ? count_of(one, "zero_stage") : count_of(one, "zero")) {
+    return static_cast<int>(std::min<std::int64_t>(*stage, 3));
+  }
+  const std::string words = words_of(one.architecture.substr(0, one.architecture.find('(')));
+  if (has_phrase(words, "fsdp") || has_phrase(words, "zero 3")) return 3;
+  if (has_phrase(words, "zero 2")) return 2;
+  if (has_phrase(words, "zero 1")) return 1;
+  return words == " ddp " ? 0 : usual;
+}
+
+/// What a framework sends beside kernels, as settings. `sequence`: tensor ranks cut rows too; `shares`: what of a
+/// replica's states, 0 for nothing.
+void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Override>& settings) {
+  const TrainingWay& way = way_of(one);
+  const std::string precision = precision_of(one.precision);
+  const auto yes = [&](const char* path) { settings.push_back({path, "yes", one.where}); };
+  const bool said = one.said("overlap_grad_reduce").has_value();
+  if (said ? !affirms(one, "overlap_grad_reduce") : way.beside == Beside::kNothing) {
+    settings.push_back({"overlap", "none", one.where});
+  }
+  if (way.beside >= Beside::kWeights && shares > 0 && shares < 3) yes("parallel.overlap_gather");
+  if (way.beside != Beside::kAll) return;
+  if (sequence && precision != "fp4") yes("parallel.overlap_tensor");
+  if (shares > 0 && precision == "fp8") yes("parallel.gather_fp8");
+}
+
+/// The schedule that its words name, or that its chunks per rank ask for.
+std::string_view schedule_of(const io::Case& one) {
+  if (says(one, "schedule", "gpipe")) return "gpipe";
+  if (says(one, "schedule", "zbv") || says(one, "schedule", "zb-v")) return "zbv";
+  if (says(one, "schedule", "zero bubble") || says(one, "schedule", "zb")) return "zb-h1";
+  if (says(one, "schedule", "dualpipe")) return "dualpipe";
+  return count_or(one, "vp", 1) > 1 ? "interleaved" : "1f1b";
+}
+
+}  // namespace
+
+std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key) {
+  const auto text = one.said(key);
+  if (!text) return std::nullopt;
+  const auto number = parse_number(*text);
+  if (!number || *number < 0 || *number > 1e15 || *number != std::floor(*number)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+bool leaves_open(const io::Case& one) {
+  const bool recommends = has(lower_case(one.architecture), "embedding model parallel");
+  return (one.precision.empty() && !recommends) || (gives_sizes(one) && says_no_split(one));
+}
+
+bool gives_sizes(const io::Case& one) {
+  return one.said("seq_len").has_value() &&
+         (one.said("hidden").has_value() || one.said("tp").has_value() || one.said("pp").has_value());
+}
+
+std::optional<Override> stages_of(const io::Case& one, const workload::Model& model) {
+  const std::int64_t pipeline = count_or(one, "pp", 1);
+  const std::int64_t blocks = count_or(one, "layers", 1);
+  if (pipeline < 2 || count_or(one, "vp", 1) > 1) return std::nullopt;
+  // Blocks begin where the first layer of one comes again.
+  std::vector<std::size_t> starts;
+  for (std::size_t first = 0; first < model.layers.size() && starts.empty(); ++first) {
+    for (std::size_t i = first; i < model.layers.size(); ++i) {
+      if (model.layers[i].name == model.layers[first].name) starts.push_back(i);
+    }
+    if (starts.size() < 2) starts.clear();
+  }
+  if (static_cast<std::int64_t>(starts.size()) != blocks) return std::nullopt;
+  const std::vector<std::int64_t> stages = blocks_per_stage(one, pipeline, blocks);
+  if (stages.empty()) return std::nullopt;
+  std::string text;
+  std::size_t block = 0;
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    block += static_cast<std::size_t>(stages[s]);
+    const std::size_t end = s + 1 < stages.size() ? starts[block] : model.layers.size();
+    text += (s == 0 ? "" : "-") + std::to_string(end - begin);
+    begin = end;
+  }
+  return Override{"parallel.layers_per_stage", text, one.where};
+}
+
+namespace {
+
+/// Nothing where it is larger than anybody's count.
+std::optional<std::int64_t> product_of(std::initializer_list<std::int64_t> counts) {
+  constexpr double kMost = 1e15;
+  double all = 1;
+  std::int64_t exact = 1;
+  for (const std::int64_t count : counts) {
+    all *= static_cast<double>(count);
+    if (all > kMost) return std::nullopt;
+    exact *= count;
+  }
+  return exact;
+}
+
+struct Degrees {
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+};
+
+/// As stated; of a submission that does not say its split, as assumed (language_case.h): what is stated of it stays.
+Expected<Degrees> degrees_of(const io::Case& one) {
+  Degrees degrees{count_or(one, "tp", 1), count_or(one, "cp", 1)};
+  if (!says_no_split(one)) return degrees;
+  const auto global = count_of(one, "global_batch");
+  const auto passes = count_of(one, "grad_accum");
+  if (is_submission(one) && global && passes && *passes > 0) {
+    const std::int64_t replicas = std::min(one.total_gpus, *global / *passes);
+    const auto known = product_of({replicas, degrees.tensor, degrees.context, count_or(one, "pp", 1)});
+    const std::int64_t left = known && *known > 0 && one.total_gpus % *known == 0 ? one.total_gpus / *known : 0;
+    (one.said("tp") ? degrees.context : degrees.tensor) *= left;
+    if (left > 0 && left <= one.gpus_per_node) return degrees;
+  }
+  return fail(ErrorCode::kUnsupported, "the source does not say how the model was split");
+}
+
+/// Whole replicas: what is stated, or what the other degrees leave. MaxText counts those that share states apart.
+Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) {
+  if (const auto stated = count_of(one, "dp")) {
+    const std::int64_t shards = count_or(one, "fsdp", 1);
+    const auto all = product_of({*stated, shards, degrees.tensor, degrees.context, count_or(one, "pp", 1)});
+    return shards > 1 && all == one.total_gpus ? *stated * shards : *stated;
+  }
+  const auto others = product_of({degrees.tensor, degrees.context, count_or(one, "pp", 1)});
+  if (!others || *others < 1 || one.total_gpus % *others != 0) {
+    return fail(ErrorCode::kUnsupported,
+                others
+                    ? fmt::format("{} GPUs are not a multiple of the {} that hold the model", one.total_gpus, *others)
+                    : fmt::format("{} GPUs are fewer than its degrees ask for", one.total_gpus));
+  }
+  return one.total_gpus / *others;
+}
+
+/// Samples of a step: as stated, or those of every GPU or of every pass.
+std::optional<std::int64_t> global_batch_of(const io::Case& one, std::int64_t replicas) {
+  if (const auto stated = count_of(one, "global_batch")) return stated;
+  const auto passes = count_of(one, "grad_accum");
+  const bool pipelined = count_or(one, "pp", 1) > 1;
+  const auto micro = count_of(one, "micro_batch");
+  if (micro && (passes || !pipelined)) return product_of({*micro, replicas, passes.value_or(1)});
+  if (one.batch_per_gpu) return product_of({*one.batch_per_gpu, one.total_gpus, passes.value_or(1)});
+  return std::nullopt;
+}
+
+/// Samples of one pass of a replica.
+std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
+  if (const auto stated = count_of(one, "micro_batch")) return *stated;
+  const auto global = global_batch_of(one, replicas);
+  const bool pipelined = count_or(one, "pp", 1) > 1;
+  const bool of_gpus = !one.said("global_batch") && !pipelined;
+  const std::int64_t passes = count_of(one, "grad_accum").value_or(of_gpus ? 1 : 0);
+  const auto shares = product_of({replicas, passes});
+  if (global && shares && *shares > 0 && *global % *shares == 0) return *global / *shares;
+  // Megatron's examples of these sizes use 1 with pipelines of many stages; without a statement the smallest is the
+  // one that always fits.
+  return 1;
+}
+
+/// What torch.compile joins.
+bool is_compiled(const io::Case& one) {
+  return !denies(one, "compile") && (affirms(one, "compile") || says(one, "compile", "torch.compile"));
+}
+
+/// Attention in one kernel: as said, or as the framework did by then.
+bool has_attention_in_one(const io::Case& one, const TrainingWay& way) {
+  const std::string flash = lower_case(one.said("flash_attention").value_or(""));
+  const bool unsaid = flash.empty() || has_any(flash, {"not stated", "unknown", "n/a", "not said"});
+  if (!unsaid) return !denies(one, "flash_attention");
+  if (says(one, "attention_backend", "unfused")) return false;
+  const bool modern = software_year_of(one).value_or(kNewest) >= way.fused_since;
+  return modern && one.said("transformer_engine") != "no";  // XLA has none of its own
+}
+
+/// Ranks that an expert is cut over, where these are others than those of the other layers.
+std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Parallel& cut, std::int64_t replicas) {
+  if (cut.tensor == 1) return std::nullopt;
+  if (one.said("etp")) {
+    const auto said = count_of(one, "etp");
+    return said == cut.tensor ? std::nullopt : said;
+  }
+  if (cut.expert == 1) return std::nullopt;
+  // NVIDIA-NeMo/Megatron-Bridge scripts/performance: expert_tensor_parallel_size 1 where nobody says; torchtitan's
+  // job_config likewise. Else with experts that are cut it cannot have run.
+  const bool by_default = has_any(lower_case(one.framework), {"megatron-bridge", "torchtitan"});
+  return by_default || !plan::expert_ranks(cut, replicas) ? std::optional<std::int64_t>(1) : std::nullopt;
+}
+
+}  // namespace
+
+Expected<std::vector<Override>> splits_of(const io::Case& one) {
+  if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
+  std::vector<Override> settings;
+  const auto set = [&](std::string path, std::string value) {
+    settings.push_back({std::move(path), std::move(value), one.where});
+  };
+  const auto set_degree = [&](std::int64_t value, const char* path) {
+    if (value > 1) set(path, std::to_string(value));
+    return value;
+  };
+  const auto degree = [&](std::string_view key, const char* path) { return set_degree(count_or(one, key, 1), path); };
+  const std::string precision = precision_of(one.precision);
+  const TrainingWay& way = way_of(one);
+  const auto degrees = degrees_of(one);
+  if (!degrees) return tl::unexpected<Error>(degrees.error());
+  const std::int64_t tensor = set_degree(degrees->tensor, "parallel.tensor");
+  const std::int64_t pipeline = degree("pp", "parallel.pipeline");
+  set_degree(degrees->context, "parallel.context");
+  // NVIDIA-NeMo/Megatron-Bridge perf_recipes: moe_token_dispatcher_type "flex", by DeepEP or HybridEP.
+  const std::string dispatcher = lower_case(one.said("dispatcher").value_or(""));
+  const bool once = lower_case(one.framework).find("megatron-bridge") != std::string::npos ||
+                    has_any(dispatcher, {"deepep", "hybridep", "flex"});
+  const std::int64_t expert = degree("ep", "parallel.expert");
+  if (expert > 1 && once) set("parallel.expert_dispatch", "once");
+  const auto replicas = replicas_of(one, *degrees);
+  if (!replicas) return tl::unexpected<Error>(replicas.error());
+  if (const auto whole =
+          expert_tensor_of(one, {.tensor = tensor, .context = degrees->context, .expert = expert}, *replicas)) {
+    set("parallel.expert_tensor", std::to_string(*whole));
+  }
+  const auto global = global_batch_of(one, *replicas);
+  if (!global && one.metric == io::CaseMetric::kStepMilliseconds) {
+    return fail(ErrorCode::kUnsupported, "the source does not say the batch");
+  }
+  set("parallel.data", std::to_string(*replicas));
+  set("batch", std::to_string(micro_batch_of(one, *replicas)));
+  if (global) set("global_batch", std::to_string(*global));
+  if (pipeline > 1) {
+    set("parallel.schedule", std::string(schedule_of(one)));
+    degree("vp", "parallel.virtual_stages");
+    if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
+  }
+  const bool compiled = is_compiled(one);
+  const bool one_kernel = has_attention_in_one(one, way);
+  set("fusion", compiled ? (one_kernel ? "all" : "pointwise") : one_kernel ? "attention" : "none");
+  if (one_kernel && way.attention != "best") set("software.attention", std::string(way.attention));
+  if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
+  const bool said = one.said("sequence_parallel").has_value();
+  const bool sequence = tensor > 1 && (said ? affirms(one, "sequence_parallel") : way.sequence);
+  if (sequence) set("parallel.sequence", "yes");
+  const int shares = *replicas * degrees->context > 1 ? sharing_of(one, way.zero) : 0;
+  if (shares > 0) {
+    set("parallel.zero", std::to_string(shares));
+    // MaxText's replicas of those that share are copies.
+    const auto within = one.said("dp") && *replicas != count_or(one, "dp", 1) ? count_of(one, "fsdp") : std::nullopt;
+    const auto ranks = one.said("shard_ranks") ? count_of(one, "shard_ranks") : within;
+    if (ranks && *ranks < *replicas) set("parallel.shard_ranks", std::to_string(*ranks));
+  }
+  if (const std::string_view again = recomputation_of(one); again != "none") {
+    set("parallel.recompute", std::string(again));
+    if (again == "full" && way.stops_early) set("parallel.recompute_stops", "yes");
+  }
+  if (precision != "fp32") {
+    // Autocast keeps weights, and what follows from them, in fp32.
+    const bool own_formats =
+        way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));
+    const bool autocast = !own_formats && has_any(lower_case(one.precision), {"mixed", "amp"});
+    const bool wide = says(one, "grad_dtype", "fp32");
+    set("parallel.states", std::string(autocast ? "fp32" : wide ? "mixed" : way.states));
+    set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
+  }
+  add_overlap(one, sequence, shares, settings);
+  if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");
+  if (has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora")) {
+    // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
+    set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
+    const std::string base = lower_case(one.said("peft").value_or("") + " " + one.said("task").value_or(""));
+    if (has_any(base, {"4bit", "4-bit", "nf4", "qlora", "gptq"})) set("parallel.frozen_bits", "4");
+    if (has_any(base, {"8bit", "8-bit", "int8"})) set("parallel.frozen_bits", "8");
+  }
+  return settings;
+}
+
+Expected<Work> published_flops(const io::Case& one) {
+  const ModelFamily family = family_of(one);
+  if (family == ModelFamily::kHybrid) {
+    return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of state-space blocks is not known");
+  }
+  if (family == ModelFamily::kT5 || family == ModelFamily::kVit) {
+    return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of such a model is not known");
+  }
+  const auto sizes = sizes_of(one);
+  if (!sizes) return tl::unexpected<Error>(sizes.error());
+  const auto global = count_of(one, "global_batch");
+  if (!global) return fail(ErrorCode::kUnsupported, "the source does not say the global batch");
+  const auto h = static_cast<double>(sizes->hidden);
+  const auto s = static_cast<double>(sizes->sequence);
+  const auto l = static_cast<double>(sizes->layers);
+  const double tokens = static_cast<double>(*global) * s;
+  const auto v = static_cast<double>(count_or(one, "vocab", sizes->vocabulary));
+  if (!one.said("kv_heads") && family != ModelFamily::kLlama) {
+    // Narayanan et al. 2021, equation 3: with the forward pass once more (4 passes), later without (3).
+    const double passes = recomputation_of(one) == "full" ? 4 : 3;
+    return flops(passes * 24 * tokens * l * h * h * (1 + s / (6 * h)) + 6 * tokens * v * h);
+  }
+  // Megatron-LM num_floating_point_operations (core_r0.12): attention over all pairs, three passes.
+  const auto kv = static_cast<double>(count_or(one, "kv_heads", sizes->heads)) / static_cast<double>(sizes->heads);
+  const auto ffn = static_cast<double>(gated_size(one, "ffn", 4 * sizes->hidden));
+  return flops(12 * tokens * l * h * h * (1 + kv + s / h + 1.5 * ffn / h) + 6 * tokens * v * h);
+}
+
+}  // namespace ddlsim::whatif

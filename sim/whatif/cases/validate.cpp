@@ -1,0 +1,450 @@
+#include "ddlsim/whatif/validate.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "cases/case_metric.h"
+#include "cases/case_scenario.h"
+#include "cases/language_case.h"
+#include "cases/training_way.h"
+#include "ddlsim/calib/scaling_laws.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/own_runs.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::CaseReading;
+using answer::CaseResult;
+using answer::ErrorSummary;
+using answer::ValidationSet;
+using io::Case;
+using io::CaseMetric;
+
+/// What a group shares: the server its cases run on, and what is given of it.
+struct Group {
+  std::int64_t widest = 1;
+  std::vector<const Case*> cases;
+  std::vector<const Case*> given;
+  bool asked = true;
+  std::shared_ptr<const OwnRuns> runs;  // what the given cases say; null: nothing is given
+  std::string failure;                  // why nothing could be learnt from them
+};
+
+std::string first_line(const Error& error) {
+  std::string text = error.message;
+  for (const std::string& note : error.notes) text += "; " + note;
+  return text.substr(0, 300);
+}
+
+/// Linear interpolation between ranks; `values` sorted and not empty.
+double quantile(const std::vector<double>& values, double share) {
+  const double rank = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(rank);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (values[above] - values[below]) * (rank - static_cast<double>(below));
+}
+
+ErrorSummary summary_of(std::vector<double> errors) {
+  ErrorSummary summary;
+  if (errors.empty()) return summary;
+  std::sort(errors.begin(), errors.end());
+  double sum = 0;
+  for (const double error : errors) sum += error;
+  summary.cases = static_cast<std::int64_t>(errors.size());
+  summary.mean = sum / static_cast<double>(errors.size());
+  summary.median = quantile(errors, 0.5);
+  summary.p90 = quantile(errors, 0.9);
+  summary.worst = errors.back();
+  return summary;
+}
+
+std::optional<answer::Regret> regret_of(const std::vector<CaseResult>& cases) {
+  struct Best {
+    double predicted = 0;  // times, or one over rates
+    double then = 0;       // measured of the plan that is predicted to be best
+    double measured = 0;
+    std::int64_t plans = 0;
+  };
+  std::map<std::string, Best> jobs;
+  for (const CaseResult& one : cases) {
+    if (one.job.empty()) continue;
+    const double predicted = one.rate ? 1 / one.predicted : one.predicted;
+    const double measured = one.rate ? 1 / one.measured : one.measured;
+    Best& best = jobs[one.job];
+    if (best.plans == 0 || predicted < best.predicted) {
+      best.predicted = predicted;
+      best.then = measured;
+    }
+    if (best.plans == 0 || measured < best.measured) best.measured = measured;
+    ++best.plans;
+  }
+  answer::Regret regret;
+  for (const auto& [name, best] : jobs) {
+    if (best.plans < 2) continue;
+    const double lost = best.then / best.measured - 1.0;
+    ++regret.jobs;
+    regret.mean += lost;
+    regret.worst = std::max(regret.worst, lost);
+  }
+  if (regret.jobs == 0) return std::nullopt;
+  regret.mean /= static_cast<double>(regret.jobs);
+  return regret;
+}
+
+void summarise(ValidationSet& set) {
+  std::vector<double> errors;
+  std::vector<double> perfect;
+  std::vector<double> amdahl;
+  std::vector<double> power_law;
+  std::vector<double> ratios;
+  std::vector<double> widths;
+  for (const CaseResult& one : set.cases) {
+    errors.push_back(std::abs(one.error));
+    ratios.push_back(one.rate ? one.predicted / one.measured : one.measured / one.predicted);
+    if (one.perfect) perfect.push_back(std::abs(*one.perfect / one.measured - 1.0));
+    if (one.amdahl) amdahl.push_back(std::abs(*one.amdahl / one.measured - 1.0));
+    if (one.power_law) power_law.push_back(std::abs(*one.power_law / one.measured - 1.0));
+    const bool below = one.measured < one.interval_90.first;
+    const bool above = one.measured > one.interval_90.second;
+    if (below || above) ++(above != one.rate ? set.slower : set.faster);
+    widths.push_back(one.interval_90.second / one.interval_90.first);
+  }
+  set.errors = summary_of(std::move(errors));
+  std::sort(ratios.begin(), ratios.end());
+  std::sort(widths.begin(), widths.end());
+  if (!ratios.empty()) {
+    set.coverage_90 = 1 - static_cast<double>(set.slower + set.faster) / static_cast<double>(set.cases.size());
+    set.interval_ratio = quantile(widths, 0.5);
+    set.time_ratio_90 = {quantile(ratios, 0.05), quantile(ratios, 0.95)};
+    set.median_time_bias = 1 / quantile(ratios, 0.5) - 1;
+  }
+  if (!perfect.empty()) set.perfect = summary_of(std::move(perfect));
+  if (!amdahl.empty()) set.amdahl = summary_of(std::move(amdahl));
+  if (!power_law.empty()) set.power_law = summary_of(std::move(power_law));
+  std::vector<double> memory;
+  double bias = 0;
+  for (const CaseResult& one : set.cases) {
+    if (one.memory_error) memory.push_back(std::abs(*one.memory_error));
+    bias += one.rate ? one.measured / one.predicted - 1.0 : one.error;
+  }
+  if (!set.cases.empty()) set.time_bias = bias / static_cast<double>(set.cases.size());
+  if (!memory.empty()) set.memory = summary_of(std::move(memory));
+  set.regret = regret_of(set.cases);
+}
+
+class Validator {
+ public:
+  Validator(const io::Catalog& catalog, const ValidateOptions& options, const ValidateProgress& tell)
+      : catalog_(catalog), anchor_(options.anchor), reader_(catalog, options.stated), tell_(tell) {}
+
+  ValidationSet validate(const CaseSet& cases) {
+    ValidationSet set;
+    set.name = cases.name;
+    set.rows = static_cast<std::int64_t>(cases.cases.size());
+    find_groups(cases.cases);
+    for (const Case& one : cases.cases) {
+      if (tell_) tell_(done_);
+      ++done_;
+      const Group& group = groups_.at(one.group);
+      if (!group.asked) {
+        ++set.not_asked;
+        continue;
+      }
+      if (group.failure.empty() && std::find(group.given.begin(), group.given.end(), &one) != group.given.end()) {
+        ++set.anchors;
+        continue;
+      }
+      auto result = predict_case(one, group);
+      if (result) {
+        set.cases.push_back(std::move(result->result));
+      } else {
+        set.unsupported.push_back({one.id, first_line(result.error())});
+      }
+    }
+    summarise(set);
+    return set;
+  }
+
+  Expected<CaseReading> read(const CaseSet& cases, const Case& one) {
+    find_groups(cases.cases);
+    const Group& group = groups_.at(one.group);
+    const bool given = std::find(group.given.begin(), group.given.end(), &one) != group.given.end();
+    if (given || !group.asked) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("row '{}': with --anchor {} it is {}", one.id, name_of(kAnchors, anchor_),
+                              given ? "given, not predicted" : "not asked about"),
+                  one.where, {"--anchor none predicts every row"});
+    }
+    auto reading = predict_case(one, group);
+    if (!reading) return tl::unexpected<Error>(reading.error());
+    std::vector<Override> settings;
+    if (is_collective(one)) {
+      settings = reader_.collective_of(one, group.widest).value().settings;
+    } else if (const auto read = reader_.scenario_of(one, group.widest, &settings); !read) {
+      return tl::unexpected<Error>(read.error());
+    }
+    for (std::size_t i = 0; i < settings.size(); ++i) {
+      const auto again = [&](const Override& later) { return later.path == settings[i].path; };
+      const auto after = settings.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      if (std::any_of(after, settings.end(), again)) continue;  // the last one counts
+      reading->settings.emplace_back(settings[i].path, settings[i].value);
+    }
+    return reading;
+  }
+
+ private:
+  void find_groups(const std::vector<Case>& cases) {
+    groups_.clear();
+    for (const Case& one : cases) {
+      Group& group = groups_[one.group];
+      group.widest = std::max(group.widest, one.gpus_per_node);
+      group.cases.push_back(&one);
+    }
+    if (anchor_ == Anchor::kNone) return;
+    for (auto& [name, group] : groups_) {
+      if (is_collective(*group.cases.front())) continue;  // given or not, by formulas
+      group.given = given_of(group.cases);
+      group.asked = !group.given.empty();
+      if (group.asked) learn(group);
+    }
+  }
+
+  /// Of a group's cases; empty: the question does not arise.
+  [[nodiscard]] std::vector<const Case*> given_of(const std::vector<const Case*>& cases) const {
+    const auto fewer = [](const Case* a, const Case* b) { return a->total_gpus < b->total_gpus; };
+    const auto [least, most] = std::minmax_element(cases.begin(), cases.end(), fewer);
+    if (anchor_ == Anchor::kFirst) return {*least};
+    std::vector<const Case*> given;
+    std::set<std::int64_t> sizes;
+    for (const Case* one : cases) {
+      const bool is_given = anchor_ == Anchor::kNode ? one->nodes == 1 : one->total_gpus < (*most)->total_gpus;
+      if (!is_given) continue;
+      given.push_back(one);
+      sizes.insert(one->total_gpus);
+    }
+    const bool enough = anchor_ == Anchor::kNode ? given.size() < cases.size() : sizes.size() > 1;
+    return enough ? given : std::vector<const Case*>{};
+  }
+
+  Expected<Scenario> scenario_of(const Case& one, const Group& group) const {
+    return reader_.scenario_of(one, group.widest);
+  }
+
+  /// The step that a case measured.
+  Expected<OwnRun> run_of(const Case& one, const Group& group) const {
+    auto scenario = scenario_of(one, group);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
+    const auto prediction = whatif::predict(*scenario);
+    if (!prediction) return tl::unexpected<Error>(prediction.error());
+    const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
+    if (!value) return tl::unexpected<Error>(value.error());
+    const double ratio = is_rate(one.metric) ? *value / one.value : one.value / *value;
+    return OwnRun{std::move(*scenario), prediction->step_time * ratio, one.where};
+  }
+
+  void learn(Group& group) const {
+    std::vector<OwnRun> runs;
+    for (const Case* one : group.given) {
+      auto run = run_of(*one, group);
+      if (!run) {
+        group.failure = first_line(run.error());
+        return;
+      }
+      runs.push_back(std::move(*run));
+    }
+    auto learnt = OwnRuns::learn(runs);
+    if (learnt) {
+      group.runs = std::move(*learnt);
+    } else {
+      group.failure = first_line(learnt.error());
+    }
+  }
+
+  static bool is_collective(const Case& one) { return architecture_family(one) == "collective"; }
+
+  Expected<CaseReading> predict_collective(const Case& one, std::int64_t widest) const {
+    const auto question = reader_.collective_of(one, widest);
+    if (!question) return tl::unexpected<Error>(question.error());
+    const auto scenario = resolve_cluster(catalog_, question->settings);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
+    const cost::Communicator communicator = cost::communicator_of(*scenario);
+    const cost::CollectiveLibrary library = cost::collective_library_of(*scenario);
+    const auto model = cost::CollectiveModel::create(communicator, library);
+    if (!model) return tl::unexpected<Error>(model.error());
+    const auto cost_by = [&](const cost::CollectiveModel& by) {
+      cost::CollectiveCost sum{.provenance = Provenance::kMeasured};
+      for (const CollectiveCalls& calls : question->calls) {
+        const cost::CollectiveCost once = by.cost(calls.op, calls.size);
+        sum.time += once.time * static_cast<double>(calls.times);
+        sum.provenance = weaker(sum.provenance, once.provenance);
+      }
+      return sum;
+    };
+    const cost::CollectiveCost cost = cost_by(*model);
+    // The same where nothing about the transport is assumed.
+    const auto rdma =
+        cost::CollectiveModel::create(cost::driven_by(communicator, cost::NetworkTransport::kRoce), library);
+    const Time soonest = rdma ? min(cost.time, cost_by(*rdma).time) : cost.time;
+    const auto value_of = [&](Time time) {
+      if (one.metric == CaseMetric::kLatencyMicroseconds) return time.in(microseconds);
+      return (question->size / time)
+          .in(gigabytes_per_second)*primitives::bus_bandwidth_factor(question->op(), scenario->cluster.gpus());
+    };
+    const double value = value_of(cost.time);
+    const CollectiveEnds ends = communicator.nodes > 1 ? kCollectiveAcrossServers : kCollectiveWithinServer;
+    const double slow = value_of(cost.time * ends.high);
+    const double fast = value_of(soonest * ends.low);
+    CaseResult result{.id = one.id,
+                      .group = one.group,
+                      .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
+                      .rate = is_rate(one.metric),
+                      .measured = one.value,
+                      .predicted = value,
+                      .error = value / one.value - 1.0,
+                      .interval_90 = {std::min(slow, fast), std::max(slow, fast)},
+                      .provenance = cost.provenance};
+    return CaseReading{std::move(result), one.model, {}, std::nullopt};
+  }
+
+  Expected<CaseReading> predict_case(const Case& one, const Group& group) const {
+    if (is_collective(one)) return predict_collective(one, group.widest);
+    if (!group.failure.empty()) return fail(ErrorCode::kUnsupported, group.failure);
+    auto scenario = scenario_of(one, group);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
+    if (group.runs) *scenario = corrected(std::move(*scenario), group.runs);
+    const auto prediction = whatif::predict(*scenario);
+    if (!prediction) return tl::unexpected<Error>(prediction.error());
+    const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
+    if (!value) return tl::unexpected<Error>(value.error());
+    auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
+    auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first);
+    if (slow && fast && one.precision.empty()) {
+      const bool wide = scenario->precision == Precision::kFp32 || scenario->precision == Precision::kTf32;
+      const bool faster = wide || is_submission(one);  // of a submission that is mixed: in 4 bits
+      const auto other = end_in(one, group, wide ? "fp16" : faster ? "fp4" : "fp32", faster);
+      if (other) slow = slowest(one, *slow, *other);
+      if (other) fast = fastest(one, *fast, *other);
+    }
+    CaseResult result{.id = one.id,
+                      .group = one.group,
+                      .metric = std::string(name_of(io::kCaseMetrics, one.metric)),
+                      .rate = is_rate(one.metric),
+                      .measured = one.value,
+                      .predicted = *value,
+                      .error = *value / one.value - 1.0,
+                      .interval_90 = {std::min(*slow, *fast), std::max(*slow, *fast)},
+                      .provenance = leaves_open(one) ? Provenance::kAssumed : prediction->provenance,
+                      .perfect = std::nullopt};
+    if (group.runs) add_scaling_laws(one, group, result);
+    result.job = one.said("job").value_or("");
+    result.memory_error = memory_error_of(one, prediction->memory);
+    return CaseReading{std::move(result), describe(*scenario), {}, *prediction};
+  }
+
+  /// The end of the interval in another precision: nobody says which one a case had.
+  Expected<double> end_in(const Case& one, const Group& group, const char* precision, bool fast) const {
+    Case other = one;
+    other.precision = precision;
+    auto scenario = scenario_of(other, group);
+    if (!scenario) return tl::unexpected<Error>(scenario.error());
+    if (group.runs) *scenario = corrected(std::move(*scenario), group.runs);
+    const auto prediction = whatif::predict(*scenario);
+    if (!prediction) return tl::unexpected<Error>(prediction.error());
+    return metric_of(one, *scenario, *prediction,
+                     fast ? prediction->interval_90.first : prediction->interval_90.second);
+  }
+
+  static double slowest(const Case& one, double a, double b) {
+    return is_rate(one.metric) ? std::min(a, b) : std::max(a, b);
+  }
+  static double fastest(const Case& one, double a, double b) {
+    return is_rate(one.metric) ? std::max(a, b) : std::min(a, b);
+  }
+
+  /// Sources report what PyTorch allocated, or what the driver counts, which is more.
+  static std::optional<double> memory_error_of(const Case& one, const answer::MemoryLedger& memory) {
+    const auto measured = count_of(one, "memory_bytes_per_gpu");
+    if (!measured || *measured == 0) return std::nullopt;
+    const bool allocated = one.said("memory_is").value_or("").find("allocated") != std::string::npos;
+    const DataSize predicted = allocated ? memory.tensors() : memory.all();
+    return predicted.in(bytes) / static_cast<double>(*measured) - 1.0;
+  }
+
+  /// A case's time on one GPU's share of the work: a step, or the GPUs over a rate of all of them.
+  static calib::ScalingPoint scaling_point(const Case& one) {
+    const auto gpus = static_cast<double>(one.total_gpus);
+    if (!is_rate(one.metric)) return {gpus, milliseconds(one.value)};
+    return {gpus, seconds((one.metric == CaseMetric::kTflopsPerGpu ? 1.0 : gpus) / one.value)};
+  }
+
+  static void add_scaling_laws(const Case& one, const Group& group, CaseResult& result) {
+    std::vector<calib::ScalingPoint> points;
+    for (const Case* given : group.given) {
+      if (given->metric == one.metric) points.push_back(scaling_point(*given));
+    }
+    if (points.empty()) return;
+    const auto gpus = static_cast<double>(one.total_gpus);
+    const Time here = scaling_point(one).step;
+    // The same work: what takes so many times as long is so many times a time, or a part of a rate.
+    const auto value = [&](Time step) {
+      return is_rate(one.metric) ? one.value * (here / step) : step.in(milliseconds);
+    };
+    result.perfect = value(calib::perfect_scaling(points));
+    result.amdahl = value(calib::amdahl_scaling(points, gpus));
+    result.power_law = value(calib::power_law_scaling(points, gpus));
+  }
+
+  const io::Catalog& catalog_;
+  Anchor anchor_;
+  CaseReader reader_;
+  const ValidateProgress& tell_;
+  std::int64_t done_ = 0;
+  std::map<std::string, Group> groups_;
+};
+
+}  // namespace
+
+Expected<answer::Validation> validate(const io::Catalog& catalog, std::span<const CaseSet> sets,
+                                      const ValidateOptions& options, const ValidateProgress& tell) {
+  if (auto known = check_paths(options.stated); !known) return tl::unexpected<Error>(known.error());
+  Validator validator(catalog, options, tell);
+  answer::Validation validation;
+  validation.anchor = name_of(kAnchors, options.anchor);
+  validation.all.name = "all";
+  for (const CaseSet& cases : sets) {
+    ValidationSet set = validator.validate(cases);
+    ValidationSet& all = validation.all;
+    all.rows += set.rows;
+    all.anchors += set.anchors;
+    all.not_asked += set.not_asked;
+    all.cases.insert(all.cases.end(), set.cases.begin(), set.cases.end());
+    all.unsupported.insert(all.unsupported.end(), set.unsupported.begin(), set.unsupported.end());
+    validation.sets.push_back(std::move(set));
+  }
+  summarise(validation.all);
+  return validation;
+}
+
+Expected<answer::CaseReading> read_case(const io::Catalog& catalog, std::span<const CaseSet> sets, std::string_view id,
+                                        const ValidateOptions& options) {
+  if (auto known = check_paths(options.stated); !known) return tl::unexpected<Error>(known.error());
+  const ValidateProgress quiet;
+  std::vector<std::string> ids;
+  for (const CaseSet& cases : sets) {
+    for (const Case& one : cases.cases) {
+      if (one.id == id) return Validator(catalog, options, quiet).read(cases, one);
+      ids.push_back(one.id);
+    }
+  }
+  return fail(ErrorCode::kNotFound, fmt::format("no row has the id '{}'", id), {}, {suggestion(id, ids)});
+}
+
+}  // namespace ddlsim::whatif

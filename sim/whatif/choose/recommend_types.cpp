@@ -1,0 +1,99 @@
+#include "choose/recommend_types.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ddlsim/support/names.h"
+
+namespace ddlsim::whatif {
+
+std::optional<std::vector<std::string>> providers_named(const std::string& text) {
+  if (text.empty() || fold_name(text) == "all") return std::nullopt;
+  std::vector<std::string> names;
+  if (fold_name(text) == "none") return names;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    names.push_back(text.substr(start, comma - start));
+    start = comma + 1;
+  }
+  return names;
+}
+
+bool is_among(const std::vector<std::string>& providers, const std::string& provider) {
+  return std::any_of(providers.begin(), providers.end(),
+                     [&](const std::string& name) { return fold_name(name) == fold_name(provider); });
+}
+
+namespace {
+
+/// Null without one.
+const importers::ListedPrice* listed(const RecommendOptions& options, const io::Catalog& catalog,
+                                     const std::string& node, bool spot) {
+  const importers::ListedPrice* best = nullptr;
+  const std::vector<std::string> aliases = catalog.aliases_of(io::Kind::kInstances, node);
+  for (const importers::ListedPrice& row : *options.prices) {
+    const std::string name = fold_name(row.instance);
+    const bool same = name == fold_name(node) || std::any_of(aliases.begin(), aliases.end(), [&](const auto& alias) {
+                        return fold_name(alias) == name;
+                      });
+    if (!same || (!options.region.empty() && row.region != options.region)) continue;
+    const auto& price = spot ? row.spot : row.on_demand;
+    if (price && (best == nullptr || *price < *(spot ? best->spot : best->on_demand))) best = &row;
+  }
+  return best;
+}
+
+}  // namespace
+
+void take_listed(const RecommendOptions& options, const io::Catalog& catalog, Scenario& scenario) {
+  hardware::Node& node = scenario.cluster.node;
+  const importers::ListedPrice* row = listed(options, catalog, node.id, scenario.training.spot);
+  node.price = row == nullptr ? std::nullopt : row->on_demand;
+  node.tariff.spot = row == nullptr ? std::nullopt : row->spot;
+}
+
+Expected<void> check_region(const RecommendOptions& options) {
+  if (!options.prices || options.region.empty()) return {};
+  std::vector<std::string> regions;
+  for (const importers::ListedPrice& row : *options.prices) regions.push_back(row.region);
+  std::sort(regions.begin(), regions.end());
+  regions.erase(std::unique(regions.begin(), regions.end()), regions.end());
+  if (std::binary_search(regions.begin(), regions.end(), options.region)) return {};
+  return fail(ErrorCode::kNotFound, fmt::format("the price list has no region '{}'", options.region.substr(0, 60)), {},
+              {suggestion(options.region, regions), "leave --region out for the cheapest of all"});
+}
+
+std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::string& prices) {
+  std::vector<std::string> names;
+  for (std::size_t start = 0; start <= prices.size();) {
+    const std::size_t comma = std::min(prices.find(',', start), prices.size());
+    std::string part = prices.substr(start, comma - start);
+    start = comma + 1;
+    const std::size_t equals = part.rfind('=');
+    if (equals == std::string::npos) continue;
+    part = part.substr(std::min(part.find_first_not_of(' '), equals), equals);
+    const std::string name = part.substr(0, part.rfind('='));
+    if (const auto node = catalog.node(name)) names.push_back(io::is_path(name) ? name : node->id);
+  }
+  return names;
+}
+
+Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options) {
+  if (!options.providers) return {};
+  std::vector<std::string> known;
+  for (const std::string& id : catalog.ids(io::Kind::kInstances)) {
+    const auto node = catalog.node(id);
+    if (!node) return tl::unexpected<Error>(node.error());
+    if (!is_among(known, node->tariff.provider)) known.push_back(node->tariff.provider);
+  }
+  for (const std::string& name : *options.providers) {
+    if (!is_among(known, name)) {
+      return fail(ErrorCode::kNotFound, fmt::format("unknown catalog '{}'", name.substr(0, 60)), {},
+                  {suggestion(name, known), "or several, as aws,gcp; or none, for servers with a stated price alone"});
+    }
+  }
+  return {};
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,82 @@
+#include "predict/input_part.h"
+
+#include <fmt/core.h>
+
+#include "ddlsim/cost/loader.h"
+#include "ddlsim/support/plural.h"
+#include "ddlsim/support/quantity_io.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+std::string words_for_workers(const plan::Input& input, double workers) {
+  if (workers < 1) return "none ahead of its GPU";
+  const bool processes = input.loader.get() == plan::Loader::kWorkers;
+  return fmt::format("{} {} a GPU{}", significant(workers), processes ? "workers" : "threads",
+                     input.decode.get() == plan::DecodeOn::kGpu ? ", decoding on the GPU" : "");
+}
+
+}  // namespace
+
+answer::InputPart input_part(const Question& question, const answer::Prediction& prediction) {
+  const Scenario& scenario = question.scenario;
+  answer::InputPart part;
+  part.exposed = prediction.breakdown.input_exposed;
+  const Time busy = prediction.step_time - part.exposed;
+  const double step_samples = prediction.throughput_samples_per_second * prediction.step_time.in(seconds);
+  if (busy > Time::zero()) part.needed_samples_per_second = step_samples / busy.in(seconds);
+  const workload::Model& model = *scenario.model;
+  const DataSize sample = model.has_layers() ? model.input_per_sample
+                                             : workload::features_at(model, scenario.batch, scenario.precision).input /
+                                                   static_cast<double>(scenario.batch);
+  part.needed_copies =
+      sample * (part.needed_samples_per_second / static_cast<double>(scenario.cluster.nodes)) / seconds(1);
+  if (!scenario.input.dataset) return part;
+  const cost::LoaderShare share = cost::loader_share(scenario);
+  const cost::LoaderRates rates =
+      cost::loader_rates(cost::loader_work(scenario.input, scenario.cluster.node.host), share);
+  const double processes = plan::server_input(scenario).processes * static_cast<double>(scenario.cluster.nodes);
+  part.dataset = scenario.input.dataset->name;
+  part.loader = words_for_workers(scenario.input, share.workers);
+  part.samples_per_second = rates.all().in(per_second)*processes;
+  part.bound_by = name_of(cost::kLoaderStages, rates.slowest());
+  part.from_storage = share.from.storage;
+  part.from_servers = share.from.remote;
+  return part;
+}
+
+void add_input_notes(const Question& question, answer::Prediction& prediction) {
+  std::vector<std::string>& notes = prediction.notes;
+  const answer::InputPart& part = prediction.input;
+  const plan::Input& input = question.scenario.input;
+  if (!input.dataset) {
+    prediction.input.note = fmt::format(
+        "input: the loader is taken to keep up: {} {} in all, {} to the GPUs of each server "
+        "(--dataset says what it reads)",
+        significant(part.needed_samples_per_second), plural(prediction.sample, "/s"), to_text(part.needed_copies));
+    notes.push_back(prediction.input.note);
+    return;
+  }
+  if (!input.workers.get()) {
+    notes.push_back(fmt::format("assumed: {}, all hardware threads of the server (--workers)", part.loader));
+  }
+  if (input.decode.get() == plan::DecodeOn::kGpu && !input.gpu_decode.stated()) {
+    notes.push_back(
+        fmt::format("assumed: the GPU decodes a sample in {}, the time measured on a V100, and half the decoding stays "
+                    "with the host "
+                    "(--set input.gpu_decode=...)",
+                    to_text(input.gpu_decode_of())));
+  }
+  const hardware::Host& host = question.scenario.cluster.node.host;
+  if (const auto cache = input.cache_size.get(); cache && host.memory > DataSize::zero() && *cache > host.memory) {
+    notes.push_back(fmt::format("input.cache_size: {}, more than the {} of {}", to_text(*cache), to_text(host.memory),
+                                question.scenario.cluster.node.name));
+  }
+  const std::string& sample = input.dataset->sample;
+  if (sample != prediction.sample) {
+    notes.push_back(
+        fmt::format("input: {} has {}, the model takes {}", part.dataset, plural(sample), plural(prediction.sample)));
+  }
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,73 @@
+#include "predict/interval.h"
+
+#include "ddlsim/cost/price.h"
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/whatif/predict.h"
+#include "predict/notes.h"
+
+namespace ddlsim::whatif {
+
+using hardware::QuestionKind;
+
+QuestionKind kind_of(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  const bool apart = question.gpus() > 1 && scenario.cluster.nodes > 1;
+  if (plan::has_servers(scenario.strategy) && apart) return QuestionKind::kServersOfWeights;
+  if (scenario.cluster.node.gpu.profiles->empty()) return QuestionKind::kUnmeasuredGpu;
+  if (plan::splits_model(scenario.parallel)) return QuestionKind::kSplitModel;
+  if (question.gpus() == 1) return QuestionKind::kOneGpu;
+  if (scenario.cluster.nodes == 1) return QuestionKind::kOneServer;
+  return assumes_transport(question) ? QuestionKind::kAssumedNetwork : QuestionKind::kServers;
+}
+
+namespace {
+
+/// Null: the software was not learnt, or has no part in this.
+const hardware::SoftwareEnds* learnt_ends(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  if (scenario.software == nullptr || !question.plan || scenario.model->measured) return nullptr;
+  return scenario.software->ends_of(kind_of(question));
+}
+
+std::pair<Time, Time> interval_as_asked(const Question& question, const answer::Timeline& line) {
+  const bool measured = question.scenario.gpu_time_measured;
+  if (const auto* ends = learnt_ends(question); ends != nullptr && !measured) {
+    return {line.step * ends->low, line.step * ends->high};
+  }
+  if (!measured && question.calibrated() == nullptr) return {line.step * kInterval90Low, line.step * kInterval90High};
+  const Time exposed = line.parts.communication_exposed;
+  std::pair<Time, Time> interval{line.step * kMeasuredInterval90Low - exposed * 0.5,
+                                 line.step * kMeasuredInterval90High + exposed};
+  if (measured) return interval;
+  // What the curves err by, on top of what a step of known kernels does.
+  const cost::CalibratedTimes& times = *question.calibrated();
+  const Time kernels = times.measured + times.extrapolated + times.assumed;
+  const Time busy = line.parts.compute + line.parts.memory;
+  const double lowest = kernels > Time::zero() ? times.low / kernels : 1;
+  const double highest = kernels > Time::zero() ? times.high / kernels : 1;
+  return {max(interval.first - busy * (1 - lowest), line.step * kInterval90Low),
+          interval.second + busy * (highest - 1)};
+}
+
+}  // namespace
+
+/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does: where TCP is
+/// assumed to RDMA's own end, where RDMA is, the likelier by far, to TCP's step.
+std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line) {
+  std::pair<Time, Time> interval = interval_as_asked(question, line);
+  if (!assumes_transport(question)) return interval;
+  using hardware::NetworkTransport;
+  const bool by_tcp = cost::assumed_transport(question.scenario.cluster.node) == NetworkTransport::kTcp;
+  cost::Variation other;
+  other.open_network = by_tcp ? NetworkTransport::kRoce : NetworkTransport::kTcp;
+  const auto otherwise = lay_out(question, other, answer::Detail::kParts);
+  if (!otherwise) return interval;
+  if (by_tcp) {
+    interval.first = min(interval.first, interval_as_asked(question, otherwise->line).first);
+  } else {
+    interval.second = max(interval.second, otherwise->line.step);
+  }
+  return interval;
+}
+
+}  // namespace ddlsim::whatif

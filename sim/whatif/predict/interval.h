@@ -1,0 +1,18 @@
+// The 90 % interval of a step: whatif/predict.h says what its ends rest on. Private to the room.
+#pragma once
+
+#include <utility>
+
+#include "ddlsim/answer/timeline.h"
+#include "ddlsim/hardware/software.h"
+#include "ddlsim/support/units.h"
+#include "predict/question.h"
+
+namespace ddlsim::whatif {
+
+/// By which residuals a question's interval is set, where no step of the job was measured.
+[[nodiscard]] hardware::QuestionKind kind_of(const Question& question);
+
+[[nodiscard]] std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line);
+
+}  // namespace ddlsim::whatif

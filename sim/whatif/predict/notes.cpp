@@ -1,0 +1,395 @@
+#include "predict/notes.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/order.h"
+#include "ddlsim/plan/software.h"
+#include "ddlsim/plan/stage_cuts.h"
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/collective.h"
+#include "ddlsim/whatif/folding.h"
+#include "ddlsim/workload/blocks.h"
+#include "predict/correction.h"
+#include "predict/goodput_notes.h"
+#include "predict/input_part.h"
+#include "predict/prediction.h"
+#include "predict/setting_uses.h"
+#include "scenario/setting_values.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::Fidelity;
+using answer::Prediction;
+
+/// Servers under one leaf switch, between which nothing meets: 32 in NVIDIA's DGX SuperPOD (a scalable unit).
+constexpr std::int64_t kServersOfOneLeaf = 32;
+
+std::string gloo_note(const Question& question) {
+  std::string note = "Gloo: buffers go through the hosts' memory, one connection for two ranks";
+  const Bandwidth connection = cost::communicator_of(question.scenario).connection;
+  if (question.scenario.cluster.nodes > 1 && connection < Bandwidth::infinity()) {
+    note += fmt::format(", of {:.3g} Gb/s between EC2 instances outside of a placement group",
+                        connection.in(gigabits_per_second));
+  }
+  return note;
+}
+
+/// Whether the formulas of a collective library have a part in the answer, and no table of measurements.
+bool by_formulas(const Question& question) {
+  if (question.fidelity == Fidelity::kAggregate || !by_collectives(question)) return false;
+  const auto& table = question.scenario.collective_table;
+  return table == nullptr || !table->time(primitives::CollectiveOp::kAllReduce, question.gpus(),
+                                          question.scenario.cluster.nodes, megabytes(1));
+}
+
+bool assumes_tuning(const Question& question) {
+  return by_formulas(question) && cost::communicator_of(question.scenario).tuning_assumed;
+}
+
+/// Whether the model's times were measured on another GPU, or at another batch or precision.
+bool measured_elsewhere(const Scenario& scenario) {
+  const auto& on = scenario.model->measured;
+  return on && (on->gpu != scenario.cluster.node.gpu.id || scenario.batch != scenario.model->batch ||
+                on->precision != scenario.precision);
+}
+
+/// Of the curve that answers for products.
+std::string another_run_note(const hardware::Gpu& gpu, Precision precision) {
+  for (const hardware::MeasuredProfile& one : gpu.profiles.get()) {
+    for (const hardware::GemmCurve& curve : one.profile->gemms) {
+      if (curve.precision != precision || curve.batched || curve.grouped) continue;
+      if (!curve.report.another_run) return {};
+      return fmt::format(
+          "; another run of such a GPU took {:.2f} of the time for products: the middle of both is taken",
+          curve.report.another_run->time);
+    }
+  }
+  return {};
+}
+
+std::string calibration_note(const Question& question) {
+  const cost::CalibratedTimes& times = *question.calibrated();
+  const Time all = times.measured + times.extrapolated + times.assumed;
+  const auto percent = [&](Time part) { return all > Time::zero() ? 100 * (part / all) : 0; };
+  std::vector<std::string> names;
+  const hardware::Gpu& gpu = question.scenario.cluster.node.gpu;
+  for (const hardware::MeasuredProfile& one : gpu.profiles.get()) {
+    names.push_back(one.profile->id + (cost::is_borrowed(gpu, one) ? " (borrowed)" : ""));
+  }
+  std::string note = fmt::format(
+      "kernels by the profile {}: {:.0f} % of GPU time within what was measured, {:.0f} % extrapolated, {:.0f} % "
+      "assumed",
+      join(names), percent(times.measured), percent(times.extrapolated), percent(times.assumed));
+  return note + another_run_note(gpu, question.scenario.precision);
+}
+
+/// Whether attention that the model lists as separate kernels runs as one without anybody's word.
+bool fuses_attention_by_default(const Scenario& scenario) {
+  if (scenario.fusion != workload::Fusion{.attention = true} || !plan::runs_flash_attention(scenario)) return false;
+  const auto& layers = scenario.model->layers;
+  return std::any_of(layers.begin(), layers.end(), [](const workload::Layer& layer) {
+    const auto* op = layer.op ? std::get_if<workload::Attention>(&*layer.op) : nullptr;
+    return op != nullptr && !op->biased;
+  });
+}
+
+/// "1.12", or what it is on each of both bounds where they differ.
+std::string factor_text(const hardware::SoftwareFactor& factor) {
+  if (factor.compute == factor.memory) return fmt::format("{:.2f}", factor.compute);
+  return fmt::format("{:.2f} (kernels bound by memory {:.2f})", factor.compute, factor.memory);
+}
+
+std::string software_note(const Scenario& scenario) {
+  const hardware::SoftwareProfile& learnt = *scenario.software;
+  std::string note = fmt::format(
+      "software: GPU time x {} on top of kernels, interpolated from {} published steps of {} sources (a source "
+      "left "
+      "out: {:.0f} % off in the median); --set software=none gives kernels alone",
+      factor_text(plan::software_factor(scenario)), to_text(learnt.rows), to_text(learnt.sources),
+      100 * learnt.median_error);
+  if (!scenario.software_fused.get()) {
+    if (const auto range = plan::software_factor_range(scenario)) {
+      note += fmt::format(
+          "; whether kernels are fused nobody says: software.fused=yes ({}) x {}, no x {}",
+          scenario.model->totals.convolutional ? "XLA, NVIDIA's MXNet; element-wise kernels joined" : "Megatron, NeMo",
+          factor_text(range->first), factor_text(range->second));
+    }
+  }
+  return note;
+}
+
+/// What frameworks make of fp32 where a GPU has TF32, and of fp8 and fp4 where a layer has no kernel for it.
+void add_precision_notes(const Scenario& scenario, std::vector<std::string>& notes) {
+  const hardware::Gpu& gpu = scenario.cluster.node.gpu;
+  const workload::Model& model = *scenario.model;
+  const bool ampere = gpu.nccl_tuning && *gpu.nccl_tuning >= hardware::GpuGeneration::kAmpere && gpu.peak.tf32;
+  if (scenario.precision == Precision::kFp32 && ampere && model.has_layers() && !model.measured) {
+    const bool convolves = std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+      return layer.op && std::holds_alternative<workload::Convolution>(*layer.op);
+    });
+    notes.emplace_back(
+        convolves
+            ? "fp32: on this GPU PyTorch (since 1.7) runs convolutions as TF32 unless told otherwise, TensorFlow "
+              "(since 2.4) all products: --precision tf32"
+            : "fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run matrix products as TF32 unless "
+              "told otherwise: --precision tf32");
+  }
+  if (scenario.precision_assumed) {
+    notes.emplace_back("precision: nobody stated one; language models are trained in bf16");
+  }
+  if (!scenario.software_layout.stated() && model.totals.convolutional && plan::layout_matters(scenario)) {
+    notes.emplace_back(
+        plan::turns_by_profile(scenario)
+            ? "images: taken to lie channel by channel; pixel by pixel (channels_last, NVIDIA's MXNet) spares "
+              "convolutions to turn them: --set software.layout=channels-last"
+            : "images: taken to lie pixel by pixel (channels_last); PyTorch unless told otherwise turns them around "
+              "every "
+              "convolution: --set software.layout=channels-first");
+  }
+  const double share = is_cast(scenario.precision) ? share_without_cast(model) : 0;
+  if (share > 0.01) {
+    notes.push_back(
+        fmt::format("{0}: {1:.0f} % of the FLOPs are convolutions and recurrences, which have no {0} kernels: "
+                    "they take longer than this",
+                    name_of(kPrecisions, scenario.precision), 100 * share));
+  }
+  if (scenario.precision == Precision::kFp4) {
+    notes.emplace_back(
+        "fp4: products as fast as measured on a B300, by the fp8 curve (cost/gemm_time.h); every linear layer runs in "
+        "it, where recipes keep the first and last in bf16");
+  }
+}
+
+void add_server_notes(const Question& question, std::vector<std::string>& notes) {
+  const Scenario& scenario = question.scenario;
+  const plan::Strategy& strategy = scenario.strategy;
+  if (question.scenario.cluster.nodes > 1 && !strategy.colocated) {
+    notes.emplace_back("parameter servers: their own machines are not in the price");
+  }
+  if (!scenario.server_memory.stated()) {
+    notes.push_back(fmt::format("assumed: a server's host memory moves {} (--set ps.memory_bandwidth=...)",
+                                to_text(plan::host_memory_rate(scenario))));
+  }
+  if (scenario.ps_transport.get() && question.scenario.cluster.nodes > 1 &&
+      cost::transport_cost(*scenario.ps_transport.get()).assumed) {
+    notes.push_back(fmt::format("assumed: costs of the transport {} (cost/parameter_server.h)",
+                                name_of(plan::kPsTransports, *scenario.ps_transport.get())));
+  }
+  if (strategy.consistency == plan::Consistency::kAsync) {
+    notes.push_back(fmt::format("asynchronous: a gradient is {} updates old when it is applied, on average",
+                                to_text(question.gpus() - 1)));
+  } else if (strategy.consistency == plan::Consistency::kStale) {
+    notes.push_back(fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest",
+                                to_text(strategy.staleness.get())));
+  }
+}
+
+void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, std::vector<std::string>& notes) {
+  if (!memory.gpu_fits()) {
+    notes.push_back(fmt::format("does not fit: {} needed ({} of tensors), {} has {}: {} too much",
+                                to_text(memory.all()), to_text(memory.tensors.total()), scenario.cluster.node.gpu.name,
+                                to_text(memory.capacity), to_text(memory.all() - memory.capacity)));
+  }
+  if (memory.host == DataSize::zero()) return;
+  notes.push_back(
+      fmt::format("{}on the host: {} of a server{}; its memory moves {} (--set ps.memory_bandwidth=...)",
+                  scenario.server_memory.stated() ? "" : "assumed: ", to_text(memory.host),
+                  memory.host_fits() ? "" : fmt::format(", which has {}: does not fit", to_text(memory.host_capacity)),
+                  to_text(plan::host_memory_rate(scenario))));
+}
+
+/// Where all stages have as many blocks and wait for the last, which has the head besides: cuts that are noticeably
+/// faster, and fit where these do.
+std::optional<std::string> stages_note(const Question& question, const Prediction& prediction) {
+  constexpr double kNoticed = 0.95;
+  const Scenario& scenario = question.scenario;
+  if (!question.plan || scenario.parallel.pipeline == 1 || !scenario.parallel.cuts.empty()) return std::nullopt;
+  const std::vector<workload::Layer>& layers = scenario.model->layers;
+  const std::vector<workload::Block> blocks = workload::blocks_of(layers);
+  const bool again = scenario.parallel.recompute == plan::Recompute::kFull;
+  const plan::LayerLoads loads = again ? plan::loads_with_blocks_again(layers, blocks) : plan::loads_of(layers);
+  const plan::CutPoints points = plan::cut_points_of(blocks, loads);
+  Scenario other = scenario;
+  other.parallel.cuts = plan::lighter_cuts(points, loads, plan::positions_of(plan::pipeline_of(*question.plan)));
+  if (other.parallel.cuts.empty()) return std::nullopt;
+  const auto asked = ask(other);
+  const auto laid = asked ? lay_out(*asked, {}, answer::Detail::kTime) : tl::unexpected<Error>(asked.error());
+  if (!laid) return std::nullopt;
+  const Time step = corrected_step(*asked, laid->line.step);
+  if (step > prediction.step_time * kNoticed) return std::nullopt;
+  if (prediction.fits == true && !plan::needed_by(other, *asked->plan).fits()) return std::nullopt;
+  return fmt::format(
+      "stages: as many blocks each, as frameworks cut unless told otherwise; the last has the head as well: "
+      "parallel.layers_per_stage={} takes {}",
+      layers_per_stage_text(points, other.parallel.cuts), to_text(step));
+}
+
+}  // namespace
+
+bool assumes_transport(const Question& question) {
+  return by_formulas(question) && question.scenario.cluster.nodes > 1 &&
+         cost::communicator_of(question.scenario).transport_assumed;
+}
+
+/// What rests on nothing better than an assumption. A measured step says what the GPU reaches.
+Provenance provenance_of(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  std::vector<std::string> shares = assumed_shares(question);
+  if (scenario.gpu_time_measured || scenario.model->measured) {
+    std::erase_if(shares, [](const std::string& s) { return s == "compute" || s == "memory"; });
+  }
+  const bool servers = question.fidelity != Fidelity::kAggregate && by_servers(question);
+  const bool guessed =
+      servers && (!scenario.server_memory.stated() ||
+                  (scenario.ps_transport.get() && cost::transport_cost(*scenario.ps_transport.get()).assumed));
+  const bool workers = scenario.input.dataset && !scenario.input.workers.stated();
+  // What MPI and Gloo take of a message is assumed: cost/mpi_collectives.h, cost/gloo_collectives.h.
+  const bool host = by_formulas(question) && scenario.collective.kind != plan::CollectiveLibraryKind::kNccl;
+  const bool unsaid = assumes_transport(question) || assumes_tuning(question) || workers || host;
+  if (!shares.empty() || guessed || unsaid) return Provenance::kAssumed;
+  if (measured_elsewhere(scenario)) return Provenance::kExtrapolated;
+  if (question.calibrated() == nullptr || scenario.gpu_time_measured) return Provenance::kAnalytic;
+  if (question.calibrated()->extrapolated > Time::zero()) return Provenance::kExtrapolated;
+  // Nothing but kernels between measured ones, or formulas beside them as well.
+  return question.gpus() == 1 ? Provenance::kInterpolated : Provenance::kAnalytic;
+}
+
+std::optional<std::string> congestion_note(const hardware::Cluster& cluster) {
+  if (cluster.nodes <= kServersOfOneLeaf || cluster.oversubscription != 1) return std::nullopt;
+  return fmt::format(
+      "without congestion: the switches between {} servers are taken to pass all they send; "
+      "--set network.oversubscription=... says otherwise",
+      to_text(cluster.nodes));
+}
+
+void add_notes(const Question& question, const plan::Needed& needed, Prediction& prediction) {
+  const Scenario& scenario = question.scenario;
+  const workload::Model& model = *scenario.model;
+  std::vector<std::string>& notes = prediction.notes;
+  if (const auto shares = assumed_shares(question); !shares.empty()) {
+    const double compute = cost::compute_share(scenario);
+    const bool sustained = shares.front() == "compute" && compute != scenario.efficiency.compute.get();
+    notes.push_back(fmt::format(
+        "assumed: 70 % of the peak rate of {} (Wang et al. 2019){}; state measured shares with "
+        "--set efficiency.{}=...",
+        join(shares),
+        sustained ? fmt::format(", of compute {:.0f} %, which large products sustain on it", 100 * compute) : "",
+        shares.front()));
+  }
+  if (question.calibrated() != nullptr) notes.push_back(calibration_note(question));
+  if (scenario.software && question.plan && !model.measured) notes.push_back(software_note(scenario));
+  if (question.plan && fuses_attention_by_default(scenario)) {
+    notes.emplace_back(
+        "attention: one kernel (FlashAttention), as in 16 bits since PyTorch 2.0; --set fusion=none has "
+        "a kernel for every operation");
+  }
+  add_precision_notes(scenario, notes);
+  if (prediction.scaling_efficiency > 1.05 && scenario.parallel.expert > 1) {
+    notes.emplace_back(
+        "scaling efficiency: against one GPU with all experts, each of which would have few tokens at a time");
+  }
+  if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
+    notes.push_back(
+        fmt::format("MFU counts the model's FLOPs; Winograd's kernels execute {:.0f} % of them: {:.0f} % of "
+                    "the peak",
+                    100 * prediction.hfu / prediction.mfu, 100 * prediction.hfu));
+  }
+  if (const auto& on = model.measured) {
+    notes.push_back(measured_elsewhere(scenario)
+                        ? fmt::format("kernels' times scaled from {}, {} {}, {} (cost/wave_scaling.h)", on->gpu,
+                                      to_text(model.batch), in_number(model.batch, model.sample),
+                                      name_of(kPrecisions, on->precision))
+                        : fmt::format("kernels' times as measured on {}", on->gpu));
+  }
+  for (const workload::Layer& layer : model.layers) {
+    if (layer.host == Time::zero()) continue;
+    notes.push_back(fmt::format("launches: {} of the CPU's work on every {} ({}) among them, for which the GPU waits",
+                                to_text(layer.host), model.sample, layer.name));
+  }
+  if (!model.recalled.empty()) {
+    std::string keys;
+    for (const std::string& key : model.recalled) keys += (keys.empty() ? "" : ", ") + key;
+    notes.push_back("recalled, not checked against the paper's text: " + keys);
+  }
+  if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
+  add_memory_notes(scenario, needed, notes);
+  if (auto stages = stages_note(question, prediction)) notes.push_back(std::move(*stages));
+  if (!needed.tensors.complete) {
+    notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
+  }
+  const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
+  if (analytic && by_servers(question)) add_server_notes(question, notes);
+  if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));
+  if (by_formulas(question) && scenario.collective.kind == plan::CollectiveLibraryKind::kGloo) {
+    notes.push_back(gloo_note(question));
+  }
+  if (auto congestion = congestion_note(scenario.cluster); analytic && congestion) notes.push_back(*congestion);
+  if (analytic && question.fidelity == Fidelity::kAnalytic && scenario.cluster.nodes > kServersOfOneLeaf) {
+    notes.push_back("folded: " + folding_text(*question.plan, scenario.cluster.oversubscription));
+  }
+  if (assumes_tuning(question)) {
+    notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",
+                                scenario.cluster.node.gpu.name));
+  }
+  const bool tables = analytic && by_collectives(question) && !model.totals.sparse_tables.empty();
+  if (tables && plan::spreads_tables(scenario)) {
+    notes.push_back(fmt::format("tables from {} on are spread over {} GPUs, evenly; ids travel beside the step before",
+                                to_text(scenario.strategy.spread_from), to_text(question.gpus())));
+  } else if (tables) {
+    notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
+  }
+  for (const OtherJob& other : scenario.other_jobs) {
+    notes.push_back(
+        fmt::format("beside it on {} servers: {}", other.same_servers ? "the same" : "other", describe(*other.job)));
+  }
+  if (analytic && scenario.strategy.sync_every > 1) {
+    notes.push_back(
+        fmt::format("local SGD: the mean of {} steps, of which the last averages the weights; how many more "
+                    "it needs is not modelled",
+                    to_text(scenario.strategy.sync_every)));
+  }
+  if (scenario.straggler > 1) {
+    notes.push_back(fmt::format("{} of {} GPUs: all their work takes {:.6g} times as long",
+                                to_text(scenario.stragglers), to_text(question.gpus()), scenario.straggler));
+  }
+  if (scenario.jobs > 1) {
+    notes.push_back(
+        fmt::format("{} alike jobs share the servers' network ports; this is one of them", to_text(scenario.jobs)));
+  }
+  add_input_notes(question, prediction);
+  const hardware::Node& node = scenario.cluster.node;
+  if (node.network_burst && scenario.cluster.nodes > 1) {
+    notes.push_back(fmt::format("network: the {} that a server sustains; it reaches {} for minutes",
+                                to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_burst)));
+  }
+  if (node.network_sustained && scenario.cluster.nodes > 1) {
+    notes.push_back(
+        fmt::format("network: the {} that a server reaches for minutes; it sustains {}, which a run of "
+                    "stated length (--samples, --steps) gets",
+                    to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
+  }
+  if (prediction.training) {
+    notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
+    if (!prediction.training->cost) {
+      notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
+    }
+  }
+  if (const std::string unused = unused_of_run(scenario); !unused.empty()) {
+    notes.push_back(fmt::format(
+        "stated, but without effect here: {}, as nobody says how long the run is (--samples, --steps)", unused));
+  }
+  add_goodput_notes(scenario, prediction, notes);
+  if (const std::string unused = unused_settings(question); !unused.empty()) {
+    notes.push_back("stated, but without effect here: " + unused);
+  }
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,26 @@
+// What a prediction rests on, and what its reader should know beside the numbers.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/plan/memory.h"
+#include "predict/question.h"
+
+namespace ddlsim::whatif {
+
+/// Whether collectives cross a network of which nobody says what drives it, and no measurement answers for them.
+[[nodiscard]] bool assumes_transport(const Question& question);
+
+/// That switches between many servers are taken to pass all they send: nothing unless there are, and nobody says
+/// otherwise (network.oversubscription).
+[[nodiscard]] std::optional<std::string> congestion_note(const hardware::Cluster& cluster);
+
+/// The weakest of its parts.
+[[nodiscard]] Provenance provenance_of(const Question& question);
+
+/// Assumptions, where kernels' times come from, what does not fit, and settings without effect.
+void add_notes(const Question& question, const plan::Needed& needed, answer::Prediction& prediction);
+
+}  // namespace ddlsim::whatif

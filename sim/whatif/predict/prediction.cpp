@@ -1,0 +1,424 @@
+#include "predict/prediction.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/memory.h"
+#include "ddlsim/plan/order.h"
+#include "ddlsim/step/schedule.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/predict.h"
+#include "ddlsim/workload/fusion.h"
+#include "ddlsim/workload/passes.h"
+#include "predict/correction.h"
+#include "predict/input_part.h"
+#include "predict/interval.h"
+#include "predict/notes.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::Fidelity;
+using answer::Prediction;
+
+/// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens
+/// the step most. What it takes by itself bounds what it can give, so resources are asked in that order and most are
+/// never asked. Where messages stick out for more than half of a step and no link alone helps, for they bound each
+/// other (PCIe and the host's memory), it is the busiest of them.
+std::string bottleneck_of(const Question& question, const Laid& laid) {
+  constexpr double kFaster = 1.1;
+  struct Resource {
+    std::string_view name;
+    Time busy;
+    double cost::Variation::*speed;
+  };
+  const answer::Breakdown& parts = laid.line.parts;
+  if (parts.bubble > laid.line.step / 2.0) return "pipeline bubble";
+  const auto on = [&](std::string_view link) {
+    Time sum;
+    for (const answer::LinkTraffic& traffic : laid.traffic) {
+      if (traffic.link.starts_with(link)) sum += traffic.time;
+    }
+    return sum;
+  };
+  const Time busiest = max(on("network"), max(on("nvlink"), on("pcie")));
+  const hardware::Cluster& cluster = question.scenario.cluster;
+  const plan::Efficiency& share = question.scenario.efficiency;
+  const bool pcie_feeds_network =
+      cluster.node.pcie.bandwidth * (share.pcie * static_cast<double>(cluster.gpus_per_node)) <
+      cluster.node.network_bandwidth() * (share.network * kFaster);
+  // Weights cross PCIe both ways, and PCIe may be what bounds a node's network port.
+  const Time pcie = on("pcie") * 2.0 + (pcie_feeds_network ? on("network") : Time::zero());
+  // Stations of servers that no link's traffic shows.
+  const bool servers = laid.step && laid.step->servers;
+  const bool in_host = servers || question.scenario.parallel.offload_optimizer;
+  const Time at_servers = in_host ? parts.communication : Time::zero();
+  const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
+  const bool by_tcp = transport == hardware::NetworkTransport::kTcp ||
+                      question.scenario.collective.kind == plan::CollectiveLibraryKind::kGloo;
+  Time at_transport = by_tcp && !servers ? on("network") : Time::zero();
+  if (servers && question.scenario.ps_transport.get()) at_transport = at_servers;
+  using Varied = cost::Variation;
+  const Time loading = laid.line.loading + laid.line.starved;
+  const bool reads = laid.step && laid.step->loader && laid.step->loader->storage > Time::zero();
+  const bool through_port = laid.step && laid.step->loader && laid.step->loader->network > Time::zero();
+  std::array<Resource, 11> resources{{
+      {"gpu compute", parts.compute, &Varied::compute},
+      {"gpu memory bandwidth", parts.memory, &Varied::memory},
+      {"kernel launches", parts.launch, &Varied::launch},
+      {"network", on("network") + (through_port ? loading : Time::zero()), &Varied::network},
+      {"nvlink", on("nvlink"), &Varied::nvlink},
+      {"pcie", pcie, &Varied::pcie},
+      {"server memory", at_servers, &Varied::server_memory},
+      {"transport", at_transport, &Varied::transport},
+      {"storage", reads ? loading : Time::zero(), &Varied::storage},
+      {"cpu", laid.step && laid.step->loader ? loading : Time::zero(), &Varied::cpu},
+      {"latency", max(parts.communication - busiest, Time::zero()), &Varied::latency},
+  }};
+  std::sort(resources.begin(), resources.end(), [](const Resource& a, const Resource& b) { return b.busy < a.busy; });
+  std::string_view best = resources.front().name;
+  Time most;
+  for (const Resource& resource : resources) {
+    if (resource.busy * (1.0 - 1.0 / kFaster) <= most) break;
+    cost::Variation faster;
+    faster.*resource.speed = kFaster;
+    const auto varied = lay_out(question, faster, answer::Detail::kTime);
+    const Time gain = varied ? laid.line.step - varied->line.step : Time::zero();
+    if (gain > most) {
+      most = gain;
+      best = resource.name;
+    }
+  }
+  // Cards and the slots that feed them are bought to match: where neither alone helps, both may.
+  if (on("network") * (1.0 - 1.0 / kFaster) > most) {
+    cost::Variation both;
+    both.network = both.pcie = kFaster;
+    const auto varied = lay_out(question, both, answer::Detail::kTime);
+    if (varied && laid.line.step - varied->line.step > most) return "network";
+  }
+  constexpr double kAlmostNothing = 0.25;
+  const Time all = laid.line.step * (1.0 - 1.0 / kFaster);
+  if (parts.communication_exposed > laid.line.step / 2.0 && most < all * kAlmostNothing) {
+    if (busiest == on("network") && busiest > Time::zero()) return "network";
+    if (busiest > Time::zero()) return on("nvlink") >= on("pcie") ? "nvlink" : "pcie";
+  }
+  return std::string(best);
+}
+
+/// The same way of training without a split: what one GPU with memory enough would do.
+plan::Parallel whole(plan::Parallel parallel) {
+  const plan::Parallel none;
+  parallel.tensor = parallel.context = parallel.expert = parallel.pipeline = 1;
+  parallel.expert_tensor = none.expert_tensor;
+  parallel.sequence = none.sequence;
+  parallel.schedule = none.schedule;
+  parallel.virtual_stages = none.virtual_stages;
+  parallel.cuts.clear();
+  parallel.zero = none.zero;
+  parallel.shard_ranks = none.shard_ranks;
+  parallel.gather_fp8 = none.gather_fp8;
+  parallel.offload_optimizer = parallel.offload_activations = false;
+  return parallel;
+}
+
+/// Experts' FLOPs of one sample, all copies of its rows worked on.
+Work experts_work(const workload::Model& model) {
+  Work work;
+  for (const workload::Layer& layer : model.layers) {
+    if (layer.op && std::holds_alternative<workload::Experts>(*layer.op)) {
+      work += layer.forward_work + layer.backward_work;
+    }
+  }
+  return work;
+}
+
+/// The busiest rank's FLOPs over the mean of all ranks.
+double busier_than_most(const Question& question, Work model_work) {
+  const plan::Parallel& parallel = question.scenario.parallel;
+  const double load = plan::expert_load(parallel);
+  const double share = plan::expert_share(parallel);
+  if (load == share) return 1;
+  const Work experts = experts_work(*question.scenario.model) * static_cast<double>(question.scenario.batch);
+  const Work others = model_work - experts * share;
+  return (others + experts * load) / (others + experts * share);
+}
+
+/// FLOPs that one pass executes, per GPU: what profiles know of kernels, else what layers say.
+Work executed_per_gpu(const Question& question, Work model_work) {
+  if (!question.plan) return model_work;
+  const auto& classes = question.plan->classes;
+  // A rank of DualPipe has parts of either direction, and a micro-batch goes in one.
+  const plan::Parallel& parallel = question.scenario.parallel;
+  const std::int64_t directions = parallel.pipeline > 1 ? plan::directions_of(parallel.schedule) : 1;
+  const auto stages = static_cast<double>(parallel.pipeline * directions);
+  if (const cost::CalibratedTimes* times = question.calibrated()) return times->executed / stages;
+  Work all;
+  for (const plan::RankClass& one : classes) {
+    for (std::size_t i = 0; i < one.chunk.count; ++i) all += one.chunk[i].forward_work + one.chunk[i].backward_work;
+    if (stages == 1) break;  // other classes run the same layers
+  }
+  return all * (static_cast<double>(question.scenario.batch) / stages);
+}
+
+/// FLOPs of a pass of the model, as MFU counts them: of adapters' training what is asked for, so that a frozen weight
+/// has no gradient.
+Work model_work_of(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
+  if (scenario.parallel.lora_rank > 0) {
+    std::vector<workload::Layer> layers = scenario.model->layers;
+    if (workload::adapt(layers, {.rank = scenario.parallel.lora_rank})) {
+      Work work;
+      layers = workload::fused(std::move(layers), scenario.fusion);
+      for (const workload::Layer& layer : layers) {
+        work += layer.forward_work + layer.backward_work - workload::computed_again(layer);
+      }
+      return work * static_cast<double>(scenario.batch);
+    }
+  }
+  const double dropped = 1 - plan::expert_share(scenario.parallel);
+  const Work unmade = dropped > 0 ? experts_work(*scenario.model) * dropped : Work{};
+  return workload::features_at(model, scenario.batch, scenario.precision).flops -
+         (model.totals.computed_again + unmade) * static_cast<double>(scenario.batch);
+}
+
+answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
+  const plan::Parallel& parallel = scenario.parallel;
+  return {.data = plan::replicas_of(scenario),
+          .tensor = parallel.tensor,
+          .context = parallel.context,
+          .expert = parallel.expert,
+          .expert_tensor = plan::has_whole_experts(parallel) ? 1 : parallel.tensor,
+          .pipeline = parallel.pipeline,
+          .virtual_stages = parallel.virtual_stages,
+          .zero = parallel.zero,
+          .schedule = std::string(name_of(plan::kPipelineSchedules, parallel.schedule)),
+          .recompute = std::string(name_of(plan::kRecomputes, parallel.recompute)),
+          .micro_batch = scenario.batch,
+          .passes = passes};
+}
+
+/// One GPU's step by itself; what the same work takes on all of them is compared with it.
+Expected<answer::Timeline> step_alone(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  if (question.plan && question.plan->folds) {
+    const auto step = cost::price_alone(scenario, *question.plan, *question.layers);
+    if (!step) return tl::unexpected<Error>(step.error());
+    return step::schedule(*step, answer::Detail::kTime);
+  }
+  Scenario alone = scenario;
+  alone.cluster.nodes = 1;
+  alone.cluster.gpus_per_node = 1;
+  if (question.plan) {
+    alone.parallel = whole(scenario.parallel);
+    const auto asked = ask(alone);
+    if (!asked) return tl::unexpected<Error>(asked.error());
+    return lay_out(*asked, {}, answer::Detail::kTime).map([](Laid&& laid) { return std::move(laid.line); });
+  }
+  return lay_out({.scenario = alone, .fidelity = question.fidelity}, {}, answer::Detail::kTime).map([](Laid&& laid) {
+    return std::move(laid.line);
+  });
+}
+
+plan::Needed needed_without_plan(const Scenario& s) {
+  return plan::needed_by(s, plan::memory_footprint(*s.model, s.strategy, s.cluster.gpus(), s.batch, s.precision));
+}
+
+void add_memory(const plan::Needed& needed, Prediction& prediction) {
+  const plan::MemoryFootprint& footprint = needed.tensors;
+  prediction.memory_per_gpu = footprint.total();
+  prediction.memory_complete = footprint.complete;
+  prediction.memory = {.weights = footprint.weights,
+                       .gradients = footprint.gradients,
+                       .gradients_later = footprint.gradients_later,
+                       .master = footprint.master,
+                       .optimizer_state = footprint.optimizer_state,
+                       .activations = footprint.activations,
+                       .loss = footprint.loss,
+                       .working = footprint.working,
+                       .buffers = footprint.buffers,
+                       .context = needed.overhead.context,
+                       .slack = needed.overhead.slack,
+                       .rank = needed.rank,
+                       .micro_batches = footprint.micro_batches,
+                       .capacity = needed.capacity,
+                       .host = needed.host,
+                       .host_capacity = needed.host_capacity};
+  if (!needed.fits() || footprint.complete) prediction.fits = needed.fits();
+}
+
+/// A run that outlasts everybody is a slip of its length.
+Expected<void> check_run(const answer::Training& run) {
+  constexpr double kLongest = 10'000 * 365 * 86400.0;  // seconds
+  if (run.time().in(seconds) <= kLongest) return {};
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("the run would take {}, over ten thousand years: {} steps", to_text(run.time()), to_text(run.steps)),
+      {}, {"--samples and --tokens are of one epoch, --steps are of the run"});
+}
+
+/// What a step of the epoch takes that fills the cache.
+Expected<void> add_first_epoch(const Scenario& scenario, StepShape& shape) {
+  const auto first = in_first_epoch(scenario);
+  if (!first) return {};
+  const auto asked = ask(*first);
+  if (!asked) return tl::unexpected<Error>(asked.error());
+  const auto laid = lay_out(*asked, {}, answer::Detail::kTime);
+  if (!laid) return tl::unexpected<Error>(laid.error());
+  shape.first_epoch_step = laid->line.step;
+  return {};
+}
+
+/// What is asked of a run beside its step, which `shape` is told of as well; nothing: its length is not stated.
+Expected<std::optional<answer::Training>> lasting_run(const Scenario& scenario, StepShape& shape) {
+  if (scenario.failures.stated()) {
+    auto lasting = goodput(scenario);
+    if (!lasting) return tl::unexpected<Error>(std::move(lasting.error()));
+    shape.goodput = std::move(*lasting);
+  }
+  if (!asks_for_training(scenario)) return std::nullopt;
+  if (auto slower = add_first_epoch(scenario, shape); !slower) return tl::unexpected<Error>(slower.error());
+  answer::Training run = train(scenario, shape);
+  if (auto sane = check_run(run); !sane) return tl::unexpected<Error>(sane.error());
+  return run;
+}
+
+std::int64_t passes_in_step(const Question& question) {
+  return question.fidelity == Fidelity::kAggregate ? 1 : question.scenario.strategy.accumulation.get();
+}
+
+}  // namespace
+
+Expected<void> check_answer(const Question& question, Time laid_out, Time corrected) {
+  if (auto sane = check_step(laid_out); !sane) return sane;
+  const Scenario& scenario = question.scenario;
+  if (!scenario.failures.stated() && !asks_for_training(scenario)) return {};
+  StepShape shape{.step = corrected,
+                  .global_batch = plan::replicas_of(scenario) * scenario.batch * passes_in_step(question),
+                  .tokens_per_sample = tokens_of(*scenario.model)};
+  return lasting_run(scenario, shape).map([](const auto&) {});
+}
+
+Expected<void> check_step(Time step) {
+  constexpr double kShortest = 1e-12;  // seconds: what event time counts in
+  constexpr double kLongest = 100 * 365 * 86400.0;
+  const double count = step.in(seconds);
+  if (!std::isfinite(count)) {
+    return fail(ErrorCode::kInfeasible, "the step time is not a finite number: some rate is too small or too large");
+  }
+  if (count >= kShortest && count <= kLongest) return {};
+  return fail(ErrorCode::kInfeasible,
+              count < kShortest
+                  ? "the step would take under a picosecond: some rate is too large"
+                  : fmt::format("the step would take {}, over a hundred years: some rate is too small, or "
+                                "some time too long",
+                                to_text(step)));
+}
+
+Expected<plan::Needed> needed_by(const Scenario& scenario) {
+  if (!scenario.model->has_layers()) return needed_without_plan(scenario);
+  return plan::lower(scenario).map([&](const plan::StepPlan& plan) { return plan::needed_by(scenario, plan); });
+}
+
+namespace {
+
+/// What the bytes of a step take at the network's full rate; nothing can be faster.
+Time least_on_network(const Question& question, const std::vector<answer::LinkTraffic>& traffic) {
+  const hardware::Cluster& cluster = question.scenario.cluster;
+  for (const answer::LinkTraffic& one : traffic) {
+    if (one.link == "network") return one.bytes / cluster.node.network_bandwidth();
+  }
+  return Time::zero();
+}
+
+/// What a step takes at the least: its bytes on the network, its samples from storage of stated rates.
+Time least_step(const Question& question, const std::vector<answer::LinkTraffic>& traffic) {
+  const auto passes = static_cast<double>(passes_in_step(question));
+  const Time reading = question.plan ? cost::least_reading(question.scenario) * passes : Time::zero();
+  return max(least_on_network(question, traffic), reading);
+}
+
+}  // namespace
+
+Expected<Prediction> prediction_of(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  auto laid = lay_out(question, {}, answer::Detail::kParts);
+  if (!laid) return tl::unexpected<Error>(std::move(laid.error()));
+  answer::Timeline& line = laid->line;
+  if (auto sane = check_step(line.step); !sane) return tl::unexpected<Error>(sane.error());
+  const double step_seconds = line.step.in(seconds);
+  Prediction prediction;
+  prediction.fidelity = question.fidelity;
+  const hardware::Cluster& cluster = scenario.cluster;
+  const std::int64_t gpus = cluster.gpus();
+  prediction.architecture =
+      name_of(workload::kArchitectures, plan::architecture_of(scenario.strategy, cluster.nodes, gpus));
+  prediction.gpus = gpus;
+  prediction.batch_per_gpu = scenario.batch;
+  prediction.sample = scenario.model->sample;
+  prediction.step_time = line.step;
+  prediction.breakdown = line.parts;
+  const std::int64_t passes = passes_in_step(question);
+  prediction.model = scenario.model->name;
+  prediction.precision = name_of(kPrecisions, scenario.precision);
+  prediction.split = split_of(scenario, passes);
+  prediction.tokens_per_sample = tokens_of(*scenario.model);
+  const auto replicas = static_cast<double>(prediction.split.data);
+  prediction.throughput_samples_per_second = replicas * static_cast<double>(scenario.batch * passes) / step_seconds;
+  if (gpus > 1) {
+    const double replicas_per_gpu = replicas / static_cast<double>(gpus);
+    // Each updates what it has: that one GPU would update all of a model is no loss that sharing it makes good.
+    if (const auto one = step_alone(question)) {
+      const Time work = one->step - one->update + line.update;
+      prediction.scaling_efficiency = work / line.step * replicas_per_gpu;
+    }
+  }
+  prediction.bottleneck = bottleneck_of(question, *laid);
+  prediction.interval_90 = interval_of(question, line);
+  prediction.provenance = provenance_of(question);
+  prediction.traffic = std::move(laid->traffic);
+  prediction.critical_path = std::move(line.critical_path);
+  prediction.bounds = line.bounds;
+  const ComputeRate peak = *cluster.node.gpu.peak.at(scenario.precision);
+  const Work work = model_work_of(question);
+  prediction.model_work = work * (static_cast<double>(passes) * replicas);
+  prediction.mfu = prediction.rate_per_gpu() / peak;
+  const Work executed = executed_per_gpu(question, work) / busier_than_most(question, work);
+  prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
+  const plan::Needed needed = question.plan ? plan::needed_by(scenario, *question.plan) : needed_without_plan(scenario);
+  add_memory(needed, prediction);
+  if (scenario.own_runs) correct(question, prediction);
+  prediction.input = input_part(question, prediction);
+  prediction.interval_90.first =
+      max(prediction.interval_90.first, min(least_step(question, prediction.traffic), prediction.step_time));
+  StepShape shape{.step = prediction.step_time,
+                  .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
+                  .global_batch = prediction.split.global_batch(),
+                  .tokens_per_sample = prediction.tokens_per_sample};
+  auto run = lasting_run(scenario, shape);
+  if (!run) return tl::unexpected<Error>(std::move(run.error()));
+  prediction.training = *run;
+  prediction.goodput = std::move(shape.goodput);
+  prediction.price = price_of_cluster(scenario, prediction.goodput);
+  if (prediction.training) {
+    if (shape.first_epoch_step && *shape.first_epoch_step > shape.step) {
+      prediction.notes.push_back(fmt::format(
+          "input: the first epoch reads from storage: {} a step, {} of {} steps", to_text(*shape.first_epoch_step),
+          to_text(first_epoch_steps(scenario, shape)), to_text(prediction.training->steps)));
+    }
+    const Time wall = prediction.training->time() - prediction.training->startup;
+    if (prediction.goodput) prediction.goodput->of_run = wall * prediction.goodput->failures;
+  }
+  add_notes(question, needed, prediction);
+  return prediction;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,23 @@
+// A question's whole answer. Private to the room.
+#pragma once
+
+#include "ddlsim/answer/prediction.h"
+#include "ddlsim/plan/memory.h"
+#include "ddlsim/support/error.h"
+#include "predict/question.h"
+
+namespace ddlsim::whatif {
+
+[[nodiscard]] Expected<answer::Prediction> prediction_of(const Question& question);
+
+/// Whether `prediction_of` has an answer where a step was laid out as so long, and is so long as its runs correct it.
+/// Errors: those of `prediction_of`.
+[[nodiscard]] Expected<void> check_answer(const Question& question, Time laid_out, Time corrected);
+
+/// Errors: kInfeasible for a step that no machine takes: not finite, under a picosecond, over a hundred years.
+[[nodiscard]] Expected<void> check_step(Time step);
+
+/// What a job holds, and whether it fits. Errors: of plan/lower.h.
+[[nodiscard]] Expected<plan::Needed> needed_by(const Scenario& scenario);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,280 @@
+#include "predict/setting_uses.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/software.h"
+#include "ddlsim/workload/fusion.h"
+#include "scenario/settings.h"
+
+namespace ddlsim::whatif {
+
+using answer::Fidelity;
+
+bool by_servers(const Question& q) {
+  return plan::sends_to_servers(q.scenario.strategy, q.scenario.cluster.nodes) && q.gpus() > 1;
+}
+bool by_collectives(const Question& q) { return !by_servers(q) && q.gpus() > 1; }
+
+namespace {
+
+/// Where a setting of the strategy, the collectives or the servers has an effect.
+struct Use {
+  std::string_view path;
+  bool (*used)(const Question&);
+};
+
+constexpr auto kPeakPaths = std::to_array<std::pair<Precision, std::string_view>>({
+    {Precision::kFp32, "gpu.peak.fp32"},
+    {Precision::kTf32, "gpu.peak.tf32"},
+    {Precision::kFp16, "gpu.peak.fp16"},
+    {Precision::kBf16, "gpu.peak.bf16"},
+    {Precision::kFp8, "gpu.peak.fp8"},
+    {Precision::kFp4, "gpu.peak.fp4"},
+});
+
+bool asks_for_pointers(const Question& q) {
+  using plan::CollectiveLibraryKind;
+  const CollectiveLibraryKind kind = q.scenario.collective.kind;
+  return by_collectives(q) && kind != CollectiveLibraryKind::kNccl && kind != CollectiveLibraryKind::kGloo;
+}
+bool by_mpi_opt(const Question& q) {
+  return by_collectives(q) && q.scenario.collective.kind == plan::CollectiveLibraryKind::kMpiOpt;
+}
+bool by_grouping(const Question& q, plan::Grouping a, plan::Grouping b) {
+  const plan::Grouping grouping = plan::grouping_of(q.scenario.strategy);
+  return q.gpus() > 1 && (grouping == a || grouping == b);
+}
+bool by_several_nodes(const Question& q) { return q.scenario.cluster.nodes > 1; }
+bool by_several_of_a_server(const Question& q) { return q.scenario.cluster.gpus_per_node > 1; }
+/// Whether collectives pass over the PCIe of a server: GPUs of one switched NVLink do not.
+bool by_pcie_switches(const Question& q) {
+  return by_collectives(q) && by_several_of_a_server(q) &&
+         q.scenario.cluster.node.gpu_interconnect != hardware::Interconnect::kNvlink;
+}
+bool by_remote_servers(const Question& q) { return by_servers(q) && q.scenario.cluster.nodes > 1; }
+bool by_one_process(const Question& q) {
+  return q.gpus() > 1 && q.scenario.strategy.kind == plan::StrategyKind::kDataParallel;
+}
+bool by_several_gpus(const Question& q) { return q.gpus() > 1; }
+bool by_loader(const Question& q) { return q.scenario.input.dataset != nullptr; }
+bool by_workers(const Question& q) { return by_loader(q) && q.scenario.input.workers->value_or(1) > 0; }
+bool by_cache(const Question& q) { return by_loader(q) && q.scenario.input.epoch.get() == plan::Epoch::kLater; }
+template <plan::Compression kKind>
+bool by_compression(const Question& q) {
+  return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
+}
+bool by_learnt_fusion(const Question& q) { return plan::software_factor_range(q.scenario).has_value(); }
+
+bool has_one_kernel(const workload::Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+    return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+  });
+}
+
+/// What is not listed always has one, in the analytic fidelity.
+constexpr auto kUses = std::to_array<Use>({
+    {"strategy.grouping", by_several_gpus},
+    {"strategy.first_bucket",
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kBuckets); }},
+    {"strategy.bucket",
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kFusion); }},
+    {"strategy.cycle",
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kFusion, plan::Grouping::kFusion); }},
+    {"strategy.partition",
+     [](const Question& q) { return by_grouping(q, plan::Grouping::kPartitions, plan::Grouping::kPartitions); }},
+    {"strategy.priority", by_several_gpus},
+    {"strategy.gradients", by_several_gpus},
+    {"strategy.compression", by_several_gpus},
+    {"strategy.density", by_compression<plan::Compression::kTopK>},
+    {"strategy.rank", by_compression<plan::Compression::kPowerSgd>},
+    {"strategy.accumulation", [](const Question&) { return true; }},
+    {"strategy.sync_every", by_collectives},
+    {"strategy.spread_from",
+     [](const Question& q) { return plan::spreads_tables(q.scenario) && q.fidelity != Fidelity::kAggregate; }},
+    {"strategy.split_on_host", by_one_process},
+    {"strategy.preload", by_one_process},
+    {"strategy.parameter_compression", by_one_process},
+    {"strategy.servers", by_remote_servers},
+    {"strategy.colocated", by_remote_servers},
+    {"strategy.placement", by_remote_servers},
+    {"strategy.local_aggregation", by_servers},
+    {"strategy.servers_update",
+     [](const Question& q) { return plan::has_servers(q.scenario.strategy) && q.gpus() > 1; }},
+    {"strategy.pull_at_start", by_servers},
+    {"strategy.consistency", by_servers},
+    {"strategy.staleness",
+     [](const Question& q) { return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale; }},
+    {"collective.library", by_collectives},
+    {"collective.algorithm", by_collectives},
+    {"collective.pointer_cache", asks_for_pointers},
+    {"collective.sums_on", by_mpi_opt},
+    {"collective.table", by_collectives},
+    {"ps.transport", by_remote_servers},
+    {"ps.memory_bandwidth",
+     [](const Question& q) {
+       const plan::Parallel& split = q.scenario.parallel;
+       return by_servers(q) || split.offload_optimizer || split.offload_activations;
+     }},
+    {"network.transport", [](const Question& q) { return by_collectives(q) && q.scenario.cluster.nodes > 1; }},
+    {"network.latency", by_several_nodes},
+    {"nvlink.latency", by_collectives},
+    {"pcie.latency", by_collectives},
+    {"gpu_interconnect", by_several_of_a_server},
+    {"peer_to_peer", by_pcie_switches},
+    {"input.storage", by_loader},
+    {"input.cpu", by_loader},
+    {"input.loader", by_loader},
+    {"input.workers", by_loader},
+    {"input.prefetch", by_workers},
+    {"input.cache", by_cache},
+    {"input.cache_size", by_cache},
+    {"input.epoch", by_loader},
+    {"input.decode", by_loader},
+    {"input.gpu_decode",
+     [](const Question& q) { return by_loader(q) && q.scenario.input.decode.get() == plan::DecodeOn::kGpu; }},
+    {"input.contention", by_workers},
+    {"input.variation", by_workers},
+    {"input.pinned", [](const Question&) { return true; }},
+    {"jitter", by_several_gpus},
+    {"launch_interval", [](const Question&) { return true; }},
+    {"software.year", [](const Question& q) { return q.scenario.software != nullptr; }},
+    {"software.fused", by_learnt_fusion},
+    {"software.attention",
+     [](const Question& q) {
+       return q.calibrated() != nullptr && (q.scenario.fusion.attention || has_one_kernel(*q.scenario.model));
+     }},
+    {"software.optimizer",
+     [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
+    {"model.optimizer", [](const Question& q) { return q.plan != nullptr; }},
+    {"software.operators",
+     [](const Question& q) {
+       const auto& layers = q.scenario.model->layers;
+       const workload::Fusion& fusion = q.scenario.fusion;
+       if (q.scenario.software_operators == plan::OperatorKernels::kAutocast) {
+         return fusion.autocast && !fusion.pointwise;
+       }
+       return !fusion.pointwise && std::any_of(layers.begin(), layers.end(), workload::is_composite);
+     }},
+    {"software.layout",
+     [](const Question& q) {
+       return q.scenario.model->totals.convolutional && plan::layout_matters(q.scenario) &&
+              (q.calibrated() != nullptr || !plan::turns_by_profile(q.scenario));
+     }},
+    {"gpu.time_factor", [](const Question&) { return true; }},
+    {"jobs", by_several_nodes},
+    {"jobs.offset", [](const Question& q) { return q.scenario.cluster.nodes > 1 && q.scenario.jobs > 1; }},
+    {"straggler.gpus", [](const Question& q) { return q.scenario.straggler > 1; }},
+});
+
+/// Of a split: who changed it, and where that counts.
+struct SplitUse {
+  std::string_view path;
+  bool (*changed)(const plan::Parallel&);
+  bool (*used)(const plan::Parallel&, const workload::Model&);
+};
+
+constexpr auto kSplitUses = std::to_array<SplitUse>({
+    {"parallel.sequence", [](const plan::Parallel& p) { return p.sequence; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.tensor > 1; }},
+    {"parallel.overlap_tensor", [](const plan::Parallel& p) { return p.overlap_tensor; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.tensor > 1; }},
+    {"parallel.context_by", [](const plan::Parallel& p) { return p.context_by != plan::Parallel{}.context_by; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.context > 1; }},
+    {"parallel.schedule", [](const plan::Parallel& p) { return p.schedule != plan::Parallel{}.schedule; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+    {"parallel.overlap_p2p", [](const plan::Parallel& p) { return !p.overlap_p2p; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+    {"parallel.shard_ranks", [](const plan::Parallel& p) { return p.shard_ranks > 0; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero > 0; }},
+    {"parallel.prefetch", [](const plan::Parallel& p) { return p.prefetch != plan::Parallel{}.prefetch; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+    {"parallel.reshard", [](const plan::Parallel& p) { return !p.reshard; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+    {"parallel.overlap_gather", [](const plan::Parallel& p) { return p.overlap_gather; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 1 || p.zero == 2; }},
+    {"parallel.gather_fp8", [](const plan::Parallel& p) { return p.gather_fp8; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero > 0; }},
+    {"parallel.recompute_stops", [](const plan::Parallel& p) { return p.recompute_stops; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
+    {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
+    {"parallel.expert_capacity", [](const plan::Parallel& p) { return p.expert_capacity > 0; },
+     [](const plan::Parallel&, const workload::Model& m) { return workload::has_experts(m); }},
+    {"parallel.expert_imbalance", [](const plan::Parallel& p) { return p.expert_imbalance > 1; },
+     [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+    {"parallel.expert_tensor",
+     [](const plan::Parallel& p) { return p.expert_tensor > 1 || (p.expert_tensor == 1 && p.tensor > 1); },
+     [](const plan::Parallel& p, const workload::Model& m) { return p.tensor > 1 && workload::has_experts(m); }},
+    {"parallel.expert_dispatch",
+     [](const plan::Parallel& p) { return p.expert_dispatch != plan::ExpertDispatch::kCopies; },
+     [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+    {"parallel.expert_servers", [](const plan::Parallel& p) { return p.expert_servers > 0; },
+     [](const plan::Parallel& p, const workload::Model& m) {
+       return p.expert > 1 && p.expert_dispatch == plan::ExpertDispatch::kOnce && workload::has_experts(m);
+     }},
+    {"parallel.layers_per_stage", [](const plan::Parallel& p) { return !p.cuts.empty(); },
+     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+});
+
+}  // namespace
+
+std::string unused_settings(const Question& question) {
+  std::string unused;
+  for (const Use& use : kUses) {
+    if (origin_of(question.scenario, use.path) != Origin::kStated) continue;
+    if (question.fidelity != Fidelity::kAggregate && use.used(question)) continue;
+    unused += (unused.empty() ? "" : ", ") + std::string(use.path);
+  }
+  const plan::Parallel& split = question.scenario.parallel;
+  for (const SplitUse& use : kSplitUses) {
+    if (!use.changed(split) || use.used(split, *question.scenario.model)) continue;
+    unused += (unused.empty() ? "" : ", ") + std::string(use.path);
+  }
+  return unused;
+}
+
+std::vector<std::string> assumed_shares(const Question& question) {
+  const plan::Efficiency& share = question.scenario.efficiency;
+  bool kernels = !question.scenario.model->measured;
+  bool pcie = true;
+  // A profile knows what its kernels reach; the host link then matters to servers alone.
+  if (const cost::CalibratedTimes* times = question.calibrated()) {
+    kernels = times->assumed > Time::zero();
+    pcie = by_servers(question);
+  }
+  // A collective library knows what it reaches.
+  const bool links = question.fidelity == Fidelity::kAggregate || by_servers(question);
+  std::vector<std::string> used;
+  const auto add = [&](bool matters, const Stated<double>& value, std::string_view name) {
+    if (matters && !value.stated()) used.emplace_back(name);
+  };
+  add(kernels, share.compute, "compute");
+  add(kernels, share.memory, "memory");
+  add(pcie, share.pcie, "pcie");
+  add(links, share.nvlink, "nvlink");
+  add(links, share.network, "network");
+  return used;
+}
+
+bool has_use(const Question& question, std::string_view path) {
+  constexpr std::string_view kShare = "efficiency.";
+  if (path.starts_with(kShare)) {
+    const auto shares = assumed_shares(question);
+    return std::find(shares.begin(), shares.end(), path.substr(kShare.size())) != shares.end();
+  }
+  const auto* use = std::find_if(kUses.begin(), kUses.end(), [&](const Use& one) { return one.path == path; });
+  if (use != kUses.end()) return question.fidelity != Fidelity::kAggregate && use->used(question);
+  if (path.starts_with("network")) return by_several_nodes(question);
+  if (path.starts_with("nvlink")) return by_several_gpus(question) && question.scenario.cluster.node.nvlink.has_value();
+  if (path.starts_with("input.")) return by_loader(question);
+  if (path.starts_with("strategy") || path.starts_with("overlap")) return by_several_gpus(question);
+  if (path == "straggler") return question.scenario.straggler > 1;
+  for (const auto& [precision, rate] : kPeakPaths) {
+    if (path == rate) return question.scenario.precision == precision;
+  }
+  return true;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,27 @@
+// Which settings a prediction has a use for.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "predict/question.h"
+
+namespace ddlsim::whatif {
+
+/// Whether gradients pass through parameter servers.
+[[nodiscard]] bool by_servers(const Question& question);
+
+/// Whether gradients pass through collectives.
+[[nodiscard]] bool by_collectives(const Question& question);
+
+/// Whether a setting has an effect on the answer, as far as is known of it.
+[[nodiscard]] bool has_use(const Question& question, std::string_view path);
+
+/// Settings that somebody stated and that this prediction had no use for. The aggregate fidelity has for none above.
+[[nodiscard]] std::string unused_settings(const Question& question);
+
+/// Shares of peak rates that this prediction used and nobody stated.
+[[nodiscard]] std::vector<std::string> assumed_shares(const Question& question);
+
+}  // namespace ddlsim::whatif

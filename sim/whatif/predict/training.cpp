@@ -1,0 +1,150 @@
+#include "ddlsim/whatif/training.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/scenario.h"
+#include "predict/question.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+std::int64_t ceil_of(std::int64_t whole, std::int64_t part) { return whole / part + (whole % part == 0 ? 0 : 1); }
+
+/// The steps of an epoch at a global batch.
+std::int64_t steps_of_epoch(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  if (run.tokens) return ceil_of(*run.tokens, shape.global_batch * shape.tokens_per_sample.value_or(1));
+  const std::int64_t read = scenario.input.dataset ? scenario.input.dataset->samples : 1;
+  return ceil_of(samples_of_epoch(scenario).value_or(read), shape.global_batch);
+}
+
+/// The steps of a run.
+std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  if (run.steps) return *run.steps;
+  const std::int64_t of_epoch = steps_of_epoch(scenario, shape);
+  const double steps = std::ceil(run.epochs.value_or(1) * static_cast<double>(of_epoch));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e18)));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> samples_of_epoch(const Scenario& scenario) {
+  const TrainingRun& run = scenario.training;
+  if (run.samples || run.tokens || !run.epochs || !scenario.input.dataset) return run.samples;
+  return scenario.input.dataset->samples;
+}
+
+bool asks_for_training(const Scenario& scenario) {
+  return scenario.training.steps || scenario.training.tokens || samples_of_epoch(scenario);
+}
+
+std::string unused_of_run(const Scenario& scenario) {
+  const TrainingRun& run = scenario.training;
+  if (asks_for_training(scenario)) return "";
+  std::vector<std::string> unused;
+  const auto add = [&](bool stated, const char* path) {
+    if (stated) unused.emplace_back(path);
+  };
+  add(run.startup > Time::zero(), "training.startup");
+  add(run.evaluation.has_value(), "training.evaluation");
+  add(run.evaluate_every != TrainingRun{}.evaluate_every, "training.evaluate_every");
+  add(run.checkpoint.has_value(), "training.checkpoint");
+  add(run.checkpoint_every != TrainingRun{}.checkpoint_every, "training.checkpoint_every");
+  add(run.carbon.has_value(), "energy.carbon");
+  return join(unused);
+}
+
+Expected<void> check_training(const Scenario& scenario) {
+  const TrainingRun& run = scenario.training;
+  const auto bad = [](std::string what, std::string note) {
+    return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
+  };
+  if (run.samples && run.tokens) return bad("training.samples and training.tokens", "state one of them");
+  if (run.steps && (run.samples || run.tokens || run.epochs)) {
+    return bad("training.steps and the length of an epoch", "state the steps, or samples (tokens) and epochs");
+  }
+  if (run.epochs && !asks_for_training(scenario)) {
+    return bad(fmt::format("training.epochs: {} epoch{} of how many samples?", significant(*run.epochs, 6),
+                           *run.epochs == 1 ? "" : "s"),
+               "state --samples (or --tokens), what an epoch has");
+  }
+  if (run.tokens && scenario.model && !tokens_of(*scenario.model)) {
+    return bad(fmt::format("training.tokens: a sample of {} is {} {}, and no sequence of tokens", scenario.model->id,
+                           scenario.model->sample.starts_with('i') ? "an" : "a", scenario.model->sample),
+               "state --samples");
+  }
+  if (run.spot && !price_of(scenario)) {
+    return bad(fmt::format("nobody knows the spot price of {}", scenario.cluster.node.id),
+               "state it: --price \"" + scenario.cluster.node.id + "=12 $/h\", or leave --spot out");
+  }
+  return {};
+}
+
+std::optional<PriceRate> price_of(const Scenario& scenario) {
+  const hardware::Node& node = scenario.cluster.node;
+  if (scenario.training.spot && !scenario.price_stated) return node.tariff.spot;
+  return node.price;
+}
+
+std::optional<PriceRate> price_of_cluster(const Scenario& scenario, const std::optional<answer::Goodput>& goodput) {
+  const auto price = price_of(scenario);
+  if (!price) return std::nullopt;
+  return *price * static_cast<double>(scenario.cluster.nodes + (goodput ? goodput->spares : 0));
+}
+
+std::optional<Scenario> in_first_epoch(const Scenario& scenario) {
+  const plan::Input& input = scenario.input;
+  if (!input.dataset || input.epoch.stated() || !asks_for_training(scenario)) return std::nullopt;
+  Scenario first = scenario;
+  first.input.epoch = plan::Epoch::kFirst;
+  return first;
+}
+
+std::int64_t first_epoch_steps(const Scenario& scenario, const StepShape& shape) {
+  return std::min(steps_of_epoch(scenario, shape), steps_of(scenario, shape));
+}
+
+answer::Training train(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  const hardware::Cluster& cluster = scenario.cluster;
+  answer::Training training;
+  training.steps = steps_of(scenario, shape);
+  if (!run.steps) training.epochs = run.epochs.value_or(1);
+  training.stepping = shape.step * static_cast<double>(training.steps);
+  if (shape.first_epoch_step) {
+    const auto first = static_cast<double>(first_epoch_steps(scenario, shape));
+    training.stepping += max(*shape.first_epoch_step - shape.step, Time::zero()) * first;
+  }
+  training.startup = run.startup;
+  if (run.evaluation && training.epochs) {
+    training.evaluation = *run.evaluation * std::floor(*training.epochs / run.evaluate_every);
+  }
+  if (run.checkpoint) {
+    training.checkpoints = *run.checkpoint * std::floor(training.stepping / run.checkpoint_every);
+  }
+  if (shape.goodput) {
+    const Time worked = training.stepping + training.evaluation;
+    const Time wall = worked / shape.goodput->share;
+    training.checkpoints = wall * shape.goodput->checkpoints;
+    training.failures = max(wall - worked - training.checkpoints, Time::zero());
+  }
+  // A step that waits for storage runs no more kernels than one that does not.
+  const Time kernels = min(shape.kernels, shape.step) * static_cast<double>(training.steps);
+  training.utilisation = kernels / training.stepping;
+  // What is lost was worked as well.
+  const double again = shape.goodput ? 1 + shape.goodput->recomputed / shape.goodput->share : 1;
+  const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
+  training.energy = all * (kernels + training.evaluation) * again;
+  if (run.carbon) training.carbon = *run.carbon * training.energy;
+  if (const auto price = price_of_cluster(scenario, shape.goodput)) training.cost = *price * training.time();
+  return training;
+}
+
+}  // namespace ddlsim::whatif

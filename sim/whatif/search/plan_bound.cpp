@@ -1,0 +1,464 @@
+#include "search/plan_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "ddlsim/cost/layer_time.h"
+#include "ddlsim/cost/price.h"
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/software.h"
+#include "ddlsim/step/schedule.h"
+#include "ddlsim/whatif/predict.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using plan::Moment;
+using plan::PipelineSchedule;
+
+/// Rounding of sums taken in another order than the schedule takes them.
+constexpr double kRounding = 1 - 1e-9;
+
+/// `times`: of the layers of all classes.
+Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, PlanTools& tools,
+                                  std::vector<cost::LayerTimes>* times = nullptr) {
+  auto lowered = std::make_shared<const plan::StepPlan>(std::move(plan));
+  const auto layers = cost::price_layers(job, *lowered, tools.prices);
+  if (!layers) return tl::unexpected<Error>(layers.error());
+  if (times != nullptr) *times = layers->layers;
+  return cost::price(job, lowered, *layers);
+}
+
+/// Of a layer's backward, where the model is in stages: there a tied head has weights of its own.
+double weights_share_of(const workload::Layer& layer) {
+  const auto* head = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
+  if (head == nullptr || !head->tied || !layer.parameters.empty()) return cost::weights_share(layer).work;
+  workload::Layer own = layer;
+  own.parameters.push_back(1);
+  return cost::weights_share(own).work;
+}
+
+/// Whether replicas sum plain gradients and wait for them: what is bounded here.
+bool plain_exchange(const Scenario& base) {
+  return base.strategy.sync_every == 1 && !base.strategy.priority &&
+         base.overlap.value_or(plan::Overlap::kBackward) != plan::Overlap::kIdeal &&
+         plan::grouping_of(base.strategy) != plan::Grouping::kFusion;
+}
+
+/// But for `weights` and `added`.
+std::vector<LayerPass> passes_of(const cost::PricedStep& step, std::size_t rank_class) {
+  const cost::PricedClass& times = step.classes[rank_class];
+  const std::size_t count = times.forward.size();
+  std::vector<LayerPass> passes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const cost::PricedLayer& forward = times.forward[i];
+    const cost::PricedLayer& backward = times.backward[count - 1 - i];
+    passes[i] = {.forward = forward.time,
+                 .backward = backward.time,
+                 .kernels = forward.time + backward.time,
+                 .issued = static_cast<double>(forward.kernels + backward.kernels)};
+  }
+  for (std::size_t r = 0; r < step.plan->rows.size(); ++r) {
+    const plan::Row& row = step.plan->rows[r];
+    if (row.rank_class != rank_class) continue;
+    const Time alone = step.rows[r].once * static_cast<double>(row.count);
+    const Time took = step.rows[r].encoding + max(alone - step.rows[r].hidden, Time::zero());
+    // Of the layer that it is there for: it stays with that layer wherever stages are cut.
+    const bool for_layer = row.needed.at == Moment::kForward || row.needed.at == Moment::kBackward;
+    const plan::Point& point = for_layer ? row.needed : row.ready;
+    const Time exchanged = row.op == primitives::CollectiveOp::kAllToAll ? took : Time::zero();
+    if (point.at == Moment::kForward) {
+      passes[point.layer].forward += took;
+      passes[point.layer].forward_exchanged += exchanged;
+    } else if (point.at == Moment::kBackward) {
+      passes[point.layer].backward += took;
+      passes[point.layer].backward_exchanged += exchanged;
+    }
+  }
+  return passes;
+}
+
+}  // namespace
+
+Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools, Time enough) {
+  const auto layers = cost::price_layers(job, *plan, tools.prices);
+  if (!layers) return tl::unexpected<Error>(layers.error());
+  const auto step = cost::price(job, std::move(plan), *layers);
+  if (!step) return tl::unexpected<Error>(step.error());
+  return step::step_time(*step, enough);
+}
+
+PlanBounds::PlanBounds(const PlanSpace& space, PlanTools& tools)
+    : space_(space), tools_(tools), shapes_(space.shapes().size()) {}
+
+Scenario PlanBounds::short_job(const ShapeKey& key) const {
+  Scenario job = space_.with(key);
+  send_plainly(job);
+  // The software's factor is that of the whole model.
+  job.software_of_whole = plan::software_factor(job);
+  if (tools_.shorter && key.stages == 1) job.model = tools_.shorter->model;
+  return job;
+}
+
+const PlanShape* PlanBounds::shape(std::size_t index, bool adds) {
+  auto& known = shapes_[index];
+  if (!known || (adds && *known && !(*known)->adds)) known.emplace(make_shape(space_.shapes()[index], adds));
+  return *known ? &**known : nullptr;
+}
+
+std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) {
+  const Scenario job = short_job(key);
+  tools_.keep_layers_of(job);
+  auto plan = tools_.lowerer.lower(job);
+  if (!plan) return std::nullopt;
+  // Gradients and states are no matter of a shape.
+  std::erase_if(plan->rows, [](const plan::Row& row) {
+    return !row.every_pass || !row.in_the_way || row.rank_class != row.needed_by;
+  });
+  std::vector<cost::LayerTimes> times;
+  const auto step = priced(job, std::move(*plan), tools_, &times);
+  if (!step) return std::nullopt;
+  std::optional<cost::PricedStep> longer;
+  if (adds) {
+    Scenario again = job;
+    again.strategy.accumulation.set(2);
+    const auto adding = cost::price_layers(again, *step->plan, tools_.prices);
+    if (!adding) return std::nullopt;
+    auto added = cost::price(again, step->plan, *adding);
+    if (!added) return std::nullopt;
+    longer = std::move(*added);
+  }
+  PlanShape made{.sums = {},
+                 .runs = {},
+                 .launch_interval = step->launch_interval,
+                 .waiting = step->wait_for_slowest,
+                 .held = step->sm_share};
+  std::vector<LayerPass>& sums = made.sums;
+  sums.emplace_back();
+  const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(job);
+  made.memory = factor.memory;
+  const bool by_profiles = cost::by_profiles(job);
+  made.adds = adds;
+  const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
+  for (std::size_t c = 0; c < classes; ++c) {
+    const std::vector<LayerPass> one = passes_of(*step, c);
+    const plan::Chunk& chunk = step->plan->classes[c].chunk;
+    // What goes beside kernels hides the better, the longer they take.
+    const std::vector<LayerPass> added = adds ? passes_of(*longer, c) : one;
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      const cost::LayerTime& weights = times[sums.size() - 1].weights;
+      const cost::PricedLayer& backward = step->classes[c].backward[one.size() - 1 - i];
+      LayerPass pass = one[i];
+      pass.weights = by_profiles ? weights.compute * factor.compute + weights.memory * factor.memory
+                                 : backward.time * weights_share_of(chunk[i]);
+      pass.added = added[i].backward - one[i].backward;  // less where another layer's backward hides a message
+      sums.push_back(sums.back() + pass);
+    }
+  }
+  std::size_t layers = sums.size() - 1;
+  if (tools_.shorter && key.stages == 1) {
+    if (layers != tools_.shorter->model->layers.size()) return std::nullopt;
+    LayerPass more;
+    for (const ShortModel::Repeated& run : tools_.shorter->runs) {
+      made.runs.push_back({.before = more, .block = sums[run.end] - sums[run.first]});
+      more = more + made.runs.back().block * run.times;
+    }
+    layers = tools_.shorter->source.size();
+  }
+  const LayerPass all = before(made, layers);
+  made.whole = all.forward + all.backward;
+  made.exchanged = all.forward_exchanged + all.backward_exchanged;
+  return made;
+}
+
+LayerPass PlanBounds::before(const PlanShape& shape, std::size_t layer) const {
+  if (shape.runs.empty()) return shape.sums[layer];
+  const ShortModel::Place& place = tools_.shorter->places[layer];
+  const PlanShape::Run& run = shape.runs[place.run];
+  return shape.sums[place.layer] + run.before + run.block * place.repeats;
+}
+
+/// While it waits for its first micro-batch it may gather them.
+Time PlanBounds::gathered(const PlanShape& shape, const std::vector<StageExchange>& sent, double runs) const {
+  Time least = Time::infinity();
+  for (const StageExchange& stage : sent) {
+    Time each;
+    Time longest;
+    for (const FirstGather& one : stage.gathers) {
+      const Time beside = before(shape, one.before.end).forward - before(shape, one.before.first).forward;
+      const Time still = max(one.time - beside, Time::zero());
+      each += still;
+      longest = max(longest, still);
+    }
+    least = min(least, each * runs - longest);
+  }
+  return max(least, Time::zero());
+}
+
+namespace {
+
+/// However the layers are shared, some rank has its mean share of the work. `hides`: all-to-alls, at best all of them.
+Time by_share(const Split& split, const PlanShape& shape, bool hides) {
+  return (shape.whole - (hides ? shape.exchanged : Time::zero())) *
+         (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
+}
+
+/// A stage's update, and what is in the way after it.
+Time end_of(const StageExchange& sent, const PlanShape& shape) {
+  return max(sent.update * shape.memory, shape.launch_interval * sent.launches) + sent.after;
+}
+
+/// A rank's last pass is a backward one (of weights alone, where they come apart): what that makes ready is sent before
+/// the update.
+Time with_last(const plan::Pipeline& pipeline, const std::vector<plan::PartTime>& parts,
+               const std::vector<StageExchange>& sent, const std::vector<Time>& ends) {
+  const bool apart = plan::splits_backward(pipeline.schedule) && pipeline.schedule != PipelineSchedule::kDualPipe;
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
+  Time bound;
+  for (std::size_t s = 0; s < sent.size(); ++s) {
+    Time work;
+    Time longest;                   // of last passes
+    Time least = Time::infinity();  // of what they send
+    for (std::size_t r = 0; r < sent[s].last.size(); ++r) {
+      const plan::PartTime& part = parts[plan::position_of(pipeline, {s, r})];
+      work += (part.forward + part.backward) * runs;
+      longest = max(longest, apart ? part.weights : part.backward);
+      least = min(least, sent[s].last[r]);
+    }
+    bound = max(bound, max(work + sent[s].standing, work - longest + least) + ends[s]);
+  }
+  return bound;
+}
+
+/// What stages send to their replicas, beside the passes of `parts` and after them.
+Time with_sent(const plan::Pipeline& pipeline, bool in_order, const std::vector<plan::PartTime>& parts,
+               const std::vector<StageExchange>& sent, const std::vector<Time>& ends) {
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
+  Time bound = with_last(pipeline, parts, sent, ends);
+  for (std::size_t s = 0; s < sent.size(); ++s) bound = max(bound, sent[s].every_pass * runs + ends[s]);
+  if (!in_order) return bound;
+  Time before;
+  Time after;
+  for (std::size_t s = 0; s < parts.size(); ++s) {
+    const plan::PartTime& part = parts[s];
+    const Time busy = before + (part.forward + part.backward) * runs;
+    bound = max(bound, max(busy + sent[s].standing, busy - part.backward + sent[s].once) + ends[s]);
+    bound = max(bound, busy + after + sent[0].standing + ends[0]);
+    before += part.forward;
+    after += part.backward;
+  }
+  return bound;
+}
+
+}  // namespace
+
+Time PlanBounds::by_mean(const Split& split, std::size_t index) {
+  const PlanShape* shape = this->shape(index);
+  const bool hides = split.pipeline > 1 && space_.compares(PipelineSchedule::kDualPipe);
+  return shape == nullptr ? Time::infinity() : by_share(split, *shape, hides);
+}
+
+Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
+  const PlanShape* shape = this->shape(index);
+  if (shape == nullptr) return Time::infinity();
+  const KernelsKey key{index, {split.pipeline, split.schedule, split.virtual_stages, split.cut}, split.passes};
+  if (last_key_ != key) {
+    last_key_ = key;
+    last_ = laid_out(split, *shape, nullptr);
+  }
+  return last_;
+}
+
+namespace {
+
+/// Whether all of what adding gradients up takes is in the bound: not where ranks keep a share each (zero 2 and 3).
+double share_added(const Split& split) { return split.passes > 1 && split.zero < 2 ? 1.0 : 0.0; }
+
+/// What collectives take from the kernels of a rank beside them, or for how long it stands still instead.
+Time contention(const StageExchange& sent, double runs, Time kernels, double held) {
+  return min(sent.held_each * runs + sent.held_once, kernels * (held / (1 - held)));
+}
+
+/// One stage: passes follow each other. While the CPU is behind, updates and messages cost nothing.
+Time one_stage(const Split& split, const PlanShape& shape, const LayerPass& all,
+               const std::vector<StageExchange>* exchange, double adding) {
+  const auto passes = static_cast<double>(split.passes);
+  const Time backward = all.backward + all.added * adding;
+  const Time busy = (all.forward + backward) * passes;
+  const Time issuing = shape.launch_interval * (all.issued * passes);
+  const Time waiting = (all.kernels + all.added * adding) * (std::sqrt(passes) * shape.waiting);
+  if (exchange == nullptr) return max(busy, issuing) + waiting;
+  const StageExchange& sent = exchange->front();
+  const Time kernels = (all.kernels + all.added * adding) * passes;
+  const Time working = busy + sent.standing + contention(sent, passes, kernels, shape.held);
+  const Time own = max(max(working, busy - backward + sent.once), sent.every_pass * passes);
+  return max(own + end_of(sent, shape), issuing) + waiting;
+}
+
+}  // namespace
+
+Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
+  // By kernels alone a bound is that of all ways to share states.
+  const double adding = exchange != nullptr ? share_added(split) : 0.0;
+  if (split.pipeline == 1) {
+    const std::size_t layers = shape.runs.empty() ? shape.sums.size() - 1 : tools_.shorter->source.size();
+    return one_stage(split, shape, before(shape, layers), exchange, adding) * kRounding;
+  }
+  const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
+  const auto stages = static_cast<std::size_t>(split.pipeline);
+  const bool hides = split.schedule == PipelineSchedule::kDualPipe;
+  if (places.empty()) return by_share(split, shape, hides);
+  const plan::Pipeline pipeline = pipeline_of(split);
+  const bool in_two = plan::splits_backward(split.schedule);
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
+  std::vector<plan::PartTime>& parts = parts_;
+  std::vector<Time>& work = rank_work_;
+  std::vector<Time>& kernels = rank_kernels_;
+  std::vector<double>& issued = rank_issued_;
+  parts.clear();
+  work.assign(stages, Time::zero());
+  kernels.assign(stages, Time::zero());
+  issued.assign(stages, 0);
+  LayerPass begin = before(shape, places.front().first);
+  for (std::size_t q = 0; q < places.size(); ++q) {
+    const LayerPass end = before(shape, places[q].end);
+    const LayerPass part = end - begin;
+    begin = end;
+    const Time added = part.added * adding;
+    parts.push_back({part.forward, part.backward + added, in_two ? part.weights + added : Time::zero()});
+    if (hides) {
+      parts.back().forward = parts.back().forward - part.forward_exchanged;
+      parts.back().backward = parts.back().backward - part.backward_exchanged;
+    }
+    for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
+      const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
+      work[rank] += (parts.back().forward + parts.back().backward) * runs;
+      kernels[rank] += (part.kernels + added) * runs;
+      issued[rank] += part.issued * runs;
+    }
+  }
+  Time bound = plan::least_step(pipeline, parts);
+  if (exchange != nullptr) {
+    std::vector<Time>& ends = ends_;
+    ends.clear();
+    for (const StageExchange& stage : *exchange) ends.push_back(end_of(stage, shape));
+    // Whoever ends its passes last has its update before it, and what is in the way after that.
+    bound = max(bound + gathered(shape, *exchange, runs) + *std::min_element(ends.begin(), ends.end()),
+                with_sent(pipeline, in_order(split), parts, *exchange, ends));
+    for (std::size_t s = 0; s < stages; ++s) {  // bubbles apart
+      const StageExchange& sent = (*exchange)[s];
+      const Time lost = contention(sent, runs, kernels[s], shape.held);
+      bound = max(bound, work[s] + sent.standing + lost + ends[s]);
+    }
+  }
+  bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
+  const double waiting = shape.waiting / std::sqrt(runs);
+  return (bound + *std::min_element(kernels.begin(), kernels.end()) * waiting) * kRounding;
+}
+
+namespace {
+
+/// The part of a class that has a layer.
+std::size_t part_of(const plan::RankClass& one, std::size_t layer) {
+  for (std::size_t r = 0; r < one.parts.size(); ++r) {
+    if (layer >= one.parts[r].first && layer < one.parts[r].first + one.parts[r].count) return r;
+  }
+  return 0;
+}
+
+}  // namespace
+
+PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
+  Exchange exchange;
+  Scenario job = space_.with(split);
+  job.software_of_whole = hardware::SoftwareFactor{};  // it depends on the shape: end_of
+  job.gpu_time_factor.set(1);
+  tools_.keep_layers_of(job);
+  auto plan = tools_.lowerer.exchange(job);
+  if (!plan || !plain_exchange(space_.base()) || plan->servers) return {.bounds = false, .stages = {}};
+  std::erase_if(plan->rows, [](const plan::Row& row) {
+    return row.rank_class != row.needed_by || (row.every_pass && row.in_the_way) || row.beside != 0;
+  });
+  std::vector<double> launches;
+  for (plan::RankClass& one : plan->classes) {
+    launches.push_back(one.updates_on_gpu ? static_cast<double>(std::exchange(one.update_launches, 0)) : 0.0);
+    one.chunk.count = 0;
+  }
+  const auto step = priced(job, std::move(*plan), tools_);
+  if (!step) return {.bounds = false, .stages = {}};
+  const std::vector<plan::Row>& rows = step->plan->rows;
+  exchange.stages.resize(step->plan->classes.size());
+  for (std::size_t s = 0; s < exchange.stages.size(); ++s) {
+    exchange.stages[s].update = step->classes[s].update;
+    exchange.stages[s].launches = launches[s];
+    exchange.stages[s].last.resize(std::max<std::size_t>(step->plan->classes[s].parts.size(), 1));
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const plan::Row& row = rows[r];
+    const Time took = step->rows[r].once * static_cast<double>(row.count);
+    StageExchange& stage = exchange.stages[row.rank_class];
+    if (row.kind != plan::RowKind::kCollective) continue;
+    if (!row.in_the_way && !step->plan->folds && row.op != primitives::CollectiveOp::kSendRecv) {
+      const DataSize sent = step->rows[r].sent * static_cast<double>(row.count);
+      (row.every_pass ? stage.held_each : stage.held_once) += took * cost::held_of_gpu(*step, took, sent);
+    }
+    if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate && row.group == 0 && !row.in_the_way) {
+      stage.last[part_of(step->plan->classes[row.rank_class], row.ready.layer)] += took;
+    }
+    if (row.in_the_way) {
+      (row.ready.at == Moment::kUpdate ? stage.after : stage.standing) += took;
+    } else if (row.group != 0) {
+      continue;
+    } else if (row.every_pass) {
+      stage.every_pass += took;
+      const bool at_begin = row.ready.at == Moment::kBegin && row.needed.at == Moment::kForward;
+      const bool first = stage.gathers.empty() || stage.gathers.back().before.first != row.ready.layer;
+      if (at_begin && first) stage.gathers.push_back({{row.ready.layer, row.needed.layer}, took});
+    } else if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate) {
+      stage.once += took;
+    }
+  }
+  return exchange;
+}
+
+Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
+  const PlanShape* shape = this->shape(index, split.passes > 1);
+  if (shape == nullptr) return Time::infinity();
+  const bool alone = split.data * split.context == 1;
+  if (alone || plan::is_asynchronous(split.schedule)) return laid_out(split, *shape, nullptr);
+  ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
+  // Neither the order of a part's passes nor how attention's ranks share a sequence changes what replicas sum.
+  if (plan::parts_of(pipeline_of(split)) == 1) std::get<1>(key.stages) = PipelineSchedule::kOneForwardOneBackward;
+  key.shape.context_by = plan::ContextBy::kRing;
+  // Gradients of dense layers are as large whatever the batch, where the same stages hold them, and whichever of the
+  // ranks beside each other that sum them share a sequence.
+  if (space_.base().model->totals.sparse_parameters > 0) {
+    key.passes = split.passes;
+  } else if (tools_.places.are_alike(split)) {
+    const plan::Parallel& stated = space_.base().parallel;
+    Split plain = split;
+    plain.recompute = plan::Recompute::kNone;
+    const bool cut = is_split(split, stated);
+    // Whole models and cut ones send other messages.
+    if (is_split(plain, stated) == cut) key.shape.recompute = plan::Recompute::kNone;
+    plain.context = 1;
+    const bool beside = stated.order == plan::kMegatronOrder && split.expert == 1 && stated.shard_ranks == 0;
+    if (beside && is_split(plain, stated) == cut) key.shape.context = 1;
+    key.shape.batch = 0;
+  }
+  auto found = exchanges_.find(key);
+  if (found == exchanges_.end()) {
+    Split like = split;
+    like.recompute = key.shape.recompute;  // whose layers are cut already, more often than not
+    like.context = key.shape.context;
+    like.data = split.data * split.context / like.context;
+    found = exchanges_.emplace(key, make_exchange(like)).first;
+  }
+  const Exchange& exchange = found->second;
+  const bool per_stage = static_cast<std::int64_t>(exchange.stages.size()) == split.pipeline;
+  return laid_out(split, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,60 @@
+#include "search/plan_correction.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ddlsim/whatif/own_runs.h"
+#include "predict/correction.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+/// Rounding of residuals that are the same.
+constexpr double kResidualRounding = 1e-9;
+
+double least_at(const OwnRuns& runs, calib::RunPoint point) {
+  point.communication = 0;
+  const double without = runs.posterior().at(point).residual;
+  point.communication = 1;
+  return std::exp(std::min(without, runs.posterior().at(point).residual) - kResidualRounding);
+}
+
+}  // namespace
+
+double PlanCorrection::least(const Split& split) const {
+  const auto& runs = space_.base().own_runs;
+  if (!runs) return 1;
+  const Scenario job = space_.with(split);
+  return least_at(*runs, configuration_of(job));
+}
+
+double PlanCorrection::least_of_family(const Split& split) {
+  const auto& runs = space_.base().own_runs;
+  if (!runs) return 1;
+  const auto [found, added] = of_families_.try_emplace({split.nodes, split.batch}, 1);
+  if (!added) return found->second;
+  constexpr std::int64_t kNoTensor = -1;
+  // A family has whole models and split ones, which may be of other software.
+  Scenario job = space_.base();
+  job.cluster.nodes = split.nodes;
+  job.batch = split.batch;
+  job.parallel = {};
+  found->second = least_at(*runs, configuration_of(job));
+  job.parallel.tensor = 2;
+  calib::RunPoint point = configuration_of(job);
+  point.split = {kNoTensor};  // as none ran
+  found->second = std::min(found->second, least_at(*runs, point));
+  for (const calib::RunPoint& ran : runs->ran()) {
+    point.split = ran.split;
+    found->second = std::min(found->second, least_at(*runs, point));
+  }
+  return found->second;
+}
+
+Time PlanCorrection::corrected(const Scenario& job, Time step) {
+  if (!job.own_runs) return step;
+  const auto question = ask(job);
+  return question ? corrected_step(*question, step) : step;
+}
+
+}  // namespace ddlsim::whatif

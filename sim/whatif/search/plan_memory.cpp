@@ -1,0 +1,226 @@
+#include "search/plan_memory.h"
+
+#include <algorithm>
+
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/order.h"
+#include "ddlsim/workload/blocks.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using plan::PipelineSchedule;
+
+/// Rounding of sums taken in another order than the ledger takes them.
+constexpr double kMemoryRounding = 1 - 1e-9;
+
+/// Of what replicas share each holds a part, from a stage of zero on; tensor ranks that have the same whole experts
+/// share them as well.
+double share_of(const Split& split, int from) {
+  if (split.zero < from) return 1.0;
+  const std::int64_t alike = split.whole_experts ? std::max<std::int64_t>(split.tensor / split.expert, 1) : 1;
+  // DualPipe's other direction has a copy of every stage, which shares as well.
+  const std::int64_t copies = split.pipeline > 1 ? plan::directions_of(split.schedule) : 1;
+  return 1.0 / static_cast<double>(split.data * split.context * alike * copies);
+}
+
+/// Likewise of gradients: those that are made in turn may all be there when little else is.
+double gradients_share_of(const Split& split, const PlanSpace& space) {
+  const bool whole = split.tensor * split.context * split.expert * split.pipeline == 1;
+  if (space.base().parallel.offload_optimizer && split.zero >= 2) return 0.0;  // they leave for the host
+  return whole && plan::makes_gradients_in_turn(space.base(), split.zero, split.passes) ? 0.0 : share_of(split, 2);
+}
+
+template <typename T>
+T between(const std::vector<T>& sums, const LayerRange& layers) {
+  return sums[layers.end] - sums[layers.first];
+}
+
+DataSize largest(const std::vector<DataSize>& all) {
+  return all.empty() ? DataSize::zero() : *std::max_element(all.begin(), all.end());
+}
+
+DataSize smallest(const std::vector<DataSize>& all) {
+  return all.empty() ? DataSize::zero() : *std::min_element(all.begin(), all.end());
+}
+
+}  // namespace
+
+PlanMemory::PlanMemory(const PlanSpace& space, PlanTools& tools)
+    : space_(space), tools_(tools), held_of_(space.shapes().size()) {
+  const auto model = plan::model_as_run(space.base());
+  if (!model) return;  // nor has it a plan
+  for (const workload::Block& block : workload::blocks_of((*model)->layers)) block_starts_.push_back(block.first);
+  block_starts_.push_back((*model)->layers.size());
+}
+
+const std::optional<PlanMemory::Held>& PlanMemory::held(std::size_t index) {
+  const auto*& known = held_of_[index];
+  if (known != nullptr) return *known;
+  ShapeKey key = space_.shapes()[index];
+  key.stages = 1;
+  key.batch = 1;  // all of it but weights' gradients grows with the micro-batch
+  auto found = held_.find(key);
+  if (found == held_.end()) found = held_.emplace(key, make_held(key)).first;
+  known = &found->second;
+  return *known;
+}
+
+std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
+  const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
+  Scenario job = space_.with(key);
+  if (shorter != nullptr) job.model = shorter->model;
+  send_plainly(job);
+  // In one stage other orders of axes may stand unevenly on servers: where ranks stand is no matter of what they hold.
+  job.cluster.gpus_per_node = job.cluster.gpus();
+  job.cluster.nodes = 1;
+  tools_.keep_layers_of(space_.base());
+  const auto layers = tools_.lowerer.held(job);
+  if (!layers) return std::nullopt;
+  const auto whole = [&](const auto& by_layer) { return shorter != nullptr ? shorter->whole(by_layer) : by_layer; };
+  return Held{.weights = sums_of(whole(layers->weights)),
+              .gradients = sums_of(whole(layers->gradients)),
+              .states = sums_of(whole(layers->states)),
+              .kept = sums_of(whole(layers->kept)),
+              .gathered = sums_of(whole(layers->gathered)),
+              .gathered_gradients = sums_of(whole(layers->gathered_gradients)),
+              .saved = sums_of(whole(layers->saved)),
+              .loss = whole(layers->loss),
+              .working = whole(layers->working),
+              .weight_gradient = whole(layers->weight_gradient),
+              .edge = whole(layers->edge),
+              .most_working = largest(layers->working),
+              .most_gradient = largest(layers->weight_gradient),
+              .least_edge = smallest(layers->edge)};
+}
+
+/// However layers are shared, some rank has its mean share, and one micro-batch of it.
+DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t parts) {
+  const auto& known = held(index);
+  if (!known) return DataSize::infinity();
+  const Held& sums = *known;
+  const auto batch = static_cast<double>(split.batch);
+  const DataSize states = sums.weights.back() * share_of(split, 3) +
+                          sums.gradients.back() * gradients_share_of(split, space_) +
+                          sums.states.back() * share_of(split, 1);
+  const DataSize all = states + sums.kept.back() * batch;
+  // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
+  const DataSize working = sums.most_working * batch + sums.most_gradient;
+  const DataSize mean = all / static_cast<double>(split.pipeline) - working * static_cast<double>(parts - 1);
+  // Each rank but the first and the last has a neighbour on either side of every part.
+  const DataSize edges =
+      sums.least_edge * (batch * 2.0 * static_cast<double>(split.pipeline - 1) / static_cast<double>(split.pipeline));
+  return max(mean + edges, DataSize::zero()) * kMemoryRounding;
+}
+
+PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) const {
+  PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
+  part.kept = between(sums.kept, layers) * batch;
+  std::vector<plan::GatheredUnit> units;
+  for (auto start = std::upper_bound(block_starts_.begin(), block_starts_.end(), layers.first);
+       start != block_starts_.end(); ++start) {
+    const LayerRange block{std::max(*(start - 1), layers.first), std::min(*start, layers.end)};
+    units.push_back({between(sums.gathered, block), between(sums.gathered_gradients, block)});
+    if (*start >= layers.end) break;
+  }
+  part.gathered = plan::most_gathered(units, space_.base().parallel.prefetch);
+  const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
+  DataSize most;
+  for (std::size_t i = layers.end; i-- > layers.first;) {
+    if (shorter != nullptr && shorter->next[i] < layers.end) continue;  // its like has more below it
+    const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
+    const DataSize loss = sums.loss[i] * batch;
+    const DataSize working = sums.working[i] * batch + sums.weight_gradient[i];
+    // Of equals, as far as rounding tells, that which works with the most: rounding of the ledger's may choose any, and
+    // of what several parts work with the largest counts alone.
+    const DataSize all = below + loss + working;
+    const bool more = all * kMemoryRounding > most;
+    if (!more && !(all > most * kMemoryRounding && working > part.working)) continue;
+    most = max(most, all);
+    part.activations = below;
+    part.loss = loss;
+    part.working = working;
+  }
+  const bool receives = layers.first > 0;
+  const bool returns = layers.end < sums.edge.size();
+  part.edges = sums.edge[receives ? layers.first - 1 : layers.end - 1] *
+               (batch * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0)));
+  return part;
+}
+
+const PlanMemory::PartHeld& PlanMemory::part_at(std::size_t position, const std::vector<LayerRange>& places,
+                                                const Split& split, std::size_t index, const Held& sums) {
+  if (index != parts_index_) parts_.clear();
+  parts_index_ = index;
+  const auto [found, added] = parts_.try_emplace({&places, position});
+  if (added) found->second = part_of(places[position], static_cast<double>(split.batch), sums);
+  return found->second;
+}
+
+/// By what its first part keeps where every rank keeps as many micro-batches as there are ranks from it on.
+std::size_t PlanMemory::likely_fullest(const std::vector<LayerRange>& places, const Split& split, const Held& sums) {
+  std::size_t fullest = 0;
+  DataSize most;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(split.pipeline); ++s) {
+    const auto from_here = std::min(split.passes, split.pipeline - static_cast<std::int64_t>(s));
+    const DataSize all = between(sums.kept, places[s]) * static_cast<double>(split.batch * from_here);
+    if (all <= most) continue;
+    most = all;
+    fullest = s;
+  }
+  return fullest;
+}
+
+const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split, std::size_t index, const Held& sums) {
+  const StagesKey stages{split.pipeline, split.schedule, split.virtual_stages, split.cut};
+  const RanksKey key{index, stages, split.passes};
+  if (ranks_key_ == key) return ranks_;
+  ranks_key_ = key;
+  ranks_.clear();
+  // Enough for any order to keep as many as it ever does.
+  Split shortened = split;
+  if (split.schedule != PipelineSchedule::kGpipe) shortened.passes = std::min(split.passes, 4 * split.pipeline);
+  const plan::Pipeline pipeline = pipeline_of(shortened);
+  const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
+  if (places.size() != plan::positions_of(pipeline)) return ranks_;
+  const auto of_rank = static_cast<std::size_t>(plan::parts_of(pipeline));
+  std::vector<const PartHeld*> parts(of_rank);
+  std::vector<double> saved(of_rank);
+  for (const std::size_t s :
+       {std::size_t{0}, likely_fullest(places, split, sums), static_cast<std::size_t>(split.pipeline - 1)}) {
+    for (std::size_t r = 0; r < of_rank; ++r) {
+      parts[r] = &part_at(plan::position_of(pipeline, {s, r}), places, split, index, sums);
+      saved[r] = parts[r]->saved / parts[0]->saved;
+    }
+    Flying& micro_batches = flying_[{stages, shortened.passes, s}][saved];
+    if (micro_batches.empty()) micro_batches = plan::in_flight(pipeline, s, saved);
+    RankHeld rank;
+    DataSize working;
+    for (std::size_t r = 0; r < of_rank; ++r) {
+      const PartHeld& part = *parts[r];
+      rank.weights += between(sums.weights, part.layers);
+      rank.gradients += between(sums.gradients, part.layers);
+      rank.states += between(sums.states, part.layers);
+      rank.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
+      rank.gathered = max(rank.gathered, part.gathered);
+      working = max(working, part.working);
+    }
+    rank.others += working;
+    ranks_.push_back(rank);
+  }
+  return ranks_;
+}
+
+DataSize PlanMemory::of(const Split& split, std::size_t index) {
+  DataSize fullest = least(split, index, plan::parts_of(pipeline_of(split)));
+  if (fullest == DataSize::infinity() || !is_split(split, space_.base().parallel)) return fullest;
+  const double gathers = split.zero >= 3 ? 1.0 : 0.0;
+  for (const RankHeld& rank : ranks_of(split, index, *held(index))) {
+    const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
+                         rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers;
+    fullest = max(fullest, all * kMemoryRounding);
+  }
+  return fullest;
+}
+
+}  // namespace ddlsim::whatif

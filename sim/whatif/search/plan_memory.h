@@ -1,0 +1,91 @@
+// Lower bounds of what a plan holds on its fullest GPU. Private to the room.
+//
+// Of some ranks, with parts r, n(r) micro-batches of each in flight when it keeps the most:
+//   M(s) = sum over r of  states(r) + (n(r) - 1) kept(r) + a(r) + loss(r) + edges(r),  + max over r of work(r)
+//                                                                                      + gathered
+//   a(r), loss(r), work(r)  kept, logits and what a layer works with, where they are most together during one backward
+//   edges(r)                what neighbours sent and is not used yet;  gathered: weights that are gathered ahead (zero
+//   3)
+// which is the ledger of plan/lower.h without fp32 gradients of the update, and allocator slack.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/plan/lowerer.h"
+#include "ddlsim/support/units.h"
+#include "search/plan_space.h"
+#include "search/plan_tools.h"
+
+namespace ddlsim::whatif {
+
+class PlanMemory {
+ public:
+  PlanMemory(const PlanSpace& space, PlanTools& tools);
+
+  // `index` is that of the shape. Infinite where the lowering refuses it.
+  /// Of the plan's fullest GPU.
+  [[nodiscard]] DataSize of(const Split& split, std::size_t index);
+  /// Of all plans with that shape, so many stages, and so many parts per rank at most.
+  [[nodiscard]] DataSize least(const Split& split, std::size_t index, std::int64_t parts);
+
+ private:
+  /// plan::HeldLayers, the first of them as sums over the layers before each, from none to all.
+  struct Held {
+    std::vector<DataSize> weights, gradients, states, kept, gathered, gathered_gradients;
+    std::vector<double> saved;
+    std::vector<DataSize> loss, working, weight_gradient, edge;  // of a layer
+    DataSize most_working{};
+    DataSize most_gradient{};
+    DataSize least_edge{};
+  };
+  /// A part's layers, and what a backward pass of it holds where it is most.
+  struct PartHeld {
+    LayerRange layers;
+    double saved = 0;        // elements
+    DataSize kept{};         // of one micro-batch
+    DataSize activations{};  // of the micro-batch in backward
+    DataSize loss{};
+    DataSize working{};
+    DataSize edges{};
+    DataSize gathered{};  // of its largest block
+  };
+  /// What a rank holds, before replicas share anything.
+  struct RankHeld {
+    DataSize weights{}, gradients{}, states{};
+    DataSize others{};    // activations, logits, what it works with, edges
+    DataSize gathered{};  // of its largest block
+  };
+  using Flying = std::vector<std::int64_t>;  // micro-batches of each part of a rank
+  using FlyingBySaved = std::map<std::vector<double>, Flying>;
+
+  const std::optional<Held>& held(std::size_t index);
+  [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
+  /// At a position of a pipeline.
+  const PartHeld& part_at(std::size_t position, const std::vector<LayerRange>& places, const Split& split,
+                          std::size_t index, const Held& sums);
+  [[nodiscard]] PartHeld part_of(const LayerRange& layers, double batch, const Held& sums) const;
+  static std::size_t likely_fullest(const std::vector<LayerRange>& places, const Split& split, const Held& sums);
+  /// The first, the last, and the one that keeps the most by a rule of thumb. Empty where the lowering refuses the
+  /// plan.
+  const std::vector<RankHeld>& ranks_of(const Split& split, std::size_t index, const Held& sums);
+
+  const PlanSpace& space_;
+  PlanTools& tools_;
+  std::map<ShapeKey, std::optional<Held>> held_;     // nothing: refused
+  std::vector<const std::optional<Held>*> held_of_;  // by shape; null: not asked for yet
+  std::vector<std::size_t> block_starts_;            // layers, and their number
+  // What was asked for last: plans of a shape, and those of them that differ in `zero` alone, follow each other.
+  std::size_t parts_index_ = 0;
+  std::map<std::pair<const std::vector<LayerRange>*, std::size_t>, PartHeld> parts_;  // by position
+  using RanksKey = std::tuple<std::size_t, StagesKey, std::int64_t>;                  // by passes
+  std::optional<RanksKey> ranks_key_;
+  std::vector<RankHeld> ranks_;
+  std::map<std::tuple<StagesKey, std::int64_t, std::size_t>, FlyingBySaved> flying_;  // by passes and rank
+};
+
+}  // namespace ddlsim::whatif

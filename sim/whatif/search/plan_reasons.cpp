@@ -1,0 +1,399 @@
+#include "search/plan_reasons.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "ddlsim/cost/price.h"
+#include "ddlsim/plan/lower.h"
+#include "ddlsim/step/schedule.h"
+#include "ddlsim/support/plural.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/predict.h"
+#include "search/plan_bound.h"
+#include "search/plan_correction.h"
+#include "search/plan_memory.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::PlanChoice;
+using answer::Prediction;
+
+/// Parts of a step that differ by less are not worth a word.
+constexpr double kWorthSaying = 0.002;
+
+std::string signed_time(Time difference) {
+  const bool less = difference < Time::zero();
+  return (less ? "-" : "+") + to_text(less ? Time::zero() - difference : difference);
+}
+
+/// "+3.1 %: bubble +1.2 s, exposed communication -0.3 s; memory 61 GB against 70 GB"
+std::string against(const Prediction& best, const Prediction& other) {
+  const answer::Breakdown& a = best.breakdown;
+  const answer::Breakdown& b = other.breakdown;
+  struct Part {
+    std::string_view name;
+    Time difference;
+  };
+  std::array<Part, 5> parts{{
+      {"bubble", b.bubble - a.bubble},
+      {"exposed communication", b.communication_exposed - a.communication_exposed},
+      {"kernels", (b.compute + b.memory) - (a.compute + a.memory)},
+      {"launches", b.launch - a.launch},
+      {"the rest", (b.input_exposed + b.other) - (a.input_exposed + a.other)},
+  }};
+  const auto size = [](const Part& part) { return std::abs(part.difference.in(seconds)); };
+  std::stable_sort(parts.begin(), parts.end(), [&](const Part& x, const Part& y) { return size(x) > size(y); });
+  std::string text;
+  for (const Part& part : parts) {
+    if (size(part) < best.step_time.in(seconds)*kWorthSaying) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.name, signed_time(part.difference));
+  }
+  if (text.empty()) text = "the same parts";
+  text += fmt::format("; memory {}", to_text(other.memory_per_gpu));
+  return text;
+}
+
+Expected<Time> step_on(const Scenario& job) {
+  auto plan = plan::lower(job);
+  if (!plan) return tl::unexpected<Error>(plan.error());
+  return step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+}
+
+/// The best of the plans that are shown, on another cluster.
+template <typename Change>
+void add_sensitivity(const PlanSpace& space, std::span<const Split> shown, std::string name, Change change,
+                     std::vector<answer::PlanSensitivity>& to) {
+  std::size_t best = shown.size();
+  Time least = Time::infinity();
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    Scenario job = space.with(shown[i]);
+    change(job);
+    const auto step = step_on(job);
+    if (!step || *step >= least) continue;
+    least = *step;
+    best = i;
+  }
+  if (best == shown.size()) return;
+  to.push_back(
+      {.change = std::move(name), .plan = space.settings_of(shown[best]), .same = best == 0, .step_time = least});
+}
+
+/// With GPUs that hold more: the fastest of the plans that may then win.
+void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_large, const PlanChoice& choice,
+                       std::vector<answer::PlanSensitivity>& to) {
+  constexpr std::size_t kTried = 8;
+  constexpr double kMostTimes = 3;  // as much as a GPU has: no larger GPU of the next generation
+  const DataSize capacity = space.base().cluster.node.gpu.memory_size;
+  Time least = choice.best.prediction.step_time;
+  std::optional<answer::PlanSensitivity> found;
+  std::size_t tried = 0;
+  for (const TooLarge& one : too_large) {
+    if (one.bound >= least || tried == kTried) break;
+    if (one.memory > capacity * kMostTimes) continue;
+    const Split split = space.split(one.id);
+    const Scenario job = space.with(split);
+    auto plan = plan::lower(job);
+    if (!plan) continue;
+    const plan::Needed needed = plan::needed_by(job, *plan);
+    const DataSize needs = needed.all();
+    if (needs > capacity * kMostTimes || !needed.host_fits()) continue;
+    const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+    ++tried;
+    if (!step || *step >= least) continue;
+    least = *step;
+    found = {.change = fmt::format("GPUs of {} instead of {}", to_text(needs), to_text(capacity)),
+             .plan = space.settings_of(split),
+             .same = false,
+             .step_time = *step};
+  }
+  if (found) to.push_back(std::move(*found));
+}
+
+/// "it holds 604 MB of weights, ...: 1.2 GB too much"
+std::vector<std::string> what_is_missing(const plan::Needed& needed) {
+  std::vector<std::string> missing;
+  if (!needed.gpu_fits()) {
+    const plan::MemoryFootprint& held = needed.tensors;
+    const DataSize states = held.optimizer_state + held.master;
+    missing.push_back(fmt::format(
+        "it holds {} of weights, {} of gradients, {} of optimizer states, {} of activations, {} of others: {} too much",
+        to_text(held.weights), to_text(held.gradients), to_text(states), to_text(held.activations),
+        to_text(needed.all() - held.weights - held.gradients - states - held.activations),
+        to_text(needed.all() - needed.capacity)));
+  }
+  if (!needed.host_fits()) {
+    missing.push_back(fmt::format("{} wait in the memory of a server, which has {}: {} too much", to_text(needed.host),
+                                  to_text(needed.host_capacity), to_text(needed.host - needed.host_capacity)));
+  }
+  return missing;
+}
+
+struct LeastHeld {
+  PlanId id;
+  plan::Needed needed;
+};
+
+/// What was found among the plans of a space.
+struct LookedAt {
+  std::optional<LeastHeld> least;
+  bool to_the_end = true;  // false: no time was left
+
+  [[nodiscard]] bool fits() const { return least && least->needed.fits(); }
+};
+
+/// The plan that lacks least, by the ledger of the lowering; nothing where none is legal. With `to_fit` the first that
+/// is found to fit, and of the others those alone whose bounds do.
+LookedAt holds_least(const PlanSpace& space, bool to_fit, PlanTools& tools, const Clock& clock, Time deadline) {
+  const DataSize capacity = space.base().cluster.node.gpu.memory_size;
+  PlanMemory memories(space, tools);
+  LookedAt looked;
+  std::vector<std::pair<DataSize, PlanId>> order;
+  for (std::uint32_t f = 0; f < space.families().size(); ++f) {
+    if (clock() >= deadline) {
+      looked.to_the_end = false;
+      break;
+    }
+    const PlanFamily& family = space.families()[f];
+    Split least = family.split;
+    least.zero = 3;
+    const DataSize any = memories.least(least, family.shape, space.most_parts(least.pipeline));
+    if (any == DataSize::infinity() || (to_fit && any > capacity)) continue;
+    const std::vector<Split> members = space.members(family);
+    for (std::uint32_t m = 0; m < members.size(); ++m) {
+      const DataSize bound = memories.of(members[m], family.shape);
+      if (bound != DataSize::infinity() && !(to_fit && bound > capacity)) order.push_back({bound, {f, m}});
+    }
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [bound, id] : order) {
+    if (looked.fits() || (looked.least && bound / capacity >= looked.least->needed.times())) break;
+    // One at least, for there is something to say of it.
+    if (clock() >= deadline && (to_fit || looked.least)) {
+      looked.to_the_end = false;
+      break;
+    }
+    const Scenario job = space.with(space.split(id));
+    const auto plan = tools.lowerer.outline(job);
+    if (!plan) continue;
+    plan::Needed needed = plan::needed_by(job, *plan);
+    if (!looked.least || needed.times() < looked.least->needed.times()) looked.least = {id, std::move(needed)};
+  }
+  return looked;
+}
+
+/// Weights, gradients and states of the whole model over all GPUs: no plan holds less, whatever it shares.
+std::int64_t fewest_nodes(const PlanSpace& space) {
+  const Scenario& base = space.base();
+  DataSize all;
+  plan::Lowerer lowerer;
+  if (const auto plan = lowerer.outline(space.with(Split{.nodes = base.cluster.nodes, .data = base.cluster.gpus()}))) {
+    const plan::MemoryFootprint& held = plan->classes.front().memory;
+    all = held.weights + held.gradients + held.master + held.optimizer_state;
+  }
+  const DataSize server = base.cluster.node.gpu.memory_size * static_cast<double>(base.cluster.gpus_per_node);
+  return static_cast<std::int64_t>(std::ceil(all / server * (1 - 1e-9)));
+}
+
+/// The largest number of servers that is looked at.
+constexpr std::int64_t kMostServersTried = 1 << 14;
+
+/// How often 2 divides it: degrees are powers of two, more often than not.
+int twos_in(std::int64_t number) { return std::countr_zero(static_cast<std::uint64_t>(number)); }
+
+/// Numbers of servers from `first` on that ranks and replicas are likely to divide, doubling by doubling: multiples of
+/// what the stated degrees need by powers of two, by 3 and by odd numbers that divide the step's samples.
+std::vector<std::int64_t> likely_numbers(const PlanSpace& space, std::int64_t first) {
+  constexpr std::int64_t kMostOdd = 16;
+  const plan::Parallel& stated = space.base().parallel;  // 1 where nobody says
+  const std::int64_t ranks = stated.tensor * stated.context * stated.pipeline;
+  const std::int64_t unit = ranks / std::gcd(ranks, space.base().cluster.gpus_per_node);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t odd = 1; odd < kMostOdd; odd += 2) {
+    if (odd != 3 && space.global_batch() % odd != 0) continue;
+    for (std::int64_t n = unit * odd; n <= kMostServersTried; n *= 2) {
+      if (n >= first) numbers.push_back(n);
+    }
+  }
+  const auto doublings = [&](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n / first)); };
+  std::sort(numbers.begin(), numbers.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::tuple(doublings(a), -twos_in(a), a) < std::tuple(doublings(b), -twos_in(b), b);
+  });
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+/// The fewest servers on which some plan fits. What fits need not fit on more, for degrees must divide.
+class SmallestCluster {
+ public:
+  SmallestCluster(const PlanSpace& space, PlanTools& tools, const Clock& clock, Time deadline)
+      : space_(space), tools_(tools), clock_(clock), begin_(clock()), deadline_(deadline) {}
+
+  std::string words();
+
+ private:
+  /// Whether any plan fits on so many; where no time is left, `in_time_` is false.
+  bool fits(std::int64_t nodes) {
+    const auto [known, added] = known_.try_emplace(nodes, false);
+    if (!added || !in_time_) return known->second;
+    const PlanSpace other = space_.on(nodes, tools_.lowerer);
+    const LookedAt looked = holds_least(other, true, tools_, clock_, deadline_);
+    in_time_ = in_time_ && (looked.fits() || looked.to_the_end);
+    return known->second = looked.fits();
+  }
+  [[nodiscard]] std::string not_found() const;
+  [[nodiscard]] std::string named(std::int64_t nodes) const {
+    const hardware::Cluster& cluster = space_.base().cluster;
+    return fmt::format("{} x {} ({} GPUs)", to_text(nodes), cluster.node.name, to_text(nodes * cluster.gpus_per_node));
+  }
+
+  const PlanSpace& space_;
+  PlanTools& tools_;
+  const Clock& clock_;
+  Time begin_;
+  Time deadline_;
+  bool in_time_ = true;
+  std::map<std::int64_t, bool> known_;  // whether it fits
+};
+
+std::string SmallestCluster::not_found() const {
+  constexpr std::string_view kHelp =
+      "smaller samples, other GPUs, parallel.recompute or parallel.offload_optimizer may help";
+  if (in_time_) {
+    return fmt::format(
+        "no number of these servers up to {} that was tried is enough (powers of two, and a few times "
+        "them): {}",
+        to_text(kMostServersTried), kHelp);
+  }
+  return fmt::format("how many of these servers are enough was not found in {} (--limit): {}",
+                     to_text(clock_() - begin_), kHelp);
+}
+
+std::string SmallestCluster::words() {
+  const std::int64_t first = std::max(space_.base().cluster.nodes + 1, fewest_nodes(space_));
+  const std::vector<std::int64_t> likely = likely_numbers(space_, first);
+  std::int64_t enough = 0;
+  for (std::size_t i = 0; i < likely.size() && enough == 0 && in_time_; ++i) {
+    if (fits(likely[i])) enough = likely[i];
+  }
+  if (enough == 0) return not_found();
+  // Of those below, the likely ones first: they leave fewer to look at, one by one.
+  for (const std::int64_t nodes : likely) {
+    if (nodes < enough && in_time_ && fits(nodes)) enough = nodes;
+  }
+  std::int64_t nodes = first;
+  while (nodes < enough && !fits(nodes) && in_time_) ++nodes;
+  if (nodes < enough && !in_time_) {
+    const std::string fewer =
+        nodes > first ? fmt::format("fewer than that and more than {}", to_text(nodes - 1)) : "fewer";
+    return fmt::format("it fits on {}; whether on {} was not looked at to the end (--limit)", named(enough), fewer);
+  }
+  return "the smallest cluster that fits: " + named(nodes);
+}
+
+}  // namespace
+
+Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan) {
+  const auto layers = cost::price_layers(job, *plan, {kInterval90Low, kInterval90High});
+  if (!layers) return tl::unexpected<Error>(layers.error());
+  const auto step = cost::price(job, std::move(plan), *layers);
+  if (!step) return tl::unexpected<Error>(step.error());
+  const auto line = step::schedule(*step, answer::Detail::kTime);
+  if (!line) return tl::unexpected<Error>(line.error());
+  return PlanCorrection::corrected(job, line->step);
+}
+
+std::string title_of(const PlanSpace& space) {
+  const Scenario& base = space.base();
+  const hardware::Cluster& cluster = base.cluster;
+  std::string text =
+      fmt::format("{}, {} {} a step, {}, on {} x {} ({} GPUs: {})", base.model->name, to_text(space.global_batch()),
+                  plural(base.model->sample), name_of(kPrecisions, base.precision), to_text(cluster.nodes),
+                  cluster.node.name, to_text(cluster.gpus()), cluster.node.gpu.name);
+  if (cluster.nodes > 1) {
+    text += fmt::format(", network {} per server", to_text_in_bits(cluster.node.network_bandwidth()));
+  }
+  return text;
+}
+
+std::vector<std::string> why_best(const PlanChoice& choice) {
+  std::vector<std::string> why;
+  const Prediction& best = choice.best.prediction;
+  for (const answer::PlannedJob& other : choice.next) why.push_back(against(best, other.prediction));
+  return why;
+}
+
+std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Split> shown,
+                                                    std::span<const TooLarge> too_large, const PlanChoice& choice) {
+  std::vector<answer::PlanSensitivity> list;
+  const hardware::Node& node = space.base().cluster.node;
+  if (shown.front().nodes > 1) {
+    for (const auto& [factor, name] : {std::pair{0.5, "half"}, std::pair{2.0, "twice"}}) {
+      add_sensitivity(
+          space, shown, fmt::format("network {} as fast", name),
+          [&](Scenario& job) {
+            hardware::Link& network = job.cluster.node.network;
+            network.bandwidth = network.bandwidth * factor;
+          },
+          list);
+    }
+  }
+  if (node.nvlink) {
+    add_sensitivity(
+        space, shown, "NVLink half as fast",
+        [](Scenario& job) {
+          hardware::Link& nvlink = *job.cluster.node.nvlink;
+          nvlink.bandwidth = nvlink.bandwidth * 0.5;
+        },
+        list);
+  }
+  if (choice.objective == answer::PlanObjective::kTime) add_larger_memory(space, too_large, choice, list);
+  return list;
+}
+
+Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline) {
+  const Scenario& base = space.base();
+  const hardware::Cluster& cluster = base.cluster;
+  Error error{ErrorCode::kInfeasible,
+              fmt::format("{} fits in no plan on {} x {}", base.model->name, to_text(cluster.nodes), cluster.node.name),
+              {},
+              {},
+              {}};
+  PlanTools tools(space.base());
+  // Half of the time is for other numbers of servers.
+  const Time begin = clock();
+  const LookedAt looked = holds_least(space, false, tools, clock, begin + (deadline - begin) / 2.0);
+  if (!looked.least && looked.to_the_end) return space.nothing_legal();  // whatever the plans hold
+  if (looked.least) {
+    const plan::Needed& needed = looked.least->needed;
+    error.message += looked.to_the_end ? ": the plan that holds least needs" : ": of those looked at one needs";
+    if (!needed.gpu_fits()) {
+      error.message += fmt::format(" {} of {} per GPU", to_text(needed.all()), to_text(needed.capacity));
+    }
+    if (!needed.host_fits()) {
+      error.message += fmt::format("{} {} of {} in a server's host memory", needed.gpu_fits() ? "" : " and",
+                                   to_text(needed.host), to_text(needed.host_capacity));
+    }
+    std::string text;
+    for (const auto& [path, value] : space.settings_of(space.split(looked.least->id))) {
+      if (path.starts_with("parallel.") || path == "batch") text += fmt::format(" {}={}", path, value);
+    }
+    error.notes.push_back("that plan:" + text);
+    for (std::string& missing : what_is_missing(needed)) error.notes.push_back(std::move(missing));
+  }
+  error.notes.push_back(SmallestCluster(space, tools, clock, deadline).words());
+  if (plan::has_tables(base) && base.strategy.kind != plan::StrategyKind::kPearl) {
+    error.notes.emplace_back("--strategy pearl spreads its tables over the GPUs");
+  }
+  return error;
+}
+
+}  // namespace ddlsim::whatif
