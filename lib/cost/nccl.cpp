@@ -271,11 +271,13 @@ WireTerms wire_across(const Context& x) {
   WireTerms wire{.wire = c.inter, .cap = c.pcie * (kPcieShare * feeding)};
   if (x.library.inter_efficiency) {
     wire.share = *x.library.inter_efficiency;
-  } else {
+  } else if (c.transport == NetworkTransport::kTcp) {
     Communicator uncapped = c;
     uncapped.transport_speed = HUGE_VAL;
     wire.share = transport_rate(uncapped) / c.inter;
-    if (c.transport == NetworkTransport::kTcp) wire.cap = min(wire.cap, kTcpPortLimit * (ports * c.transport_speed));
+    wire.cap = min(wire.cap, kTcpPortLimit * (ports * c.transport_speed));
+  } else {
+    wire.share = transport_rate(c) / c.inter;
   }
   return wire;
 }

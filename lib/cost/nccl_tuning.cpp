@@ -82,7 +82,8 @@ Bandwidth transport_rate(const Communicator& c) {
   const auto ports = static_cast<double>(c.network_ports);
   switch (c.transport) {
     case NetworkTransport::kInfiniband: return c.inter * kInfinibandShare;
-    case NetworkTransport::kRoce:
+    // What TCP reaches on a slow port, RDMA reaches too.
+    case NetworkTransport::kRoce: return max(c.inter * kRoceShare, min(c.inter * kTcpShare, kTcpPortLimit * ports));
     case NetworkTransport::kEfa: return c.inter * kRoceShare;
     case NetworkTransport::kTcpx: return c.inter * kTcpxShare;
     case NetworkTransport::kTcp: return min(c.inter * kTcpShare, kTcpPortLimit * (ports * c.transport_speed));

@@ -46,14 +46,13 @@
 //   training on a g5.48xlarge that tells it of the switches takes 0.64 of the time (NVIDIA/nccl issue 1298). Boxes of
 //   several sockets without NVLink vary tenfold: what crosses sockets is assumed too.
 // - Transports: InfiniBand 0.96 as NCCL's 12 of 12.5; RoCE 8 % below it (ib_write_bw on the same cards, tensorflow
-// issue
-//   2916; 4 KiB frames leave 0.98, what is measured is less: 1 GiB and more on 16 x 100 and 8 x 400 Gb/s take 0.92 to
-//   1.05 of this, oke-a100-2, nccl15, nccl22, nccl36 of bench/accuracy's collectives); EFA as RoCE (assumed)
-//   with 75 us more per message (aws-ofi-nccl src/platform-aws.cpp), from Hopper on
-//   20 us (nccl04 and nccl29: 65 to 70 us a call; the plugin tells the tuner 35); TCPX 0.71
-//   (GoogleCloudPlatform/cluster-toolkit, a3-highgpu all_gather: 70.9 of 100 GB/s); TCP 0.94 (payload of 1500
-//   byte frames, and no more is known of slow ports: up to 32 Gb/s it comes out 6 % above RoCE), at most 32 Gb/s per
-//   port (Zhang et al., NetAI 2020), with 30 us more (half of 60 us ping: tensorflow/benchmarks issue 29).
+//   issue 2916; 4 KiB frames leave 0.98, what is measured is less: 1 GiB and more on 16 x 100 and 8 x 400 Gb/s take
+//   0.92 to 1.05 of this, oke-a100-2, nccl15, nccl22, nccl36 of bench/accuracy's collectives), and on slow ports, of
+//   which nobody measured it, what TCP reaches (0.94 up to 34 Gb/s); EFA as RoCE on fast ports (assumed) with 75 us
+//   more per message (aws-ofi-nccl src/platform-aws.cpp), from Hopper on 20 us (nccl04 and nccl29: 65 to 70 us a call;
+//   the plugin tells the tuner 35); TCPX 0.71 (GoogleCloudPlatform/cluster-toolkit, a3-highgpu all_gather: 70.9 of 100
+//   GB/s); TCP 0.94 (payload of 1500 byte frames), at most 32 Gb/s per port (Zhang et al., NetAI 2020), with 30 us more
+//   (half of 60 us ping: tensorflow/benchmarks issue 29).
 // - NVLS reduces once for all: it has no line for all_gather and reduce_scatter, in which every GPU must receive (send)
 //   (n-1)/n of the size whoever reduces. Measured so on eight H100 (aiconfigurator, NCCL 2.23 to 2.29): both reach 335
 //   GB/s of bus bandwidth at 512 MiB, a ring's, and the two together take 1.18 (32 MiB) to 1.33 times (128 MiB on) an

@@ -50,7 +50,7 @@ struct Asked {
   bool strategy = false;  // somebody states how gradients or the model are shared
 };
 
-Expected<std::optional<std::int64_t>> count_of(const Override& setting) {
+Expected<std::optional<std::int64_t>> count_said(const Override& setting) {
   auto value = parse_count(setting.value, {1, std::int64_t{1} << 40});
   if (value) return *value;
   value.error().message = fmt::format("{}: {}", setting.path, value.error().message);
@@ -66,7 +66,7 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
                                          : setting.path == "global_batch" ? &asked.global_batch
                                                                           : nullptr;
     if (count != nullptr) {
-      auto value = count_of(setting);
+      auto value = count_said(setting);
       if (!value) return tl::unexpected<Error>(value.error());
       *count = *value;
       asked.chosen.push_back(setting);

@@ -44,14 +44,14 @@ void multiply(Stated<T>& value, double times) {
   value.set(value.get() * times);
 }
 
-struct Limits {
+struct Bounds {
   double lowest;
   double highest;
 };
 
 /// A quantity that `At` points at; null: the job has none.
 template <typename At>
-constexpr NumberSetting quantity(std::string_view path, Kind kind, Limits limits, Role role, At) {
+constexpr NumberSetting quantity(std::string_view path, Kind kind, Bounds limits, Role role, At) {
   return {path,
           kind,
           limits.lowest,
@@ -68,13 +68,13 @@ constexpr NumberSetting quantity(std::string_view path, Kind kind, Limits limits
 
 /// A count, factor or share that `Now` tells.
 template <typename Now>
-constexpr NumberSetting plain(std::string_view path, Kind kind, Limits limits, Now) {
+constexpr NumberSetting plain(std::string_view path, Kind kind, Bounds limits, Now) {
   return {path,           kind,         limits.lowest,
           limits.highest, Role::kOther, [](const Scenario& s) -> MaybeNumber { return static_cast<double>(Now{}(s)); },
           nullptr};
 }
 /// The same where a job has none until somebody says so.
-constexpr NumberSetting unsaid(std::string_view path, Kind kind, Limits limits) {
+constexpr NumberSetting unsaid(std::string_view path, Kind kind, Bounds limits) {
   return {path, kind, limits.lowest, limits.highest, Role::kOther, nullptr, nullptr};
 }
 
@@ -114,10 +114,10 @@ constexpr NumberSetting feature(std::string_view path, Kind kind, Field) {
           }};
 }
 
-constexpr Limits kRates{kSlowestRate, kInfiniteRate};
-constexpr Limits kTimes{0, kLongestTime};
-constexpr Limits kSizes{1e3, kLargestSize};
-constexpr Limits kShares{1e-3, 1};
+constexpr Bounds kRates{kSlowestRate, kInfiniteRate};
+constexpr Bounds kTimes{0, kLongestTime};
+constexpr Bounds kSizes{1e3, kLargestSize};
+constexpr Bounds kShares{1e-3, 1};
 
 constexpr auto kNumbers = std::to_array<NumberSetting>({
     plain("nodes", Kind::kCount, {1, 1024}, [](const Scenario& s) { return s.cluster.nodes; }),
