@@ -8,10 +8,9 @@
 // that is predicted when all GPU time is f times as long, read off a grid of f, and the share s of GPU time that
 // kernels bound by memory take, as the step feels it. Sought are effects a, and b of memory, that minimise
 //   sum of w |log m - log P(f)| + ridge * (sum of a_k^2 + sum of b_k^2),   f = exp(a z) (1 - s + s exp(b z))
-// with w = 1 / square root of the rows of its source, so that a source with a hundred rows counts as ten, not as a
-// hundred. P is linearised where the fit stands (Gauss-Newton), the absolute values by iteratively reweighted least
-// squares, the system solved by Eigen's LDLT. What sharing a server takes is
-// learnt within series and held.
+// with w = 1 / square root of the rows of its source, so that a source with a hundred rows counts as ten; the effect of
+// small kernels is not on the update's part of s. P is linearised where the fit stands (Gauss-Newton), absolute values
+// by iteratively reweighted least squares, the system solved by Eigen's LDLT; sharing is learnt within series and held.
 //
 // A source is a page, or a repository whose pages have fewer than four rows each (MLPerf's submitters run the same
 // code). What is printed and written of errors leaves one source out at a time: effects fitted to all others predict
@@ -64,6 +63,7 @@ struct Row {
   hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
   double measured = 0;                       // log time
   double of_memory = 0;                      // share of GPU time
+  double of_update = 0;                      // of it, bound by memory too, and of no small kernels
   std::array<double, kGrid.size()> times{};  // log P(f) on the grid
   Eigen::Matrix<double, kFeatures, 1> features;
   double weight = 1;
@@ -90,17 +90,23 @@ struct LogFactor {
 };
 
 LogFactor factor_of(const Row& row, const Effects& a) {
+  using hardware::SoftwareFeature;
   double all = 0;
   double memory = 0;
+  double small = 0;
   for (std::size_t k = 0; k < kFeatures; ++k) {
-    const auto at = static_cast<int>(k);
-    (is_of_memory(hardware::kSoftwareFeatures[k].second) ? memory : all) += a[at] * row.features[at];
+    const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
+    double& sum = feature == SoftwareFeature::kMemorySmall ? small : is_of_memory(feature) ? memory : all;
+    sum += a[static_cast<int>(k)] * row.features[static_cast<int>(k)];
   }
-  const double bound = row.of_memory * std::exp(memory);
+  const double kernels = (row.of_memory - row.of_update) * std::exp(memory + small);
+  const double bound = kernels + row.of_update * std::exp(memory);
   const double total = 1 - row.of_memory + bound;
   LogFactor factor{.value = all + std::log(total), .slope = row.features};
   for (std::size_t k = 0; k < kFeatures; ++k) {
-    if (is_of_memory(hardware::kSoftwareFeatures[k].second)) factor.slope[static_cast<int>(k)] *= bound / total;
+    const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
+    if (!is_of_memory(feature)) continue;
+    factor.slope[static_cast<int>(k)] *= (feature == SoftwareFeature::kMemorySmall ? kernels : bound) / total;
   }
   return factor;
 }
@@ -206,9 +212,8 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   scenario->software = nullptr;
   const plan::SoftwareFeatures features = plan::software_features(*scenario);
   const auto question = whatif::ask(*scenario);
-  if (!question) return std::nullopt;
   const auto prediction = whatif::predict(*scenario);
-  if (!prediction || scenario->model->measured || !scenario->model->has_layers()) return std::nullopt;
+  if (!question || !prediction || scenario->model->measured || !scenario->model->has_layers()) return std::nullopt;
   const auto value = whatif::metric_of(one, *scenario, *prediction, prediction->step_time);
   if (!value) return std::nullopt;
   Row row;
@@ -229,16 +234,22 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
     return step ? std::optional(std::log(step->in(seconds))) : std::nullopt;
   };
   for (std::size_t i = 0; i < kGrid.size(); ++i) {
-    const auto time = log_time({std::exp(kGrid[i]), std::exp(kGrid[i])});
+    const double times = std::exp(kGrid[i]);
+    const auto time = log_time({times, times, times});
     if (!time) return std::nullopt;
     row.times[i] = *time;
   }
   constexpr double kMore = 1.1;
-  const auto more = log_time({kMore, kMore});
-  const auto more_memory = log_time({1, kMore});
-  if (!more || !more_memory) return std::nullopt;
-  const double felt = *more - predicted(row, 0).first;
-  if (felt > 1e-9) row.of_memory = std::clamp((*more_memory - predicted(row, 0).first) / felt, 0.0, 1.0);
+  const auto more = log_time({kMore, kMore, kMore});
+  const auto more_memory = log_time({1, kMore, kMore});
+  const auto more_update = log_time({1, 1, kMore});
+  if (!more || !more_memory || !more_update) return std::nullopt;
+  const double now = predicted(row, 0).first;
+  const double felt = *more - now;
+  if (felt > 1e-9) {
+    row.of_memory = std::clamp((*more_memory - now) / felt, 0.0, 1.0);
+    row.of_update = std::clamp((*more_update - now) / felt, 0.0, row.of_memory);
+  }
   return row;
 }
 

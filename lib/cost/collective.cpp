@@ -34,7 +34,7 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.tuning_assumed = !node.gpu.nccl_tuning;
   c.fabric = fabric_of(node, peers);
   c.transport = node.network.transport->value_or(assumed_transport(node));
-  c.transport_assumed = !node.network.transport->has_value();
+  c.transport_assumed = !hardware::says_transport(node.network);
   c.intra = peers.bandwidth;
   c.inter = cluster.network_bandwidth();
   c.network_ports = node.network_ports;
@@ -150,6 +150,8 @@ Expected<Communicator> communicator_of(const hardware::Cluster& cluster, std::in
 }
 
 NetworkTransport assumed_transport(const hardware::Node& node) {
+  const auto& kept = node.network.transport;
+  if (kept.get() && !hardware::says_transport(node.network)) return *kept.get();
   const bool module = node.gpu.form != hardware::Form::kPcie;
   const bool recent = node.gpu.nccl_tuning.value_or(GpuGeneration::kPascal) >= GpuGeneration::kHopper;
   return module && recent ? NetworkTransport::kRoce : NetworkTransport::kTcp;

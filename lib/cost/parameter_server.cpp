@@ -43,16 +43,22 @@ PsPath ps_path(const PsFabric& fabric, std::int64_t shards) {
     // Each GPU sums its part of the gradient, then copies that part alone: a reduce-scatter, and its mirror image.
     copy = copy / per_node + byte * ((per_node - 1.0) / per_node) / fabric.peer;
   }
-  path.per_byte[0] = path.per_byte[6] = copy;
-  path.per_byte[3] = byte * (share * (3.0 * senders + fabric.update_accesses)) / fabric.server_memory;
+  path.per_byte[0] = copy;
+  path.per_byte[6] = copy * fabric.pulled;
+  path.per_byte[3] = byte * (share * (3.0 * senders + fabric.update_accesses * fabric.pulled)) / fabric.server_memory;
   if (fabric.local) return path;
-  double through_port = 1.0;
-  if (fabric.colocated) through_port = (nodes - 1.0) / nodes * (fabric.pushes_meet_pulls ? 2.0 : 1.0);
-  const auto wire = [&](double load, Bandwidth port, double connections) {
-    return max(byte * (load * through_port) / port, byte * load / (fabric.transport.connection * connections));
+  const double away = fabric.colocated ? (nodes - 1.0) / nodes : 1.0;
+  // A machine that is both pushes and serves through one port.
+  const bool meet = fabric.colocated && fabric.pushes_meet_pulls;
+  const auto wire = [&](double load, double sent, Bandwidth port, double connections) {
+    const double through_port = load * away * (meet ? 1.0 + fabric.pulled : sent);
+    return max(byte * through_port / port, byte * (load * sent) / (fabric.transport.connection * connections));
   };
-  path.per_byte[1] = path.per_byte[5] = wire(at_node, fabric.node_network, at_node * static_cast<double>(shards));
-  path.per_byte[2] = path.per_byte[4] = wire(senders * share, fabric.server_network, senders);
+  const auto shared_by = at_node * static_cast<double>(shards);
+  path.per_byte[1] = wire(at_node, 1, fabric.node_network, shared_by);
+  path.per_byte[5] = wire(at_node, fabric.pulled, fabric.node_network, shared_by);
+  path.per_byte[2] = wire(senders * share, 1, fabric.server_network, senders);
+  path.per_byte[4] = wire(senders * share, fabric.pulled, fabric.server_network, senders);
   path.per_message[1] = path.per_message[5] = fabric.transport.per_message * at_node;
   path.per_message[2] = path.per_message[4] = fabric.transport.per_message * senders;
   path.travel[2] = path.travel[5] = fabric.latency;

@@ -16,6 +16,7 @@
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
 #include "layer_pricing.h"
+#include "nccl_tuning.h"
 
 namespace ddlsim::cost {
 namespace {
@@ -26,7 +27,6 @@ constexpr double kAccessesPerByte = 3;
 /// A collective leaves kernels some of the GPU, however fast its links.
 constexpr double kMostTaken = 0.9;
 
-/// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
 /// PowerSGD: torch.linalg.qr of a P takes 110 to 118 us at 4 and 8 columns of 256 to 4,096 rows, whatever its size:
 /// small kernels one after another (pytorch/pytorch pull request 76673; its GPU is not said). One and two columns,
 /// which are made orthogonal in a loop, are taken to last as long.
@@ -34,20 +34,35 @@ constexpr Time kOrthogonalized = microseconds(113);
 /// M Q, its transpose by P, and P Q' (powerSGD_hook.py).
 constexpr double kProductsOfMatrix = 3;
 
+/// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
 double sm_share_of(const plan::Job& job) {
   const hardware::Node& node = job.cluster.node;
   if (job.collective.kind != CollectiveLibraryKind::kNccl || node.gpu.sm_count <= 0) return 0;
   // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels;
-  // without NVLink NCCL makes two, doubled.
-  double blocks = 4;
+  // without NVLink NCCL makes two, doubled. Across servers it looks for as many as their ports feed: one, doubled, for
+  // one port (NVIDIA/nccl issue 524), 8 for the two of an H20 pair (issue 1189); taken as 4 a port.
+  constexpr double kOfPort = 4;
+  double blocks = kOfPort;
   const hardware::PeerPath peers = node.peers(job.cluster.gpus_per_node);
   if (peers.by_nvlink()) blocks = peers.by == hardware::Interconnect::kNvlink ? 24 : 12;
+  if (job.cluster.nodes > 1) blocks = std::min(blocks, kOfPort * static_cast<double>(node.network_ports));
   return blocks / static_cast<double>(node.gpu.sm_count);
+}
+
+/// Servers are reached by what drives the network, as ranks of a collective are, unless somebody states a share of its
+/// rate or what carries their messages.
+Bandwidth rate_to_servers(const plan::Job& job, const ReachedRates& rates, const Variation& variation) {
+  if (job.ps_transport.get() || job.efficiency.network.stated()) return rates.server_network;
+  Communicator c = communicator_of(job.cluster);
+  c.inter = c.inter * variation.network;
+  c.transport_speed = variation.transport;
+  return transport_rate(variation.open_network ? driven_by(c, *variation.open_network) : c);
 }
 
 PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates,
                     const Variation& variation) {
   const plan::Servers& servers = *plan.servers;
+  const Bandwidth network = rate_to_servers(job, rates, variation);
   PsFabric fabric{.workers = job.cluster.gpus(),
                   .workers_per_node = job.cluster.gpus_per_node,
                   .servers = servers.count,
@@ -57,10 +72,11 @@ PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const Reac
                   .pushes_meet_pulls = !plan.exchange.pull_at_start,
                   .pcie = rates.pcie_share,
                   .peer = rates.peer,
-                  .node_network = rates.network,
-                  .server_network = rates.server_network,
+                  .node_network = min(network, rates.from_slots),
+                  .server_network = network,
                   .server_memory = plan::host_memory_rate(job) * variation.server_memory,
                   .update_accesses = servers.update ? static_cast<double>(update_accesses(plan.model->optimizer)) : 0.0,
+                  .pulled = servers.pulled,
                   .latency = job.cluster.node.network.latency / variation.latency};
   if (const auto& transport = job.ps_transport.get()) fabric.transport = transport_cost(*transport);
   fabric.transport.connection = fabric.transport.connection * variation.transport;
@@ -222,7 +238,7 @@ class Pricing {
     priced.forward = std::move(forward);
     priced.backward = std::move(backward);
     if (plan::splits_backward(plan_.schedule) && plan_.classes.size() > 1) split(layers, known, rates, factor, priced);
-    priced.update = layers_.update[c] / variation_.memory * factor.memory;
+    priced.update = layers_.update[c] / variation_.memory * factor.update;
     return priced;
   }
 

@@ -66,7 +66,8 @@ Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& vari
   const hardware::PeerPath peers = node.peers(gpus_per_node);
   rates.peer = peers.bandwidth * (peers.by_nvlink() ? share.nvlink * variation.nvlink : pcie);
   rates.server_network = cluster.network_bandwidth() * (share.network * variation.network);
-  rates.network = min(rates.server_network, node.pcie.bandwidth * (pcie * static_cast<double>(gpus_per_node)));
+  rates.from_slots = node.pcie.bandwidth * (pcie * static_cast<double>(gpus_per_node));
+  rates.network = min(rates.server_network, rates.from_slots);
   return rates;
 }
 

@@ -117,11 +117,12 @@ class Traffic {
     const DataSize at_node = all * flows;
     if (servers.colocated) {
       // Its own pushes leave by the same direction as what its server serves; one part in `nodes` stays at home.
-      add("network", (at_node + at_server) * ((nodes - 1.0) / nodes), step_.rates.network);
+      add("network", (at_node + at_server * servers.pulled) * ((nodes - 1.0) / nodes), servers.node_network);
       return;
     }
-    const bool node_binds = at_node / step_.rates.network >= at_server / step_.rates.server_network;
-    add("network", node_binds ? at_node : at_server, node_binds ? step_.rates.network : step_.rates.server_network);
+    const bool node_binds = at_node / servers.node_network >= at_server / servers.server_network;
+    add("network", (node_binds ? at_node : at_server) * std::max(1.0, servers.pulled),
+        node_binds ? servers.node_network : servers.server_network);
   }
 
   const plan::Job& job_;

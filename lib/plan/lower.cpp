@@ -1,6 +1,7 @@
 #include "ddlsim/plan/lower.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -160,6 +161,22 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
   append(plan.rows, std::move(others));
 }
 
+DataSize size_of(std::span<const Row> rows) {
+  DataSize sum;
+  for (const Row& row : rows) sum += row.size * static_cast<double>(row.count);
+  return sum;
+}
+
+/// Servers that update send whole weights back, however small gradients came; those that only sum, sums as small.
+double pulled_for_pushed(const Job& job, const StepPlan& plan) {
+  const bool whole = plan.servers->update && job.strategy.compression != Compression::kNone;
+  const DataSize pushed = size_of(plan.rows);
+  if (!whole || pushed == DataSize::zero()) return 1;
+  Strategy uncompressed = as_sent(job);
+  uncompressed.compression = Compression::kNone;
+  return size_of(messages(chunk_of(plan.model), uncompressed, job.batch * job.strategy.accumulation)) / pushed;
+}
+
 void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {
   exchange_by(job, plan);
   const bool stages = job.parallel.pipeline > 1;
@@ -175,6 +192,7 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
   // A stage's last activation gradient leaves before it stands still for its weights' sums: its neighbours go on.
   append(plan.rows, std::move(stopping));
   if (stages) append(plan.rows, rows_of_tied(plan));
+  if (plan.servers) plan.servers->pulled = pulled_for_pushed(job, plan);
   for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
     plan.classes[c].updated = plan.classes[0].updated;
     plan.classes[c].update_launches = plan.classes[0].update_launches;

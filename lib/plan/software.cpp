@@ -53,10 +53,14 @@ bool has_software(const Job& job) { return job.software != nullptr && job.model-
 SoftwareFactor factor_of(const hardware::SoftwareProfile& software, const SoftwareFeatures& values) {
   double all = 0;
   double memory = 0;
+  double small = 0;
   for (const hardware::SoftwareEffect& one : software.effects) {
-    (is_of_memory(one.feature) ? memory : all) += one.effect * values[static_cast<std::size_t>(one.feature)];
+    double& sum = one.feature == Feature::kMemorySmall ? small : is_of_memory(one.feature) ? memory : all;
+    sum += one.effect * values[static_cast<std::size_t>(one.feature)];
   }
-  return {portable_exp2(all * kLog2OfE), portable_exp2((all + memory) * kLog2OfE)};
+  return {.compute = portable_exp2(all * kLog2OfE),
+          .memory = portable_exp2((all + memory + small) * kLog2OfE),
+          .update = portable_exp2((all + memory) * kLog2OfE)};
 }
 
 }  // namespace

@@ -112,7 +112,8 @@ struct PlacedRanks {
                                            const PlacedRanks& placed);
 
 /// What drives a network where nobody says it: RDMA on servers of modules from Hopper on, which come with a card for
-/// every GPU (NVIDIA DGX BasePOD: 8 ConnectX-7 in a DGX H100, H200 and B200), else TCP.
+/// every GPU (NVIDIA DGX BasePOD: 8 ConnectX-7 in a DGX H100, H200 and B200), else TCP; where an assumption was kept
+/// (hardware::says_transport), that one.
 [[nodiscard]] NetworkTransport assumed_transport(const hardware::Node& node);
 
 /// Where a transport is assumed, another one: RDMA (RoCE) and TCP are the ends of what it may be. Changes nothing that

@@ -4,10 +4,11 @@
 //   1 copy out   s / B_pcie (+ sum inside the node)                      GPU to host
 //   2 send       k s / R_node + k t_message                              worker node to network
 //   3 receive    W s / R_server + W t_message                            server from network
-//   4 sum        (3 W s + u s) / B_memory                                reads and writes of the server's memory:
+//   4 sum        (3 W s + u r s) / B_memory                              reads and writes of the server's memory:
 //                                                                        W gradients onto a sum, then the update:
 //                                                                        u = 0 where workers update (BytePS)
-//   5 serve, 6 fetch, 7 copy in: as 3, 2, 1, the other way               full duplex: both ways at once
+//   5 serve, 6 fetch, 7 copy in: as 3, 2, 1, the other way, of r s       full duplex: both ways at once; r = 1 but for
+//                                                                        compressed gradients of whole weights
 // W workers send, k of them on one node; with aggregation inside the node W is the number of nodes and k is 1. A piece
 // that is spread over S servers loads each of them with s/S; a piece that lives on one server loads that one with s,
 // which is why the largest tensor of a badly placed model sets the step. A station's rate is the wire's or the
@@ -64,6 +65,7 @@ struct PsFabric {
   Bandwidth server_memory{};       // of one server's host
   std::int64_t senders = 0;        // at a server at once; 0: all of them (asynchronous workers meet few)
   double update_accesses = 0;      // of the optimizer, per weight; 0: servers only sum
+  double pulled = 1;               // r: bytes that come back for one that is pushed
   PsTransportCost transport{Bandwidth::infinity(), Time::zero(), true, false};
   Time latency{};  // one way
 };

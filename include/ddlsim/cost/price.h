@@ -61,7 +61,8 @@ struct ReachedRates {
   Bandwidth host_link{};       // between host and one switch
   Bandwidth pcie_share{};      // one GPU's share of it
   Bandwidth peer{};            // between GPUs of a node
-  Bandwidth network{};         // of a node, as far as its GPUs' PCIe links can feed it
+  Bandwidth from_slots{};      // what a node's GPUs feed its network with over their PCIe links
+  Bandwidth network{};         // of a node, as far as they can feed it
   Bandwidth server_network{};  // of a machine that is a parameter server
   double on_one_uplink = 1;    // GPUs that share a host link
 };

@@ -39,12 +39,17 @@ struct Link {
   std::string id;
   std::string name;
   LinkKind kind = LinkKind::kNetwork;
-  Stated<std::optional<NetworkTransport>> transport;    // of a network; nothing: nobody says what drives it
+  Stated<std::optional<NetworkTransport>> transport;    // of a network; nothing, or by default: nobody says it
   Bandwidth bandwidth{};                                // per direction, full duplex
   Stated<Time> latency = from_datasheet(Time::zero());  // one hop of a collective, software included
   Sources sources;
   std::string notes;
 };
+
+/// Whether somebody says what drives a network; a default that is set is an assumption kept from elsewhere.
+[[nodiscard]] constexpr bool says_transport(const Link& network) {
+  return network.transport->has_value() && network.transport.origin() != Origin::kDefault;
+}
 
 /// What joins the GPUs of a server: NVLink through a switch, NVLink from GPU to GPU (`Node::nvlink_mesh`), or their
 /// PCIe links, with NVLink bridges between some pairs of them where `Node::nvlink_mesh` has any.

@@ -79,10 +79,11 @@ inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
 struct SoftwareFactor {
   double compute = 1;  // bound by arithmetic
   double memory = 1;
+  double update = 1;  // of weights: bound by memory, and no smaller for fewer samples
 
   friend bool operator==(const SoftwareFactor&, const SoftwareFactor&) = default;
   friend SoftwareFactor operator*(const SoftwareFactor& factor, double times) {
-    return {factor.compute * times, factor.memory * times};
+    return {factor.compute * times, factor.memory * times, factor.update * times};
   }
 };
 

@@ -89,7 +89,7 @@ struct Job {
   Efficiency efficiency;
   CollectiveLibrary collective;
   std::shared_ptr<const hardware::CollectiveTable> collective_table;  // measured, may be null
-  Stated<std::optional<PsTransport>> ps_transport;                    // nothing: the network's own rate
+  Stated<std::optional<PsTransport>> ps_transport;                    // nothing: as the network is driven
   Stated<Bandwidth> server_memory = by_default(kDefaultServerMemory);
   Stated<double> jitter = by_default(kDefaultJitter);  // standard deviation of one GPU's step, as a share
   Stated<double> gpu_time_factor = by_default(1.0);    // on all GPU time, where a measurement says so

@@ -27,6 +27,8 @@
 //              columns of every P are made orthogonal, matrix by matrix
 //              (torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py)
 //   sign       n bits, gathered; encoding reads the gradient once, decoding adds every GPU's bits
+// Of parameter servers, workers push what is compressed. Servers that update send whole weights back; those that only
+// sum compress their sums again (BytePS docs/gradient-compression.md, two-way compression).
 // Sources: Agarwal et al., MLSys 2022 (cost model); Vogels et al., NeurIPS 2019. m is a tensor's
 // first size where its operator says it (convolution, linear, embedding, LSTM), else its square root. Sparse gradients
 // are sent as they are.

@@ -209,6 +209,7 @@ struct Servers {
   bool colocated = false;          // on the workers' machines
   bool local_aggregation = false;  // a node's workers push and pull as one
   bool update = true;              // the weights, which are theirs; else they sum, and workers update
+  double pulled = 1;               // bytes that come back for one that is pushed: weights are not compressed
 };
 
 struct StepPlan {

@@ -54,10 +54,21 @@ struct Base {
   Predictor& predictor;  // what alternatives do not change is priced once
 };
 
+/// What drives a network that nobody names stays what it is, whatever GPU stands in the servers.
+void keep_transport(const Scenario& baseline, const Change& change, Scenario& alternative) {
+  const bool other_server = std::any_of(change.overrides.begin(), change.overrides.end(),
+                                        [](const Override& setting) { return setting.path == "node"; });
+  const hardware::Node& before = baseline.cluster.node;
+  hardware::Link& after = alternative.cluster.node.network;
+  if (other_server || hardware::says_transport(before.network) || after.transport->has_value()) return;
+  after.transport.set(cost::assumed_transport(before));
+}
+
 /// `said`: whether it is an alternative at all, be it possible or not.
 Expected<answer::Alternative> alternative(const Base& base, const Change& change, bool* said = nullptr) {
   const answer::Prediction& baseline = base.prediction;
-  const auto scenario = changed(base.catalog, base.settings, base.scenario, change.overrides);
+  auto scenario = changed(base.catalog, base.settings, base.scenario, change.overrides);
+  if (scenario) keep_transport(base.scenario, change, *scenario);
   if (said != nullptr) *said = scenario.has_value();
   auto prediction = scenario.and_then([&](const Scenario& one) { return base.predictor.predict(one); });
   const std::string name = change.name.empty() ? name_for(change.overrides) : change.name;
@@ -113,7 +124,12 @@ class Upgrades {
       skipped_.emplace_back("network: the job runs on one server");
       return;
     }
-    const Bandwidth now = scenario_.cluster.node.network_bandwidth();
+    const hardware::Node& node = scenario_.cluster.node;
+    if (uses_transport() && !hardware::says_transport(node.network) &&
+        cost::assumed_transport(node) == hardware::NetworkTransport::kTcp) {
+      add("network.transport", "roce");
+    }
+    const Bandwidth now = node.network_bandwidth();
     constexpr auto kRates = std::to_array<double>({1, 10, 25, 40, 50, 100, 200, 400, 800, 1600, 3200, 6400});
     for (const double rate : kRates) {
       if (gigabits_per_second(rate) < now * 2.0) continue;
@@ -142,7 +158,7 @@ class Upgrades {
 
   [[nodiscard]] bool uses_transport() const {
     const bool aggregate = scenario_.fidelity == answer::Fidelity::kAggregate || !scenario_.model->has_layers();
-    return !plan::has_servers(scenario_.strategy) && !aggregate;
+    return !aggregate && !(plan::has_servers(scenario_.strategy) && scenario_.ps_transport.get());
   }
 
   void links() {

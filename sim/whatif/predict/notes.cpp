@@ -235,7 +235,8 @@ std::optional<std::string> stages_note(const Question& question, const Predictio
 }  // namespace
 
 bool assumes_transport(const Question& question) {
-  return by_formulas(question) && question.scenario.cluster.nodes > 1 &&
+  const bool servers = question.fidelity != Fidelity::kAggregate && by_driven_servers(question);
+  return (servers || by_formulas(question)) && question.scenario.cluster.nodes > 1 &&
          cost::communicator_of(question.scenario).transport_assumed;
 }
 

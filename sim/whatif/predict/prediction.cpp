@@ -64,7 +64,7 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
   const bool by_tcp = transport == hardware::NetworkTransport::kTcp ||
                       question.scenario.collective.kind == plan::CollectiveLibraryKind::kGloo;
-  Time at_transport = by_tcp && !servers ? on("network") : Time::zero();
+  Time at_transport = by_tcp ? on("network") : Time::zero();
   if (servers && question.scenario.ps_transport.get()) at_transport = at_servers;
   using Varied = cost::Variation;
   const Time loading = laid.line.loading + laid.line.starved;

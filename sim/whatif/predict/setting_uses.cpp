@@ -16,6 +16,10 @@ bool by_servers(const Question& q) {
   return plan::sends_to_servers(q.scenario.strategy, q.scenario.cluster.nodes) && q.gpus() > 1;
 }
 bool by_collectives(const Question& q) { return !by_servers(q) && q.gpus() > 1; }
+bool by_driven_servers(const Question& q) {
+  return by_servers(q) && q.scenario.cluster.nodes > 1 && !q.scenario.ps_transport.get() &&
+         !q.scenario.efficiency.network.stated();
+}
 
 namespace {
 
@@ -117,7 +121,8 @@ constexpr auto kUses = std::to_array<Use>({
        const plan::Parallel& split = q.scenario.parallel;
        return by_servers(q) || split.offload_optimizer || split.offload_activations;
      }},
-    {"network.transport", [](const Question& q) { return by_collectives(q) && q.scenario.cluster.nodes > 1; }},
+    {"network.transport",
+     [](const Question& q) { return (by_collectives(q) && q.scenario.cluster.nodes > 1) || by_driven_servers(q); }},
     {"network.latency", by_several_nodes},
     {"nvlink.latency", by_collectives},
     {"pcie.latency", by_collectives},
@@ -244,8 +249,9 @@ std::vector<std::string> assumed_shares(const Question& question) {
     kernels = times->assumed > Time::zero();
     pcie = by_servers(question);
   }
-  // A collective library knows what it reaches.
+  // A collective library knows what it reaches, and servers are reached at its rate.
   const bool links = question.fidelity == Fidelity::kAggregate || by_servers(question);
+  const bool network = links && (question.fidelity == Fidelity::kAggregate || !by_driven_servers(question));
   std::vector<std::string> used;
   const auto add = [&](bool matters, const Stated<double>& value, std::string_view name) {
     if (matters && !value.stated()) used.emplace_back(name);
@@ -254,7 +260,7 @@ std::vector<std::string> assumed_shares(const Question& question) {
   add(kernels, share.memory, "memory");
   add(pcie, share.pcie, "pcie");
   add(links, share.nvlink, "nvlink");
-  add(links, share.network, "network");
+  add(network, share.network, "network");
   return used;
 }
 

@@ -271,7 +271,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(hardware::kNetworkTransports, v, "transport"), s.cluster.node.network.transport);
      }},
-    {"ps.transport", "grpc, grpc+mpi, grpc+verbs, grpc+gdr, tcp, rdma (default: the network's own rate)", "grpc",
+    {"ps.transport", "grpc, grpc+mpi, grpc+verbs, grpc+gdr, tcp, rdma (default: as network.transport drives it)", "grpc",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kPsTransports, v, "transport"), s.ps_transport);
      }},

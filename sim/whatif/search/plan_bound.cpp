@@ -138,7 +138,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
   std::vector<LayerPass>& sums = made.sums;
   sums.emplace_back();
   const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(job);
-  made.memory = factor.memory;
+  made.updating = factor.update;
   const bool by_profiles = cost::by_profiles(job);
   made.adds = adds;
   const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
@@ -207,7 +207,7 @@ Time by_share(const Split& split, const PlanShape& shape, bool hides) {
 
 /// A stage's update, and what is in the way after it.
 Time end_of(const StageExchange& sent, const PlanShape& shape) {
-  return max(sent.update * shape.memory, shape.launch_interval * sent.launches) + sent.after;
+  return max(sent.update * shape.updating, shape.launch_interval * sent.launches) + sent.after;
 }
 
 /// A rank's last pass is a backward one (of weights alone, where they come apart): what that makes ready is sent before

@@ -72,7 +72,7 @@ struct PlanShape {
   bool adds = false;      // `added` is known
   Time whole{};           // forward and backward of all layers
   Time exchanged{};       // of that: all-to-alls
-  double memory = 1;      // what the software multiplies memory's time by
+  double updating = 1;    // what the software multiplies the update's time by
   Time launch_interval{};
   double waiting = 0;  // for the slowest GPU, as a share of kernels' time
   double held = 0;     // of the GPU, by a running collective at least

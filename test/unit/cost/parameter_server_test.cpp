@@ -77,6 +77,24 @@ TEST_CASE("ps: folding pieces changes nothing", "[unit][cost]") {
   }
 }
 
+TEST_CASE("ps: whole weights come back for compressed gradients", "[unit][cost]") {
+  PsFabric fabric = slow_wire();
+  fabric.server_memory = bytes_per_second(1000);
+  fabric.update_accesses = 4;
+  fabric.pulled = 100;
+  const PsPath path = ps_path(fabric, 1);
+  CHECK(ms(path.per_byte[0]) == Approx(1));
+  CHECK(ms(path.per_byte[1]) == Approx(3));
+  CHECK(ms(path.per_byte[3]) == Approx(3 + 4 * 100));  // a gradient onto the sum; every weight updated
+  CHECK(ms(path.per_byte[5]) == Approx(300));
+  CHECK(ms(path.per_byte[6]) == Approx(100));
+  // Machines that are both: one byte of pushes and a hundred of what they serve leave by one port.
+  fabric.workers = 2;
+  fabric.servers = 2;
+  fabric.colocated = true;
+  CHECK(ms(ps_path(fabric, 2).per_byte[1]) == Approx(0.5 * 101 * 3));
+}
+
 TEST_CASE("ps: workers of a node share its port, servers share the load", "[unit][cost]") {
   PsFabric fabric{.workers = 32,
                   .workers_per_node = 8,

@@ -115,6 +115,18 @@ TEST_CASE("lower: servers that only sum leave the update to GPUs, and one server
   for (const Row& row : alone.rows) CHECK(row.kind == RowKind::kCollective);
 }
 
+TEST_CASE("lower: servers that update send whole weights, whatever workers push", "[unit][plan]") {
+  Job job = job_of(model_of({1000, 200, 3000}), 2, 2);
+  job.strategy.kind = StrategyKind::kPs;
+  job.strategy.compression = Compression::kSign;
+  CHECK(lower(job)->servers->pulled == Approx(32));  // a bit of every gradient of 32
+  job.strategy.servers_update = false;
+  CHECK(lower(job)->servers->pulled == 1);
+  job.strategy.servers_update = true;
+  job.strategy.compression = Compression::kNone;
+  CHECK(lower(job)->servers->pulled == 1);
+}
+
 TEST_CASE("lower: buckets are full by the gradients that parameters have, not by what a hook sends", "[unit][plan]") {
   // 4 tensors of 4 MB: a bucket of 8 MB holds two, sent as 8 MB, or in fp16 as 4 MB.
   Job job = job_of(model_of({1'000'000, 1'000'000, 1'000'000, 1'000'000}), 2, 1);
