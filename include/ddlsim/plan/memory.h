@@ -45,7 +45,10 @@
 // without `reshard` those of all units; what stages receive, two of each kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
-// does not use. Not counted: workspaces of libraries, buffers of all-gathers within a tensor group (both under 1 %).
+// does not use. Both come out of `memory_size`, the total that CUDA gives: a process on an H200 of 139.83 GiB had 139.22
+// of tensors when nothing was left (pytorch/pytorch#150096). What the driver itself keeps (nvidia-smi's memory.reserved)
+// is not in that total, and in no line here. Not counted: workspaces of libraries, buffers of all-gathers within a
+// tensor group (both under 1 %).
 // A model known by its features alone, or by measured times, has no activation count: `complete` is false and the size
 // a lower bound. Used by plan/lower.h.
 //
