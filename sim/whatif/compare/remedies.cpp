@@ -31,8 +31,8 @@ std::vector<std::string> larger_gpus(const io::Catalog& catalog, const Scenario&
   }
   std::sort(larger.begin(), larger.end());
   for (auto first = larger.begin(); first != larger.end();) {
-    const auto last = std::find_if(first, larger.end(),
-                                   [&](const auto& one) { return one.first > first->first * kSoldAlike; });
+    const auto last =
+        std::find_if(first, larger.end(), [&](const auto& one) { return one.first > first->first * kSoldAlike; });
     std::sort(first, last, [](const auto& a, const auto& b) { return a.second < b.second; });
     first = last;
   }
