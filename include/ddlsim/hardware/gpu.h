@@ -1,4 +1,4 @@
-// An accelerator, as its datasheet describes it.
+// An accelerator, as its datasheet describes it; its memory as programs find it.
 #pragma once
 
 #include <cstdint>
@@ -85,7 +85,7 @@ struct Gpu {
   std::int64_t sm_count = 0;
   PeakRates peak;
   SustainedShares sustained;
-  DataSize memory_size{};
+  DataSize memory_size{};  // what the driver leaves to programs, their contexts included
   Bandwidth memory_bandwidth{};
   std::optional<DataSize> l2;       // the cache between multiprocessors and memory
   std::optional<Bandwidth> nvlink;  // per direction, all links of the GPU together

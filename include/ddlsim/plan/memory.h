@@ -45,9 +45,11 @@
 // without `reshard` those of all units; what stages receive, two of each kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
-// does not use. Not counted: workspaces of libraries, buffers of all-gathers within a tensor group (both under 1 %).
-// A model known by its features alone, or by measured times, has no activation count: `complete` is false and the size
-// a lower bound. Used by plan/lower.h.
+// does not use. Both come out of `memory_size`, the total that CUDA gives: a process on an H200 of 139.83 GiB had
+// 139.22 of tensors when nothing was left (pytorch/pytorch#150096). What the driver itself keeps (nvidia-smi's
+// memory.reserved) is not in that total, and in no line here. Not counted: workspaces of libraries, buffers of
+// all-gathers within a tensor group (both under 1 %). A model known by its features alone, or by measured times, has no
+// activation count: `complete` is false and the size a lower bound. Used by plan/lower.h.
 //
 // Worked example: Llama 3 70B's block (h 8192, 64 heads of 128, 8 of keys, inner 28672), 4096 tokens, 2 bytes, in units
 // of 64 MiB = 2 s h: norm 1, q/k/v's input 1, queries 1, keys and values 1/4, output 1, norm 1, gate and up's input 1,

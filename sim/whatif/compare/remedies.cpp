@@ -16,16 +16,26 @@ void add_remedy(std::vector<Change>& changes, std::string path, std::string valu
   changes.push_back({{}, {{std::move(path), std::move(value), {}}}});
 }
 
-/// GPUs of the same form with more memory that take the job's precision, the smallest memory first.
+/// What drivers leave of cards that are sold with the same memory differs by less (81,008 to 81,153 MiB of 80 GB).
+constexpr double kSoldAlike = 1.02;
+
+/// GPUs of the same form with more memory that take the job's precision, the smallest memory first; of those sold with
+/// the same memory by id.
 std::vector<std::string> larger_gpus(const io::Catalog& catalog, const Scenario& scenario) {
   const hardware::Gpu& now = scenario.cluster.node.gpu;
   std::vector<std::pair<DataSize, std::string>> larger;
   for (const std::string& id : catalog.ids(io::Kind::kGpus)) {
     const auto gpu = catalog.datasheet(id);
-    if (!gpu || gpu->form != now.form || gpu->memory_size <= now.memory_size) continue;
+    if (!gpu || gpu->form != now.form || gpu->memory_size <= now.memory_size * kSoldAlike) continue;
     if (gpu->peak.at(scenario.precision)) larger.emplace_back(gpu->memory_size, id);
   }
-  std::stable_sort(larger.begin(), larger.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(larger.begin(), larger.end());
+  for (auto first = larger.begin(); first != larger.end();) {
+    const auto last =
+        std::find_if(first, larger.end(), [&](const auto& one) { return one.first > first->first * kSoldAlike; });
+    std::sort(first, last, [](const auto& a, const auto& b) { return a.second < b.second; });
+    first = last;
+  }
   std::vector<std::string> ids;
   for (auto& [size, id] : larger) ids.push_back(std::move(id));
   return ids;

@@ -63,6 +63,29 @@ TEST_CASE("catalog: every gpu loads, with a source for every value", "[unit][io]
   }
 }
 
+TEST_CASE("catalog: a GPU has the memory that its driver leaves to programs", "[unit][io]") {
+  // 81559 MiB by nvidia-smi, of which the driver keeps 0.3 to 0.5 GiB; "80 GB" is what the box says.
+  CHECK(catalog().gpu("h100-sxm5-80gb")->memory_size == mebibytes(81089));
+  CHECK(catalog().gpu("v100-sxm2-16gb")->memory_size == mebibytes(16160));
+  // ECC takes a sixteenth of GDDR.
+  CHECK(catalog().gpu("l40s")->memory_size == mebibytes(45495));
+}
+
+TEST_CASE("catalog: a GPU's memory is between its name's GB and as many GiB", "[unit][io]") {
+  int named = 0;
+  for (const std::string& id : catalog().ids(Kind::kGpus)) {
+    const std::size_t dash = id.rfind('-');
+    if (!id.ends_with("gb") || dash == std::string::npos) continue;
+    CAPTURE(id);
+    const double says = std::stod(id.substr(dash + 1));
+    const DataSize size = catalog().gpu(id)->memory_size;
+    CHECK(size > gigabytes(says) * 0.98);
+    CHECK(size < gibibytes(says));
+    ++named;
+  }
+  CHECK(named > 20);
+}
+
 TEST_CASE("catalog: every link loads, with a source for every value", "[unit][io]") {
   REQUIRE_FALSE(learnt_catalog().ids(Kind::kLinks).empty());
   for (const std::string& id : learnt_catalog().ids(Kind::kLinks)) {
