@@ -12,6 +12,7 @@
 
 #include "ddlsim/io/table_file.h"
 #include "ddlsim/support/quantity_io.h"
+#include "megatron_schedule.h"
 
 namespace ddlsim::importers {
 namespace {
@@ -21,6 +22,10 @@ using Json = nlohmann::json;
 constexpr std::string_view kMegatronStep = "elapsed time per iteration (ms):";
 constexpr std::string_view kNemoStep = "train_step_timing in s";
 constexpr std::string_view kMllog = ":::MLLOG";
+// Of Megatron's arguments those that cut a rank's layers in parts; it prints them all, None where nobody said them.
+constexpr std::string_view kVirtualLayers = " num_layers_per_virtual_pipeline_stage ..";
+constexpr std::string_view kVirtualStages = " num_virtual_stages_per_pipeline_rank ..";
+constexpr std::string_view kVirtualSize = " virtual_pipeline_model_parallel_size ..";
 
 /// What follows a key, without spaces, dots (of Megatron's list of arguments), colon and equals sign.
 std::optional<std::string_view> after(std::string_view line, std::string_view key) {
@@ -174,7 +179,9 @@ class LogReader {
         {" expert_tensor_parallel_size ..", log_.expert_tensor, "experts' tensor-parallel size"},
         {" micro_batch_size ..", log_.batch, "micro-batch"},
         {" num_layers ..", layers_, "number of layers"},
-        {" num_layers_per_virtual_pipeline_stage ..", part_, "virtual stage's layers"},
+        {kVirtualLayers, part_, "virtual stage's layers"},
+        {kVirtualStages, chunks_, "number of virtual stages"},
+        {kVirtualSize, chunks_, "number of virtual stages"},
         {"global batch size:", log_.global_batch, "global batch"},
         {"global_batch_size:", log_.global_batch, "global batch"},
     };
@@ -204,6 +211,11 @@ class LogReader {
     };
     keep(" sequence_parallel ..", log_.sequence);
     keep(" use_distributed_optimizer ..", log_.shards);
+    keep(" account_for_embedding_in_pipeline_split ..", counts_embedding_);
+    keep(" account_for_loss_in_pipeline_split ..", counts_loss_);
+    for (const std::string_view key : {kVirtualLayers, kVirtualStages, kVirtualSize}) {
+      lists_chunks_ = lists_chunks_ || word(key).has_value();
+    }
     keep(" bf16 ..", bf16_);
     keep(" fp16 ..", fp16_);
     if (const auto said = word(" fp8 ..")) fp8_ = *said != "None" && *said != "False";
@@ -221,10 +233,13 @@ class LogReader {
     }
     // One that says neither of the 16-bit formats says nothing.
     if (log_.precision == "fp32" && !(bf16_ && fp16_)) log_.precision.clear();
-    const std::int64_t parts = part_.value_or(0) * log_.pipeline.value_or(1);
-    if (layers_ && parts > 0 && log_.pipeline.value_or(1) > 1 && *layers_ % parts == 0) {
-      log_.virtual_stages = *layers_ / parts;
-    }
+    MegatronParts parts{.stages = log_.pipeline.value_or(1), .of_a_rank = chunks_, .layers_of_one = part_};
+    if (layers_)
+      parts.layers = *layers_ + (counts_embedding_.value_or(false) ? 1 : 0) + (counts_loss_.value_or(false) ? 1 : 0);
+    const std::int64_t chunks = lists_chunks_ ? megatron_chunks(parts).value_or(0) : 0;
+    if (chunks == 0) return;  // the log does not say
+    log_.schedule = megatron_schedule(parts.stages, chunks);
+    if (chunks > 1) log_.virtual_stages = chunks;
   }
 
   Expected<void> add_step(std::string_view text, Time unit) {
@@ -332,6 +347,10 @@ class LogReader {
   std::optional<std::pair<std::int64_t, Time>> last_;  // torchtitan's step, and when
   std::optional<std::int64_t> layers_;  // of the model, and of a virtual stage: Megatron's arguments, as the next
   std::optional<std::int64_t> part_;
+  std::optional<std::int64_t> chunks_;  // of a rank
+  bool lists_chunks_ = false;
+  std::optional<bool> counts_embedding_;
+  std::optional<bool> counts_loss_;
   std::optional<bool> bf16_;
   std::optional<bool> fp16_;
   std::optional<bool> fp8_;

@@ -336,6 +336,12 @@ Expected<Arguments> read_arguments(std::string_view text, const std::string& fil
   return arguments;
 }
 
+bool ties_embeddings(Arguments& arguments) {
+  // In the printed list and in YAML the switch goes by its variable.
+  const Argument* share = arguments.find("share-embeddings-and-output-weights");
+  return !arguments.flag("untie-embeddings-and-output-weights") && (share == nullptr || arguments.flag(share->name));
+}
+
 void read_sbatch(std::string_view text, const std::string& file, Builder& out) {
   int number = 0;
   for (std::size_t at = 0; at < text.size();) {

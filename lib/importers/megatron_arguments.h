@@ -74,6 +74,9 @@ void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Bui
 /// the number is not known.
 std::optional<std::int64_t> counted_layers(Arguments& arguments);
 
+/// Whether head and embedding are one table.
+bool ties_embeddings(Arguments& arguments);
+
 /// Where the blocks of a model stand in its list of layers.
 struct BlockStarts {
   std::span<const std::size_t> first;  // layer of each block

@@ -6,6 +6,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "megatron_arguments.h"
+#include "megatron_schedule.h"
 
 namespace ddlsim::importers::launch {
 namespace {
@@ -247,40 +248,42 @@ class MegatronReader {
   }
 
   void read_pipeline() {
-    std::int64_t chunks = 1;
     const Argument* said =
         in_.find_first({"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
     const Argument* each = in_.find("num-layers-per-virtual-pipeline-stage");
     if (said != nullptr && in_.is_unknown(said->name)) {
+      chunks_.reset();
       out_.ask("parallel.virtual_stages", said->words() + " is not known", said->where);
       return;
     }
+    MegatronParts parts{.stages = pipeline_};
     if (said != nullptr) {
-      chunks = in_.count(*said).value_or(1);
+      parts.of_a_rank = in_.count(*said).value_or(1);
     } else if (each != nullptr) {
-      const auto layers = counted_layers(in_);
       const auto size = in_.count(*each);
-      if (!layers || !size || pipeline_ <= 1) {
-        if (pipeline_ > 1) {
-          out_.ask("parallel.virtual_stages", each->words() + ": layers of a stage divided by it", each->where);
-        }
-        return;
-      }
-      if (*layers % (pipeline_ * *size) != 0) {
-        out_.fault(
-            fmt::format("'{}': {} layers on {} stages are no multiple of it", shown(each->words()), *layers, pipeline_),
-            each->where, {"the layers of a stage must be a multiple of the layers of a virtual stage"});
-        return;
-      }
-      chunks = *layers / pipeline_ / *size;
+      parts.layers = size ? counted_layers(in_) : std::nullopt;
+      parts.layers_of_one = size.value_or(1);
       said = each;
     }
+    chunks_ = megatron_chunks(parts);
     if (pipeline_ <= 1) return;
+    if (!chunks_) {
+      out_.ask("parallel.virtual_stages", each->words() + ": layers of a stage divided by it", each->where);
+      return;
+    }
+    if (*chunks_ == 0) {
+      out_.fault(fmt::format("'{}': {} layers on {} stages are no multiple of it", shown(each->words()), *parts.layers,
+                             pipeline_),
+                 each->where, {"the layers of a stage must be a multiple of the layers of a virtual stage"});
+      return;
+    }
+    const std::int64_t chunks = *chunks_;
+    const std::string schedule(megatron_schedule(pipeline_, chunks));
     if (chunks > 1) {
-      out_.set("parallel.schedule", "interleaved", said->words(), said->where);
+      out_.set("parallel.schedule", schedule, said->words(), said->where);
       out_.set("parallel.virtual_stages", chunks, said->words(), said->where);
     } else {
-      out_.assume("parallel.schedule", "1f1b", "Megatron's schedule of a pipeline without virtual stages");
+      out_.assume("parallel.schedule", schedule, "Megatron's schedule of a pipeline without virtual stages");
     }
     // In the printed list and in YAML the option goes by its variable.
     const Argument* sends = in_.find_first({"overlap-p2p-comm", "overlap-p2p-communication"});
@@ -316,7 +319,9 @@ class MegatronReader {
     }
   }
 
-  /// uniform: groups of n layers keep their first input; block: the first n layers of a stage are computed again.
+  /// uniform: groups of n layers keep their first input; block: the first n layers of every part of a stage are
+  /// computed again (a TransformerBlock is one part: megatron/core/transformer/transformer_block.py,
+  /// _checkpointed_forward).
   void read_full_recompute() {
     const std::string method = in_.word("recompute-method");
     const auto layers = counted_layers(in_);
@@ -329,15 +334,17 @@ class MegatronReader {
       }
       return;
     }
-    const std::int64_t of_stage = layers ? *layers / std::max<std::int64_t>(pipeline_, 1) : 0;
-    if (!count || of_stage == 0) {
+    const std::int64_t parts = std::max<std::int64_t>(pipeline_, 1) * chunks_.value_or(0);
+    const std::int64_t own = layers && parts > 0 ? *layers / parts : 0;
+    const char* const whose = chunks_.value_or(1) > 1 ? "virtual stage" : "stage";
+    if (!count || own == 0) {
       out_.ask("parallel.recompute_every", "--recompute-method block: of how many blocks is one computed again?");
-    } else if (*count < of_stage && of_stage % *count == 0) {
-      out_.set("parallel.recompute_every", of_stage / *count,
-               fmt::format("{} of a stage's {} blocks", found->words(), of_stage), found->where);
-    } else if (*count < of_stage) {
+    } else if (*count < own && own % *count == 0) {
+      out_.set("parallel.recompute_every", own / *count,
+               fmt::format("{} of a {}'s {} blocks", found->words(), whose, own), found->where);
+    } else if (*count < own) {
       out_.ask("parallel.recompute_every",
-               fmt::format("{} of a stage's {} blocks: of how many is one computed again?", found->words(), of_stage),
+               fmt::format("{} of a {}'s {} blocks: of how many is one computed again?", found->words(), whose, own),
                found->where);
     }
   }
@@ -382,7 +389,8 @@ class MegatronReader {
   Builder& out_;
   std::int64_t tensor_ = 1;
   std::int64_t pipeline_ = 1;
-  bool eight_ = false;  // products of 8 bits
+  std::optional<std::int64_t> chunks_ = 1;  // parts of layers that a rank has; nothing: not known
+  bool eight_ = false;                      // products of 8 bits
 };
 
 }  // namespace

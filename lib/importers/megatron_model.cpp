@@ -156,10 +156,10 @@ class ModelReader {
 
   /// Megatron pads the vocabulary so that every tensor rank has a multiple of 128 rows.
   void read_vocabulary() {
-    const Argument* padded = in_.find("padded-vocab-size");
+    const Argument* padded = in_.find_first({"padded-vocab-size", "pad-vocab-size-to"});  // Megatron-DeepSpeed's
     const Argument* stated = in_.find("vocab-size");
-    if (padded != nullptr && !in_.is_unknown("padded-vocab-size")) {
-      vocabulary_ = need("padded-vocab-size", kMostSize);
+    if (padded != nullptr && !in_.is_unknown(padded->name)) {
+      vocabulary_ = need(padded->name, kMostSize);
       return;
     }
     std::int64_t tokens = options_.vocabulary;
@@ -227,16 +227,16 @@ class ModelReader {
     bias_ = biased();
     qkv_bias_ = bias_ || in_.flag("add-qkv-bias") || in_.flag("qkv-bias");
     qk_norm_ = in_.flag("qk-layernorm");
-    const Argument* share = in_.find("share-embeddings-and-output-weights");
-    tied_ = !in_.flag("untie-embeddings-and-output-weights") && (share == nullptr || in_.flag(share->name));
+    tied_ = ties_embeddings(in_);
     const std::string position = in_.word("position-embedding-type");
     rotary_ = in_.flag("use-rotary-position-embeddings") || position == "rope" || position == "yarn";
-    positions_ = !rotary_ && !in_.has("no-position-embedding") && position != "none";
+    // ALiBi adds to scores what follows from distances alone.
+    positions_ = !rotary_ && !in_.has("no-position-embedding") && position != "none" && position != "alibi";
     if (const Argument* added = in_.find("add-position-embedding");
         added != nullptr && !in_.flag("add-position-embedding")) {
       positions_ = false;
     }
-    in_.find("max-position-embeddings");  // of no effect with rotary positions
+    in_.find("max-position-embeddings");  // of no effect where positions are no table
     if (positions_) position_rows_ = need("max-position-embeddings", kMostSize);
     dropout_ = probability("hidden-dropout");
     const std::string backend = in_.word("attention-backend");

@@ -5,8 +5,13 @@
 // counts as a block of the first stage, with --account-for-loss-in-pipeline-split head and loss as one of the last;
 // with virtual stages it is the first and the last part of a rank's that have one fewer.
 //
+// Megatron-DeepSpeed (megatron/model/gpt_model.py, GPTModelPipe; deepspeed/runtime/pipe/module.py, _partition_layers)
+// counts the layers whose class matches --pp-partition-method: "type:transformer", which it does unless told otherwise,
+// the blocks; "type:transformer|embedding" the embedding as well, and the head where it is tied (an EmbeddingPipe too).
+//
 // Worked example: Llama 3.1 405B, 126 blocks, 16 stages, both counted: 128 / 16 = 8 a stage, the first and the last 7;
-// in 8 virtual stages each part has one, the first the embedding alone, the last norm, head and loss alone.
+// in 8 virtual stages each part has one, the first the embedding alone, the last norm, head and loss alone. BLOOM, 70
+// blocks on 12 stages by "type:transformer|embedding": 72 / 12 = 6, the first and the last 5.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -41,8 +46,25 @@ std::string in_layers(const Dealt& dealt, const BlockStarts& blocks) {
   return counts;
 }
 
-bool counts_embedding(Arguments& arguments) { return arguments.flag("account-for-embedding-in-pipeline-split"); }
-bool counts_loss(Arguments& arguments) { return arguments.flag("account-for-loss-in-pipeline-split"); }
+constexpr std::string_view kDeepspeedMethod = "pp-partition-method";
+
+/// Layers that count, by Megatron-DeepSpeed's method.
+enum class Counted { kBlocks, kTables, kOther };
+
+Counted counted_by_method(Arguments& arguments) {
+  const std::string method = arguments.word(kDeepspeedMethod);
+  if (method.empty() || method == "type:transformer") return Counted::kBlocks;
+  const bool tables = method == "type:transformer|embedding" || method == "type:embedding|transformer";
+  return tables ? Counted::kTables : Counted::kOther;
+}
+
+bool counts_embedding(Arguments& arguments) {
+  return arguments.flag("account-for-embedding-in-pipeline-split") || counted_by_method(arguments) == Counted::kTables;
+}
+bool counts_loss(Arguments& arguments) {
+  return arguments.flag("account-for-loss-in-pipeline-split") ||
+         (counted_by_method(arguments) == Counted::kTables && ties_embeddings(arguments));
+}
 
 std::int64_t stated_blocks(Arguments& arguments, std::string_view name) { return arguments.count(name, 0).value_or(0); }
 
@@ -55,7 +77,9 @@ void deal_counted(Arguments& arguments, const BlockStarts& blocks, std::int64_t 
   if (all % parts != 0) {
     out.fault(
         fmt::format("{} blocks, {} with embedding or loss counted, on {} parts leave a remainder", own, all, parts),
-        arguments.find(embedding ? "account-for-embedding-in-pipeline-split" : "account-for-loss-in-pipeline-split")
+        arguments
+            .find_first(
+                {kDeepspeedMethod, "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"})
             ->where,
         {"every part of a pipeline has as many"});
     return;
@@ -82,6 +106,10 @@ std::optional<std::int64_t> counted_layers(Arguments& arguments) {
 void add_megatron_stages(Arguments& arguments, const BlockStarts& blocks, Builder& out) {
   const std::int64_t stages = out.count_of("parallel.pipeline");
   const bool counted = counts_embedding(arguments) || counts_loss(arguments);
+  if (const Argument* method = arguments.find(kDeepspeedMethod);
+      stages > 1 && method != nullptr && counted_by_method(arguments) == Counted::kOther) {
+    out.leave_out(method->words(), "as many blocks are in every stage: state parallel.layers_per_stage", method->where);
+  }
   if (stages <= 1 || arguments.has("pipeline-model-parallel-layout")) return;
   const bool virtual_stages = out.has("parallel.virtual_stages");
   if (counted && (!virtual_stages || out.count_of("parallel.virtual_stages") > 0)) {

@@ -64,6 +64,7 @@ class StateSums {
     const int values = state_values(plan.model->optimizer);
     const bool lists = job.software_optimizer == UpdateKernels::kForeach && values > 0;
     if (lists) listed_ = sizes_.optimizer / static_cast<double>(values);
+    frozen_ = frozen_weight(job, sizes_.weight);
     share_ = 1.0 / static_cast<double>(sharing_ranks(plan, false));
     expert_share_ = parts_experts(job.parallel) ? 1.0 / static_cast<double>(sharing_ranks(plan, true)) : share_;
   }
@@ -71,7 +72,7 @@ class StateSums {
   void add(const Owned& owned, MemoryFootprint& memory) {
     const int zero = job_.parallel.zero;
     const double share = owned.experts ? expert_share_ : share_;
-    memory.weights += weights(owned, sizes_.weight) * (zero >= 3 ? share : 1.0);
+    memory.weights += weights(owned, sizes_.weight, frozen_) * (zero >= 3 ? share : 1.0);
     memory.gradients += gradients(owned);
     const double kept = owned.trained * (zero >= 1 ? share : 1.0);
     if (job_.parallel.offload_optimizer) {
@@ -97,16 +98,18 @@ class StateSums {
     const DataSize element = std::min(sizes_.weight, activation_size(job_.precision));
     return element * ((owned.looked_up == 0 ? owned.largest : made(owned)) + owned.quantised);
   }
-  [[nodiscard]] DataSize gathered(const Owned& owned) const { return weights(owned, gathered_weight(job_, true)); }
+  [[nodiscard]] DataSize gathered(const Owned& owned) const {
+    return weights(owned, gathered_weight(job_, true), gathered_weight(job_, true));
+  }
   [[nodiscard]] DataSize gathered_gradients(const Owned& owned) const {
     return gathered_weight(job_, true) * owned.trained;
   }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
 
  private:
-  /// `element`: of one that is not quantised.
-  [[nodiscard]] DataSize weights(const Owned& owned, DataSize element) const {
-    return element * (owned.all - owned.quantised) +
+  /// `trained`, `frozen`: of one that is not quantised.
+  [[nodiscard]] DataSize weights(const Owned& owned, DataSize trained, DataSize frozen) const {
+    return trained * owned.trained + frozen * (owned.all - owned.trained - owned.quantised) +
            workload::quantised_weight(job_.parallel.frozen_bits) * owned.quantised;
   }
   /// Elements of a gradient: of a table's the rows that a step's samples touch.
@@ -120,6 +123,7 @@ class StateSums {
   StateSizes sizes_;
   bool sixteen_ = false;
   DataSize listed_;  // of a parameter
+  DataSize frozen_;  // of a weight that is not trained
   double share_ = 1;
   double expert_share_ = 1;
   DataSize at_update_;
@@ -235,6 +239,21 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
   return most.made;
 }
 
+/// Copies of gradients, where they are sent in pieces.
+DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
+  if (job.cluster.gpus() == 1 || !sums_gradients(job.strategy.kind)) return {};
+  switch (grouping_of(job.strategy)) {
+    // Sparse gradients travel by themselves.
+    case Grouping::kBuckets:
+      return min(memory.gradients, bytes(4) * static_cast<double>(job.model->totals.dense_parameters));
+    case Grouping::kFusion: return min(memory.gradients, job.strategy.bucket.get());
+    case Grouping::kPerTensor:
+    case Grouping::kFlat:
+    case Grouping::kPartitions: break;
+  }
+  return {};
+}
+
 /// Of gradients that are made in turn, those that count: beside activations, or before the update, when all are there.
 void take_turns(MemoryFootprint& memory, DataSize at_update, DataSize beside) {
   const DataSize all = memory.gradients;
@@ -287,6 +306,8 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   }
   // Of what leaves for the host one layer's is made while another's is copied.
   if (leave_for_host(job.parallel)) memory.gradients = min(memory.gradients, largest_made * 2.0);
+  // Whole models whose replicas share nothing are DDP's; others' gradients are their own buckets.
+  if (!takes_ranks(job.parallel)) memory.buffers += buckets_of(job, memory);
   if (as_made) take_turns(memory, states.at_update(), beside);
   // The update comes when activations are gone.
   const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
@@ -314,21 +335,6 @@ void add_boundaries(const Job& job, StepPlan& plan) {
       one.memory.buffers += edge_of(job, edge) * ((receives ? 1.0 : 0.0) + (returns ? 1.0 : 0.0));
     }
   }
-}
-
-/// Copies of gradients, where they are sent in pieces.
-DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
-  if (job.cluster.gpus() == 1 || !sums_gradients(job.strategy.kind)) return {};
-  switch (grouping_of(job.strategy)) {
-    // Sparse gradients travel by themselves.
-    case Grouping::kBuckets:
-      return min(memory.gradients, bytes(4) * static_cast<double>(job.model->totals.dense_parameters));
-    case Grouping::kFusion: return min(memory.gradients, job.strategy.bucket.get());
-    case Grouping::kPerTensor:
-    case Grouping::kFlat:
-    case Grouping::kPartitions: break;
-  }
-  return {};
 }
 
 }  // namespace

@@ -79,13 +79,29 @@ StateSizes state_sizes(States states, workload::Optimizer optimizer) {
   return {};
 }
 
+DataSize frozen_weight(const Job& job, DataSize trained) {
+  return job.parallel.lora_rank > 0 && !job.parallel.states ? min(trained, activation_size(job.precision)) : trained;
+}
+
+namespace {
+
+/// Whether replicas sum gradients where they stand, in buffers that are there from the start (Megatron's; DDP's buckets
+/// are copies).
+bool sums_in_buffers(const Job& job, States states) {
+  const bool ranks = job.parallel.offload_optimizer || job.parallel.offload_activations || states != States::kFp32;
+  return ranks && job.cluster.gpus() > 1 && sums_gradients(job.strategy.kind) &&
+         grouping_of(job.strategy) == Grouping::kBuckets;
+}
+
+}  // namespace
+
 bool makes_gradients_in_turn(const Job& job, int zero, std::int64_t passes) {
   constexpr double kNoneLeft = 2023.2;  // PyTorch 2.0
   if (job.software_year.get().value_or(kNoneLeft) < kNoneLeft) return false;
   const Parallel& parallel = job.parallel;
   const States states = parallel.states.value_or(States::kFp32);
   const bool whole = parallel.tensor * parallel.context * parallel.expert * parallel.pipeline == 1;
-  const bool own = zero == 0 || zero == 3;
+  const bool own = zero == 3 || (zero == 0 && !sums_in_buffers(job, states));
   return whole && own && passes == 1 && (states == States::kFp32 || states == States::kPureSixteen);
 }
 

@@ -116,14 +116,17 @@ bool joins_pointwise(const Job& job) {
          job.model->has_layers() && !job.model->measured;
 }
 
-bool trains_in_sixteen(const Job& job) {
+std::optional<Precision> usual_precision(const Job& job) {
   const auto causal = [](const workload::Layer& layer) {
     const auto* single = layer.op ? std::get_if<workload::Attention>(&*layer.op) : nullptr;
     const auto* grouped = layer.op ? std::get_if<workload::GroupedAttention>(&*layer.op) : nullptr;
     return (single != nullptr && single->causal) || (grouped != nullptr && grouped->causal);
   };
   const auto& layers = job.model->layers;
-  return job.cluster.node.gpu.peak.bf16 && !job.model->measured && std::any_of(layers.begin(), layers.end(), causal);
+  if (job.model->measured || std::none_of(layers.begin(), layers.end(), causal)) return std::nullopt;
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  if (gpu.peak.bf16) return Precision::kBf16;
+  return gpu.peak.fp16 && !multiplies_as_fp32(gpu, Precision::kFp16) ? Precision::kFp16 : Precision::kFp32;
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "input_wait.h"
+#include "rounding.h"
 #include "slot_programs.h"
 
 namespace ddlsim::step {
@@ -136,6 +137,7 @@ Timeline Endless::run(answer::Detail detail) const {
   parts.bubble = step - busy;
   parts.other = line.waiting;
   line.step = with_input(step_, all + line.waiting + line.decoding, passes, line);
+  drop_rounding(parts, line.step);
   line.forward = Time::zero();
   for (const cost::PricedLayer& layer : layers.forward) line.forward += layer.time * passes;
   line.backward = busy - in_the_way - line.copying - line.update - line.forward;

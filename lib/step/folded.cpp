@@ -8,6 +8,7 @@
 #include "channel.h"
 #include "clocks.h"
 #include "input_wait.h"
+#include "rounding.h"
 
 namespace ddlsim::step {
 namespace {
@@ -271,6 +272,7 @@ void FoldedStep::finish(Time exposed) {
   parts.communication_exposed = exposed_;
   line_.step = with_input(step_, busy, passes, line_);
   relax(step_, line_);
+  drop_rounding(parts, line_.step);
   parts.other = line_.contention + line_.waiting;
   if (detail_ != Detail::kTime) add_path();
 }

@@ -9,6 +9,7 @@
 #include "channel.h"
 #include "ddlsim/plan/order.h"
 #include "input_wait.h"
+#include "rounding.h"
 #include "slot_programs.h"
 
 namespace ddlsim::step {
@@ -334,31 +335,33 @@ Timeline SlotStep::answer(answer::Detail detail) const {
   const auto passes = static_cast<double>(plan::passes_of(pipeline_));
   Timeline line;
   line.rank_class = slowest;
-  line.kept_waiting = spent.waited;
   line.forward = spent.forward;
   line.backward = spent.backward;
   line.copying = spent.encoding;
   line.update = spent.update;
   line.waiting = (spent.forward + spent.backward) * (step_.wait_for_slowest / std::sqrt(passes));
-  line.contention = contention;
+  line.contention = beyond_rounding(contention, last);
   line.host_link = step_.input * passes;
   answer::Breakdown& parts = line.parts;
   line.decoding = decoding_of(step_, passes);
   parts.compute = layers.compute * passes + line.decoding;
   parts.memory = layers.memory * passes + spent.update + spent.encoding;
-  parts.launch = max(spent.launch, Time::zero());  // sums of doubles may end below
+  parts.launch = spent.launch;
   parts.communication_exposed = spent.exposed;
   parts.bubble = spent.bubble;
   parts.other = line.waiting + line.contention;
   const Time busy = spent.done - spent.begin + line.waiting + line.contention + line.decoding;
   line.step = with_input(step_, busy, passes, line);
+  drop_rounding(parts, line.step);
+  line.kept_waiting =
+      parts.communication_exposed - beyond_rounding(parts.communication_exposed - spent.waited, line.step);
   if (detail == answer::Detail::kTime) return line;
   parts.communication = max(busiest_communication(step_, plan::passes_of(pipeline_)), spent.exposed);
   line.critical_path = {{"decoding on the GPU", line.decoding},
                         {"forward", line.forward},
                         {"backward", line.backward},
-                        {kWaiting, spent.bubble},
-                        {kExposed, spent.exposed},
+                        {kWaiting, parts.bubble},
+                        {kExposed, parts.communication_exposed},
                         {"copying gradients", spent.encoding},
                         {"kernels slowed by collectives", line.contention},
                         {"waiting for the slowest GPU", line.waiting},

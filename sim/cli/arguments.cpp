@@ -42,7 +42,7 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--strategy", "strategy", kJobGroup, "how gradients are exchanged", "allreduce"},
     {"--batch", "batch", kJobGroup, "samples per GPU and step", "the model's"},
     {"--precision", "precision", kJobGroup, "of the GPU's arithmetic",
-     "fp32; of language models bf16, where the GPU has it"},
+     "fp32; of language models bf16, on GPUs without it fp16 (Volta, Turing)"},
     {"--tp", "parallel.tensor", kSplitGroup, "tensor-parallel degree", "1"},
     {"--pp", "parallel.pipeline", kSplitGroup, "pipeline stages", "1"},
     {"--cp", "parallel.context", kSplitGroup, "context-parallel degree", "1"},

@@ -48,9 +48,8 @@ std::string split_columns(const importers::TrainingLog& log) {
     return !said ? std::string_view() : *said ? yes : no;
   };
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{}", column(log.tensor), column(log.pipeline), column(log.context),
-                     column(log.expert), column(log.expert_tensor), column(log.virtual_stages),
-                     log.virtual_stages.value_or(1) > 1 ? "interleaved" : "", flag(log.sequence, "yes", "no"),
-                     flag(log.shards, "1", "0"), log.recompute, log.precision);
+                     column(log.expert), column(log.expert_tensor), column(log.virtual_stages), log.schedule,
+                     flag(log.sequence, "yes", "no"), flag(log.shards, "1", "0"), log.recompute, log.precision);
 }
 
 Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {

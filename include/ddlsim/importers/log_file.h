@@ -3,8 +3,8 @@
 // The first line that looks like one decides whose log it is; other lines are passed over:
 //   megatron     "iteration 100/ 500 | ... | elapsed time per iteration (ms): 5432.1 | ... global batch size: 1024 |",
 //                with "world size: 64", "data-parallel size: 8", "tensor-model-parallel size: 4" and its kind, and
-//                "micro_batch_size .... 1" from its start; of its arguments those that say how the model was split,
-//                recomputed and in what precision
+//                "micro_batch_size .... 1" from its start; of its arguments those that say how the model was split and
+//                scheduled (as `import megatron` reads them), recomputed and in what precision
 //   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
 //                steps between them (of several ranks' lines of one step the first counts); where the clock goes back,
@@ -55,6 +55,7 @@ struct TrainingLog {
   std::optional<std::int64_t> expert;
   std::optional<std::int64_t> expert_tensor;  // that an expert is cut over; nothing: as other layers
   std::optional<std::int64_t> virtual_stages;
+  std::string schedule;            // 1f1b or interleaved; empty: not said, or no pipeline
   std::optional<bool> sequence;    // sequence parallelism
   std::optional<bool> shards;      // a distributed optimizer: zero 1
   std::string recompute;           // none, selective or full; empty: not said, as the next

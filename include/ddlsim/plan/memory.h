@@ -10,8 +10,10 @@
 //   adam-8bit       2        2          4            n           Dettmers et al. 2022
 // ZeRO over d ranks leaves a rank 1/d of master copy and optimizer (1), of the gradients (2), of the weights (3); an
 // expert's states are shared by the ranks that have it. An offloaded optimizer keeps both on the host, with
-// fp32 weights and gradients; with ZeRO 2 and 3 gradients leave as they are made, two layers' stand. LoRA of rank r:
-// gradients and states of r (in + out) parameters per product of a block. Servers hold optimizer and sparse tables.
+// fp32 weights and gradients; with ZeRO 2 and 3 gradients leave as they are made, two layers' stand, with ZeRO 1 and
+// without it (which DeepSpeed does not offload) all of them stand where they are summed. LoRA of rank r:
+// gradients and states of r (in + out) parameters per product of a block; where nobody states a format the frozen
+// weights are held as they are computed with (`frozen_weight`). Servers hold optimizer and sparse tables.
 //
 // Activations: what each operator's backward reads, once per tensor, of a micro-batch; e = 2 bytes, fp32 4:
 //   product                e input, unless another reader has kept it (queries, keys and values read one tensor)
@@ -152,8 +154,9 @@ struct Needed {
 [[nodiscard]] Needed needed_by(const Job& job, const MemoryFootprint& held);
 
 /// Whether gradients are made as backward goes, while activations leave: tensors of their own (zero_grad of PyTorch 2.0
-/// and later leaves none of them) that no buffer holds from the start, as Megatron's and ZeRO's first stages do, nor an
-/// earlier pass. `zero`, `passes`: of the job's splits, whatever it says itself.
+/// and later leaves none of them) that no buffer holds from the start, as Megatron's and ZeRO's first stages do
+/// (replicas too, where their states are as Megatron's or wait on the host), nor an earlier pass. `zero`, `passes`: of
+/// the job's splits, whatever it says itself.
 [[nodiscard]] bool makes_gradients_in_turn(const Job& job, int zero, std::int64_t passes);
 
 /// Of a model that is not split.
@@ -206,5 +209,10 @@ struct StateSizes {
 };
 
 [[nodiscard]] StateSizes state_sizes(States states, workload::Optimizer optimizer);
+
+/// Of a weight beside adapters: what it is computed with, where nobody stated a format (PEFT casts adapters of 16 bits
+/// to fp32 and leaves the model as it was loaded, cast_adapter_dtype; torchtune's and NeMo's LoRA recipes load it in
+/// bf16); as a `trained` one where somebody did, and in models whose first layers are frozen (torch.autocast).
+[[nodiscard]] DataSize frozen_weight(const Job& job, DataSize trained);
 
 }  // namespace ddlsim::plan

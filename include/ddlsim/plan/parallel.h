@@ -179,7 +179,7 @@ struct Parallel {
   std::int64_t lora_rank = 0;   // adapters of that rank beside attention's products are trained, all else is frozen
                                 // (Hu et al. 2021); 0: none
   int frozen_bits = 0;          // of frozen products' weights, beside their scales: 8, 4 (QLoRA, Dettmers et al. 2023);
-                                // 0: as `states` has them
+                                // 0: as `states` has them, where that is nothing as they are computed with
   double expert_capacity = 0;   // a rank's experts take at most this times their even share of tokens; 0: all that come
   double expert_imbalance = 1;  // the busiest rank's tokens over the mean
   ExpertDispatch expert_dispatch = ExpertDispatch::kCopies;

@@ -4,14 +4,14 @@
 // and 2; recompute selective; zero 3; recompute full; where products take fewer than 32 bits states mixed, then
 // mixed-16; expert, then tensor, then pipeline twice, four times ... as wide (the number of GPUs stays); micro-batches
 // that divide the samples (more of them); states adam-8bit; states on the host. Where none alone does, each format of
-// states with each recomputation; then changes are added up in the order (LoRA: states mixed,) recompute full, (LoRA:
-// frozen_bits 4,) zero 3, tensor, micro-batch 1, and at the end offload, or states adam-8bit, or states mixed-16 and
-// offload. The smallest cluster is searched for in whole servers of the same kind, twice as many until they fit, then
-// the fewest between, with zero 3 and full recomputation (of LoRA with states mixed): alone, with the GPUs of a server
-// as a tensor group, or with experts spread; of a model with tables by PEARL. Replicas keep their micro-batch; where no
-// cluster holds that, it is 1. Of changes that go together only those are named without which the job does not fit,
-// each left out in turn. Limits: every trial is judged by memory alone; a plan search (`ddlsim plan`) judges time
-// as well, and tries more.
+// states with each recomputation; then changes are added up in the order (LoRA in stated fp32: states mixed,) recompute
+// full, (LoRA: frozen_bits 4,) zero 3, tensor, micro-batch 1, and at the end offload, or states adam-8bit, or states
+// mixed-16 and offload. The smallest cluster is searched for in whole servers of the same kind, twice as many until
+// they fit, then the fewest between, with zero 3 and full recomputation (of such LoRA with states mixed): alone, with
+// the GPUs of a server as a tensor group, or with experts spread; of a model with tables by PEARL. Replicas keep their
+// micro-batch; where no cluster holds that, it is 1. Of changes that go together only those are named without which the
+// job does not fit, each left out in turn. Limits: every trial is judged by memory alone; a plan search (`ddlsim plan`)
+// judges time as well, and tries more.
 //
 // Worked example: 8 GPUs of 80 GB, 70 G parameters in `mixed` states with zero 1: weights and gradients alone are 420
 // GB a GPU; zero 3 leaves 158 GB, so 16 GPUs are needed, which leave 79 GB, and more for activations: 24.

@@ -56,7 +56,7 @@ struct Scenario : plan::Job {
   Failures failures;                                        // how often its parts fail, and what follows
   Checkpoints checkpoints;                                  // of a run that fails
   bool price_stated = false;                                // of a server: cluster.node.price is not the catalogue's
-  bool precision_assumed = false;                           // nobody stated one: that of language models
+  bool precision_assumed = false;                           // nobody stated one: plan::usual_precision
   std::string framework;                                    // whose way the strategy is, for a title; may be empty
 };
 

@@ -159,7 +159,7 @@ void Explainer::step() {
   };
   add("T_compute", "kernels bound by arithmetic", b.compute, true);
   add("T_memory", "kernels bound by the GPU's memory, weight update, copies", b.memory, true);
-  add("T_launch", "waiting for the CPU", b.launch, true);
+  add("T_launch", "waiting for the CPU", b.launch, false);
   add("T_input", "waiting for input", b.input_exposed, false);
   add("T_exposed", "communication that kernels do not hide", b.communication_exposed, true);
   add("T_bubble", "stages waiting for each other", b.bubble, false);

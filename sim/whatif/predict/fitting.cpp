@@ -124,9 +124,14 @@ FittingChanges formats(const plan::Job& job, std::initializer_list<plan::States>
   return changes;
 }
 
-/// What frozen weights are kept in: of LoRA the format alone may halve them.
 FittingChanges sixteen_bit_formats(const plan::Job& job) {
   return formats(job, {plan::States::kMixed, plan::States::kMixedSixteen});
+}
+
+/// Beside adapters, where somebody stated fp32: the format halves frozen weights, most of what LoRA keeps.
+FittingChanges frozen_formats(const plan::Job& job) {
+  const bool wide = job.parallel.lora_rank > 0 && job.parallel.states == plan::States::kFp32;
+  return wide ? formats(job, {plan::States::kMixed}) : FittingChanges{};
 }
 
 /// It trains with other numbers than Adam's, so it comes late.
@@ -208,7 +213,7 @@ FittingChanges paired_changes(const plan::Job& job) {
 /// The strongest of each kind, one on top of the other, then those of `end`. Those of a group go together.
 std::vector<FittingChanges> added_changes(const plan::Job& job, FittingChanges end) {
   std::vector<FittingChanges> groups;
-  if (job.parallel.lora_rank > 0) groups.push_back(formats(job, {plan::States::kMixed}));
+  groups.push_back(frozen_formats(job));
   groups.push_back({full_recomputation()});
   // QLoRA, whose frozen weights are a quarter as large.
   if (job.parallel.lora_rank > 0 && job.parallel.frozen_bits == 0) {
@@ -269,9 +274,7 @@ std::vector<FittingChanges> recipes(const plan::Job& job) {
   if (plan::has_tables(job)) {
     return {{{"strategy=pearl", [](plan::Job& j) { j.strategy.kind = plan::StrategyKind::kPearl; }}}};
   }
-  // Frozen weights are most of what LoRA keeps, and the mixed format halves them.
-  FittingChanges shared;
-  if (job.parallel.lora_rank > 0) shared = formats(job, {plan::States::kMixed});
+  FittingChanges shared = frozen_formats(job);
   shared.push_back(shared_weights());
   shared.push_back(full_recomputation());
   const auto with_shared = [&](FittingChanges changes) {

@@ -126,6 +126,14 @@ std::string software_note(const Scenario& scenario) {
   return note;
 }
 
+/// "fp16 on GPUs without bf16, as NVIDIA T4 is"
+std::string usual_precision_text(const Scenario& scenario) {
+  const std::string& gpu = scenario.cluster.node.gpu.name;
+  if (scenario.precision == Precision::kFp16) return fmt::format("fp16 on GPUs without bf16, as {} is", gpu);
+  if (scenario.precision == Precision::kFp32) return fmt::format("16 bits, which {} multiplies no faster: fp32", gpu);
+  return "bf16";
+}
+
 /// What frameworks make of fp32 where a GPU has TF32, and of fp8 and fp4 where a layer has no kernel for it.
 void add_precision_notes(const Scenario& scenario, std::vector<std::string>& notes) {
   const hardware::Gpu& gpu = scenario.cluster.node.gpu;
@@ -143,7 +151,7 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
               "told otherwise: --precision tf32");
   }
   if (scenario.precision_assumed) {
-    notes.emplace_back("precision: nobody stated one; language models are trained in bf16");
+    notes.push_back("precision: nobody stated one; language models are trained in " + usual_precision_text(scenario));
   }
   if (!scenario.software_layout.stated() && model.totals.convolutional && plan::layout_matters(scenario)) {
     notes.emplace_back(

@@ -361,8 +361,8 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
                  "or a cloud instance: " + join(catalog.ids(io::Kind::kInstances))});
   }
   if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
-  if (last_of(spelt.overrides, "precision") == nullptr && plan::trains_in_sixteen(scenario)) {
-    scenario.precision = Precision::kBf16;
+  if (const auto usual = plan::usual_precision(scenario); usual && last_of(spelt.overrides, "precision") == nullptr) {
+    scenario.precision = *usual;
     scenario.precision_assumed = true;
   }
   scenario.fusion = plan::fusion_of(scenario, last_of(spelt.overrides, "fusion") != nullptr);

@@ -197,7 +197,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_p2p>},
     {"parallel.lora_rank", "adapters of this rank are trained, all else is frozen; 0: everything is trained", "16",
      set_degree<&plan::Parallel::lora_rank, 0, kMaxDegree>},
-    {"parallel.frozen_bits", "of the frozen weights beside adapters: 4 (QLoRA), 8; 0: as they are computed with", "4",
+    {"parallel.frozen_bits", "of the frozen weights beside adapters: 4 (QLoRA), 8; 0: as they are computed with (where parallel.states is stated, as it says)", "4",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(kFrozenBits, v, "bits of frozen weights"), s.parallel.frozen_bits);
      }},

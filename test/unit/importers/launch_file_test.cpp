@@ -95,6 +95,13 @@ TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]
   CHECK(value(megatron("--micro-batch-size 1 --recompute-granularity full --recompute-method block "
                        "--recompute-num-layers 4 --num-layers 32 --pipeline-model-parallel-size 4"),
               "parallel.recompute_every") == "2");
+  // So many of every virtual stage: of five all of them, of ten half.
+  const std::string virtually =
+      "--micro-batch-size 1 --recompute-granularity full --recompute-method block --recompute-num-layers 5 "
+      "--num-layers 80 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage ";
+  CHECK(value(megatron(virtually + "5"), "parallel.recompute") == "full");
+  CHECK(value(megatron(virtually + "5"), "parallel.recompute_every") == "-");
+  CHECK(value(megatron(virtually + "10"), "parallel.recompute_every") == "2");
   CHECK(value(megatron("--micro-batch-size 1 --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"),
               "parallel.zero") == "3");
   CHECK(value(megatron("--micro-batch-size 1 --use-tp-pp-dp-mapping"), "parallel.order") == "tp-cp-ep-pp-dp");
@@ -274,6 +281,32 @@ TEST_CASE("launch: megatron counts embedding and loss as blocks of the stages", 
         "12-11-11-11-11-11-3");
   CHECK_THAT(refused(LaunchFormat::kMegatron, one + "--pipeline-model-parallel-size 2"),
              Contains("6 blocks, 7 with embedding or loss counted, on 2 parts leave a remainder"));
+}
+
+TEST_CASE("launch: Megatron-DeepSpeed counts the layers that its method names", "[unit][io][launch]") {
+  // Embedding, dropout; 10 blocks of 11 layers and a dropout's more; norm, head, loss.
+  const std::string bloom =
+      "--micro-batch-size 1 --position-embedding-type alibi --num-layers 10 --hidden-size 64 --num-attention-heads 4 "
+      "--seq-length 32 --pad-vocab-size-to 1000 --bf16 ";
+  const LaunchImport counted =
+      megatron(bloom + "--pp-partition-method 'type:transformer|embedding' --pipeline-model-parallel-size 4");
+  CHECK(value(counted, "parallel.layers_per_stage") == "26-36-36-27");
+  CHECK(left_out(counted).empty());
+  // No rows of positions: ALiBi has no table, and needs no --max-position-embeddings.
+  REQUIRE(counted.model);
+  CHECK(std::none_of(counted.model->layers.begin(), counted.model->layers.end(),
+                     [](const auto& layer) { return layer.name.find("position") != std::string::npos; }));
+  // A head of its own is no embedding: 11 on 11 stages.
+  CHECK(value(megatron(bloom + "--untie-embeddings-and-output-weights --pp-partition-method "
+                               "'type:transformer|embedding' --pipeline-model-parallel-size 11"),
+              "parallel.layers_per_stage")
+            .starts_with("2-12-12-"));
+  const LaunchImport blocks =
+      megatron(bloom + "--pp-partition-method type:transformer --pipeline-model-parallel-size 2");
+  CHECK(value(blocks, "parallel.layers_per_stage") == "62-63");
+  CHECK(left_out(blocks).empty());
+  CHECK_THAT(left_out(megatron(bloom + "--pp-partition-method parameters --pipeline-model-parallel-size 2")),
+             Contains("--pp-partition-method parameters") && Contains("parallel.layers_per_stage"));
 }
 
 TEST_CASE("launch: megatron, a model that is not all there is asked for", "[unit][io][launch]") {

@@ -64,6 +64,24 @@ TEST_CASE("log: Megatron-LM's arguments say how the model ran", "[unit][importer
       "  expert_model_parallel_size ... 8\n");
   CHECK(all.precision == "fp8");
   CHECK(all.virtual_stages == 4);
+  CHECK(all.schedule == "interleaved");
+  // As `import megatron` reads the same arguments.
+  const std::string four = "  num_layers ... 80\n  pipeline_model_parallel_size ... 4\n";
+  const std::string none = "  virtual_pipeline_model_parallel_size ... None\n";
+  CHECK(said(four + none).schedule == "1f1b");
+  CHECK_FALSE(said(four + none).virtual_stages);
+  const auto five = said(four + none + "  num_virtual_stages_per_pipeline_rank ... 5\n");
+  CHECK(five.schedule == "interleaved");
+  CHECK(five.virtual_stages == 5);
+  CHECK(said(four + "  virtual_pipeline_model_parallel_size ... 5\n").virtual_stages == 5);
+  // Embedding and loss count as layers: 80 of 78 blocks.
+  CHECK(said("  num_layers ... 78\n  pipeline_model_parallel_size ... 4\n"
+             "  num_layers_per_virtual_pipeline_stage ... 10\n  account_for_embedding_in_pipeline_split ... True\n"
+             "  account_for_loss_in_pipeline_split ... True\n")
+            .virtual_stages == 2);
+  // One stage has no schedule; without the list of arguments nobody says.
+  CHECK(said("  pipeline_model_parallel_size ... 1\n" + none).schedule.empty());
+  CHECK(said("using world size: 8, pipeline-model-parallel size: 4\n").schedule.empty());
   CHECK(all.recompute == "full");
   CHECK(all.sequence == true);
   CHECK(all.shards == false);

@@ -260,6 +260,14 @@ TEST_CASE("memory: an offloaded optimizer holds its states on the host, and grad
   CHECK(shared.gradients.in(megabytes) == Approx(2));  // of two layers, a quarter
   job.parallel.zero = 1;
   CHECK(held_by(job).gradients.in(megabytes) == Approx(32));
+  // Replicas that share nothing sum theirs on the GPU as well, as Megatron's buffers; one GPU has nothing to sum.
+  job.parallel.zero = 0;
+  CHECK(held_by(job).gradients.in(megabytes) == Approx(32));
+  CHECK(held_by(job).gradients_later == DataSize::zero());
+  Job alone = job;
+  alone.cluster.gpus_per_node = 1;
+  CHECK(held_by(alone).gradients.in(megabytes) < 32);
+  job.parallel.zero = 1;
   // What waits between forward and backward is on the host too, but for two blocks (fewer when the rest is most).
   job.model = ddlsim::test::decoder(6);
   job.batch = 64;
@@ -289,6 +297,40 @@ TEST_CASE("memory: an offloaded optimizer holds its states on the host, and grad
   const MemoryFootprint stays = held_by(network);
   network.parallel.offload_activations = true;
   CHECK(held_by(network).total() <= stays.total());
+}
+
+TEST_CASE("memory: whole models that compute again have DDP's buckets too", "[unit][plan]") {
+  Job job = products(4, 10);
+  job.model = ddlsim::test::decoder(6);
+  job.parallel = {};
+  const DataSize plain = held_by(job).buffers;
+  CHECK(plain.in(bytes) == Approx(4.0 * static_cast<double>(job.model->totals.dense_parameters)));
+  job.parallel.recompute = Recompute::kFull;
+  CHECK(held_by(job).buffers.in(bytes) == Approx(plain.in(bytes)));
+}
+
+TEST_CASE("memory: frozen weights beside adapters are held as they are computed with", "[unit][plan]") {
+  Job job = products(4, 10);
+  job.model = ddlsim::test::decoder(6);
+  job.parallel = {.lora_rank = 2};
+  job.cluster.gpus_per_node = 1;
+  const auto all = static_cast<double>(job.model->totals.dense_parameters);
+  const auto weights = [&](Precision precision, std::optional<States> states) {
+    Job other = job;
+    other.precision = precision;
+    other.parallel.states = states;
+    return held_by(other).weights.in(bytes);
+  };
+  // Adapters stay in fp32 (PEFT's cast_adapter_dtype), and so do their gradients and momentum.
+  job.precision = Precision::kBf16;
+  const MemoryFootprint held = held_by(job);
+  const double adapters = (held.gradients + held.gradients_later).in(bytes);
+  CHECK(held.weights.in(bytes) == Approx(2 * all + adapters));
+  CHECK(held.optimizer_state.in(bytes) == Approx(adapters));
+  CHECK(weights(Precision::kFp8, {}) == held.weights.in(bytes));
+  CHECK(weights(Precision::kFp32, {}) == Approx(4 * all + adapters));
+  CHECK(weights(Precision::kBf16, States::kFp32) == Approx(4 * all + adapters));  // as stated
+  CHECK(weights(Precision::kBf16, States::kPureSixteen) == Approx(2 * all + adapters / 2));
 }
 
 TEST_CASE("memory: bytes of a parameter by format", "[unit][plan]") {

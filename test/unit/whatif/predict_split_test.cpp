@@ -10,6 +10,8 @@
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -164,15 +166,25 @@ TEST_CASE("predict: a network of convolutions keeps as much whoever shares its s
   CHECK(shared.optimizer_state < plain.optimizer_state);
 }
 
-TEST_CASE("predict: language models are trained in bf16 where nobody says otherwise", "[unit][whatif]") {
+TEST_CASE("predict: language models are trained in 16 bits where nobody says otherwise", "[unit][whatif]") {
   const auto precision = [](std::vector<Override> settings) { return asked(std::move(settings)).precision; };
   CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}}) == "bf16");
   CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"precision", "fp32", {}}}) == "fp32");
-  CHECK(precision({{"model", "gpt2", {}}, {"node", "dgx1-v100", {}}}) == "fp32");
   CHECK(precision({{"model", "resnet50", {}}, {"node", "dgx-h100", {}}}) == "fp32");
-  const auto p = asked({{"model", "gpt2", {}}, {"node", "dgx-a100", {}}});
-  CHECK(std::any_of(p.notes.begin(), p.notes.end(),
-                    [](const std::string& note) { return note.starts_with("precision: nobody stated one"); }));
+  CHECK(precision({{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}}) == "fp32");
+  const auto note_of = [](const char* gpu) {
+    const auto p = asked({{"model", "gpt2", {}}, {"node", "pcie-8x4090", {}}, {"gpu", gpu, {}}});
+    const auto note = std::find_if(p.notes.begin(), p.notes.end(),
+                                   [](const std::string& n) { return n.starts_with("precision: nobody stated one"); });
+    return p.precision + (note == p.notes.end() ? "" : note->substr(note->find(';') + 1));
+  };
+  CHECK(note_of("a100-sxm4-80gb") == "bf16 language models are trained in bf16");
+  // Volta's and Turing's units of 16 bits know fp16 alone; before them nothing is faster than fp32.
+  CHECK_THAT(note_of("v100-sxm2-32gb"),
+             StartsWith("fp16 language models are trained in fp16 on GPUs without bf16, as"));
+  CHECK_THAT(note_of("t4"), StartsWith("fp16 language models are trained in fp16 on GPUs without bf16, as"));
+  CHECK_THAT(note_of("p100-sxm2-16gb"), StartsWith("fp32 language models are trained in 16 bits, which"));
+  CHECK_THAT(note_of("p100-sxm2-16gb"), EndsWith("multiplies no faster: fp32"));
 }
 
 TEST_CASE("predict: messages that bound each other are what bounds a step", "[unit][whatif]") {
