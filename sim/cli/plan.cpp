@@ -107,7 +107,8 @@ struct PlanFlags {
         ->type_name(one_of(answer::kPlanObjectives))
         ->default_str("time");
     app.add_option("--price", price, "of a server")->type_name("PRICE")->default_str("the catalogue's");
-    app.add_option("--limit", limit, "answer after this long with the best so far")
+    app.add_option("--limit", limit,
+                   "answer after this long with the best so far; what was compared by then is counted")
         ->type_name("TIME")
         ->default_str("60 s");
     app.add_option("--nodes-up-to", nodes_up_to, "compare clusters of 1, 2, 4, ... servers too")->type_name("N");

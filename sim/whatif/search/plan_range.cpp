@@ -229,7 +229,7 @@ Expected<void> PlanSpace::read_batch(std::span<const Override> stated) {
 }
 
 Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<const Override> stated,
-                                      const PlanOptions& options) {
+                                      const PlanOptions& options, const IsOver& is_over) {
   PlanSpace space;
   auto base = base_of(catalog, stated, space.notes_);
   if (!base) return tl::unexpected<Error>(base.error());
@@ -254,7 +254,7 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   }
   plan::Lowerer lowerer;
   space.strike_unsupported(lowerer);
-  space.enumerate(lowerer);
+  space.enumerate(lowerer, is_over);
   return space;
 }
 
