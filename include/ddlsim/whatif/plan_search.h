@@ -9,6 +9,7 @@
 //   zero                0 to 3 where there are replicas;  recompute: none, selective, full
 //   sequence            where tp > 1;  context_by: ring, ulysses where cp > 1
 //   nodes               only with PlanOptions::nodes_up_to: 1, 2, 4, ... and that many
+// Schedules, zero and recompute may be stated as lists, "1f1b,interleaved": plans choose among these.
 // With strategy pearl nothing but the micro-batch is to choose: it spreads tables over whole replicas.
 // What plan/lower.h refuses is no plan. So is what does not fit the GPU's memory.
 //

@@ -24,7 +24,7 @@ using plan::PipelineSchedule;
 Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const Override> stated,
                                      const PlanSpace& space, const Split& split) {
   answer::PlannedJob job{.plan = space.settings_of(split), .prediction = {}, .cost = {}};
-  std::vector<Override> settings = without_runs(stated);
+  std::vector<Override> settings = without_lists(without_runs(stated));
   for (const auto& [path, value] : job.plan) settings.push_back({path, value, {}});
   auto scenario = resolve(catalog, settings);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
@@ -35,6 +35,25 @@ Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const
   job.prediction = std::move(*prediction);
   if (job.prediction.price) job.cost = *job.prediction.price * job.prediction.step_time;
   return job;
+}
+
+/// What Megatron-LM's schedules would take, where the best has another.
+std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFound& found, PlanObjective objective) {
+  const Tried& best = found.best.front();
+  if (!compares_megatron_with_others(space) || megatron_has(best.split.schedule) || !found.megatron) {
+    return std::nullopt;
+  }
+  std::string takes = to_text(found.megatron->step);
+  if (objective == PlanObjective::kMemory) {
+    takes += fmt::format(" and {} per GPU", to_text(found.megatron->memory));
+  }
+  if (objective == PlanObjective::kCost) {
+    takes += fmt::format(" and {} $", significant(found.megatron->cost.in(dollars), 4));
+  }
+  return fmt::format(
+      "schedule {}: Megatron-LM has 1f1b and interleaved; the best plan with these takes {} against {}: "
+      "--schedule 1f1b,interleaved",
+      name_of(plan::kPipelineSchedules, best.split.schedule), takes, to_text(best.step));
 }
 
 /// The plans that another cluster may make the best: those that are shown, and the first of the front.
@@ -109,6 +128,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
   }
   choice.title = title_of(space);
   if (!options.explain) return choice;
+  if (auto note = megatron_note(space, found, options.objective)) choice.notes.push_back(std::move(*note));
   choice.why = why_best(choice);
   if (late) {
     choice.notes.emplace_back("what would change the choice was not looked at: the limit of time came first");

@@ -113,6 +113,9 @@ struct PlanRange {
 /// Whether that share of a question's time for the list of plans is over.
 using IsOver = std::function<bool(double share)>;
 
+/// The settings without those that name several values, "1f1b,interleaved": a plan's own say which.
+[[nodiscard]] std::vector<Override> without_lists(std::span<const Override> stated);
+
 class PlanSpace {
  public:
   /// Errors: of resolve; kUnsupported for a job that has no plan to search.

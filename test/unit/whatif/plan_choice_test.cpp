@@ -180,6 +180,53 @@ TEST_CASE("plan choice: the ranking is the same in whatever order plans come", "
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+TEST_CASE("plan choice: a list of values is what plans choose among", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  const auto settings = model.on({{"parallel.pipeline", "2", {}},
+                                  {"parallel.tensor", "1", {}},
+                                  {"parallel.context", "1", {}},
+                                  {"batch", "1", {}}});
+  const PlanOptions all{.next = 1000, .explain = false};
+  const auto searched = [&](const char* path, const char* value) {
+    return chosen(with(settings, {{path, value, {}}}), all).searched;
+  };
+  for (const auto& [path, list, first, second] :
+       {std::tuple{"parallel.schedule", "interleaved, 1f1b", "1f1b", "interleaved"},
+        std::tuple{"parallel.recompute", "full,none", "none", "full"},
+        std::tuple{"parallel.zero", "0,1,0", "0", "1"}}) {
+    CHECK(searched(path, list) == searched(path, first) + searched(path, second));
+    const auto choice = chosen(with(settings, {{path, "none", {}}, {path, list, {}}}), all);
+    for (const auto& one : choice.next) {
+      const std::string value = value_in(one.plan, path);
+      CHECK((value == first || value == second));
+    }
+    const auto best = std::min(chosen(with(settings, {{path, first, {}}}), all).best.prediction.step_time,
+                               chosen(with(settings, {{path, second, {}}}), all).best.prediction.step_time);
+    CHECK(choice.best.prediction.step_time == best);
+  }
+  const auto wrong = search_plans(catalog(), with(settings, {{"parallel.schedule", "1f1b,zigzag", {}}}), all, no_time);
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().code == ErrorCode::kNotFound);
+  CHECK_THAT(to_string(wrong.error()), Contains("parallel.schedule: unknown schedule 'zigzag'") && Contains("zb-h1"));
+  const auto none = search_plans(catalog(), with(settings, {{"parallel.zero", "1,4", {}}}), all, no_time);
+  REQUIRE_FALSE(none);
+  CHECK_THAT(to_string(none.error()), Contains("parallel.zero"));
+}
+
+TEST_CASE("plan choice: what Megatron-LM's schedules would take is told where the best has another", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  // Launches would hide what stages wait.
+  const auto settings = model.on({{"parallel.pipeline", "4", {}}, {"batch", "1", {}}, {"cuda_graphs", "yes", {}}});
+  const auto choice = chosen(settings);
+  REQUIRE(value_in(choice.best.plan, "parallel.schedule").starts_with("z"));
+  const auto own = chosen(with(settings, {{"parallel.schedule", "1f1b,interleaved", {}}}));
+  CHECK(has_note(choice, "Megatron-LM has 1f1b and interleaved; the best plan with these takes " +
+                             to_text(own.best.prediction.step_time) + " against " +
+                             to_text(choice.best.prediction.step_time) + ": --schedule 1f1b,interleaved"));
+  CHECK_FALSE(has_note(own, "Megatron-LM has"));
+  CHECK_FALSE(has_note(chosen(with(settings, {{"parallel.schedule", "zb-h1", {}}})), "Megatron-LM has"));
+}
+
 TEST_CASE("plan choice: an early limit answers with the best so far, and counts what was compared", "[unit][whatif]") {
   const std::vector<Override> settings{
       {"model", "gpt2", {}},       {"node", "dgx-a100", {}},      {"nodes", "4", {}},
