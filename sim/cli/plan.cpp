@@ -18,12 +18,15 @@ namespace {
 
 constexpr std::string_view kPlanExamples = R"(
 Every legal plan is compared: tensor, pipeline, context and expert ranks, replicas, micro-batch, schedule, ZeRO,
-recomputation, sequence parallelism. What a flag or --set states stays as it is. Plans are lists of settings: paste
-them into a scenario file, or give them by --set.
+recomputation, sequence parallelism. What a flag or --set states stays as it is; --schedule, --recompute and --zero
+take several values, "1f1b,interleaved", and plans choose among them. Plans are lists of settings: paste them into a
+scenario file, or give them by --set. Among the next is no plan that is no faster, smaller or cheaper than another from
+which it differs in one choice alone.
 
 Examples:
   ddlsim plan --model llama3.1-70b --node dgx-h100 --nodes 8 --global-batch 1024
   ddlsim plan --model gpt3-175b --node dgx-a100-80gb --nodes 128 --global-batch 1536 --tp 8 --json
+  ddlsim plan --model llama3.1-70b --node dgx-h100 --nodes 8 --global-batch 1024 --schedule 1f1b,interleaved --zero 0,1
   ddlsim plan --model llama3.1-8b --node dgx-h100 --nodes-up-to 4 --global-batch 256 --objective cost \
          --price "dgx-h100=98 $/h"
   ddlsim plan --partition --model vgg16 --node dgx1-v100 --gpus-per-node 4 --batch 64
@@ -107,7 +110,8 @@ struct PlanFlags {
         ->type_name(one_of(answer::kPlanObjectives))
         ->default_str("time");
     app.add_option("--price", price, "of a server")->type_name("PRICE")->default_str("the catalogue's");
-    app.add_option("--limit", limit, "answer after this long with the best so far")
+    app.add_option("--limit", limit,
+                   "answer after this long with the best so far; what was compared by then is counted")
         ->type_name("TIME")
         ->default_str("60 s");
     app.add_option("--nodes-up-to", nodes_up_to, "compare clusters of 1, 2, 4, ... servers too")->type_name("N");

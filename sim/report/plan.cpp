@@ -64,7 +64,10 @@ std::string plan_json(const PlanChoice& choice) {
     json["sensitivity"].push_back({{"change", one.change},
                                    {"plan", json_of(one.plan)},
                                    {"same", one.same},
-                                   {"step_time_s", one.step_time.in(seconds)}});
+                                   {"step_time_s", one.step_time.in(seconds)},
+                                   {"memory_bytes_per_gpu", one.memory_per_gpu.in(bytes)},
+                                   {"cost_usd", one.cost ? Json(one.cost->in(dollars)) : Json(nullptr)},
+                                   {"reason", one.reason}});
   }
   json["notes"] = choice.notes;
   return dump(json);
@@ -111,6 +114,19 @@ Table front(const PlanChoice& choice) {
                words_for(one.plan)});
   }
   return table;
+}
+
+/// "network half as fast: the same plan, step 364.2 ms", and what the objective counts.
+std::string sensitivity_text(const answer::PlanSensitivity& one, answer::PlanObjective objective) {
+  std::string text = fmt::format("{}: {}, step {}", one.change,
+                                 one.same ? std::string("the same plan") : words_for(one.plan), to_text(one.step_time));
+  if (objective == answer::PlanObjective::kMemory) {
+    text += fmt::format(", {} per GPU", to_text(one.memory_per_gpu));
+  }
+  if (objective == answer::PlanObjective::kCost) {
+    text += fmt::format(", {} a step", cost_text(one.cost));
+  }
+  return one.reason.empty() ? text : fmt::format("{} ({})", text, one.reason);
 }
 
 /// One row a plan, SI units, its settings as columns.
@@ -258,8 +274,9 @@ std::string render(const PlanChoice& choice, Format format) {
   if (format == Format::kJson) return plan_json(choice);
   if (format == Format::kCsv) return plan_csv(choice);
   std::string text = headline(choice);
-  text += fmt::format("\n{}\nof {} legal plans, {} need more memory than a GPU has\n\n", choice.title,
-                      to_text(choice.searched), to_text(choice.too_large));
+  text += fmt::format("\n{}\nof {} legal plans{}, {} need more memory than a GPU has\n\n", choice.title,
+                      to_text(choice.searched), choice.proved ? "" : " that were compared in time",
+                      to_text(choice.too_large));
   text += ranking(choice).render(format) + "\n";
   for (std::size_t i = 0; i < choice.why.size(); ++i) {
     text += fmt::format("against {}: {}\n", i + 2, choice.why[i]);
@@ -270,8 +287,7 @@ std::string render(const PlanChoice& choice, Format format) {
         "better one):\n";
   }
   for (const answer::PlanSensitivity& one : choice.sensitivity) {
-    text += fmt::format("  {}: {}, step {}\n", one.change,
-                        one.same ? std::string("the same plan") : words_for(one.plan), to_text(one.step_time));
+    text += fmt::format("  {}\n", sensitivity_text(one, choice.objective));
   }
   text += fmt::format("\nno plan{} is faster, smaller and cheaper than one of these:\n",
                       ends_at_twice(choice) ? " of up to twice the best step" : "") +

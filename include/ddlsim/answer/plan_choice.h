@@ -48,21 +48,24 @@ struct ParetoPlan {
 /// A change of the cluster under which another plan, or the same one, is best.
 struct PlanSensitivity {
   std::string change;  // "network half as fast"
-  PlanSettings plan;   // then the best of those that are shown
+  PlanSettings plan;   // then the best by the same objective, of those that are shown
   bool same = true;    // the plan that is best now
   Time step_time{};
+  std::string reason;  // why it helps no more than that, and what would; empty: nothing to say
+  DataSize memory_per_gpu{};
+  std::optional<Money> cost;  // of a step; nothing without a price
 };
 
 struct PlanChoice {
   std::string title;
   PlanObjective objective = PlanObjective::kTime;
-  std::int64_t searched = 0;   // legal plans that were compared, by a bound or by a prediction
+  std::int64_t searched = 0;   // legal plans that were compared, by a bound or by a prediction, until time was over
   std::int64_t pruned = 0;     // of those: without a prediction, for a bound says that they cannot be shown
   std::int64_t too_large = 0;  // of those: need more memory than a GPU has
   Time seconds{};              // that the search took
   bool proved = true;          // false: the limit of time came first
   PlannedJob best;
-  std::vector<PlannedJob> next;    // the next best, best first
+  std::vector<PlannedJob> next;    // the next best, best first; none that is covered by another, one choice apart
   std::vector<ParetoPlan> pareto;  // fastest first
   std::vector<std::string> why;    // the best wins against each of `next`
   std::vector<PlanSensitivity> sensitivity;

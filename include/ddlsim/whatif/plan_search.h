@@ -9,6 +9,7 @@
 //   zero                0 to 3 where there are replicas;  recompute: none, selective, full
 //   sequence            where tp > 1;  context_by: ring, ulysses where cp > 1
 //   nodes               only with PlanOptions::nodes_up_to: 1, 2, 4, ... and that many
+// Schedules, zero and recompute may be stated as lists, "1f1b,interleaved": plans choose among these.
 // With strategy pearl nothing but the micro-batch is to choose: it spreads tables over whole replicas.
 // What plan/lower.h refuses is no plan. So is what does not fit the GPU's memory.
 //
@@ -28,7 +29,14 @@
 // Memory is a plan's own: a lower bound of it (what is held on average over the stages) comes first, then that of its
 // first, its last and its likely fullest rank, then the ledger of plan/lower.h. That no bound is above what it bounds
 // is tested over whole spaces. The result is that of trying every plan (tested); only a limit of time may end it early,
-// and is said.
+// and is said. Some plan is predicted soon: the likely best of a few families from all over a large space, before all
+// have a bound, and of the most promising so far when half of the time is over. What was not looked at by the end is not
+// counted. The list of plans takes half of the time at most.
+//
+// Of the next best, those are left out that a better plan covers (no slower, no larger, no dearer) which is the same
+// split of ranks and differs in one choice alone: expert ranks, micro-batch, schedule, where stages begin, zero,
+// recompute, sequence, context_by. What Megatron-LM's schedules (1f1b, interleaved) would take is searched too where
+// others are compared, and noted where the best has another (zb-h1, zb-h2, zbv, dualpipe).
 //
 // The front of step time, memory and money ends at twice the best one's step where plans of one cluster are compared by
 // time: nobody saves memory at that price, and most of the plans that might be on it need not be looked at.
@@ -62,7 +70,7 @@ namespace ddlsim::whatif {
 struct PlanOptions {
   answer::PlanObjective objective = answer::PlanObjective::kTime;
   std::optional<PriceRate> price{};           // of one server; nothing: the catalogue's, where it has one
-  Time limit = seconds(60);                   // after which the best so far is answered
+  Time limit = seconds(60);                   // after which the best so far is answered, without what would change it
   std::size_t next = 5;                       // beside the best
   std::optional<std::int64_t> nodes_up_to{};  // clusters of fewer servers are compared too
   bool explain = true;                        // why the best wins, and what would change it
@@ -74,7 +82,7 @@ using Clock = std::function<Time()>;
 
 /// Errors: as resolve; kInvalidArgument for a batch that no plan shares evenly, or stated degrees that no plan can have
 /// (the legal ones are listed); kInfeasible for a model that fits in no plan: the smallest cluster that would, and what
-/// is missing; kOutOfTime where the limit came before any plan; kUnsupported for parameter servers, models without
+/// is missing; kOutOfTime where the limit came before any plan that fits; kUnsupported for parameter servers, models without
 /// layers and other fidelities.
 [[nodiscard]] Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                                         const PlanOptions& options, const Clock& clock);

@@ -198,6 +198,7 @@ def find(variable, such_that, *jobs, start=None, stop=None, sure=None, data=None
 
 def plan(*jobs, objective="time", limit=None, nodes_up_to=None, data=None, **settings):
     """The best way to split a job over GPUs: every legal plan is compared. What is stated stays as it is.
+    schedule, zero and recompute may name several values, schedule="1f1b,interleaved": plans choose among them.
 
     objective    "time", "memory" or "cost" (of a step; `price="98 $/h"` of a server)
     limit        answer after this long with the best so far ("60 s")

@@ -152,10 +152,65 @@ PlanRange stated_range(std::span<const Override> stated, const Scenario& base) {
   return range;
 }
 
+bool is_list(const Override& setting) {
+  constexpr std::array<std::string_view, 3> kMayBe{"parallel.schedule", "parallel.recompute", "parallel.zero"};
+  return std::find(kMayBe.begin(), kMayBe.end(), setting.path) != kMayBe.end() &&
+         setting.value.find(',') != std::string::npos;
+}
+
+/// The values that a setting names, each once and in their order; `values` as they are where it names no list.
+template <typename T, typename Parse>
+Expected<void> read_list(std::span<const Override> stated, std::string_view path, Parse parse, std::vector<T>& values) {
+  const Override* setting = last_named(stated, path);
+  if (setting == nullptr || !is_list(*setting)) {
+    return {};
+  }
+  values.clear();
+  for (std::size_t start = 0; start <= setting->value.size();) {
+    const std::size_t comma = std::min(setting->value.find(',', start), setting->value.size());
+    std::string word = setting->value.substr(start, comma - start);
+    start = comma + 1;
+    word.erase(0, word.find_first_not_of(' '));
+    word.erase(word.find_last_not_of(' ') + 1);
+    auto value = parse(word);
+    if (!value) {
+      Error error = value.error();
+      error.message = fmt::format("{}: {}", path, error.message);
+      if (error.where.file.empty()) {
+        error.where = setting->where;
+      }
+      return tl::unexpected<Error>(std::move(error));
+    }
+    values.push_back(*value);
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return {};
+}
+
+/// "1f1b,interleaved": several values of those that plans choose among.
+Expected<void> read_lists(std::span<const Override> stated, PlanRange& range) {
+  const auto choice = [](const auto& choices, std::string_view name) {
+    return [&choices, name](const std::string& word) { return parse_choice(choices, word, name); };
+  };
+  const auto zero = [](const std::string& word) -> Expected<int> {
+    const auto count = parse_count(word, {0, 3});
+    if (!count) {
+      return tl::unexpected<Error>(count.error());
+    }
+    return static_cast<int>(*count);
+  };
+  return read_list(stated, "parallel.schedule", choice(plan::kPipelineSchedules, "schedule"), range.schedules)
+      .and_then([&] {
+        return read_list(stated, "parallel.recompute", choice(plan::kRecomputes, "recomputation"), range.recomputes);
+      })
+      .and_then([&] { return read_list(stated, "parallel.zero", zero, range.zeros); });
+}
+
 /// As it is compared: its notes go to `notes`.
 Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override> stated,
                            std::vector<std::string>& notes) {
-  std::vector<Override> settings = without_runs(without_passes(stated));
+  std::vector<Override> settings = without_lists(without_runs(without_passes(stated)));
   auto base = resolve(catalog, settings);
   if (!base) return tl::unexpected<Error>(base.error());
   if (auto sound = check_question(*base); !sound) return tl::unexpected<Error>(sound.error());
@@ -173,7 +228,7 @@ Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override>
         "does (Megatron: --set parallel.states=mixed)");
   }
   if (states_runs(stated)) {
-    base = with_runs(catalog, stated, std::move(*base));
+    base = with_runs(catalog, without_lists(stated), std::move(*base));
     if (!base) return tl::unexpected<Error>(base.error());
     for (const std::string& learnt : base->own_runs->learnt()) notes.push_back(learnt);
     if (leaves_split_open(stated)) {
@@ -187,6 +242,18 @@ Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override>
 }
 
 }  // namespace
+
+std::vector<Override> without_lists(std::span<const Override> stated) {
+  std::vector<Override> kept;
+  for (const Override& setting : stated) {
+    // One that is stated before a list goes with it.
+    const Override* last = last_named(stated, setting.path);
+    if (!is_list(setting) && !is_list(*last)) {
+      kept.push_back(setting);
+    }
+  }
+  return kept;
+}
 
 void PlanSpace::read_model() {
   const workload::Model& model = *base_.model;
@@ -229,7 +296,7 @@ Expected<void> PlanSpace::read_batch(std::span<const Override> stated) {
 }
 
 Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<const Override> stated,
-                                      const PlanOptions& options) {
+                                      const PlanOptions& options, const IsOver& is_over) {
   PlanSpace space;
   auto base = base_of(catalog, stated, space.notes_);
   if (!base) return tl::unexpected<Error>(base.error());
@@ -237,6 +304,7 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   if (options.price) space.base_.cluster.node.price = options.price;
   for (const Override& setting : stated) space.stated_.push_back(setting.path);
   space.range_ = stated_range(stated, space.base_);
+  if (auto read = read_lists(stated, space.range_); !read) return tl::unexpected<Error>(read.error());
   const auto data = stated_count(stated, "parallel.data");
   if (!data) return tl::unexpected<Error>(data.error());
   space.range_.data = *data;
@@ -254,7 +322,7 @@ Expected<PlanSpace> PlanSpace::create(const io::Catalog& catalog, std::span<cons
   }
   plan::Lowerer lowerer;
   space.strike_unsupported(lowerer);
-  space.enumerate(lowerer);
+  space.enumerate(lowerer, is_over);
   return space;
 }
 

@@ -68,23 +68,84 @@ Expected<Time> step_on(const Scenario& job) {
   return step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
 }
 
-/// The best of the plans that are shown, on another cluster.
+/// What the objective counts, and what decides among equals.
+std::pair<double, double> by_objective(answer::PlanObjective objective, Time step, DataSize memory, Money cost) {
+  const double time = step.in(seconds);
+  const double held = memory.in(bytes);
+  switch (objective) {
+    case answer::PlanObjective::kTime: return {time, held};
+    case answer::PlanObjective::kMemory: return {held, time};
+    case answer::PlanObjective::kCost: return {cost.in(dollars), held};
+  }
+  return {time, held};
+}
+
+/// The best of the plans that are looked at, on another cluster: by the same objective.
 template <typename Change>
-void add_sensitivity(const PlanSpace& space, std::span<const Split> shown, std::string name, Change change,
-                     std::vector<answer::PlanSensitivity>& to) {
-  std::size_t best = shown.size();
-  Time least = Time::infinity();
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    Scenario job = space.with(shown[i]);
+const Tried* add_sensitivity(const PlanSpace& space, std::span<const Tried> plans, const PlanChoice& choice,
+                             std::string name, Change change, std::vector<answer::PlanSensitivity>& to) {
+  const std::optional<PriceRate>& price = space.base().cluster.node.price;
+  const Tried* best = nullptr;
+  std::pair<double, double> least;
+  answer::PlanSensitivity found{.change = std::move(name), .plan = {}, .reason = {}, .cost = {}};
+  for (const Tried& one : plans) {
+    Scenario job = space.with(one.split);
     change(job);
     const auto step = step_on(job);
-    if (!step || *step >= least) continue;
-    least = *step;
-    best = i;
+    if (!step) {
+      continue;
+    }
+    const Money cost = price.value_or(PriceRate::zero()) * static_cast<double>(one.split.nodes) * *step;
+    const auto value = by_objective(choice.objective, *step, one.memory, cost);
+    if (best != nullptr && value >= least) {
+      continue;
+    }
+    best = &one;
+    least = value;
+    found.step_time = *step;
+    found.memory_per_gpu = one.memory;
+    found.cost = price ? std::optional(cost) : std::nullopt;
   }
-  if (best == shown.size()) return;
-  to.push_back(
-      {.change = std::move(name), .plan = space.settings_of(shown[best]), .same = best == 0, .step_time = least});
+  if (best == nullptr) {
+    return nullptr;
+  }
+  found.plan = space.settings_of(best->split);
+  found.same = best == plans.data();
+  to.push_back(std::move(found));
+  return best;
+}
+
+void hasten_network(Scenario& job, double factor) {
+  hardware::Link& network = job.cluster.node.network;
+  network.bandwidth = network.bandwidth * factor;
+}
+
+void hasten_slots(Scenario& job, double factor) {
+  hardware::Node& node = job.cluster.node;
+  node.pcie.bandwidth = node.pcie.bandwidth * factor;
+  node.host_link.bandwidth = node.host_link.bandwidth * factor;
+}
+
+/// Why a network of twice the rate is of less use than it might be: the slots that its cards are in. Empty where slots
+/// of twice the rate make of it no more than each does alone.
+std::string slots_reason(const PlanSpace& space, const Split& split, Time with_network) {
+  constexpr double kMore = 0.99;
+  const auto step_with = [&](double network) {
+    Scenario job = space.with(split);
+    hasten_network(job, network);
+    hasten_slots(job, 2);
+    return step_on(job);
+  };
+  const auto both = step_with(2);
+  if (!both || *both > with_network * kMore) {
+    return {};
+  }
+  const auto slots_alone = step_with(1);
+  if (!slots_alone || *both > *slots_alone * kMore) {
+    return {};
+  }
+  return fmt::format("the cards' slots (pcie, {} each) are what bounds it then; both twice as fast: step {}",
+                     to_text(space.base().cluster.node.pcie.bandwidth), to_text(*both));
 }
 
 /// With GPUs that hold more: the fastest of the plans that may then win.
@@ -110,10 +171,14 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
     ++tried;
     if (!step || *step >= least) continue;
     least = *step;
+    const std::optional<PriceRate>& price = space.base().cluster.node.price;
     found = {.change = fmt::format("GPUs of {} instead of {}", to_text(needs), to_text(capacity)),
              .plan = space.settings_of(split),
              .same = false,
-             .step_time = *step};
+             .step_time = *step,
+             .reason = {},
+             .memory_per_gpu = needed.tensors.total(),
+             .cost = price ? std::optional(*price * static_cast<double>(split.nodes) * *step) : std::nullopt};
   }
   if (found) to.push_back(std::move(*found));
 }
@@ -244,9 +309,9 @@ class SmallestCluster {
   bool fits(std::int64_t nodes) {
     const auto [known, added] = known_.try_emplace(nodes, false);
     if (!added || !in_time_) return known->second;
-    const PlanSpace other = space_.on(nodes, tools_.lowerer);
+    const PlanSpace other = space_.on(nodes, tools_.lowerer, [&](double) { return clock_() >= deadline_; });
     const LookedAt looked = holds_least(other, true, tools_, clock_, deadline_);
-    in_time_ = in_time_ && (looked.fits() || looked.to_the_end);
+    in_time_ = in_time_ && (looked.fits() || (looked.to_the_end && other.is_whole()));
     return known->second = looked.fits();
   }
   [[nodiscard]] std::string not_found() const;
@@ -301,6 +366,19 @@ std::string SmallestCluster::words() {
 
 }  // namespace
 
+void FastestTooLarge::keep(const TooLarge& one) {
+  constexpr std::size_t kKept = 24;
+  if (fastest_.size() == kKept && one.bound >= fastest_.back().bound) {
+    return;
+  }
+  const auto at = std::upper_bound(fastest_.begin(), fastest_.end(), one,
+                                   [](const TooLarge& a, const TooLarge& b) { return a.bound < b.bound; });
+  fastest_.insert(at, one);
+  if (fastest_.size() > kKept) {
+    fastest_.pop_back();
+  }
+}
+
 Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan) {
   const auto layers = cost::price_layers(job, *plan, {kInterval90Low, kInterval90High});
   if (!layers) return tl::unexpected<Error>(layers.error());
@@ -331,24 +409,23 @@ std::vector<std::string> why_best(const PlanChoice& choice) {
   return why;
 }
 
-std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Split> shown,
+std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Tried> plans,
                                                     std::span<const TooLarge> too_large, const PlanChoice& choice) {
   std::vector<answer::PlanSensitivity> list;
   const hardware::Node& node = space.base().cluster.node;
-  if (shown.front().nodes > 1) {
+  if (plans.front().split.nodes > 1) {
     for (const auto& [factor, name] : {std::pair{0.5, "half"}, std::pair{2.0, "twice"}}) {
-      add_sensitivity(
-          space, shown, fmt::format("network {} as fast", name),
-          [&](Scenario& job) {
-            hardware::Link& network = job.cluster.node.network;
-            network.bandwidth = network.bandwidth * factor;
-          },
-          list);
+      const Tried* best = add_sensitivity(
+          space, plans, choice, fmt::format("network {} as fast", name),
+          [factor = factor](Scenario& job) { hasten_network(job, factor); }, list);
+      if (best != nullptr && factor > 1 && best->split.nodes > 1) {
+        list.back().reason = slots_reason(space, best->split, list.back().step_time);
+      }
     }
   }
   if (node.nvlink) {
     add_sensitivity(
-        space, shown, "NVLink half as fast",
+        space, plans, choice, "NVLink half as fast",
         [](Scenario& job) {
           hardware::Link& nvlink = *job.cluster.node.nvlink;
           nvlink.bandwidth = nvlink.bandwidth * 0.5;

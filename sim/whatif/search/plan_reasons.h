@@ -10,6 +10,7 @@
 #include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
+#include "search/plan_ranking.h"
 #include "search/plan_space.h"
 
 namespace ddlsim::whatif {
@@ -22,6 +23,16 @@ struct TooLarge {
   bool exact = false;
 };
 
+/// Some of them, those with the least bounds: what larger GPUs might make the best.
+class FastestTooLarge {
+ public:
+  void keep(const TooLarge& one);
+  [[nodiscard]] const std::vector<TooLarge>& fastest() const { return fastest_; }
+
+ private:
+  std::vector<TooLarge> fastest_;  // sorted
+};
+
 /// The step of a lowered job, as its runs correct it.
 [[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan);
 
@@ -31,8 +42,9 @@ struct TooLarge {
 /// What the best gains and loses against each of the next.
 [[nodiscard]] std::vector<std::string> why_best(const answer::PlanChoice& choice);
 
-/// What the best would be with another network, and with GPUs that hold what is too large now.
-[[nodiscard]] std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Split> shown,
+/// What the best would be, by the same objective, with another network, and with GPUs that hold what is too large now.
+/// `plans`: those it is sought among, the best first.
+[[nodiscard]] std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Tried> plans,
                                                                   std::span<const TooLarge> too_large,
                                                                   const answer::PlanChoice& choice);
 

@@ -3,24 +3,28 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <queue>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
-#include "ddlsim/support/quantity_io.h"
-#include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
-#include "predict/notes.h"
-#include "scenario/stated_runs.h"
+#include "search/plan_answer.h"
 #include "search/plan_bound.h"
 #include "search/plan_correction.h"
+#include "search/plan_likely.h"
 #include "search/plan_memory.h"
+#include "search/plan_ranking.h"
 #include "search/plan_reasons.h"
 #include "search/plan_space.h"
 #include "search/plan_tools.h"
@@ -29,20 +33,6 @@ namespace ddlsim::whatif {
 namespace {
 
 using answer::PlanObjective;
-
-/// A plan whose step is known.
-struct Tried {
-  PlanId id;
-  Time step{};
-  DataSize memory{};
-  Money cost{};
-  double value = 0;   // of the objective
-  double second = 0;  // among equals
-
-  friend bool operator<(const Tried& a, const Tried& b) {
-    return std::tie(a.value, a.second, a.id) < std::tie(b.value, b.second, b.id);
-  }
-};
 
 /// What is worked out once for many plans. To forget it costs time, and changes no answer.
 struct SharedWork {
@@ -61,21 +51,24 @@ class PlanSearch {
         shared_(std::make_unique<SharedWork>(space)),
         correction_(space),
         capacity_(space.base().cluster.node.gpu.memory_size),
-        price_(space.base().cluster.node.price.value_or(PriceRate::zero())) {}
+        price_(space.base().cluster.node.price.value_or(PriceRate::zero())),
+        ranking_(options.next),
+        notes_megatron_(options.explain && compares_megatron_with_others(space)) {}
 
   void best_first(const Clock& clock, Time deadline);
   void every_plan();
 
-  [[nodiscard]] const std::vector<Tried>& best() const { return best_; }
-  [[nodiscard]] std::vector<Tried> front() const;
-  [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_; }
+  [[nodiscard]] const PlanRanking& ranking() const { return ranking_; }
+  [[nodiscard]] std::vector<Tried> front() const { return ranking_.front_until(front_end()); }
+  [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_.fastest(); }
   [[nodiscard]] bool any_is_legal() const { return predicted_ + not_fitting_ > 0; }
   [[nodiscard]] bool proved() const { return proved_; }
   void fill(answer::PlanChoice& choice) const;
 
  private:
   /// How closely a family of plans, or one of them, was looked at.
-  enum class Known : std::uint8_t { kSimple, kMean, kKernels, kExchange };
+  /// The last two: not at all, for as many as are shown were better; a plan that covers several of these makes room.
+  enum class Known : std::uint8_t { kSimple, kMean, kKernels, kExchange, kMembersPassed, kPassed };
   struct Open {
     double key = 0;
     Time bound{};
@@ -89,6 +82,13 @@ class PlanSearch {
   [[nodiscard]] Money cost_of(const Split& split, Time step) const {
     return price_ * static_cast<double>(split.nodes) * step;
   }
+  [[nodiscard]] bool may_be_shown(double key) const {
+    const Tried* last = ranking_.last();
+    return last == nullptr || key <= last->value;
+  }
+  [[nodiscard]] bool is_for_megatron(const Split& split) const {
+    return notes_megatron_ && megatron_has(split.schedule);
+  }
   [[nodiscard]] bool wanted(const Split& split, double key, Time bound, DataSize memory) const;
   [[nodiscard]] Time front_end() const;
   [[nodiscard]] Time longest_wanted(const Split& split, DataSize memory) const;
@@ -96,12 +96,20 @@ class PlanSearch {
   void forget_when_much();
   void look_closer(const Open& open);
   void look_at_members(const Open& open);
+  void look_at_some(const Clock& clock, Time deadline);
+  void find_one_soon(std::size_t most, const Clock& clock, Time deadline);
+  void try_best_of(std::uint32_t family, const Clock& clock, Time deadline);
   void try_plan(const Open& open, const Split& split);
   void push(const Split& split, Time bound, DataSize memory, PlanId id, Known known) {
     open_.push({key_of(split, bound, memory), bound, memory, id, known});
+    waiting_ += plans_of(known, id);
+  }
+  /// That an entry of the queue stands for.
+  [[nodiscard]] std::int64_t plans_of(Known known, PlanId id) const {
+    if (known == Known::kSimple || known == Known::kMean) return space_.families()[id.family].members;
+    return known == Known::kKernels || known == Known::kExchange ? 1 : 0;
   }
   void keep_too_large(PlanId id, Time bound, DataSize memory, bool exact, std::int64_t plans = 1);
-  void keep(const Tried& tried);
   [[nodiscard]] Tried tried_of(PlanId id, const Split& split, Time step, DataSize memory) const;
   [[nodiscard]] DataSize least_memory(const PlanFamily& family);
   [[nodiscard]] bool is_too_much(const Split& split, DataSize memory) const;
@@ -113,9 +121,14 @@ class PlanSearch {
   DataSize capacity_;
   PriceRate price_;
   std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
-  std::vector<Tried> best_;   // sorted, as many as are shown
-  std::vector<Tried> front_;  // dominated by none
-  std::vector<TooLarge> too_large_;
+  PlanRanking ranking_;
+  bool notes_megatron_;  // what the best takes of those that Megatron-LM has
+  PromisingFamilies promising_;
+  std::set<PlanId> tried_soon_;                           // before their turn
+  std::map<std::uint32_t, std::vector<bool>> looked_at_;  // members of families of which some were passed over
+  FastestTooLarge too_large_;
+  std::int64_t opened_ = 0;   // plans of the families that have a bound
+  std::int64_t waiting_ = 0;  // of these, in the queue
   std::int64_t illegal_ = 0;
   std::int64_t predicted_ = 0;
   std::int64_t not_fitting_ = 0;
@@ -134,57 +147,48 @@ double PlanSearch::key_of(const Split& split, Time bound, DataSize memory) const
 /// The longest step that the front shows.
 Time PlanSearch::front_end() const {
   constexpr double kSlower = 2;
-  const bool of_all = options_.objective != PlanObjective::kTime || space_.compares_clusters() || best_.empty();
-  return of_all ? Time::infinity() : best_.front().step * kSlower;
+  const bool of_all =
+      options_.objective != PlanObjective::kTime || space_.compares_clusters() || ranking_.best().empty();
+  return of_all ? Time::infinity() : ranking_.best().front().step * kSlower;
 }
 
 /// Whether a plan that takes at least `bound` and holds at least `memory` may be shown.
 bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize memory) const {
-  if (best_.size() <= options_.next || key <= best_.back().value) return true;
+  if (may_be_shown(key)) return true;
+  if (is_for_megatron(split) && (!ranking_.megatron() || key <= ranking_.megatron()->value)) return true;
   if (bound > front_end()) return false;
   const Money cost = cost_of(split, bound);
-  return std::none_of(front_.begin(), front_.end(), [&](const Tried& other) {
+  const std::vector<Tried>& front = ranking_.front();
+  return std::none_of(front.begin(), front.end(), [&](const Tried& other) {
     return other.step <= bound && other.memory <= memory && other.cost <= cost;
   });
 }
 
 /// The longest step with which a plan that holds so much may be shown.
 Time PlanSearch::longest_wanted(const Split& split, DataSize memory) const {
-  if (best_.size() <= options_.next || options_.objective == PlanObjective::kMemory) return Time::infinity();
+  const Tried* last = ranking_.last();
+  if (last == nullptr || options_.objective == PlanObjective::kMemory) return Time::infinity();
+  if (is_for_megatron(split)) {
+    if (!ranking_.megatron()) return Time::infinity();
+    if (ranking_.megatron()->value > last->value) last = &*ranking_.megatron();
+  }
   const auto as_dear_as = [&](Money cost) { return cost / (price_ * static_cast<double>(split.nodes)); };
   Time longest = front_end();
-  for (const Tried& other : front_) {
+  for (const Tried& other : ranking_.front()) {
     const bool priced = other.cost > Money::zero();
     if (other.memory <= memory) longest = min(longest, priced ? max(other.step, as_dear_as(other.cost)) : other.step);
   }
-  const Tried& last = best_.back();
-  return max(longest, options_.objective == PlanObjective::kCost ? as_dear_as(last.cost) : last.step);
+  return max(longest, options_.objective == PlanObjective::kCost ? as_dear_as(last->cost) : last->step);
 }
 
 void PlanSearch::keep_too_large(PlanId id, Time bound, DataSize memory, bool exact, std::int64_t plans) {
   not_fitting_ += plans;
-  const TooLarge one{.id = id, .bound = bound, .memory = memory, .exact = exact};
-  constexpr std::size_t kKept = 24;
-  if (too_large_.size() == kKept && bound >= too_large_.back().bound) return;
-  const auto at = std::upper_bound(too_large_.begin(), too_large_.end(), one,
-                                   [](const TooLarge& a, const TooLarge& b) { return a.bound < b.bound; });
-  too_large_.insert(at, one);
-  if (too_large_.size() > kKept) too_large_.pop_back();
-}
-
-void PlanSearch::keep(const Tried& tried) {
-  best_.insert(std::upper_bound(best_.begin(), best_.end(), tried), tried);
-  if (best_.size() > options_.next + 1) best_.pop_back();
-  const auto covers = [](const Tried& a, const Tried& b) {
-    return a.step <= b.step && a.memory <= b.memory && a.cost <= b.cost;
-  };
-  if (std::any_of(front_.begin(), front_.end(), [&](const Tried& other) { return covers(other, tried); })) return;
-  std::erase_if(front_, [&](const Tried& other) { return covers(tried, other); });
-  front_.push_back(tried);
+  too_large_.keep({.id = id, .bound = bound, .memory = memory, .exact = exact});
 }
 
 /// The plan itself: its memory by the ledger, its step by the schedule.
 void PlanSearch::try_plan(const Open& open, const Split& split) {
+  if (tried_soon_.erase(open.id) > 0) return;
   const Scenario job = space_.with(split);
   shared_->tools.keep_layers_of(job);
   auto plan = shared_->tools.lowerer.lower(job);
@@ -202,7 +206,9 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     return;
   }
   const DataSize memory = needed.tensors.total();
-  if (!wanted(split, key_of(split, open.bound, memory), open.bound, memory)) return;
+  // Passed over, unless others make room.
+  const auto pass = [&](double key) { open_.push({key, open.bound, open.memory, open.id, Known::kPassed}); };
+  if (const double key = key_of(split, open.bound, memory); !wanted(split, key, open.bound, memory)) return pass(key);
   // What own runs make of a step is known once its plan is priced.
   const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
   const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), shared_->tools, longest);
@@ -210,13 +216,15 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     ++illegal_;
     return;
   }
-  if (*step > longest) return;
+  if (*step > longest) {
+    return pass(std::nextafter(ranking_.last()->value, std::numeric_limits<double>::infinity()));
+  }
   ++predicted_;
-  keep(tried_of(open.id, split, PlanCorrection::corrected(job, *step), memory));
+  ranking_.keep(tried_of(open.id, split, PlanCorrection::corrected(job, *step), memory));
 }
 
 Tried PlanSearch::tried_of(PlanId id, const Split& split, Time step, DataSize memory) const {
-  Tried tried{.id = id, .step = step, .memory = memory, .cost = cost_of(split, step)};
+  Tried tried{.id = id, .split = split, .step = step, .memory = memory, .cost = cost_of(split, step)};
   tried.value = key_of(split, step, memory);
   tried.second = options_.objective == PlanObjective::kMemory ? step.in(seconds) : memory.in(bytes);
   return tried;
@@ -226,16 +234,25 @@ Tried PlanSearch::tried_of(PlanId id, const Split& split, Time step, DataSize me
 void PlanSearch::look_at_members(const Open& open) {
   const PlanFamily& family = space_.families()[open.id.family];
   const std::vector<Split> members = space_.members(family);
+  std::vector<bool> looked_at(members.size());
+  if (const auto again = looked_at_.find(open.id.family); again != looked_at_.end()) looked_at = again->second;
+  double passed = std::numeric_limits<double>::infinity();  // the least key of those that are passed over
   for (std::uint32_t m = 0; m < members.size(); ++m) {
+    if (looked_at[m]) continue;
     const PlanId id{open.id.family, m};
     const Split& split = members[m];
     const auto is_wanted = [&](Time bound, DataSize memory) {
-      return wanted(split, key_of(split, bound, memory), bound, memory);
+      const double key = key_of(split, bound, memory);
+      const bool is = wanted(split, key, bound, memory);
+      if (!is) passed = std::min(passed, key);
+      looked_at[m] = is;
+      return is;
     };
     // What is known at little expense first: it dismisses many.
     const DataSize least = shared_->memories.least(split, family.shape, plan::parts_of(pipeline_of(split)));
     if (is_too_much(split, least)) {
       keep_too_large(id, open.bound, least, false);
+      looked_at[m] = true;
       continue;
     }
     if (!is_wanted(open.bound, least)) continue;
@@ -248,13 +265,21 @@ void PlanSearch::look_at_members(const Open& open) {
       push(split, bound, memory, id, Known::kKernels);
     }
   }
+  if (passed == std::numeric_limits<double>::infinity()) return;
+  looked_at_.insert_or_assign(open.id.family, std::move(looked_at));
+  open_.push({passed, open.bound, open.memory, open.id, Known::kMembersPassed});
 }
 
 void PlanSearch::look_closer(const Open& open) {
   const PlanFamily& family = space_.families()[open.id.family];
+  if (open.known == Known::kMembersPassed) {
+    if (may_be_shown(open.key)) look_at_members(open);
+    return;
+  }
   const bool of_family = open.known == Known::kSimple || open.known == Known::kMean;
   const Split split = of_family ? family.split : space_.split(open.id);
-  if (!wanted(split, open.key, open.bound, open.memory)) return;
+  const bool passed = open.known == Known::kPassed;
+  if (passed ? !may_be_shown(open.key) : !wanted(split, open.key, open.bound, open.memory)) return;
   switch (open.known) {
     case Known::kSimple: {
       const Time bound =
@@ -270,7 +295,9 @@ void PlanSearch::look_closer(const Open& open) {
     case Known::kKernels:
       return push(split, max(open.bound, shared_->bounds.with_exchange(split, family.shape) * correction_.least(split)),
                   open.memory, open.id, Known::kExchange);
-    case Known::kExchange: return try_plan(open, split);
+    case Known::kMembersPassed: return;  // seen above
+    case Known::kExchange:
+    case Known::kPassed: return try_plan(open, split);
   }
 }
 
@@ -291,13 +318,25 @@ bool PlanSearch::is_too_much(const Split& split, DataSize memory) const {
 /// Every family, with its first bound. What needs too much memory is priced only where larger GPUs may be worth a word.
 void PlanSearch::open_all(const Clock& clock, Time deadline) {
   constexpr double kWorthPricing = 3;
+  constexpr std::uint32_t kFew = 64;
+  const Time begin = clock();
+  bool half = false;  // of the time is over
+  look_at_some(clock, begin + (deadline - begin) / 4.0);
   for (std::uint32_t f = 0; f < space_.families().size(); ++f) {
     const PlanFamily& family = space_.families()[f];
     if (family.members == 0) continue;
-    if (clock() >= deadline) {
+    const Time time = clock();
+    if (time >= deadline) {
       proved_ = false;
       return;
     }
+    // Of a space that takes long some plan is known soon, and the most promising so far when half of the time is over.
+    if (ranking_.best().empty() && f >= kFew && std::has_single_bit(f)) find_one_soon(1, clock, deadline);
+    if (!half && (time - begin) * 2.0 >= deadline - begin) {
+      half = true;
+      find_one_soon(promising_.size(), clock, time + (deadline - time) / 2.0);
+    }
+    opened_ += family.members;
     forget_when_much();
     const DataSize memory = least_memory(family);
     if (memory == DataSize::infinity()) {
@@ -311,10 +350,53 @@ void PlanSearch::open_all(const Clock& clock, Time deadline) {
                : Time::infinity();
     if (fits) {
       push(family.split, bound, memory, {f, 0}, Known::kSimple);
+      promising_.keep(f, key_of(family.split, bound, memory));
     } else {
       keep_too_large({f, static_cast<std::uint32_t>(family.members) - 1}, bound, memory, false, family.members);
     }
   }
+}
+
+/// Of a large space a few families from all over it: the best of them are a first answer.
+void PlanSearch::look_at_some(const Clock& clock, Time deadline) {
+  constexpr std::size_t kLooked = 512;
+  constexpr std::size_t kTried = 16;
+  const std::size_t step = space_.families().size() / kLooked;
+  if (step < 4) return;
+  for (std::size_t f = step / 2; f < space_.families().size() && clock() < deadline; f += step) {
+    const PlanFamily& family = space_.families()[f];
+    const DataSize memory = least_memory(family);
+    if (family.members == 0 || is_too_much(family.split, memory)) continue;
+    const Time bound = shared_->bounds.by_mean(family.split, family.shape);
+    promising_.keep(static_cast<std::uint32_t>(f), key_of(family.split, bound, memory));
+  }
+  find_one_soon(kTried, clock, deadline);
+  promising_ = {};
+}
+
+/// The most promising families' likely best plans, where any fits: `most` of them, while they may be better.
+void PlanSearch::find_one_soon(std::size_t most, const Clock& clock, Time deadline) {
+  const auto may_be_best = [&] {
+    const std::vector<Tried>& best = ranking_.best();
+    return !promising_.empty() && (best.empty() || promising_.least() < best.front().value);
+  };
+  while (most > 0 && may_be_best() && clock() < deadline) {
+    const std::size_t known = tried_soon_.size();
+    try_best_of(promising_.take(), clock, deadline);
+    most -= tried_soon_.size() - known;
+  }
+}
+
+/// The plan of a family with the least bound that fits, before its turn.
+void PlanSearch::try_best_of(std::uint32_t family, const Clock& clock, Time deadline) {
+  const auto key = [&](const Split& split, Time bound, DataSize memory) {
+    return is_too_much(split, memory) ? std::nullopt : std::optional(key_of(split, bound, memory));
+  };
+  const auto found =
+      likely_best(space_, family, {shared_->tools, shared_->bounds, shared_->memories, key, clock, deadline});
+  if (!found || !tried_soon_.insert({family, found->member}).second) return;
+  ++predicted_;
+  ranking_.keep(tried_of({family, found->member}, found->split, found->step, found->memory));
 }
 
 void PlanSearch::forget_when_much() {
@@ -322,11 +404,14 @@ void PlanSearch::forget_when_much() {
 }
 
 void PlanSearch::best_first(const Clock& clock, Time deadline) {
+  proved_ = space_.is_whole();
   open_all(clock, deadline);
   while (!open_.empty()) {
     const Open next = open_.top();
     open_.pop();
+    waiting_ -= plans_of(next.known, next.id);
     forget_when_much();
+    if (ranking_.best().empty() && next.known == Known::kMean) try_best_of(next.id.family, clock, deadline);
     look_closer(next);
     if (clock() < deadline) continue;
     proved_ = proved_ && open_.empty();
@@ -335,6 +420,7 @@ void PlanSearch::best_first(const Clock& clock, Time deadline) {
 }
 
 void PlanSearch::every_plan() {
+  opened_ = space_.plans();
   for (std::uint32_t f = 0; f < space_.families().size(); ++f) {
     const std::vector<Split> members = space_.members(space_.families()[f]);
     for (std::uint32_t m = 0; m < members.size(); ++m) {
@@ -345,99 +431,38 @@ void PlanSearch::every_plan() {
         keep_too_large({f, m}, prediction->step_time, prediction->memory_per_gpu, true);
       } else {
         ++predicted_;
-        keep(tried_of({f, m}, members[m], prediction->step_time, prediction->memory_per_gpu));
+        ranking_.keep(tried_of({f, m}, members[m], prediction->step_time, prediction->memory_per_gpu));
       }
     }
   }
 }
 
-std::vector<Tried> PlanSearch::front() const {
-  std::vector<Tried> sorted = front_;
-  std::erase_if(sorted, [&](const Tried& one) { return one.step > front_end(); });
-  std::sort(sorted.begin(), sorted.end(), [](const Tried& a, const Tried& b) {
-    return std::tie(a.step, a.memory, a.id) < std::tie(b.step, b.memory, b.id);
-  });
-  return sorted;
-}
-
 void PlanSearch::fill(answer::PlanChoice& choice) const {
-  choice.searched = space_.plans() - illegal_;
+  const auto soon = static_cast<std::int64_t>(tried_soon_.size());
+  choice.searched = opened_ - illegal_ - std::max<std::int64_t>(waiting_ - soon, 0);
   choice.pruned = choice.searched - predicted_;
   choice.too_large = not_fitting_;
   choice.proved = proved_;
 }
 
-/// Why nothing is shown.
-Error none_found(const PlanSpace& space, const PlanSearch& search, const PlanOptions& options, const Clock& clock,
-                 Time start) {
-  if (!search.proved()) {
-    return Error{ErrorCode::kOutOfTime,
-                 fmt::format("no plan was found in {}", to_text(options.limit)),
-                 {},
-                 {"give it more time (--limit), or state some of the plan (--tp, --pp, --zero, ...)"},
-                 {}};
+Expected<answer::PlanChoice> answered(const io::Catalog& catalog, std::span<const Override> stated,
+                                      const PlanSpace& space, const PlanSearch& search, const PlanOptions& options,
+                                      const Clock& clock, Time start) {
+  if (search.ranking().best().empty()) {
+    if (!search.proved()) return tl::unexpected<Error>(out_of_time(options));
+    return tl::unexpected<Error>(search.any_is_legal() ? fits_nowhere(space, clock, start + options.limit)
+                                                       : space.nothing_legal());
   }
-  if (!search.any_is_legal()) return space.nothing_legal();
-  return fits_nowhere(space, clock, start + options.limit);
-}
-
-/// A plan's whole prediction: that of a scenario which is told its settings.
-Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const Override> stated,
-                                     const PlanSpace& space, const Split& split) {
-  answer::PlannedJob job{.plan = space.settings_of(split), .prediction = {}, .cost = {}};
-  std::vector<Override> settings = without_runs(stated);
-  for (const auto& [path, value] : job.plan) settings.push_back({path, value, {}});
-  auto scenario = resolve(catalog, settings);
-  if (!scenario) return tl::unexpected<Error>(scenario.error());
-  if (space.base().own_runs) scenario = corrected(std::move(*scenario), space.base().own_runs);
-  scenario->cluster.node.price = space.base().cluster.node.price;
-  auto prediction = predict(*scenario);
-  if (!prediction) return tl::unexpected<Error>(prediction.error());
-  job.prediction = std::move(*prediction);
-  if (job.prediction.price) job.cost = *job.prediction.price * job.prediction.step_time;
-  return job;
-}
-
-Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<const Override> stated,
-                                       const PlanSpace& space, const PlanSearch& search, const PlanOptions& options) {
   answer::PlanChoice choice;
-  choice.objective = options.objective;
-  choice.notes = space.notes();
   search.fill(choice);
-  std::vector<Split> shown;
-  for (const Tried& tried : search.best()) {
-    shown.push_back(space.split(tried.id));
-    auto job = planned(catalog, stated, space, shown.back());
-    if (!job) return tl::unexpected<Error>(job.error());
-    if (shown.size() == 1) {
-      choice.best = std::move(*job);
-    } else {
-      choice.next.push_back(std::move(*job));
-    }
-  }
-  if (shown.front().pipeline > 1 && shown.front().zero > 1) {
-    choice.notes.push_back(fmt::format(
-        "zero {} with stages: FSDP has it (torchtitan); Megatron-LM's distributed optimizer is zero 1, and DeepSpeed "
-        "refuses 2 and 3 with a pipeline: --zero 1",
-        shown.front().zero));
-  }
-  hardware::Cluster largest = space.base().cluster;
-  largest.nodes = shown.front().nodes;
-  if (auto congestion = congestion_note(largest)) choice.notes.push_back(std::move(*congestion));
-  const bool priced = space.base().cluster.node.price.has_value();
-  for (const Tried& tried : search.front()) {
-    const Split split = space.split(tried.id);
-    choice.pareto.push_back({.plan = space.settings_of(split),
-                             .gpus = split.nodes * space.base().cluster.gpus_per_node,
-                             .step_time = tried.step,
-                             .memory_per_gpu = tried.memory,
-                             .cost = priced ? std::optional(tried.cost) : std::nullopt});
-  }
-  choice.title = title_of(space);
-  if (!options.explain) return choice;
-  choice.why = why_best(choice);
-  choice.sensitivity = sensitivity_of(space, shown, search.too_large(), choice);
-  return choice;
+  choice.seconds = clock() - start;
+  const bool late = choice.seconds >= options.limit;
+  return answer_of(catalog, stated, space,
+                   {.best = search.ranking().best(),
+                    .front = search.front(),
+                    .too_large = search.too_large(),
+                    .megatron = search.ranking().megatron()},
+                   options, late, std::move(choice));
 }
 
 }  // namespace
@@ -445,7 +470,9 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
 Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                           const PlanOptions& options, const Clock& clock) {
   const Time start = clock();
-  const auto space = PlanSpace::create(catalog, stated, options);
+  // Of the time half, at most, is for the list of plans.
+  const auto space = PlanSpace::create(catalog, stated, options,
+                                       [&](double share) { return clock() - start >= options.limit * (share / 2); });
   if (!space) return tl::unexpected<Error>(space.error());
   if (options.objective == PlanObjective::kCost && !space->base().cluster.node.price) {
     return fail(ErrorCode::kInvalidArgument,
@@ -454,29 +481,17 @@ Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<
   }
   PlanSearch search(*space, options);
   search.best_first(clock, start + options.limit);
-  if (search.best().empty()) {
-    return tl::unexpected<Error>(none_found(*space, search, options, clock, start));
-  }
-  const Time searched = clock();
-  auto choice = answer_of(catalog, stated, *space, search, options);
-  if (choice) choice->seconds = searched - start;
-  return choice;
+  return answered(catalog, stated, *space, search, options, clock, start);
 }
 
 Expected<answer::PlanChoice> try_every_plan(const io::Catalog& catalog, std::span<const Override> stated,
                                             const PlanOptions& options, const Clock& clock) {
   const Time start = clock();
-  const auto space = PlanSpace::create(catalog, stated, options);
+  const auto space = PlanSpace::create(catalog, stated, options, {});
   if (!space) return tl::unexpected<Error>(space.error());
   PlanSearch search(*space, options);
   search.every_plan();
-  if (search.best().empty()) {
-    return tl::unexpected<Error>(none_found(*space, search, options, clock, start));
-  }
-  const Time searched = clock();
-  auto choice = answer_of(catalog, stated, *space, search, options);
-  if (choice) choice->seconds = searched - start;
-  return choice;
+  return answered(catalog, stated, *space, search, options, clock, start);
 }
 
 }  // namespace ddlsim::whatif

@@ -89,7 +89,8 @@ void PlanSpace::strike_unsupported(plan::Lowerer& lowerer) {
   }
 }
 
-void PlanSpace::enumerate(plan::Lowerer& lowerer) {
+void PlanSpace::enumerate(plan::Lowerer& lowerer, const IsOver& is_over) {
+  is_whole_ = true;
   families_.clear();
   shapes_.clear();
   variants_.clear();
@@ -103,7 +104,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
       const Split split{.nodes = nodes, .tensor = tensor, .data = gpus / tensor};
       if (has_experts_ && base_.parallel.expert_tensor > 1 && tensor != base_.parallel.expert_tensor) continue;
       if (tensor > 1 && (!cuts_tensors_ || (!range_.tensor && !lowerer.outline(with(split))))) continue;
-      enumerate_ranks(split);
+      enumerate_ranks(split, is_over);
     }
   }
   std::map<ShapeKey, std::size_t> index;
@@ -115,7 +116,13 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
   };
   const bool near_first = base_.parallel.order == plan::kMegatronOrder;
   const Recompute least = range_.recomputes.front();
-  for (PlanFamily& one : families_) {
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    if (is_over && is_over(1)) {
+      is_whole_ = false;
+      families_.resize(f);
+      break;
+    }
+    PlanFamily& one = families_[f];
     const Split& s = one.split;
     ShapeKey key{s.nodes,     s.tensor,     s.context, s.expert, s.whole_experts, s.batch, near_first ? 1 : s.pipeline,
                  s.recompute, s.context_by, s.sequence};
@@ -137,12 +144,15 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer) {
   }
 }
 
-void PlanSpace::enumerate_ranks(Split split) {
+void PlanSpace::enumerate_ranks(Split split, const IsOver& is_over) {
   const std::int64_t gpus = split.nodes * base_.cluster.gpus_per_node;
   for (const std::int64_t context : allowed(divisors_of(gpus / split.tensor), range_.context)) {
     if (context > 1 && !cuts_tensors_) break;
     for (const std::int64_t pipeline : allowed(divisors_of(gpus / split.tensor / context), range_.pipeline)) {
       if (!takes_positions(pipeline)) continue;
+      // Half of the time is for the numbers of what is found.
+      is_whole_ = is_whole_ && !(is_over && is_over(0.5));
+      if (!is_whole_) return;
       split.context = context;
       split.pipeline = pipeline;
       split.data = gpus / split.tensor / context / pipeline;
@@ -346,11 +356,11 @@ answer::PlanSettings PlanSpace::settings_of(const Split& split) const {
   return settings;
 }
 
-PlanSpace PlanSpace::on(std::int64_t nodes, plan::Lowerer& lowerer) const {
+PlanSpace PlanSpace::on(std::int64_t nodes, plan::Lowerer& lowerer, const IsOver& is_over) const {
   PlanSpace space = *this;
   space.base_.cluster.nodes = nodes;
   space.node_counts_ = {nodes};
-  space.enumerate(lowerer);
+  space.enumerate(lowerer, is_over);
   return space;
 }
 

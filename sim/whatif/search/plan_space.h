@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -109,11 +110,17 @@ struct PlanRange {
   std::optional<std::int64_t> tensor, context, expert, pipeline, data, batch;
 };
 
+/// Whether that share of a question's time for the list of plans is over.
+using IsOver = std::function<bool(double share)>;
+
+/// The settings without those that name several values, "1f1b,interleaved": a plan's own say which.
+[[nodiscard]] std::vector<Override> without_lists(std::span<const Override> stated);
+
 class PlanSpace {
  public:
   /// Errors: of resolve; kUnsupported for a job that has no plan to search.
   [[nodiscard]] static Expected<PlanSpace> create(const io::Catalog& catalog, std::span<const Override> stated,
-                                                  const PlanOptions& options);
+                                                  const PlanOptions& options, const IsOver& is_over = {});
 
   [[nodiscard]] const Scenario& base() const { return base_; }
   [[nodiscard]] std::int64_t global_batch() const { return global_batch_; }
@@ -123,6 +130,8 @@ class PlanSpace {
     return std::find(range_.schedules.begin(), range_.schedules.end(), schedule) != range_.schedules.end();
   }
   [[nodiscard]] std::int64_t plans() const { return plans_; }
+  /// False: time was over before all plans were listed.
+  [[nodiscard]] bool is_whole() const { return is_whole_; }
   [[nodiscard]] std::vector<Split> members(const PlanFamily& family) const;
   [[nodiscard]] Split split(PlanId id) const;
   [[nodiscard]] const std::vector<ShapeKey>& shapes() const { return shapes_; }
@@ -141,15 +150,15 @@ class PlanSpace {
   /// Why there is no candidate: the stated values that no plan can have, with those that one can.
   [[nodiscard]] Error nothing_legal() const;
   /// The same space on another number of servers.
-  [[nodiscard]] PlanSpace on(std::int64_t nodes, plan::Lowerer& lowerer) const;
+  [[nodiscard]] PlanSpace on(std::int64_t nodes, plan::Lowerer& lowerer, const IsOver& is_over) const;
 
  private:
   /// How far the model can be cut.
   void read_model();
   /// Samples of a step. Errors: a count that is none; passes, which follow.
   [[nodiscard]] Expected<void> read_batch(std::span<const Override> stated);
-  void enumerate(plan::Lowerer& lowerer);
-  void enumerate_ranks(Split split);
+  void enumerate(plan::Lowerer& lowerer, const IsOver& is_over = {});
+  void enumerate_ranks(Split split, const IsOver& is_over);
   void enumerate_experts(Split split);
   void enumerate_passes(Split split);
   void enumerate_shapes(Split split);
@@ -180,6 +189,7 @@ class PlanSpace {
   std::vector<std::vector<PipelineVariant>> variants_;
   std::map<std::int64_t, std::int64_t> most_parts_;  // by stages
   std::int64_t plans_ = 0;
+  bool is_whole_ = true;
   std::vector<ShapeKey> shapes_;
   std::vector<std::string> notes_;
   std::vector<std::string> stated_;  // paths

@@ -1,0 +1,141 @@
+#include "search/plan_answer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
+#include "ddlsim/whatif/predict.h"
+#include "predict/notes.h"
+#include "scenario/stated_runs.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+using answer::PlanObjective;
+using plan::PipelineSchedule;
+
+/// A plan's whole prediction: that of a scenario which is told its settings.
+Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const Override> stated,
+                                     const PlanSpace& space, const Split& split) {
+  answer::PlannedJob job{.plan = space.settings_of(split), .prediction = {}, .cost = {}};
+  std::vector<Override> settings = without_lists(without_runs(stated));
+  for (const auto& [path, value] : job.plan) settings.push_back({path, value, {}});
+  auto scenario = resolve(catalog, settings);
+  if (!scenario) return tl::unexpected<Error>(scenario.error());
+  if (space.base().own_runs) scenario = corrected(std::move(*scenario), space.base().own_runs);
+  scenario->cluster.node.price = space.base().cluster.node.price;
+  auto prediction = predict(*scenario);
+  if (!prediction) return tl::unexpected<Error>(prediction.error());
+  job.prediction = std::move(*prediction);
+  if (job.prediction.price) job.cost = *job.prediction.price * job.prediction.step_time;
+  return job;
+}
+
+/// What Megatron-LM's schedules would take, where the best has another.
+std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFound& found, PlanObjective objective) {
+  const Tried& best = found.best.front();
+  if (!compares_megatron_with_others(space) || megatron_has(best.split.schedule) || !found.megatron) {
+    return std::nullopt;
+  }
+  std::string takes = to_text(found.megatron->step);
+  if (objective == PlanObjective::kMemory) {
+    takes += fmt::format(" and {} per GPU", to_text(found.megatron->memory));
+  }
+  if (objective == PlanObjective::kCost) {
+    takes += fmt::format(" and {} $", significant(found.megatron->cost.in(dollars), 4));
+  }
+  return fmt::format(
+      "schedule {}: Megatron-LM has 1f1b and interleaved; the best plan with these takes {} against {}: "
+      "--schedule 1f1b,interleaved",
+      name_of(plan::kPipelineSchedules, best.split.schedule), takes, to_text(best.step));
+}
+
+/// The plans that another cluster may make the best: those that are shown, and the first of the front.
+std::vector<Tried> candidates_of(const PlansFound& found) {
+  constexpr std::size_t kMore = 6;
+  std::vector<Tried> all(found.best.begin(), found.best.end());
+  std::vector<Tried> front = found.front;
+  std::sort(front.begin(), front.end());
+  for (const Tried& one : front) {
+    if (all.size() == found.best.size() + kMore) {
+      break;
+    }
+    if (std::none_of(all.begin(), all.end(), [&](const Tried& other) { return other.id == one.id; })) {
+      all.push_back(one);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+bool compares_megatron_with_others(const PlanSpace& space) {
+  constexpr std::array kOthers{PipelineSchedule::kZeroBubbleH1, PipelineSchedule::kZeroBubbleH2,
+                               PipelineSchedule::kZeroBubbleV, PipelineSchedule::kDualPipe};
+  const auto compares = [&](PipelineSchedule schedule) { return space.compares(schedule); };
+  return (compares(PipelineSchedule::kOneForwardOneBackward) || compares(PipelineSchedule::kInterleaved)) &&
+         std::any_of(kOthers.begin(), kOthers.end(), compares);
+}
+
+Error out_of_time(const PlanOptions& options) {
+  return Error{ErrorCode::kOutOfTime,
+               fmt::format("no plan was found in {}", to_text(options.limit)),
+               {},
+               {"give it more time (--limit), or state some of the plan (--tp, --pp, --zero, ...)"},
+               {}};
+}
+
+Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<const Override> stated,
+                                       const PlanSpace& space, const PlansFound& found, const PlanOptions& options,
+                                       bool late, answer::PlanChoice counted) {
+  answer::PlanChoice choice = std::move(counted);
+  choice.objective = options.objective;
+  choice.notes = space.notes();
+  std::vector<Split> shown;
+  for (const Tried& tried : found.best) {
+    shown.push_back(tried.split);
+    auto job = planned(catalog, stated, space, shown.back());
+    if (!job) return tl::unexpected<Error>(job.error());
+    if (shown.size() == 1) {
+      choice.best = std::move(*job);
+    } else {
+      choice.next.push_back(std::move(*job));
+    }
+  }
+  if (shown.front().pipeline > 1 && shown.front().zero > 1) {
+    choice.notes.push_back(fmt::format(
+        "zero {} with stages: FSDP has it (torchtitan); Megatron-LM's distributed optimizer is zero 1, and DeepSpeed "
+        "refuses 2 and 3 with a pipeline: --zero 1",
+        shown.front().zero));
+  }
+  hardware::Cluster largest = space.base().cluster;
+  largest.nodes = shown.front().nodes;
+  if (auto congestion = congestion_note(largest)) choice.notes.push_back(std::move(*congestion));
+  const bool priced = space.base().cluster.node.price.has_value();
+  for (const Tried& tried : found.front) {
+    const Split& split = tried.split;
+    choice.pareto.push_back({.plan = space.settings_of(split),
+                             .gpus = split.nodes * space.base().cluster.gpus_per_node,
+                             .step_time = tried.step,
+                             .memory_per_gpu = tried.memory,
+                             .cost = priced ? std::optional(tried.cost) : std::nullopt});
+  }
+  choice.title = title_of(space);
+  if (!options.explain) return choice;
+  if (auto note = megatron_note(space, found, options.objective)) choice.notes.push_back(std::move(*note));
+  choice.why = why_best(choice);
+  if (late) {
+    choice.notes.emplace_back("what would change the choice was not looked at: the limit of time came first");
+  } else {
+    choice.sensitivity = sensitivity_of(space, candidates_of(found), found.too_large, choice);
+  }
+  return choice;
+}
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,36 @@
+// What a search over plans found, as it is told. Private to the room.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ddlsim/answer/plan_choice.h"
+#include "ddlsim/io/catalog.h"
+#include "ddlsim/support/error.h"
+#include "ddlsim/whatif/plan_search.h"
+#include "search/plan_ranking.h"
+#include "search/plan_reasons.h"
+#include "search/plan_space.h"
+
+namespace ddlsim::whatif {
+
+struct PlansFound {
+  std::span<const Tried> best;  // one at least
+  std::vector<Tried> front;     // fastest first
+  std::span<const TooLarge> too_large;
+  std::optional<Tried> megatron;  // the best of those whose schedule Megatron-LM has
+};
+
+/// Whether plans are compared whose schedule Megatron-LM has, and such as it has not.
+[[nodiscard]] bool compares_megatron_with_others(const PlanSpace& space);
+
+/// No plan was found in time.
+[[nodiscard]] Error out_of_time(const PlanOptions& options);
+
+/// `late`: no time is left to look for what would change the choice. `counted` has the numbers of plans.
+[[nodiscard]] Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<const Override> stated,
+                                                     const PlanSpace& space, const PlansFound& found,
+                                                     const PlanOptions& options, bool late, answer::PlanChoice counted);
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,254 @@
+// What a search over plans says of the best: what would change it, what comes next, what others' schedules would take;
+// and that it says something when its time is over.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/plan_search.h"
+#include "ddlsim/whatif/predict.h"
+#include "search/plan_ranking.h"
+#include "tiny_transformer.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using ddlsim::test::TinyTransformer;
+using namespace ddlsim::whatif;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Time no_time() { return Time::zero(); }
+
+answer::PlanChoice chosen(const std::vector<Override>& settings, const PlanOptions& options = {}) {
+  const auto choice = search_plans(catalog(), settings, options, no_time);
+  if (!choice) FAIL(to_string(choice.error()));
+  return *choice;
+}
+
+std::string value_in(const answer::PlanSettings& plan, std::string_view path) {
+  for (const auto& [one, value] : plan) {
+    if (one == path) {
+      return value;
+    }
+  }
+  return {};
+}
+
+std::vector<Override> with(std::vector<Override> settings, std::vector<Override> more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+std::vector<Override> overrides(const answer::PlanSettings& plan) {
+  std::vector<Override> all;
+  for (const auto& [path, value] : plan) all.push_back({path, value, {}});
+  return all;
+}
+
+const answer::PlanSensitivity& sensitivity_in(const answer::PlanChoice& choice, std::string_view change) {
+  const auto found = std::find_if(choice.sensitivity.begin(), choice.sensitivity.end(),
+                                  [&](const auto& one) { return one.change == change; });
+  REQUIRE(found != choice.sensitivity.end());
+  return *found;
+}
+
+bool has_note(const answer::PlanChoice& choice, const std::string& words) {
+  return std::any_of(choice.notes.begin(), choice.notes.end(),
+                     [&](const std::string& note) { return note.find(words) != std::string::npos; });
+}
+
+/// Choices that differ; chunks are their schedule's.
+int choices_apart(const answer::PlanSettings& a, const answer::PlanSettings& b) {
+  int apart = 0;
+  for (const char* path : {"nodes", "parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
+                           "parallel.expert_tensor", "parallel.data", "batch", "parallel.layers_per_stage",
+                           "parallel.zero", "parallel.recompute", "parallel.sequence", "parallel.context_by"}) {
+    apart += value_in(a, path) == value_in(b, path) ? 0 : 1;
+  }
+  const auto schedule = [](const answer::PlanSettings& plan) {
+    return value_in(plan, "parallel.schedule") + value_in(plan, "parallel.virtual_stages");
+  };
+  return apart + (schedule(a) == schedule(b) ? 0 : 1);
+}
+
+}  // namespace
+
+TEST_CASE("plan choice: another network changes no plan's memory, so it does not change which holds least",
+          "[unit][whatif]") {
+  const std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
+                                       {"node", "dgx-h100", {}},
+                                       {"nodes", "2", {}},
+                                       {"parallel.tensor", "16", {}},
+                                       {"global_batch", "256", {}}};
+  const answer::PlanChoice choice = chosen(settings, {.objective = answer::PlanObjective::kMemory});
+  REQUIRE(choice.sensitivity.size() == 3);
+  for (const answer::PlanSensitivity& one : choice.sensitivity) {
+    CHECK(one.same);
+    CHECK(one.plan == choice.best.plan);
+    CHECK(one.memory_per_gpu == choice.best.prediction.memory_per_gpu);
+  }
+}
+
+TEST_CASE("plan choice: by cost, what would change the choice is the cheapest plan then", "[unit][whatif]") {
+  const std::vector<Override> settings{
+      {"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}},           {"nodes", "2", {}},
+      {"parallel.context", "1", {}}, {"parallel.recompute", "none", {}}, {"parallel.schedule", "zb-h1", {}},
+      {"global_batch", "256", {}}};
+  const PlanOptions options{.objective = answer::PlanObjective::kCost, .price = dollars_per_hour(98), .nodes_up_to = 2};
+  const auto half = sensitivity_in(chosen(settings, options), "NVLink half as fast");
+  const auto then = chosen(with(settings, {{"nvlink", "225 GB/s", {}}}), options);
+  CHECK(half.plan == then.best.plan);
+  CHECK(value_in(half.plan, "nodes") == "1");
+  CHECK(half.cost->in(dollars) == Approx(then.best.cost->in(dollars)));
+  // The fastest of two servers is faster, and dearer.
+  CHECK(half.step_time == then.best.prediction.step_time);
+}
+
+TEST_CASE("plan choice: slots that bound a faster network are named, with the step of both", "[unit][whatif]") {
+  const std::vector<Override> settings{
+      {"model", "gpt3_175b", {}},   {"node", "dgx-a100-80gb", {}},      {"nodes", "128", {}},
+      {"global_batch", "1536", {}}, {"parallel.tensor", "8", {}},       {"parallel.pipeline", "8", {}},
+      {"batch", "4", {}},           {"parallel.context", "1", {}},      {"parallel.schedule", "zbv", {}},
+      {"parallel.zero", "1", {}},   {"parallel.recompute", "none", {}}, {"parallel.sequence", "yes", {}},
+      {"precision", "bf16", {}}};
+  const answer::PlanChoice choice = chosen(settings);
+  const auto twice = sensitivity_in(choice, "network twice as fast");
+  CHECK(twice.same);
+  Scenario both = resolve(catalog(), with(settings, overrides(choice.best.plan))).value();
+  hardware::Node& node = both.cluster.node;
+  for (Bandwidth* rate : {&node.network.bandwidth, &node.pcie.bandwidth, &node.host_link.bandwidth}) {
+    *rate = *rate * 2.0;
+  }
+  const Time step = predict(both)->step_time;
+  CHECK(step < twice.step_time * 0.99);
+  CHECK_THAT(twice.reason, Contains("pcie, 31.51 GB/s") && Contains("both twice as fast: step " + to_text(step)));
+  CHECK(sensitivity_in(choice, "network half as fast").reason.empty());
+  // Where slots have room a faster network needs no reason.
+  const auto wide = chosen(with(settings, {{"pcie", "200 GB/s", {}}}));
+  CHECK(sensitivity_in(wide, "network twice as fast").reason.empty());
+}
+
+TEST_CASE("plan choice: no copy of a better plan takes a place among the next", "[unit][whatif]") {
+  const TinyTransformer wide(false, 4, 16384);
+  const auto settings = wide.on({{"parallel.pipeline", "2", {}}, {"parallel.context", "1", {}}});
+  const auto choice = chosen(settings, {.next = 20, .explain = false});
+  REQUIRE(choice.next.size() == 20);
+  std::vector<answer::PlannedJob> shown{choice.best};
+  shown.insert(shown.end(), choice.next.begin(), choice.next.end());
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const bool covered = shown[j].prediction.step_time <= shown[i].prediction.step_time &&
+                           shown[j].prediction.memory_per_gpu <= shown[i].prediction.memory_per_gpu;
+      CHECK_FALSE((covered && choices_apart(shown[i].plan, shown[j].plan) == 1));
+    }
+  }
+}
+
+TEST_CASE("plan choice: the ranking is the same in whatever order plans come", "[unit][whatif]") {
+  const auto tried = [](std::uint32_t number, double step, double memory, Split split) {
+    Tried one{.id = {0, number}, .split = split, .step = seconds(step), .memory = bytes(memory)};
+    one.value = step;
+    one.second = memory;
+    return one;
+  };
+  const Split plain{};
+  Split zero = plain;
+  zero.zero = 1;
+  Split twice = zero;
+  twice.recompute = plan::Recompute::kSelective;
+  Split other = plain;
+  other.tensor = 2;
+  // 1 covers 2, one choice apart; 2 covers 3, which is two apart from 1; 4 is another split; 5 is smaller than 1.
+  Split full = plain;
+  full.recompute = plan::Recompute::kFull;
+  const std::vector<Tried> all{tried(1, 1, 10, plain), tried(2, 2, 10, zero), tried(3, 3, 11, twice),
+                               tried(4, 4, 12, other), tried(5, 5, 9, full)};
+  std::vector<std::size_t> order{0, 1, 2, 3, 4};
+  do {
+    PlanRanking ranking(2);
+    for (const std::size_t i : order) ranking.keep(all[i]);
+    REQUIRE(ranking.best().size() == 3);
+    CHECK(ranking.best()[0].id == all[0].id);
+    CHECK(ranking.best()[1].id == all[3].id);
+    CHECK(ranking.best()[2].id == all[4].id);
+    CHECK(ranking.front().size() == 2);
+    CHECK(ranking.last()->id == all[4].id);
+    CHECK(ranking.megatron()->id == all[0].id);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("plan choice: a list of values is what plans choose among", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  const auto settings = model.on({{"parallel.pipeline", "2", {}},
+                                  {"parallel.tensor", "1", {}},
+                                  {"parallel.context", "1", {}},
+                                  {"batch", "1", {}}});
+  const PlanOptions all{.next = 1000, .explain = false};
+  const auto searched = [&](const char* path, const char* value) {
+    return chosen(with(settings, {{path, value, {}}}), all).searched;
+  };
+  for (const auto& [path, list, first, second] :
+       {std::tuple{"parallel.schedule", "interleaved, 1f1b", "1f1b", "interleaved"},
+        std::tuple{"parallel.recompute", "full,none", "none", "full"},
+        std::tuple{"parallel.zero", "0,1,0", "0", "1"}}) {
+    CHECK(searched(path, list) == searched(path, first) + searched(path, second));
+    const auto choice = chosen(with(settings, {{path, "none", {}}, {path, list, {}}}), all);
+    for (const auto& one : choice.next) {
+      const std::string value = value_in(one.plan, path);
+      CHECK((value == first || value == second));
+    }
+    const auto best = std::min(chosen(with(settings, {{path, first, {}}}), all).best.prediction.step_time,
+                               chosen(with(settings, {{path, second, {}}}), all).best.prediction.step_time);
+    CHECK(choice.best.prediction.step_time == best);
+  }
+  const auto wrong = search_plans(catalog(), with(settings, {{"parallel.schedule", "1f1b,zigzag", {}}}), all, no_time);
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().code == ErrorCode::kNotFound);
+  CHECK_THAT(to_string(wrong.error()), Contains("parallel.schedule: unknown schedule 'zigzag'") && Contains("zb-h1"));
+  const auto none = search_plans(catalog(), with(settings, {{"parallel.zero", "1,4", {}}}), all, no_time);
+  REQUIRE_FALSE(none);
+  CHECK_THAT(to_string(none.error()), Contains("parallel.zero"));
+}
+
+TEST_CASE("plan choice: what Megatron-LM's schedules would take is told where the best has another", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  // Launches would hide what stages wait.
+  const auto settings = model.on({{"parallel.pipeline", "4", {}}, {"batch", "1", {}}, {"cuda_graphs", "yes", {}}});
+  const auto choice = chosen(settings);
+  REQUIRE(value_in(choice.best.plan, "parallel.schedule").starts_with("z"));
+  const auto own = chosen(with(settings, {{"parallel.schedule", "1f1b,interleaved", {}}}));
+  CHECK(has_note(choice, "Megatron-LM has 1f1b and interleaved; the best plan with these takes " +
+                             to_text(own.best.prediction.step_time) + " against " +
+                             to_text(choice.best.prediction.step_time) + ": --schedule 1f1b,interleaved"));
+  CHECK_FALSE(has_note(own, "Megatron-LM has"));
+  CHECK_FALSE(has_note(chosen(with(settings, {{"parallel.schedule", "zb-h1", {}}})), "Megatron-LM has"));
+}
+
+TEST_CASE("plan choice: an early limit answers with the best so far, and counts what was compared", "[unit][whatif]") {
+  const std::vector<Override> settings{
+      {"model", "gpt2", {}},       {"node", "dgx-a100", {}},      {"nodes", "4", {}},
+      {"global_batch", "256", {}}, {"parallel.context", "1", {}}, {"parallel.schedule", "1f1b", {}}};
+  double now = 0;
+  const auto clock = [&] { return seconds(now += 1); };
+  const auto until = [&](double limit) {
+    now = 0;
+    return search_plans(catalog(), settings, {.limit = seconds(limit), .explain = false}, clock);
+  };
+  const auto whole = until(1e9).value();
+  CHECK(whole.proved);
+  const double looks = now;
+  for (const double share : {0.1, 0.2, 0.4, 0.6, 0.8}) {
+    const auto choice = until(looks * share);
+    INFO(share << " of " << looks);
+    if (!choice) FAIL(to_string(choice.error()));
+    CHECK_FALSE(choice->proved);
+    CHECK(choice->searched < whole.searched);
+    CHECK(choice->pruned >= 0);
+    CHECK(choice->searched > choice->too_large);
+    CHECK(choice->best.prediction.step_time >= whole.best.prediction.step_time);
+    CHECK(now <= looks * share + 20);
+  }
+}
