@@ -260,6 +260,8 @@ template Expected<Power> parse_quantity(std::string_view, Range);
 template Expected<PriceRate> parse_quantity(std::string_view, Range);
 template Expected<Rate> parse_quantity(std::string_view, Range);
 template Expected<Money> parse_quantity(std::string_view, Range);
+template Expected<Energy> parse_quantity(std::string_view, Range);
+template Expected<Mass> parse_quantity(std::string_view, Range);
 template Expected<CarbonIntensity> parse_quantity(std::string_view, Range);
 
 Expected<std::int64_t> parse_count(std::string_view text, CountRange range) {

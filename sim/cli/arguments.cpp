@@ -40,7 +40,7 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--gpus-per-node", "gpus_per_node", kJobGroup, "GPUs of a server that the job uses", "all"},
     {"--network", "network", kJobGroup, "of a server", "the server's"},
     {"--strategy", "strategy", kJobGroup, "how gradients are exchanged", "allreduce"},
-    {"--batch", "batch", kJobGroup, "samples per GPU and step", "the model's"},
+    {"--batch", "batch", kJobGroup, "samples per GPU and step", "the model's, or what divides --global-batch"},
     {"--precision", "precision", kJobGroup, "of the GPU's arithmetic",
      "fp32; of language models bf16, on GPUs without it fp16 (Volta, Turing)"},
     {"--tp", "parallel.tensor", kSplitGroup, "tensor-parallel degree", "1"},

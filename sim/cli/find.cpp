@@ -10,7 +10,7 @@ constexpr std::string_view kFindExamples = R"(
 VARIABLE is any setting that is a number (`ddlsim list settings`), nodes, gpus_per_node, batch or micro_batch.
 A condition is METRIC >= VALUE, <= or =; = asks which value explains a measurement. METRIC is step_time, throughput,
 scaling_efficiency, mfu, memory (of tensors), device_memory (with the context and what the allocator holds: what a GPU
-must have), cost, time_to_train or exposed_communication (a time, or a share of the step in %).
+must have), cost, time_to_train, energy, CO2 or exposed_communication (a time, or a share of the step in %).
 
 Examples:
   ddlsim find network --model gpt2 --node pcie-8x3090 --nodes 4 --such-that "scaling_efficiency >= 90 %"

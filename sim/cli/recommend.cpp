@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view kRecommendExamples = R"(
 Every type of server x how many of them x batch x strategy: time, cost and energy of the run, the cheapest inside the
-deadline, the fastest inside the budget, and what would change the answer. --node tries one type alone.
+deadline, the fastest inside the budget, and what would change the answer. --node tries one type alone, --gpu those that
+have that GPU.
 
 Examples:
   ddlsim recommend --model resnet50 --samples 1281167 --epochs 90 --deadline 24h --budget "500 $" --catalog aws
@@ -24,7 +25,8 @@ Examples:
   ddlsim recommend --model resnet50 --samples 1281167 --epochs-by-batch epochs.csv --catalog none \
          --price "dgx-a100=12 $/h" --price "dgx1-v100=3 $/h" --max-nodes 4
 
---prices reads SkyPilot's vms.csv; --epochs-by-batch a CSV file with the columns global_batch and epochs.)";
+--prices reads SkyPilot's vms.csv, or a CSV file with its columns InstanceType, Price, SpotPrice, Region; the shipped
+catalogue has no spot prices. --epochs-by-batch a CSV file with the columns global_batch and epochs.)";
 
 /// What the flags of `recommend` say beside the scenario's.
 struct RecommendFlags {

@@ -218,13 +218,14 @@ Expected<void> Simulation::add_servers() {
   return {};
 }
 
-/// Where there is something to share: other jobs, or links inside servers. All ways are known before the first task.
+/// Where there is something to share: other jobs, links inside servers, or the leaf's uplink. All ways are known before
+/// the first task.
 Expected<void> Simulation::add_links() {
   const bool inside = std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job.cluster != nullptr; });
-  if (jobs_.size() == 1 && !inside) return {};
+  if (jobs_.size() == 1 && !inside && !options_.uplink) return {};
   if (auto added = add_servers(); !added) return added;
   std::optional<std::size_t> uplink;
-  if (options_.uplink && jobs_.size() > 1) uplink = table_.link("leaf uplink", *options_.uplink, true);
+  if (options_.uplink) uplink = table_.link("leaf uplink", *options_.uplink, true);
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     links_.emplace_back(table_, servers_.at(jobs_[i].servers), jobs_[i], i, uplink);
   }

@@ -56,6 +56,8 @@ Json json_of(const ServerChoice& choice) {
   json["settings"] = Json::object();
   for (const auto& [path, value] : choice.settings) json["settings"][path] = value;
   json["price_usd_per_h"] = choice.price.in(dollars_per_hour);
+  json["price_region"] = choice.price_region.empty() ? Json(nullptr) : Json(choice.price_region);
+  json["price_date"] = choice.price_date.empty() ? Json(nullptr) : Json(choice.price_date);
   json["step_time_s"] = choice.step.in(seconds);
   json["steps"] = choice.training.steps;
   json["stalls"] = choice.stalls ? json_of(*choice.stalls) : Json(nullptr);
@@ -95,20 +97,26 @@ std::string settings_of(const ServerChoice& choice) {
 
 /// SI units, every choice.
 std::string csv_of(const Recommendation& result) {
-  Table table({"node", "nodes", "gpus", "batch", "micro_batch", "strategy", "price_usd_per_h", "step_time_s", "steps",
-               "time_s", "cost_usd", "energy_j", "co2_g", "pareto", "settings"});
+  Table table({"node", "nodes", "gpus", "batch", "micro_batch", "strategy", "price_usd_per_h", "price_region",
+               "price_date", "step_time_s", "steps", "time_s", "cost_usd", "energy_j", "co2_g", "pareto", "settings"});
   const auto number = [](double value) { return fmt::format("{}", value); };
   for (std::size_t i = 0; i < result.choices.size(); ++i) {
     const ServerChoice& one = result.choices[i];
     const bool front = std::find(result.pareto.begin(), result.pareto.end(), i) != result.pareto.end();
     table.add({one.node, std::to_string(one.nodes), std::to_string(one.gpus), std::to_string(one.batch),
-               std::to_string(one.micro_batch), one.strategy, number(one.price.in(dollars_per_hour)),
-               number(one.step.in(seconds)), std::to_string(one.training.steps), number(one.time().in(seconds)),
-               number(one.cost().in(dollars)), number(one.training.energy.in(joules)),
+               std::to_string(one.micro_batch), one.strategy, number(one.price.in(dollars_per_hour)), one.price_region,
+               one.price_date, number(one.step.in(seconds)), std::to_string(one.training.steps),
+               number(one.time().in(seconds)), number(one.cost().in(dollars)), number(one.training.energy.in(joules)),
                one.training.carbon ? number(one.training.carbon->in(grams)) : "", front ? "true" : "false",
                settings_of(one)});
   }
   return table.render(Format::kCsv);
+}
+
+/// "us-east-1, 2026-01-21"; of a list's "us-east-1, as listed"; "stated".
+std::string origin_of_price(const ServerChoice& one) {
+  if (one.price_region.empty() && one.price_date.empty()) return "stated";
+  return fmt::format("{}, {}", one.price_region, one.price_date.empty() ? "as listed" : one.price_date);
 }
 
 std::string line_of(const ServerChoice& one) {
@@ -118,8 +126,8 @@ std::string line_of(const ServerChoice& one) {
 
 Table front_of(const Recommendation& result) {
   const bool carbon = result.choices.front().training.carbon.has_value();
-  std::vector<std::string> header{"Pareto front", "GPUs", "batch", "micro-batch", "strategy",
-                                  "step",         "time", "price", "cost",        "energy"};
+  std::vector<std::string> header{"Pareto front", "GPUs",  "batch",    "micro-batch", "strategy", "step",
+                                  "time",         "price", "price of", "cost",        "energy"};
   if (carbon) header.emplace_back("CO2");
   if (result.deadline) header.emplace_back("in time");
   header.emplace_back("stalls");
@@ -135,6 +143,7 @@ Table front_of(const Recommendation& result) {
                                  to_text(one.step),
                                  to_text(one.time()),
                                  to_text(one.price),
+                                 origin_of_price(one),
                                  to_text(one.cost()),
                                  to_text(one.training.energy)};
     if (carbon) row.push_back(to_text(*one.training.carbon));

@@ -7,7 +7,9 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
@@ -158,25 +160,45 @@ std::string shorter_by(std::string_view what, double gain) {
   return fmt::format("{} {:.1f} % {}", what, std::abs(gain) * 100, gain < 0 ? "longer" : "shorter");
 }
 
-/// The best of the policies first in words: the most samples of all jobs, and of those alike the soonest done.
-std::string headline(const SharedLoaders& loaders) {
-  constexpr double kAlike = 0.0005;  // what is shown as nothing
-  const auto better = [](const LoaderPolicy& a, const LoaderPolicy& b) {
-    const double more = *a.aggregate_gain - *b.aggregate_gain;
-    return std::abs(more) < kAlike ? *a.completion_gain > *b.completion_gain : more > 0;
-  };
-  const LoaderPolicy* best = nullptr;
-  for (const LoaderPolicy& policy : loaders.policies) {
+constexpr double kTie = 0.01;  // less than what is known of a job's rates
+
+/// Those whose jobs together are within 1 % of the most samples.
+std::vector<const LoaderPolicy*> most_samples(const std::vector<LoaderPolicy>& policies) {
+  double most = -HUGE_VAL;
+  for (const LoaderPolicy& policy : policies) {
     if (!policy.aggregate_gain) return {};
-    if (best == nullptr || better(policy, *best)) best = &policy;
+    most = std::max(most, *policy.aggregate_gain);
   }
-  if (best == nullptr) return {};
-  const bool more = *best->aggregate_gain >= kAlike;
-  if (!more && *best->completion_gain < kAlike) return "even shares have the highest throughput of all jobs\n\n";
-  const std::string throughput = more ? fmt::format("{:.1f} % more", *best->aggregate_gain * 100) : "no more";
-  return fmt::format("{}: {} throughput of all jobs than even shares, {}, {}\n\n", best->name, throughput,
-                     shorter_by("mean completion", *best->completion_gain),
-                     shorter_by("makespan", *best->makespan_gain));
+  std::vector<const LoaderPolicy*> best;
+  for (const LoaderPolicy& policy : policies) {
+    if (*policy.aggregate_gain > most - kTie) best.push_back(&policy);
+  }
+  return best;
+}
+
+/// The best of the policies first in words: the most samples of all jobs, or a tie, and of those the soonest done.
+std::string headline(const SharedLoaders& loaders) {
+  const std::vector<const LoaderPolicy*> best = most_samples(loaders.policies);
+  if (best.empty()) return {};
+  std::vector<std::string> names;
+  for (const LoaderPolicy* policy : best) names.push_back(policy->name);
+  const LoaderPolicy& soonest = **std::max_element(
+      best.begin(), best.end(), [](const auto* a, const auto* b) { return *a->completion_gain < *b->completion_gain; });
+  const double gain = *soonest.aggregate_gain;
+  const std::string done = fmt::format("{}, {}", shorter_by("mean completion", *soonest.completion_gain),
+                                       shorter_by("makespan", *soonest.makespan_gain));
+  if (best.size() == 1) {
+    if (gain <= 0) return "even shares have the highest throughput of all jobs\n\n";
+    return fmt::format("{}: {:.1f} % more throughput of all jobs than even shares, {}\n\n", names.front(), gain * 100,
+                       done);
+  }
+  if (std::abs(gain) >= kTie) {
+    return fmt::format("{} tie within 1 %; {}: {:.1f} % more throughput of all jobs than even shares, {}\n\n",
+                       join(names), soonest.name, gain * 100, done);
+  }
+  const std::string tie = fmt::format("{} tie: throughputs of all jobs within 1 %", join(names));
+  if (*soonest.completion_gain < kTie) return tie + ", and none is done 1 % sooner than even shares\n\n";
+  return fmt::format("{}; of them {} is done soonest: than with even shares {}\n\n", tie, soonest.name, done);
 }
 
 }  // namespace

@@ -24,7 +24,9 @@ struct ServerChoice {
   std::int64_t micro_batch = 1;  // samples of a replica and pass
   std::int64_t passes = 1;       // of a step
   std::string strategy;
-  PriceRate price{};  // of all servers and spares
+  PriceRate price{};         // of all servers and spares
+  std::string price_region;  // of the price; empty: stated
+  std::string price_date;    // "2026-01-21", "2023-06" or "2024"; empty: stated, or of a price list, which has none
   Time step{};
   Training training;                     // its cost is known
   std::optional<Prediction> prediction;  // the whole answer, where somebody wants it

@@ -26,7 +26,8 @@
 //   price reaches there). A collective puts its bytes (cost::CollectiveCost::wire) on the ports of its nodes, in and
 //   out; a send on its sender's way out and its receiver's way in; a parameter server's stations 2 and 6 theirs on
 //   the worker's ports, 3 and 5 on the servers'. So jobs on the same servers share their ports, whatever their
-//   strategies; jobs on servers of their own meet on the uplink of their leaf, where one is stated. A job starts
+//   strategies; jobs on servers of their own meet on the uplink of their leaf, where one is stated, which all that a
+//   job's servers send crosses: a job alone waits for it too. A job starts
 //   `offset` (modulo its step) after the first. The fourth of five steps of the longest is measured: all jobs still
 //   run.
 // - links inside a server, where a job says what its servers are (`cluster`): the edges of their hardware::Topology.
@@ -90,7 +91,7 @@ struct SimulatedJob {
 
 struct EventOptions {
   bool named = false;                 // whether tasks are named after layers, for a trace
-  std::optional<Bandwidth> uplink{};  // of the leaf that all jobs' network traffic crosses; none: it never fills
+  std::optional<Bandwidth> uplink{};  // of the leaf that all network traffic crosses, one job's too; none: never full
 };
 
 struct EventStep {

@@ -48,10 +48,12 @@ enum class Metric {
   kCost,
   kTimeToTrain,
   kExposedCommunication,
-  kGoodput
+  kGoodput,
+  kEnergy,
+  kCarbon
 };
 
-inline constexpr Choices<Metric, 11> kMetrics{{
+inline constexpr Choices<Metric, 13> kMetrics{{
     {"step_time", Metric::kStepTime},
     {"throughput", Metric::kThroughput},
     {"scaling_efficiency", Metric::kScalingEfficiency},
@@ -61,6 +63,8 @@ inline constexpr Choices<Metric, 11> kMetrics{{
     {"cost", Metric::kCost},
     {"time_to_train", Metric::kTimeToTrain},
     {"goodput", Metric::kGoodput},
+    {"energy", Metric::kEnergy},
+    {"CO2", Metric::kCarbon},
     {"exposed_communication", Metric::kExposedCommunication},
     {"communication_exposed", Metric::kExposedCommunication},
 }};
@@ -71,7 +75,7 @@ enum class Relation { kAtLeast, kAtMost, kEqual };
 struct Condition {
   Metric metric = Metric::kStepTime;
   Relation relation = Relation::kAtMost;
-  double target = 0;     // in the metric's SI unit: s, samples/s, a share, bytes, dollars
+  double target = 0;     // in the metric's SI unit: s, samples/s, a share, bytes, dollars, J, grams
   bool tokens = false;   // of a throughput: tokens instead of samples
   bool of_step = false;  // of exposed communication: a share of the step instead of a time
 };

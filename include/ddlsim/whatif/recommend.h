@@ -54,7 +54,8 @@ struct RecommendOptions {
 /// RecommendOptions::providers as people write them: "aws,gcp"; "all" or nothing; "none".
 [[nodiscard]] std::optional<std::vector<std::string>> providers_named(const std::string& text);
 
-/// `stated` has a model and the length of a run; a `node` among it is the only type tried, `nodes` the only count.
+/// `stated` has a model and the length of a run; a `node` among it is the only type tried, `nodes` the only count; of a
+/// `gpu` those types that have it (with a node, or a file of one's own: in its place).
 /// Errors: as resolve; kInvalidArgument for a run without a length; kInfeasible when no choice is inside the limits: by
 /// how much the nearest ones miss them.
 [[nodiscard]] Expected<answer::Recommendation> recommend(const io::Catalog& catalog, std::span<const Override> stated,

@@ -56,6 +56,10 @@ struct Scenario : plan::Job {
   Failures failures;                                        // how often its parts fail, and what follows
   Checkpoints checkpoints;                                  // of a run that fails
   bool price_stated = false;                                // of a server: cluster.node.price is not the catalogue's
+  std::optional<std::int64_t> batch_taken;                  // nobody stated one, and the model's own does not divide
+                                                            // the stated global batch
+  std::optional<std::int64_t> ports_taken;                  // of the stated rate of the network: nobody said how many
+  std::vector<std::string> host_stated;                     // settings of the server's storage and processors
   bool precision_assumed = false;                           // nobody stated one: plan::usual_precision
   std::string framework;                                    // whose way the strategy is, for a title; may be empty
 };

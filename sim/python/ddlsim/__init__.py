@@ -131,7 +131,8 @@ def predict(*jobs, data=None, **settings):
     gpu              another GPU in that server: a name, a file, a ddlsim.Gpu, or {"peak": {"fp32": "20 TFLOP/s"}, ...}
     network          of a server, with its unit: "100 Gb/s", a link's name, "4 x infiniband-100g", or a ddlsim.Link
     strategy         "allreduce", "ps", "pearl", or a framework's way ("pytorch-ddp")
-    batch            samples per GPU and pass (the model's);  global_batch: of a step over all replicas
+    batch            samples per GPU and pass (the model's, or what divides a stated global_batch)
+    global_batch     samples of a step over all replicas
     precision        "fp32", "tf32", "fp16", "bf16", "fp8"
     tp, pp, cp, ep   tensor, pipeline, context, expert ranks (1);  zero, schedule, recompute
     dataset          what is read ("imagenet");  workers: of a GPU's loader
@@ -177,7 +178,7 @@ def find(variable, such_that, *jobs, start=None, stop=None, sure=None, data=None
 
     variable     any setting that is a number: "network", "batch", "nodes", "efficiency.compute"
     such_that    "METRIC >= VALUE", <= or =; step_time, throughput, scaling_efficiency, mfu, memory, cost,
-                 time_to_train, exposed_communication
+                 time_to_train, energy, CO2, exposed_communication
     start, stop  the least and the largest value to try, with their unit
     sure         it is to hold with this probability ("90%"), by the prediction's interval; else for the expected step
 

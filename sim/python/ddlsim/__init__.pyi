@@ -266,6 +266,8 @@ class ServerChoice(Record):
     passes: int
     strategy: str
     price_usd_per_h: float
+    price_region: str | None
+    price_date: str | None
     step_time_s: float
     steps: int
     stalls: Record | None

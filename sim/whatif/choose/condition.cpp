@@ -87,6 +87,8 @@ Expected<double> parse_target(std::string_view text, Condition& condition) {
       const std::string after = first ? std::string(text.substr(kSign.size())) + " $" : std::string(text);
       return parse_quantity<dimension::kMoney>(after).map([](Money m) { return m.in(dollars); });
     }
+    case Metric::kEnergy: return parse_quantity<dimension::kEnergy>(text).map([](Energy e) { return e.in(joules); });
+    case Metric::kCarbon: return parse_quantity<dimension::kMass>(text).map([](Mass m) { return m.in(grams); });
     case Metric::kExposedCommunication: return parse_exposed(text, condition.of_step);
   }
   return 0.0;
@@ -164,10 +166,17 @@ Expected<double> measure(const Condition& condition, const answer::Prediction& p
       return condition.of_step ? exposed / p.step_time : exposed.in(seconds);
     }
     case Metric::kCost:
+    case Metric::kEnergy:
+    case Metric::kCarbon:
     case Metric::kTimeToTrain: break;
   }
   if (!p.training) return lacking("nobody says how long the run is", "add --samples and --epochs, or --steps");
   if (condition.metric == Metric::kTimeToTrain) return p.training->time().in(seconds);
+  if (condition.metric == Metric::kEnergy) return p.training->energy.in(joules);
+  if (condition.metric == Metric::kCarbon) {
+    if (p.training->carbon) return p.training->carbon->in(grams);
+    return lacking("nobody says what CO2 the electricity makes", "add --carbon '400 g/kWh'");
+  }
   if (!p.training->cost) return lacking("nobody says what a server costs", "add --price '12 $/h'");
   return p.training->cost->in(dollars);
 }
@@ -184,6 +193,8 @@ std::string measured_text(const Condition& condition, double value, const std::s
     case Metric::kDeviceMemory:
     case Metric::kMemory: return to_text(bytes(value));
     case Metric::kCost: return to_text(dollars(value));
+    case Metric::kEnergy: return to_text(joules(value));
+    case Metric::kCarbon: return to_text(grams(value));
     case Metric::kExposedCommunication:
       return condition.of_step ? fmt::format("{} % of the step", significant(100 * value)) : to_text(seconds(value));
   }
@@ -205,6 +216,8 @@ std::optional<double> power_of_step(const Condition& condition) {
     case Metric::kGoodput:
     case Metric::kMemory:
     case Metric::kDeviceMemory:
+    case Metric::kEnergy:  // of kernels, not of the step
+    case Metric::kCarbon:
     case Metric::kExposedCommunication: break;
   }
   return std::nullopt;

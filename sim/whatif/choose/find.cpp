@@ -106,8 +106,7 @@ class Search {
 std::vector<Override> Search::changes(double value) const {
   if (variable_.path != "network") return {{std::string(variable_.path), text(value), {}}};
   const hardware::Node& node = scenario_->cluster.node;
-  std::vector<Override> all{{"network", text(value), {}}};
-  if (node.network_ports > 1) all[0].value = fmt::format("{} x {}", node.network_ports, text(value / ports()));
+  std::vector<Override> all{{"network", with_ports(base_, node.network_ports, text(value / ports())), {}}};
   const auto& transport = node.network.transport.get();
   const bool stated =
       std::any_of(base_.begin(), base_.end(), [](const Override& s) { return s.path == "network.transport"; });
@@ -455,7 +454,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   if (now_) result.now = changes(*now_).front().value;
   result.now_text = measured_text(condition_, *now, baseline_->sample);
   result.baseline = baseline_;
-  if (auto note = note_of_batch(*scenario_, result)) result.notes.push_back(std::move(*note));
+  result.notes = notes_of_answer(catalog_, base_, *scenario_, result);
   describe_tries(result);
   result.predictions = probes_.size() + 1;
   if (start->instead) {

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/training.h"
+#include "scenario/setting_values.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -48,6 +51,15 @@ Expected<SearchStart> start_of_search(const io::Catalog& catalog, std::span<cons
   return as_it_is;
 }
 
+std::string with_ports(std::span<const Override> stated, std::int64_t ports, const std::string& rate) {
+  const auto last = std::find_if(stated.rbegin(), stated.rend(), [](const auto& s) { return s.path == "network"; });
+  const bool counted = last != stated.rend() && last->value.find(" x ") != std::string::npos;
+  return ports > 1 || counted ? fmt::format("{} x {}", ports, rate) : rate;
+}
+
+namespace {
+
+/// Of a run whose steps have more samples the more there is of the variable: nobody asked for another batch.
 std::optional<std::string> note_of_batch(const Scenario& scenario, const answer::Inverse& result) {
   const bool asked = result.variable == "batch" || result.variable == "global_batch";
   if (asked || !asks_for_training(scenario)) return std::nullopt;
@@ -59,6 +71,48 @@ std::optional<std::string> note_of_batch(const Scenario& scenario, const answer:
       "stay; --global-batch keeps it",
       result.variable, to_text(there), in_number(there, result.prediction.sample), result.setting, to_text(now),
       scenario.training.steps ? "steps" : "epochs");
+}
+
+/// Of a rate within 1 % above a multiple of the assumed port, where it is taken as more ports than that.
+std::optional<std::string> note_of_ports(const io::Catalog& catalog, std::span<const Override> base,
+                                         const answer::Inverse& result) {
+  constexpr double kJustAbove = 1.01;
+  if (result.variable != "network" || !result.value) return std::nullopt;
+  std::vector<Override> settings(base.begin(), base.end());
+  std::erase_if(settings, [](const Override& s) { return s.path.starts_with("network"); });
+  const auto own = resolve(catalog, settings);
+  if (!own) return std::nullopt;
+  const Bandwidth port = assumed_port(own->cluster.node);
+  const Bandwidth found = bytes_per_second(*result.value);
+  const double times = std::floor(found / port);
+  const Bandwidth below = port * times;
+  if (times < 1 || found <= below || found > below * kJustAbove) return std::nullopt;
+  const auto ports_of = [&](const std::string& rate) {
+    settings.push_back({"network", rate, {}});
+    const auto scenario = resolve(catalog, settings);
+    settings.pop_back();
+    return scenario ? scenario->cluster.node.network_ports : 0;
+  };
+  const std::int64_t before = ports_of(to_text_in_bits(below));
+  const std::int64_t after = ports_of(result.setting);
+  if (before < 1 || after <= before) return std::nullopt;
+  return fmt::format(
+      "network: {} is just above {}: nobody says how many ports a rate is, up to {} it is taken as {}, above as {}, "
+      "and "
+      "that makes it hold, not the rate; --network '{} x {}' has {} whatever the rate",
+      result.setting, to_text_in_bits(below), to_text_in_bits(below), before, after, before,
+      to_text_in_bits(below / static_cast<double>(before)), before);
+}
+
+}  // namespace
+
+std::vector<std::string> notes_of_answer(const io::Catalog& catalog, std::span<const Override> base,
+                                         const Scenario& scenario, const answer::Inverse& result) {
+  std::vector<std::string> notes;
+  for (auto& note : {note_of_batch(scenario, result), note_of_ports(catalog, base, result)}) {
+    if (note) notes.push_back(*note);
+  }
+  return notes;
 }
 
 }  // namespace ddlsim::whatif

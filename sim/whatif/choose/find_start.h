@@ -1,9 +1,11 @@
 // Where a search begins: the job as it is, and what is said of its batch. Private to the room.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ddlsim/answer/inverse.h"
 #include "ddlsim/answer/prediction.h"
@@ -25,8 +27,12 @@ struct SearchStart {
 [[nodiscard]] Expected<SearchStart> start_of_search(const io::Catalog& catalog, std::span<const Override> base,
                                                     const NumberSetting& variable, Predictor& predictor);
 
-/// Of a run whose steps have more samples the more there is of the variable: nobody asked for another batch. Requires
+/// A port's rate as a network of so many: "4 x 25 Gb/s"; of one as it is, unless it was counted, "1 x 10 Gb/s".
+[[nodiscard]] std::string with_ports(std::span<const Override> stated, std::int64_t ports, const std::string& rate);
+
+/// What an answer's value means besides: a run's batch that grows with it, a rate that more ports make hold. Requires
 /// the answer's baseline, prediction and limit.
-[[nodiscard]] std::optional<std::string> note_of_batch(const Scenario& scenario, const answer::Inverse& result);
+[[nodiscard]] std::vector<std::string> notes_of_answer(const io::Catalog& catalog, std::span<const Override> base,
+                                                       const Scenario& scenario, const answer::Inverse& result);
 
 }  // namespace ddlsim::whatif

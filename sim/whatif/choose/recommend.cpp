@@ -44,6 +44,7 @@ struct Asked {
   std::vector<Override> settings;  // without node, nodes, batch and global_batch
   std::vector<Override> chosen;    // of those, what a choice may have otherwise than the job as stated, and its runs
   std::optional<std::string> node;
+  std::optional<std::string> gpu;
   std::optional<std::int64_t> nodes;
   std::optional<std::int64_t> micro_batch;
   std::optional<std::int64_t> global_batch;
@@ -73,6 +74,7 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
     } else if (setting.path == "node") {
       asked.node = setting.value;
     } else {
+      if (setting.path == "gpu") asked.gpu = setting.value;
       asked.settings.push_back(setting);
       asked.strategy = asked.strategy || setting.path.starts_with("strategy") || setting.path.starts_with("parallel.");
     }
@@ -118,6 +120,8 @@ class Recommender {
   std::vector<std::size_t> inside_;  // of them, those inside the limits
   std::vector<NoChoice> infeasible_;
   std::optional<Error> refused_;  // the first type's that does not take the settings
+  std::size_t priceless_ = 0;     // of `infeasible_`, those that nobody says the price of
+  bool spot_ = false;
 };
 
 /// The types to try: the one that is named, else those of the clouds and those whose price is stated by name.
@@ -166,6 +170,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
   }
   hardware::Node& node = scenario->cluster.node;
   scenario->training.spot = spot;
+  spot_ = spot;
   read_data_set(*scenario);
   if (std::string unknown = unknown_host(*scenario); !unknown.empty()) {
     infeasible_.push_back({node.id, std::move(unknown)});
@@ -175,6 +180,7 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
   if (!price_of(*scenario)) {
     infeasible_.push_back({node.id, fmt::format("price: nobody says what it costs{} (--price \"{}=12 $/h\")",
                                                 spot ? " as a spot server" : "", node.id)});
+    ++priceless_;
     return {};
   }
   std::string id = node.id;
@@ -189,7 +195,10 @@ Expected<void> Recommender::gather() {
     return fail(ErrorCode::kUnsupported, "measured runs are of one kind of server, and this chooses among many", {},
                 {"name the kind they ran on: --node; another kind's step is that of `what-if --vs --node`"});
   }
-  const auto all = names();
+  auto all = names();
+  if (asked_.gpu && !asked_.node && !all.empty()) {
+    if (auto kept = keep_with_gpu(catalog_, *asked_.gpu, all); !kept) return kept;
+  }
   if (all.empty()) {
     return fail(ErrorCode::kInvalidArgument, "no server to choose from", {},
                 {"name a cloud (--catalog aws), or what your own servers cost (--price \"dgx-a100=12 $/h\")"});
@@ -206,6 +215,7 @@ Expected<void> Recommender::gather() {
     // What every type says alike is about the settings, and is said once.
     const auto alike = [&](const NoChoice& one) { return one.why == refused_->message; };
     if (refused_ && std::all_of(infeasible_.begin(), infeasible_.end(), alike)) return tl::unexpected<Error>(*refused_);
+    if (spot_ && priceless_ == infeasible_.size()) return no_spot(options_.prices.has_value());
     return {};
   }
   const workload::Model& model = *candidates_.front().scenario.model;
@@ -326,6 +336,8 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
                       .passes = scenario.strategy.accumulation,
                       .strategy = cluster.gpus() == 1 && way.zero == 0 ? "one GPU" : way.words,
                       .price = *price_of_cluster(scenario, shape.goodput),
+                      .price_region = scenario.price_stated ? "" : cluster.node.tariff.region,
+                      .price_date = scenario.price_stated ? "" : cluster.node.tariff.date,
                       .step = outline->step,
                       .training = train(scenario, shape),
                       .prediction = {},

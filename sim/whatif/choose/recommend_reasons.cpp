@@ -146,6 +146,33 @@ std::vector<std::string> would_help(const answer::Recommendation& result, const 
   return lines;
 }
 
+namespace {
+
+/// Of a date, or its middle: "2024" is July.
+int month_of(const std::string& date) {
+  constexpr int kMiddle = 7;
+  return 12 * std::stoi(date.substr(0, 4)) + (date.size() < 7 ? kMiddle : std::stoi(date.substr(5, 2)));
+}
+
+/// Prices of long ago beside those of now.
+std::optional<std::string> price_dates_note(const std::vector<ServerChoice>& choices) {
+  constexpr int kYear = 12;
+  const ServerChoice* oldest = nullptr;
+  const ServerChoice* newest = nullptr;
+  for (const ServerChoice& one : choices) {
+    if (one.price_date.size() < 4) continue;
+    if (oldest == nullptr || month_of(one.price_date) < month_of(oldest->price_date)) oldest = &one;
+    if (newest == nullptr || month_of(one.price_date) > month_of(newest->price_date)) newest = &one;
+  }
+  if (oldest == nullptr || month_of(newest->price_date) - month_of(oldest->price_date) <= kYear) return std::nullopt;
+  return fmt::format(
+      "prices: from {} ({}) to {} ({}), more than a year apart: --prices FILE or --price \"{}=... $/h\" states those "
+      "of one day",
+      oldest->price_date, oldest->node, newest->price_date, newest->node, oldest->node);
+}
+
+}  // namespace
+
 std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result) {
   const ServerChoice& best = result.choices[result.cheapest];
   const double rate = static_cast<double>(best.batch) / best.step.in(seconds);
@@ -165,6 +192,7 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
         "ps: parameter servers on the workers' own machines (strategy.colocated=yes), which sum and update in the "
         "host's memory; `predict --strategy ps` alone has machines of their own, which no price here counts");
   }
+  if (auto dates = price_dates_note(result.choices)) notes.push_back(std::move(*dates));
   if (scenario.training.spot) {
     notes.emplace_back("spot: servers that are taken away, and waiting for them, cost nothing here");
   }
@@ -186,6 +214,17 @@ tl::unexpected<Error> no_batch(const workload::Model& model) {
               fmt::format("how many {} has a step of {}?", plural(model.sample), model.name), {},
               {fmt::format("state --global-batch: no source says it, and the {} of the model's file are one GPU's",
                            to_text(model.batch))});
+}
+
+tl::unexpected<Error> no_spot(bool listed) {
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("no server can run this job as a spot server: the {} has no spot price of them",
+                  listed ? "price list" : "catalogue"),
+      {},
+      {"say them by --prices FILE: SkyPilot's vms.csv, or a CSV file of your own with the columns InstanceType, "
+       "Price, SpotPrice (dollars an hour of the whole server) and Region",
+       "or leave --spot out; a price of your own (--price \"g5.xlarge=0.5 $/h\") counts as it is"});
 }
 
 tl::unexpected<Error> no_choice(const std::vector<ServerChoice>& all, const std::vector<answer::NoChoice>& infeasible,

@@ -55,6 +55,9 @@ struct Miss {
 /// The error of a model whose step nobody gave a number of samples.
 [[nodiscard]] tl::unexpected<Error> no_batch(const workload::Model& model);
 
+/// The error of spot servers of which nobody has a price; `listed`: neither has the price list.
+[[nodiscard]] tl::unexpected<Error> no_spot(bool listed);
+
 /// The error of a question without an answer.
 [[nodiscard]] tl::unexpected<Error> no_choice(const std::vector<answer::ServerChoice>& all,
                                               const std::vector<answer::NoChoice>& infeasible, const Limits& limits);

@@ -51,6 +51,30 @@ void take_listed(const RecommendOptions& options, const io::Catalog& catalog, Sc
   const importers::ListedPrice* row = listed(options, catalog, node.id, scenario.training.spot);
   node.price = row == nullptr ? std::nullopt : row->on_demand;
   node.tariff.spot = row == nullptr ? std::nullopt : row->spot;
+  node.tariff.region = row == nullptr ? "" : row->region;
+  node.tariff.date.clear();  // a list has none
+}
+
+Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpu, std::vector<std::string>& servers) {
+  if (io::is_path(gpu)) return {};
+  const auto asked = catalog.gpu(gpu);
+  if (!asked) return tl::unexpected<Error>(asked.error());
+  std::vector<std::string> there;
+  std::vector<std::string> kept;
+  for (const std::string& name : servers) {
+    const auto node = catalog.node(name);
+    if (!node) return tl::unexpected<Error>(node.error());
+    if (node->gpu.id == asked->id) kept.push_back(name);
+    if (std::find(there.begin(), there.end(), node->gpu.id) == there.end()) there.push_back(node->gpu.id);
+  }
+  if (kept.empty()) {
+    std::sort(there.begin(), there.end());
+    return fail(ErrorCode::kInfeasible,
+                fmt::format("gpu: no server to choose from has {} ({})", asked->name, asked->id), {},
+                {"they have " + join(there), "--node names a server whose GPU is to be another"});
+  }
+  servers = std::move(kept);
+  return {};
 }
 
 Expected<void> check_region(const RecommendOptions& options) {

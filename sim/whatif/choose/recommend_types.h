@@ -15,6 +15,11 @@ namespace ddlsim::whatif {
 /// Errors: kNotFound for a cloud that no instance is of.
 [[nodiscard]] Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options);
 
+/// Of servers to choose from, those that have this GPU, with their prices: by any of its names; a file of one's own
+/// goes into every server. Errors: kNotFound for no GPU, kInfeasible where none has it.
+[[nodiscard]] Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpu,
+                                           std::vector<std::string>& servers);
+
 /// Errors: kNotFound for a region that the price list does not have.
 [[nodiscard]] Expected<void> check_region(const RecommendOptions& options);
 

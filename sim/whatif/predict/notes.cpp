@@ -21,6 +21,7 @@
 #include "predict/input_part.h"
 #include "predict/prediction.h"
 #include "predict/setting_uses.h"
+#include "scenario/number_settings.h"
 #include "scenario/setting_values.h"
 
 namespace ddlsim::whatif {
@@ -132,6 +133,27 @@ std::string usual_precision_text(const Scenario& scenario) {
   if (scenario.precision == Precision::kFp16) return fmt::format("fp16 on GPUs without bf16, as {} is", gpu);
   if (scenario.precision == Precision::kFp32) return fmt::format("16 bits, which {} multiplies no faster: fp32", gpu);
   return "bf16";
+}
+
+/// What a stated number was taken to mean besides.
+void add_taken_notes(const Scenario& scenario, std::vector<std::string>& notes) {
+  const workload::Model& model = *scenario.model;
+  const hardware::Node& node = scenario.cluster.node;
+  if (scenario.batch_taken == scenario.batch) {
+    notes.push_back(fmt::format(
+        "batch: nobody stated one; {} {} a pass, as a replica's {} of the global batch are no multiple of the model's "
+        "own {}; --batch states another",
+        to_text(scenario.batch), in_number(scenario.batch, model.sample),
+        to_text(scenario.batch * scenario.strategy.accumulation), to_text(model.batch)));
+  }
+  const bool endless = node.network_bandwidth() >= bytes_per_second(kInfiniteRate);
+  if (scenario.ports_taken == node.network_ports && scenario.cluster.nodes > 1 && !endless) {
+    const std::string all = to_text_in_bits(node.network_bandwidth());
+    notes.push_back(
+        fmt::format("network: {} taken as {} ports of {}, as nobody says how many; --network '1 x {}' says "
+                    "otherwise",
+                    all, node.network_ports, to_text_in_bits(node.network.bandwidth), all));
+  }
 }
 
 /// What frameworks make of fp32 where a GPU has TF32, and of fp8 and fp4 where a layer has no kernel for it.
@@ -301,6 +323,7 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
         "a kernel for every operation");
   }
   add_precision_notes(scenario, notes);
+  add_taken_notes(scenario, notes);
   if (prediction.scaling_efficiency > 1.05 && scenario.parallel.expert > 1) {
     notes.emplace_back(
         "scaling efficiency: against one GPU with all experts, each of which would have few tokens at a time");

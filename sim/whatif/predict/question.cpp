@@ -227,7 +227,8 @@ void add_found(const Question& question, Time total, Time unshared, answer::Time
   const Time slower = scenario.straggler > 1 ? max(unshared - line.step, Time::zero()) : Time::zero();
   const bool meets_itself = !question.plan->folds;  // groups of a split model share links
   const bool beside = scenario.jobs > 1 || !scenario.other_jobs.empty();
-  const Time sharing = beside || meets_itself ? max(total - unshared, Time::zero()) : Time::zero();
+  const bool uplink = scenario.leaf_uplink.get().has_value();
+  const Time sharing = beside || meets_itself || uplink ? max(total - unshared, Time::zero()) : Time::zero();
   answer::Breakdown& parts = line.parts;
   parts.other += slower;
   parts.communication += sharing;
@@ -236,7 +237,10 @@ void add_found(const Question& question, Time total, Time unshared, answer::Time
   auto& path = line.critical_path;
   if (slower > Time::zero()) path.push_back({all_slow ? "slower GPUs" : "waiting for the straggler", slower});
   if (sharing > Time::zero()) {
-    path.push_back({beside ? "sharing the network with other jobs" : "sharing links with itself", sharing});
+    path.push_back({beside   ? "sharing the network with other jobs"
+                    : uplink ? "waiting for the leaf's uplink"
+                             : "sharing links with itself",
+                    sharing});
   }
   const Time rest = total - line.step - slower - sharing;
   Time* largest = &parts.compute;
@@ -278,10 +282,12 @@ Expected<answer::Timeline> simulated_once(const Question& question, const cost::
   if (!run) return tl::unexpected<Error>(run.error());
   const Time total = step_of(kinds, alone, *run);
   if (detail != Detail::kTime) {
-    Time unshared = beside || !question.plan->folds ? alone.step : total;
-    if (beside && question.kinds) {
-      const auto one = jobs_of(question, kinds, alone, 1, false);
+    const bool shared = beside || question.scenario.leaf_uplink.get();
+    Time unshared = shared || !question.plan->folds ? alone.step : total;
+    if (shared && question.kinds) {
+      auto one = jobs_of(question, kinds, alone, 1, false);
       if (!one) return tl::unexpected<Error>(one.error());
+      one->options.uplink.reset();
       const auto by_itself = events::simulate(one->jobs, one->options);
       if (!by_itself) return tl::unexpected<Error>(by_itself.error());
       unshared = step_of(kinds, alone, *by_itself);

@@ -77,6 +77,7 @@ std::string provenance_of_setting(const Scenario& scenario, std::string_view pat
     case Origin::kStated: break;  // or a setting whose origin makes no difference
   }
   if (path.starts_with("gpu.") && path != "gpu.time_factor") return "datasheet of " + scenario.cluster.node.gpu.id;
+  if (path == "batch" && scenario.batch_taken == scenario.batch) return "a part of the global batch";
   if (path == "batch" || path.starts_with("model.")) return "the model's";
   if (path.starts_with("efficiency.")) return "assumed (Wang et al. 2019)";
   const auto from_server = {"gpu",

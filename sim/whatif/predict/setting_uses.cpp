@@ -63,6 +63,17 @@ bool by_one_process(const Question& q) {
 }
 bool by_several_gpus(const Question& q) { return q.gpus() > 1; }
 bool by_loader(const Question& q) { return q.scenario.input.dataset != nullptr; }
+bool by_host_memory(const Question& q) {
+  const plan::Parallel& split = q.scenario.parallel;
+  return by_servers(q) || split.offload_optimizer || split.offload_activations;
+}
+/// The processors say what their memory moves (plan::host_memory_rate), unless somebody states it.
+bool by_host(const Question& q) {
+  const plan::Parallel& split = q.scenario.parallel;
+  const bool waits = split.offload_optimizer || split.offload_activations;
+  const bool serves = by_servers(q) && (q.scenario.strategy.colocated || q.scenario.cluster.nodes == 1);
+  return by_loader(q) || ((waits || serves) && !q.scenario.server_memory.stated());
+}
 bool by_workers(const Question& q) { return by_loader(q) && q.scenario.input.workers->value_or(1) > 0; }
 bool by_cache(const Question& q) { return by_loader(q) && q.scenario.input.epoch.get() == plan::Epoch::kLater; }
 template <plan::Compression kKind>
@@ -116,20 +127,22 @@ constexpr auto kUses = std::to_array<Use>({
     {"collective.sums_on", by_mpi_opt},
     {"collective.table", by_collectives},
     {"ps.transport", by_remote_servers},
-    {"ps.memory_bandwidth",
-     [](const Question& q) {
-       const plan::Parallel& split = q.scenario.parallel;
-       return by_servers(q) || split.offload_optimizer || split.offload_activations;
-     }},
+    {"ps.memory_bandwidth", by_host_memory},
     {"network.transport",
      [](const Question& q) { return (by_collectives(q) && q.scenario.cluster.nodes > 1) || by_driven_servers(q); }},
+    {"network.uplink", by_several_nodes},
     {"network.latency", by_several_nodes},
     {"nvlink.latency", by_collectives},
     {"pcie.latency", by_collectives},
     {"gpu_interconnect", by_several_of_a_server},
     {"peer_to_peer", by_pcie_switches},
     {"input.storage", by_loader},
-    {"input.cpu", by_loader},
+    {"input.storage.bandwidth", by_loader},
+    {"input.storage.iops", by_loader},
+    {"input.storage.latency", by_loader},
+    {"input.storage.capacity", by_loader},
+    {"input.cpu", by_host},
+    {"input.threads", by_host},
     {"input.loader", by_loader},
     {"input.workers", by_loader},
     {"input.prefetch", by_workers},
@@ -227,8 +240,11 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
 
 std::string unused_settings(const Question& question) {
   std::string unused;
+  const std::vector<std::string>& of_host = question.scenario.host_stated;
   for (const Use& use : kUses) {
-    if (origin_of(question.scenario, use.path) != Origin::kStated) continue;
+    const bool stated = origin_of(question.scenario, use.path) == Origin::kStated ||
+                        std::find(of_host.begin(), of_host.end(), use.path) != of_host.end();
+    if (!stated) continue;
     if (question.fidelity != Fidelity::kAggregate && use.used(question)) continue;
     unused += (unused.empty() ? "" : ", ") + std::string(use.path);
   }

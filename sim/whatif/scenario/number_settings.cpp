@@ -21,7 +21,6 @@ using Kind = NumberKind;
 using Role = NumberRole;
 
 constexpr double kSlowestRate = 1e5;
-constexpr double kInfiniteRate = 1e18;
 constexpr double kInfiniteComputeRate = 1e24;
 constexpr double kLongestTime = 1e3;
 constexpr double kLargestSize = 1e15;

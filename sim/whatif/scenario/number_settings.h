@@ -11,6 +11,8 @@
 
 namespace ddlsim::whatif {
 
+inline constexpr double kInfiniteRate = 1e18;  // B/s: the end of what is searched, as good as infinite
+
 enum class NumberKind {
   kCount,
   kFactor,  // a plain number

@@ -59,6 +59,7 @@ constexpr auto kOrigins = std::to_array<Access>({
     stated("ps.transport", [](auto& s) -> auto& { return s.ps_transport; }),
     stated("ps.memory_bandwidth", [](auto& s) -> auto& { return s.server_memory; }),
     stated("network.transport", [](auto& s) -> auto& { return s.cluster.node.network.transport; }),
+    stated("network.uplink", [](auto& s) -> auto& { return s.leaf_uplink; }),
     stated("network.latency", [](auto& s) -> auto& { return s.cluster.node.network.latency; }),
     {"nvlink.latency",
      [](const Scenario& s) {

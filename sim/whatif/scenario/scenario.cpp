@@ -15,6 +15,7 @@
 #include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/setting_words.h"
 #include "scenario/beside.h"
+#include "scenario/global_batch.h"
 #include "scenario/settings.h"
 #include "scenario/stated_runs.h"
 
@@ -164,6 +165,11 @@ Spelt with_framework(std::span<const Override> overrides) {
   return spelt;
 }
 
+/// Of a server's storage and processors, whose values do not say who stated them.
+bool of_host(std::string_view path) {
+  return path.starts_with("input.storage") || path == "input.cpu" || path == "input.threads";
+}
+
 /// Applies the settings in the order of the leaves.
 Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt& spelt, bool with_model) {
   std::vector<std::pair<const Leaf*, const Override*>> named;
@@ -180,6 +186,7 @@ Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt
     if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
     const auto number = static_cast<std::size_t>(setting - spelt.overrides.data());
     if (number < spelt.by_framework) set_origin(scenario, leaf.path, Origin::kFramework);
+    if (of_host(leaf.path)) scenario.host_stated.emplace_back(leaf.path);
     all_gpus = all_gpus && leaf.path != "gpus_per_node";
   }
   if (all_gpus) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;
@@ -214,41 +221,6 @@ Expected<void> check_replicas(const Scenario& scenario, const Override* data) {
                   {}},
             *data);
 }
-
-/// A step's samples over all replicas: so many passes of a micro-batch.
-Expected<void> set_global_batch(Scenario& scenario, const Override* global, const Override* accumulation) {
-  if (global == nullptr) return {};
-  const auto samples = parse_count(global->value, {1, std::int64_t{1} << 40});
-  if (!samples) return at(samples.error(), *global);
-  // Degrees that leave no whole replica are the plan's to refuse, which knows the legal ones.
-  const std::int64_t parts = scenario.parallel.tensor * scenario.parallel.context * scenario.parallel.pipeline;
-  if (scenario.cluster.gpus() % parts != 0) return {};
-  const std::int64_t pass = scenario.batch * std::max<std::int64_t>(plan::replicas_of(scenario), 1);
-  if (*samples % pass != 0) {
-    return at(Error{ErrorCode::kInvalidArgument,
-                    fmt::format("{} samples are not a multiple of batch {} x {} replicas = {}", to_text(*samples),
-                                to_text(scenario.batch), to_text(plan::replicas_of(scenario)), to_text(pass)),
-                    {},
-                    {"choose another batch (the micro-batch) or other degrees"},
-                    {}},
-              *global);
-  }
-  if (accumulation != nullptr && scenario.strategy.accumulation != *samples / pass) {
-    return at(Error{ErrorCode::kInvalidArgument,
-                    fmt::format("{} samples are {} passes, but strategy.accumulation is {}", to_text(*samples),
-                                *samples / pass, to_text(scenario.strategy.accumulation)),
-                    {},
-                    {"state one of them"},
-                    {}},
-              *global);
-  }
-  scenario.strategy.accumulation = *samples / pass;
-  return {};
-}
-
-}  // namespace
-
-namespace {
 
 /// A run outlasts what its servers' network reaches for minutes.
 void sustain(hardware::Node& node) {
@@ -372,11 +344,10 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
   if (auto checked = check_replicas(scenario, last_of(spelt.overrides, "parallel.data")); !checked) {
     return tl::unexpected<Error>(checked.error());
   }
-  if (auto passes = set_global_batch(scenario, last_of(spelt.overrides, "global_batch"),
-                                     last_of(spelt.overrides, "strategy.accumulation"));
-      !passes) {
-    return tl::unexpected<Error>(passes.error());
-  }
+  const StatedSamples samples{.global = last_of(spelt.overrides, "global_batch"),
+                              .batch = last_of(spelt.overrides, "batch"),
+                              .accumulation = last_of(spelt.overrides, "strategy.accumulation")};
+  if (auto passes = set_global_batch(scenario, samples); !passes) return tl::unexpected<Error>(passes.error());
   if (auto run = check_training(scenario); !run) return tl::unexpected<Error>(run.error());
   if (auto sound = check_goodput(scenario); !sound) return tl::unexpected<Error>(sound.error());
   if (asks_for_training(scenario) || scenario.failures.stated()) sustain(scenario.cluster.node);

@@ -58,13 +58,10 @@ bool says_ethernet(std::string_view text) {
   return blank != std::string_view::npos && means_number(text) && fold_name(text.substr(blank + 1)) == "ethernet";
 }
 
-/// Ports of a server's rate of which nobody says how many: of 100 Gb/s, of which TCP's rate is known (Zhang et al.,
-/// NetAI 2020); where RDMA is assumed, of the server's own cards. As many as share its GPUs evenly, a card for each at
+/// Of a rate of which nobody says how many ports it is: as many as share the server's GPUs evenly, a card for each at
 /// most.
 std::int64_t ports_for(Bandwidth rate, const hardware::Node& node) {
-  constexpr Bandwidth kPort = gigabits_per_second(100);
-  const bool by_tcp = cost::assumed_transport(node) == hardware::NetworkTransport::kTcp;
-  const Bandwidth card = by_tcp ? kPort : max(kPort, node.network.bandwidth);
+  const Bandwidth card = assumed_port(node);
   std::int64_t ports = 1;
   while (ports < node.gpus && (card * static_cast<double>(ports) < rate || node.gpus % ports != 0)) ++ports;
   return ports;
@@ -74,6 +71,12 @@ constexpr Choices<workload::Fusion, 4> kFusions{
     {{"none", {}}, {"pointwise", {true, false}}, {"attention", {false, true}}, {"all", {true, true}}}};
 
 }  // namespace
+
+Bandwidth assumed_port(const hardware::Node& node) {
+  constexpr Bandwidth kPort = gigabits_per_second(100);
+  const bool by_tcp = cost::assumed_transport(node) == hardware::NetworkTransport::kTcp;
+  return by_tcp ? kPort : max(kPort, node.network.bandwidth);
+}
 
 Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& catalog) {
   hardware::Node& node = scenario.cluster.node;
@@ -112,6 +115,7 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     node.network = std::move(*link);
   }
   node.network_ports = ports;
+  if (rate && ports > 1 && value.find(" x ") == std::string::npos) scenario.ports_taken = ports;
   node.network_sustained.reset();
   return {};
 }

@@ -31,6 +31,10 @@ Expected<void> store(Expected<T> parsed, U& target) {
 
 [[nodiscard]] Expected<bool> parse_yes(Value value);
 
+/// The largest port that a stated rate is taken to be one of: of 100 Gb/s, of which TCP's rate is known (Zhang et al.,
+/// NetAI 2020); where RDMA is assumed, of the server's own cards.
+[[nodiscard]] Bandwidth assumed_port(const hardware::Node& node);
+
 template <Precision kPrecision>
 Expected<void> set_peak(Scenario& scenario, Value value, const io::Catalog&) {
   const auto rate = parse_compute_rate(value);

@@ -30,6 +30,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog& c) -> Expected<void> {
        auto gpu = c.gpu(v);
        if (!gpu) return tl::unexpected<Error>(gpu.error());
+       // The server's own, named, is as it is, with its price.
+       if (gpu->id == s.cluster.node.gpu.id && !io::is_path(v)) return {};
        return c.fit_gpu(s.cluster.node, std::move(*gpu));
      }},
     {"nodes", "how many servers", "4",
@@ -213,7 +215,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"parallel.expert_servers", "dispatch once: the experts of a token are on at most so many servers; 0: on any", "4",
      set_degree<&plan::Parallel::expert_servers, 0, kMaxDegree>},
-    {"global_batch", "samples of a step over all replicas: sets strategy.accumulation", "1024", nullptr},
+    {"global_batch", "samples of a step over all replicas: sets strategy.accumulation, and batch where nobody states it", "1024", nullptr},
     {"strategy.split_on_host", "data-parallel: the host sends every GPU its part of the batch: yes, no", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.strategy.split_on_host); }},
     {"strategy.preload", "data-parallel: the next batch is copied while this one is worked on: yes, no", "yes",
@@ -265,7 +267,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_collective_table},
     {"network.oversubscription", "of the leaf switches: what servers may send over what goes up; 1 is full bisection", "4",
      set_oversubscription},
-    {"network.uplink", "of the leaf that the traffic of all jobs crosses (event; default: it never fills)", "400 Gb/s",
+    {"network.uplink", "of the leaf that all a job's traffic between servers crosses, and other jobs' (event; default: it never fills)", "400 Gb/s",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_bandwidth(v), s.leaf_uplink); }},
     {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else assumed)", "tcp",
      [](Scenario& s, Value v, const io::Catalog&) {

@@ -273,6 +273,7 @@ TEST_CASE("event step: two unlike jobs on one leaf's uplink, or on one server's 
     CHECK(run.step == run.steps[0]);  // the jobs like the first
     return std::pair{run.steps[0].in(milliseconds), run.steps[1].in(milliseconds)};
   };
+  const SimulatedJob early_alone = early.job();
   const Bandwidth rate = cost::effective_rates(ring.communicator(), ring.library()).inter;
   const auto check = [&](const std::pair<double, double>& both, double expected) {
     CHECK(both.first == Approx(expected));
@@ -285,6 +286,12 @@ TEST_CASE("event step: two unlike jobs on one leaf's uplink, or on one server's 
   check(steps(1, {.uplink = rate * 4.0}), 19);
   // On the same servers and an uplink for one: no worse than either.
   check(steps(0, {.uplink = rate * 2.0}), 24);
+  // A job alone crosses it as well: 9 + 10, or at half its pace 9 + 20.
+  const auto alone = [&](Bandwidth uplink) {
+    return simulate({&early_alone, 1}, {.uplink = uplink}).value().step.in(milliseconds);
+  };
+  CHECK(alone(rate * 2.0) == Approx(19));
+  CHECK(alone(rate) == Approx(29));
 }
 
 TEST_CASE("event step: collectives and parameter servers on the same servers, or on one leaf", "[unit][events]") {

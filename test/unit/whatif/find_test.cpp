@@ -280,3 +280,56 @@ TEST_CASE("find: what nobody knows how surely", "[unit][find]") {
   CHECK(parse_sure("90%") == 0.9);
   for (const char* text : {"0", "100 %", "1.5", "-3 %", "nan", "very", ""}) CHECK_FALSE(parse_sure(text));
 }
+
+TEST_CASE("find: servers whose share of a stated batch is less than the model's own", "[unit][find]") {
+  // 2,048 images: on 4 servers of 8 GPUs 64 each, the model's own; on 8 of them 32, which nobody forbids.
+  const auto base =
+      job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}, {"global_batch", "2048", {}}});
+  const auto on = [&](const char* nodes) { return with(base, {{"nodes", nodes}}).training->time(); };
+  REQUIRE(on("8") < on("4"));
+  const Time between = (on("8") + on("4")) / 2.0;
+  const auto answer = found(base, "nodes", ("time_to_train <= " + std::to_string(between.in(seconds)) + " s").c_str());
+  REQUIRE(answer.reached);
+  CHECK(*answer.value > 4);
+  CHECK(*answer.value <= 8);
+}
+
+TEST_CASE("find: a rate that more ports make hold says so", "[unit][find]") {
+  const auto says = [](const answer::Inverse& answer, const std::string& part) {
+    return std::any_of(answer.notes.begin(), answer.notes.end(),
+                       [&](const std::string& note) { return note.find(part) != std::string::npos; });
+  };
+  const std::vector<Override> vgg{{"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}};
+  const auto on = [&](const std::string& network) { return with(vgg, {{"network", network}}).scaling_efficiency; };
+  REQUIRE(on("100 Gb/s") < on("101 Gb/s") * 0.99);
+  const std::string between = "scaling_efficiency >= " + std::to_string(50 * (on("100 Gb/s") + on("101 Gb/s"))) + " %";
+  auto slow = vgg;
+  slow.push_back({"network", "10 Gb/s", {}});
+  const auto split = found(slow, "network", between.c_str());
+  CHECK(split.setting == "100.1 Gb/s");
+  CHECK(says(split, "network: 100.1 Gb/s is just above 100 Gb/s"));
+  // Who counts the ports keeps them.
+  auto counted = vgg;
+  counted.push_back({"network", "1 x 10 Gb/s", {}});
+  const auto one = found(counted, "network", between.c_str());
+  CHECK(one.setting.starts_with("1 x "));
+  CHECK_FALSE(says(one, "just above"));
+}
+
+TEST_CASE("find: energy and CO2 of a run", "[unit][find]") {
+  CHECK(parse_condition("energy <= 20 kWh")->target == Approx(7.2e7));
+  CHECK(words_of(parse_condition("co2 <= 8 kg").value()) == "CO2 <= 8 kg");
+  const auto run = job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto lit = with(run, {{"energy.carbon", "400 g/kWh"}});
+  const std::string less = "energy <= " + std::to_string(lit.training->energy.in(kilowatt_hours)*0.9) + " kWh";
+  const auto answer = found(run, "gpu.time_factor", less.c_str());
+  REQUIRE(answer.reached);
+  CHECK(answer.prediction.training->energy.in(joules) <= 0.9 * lit.training->energy.in(joules) * (1 + 1e-6));
+  CHECK_THAT(why_not(run, "gpu.time_factor", "CO2 <= 8 kg"), Catch::Contains("nobody says what CO2"));
+  CHECK_THAT(why_not(job(), "gpu.time_factor", less.c_str()), Catch::Contains("nobody says how long the run is"));
+  auto carbon = run;
+  carbon.push_back({"energy.carbon", "400 g/kWh", {}});
+  CHECK(
+      found(carbon, "gpu.time_factor", ("CO2 <= " + std::to_string(lit.training->carbon->in(grams)*0.9) + " g").c_str())
+          .reached);
+}

@@ -216,3 +216,21 @@ TEST_CASE("input: no interval and no measured step beats the storage that somebo
   CHECK(asked(with({stated, {"measured.step", "230 ms", {}}})));
   CHECK(asked(with({{"input.storage", "ebs-gp2", {}}, {"measured.step", "175 ms", {}}})));
 }
+
+TEST_CASE("input: a server's storage and processors without a data set say that nothing is read", "[unit][input]") {
+  const auto said = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"model", "resnet18", {}}, {"node", "dgx1-v100", {}}});
+    const auto notes = predict(resolve(catalog(), more).value()).value().notes;
+    const std::string start = "stated, but without effect here: ";
+    for (const std::string& note : notes) {
+      if (note.starts_with(start)) return note.substr(start.size());
+    }
+    return std::string();
+  };
+  CHECK(said({{"input.storage", "hdd", {}}}) == "input.storage");
+  CHECK(said({{"input.threads", "8", {}}, {"input.storage.bandwidth", "1 GB/s", {}}}) ==
+        "input.storage.bandwidth, input.threads");
+  CHECK(said({{"input.storage", "hdd", {}}, {"input.dataset", "imagenet", {}}}).empty());
+  // Parameter servers sum in the memory of the processors.
+  CHECK(said({{"input.threads", "8", {}}, {"strategy", "ps", {}}}).empty());
+}

@@ -101,3 +101,27 @@ TEST_CASE("other jobs: what cannot stand beside this one is refused", "[unit][wh
   CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"fidelity", "analytic", {}}}),
              Contains("knows nothing of other_jobs"));
 }
+
+TEST_CASE("uplink: a job alone crosses its leaf's", "[unit][whatif]") {
+  const auto asked = [](std::vector<Override> more) {
+    more.insert(more.begin(), {{"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}});
+    return predict(resolve(ddlsim::test::catalog(), more).value()).value();
+  };
+  const auto says = [](const answer::Prediction& p, const std::string& note) {
+    return std::find(p.notes.begin(), p.notes.end(), note) != p.notes.end();
+  };
+  const Override four{"nodes", "4", {}};
+  const auto free = asked({four, {"fidelity", "event", {}}});
+  CHECK(asked({four, {"network.uplink", "1 Tb/s", {}}}).step_time.in(seconds) ==
+        Approx(free.step_time.in(seconds)).epsilon(1e-6));
+  // A thousandth of that: what four servers send takes as long on it, and twice as long beside a second such job.
+  const auto alone = asked({four, {"network.uplink", "1 Gb/s", {}}});
+  const auto two = asked({four, {"network.uplink", "1 Gb/s", {}}, {"jobs", "2", {}}});
+  CHECK(alone.step_time > free.step_time * 10.0);
+  CHECK(two.step_time / alone.step_time == Approx(2).epsilon(0.05));
+  const auto waits = [](const answer::Prediction& p) { return p.breakdown.communication_exposed; };
+  CHECK((alone.step_time - free.step_time).in(seconds) == Approx((waits(alone) - waits(free)).in(seconds)));
+  const std::string unused = "stated, but without effect here: network.uplink";
+  CHECK_FALSE(says(alone, unused));
+  CHECK(says(asked({{"network.uplink", "1 Gb/s", {}}}), unused));
+}

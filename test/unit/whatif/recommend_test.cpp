@@ -380,3 +380,54 @@ TEST_CASE("recommend: servers on the workers' machines are said, and how to ask 
   CHECK(with({together, {"ps.memory_bandwidth", "20 GB/s", {}}}) > with({together}) * 1.5);
   CHECK(with({}) == with({{"ps.memory_bandwidth", "60 GB/s", {}}}));  // machines of their own: nobody says which
 }
+
+TEST_CASE("recommend: a stated GPU keeps the servers that have it, with their prices", "[unit][whatif]") {
+  RecommendOptions options;
+  options.max_nodes = 1;
+  const auto result = found(job({{"gpu", "h100", {}}}), options);
+  REQUIRE(result.choices.size() > 1);
+  const auto check = [&](const std::string& name) {
+    const auto node = catalog().node(name).value();
+    CHECK(node.gpu.id == "h100-sxm5-80gb");
+    return node;
+  };
+  for (const auto& choice : result.choices) {
+    const auto node = check(choice.node);
+    CHECK(choice.price.in(dollars_per_hour) == Approx(node.price->in(dollars_per_hour)));
+    CHECK(choice.price_region == node.tariff.region);
+    CHECK(choice.price_date == node.tariff.date);
+    CHECK_FALSE(choice.price_date.empty());
+  }
+  for (const auto& none : result.infeasible) check(none.node);
+  CHECK_THAT(refused(job({kOwn, {"gpu", "h100", {}}}), own(1)),
+             Contains("no server to choose from has NVIDIA H100") && Contains("they have a100-sxm4-40gb, v100-sxm2-"));
+  CHECK_THAT(refused(job({{"gpu", "h1000", {}}}), options), Contains("h1000"));
+  // A stated price is of no day.
+  CHECK(found(job({kOwn}), own(1)).choices.front().price_date.empty());
+}
+
+TEST_CASE("recommend: prices more than a year apart are said", "[unit][whatif]") {
+  RecommendOptions options;
+  options.max_nodes = 1;
+  const auto says = [](const answer::Recommendation& result) {
+    return std::any_of(result.notes.begin(), result.notes.end(), [](const std::string& note) {
+      return note.starts_with("prices: from ") && note.find("more than a year apart") != std::string::npos;
+    });
+  };
+  const auto all = found(job(), options);
+  std::string oldest = "9";
+  std::string newest;
+  for (const auto& choice : all.choices) {
+    oldest = std::min(oldest, choice.price_date);
+    newest = std::max(newest, choice.price_date);
+  }
+  REQUIRE(std::stoi(newest.substr(0, 4)) > std::stoi(oldest.substr(0, 4)) + 1);
+  CHECK(says(all));
+  CHECK_FALSE(says(found(job({kOwn}), own(1))));
+}
+
+TEST_CASE("recommend: spot prices that nobody has are asked for", "[unit][whatif]") {
+  CHECK_THAT(refused(job({{"price.spot", "yes", {}}}), {}), Contains("the catalogue has no spot price of them") &&
+                                                                Contains("--prices FILE") &&
+                                                                Contains("InstanceType, Price, SpotPrice"));
+}

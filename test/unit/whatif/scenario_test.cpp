@@ -339,3 +339,55 @@ TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
   REQUIRE(ends);
   CHECK(ends->breakdown.bubble > Time::zero());
 }
+
+TEST_CASE("scenario: a global batch makes the batch of a GPU that nobody states", "[unit][whatif]") {
+  const auto eight = [&](std::vector<Override> more) {
+    more.insert(more.begin(), {{"nodes", "8", {}}});
+    return more;
+  };
+  // 64 GPUs: 32 images of 2,048 each, where ResNet-50's file has 64.
+  const Scenario taken = with(eight({{"global_batch", "2048", {}}})).value();
+  CHECK(taken.batch == 32);
+  CHECK(taken.strategy.accumulation == 1);
+  const auto notes = predict(taken).value().notes;
+  CHECK(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+    return note.starts_with("batch: nobody stated one; 32 images a pass") && note.ends_with("--batch states another");
+  }));
+  // What the model's own divides stays: 256 each, in 4 passes of 64; of 96 each the largest divisor, 48.
+  const Scenario own = with({{"global_batch", "2048", {}}}).value();
+  CHECK(own.batch == 64);
+  CHECK(own.strategy.accumulation == 4);
+  CHECK_FALSE(own.batch_taken);
+  CHECK(with({{"global_batch", "768", {}}}).value().batch == 48);
+  // Stated passes say what is left.
+  CHECK(with({{"global_batch", "2048", {}}, {"strategy.accumulation", "2", {}}}).value().batch == 128);
+  CHECK_THAT(error_of({{"global_batch", "2048", {}}, {"strategy.accumulation", "3", {}}}),
+             Catch::Contains("the 256 samples of a replica are not a multiple of strategy.accumulation 3"));
+  // What cannot be, says what can.
+  CHECK_THAT(error_of(eight({{"global_batch", "2000", {}}})),
+             Catch::Contains("do not spread evenly over 64 replicas") && Catch::Contains("state 1984 or 2048"));
+  CHECK_THAT(error_of(eight({{"global_batch", "2048", {}}, {"batch", "64", {}}})),
+             Catch::Contains("are not a multiple of batch 64 x 64 replicas") &&
+                 Catch::Contains("as 1, 2, 4, 8, 16, 32, or none for the largest up to the model's own 64"));
+}
+
+TEST_CASE("scenario: ports that a stated rate is taken to be are said", "[unit][whatif]") {
+  const auto says = [](const std::string& rate, const std::string& nodes) {
+    const auto notes = predict(with({{"network", rate, {}}, {"nodes", nodes, {}}}).value()).value().notes;
+    return std::find(
+               notes.begin(), notes.end(),
+               "network: 200 Gb/s taken as 2 ports of 100 Gb/s, as nobody says how many; --network '1 x 200 Gb/s' "
+               "says otherwise") != notes.end();
+  };
+  CHECK(says("200 Gb/s", "2"));
+  CHECK_FALSE(says("200 Gb/s", "1"));  // nothing passes
+  CHECK_FALSE(says("2 x 100 Gb/s", "2"));
+  CHECK_FALSE(says("100 Gb/s", "2"));
+}
+
+TEST_CASE("scenario: a server's own GPU, named, leaves it as it is", "[unit][whatif]") {
+  const std::vector<Override> rented{{"model", "resnet50", {}}, {"node", "a3-highgpu-8g", {}}, {"gpu", "h100", {}}};
+  const auto price = resolve(catalog(), rented).value().cluster.node.price;
+  REQUIRE(price);
+  CHECK(*price == *catalog().node("a3-highgpu-8g")->price);
+}
