@@ -1,0 +1,46 @@
+#include "ps_fabric.h"
+
+#include "ddlsim/plan/software.h"
+#include "nccl_tuning.h"
+
+namespace ddlsim::cost {
+namespace {
+
+/// Servers are reached by what drives the network, as ranks of a collective are, unless somebody states a share of its
+/// rate or what carries their messages.
+Bandwidth rate_to_servers(const plan::Job& job, const ReachedRates& rates, const Variation& variation) {
+  if (job.ps_transport.get() || job.efficiency.network.stated()) return rates.server_network;
+  Communicator c = communicator_of(job.cluster);
+  c.inter = c.inter * variation.network;
+  c.transport_speed = variation.transport;
+  return transport_rate(variation.open_network ? driven_by(c, *variation.open_network) : c);
+}
+
+}  // namespace
+
+PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates,
+                    const Variation& variation) {
+  const plan::Servers& servers = *plan.servers;
+  const Bandwidth network = rate_to_servers(job, rates, variation);
+  PsFabric fabric{.workers = job.cluster.gpus(),
+                  .workers_per_node = job.cluster.gpus_per_node,
+                  .servers = servers.count,
+                  .local = servers.local,
+                  .colocated = servers.colocated,
+                  .local_aggregation = servers.local_aggregation,
+                  .pushes_meet_pulls = !plan.exchange.pull_at_start,
+                  .pcie = rates.pcie_share,
+                  .peer = rates.peer,
+                  .node_network = min(network, rates.from_slots),
+                  .server_network = network,
+                  .server_memory = plan::host_memory_rate(job) * variation.server_memory,
+                  .update_accesses = servers.update ? static_cast<double>(update_accesses(plan.model->optimizer)) : 0.0,
+                  .pulled = servers.pulled,
+                  .latency = job.cluster.node.network.latency / variation.latency};
+  if (const auto& transport = job.ps_transport.get()) fabric.transport = transport_cost(*transport);
+  fabric.transport.connection = fabric.transport.connection * variation.transport;
+  fabric.transport.per_message = fabric.transport.per_message / variation.transport;
+  return fabric;
+}
+
+}  // namespace ddlsim::cost
