@@ -141,8 +141,8 @@ void add_taken_notes(const Scenario& scenario, std::vector<std::string>& notes) 
   const hardware::Node& node = scenario.cluster.node;
   if (scenario.batch_taken == scenario.batch) {
     notes.push_back(fmt::format(
-        "batch: nobody stated one; {} {} a pass, as a replica's {} of the global batch are no multiple of the model's "
-        "own {}; --batch states another",
+        "batch: nobody stated one; {} {} a pass, so that a replica's {} of the global batch come out even (the model's "
+        "own: {}); --batch states another",
         to_text(scenario.batch), in_number(scenario.batch, model.sample),
         to_text(scenario.batch * scenario.strategy.accumulation), to_text(model.batch)));
   }

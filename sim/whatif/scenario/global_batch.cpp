@@ -31,10 +31,10 @@ std::int64_t largest_divisor(std::int64_t share, std::int64_t most) {
   return largest;
 }
 
-/// The nearest samples that the replicas share evenly: "2016 or 2064".
-std::string even_samples(std::int64_t samples, std::int64_t replicas) {
-  const std::int64_t below = samples / replicas * replicas;
-  const std::string above = std::to_string(below + replicas);
+/// The nearest numbers of samples that come out even: "1984 or 2048".
+std::string nearest_multiples(std::int64_t samples, std::int64_t of) {
+  const std::int64_t below = samples / of * of;
+  const std::string above = std::to_string(below + of);
   return below == 0 ? above : fmt::format("{} or {}", below, above);
 }
 
@@ -77,14 +77,15 @@ Expected<void> set_global_batch(Scenario& scenario, const StatedSamples& stated)
   const std::int64_t parts = scenario.parallel.tensor * scenario.parallel.context * scenario.parallel.pipeline;
   if (scenario.cluster.gpus() % parts != 0) return {};
   const std::int64_t replicas = std::max<std::int64_t>(plan::replicas_of(scenario), 1);
-  if (*samples % replicas != 0) {
-    return bad_samples(
-        *stated.global,
-        fmt::format("{} samples do not spread evenly over {} replicas", to_text(*samples), to_text(replicas)),
-        fmt::format("state {}, or GPUs or degrees with other replicas", even_samples(*samples, replicas)));
-  }
+  const bool even = *samples % replicas == 0;
   const std::int64_t share = *samples / replicas;
   if (stated.batch == nullptr) {
+    if (!even) {
+      return bad_samples(
+          *stated.global,
+          fmt::format("{} samples do not spread evenly over {} replicas", to_text(*samples), to_text(replicas)),
+          fmt::format("state {}, or GPUs or degrees with other replicas", nearest_multiples(*samples, replicas)));
+    }
     if (auto taken = take_batch(scenario, stated, share); !taken) return taken;
   }
   const std::int64_t pass = scenario.batch * replicas;
@@ -93,9 +94,11 @@ Expected<void> set_global_batch(Scenario& scenario, const StatedSamples& stated)
         *stated.global,
         fmt::format("{} samples are not a multiple of batch {} x {} replicas = {}", to_text(*samples),
                     to_text(scenario.batch), to_text(replicas), to_text(pass)),
-        fmt::format("choose another batch (the micro-batch): what divides a replica's {}, as {}, or none for "
-                    "the largest up to the model's own {}; or other degrees",
-                    to_text(share), named_divisors(share, scenario.batch), to_text(scenario.model->batch)));
+        even
+            ? fmt::format("choose another batch (the micro-batch): what divides a replica's {}, as {}, or none for the "
+                          "largest up to the model's own {}; or other degrees",
+                          to_text(share), named_divisors(share, scenario.batch), to_text(scenario.model->batch))
+            : fmt::format("state {}, or GPUs or degrees with other replicas", nearest_multiples(*samples, pass)));
   }
   if (stated.accumulation != nullptr && scenario.strategy.accumulation != *samples / pass) {
     return bad_samples(*stated.global,
