@@ -439,6 +439,9 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const double deviation = std::hypot(found.deviation, runs.scatter());
   const double alone =
       std::exp(runs.posterior().at({.batch = point.batch, .split = point.split, .software = point.software}).residual);
+  // How far off the step may be without any run: ln(end / step).
+  const double open_below = std::log(prediction.interval_90.first / prediction.step_time);
+  const double open_above = std::log(prediction.interval_90.second / prediction.step_time);
   scale(prediction, factor);
   prediction.scaling_efficiency *= alone;
   const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit
@@ -447,8 +450,14 @@ void correct(const Question& question, answer::Prediction& prediction) {
   // Besides, of other kinds than what ran.
   const double kinds =
       kTwoSided * std::sqrt(variance_of_kinds(runs.smallest(), question.scenario, 1 - point.communication));
-  prediction.interval_90 = {prediction.step_time * std::exp(-std::hypot(quantiles.low * deviation, kinds)),
-                            prediction.step_time * std::exp(std::hypot(quantiles.high * deviation, kinds))};
+  double below = -std::hypot(quantiles.low * deviation, kinds);
+  double above = std::hypot(quantiles.high * deviation, kinds);
+  // Far from what ran, a run leaves no more open than none does.
+  if (!question.scenario.gpu_time_measured) {
+    below = std::max(below, std::min(open_below, 0.0));
+    above = std::min(above, std::max(open_above, 0.0));
+  }
+  prediction.interval_90 = {prediction.step_time * std::exp(below), prediction.step_time * std::exp(above)};
   prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;
   std::vector<std::string> notes = runs.learnt();
   notes.push_back(
