@@ -239,14 +239,14 @@ void PlanSearch::look_at_members(const Open& open) {
       continue;
     }
     if (!is_wanted(open.bound, least)) continue;
-    const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
-    if (!is_wanted(bound, least)) continue;
     const DataSize memory = shared_->memories.of(split, family.shape);
     if (is_too_much(split, memory)) {
       keep_too_large(id, open.bound, memory, false);
-    } else if (is_wanted(bound, memory)) {
-      push(split, bound, memory, id, Known::kKernels);
+      continue;
     }
+    if (!is_wanted(open.bound, memory)) continue;
+    const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
+    if (is_wanted(bound, memory)) push(split, bound, memory, id, Known::kKernels);
   }
 }
 
