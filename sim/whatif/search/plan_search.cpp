@@ -75,7 +75,7 @@ class PlanSearch {
 
  private:
   /// How closely a family of plans, or one of them, was looked at.
-  enum class Known : std::uint8_t { kSimple, kMean, kKernels, kExchange };
+  enum class Known : std::uint8_t { kSimple, kMean, kKernels, kExchange, kRanks };
   struct Open {
     double key = 0;
     Time bound{};
@@ -270,7 +270,10 @@ void PlanSearch::look_closer(const Open& open) {
     case Known::kKernels:
       return push(split, max(open.bound, shared_->bounds.with_exchange(split, family.shape) * correction_.least(split)),
                   open.memory, open.id, Known::kExchange);
-    case Known::kExchange: return try_plan(open, split);
+    case Known::kExchange:
+      return push(split, max(open.bound, shared_->bounds.by_ranks(split, family.shape) * correction_.least(split)),
+                  open.memory, open.id, Known::kRanks);
+    case Known::kRanks: return try_plan(open, split);
   }
 }
 
