@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "ddlsim/cost/nccl.h"
@@ -244,7 +246,7 @@ class Pricing {
     return ops;
   }
 
-  void add_rows(PricedStep& step) const {
+  void add_rows(PricedStep& step) {
     step.rows.reserve(plan_.rows.size());
     for (const plan::Row& row : plan_.rows) step.rows.push_back(row_of(step, row));
   }
@@ -275,9 +277,28 @@ class Pricing {
     return (forward ? layers.forward[row.needed.layer] : layers.backward[last - row.needed.layer]).time * row.beside;
   }
 
-  [[nodiscard]] PricedRow row_of(const PricedStep& step, const plan::Row& row) const {
-    PricedRow priced;
+  /// A collective by itself. A model's layers ask for few different ones.
+  [[nodiscard]] const PricedRow& collective_of(const CollectiveModel& group, const plan::Row& row) {
+    const auto [found, added] = collectives_.try_emplace({row.group, row.op, row.size});
+    if (!added) return found->second;
+    PricedRow& priced = found->second;
+    const Communicator& ranks_of = group.communicator();
+    const CollectiveCost cost = group.cost(row.op, buffer_of(row, ranks_of.gpus));
+    priced.once = cost.time;
+    priced.sent = cost.wire.of_gpu(ranks_of.gpus_per_node());
+    const EffectiveRates reach = effective_rates(ranks_of, group.library());
+    if (ranks_of.nodes > 1) priced.network = min(cost.wire.inter / reach.inter, cost.time);
+    // What meets in a host is limited by more than a link.
+    const bool on_links = ranks_of.fabric != GpuFabric::kPcie && ranks_of.fabric != GpuFabric::kHostMemory;
+    if (ranks_of.gpus_per_node() > 1 && on_links) priced.peers = min(cost.wire.intra / reach.intra, cost.time);
+    return priced;
+  }
+
+  [[nodiscard]] PricedRow row_of(const PricedStep& step, const plan::Row& row) {
     const auto& group = step.groups[row.group];
+    // What a coordinator fuses has no price of its own.
+    const bool priced_alone = row.kind == plan::RowKind::kCollective && group && !fused(row);
+    PricedRow priced = priced_alone ? collective_of(*group, row) : PricedRow{};
     const double ranks = group ? static_cast<double>(group->communicator().gpus) : 1.0;
     priced.encoding = (row.encoded + row.encoded_per_rank * ranks) / step.rates.device.memory +
                       row.encoding / step.rates.device.compute;
@@ -289,19 +310,7 @@ class Pricing {
     priced.hidden = hidden_by(step, row);
     switch (row.kind) {
       case plan::RowKind::kCollective:
-        // What a coordinator fuses has no price of its own.
-        if (group && !fused(row)) {
-          const Communicator& ranks_of = group->communicator();
-          const CollectiveCost cost = group->cost(row.op, buffer_of(row, ranks_of.gpus));
-          priced.once = cost.time;
-          priced.sent = cost.wire.of_gpu(ranks_of.gpus_per_node());
-          const EffectiveRates reach = effective_rates(ranks_of, group->library());
-          if (ranks_of.nodes > 1) priced.network = min(cost.wire.inter / reach.inter, cost.time);
-          // What meets in a host is limited by more than a link.
-          const bool on_links = ranks_of.fabric != GpuFabric::kPcie && ranks_of.fabric != GpuFabric::kHostMemory;
-          if (ranks_of.gpus_per_node() > 1 && on_links) priced.peers = min(cost.wire.intra / reach.intra, cost.time);
-        }
-        break;
+      case plan::RowKind::kServer: break;
       case plan::RowKind::kKernel: priced.once = row.size / step.rates.device.memory; break;
       case plan::RowKind::kCopy:
       case plan::RowKind::kCopyBack:
@@ -310,7 +319,6 @@ class Pricing {
         if (!row.alone && waits_on_host()) priced.once = max(priced.once, in_host(row.size));
         break;
       case plan::RowKind::kHost: priced.once = in_host(row.size); break;
-      case plan::RowKind::kServer: break;
     }
     return priced;
   }
@@ -321,6 +329,7 @@ class Pricing {
   const Variation& variation_;
   bool same_rates_;
   hardware::SoftwareFactor gpu_time_factor_;
+  std::map<std::tuple<std::size_t, primitives::CollectiveOp, DataSize>, PricedRow> collectives_;  // by group and size
 };
 
 /// A chunk's layers as a list; `copies` holds those that do not follow each other.

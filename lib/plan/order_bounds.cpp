@@ -25,6 +25,23 @@ class Sums {
 
 }  // namespace
 
+namespace {
+
+/// A micro-batch goes there and back, from rank 0's begin to its end; whichever part is the slowest, all others of that
+/// part are before it, or behind.
+Time there_and_back(const Pipeline& pipeline, std::span<const PartTime> positions) {
+  Time all;
+  Time slowest;
+  for (const PartTime& part : positions) {
+    const Time input = part.backward - part.weights;
+    all += part.forward + input;
+    slowest = max(slowest, max(part.forward, input));
+  }
+  return all + slowest * static_cast<double>(passes_of(pipeline) - 1) + positions.front().weights;
+}
+
+}  // namespace
+
 Time least_step(const Pipeline& pipeline, std::span<const PartTime> positions) {
   const Sums sums(positions);
   const auto m = static_cast<double>(pipeline.micro_batches);
@@ -34,7 +51,7 @@ Time least_step(const Pipeline& pipeline, std::span<const PartTime> positions) {
   const bool behind =
       pipeline.schedule == PipelineSchedule::kZeroBubbleH1 || pipeline.schedule == PipelineSchedule::kZeroBubbleH2;
   const double per_stage = pipeline.schedule == PipelineSchedule::kZeroBubbleH2 ? 2 : 1;
-  Time least;
+  Time least = is_asynchronous(pipeline.schedule) ? Time::zero() : there_and_back(pipeline, positions);
   for (std::size_t s = 0; s < stages; ++s) {
     Time work;
     std::size_t nearest = positions.size();  // of the rank's positions, to where its micro-batches come in

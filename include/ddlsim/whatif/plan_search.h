@@ -20,12 +20,15 @@
 //      post(s) what the first micro-batch passes before it comes there and the last one after it left (schedules of one
 //      chunk per rank in order; of others what is proved of them). Prices of kernels and collectives are worked out
 //      once for each (tp, cp, ep, micro-batch, recompute, sequence) and shared by all plans that have them. All-to-alls
-//      count for nothing under dualpipe, which may hide them
+//      count for nothing under dualpipe, which may hide them. And T >= a micro-batch's way there and back, with the
+//      slowest part's other micro-batches
 //   2  the exchange among replicas: T >= pre(s) + m W(s) - B(s) + (what is sent once after a backward pass), and
 //      T >= m (what is sent in every pass) of a channel; of any order T >= (all passes of a rank but its last) + (what
 //      that last one makes ready); updates and weights that travel after it on top; with zero 3 a rank stands still for
 //      the weights with which a forward pass of it begins
-//   3  the step of whatif/predict.h itself
+//   3  T >= what a rank takes that waits for its own messages alone, pass by pass (search/plan_rank.h), for the last
+//      rank and one in the middle, with what the others take before its first pass and after its last one
+//   4  the step of whatif/predict.h itself
 // Memory is a plan's own: a lower bound of it (what is held on average over the stages) comes first, then that of its
 // first, its last and its likely fullest rank, then the ledger of plan/lower.h. That no bound is above what it bounds
 // is tested over whole spaces. The result is that of trying every plan (tested); only a limit of time may end it early,

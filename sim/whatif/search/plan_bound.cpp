@@ -21,16 +21,6 @@ using plan::PipelineSchedule;
 /// Rounding of sums taken in another order than the schedule takes them.
 constexpr double kRounding = 1 - 1e-9;
 
-/// `times`: of the layers of all classes.
-Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, PlanTools& tools,
-                                  std::vector<cost::LayerTimes>* times = nullptr) {
-  auto lowered = std::make_shared<const plan::StepPlan>(std::move(plan));
-  const auto layers = cost::price_layers(job, *lowered, tools.prices);
-  if (!layers) return tl::unexpected<Error>(layers.error());
-  if (times != nullptr) *times = layers->layers;
-  return cost::price(job, lowered, *layers);
-}
-
 /// Of a layer's backward, where the model is in stages: there a tied head has weights of its own.
 double weights_share_of(const workload::Layer& layer) {
   const auto* head = layer.op ? std::get_if<workload::Linear>(&*layer.op) : nullptr;
@@ -38,13 +28,6 @@ double weights_share_of(const workload::Layer& layer) {
   workload::Layer own = layer;
   own.parameters.push_back(1);
   return cost::weights_share(own).work;
-}
-
-/// Whether replicas sum plain gradients and wait for them: what is bounded here.
-bool plain_exchange(const Scenario& base) {
-  return base.strategy.sync_every == 1 && !base.strategy.priority &&
-         base.overlap.value_or(plan::Overlap::kBackward) != plan::Overlap::kIdeal &&
-         plan::grouping_of(base.strategy) != plan::Grouping::kFusion;
 }
 
 /// But for `weights` and `added`.
@@ -81,6 +64,15 @@ std::vector<LayerPass> passes_of(const cost::PricedStep& step, std::size_t rank_
 }
 
 }  // namespace
+
+Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, PlanTools& tools,
+                                  std::vector<cost::LayerTimes>* times) {
+  auto lowered = std::make_shared<const plan::StepPlan>(std::move(plan));
+  const auto layers = cost::price_layers(job, *lowered, tools.prices);
+  if (!layers) return tl::unexpected<Error>(layers.error());
+  if (times != nullptr) *times = layers->layers;
+  return cost::price(job, lowered, *layers);
+}
 
 Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools, Time enough) {
   const auto layers = cost::price_layers(job, *plan, tools.prices);
@@ -299,7 +291,51 @@ Time one_stage(const Split& split, const PlanShape& shape, const LayerPass& all,
 
 }  // namespace
 
-Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange) {
+/// By ranks whose neighbours never keep them waiting: the last one, whose first pass waits for the longest, and one in
+/// the middle, where no embedding or head is.
+Time PlanBounds::ranks_alone(const plan::Pipeline& pipeline, const PlanShape& shape,
+                             const std::vector<StageExchange>& exchange, double adding) const {
+  const bool hides = pipeline.schedule == PipelineSchedule::kDualPipe;
+  const auto work = [&](plan::SlotKind kind, const LayerRange& layers) {
+    const LayerPass pass = before(shape, layers.end) - before(shape, layers.first);
+    if (kind == plan::SlotKind::kForward) return pass.forward - (hides ? pass.forward_exchanged : Time::zero());
+    const Time weights = pass.weights + pass.added * adding;
+    if (kind == plan::SlotKind::kBackwardWeights) return weights;
+    const Time all = pass.backward + pass.added * adding - (hides ? pass.backward_exchanged : Time::zero());
+    return kind == plan::SlotKind::kBackward ? all : all - weights;
+  };
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
+  const bool together = plan::ends_together(pipeline.schedule);
+  Time bound;
+  for (const std::size_t s : {exchange.size() / 2, exchange.size() - 1}) {
+    const StageExchange& sent = exchange[s];
+    std::size_t nearest = parts_.size();
+    for (std::size_t r = 0; r < sent.channel.size(); ++r) {
+      nearest = std::min(nearest, plan::position_of(pipeline, {s, r}));
+    }
+    Time arrival;
+    Time behind;  // of other ranks, after its last pass
+    for (std::size_t q = 0; q < nearest; ++q) {
+      arrival += parts_[q].forward;
+      behind += parts_[q].backward - parts_[q].weights;
+    }
+    // Where ranks begin a step by themselves it is from then on.
+    const RankEnd end = RankAlone(pipeline, sent.channel, work).run(s, together ? arrival : Time::zero());
+    const Time beside = sent.beside_each * runs + sent.beside_once;
+    const Time lost = sent.held_each * runs + sent.held_once;
+    const double held = beside > Time::zero() ? lost / beside : 0.0;
+    // What kernels lose to collectives beside them comes out of other waiting first (step/slots.cpp).
+    const Time taken = min(beside, rank_kernels_[s] / (1 - held)) * held;
+    const Time contention = max(taken - end.waited - (end.sent - end.done), Time::zero());
+    bound = max(bound, max(end.sent, end.done + sent.standing) + contention + ends_[s]);
+    const bool in_turn = together && pipeline.schedule != PipelineSchedule::kDualPipe;
+    if (in_turn) bound = max(bound, end.passes + behind + parts_[0].weights + ends_[0]);
+  }
+  return bound;
+}
+
+Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange,
+                          bool by_ranks) {
   // By kernels alone a bound is that of all ways to share states.
   const double adding = exchange != nullptr ? share_added(split) : 0.0;
   if (split.pipeline == 1) {
@@ -347,6 +383,7 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
     // Whoever ends its passes last has its update before it, and what is in the way after that.
     bound = max(bound + gathered(shape, *exchange, runs) + *std::min_element(ends.begin(), ends.end()),
                 with_sent(pipeline, in_order(split), parts, *exchange, ends));
+    if (by_ranks) bound = max(bound, ranks_alone(pipeline, shape, *exchange, adding));
     for (std::size_t s = 0; s < stages; ++s) {  // bubbles apart
       const StageExchange& sent = (*exchange)[s];
       const Time lost = contention(sent, runs, kernels[s], shape.held);
@@ -356,109 +393,6 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
   const double waiting = shape.waiting / std::sqrt(runs);
   return (bound + *std::min_element(kernels.begin(), kernels.end()) * waiting) * kRounding;
-}
-
-namespace {
-
-/// The part of a class that has a layer.
-std::size_t part_of(const plan::RankClass& one, std::size_t layer) {
-  for (std::size_t r = 0; r < one.parts.size(); ++r) {
-    if (layer >= one.parts[r].first && layer < one.parts[r].first + one.parts[r].count) return r;
-  }
-  return 0;
-}
-
-}  // namespace
-
-PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
-  Exchange exchange;
-  Scenario job = space_.with(split);
-  job.software_of_whole = hardware::SoftwareFactor{};  // it depends on the shape: end_of
-  job.gpu_time_factor.set(1);
-  tools_.keep_layers_of(job);
-  auto plan = tools_.lowerer.exchange(job);
-  if (!plan || !plain_exchange(space_.base()) || plan->servers) return {.bounds = false, .stages = {}};
-  std::erase_if(plan->rows, [](const plan::Row& row) {
-    return row.rank_class != row.needed_by || (row.every_pass && row.in_the_way) || row.beside != 0;
-  });
-  std::vector<double> launches;
-  for (plan::RankClass& one : plan->classes) {
-    launches.push_back(one.updates_on_gpu ? static_cast<double>(std::exchange(one.update_launches, 0)) : 0.0);
-    one.chunk.count = 0;
-  }
-  const auto step = priced(job, std::move(*plan), tools_);
-  if (!step) return {.bounds = false, .stages = {}};
-  const std::vector<plan::Row>& rows = step->plan->rows;
-  exchange.stages.resize(step->plan->classes.size());
-  for (std::size_t s = 0; s < exchange.stages.size(); ++s) {
-    exchange.stages[s].update = step->classes[s].update;
-    exchange.stages[s].launches = launches[s];
-    exchange.stages[s].last.resize(std::max<std::size_t>(step->plan->classes[s].parts.size(), 1));
-  }
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const plan::Row& row = rows[r];
-    const Time took = step->rows[r].once * static_cast<double>(row.count);
-    StageExchange& stage = exchange.stages[row.rank_class];
-    if (row.kind != plan::RowKind::kCollective) continue;
-    if (!row.in_the_way && !step->plan->folds && row.op != primitives::CollectiveOp::kSendRecv) {
-      const DataSize sent = step->rows[r].sent * static_cast<double>(row.count);
-      (row.every_pass ? stage.held_each : stage.held_once) += took * cost::held_of_gpu(*step, took, sent);
-    }
-    if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate && row.group == 0 && !row.in_the_way) {
-      stage.last[part_of(step->plan->classes[row.rank_class], row.ready.layer)] += took;
-    }
-    if (row.in_the_way) {
-      (row.ready.at == Moment::kUpdate ? stage.after : stage.standing) += took;
-    } else if (row.group != 0) {
-      continue;
-    } else if (row.every_pass) {
-      stage.every_pass += took;
-      const bool at_begin = row.ready.at == Moment::kBegin && row.needed.at == Moment::kForward;
-      const bool first = stage.gathers.empty() || stage.gathers.back().before.first != row.ready.layer;
-      if (at_begin && first) stage.gathers.push_back({{row.ready.layer, row.needed.layer}, took});
-    } else if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate) {
-      stage.once += took;
-    }
-  }
-  return exchange;
-}
-
-Time PlanBounds::with_exchange(const Split& split, std::size_t index) {
-  const PlanShape* shape = this->shape(index, split.passes > 1);
-  if (shape == nullptr) return Time::infinity();
-  const bool alone = split.data * split.context == 1;
-  if (alone || plan::is_asynchronous(split.schedule)) return laid_out(split, *shape, nullptr);
-  ExchangeKey key{.shape = space_.shapes()[index], .stages = stages_of(split), .zero = split.zero};
-  // Neither the order of a part's passes nor how attention's ranks share a sequence changes what replicas sum.
-  if (plan::parts_of(pipeline_of(split)) == 1) std::get<1>(key.stages) = PipelineSchedule::kOneForwardOneBackward;
-  key.shape.context_by = plan::ContextBy::kRing;
-  // Gradients of dense layers are as large whatever the batch, where the same stages hold them, and whichever of the
-  // ranks beside each other that sum them share a sequence.
-  if (space_.base().model->totals.sparse_parameters > 0) {
-    key.passes = split.passes;
-  } else if (tools_.places.are_alike(split)) {
-    const plan::Parallel& stated = space_.base().parallel;
-    Split plain = split;
-    plain.recompute = plan::Recompute::kNone;
-    const bool cut = is_split(split, stated);
-    // Whole models and cut ones send other messages.
-    if (is_split(plain, stated) == cut) key.shape.recompute = plan::Recompute::kNone;
-    plain.context = 1;
-    const bool beside = stated.order == plan::kMegatronOrder && split.expert == 1 && stated.shard_ranks == 0;
-    if (beside && is_split(plain, stated) == cut) key.shape.context = 1;
-    key.shape.batch = 0;
-  }
-  auto found = exchanges_.find(key);
-  if (found == exchanges_.end()) {
-    Split like = split;
-    like.recompute = key.shape.recompute;  // whose layers are cut already, more often than not
-    like.context = key.shape.context;
-    like.data = split.data * split.context / like.context;
-    found = exchanges_.emplace(key, make_exchange(like)).first;
-  }
-  const Exchange& exchange = found->second;
-  const bool per_stage = static_cast<std::int64_t>(exchange.stages.size()) == split.pipeline;
-  return laid_out(split, *shape, exchange.bounds && per_stage ? &exchange.stages : nullptr);
 }
 
 }  // namespace ddlsim::whatif

@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
+#include "search/plan_rank.h"
 #include "search/plan_space.h"
 #include "search/plan_tools.h"
 
@@ -21,6 +23,10 @@ namespace ddlsim::whatif {
 /// The step of a lowered job; where that is above `enough`, any time above it.
 [[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan, PlanTools& tools,
                                      Time enough);
+
+/// A lowered job. `times`: of the layers of all classes.
+[[nodiscard]] Expected<cost::PricedStep> priced(const Scenario& job, plan::StepPlan plan, PlanTools& tools,
+                                                std::vector<cost::LayerTimes>* times = nullptr);
 
 /// A pass of a layer; or sums over the layers before one.
 struct LayerPass {
@@ -96,6 +102,9 @@ struct StageExchange {
   Time held_once{};                  // and of those of the last one
   std::vector<FirstGather> gathers;  // one per part
   std::vector<Time> last;            // that the last backward pass of each part makes ready
+  Time beside_each{};                // collectives beside kernels, of every pass, and of the last one
+  Time beside_once{};
+  std::vector<PartChannel> channel;  // by part
 };
 
 class PlanBounds {
@@ -108,7 +117,9 @@ class PlanBounds {
   /// By kernels and stages.
   [[nodiscard]] Time by_kernels(const Split& split, std::size_t index);
   /// With what replicas exchange.
-  [[nodiscard]] Time with_exchange(const Split& split, std::size_t index);
+  [[nodiscard]] Time with_exchange(const Split& split, std::size_t index) { return exchanged(split, index, false); }
+  /// And with what ranks wait for of it, pass by pass. Takes longer than any other bound.
+  [[nodiscard]] Time by_ranks(const Split& split, std::size_t index) { return exchanged(split, index, true); }
 
  private:
   struct ExchangeKey {
@@ -132,7 +143,11 @@ class PlanBounds {
   /// The job of a shape, of the short model where it stands for the whole.
   [[nodiscard]] Scenario short_job(const ShapeKey& key) const;
   /// What a stage does between the first micro-batch's arrival and the last one's departure, and around that.
-  Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange);
+  Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange,
+                bool by_ranks = false);
+  [[nodiscard]] Time exchanged(const Split& split, std::size_t index, bool by_ranks);
+  [[nodiscard]] Time ranks_alone(const plan::Pipeline& pipeline, const PlanShape& shape,
+                                 const std::vector<StageExchange>& exchange, double adding) const;
   /// For how long every rank stands still for the weights with which passes of its parts begin.
   [[nodiscard]] Time gathered(const PlanShape& shape, const std::vector<StageExchange>& sent, double runs) const;
 

@@ -68,7 +68,7 @@ class PlanSearch {
  private:
   /// How closely a family of plans, or one of them, was looked at.
   /// The last two: not at all, for as many as are shown were better; a plan that covers several of these makes room.
-  enum class Known : std::uint8_t { kSimple, kMean, kKernels, kExchange, kMembersPassed, kPassed };
+  enum class Known : std::uint8_t { kSimple, kMean, kKernels, kExchange, kRanks, kMembersPassed, kPassed };
   struct Open {
     double key = 0;
     Time bound{};
@@ -256,14 +256,14 @@ void PlanSearch::look_at_members(const Open& open) {
       continue;
     }
     if (!is_wanted(open.bound, least)) continue;
-    const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
-    if (!is_wanted(bound, least)) continue;
     const DataSize memory = shared_->memories.of(split, family.shape);
     if (is_too_much(split, memory)) {
       keep_too_large(id, open.bound, memory, false);
-    } else if (is_wanted(bound, memory)) {
-      push(split, bound, memory, id, Known::kKernels);
+      continue;
     }
+    if (!is_wanted(open.bound, memory)) continue;
+    const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
+    if (is_wanted(bound, memory)) push(split, bound, memory, id, Known::kKernels);
   }
   if (passed == std::numeric_limits<double>::infinity()) return;
   looked_at_.insert_or_assign(open.id.family, std::move(looked_at));
@@ -295,8 +295,11 @@ void PlanSearch::look_closer(const Open& open) {
     case Known::kKernels:
       return push(split, max(open.bound, shared_->bounds.with_exchange(split, family.shape) * correction_.least(split)),
                   open.memory, open.id, Known::kExchange);
-    case Known::kMembersPassed: return;  // seen above
     case Known::kExchange:
+      return push(split, max(open.bound, shared_->bounds.by_ranks(split, family.shape) * correction_.least(split)),
+                  open.memory, open.id, Known::kRanks);
+    case Known::kMembersPassed: return;  // seen above
+    case Known::kRanks:
     case Known::kPassed: return try_plan(open, split);
   }
 }

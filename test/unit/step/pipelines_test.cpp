@@ -256,6 +256,14 @@ TEST_CASE("pipelines: a bound that no schedule is below", "[unit][step]") {
         const bool exact = schedule != kZeroBubbleV && schedule != kDualPipe;
         if (exact) CHECK(least == Approx(taken));
       }
+      // A V of few micro-batches waits for them to come back: one is alone on its way.
+      for (const std::int64_t m : {1, 2, 3}) {
+        const double least = bound(kZeroBubbleV, p, m, t, 2);
+        const double taken = laid(job_of(kZeroBubbleV, p, m, 2), t, 2).step.in(milliseconds);
+        CHECK(least <= taken * (1 + 1e-12));
+        const double way = (t.forward + t.input) * static_cast<double>(p);
+        CHECK(least >= way);
+      }
     }
   }
 }

@@ -33,7 +33,7 @@ void check_bounds(const std::vector<Override>& settings, std::size_t every, std:
       if (!prediction) continue;
       ++compared;
       const Time step = prediction->step_time;
-      const Time bound = max(bounds.by_kernels(split, family.shape), bounds.with_exchange(split, family.shape));
+      const Time bound = max(bounds.by_kernels(split, family.shape), bounds.by_ranks(split, family.shape));
       const DataSize memory = memories.of(split, family.shape);
       std::string plan;
       for (const auto& [path, value] : space->settings_of(split)) plan += path + " " + value + "  ";
@@ -42,6 +42,7 @@ void check_bounds(const std::vector<Override>& settings, std::size_t every, std:
            << to_text(prediction->memory_per_gpu));
       CHECK(bound <= step);
       CHECK(bounds.by_mean(split, family.shape) <= bound * (1 + 1e-9));
+      CHECK(bounds.with_exchange(split, family.shape) <= bound);
       CHECK(memory <= prediction->memory_per_gpu);
     }
   }

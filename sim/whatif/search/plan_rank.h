@@ -1,0 +1,123 @@
+// What a rank of a pipeline takes whose neighbours never keep it waiting: a lower bound of a step that ranks spend on
+// their channels. Private to the room.
+//
+// A rank takes its passes in the order of plan/order.h. With done(t) its kernels' clock and free(t) that of its channel
+// among replicas:
+//   a row that starts after a layer   free = max(free, done) + time of the row
+//   a layer that needs a row          done = max(done, end of the row)
+//   layers in between                 done = done + their kernels, and what stands in their way
+// which is the recurrence of step/slots.cpp without the CPU and without what other stages send: to wait for them makes
+// nothing earlier, for rows keep their order. Rows that a pass needs of an earlier one are there if a later micro-batch
+// has begun its own since.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ddlsim/plan/order.h"
+#include "ddlsim/plan/step_plan.h"
+#include "ddlsim/support/units.h"
+#include "search/plan_tools.h"
+
+namespace ddlsim::whatif {
+
+/// What a rank sends its replicas beside its kernels; points are of the model's layers.
+struct ChannelRow {
+  plan::Point ready;
+  plan::Point needed;
+  Time time{};
+  bool every_pass = false;  // else once, with the first micro-batch or with the last
+};
+
+/// The rows of one part of a rank, in their order.
+struct PartChannel {
+  LayerRange layers;
+  std::vector<ChannelRow> rows;
+};
+
+/// When a rank has done what.
+struct RankEnd {
+  Time passes{};  // its last pass but for weights' gradients
+  Time done{};    // all of them
+  Time sent{};    // and what it sends before the update
+  Time waited{};  // of `done`, for rows
+};
+
+/// The passes of a rank's parts, as one plan has them.
+class RankAlone {
+ public:
+  /// `work(kind, layers)`: of those layers in a pass.
+  template <typename Work>
+  RankAlone(const plan::Pipeline& pipeline, std::span<const PartChannel> parts, const Work& work)
+      : pipeline_(pipeline) {
+    const bool apart = plan::splits_backward(pipeline.schedule);
+    const bool whole = !apart || pipeline.schedule == plan::PipelineSchedule::kDualPipe;
+    steps_.resize(parts.size() * kKinds);
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const std::size_t first_row = rows_.size();
+      for (const ChannelRow& row : parts[p].rows) rows_.push_back({.row = row});
+      const auto add = [&](plan::SlotKind kind) {
+        add_steps(parts[p], kind, first_row, work, steps_[p * kKinds + static_cast<std::size_t>(kind)]);
+      };
+      add(plan::SlotKind::kForward);
+      if (whole) add(plan::SlotKind::kBackward);
+      if (!apart) continue;
+      add(plan::SlotKind::kBackwardInput);
+      add(plan::SlotKind::kBackwardWeights);
+    }
+  }
+
+  /// `arrival`: of what its first pass needs.
+  [[nodiscard]] RankEnd run(std::size_t stage, Time arrival);
+
+ private:
+  static constexpr std::size_t kKinds = 4;
+  /// Kernels, then a row that starts or is needed.
+  struct Step {
+    Time work{};
+    std::size_t row = plan::kNoRow;
+    bool starts = false;
+  };
+  struct Event {
+    std::size_t layer = 0;  // a forward pass has done those before it, a backward pass those from it on
+    std::size_t row = 0;    // of the part
+    bool starts = false;    // else is needed
+  };
+  struct Sent {
+    ChannelRow row;
+    Time end{};
+    std::int64_t micro_batch = -1;  // of `end`
+  };
+
+  template <typename Work>
+  static void add_steps(const PartChannel& part, plan::SlotKind kind, std::size_t first_row, const Work& work,
+                        std::vector<Step>& steps) {
+    const bool forward = kind == plan::SlotKind::kForward;
+    std::size_t done = forward ? part.layers.first : part.layers.end;
+    const auto up_to = [&](std::size_t layer) {
+      const std::size_t from = std::exchange(done, layer);
+      return from == layer ? Time::zero() : work(kind, forward ? LayerRange{from, layer} : LayerRange{layer, from});
+    };
+    for (const Event& event : events_of(part, kind)) {
+      steps.push_back({up_to(event.layer), first_row + event.row, event.starts});
+    }
+    steps.push_back({up_to(forward ? part.layers.end : part.layers.first)});
+  }
+  /// In the order of a pass.
+  [[nodiscard]] static std::vector<Event> events_of(const PartChannel& part, plan::SlotKind kind);
+  void pass(const plan::Slot& slot);
+  void start(Sent& sent, const plan::Slot& slot);
+
+  const plan::Pipeline& pipeline_;
+  std::vector<std::vector<Step>> steps_;  // by part and kind
+  std::vector<Sent> rows_;
+  Time arrival_;
+  Time free_;
+  bool begun_ = false;
+  RankEnd now_;
+};
+
+}  // namespace ddlsim::whatif

@@ -1,0 +1,56 @@
+// A rank whose neighbours never keep it waiting, worked by hand.
+#include "search/plan_rank.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+using namespace ddlsim;
+using namespace ddlsim::whatif;
+using plan::Moment;
+
+namespace {
+
+/// 2 ms a layer, forward and backward; of the latter 1 ms for the weights.
+Time work(plan::SlotKind kind, const LayerRange& layers) {
+  const bool apart = kind == plan::SlotKind::kBackwardInput || kind == plan::SlotKind::kBackwardWeights;
+  return milliseconds(apart ? 1 : 2) * static_cast<double>(layers.end - layers.first);
+}
+
+RankEnd run(const plan::Pipeline& pipeline, const PartChannel& part, Time arrival) {
+  return RankAlone(pipeline, std::vector{part}, work).run(0, arrival);
+}
+
+}  // namespace
+
+TEST_CASE("plan rank: a gather waits for the sum before it on the channel", "[unit][whatif]") {
+  // Two layers; their weights are gathered in 5 ms for the first, their gradients summed in 3 ms behind it.
+  PartChannel part{{0, 2}, {}};
+  part.rows.push_back({{Moment::kBegin, 0}, {Moment::kForward, 0}, milliseconds(5), true});
+  part.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(3), true});
+  const plan::Pipeline pipeline{.schedule = plan::PipelineSchedule::kOneForwardOneBackward, .micro_batches = 2};
+  // F0: layer 0 until 2, its gather until 5, layer 1 until 7. B0: layer 1 until 9, the sum from then to 12, layer 0
+  // until 11. F1: the gather from 12 to 17, layer 0 until 13, 4 ms of waiting, layer 1 until 19. B1: until 21 and 23,
+  // the sum until 24.
+  const RankEnd end = run(pipeline, part, Time::zero());
+  CHECK(end.done.in(milliseconds) == Approx(23));
+  CHECK(end.passes.in(milliseconds) == Approx(23));
+  CHECK(end.sent.in(milliseconds) == Approx(24));
+  CHECK(end.waited.in(milliseconds) == Approx(3 + 4));
+  // What comes after 4 ms is computed until 6: the gather has come.
+  const RankEnd later = run(pipeline, part, milliseconds(4));
+  CHECK(later.done.in(milliseconds) == Approx(24));
+  CHECK(later.waited.in(milliseconds) == Approx(4));
+}
+
+TEST_CASE("plan rank: where backward is in two, gradients are summed behind the weights' pass", "[unit][whatif]") {
+  PartChannel part{{0, 2}, {}};
+  part.rows.push_back({{Moment::kForward, 1}, {Moment::kBackward, 0}, milliseconds(4), true});
+  part.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(3), false});
+  const plan::Pipeline pipeline{.schedule = plan::PipelineSchedule::kZeroBubbleH1, .stages = 2, .micro_batches = 1};
+  // F: until 2, the gather from then to 6, until 4. I: until 5 and 6. W: until 7, the sum until 10, until 8.
+  const RankEnd end = run(pipeline, part, Time::zero());
+  CHECK(end.passes.in(milliseconds) == Approx(6));
+  CHECK(end.done.in(milliseconds) == Approx(8));
+  CHECK(end.sent.in(milliseconds) == Approx(10));
+  CHECK(end.waited == Time::zero());
+}
